@@ -1,11 +1,11 @@
-/** Activity `adopt`: reads the outcome of an earlier submit of a call. It sends nothing. */
+/** Activity `adopt`: reads the recorded outcome of an earlier submit, without sending anything. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import type { CallOutputs, CallTask } from '../jobs/job-plan.ts';
 import type { BeginVerdict } from '../providers/call-records.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { ProviderOperation } from '../providers/provider.ts';
-import { callIdsOf, operationsOf, type ProviderCallDeps } from './called-provider.ts';
+import { getCallIds, getOperations, type ProviderCallDeps } from './called-provider.ts';
 
 /**
  * Outcome of a call that a provider has accepted: the queued operation, or the stored outputs if
@@ -34,7 +34,7 @@ const recordPollMs = 500;
  * @throws ProviderFailure `unknown` if the call may have been sent and its outcome is unknown
  */
 export async function adopt(deps: ProviderCallDeps, task: CallTask): Promise<AdoptOutcome> {
-  const found = await waitUntilDecided(() => deps.records.find(callIdsOf(task)));
+  const found = await waitUntilDecided(() => deps.records.find(getCallIds(task)));
   if (found === null || found.verdict === 'refused' || found.verdict === 'waiting') {
     return { kind: 'not_sent' };
   }
@@ -60,8 +60,8 @@ export async function outcomeFromRecord(
   if (!mayBeNotified || found.notifiedId === null) {
     throw new ProviderFailure('unknown', 'an earlier attempt may have sent the call');
   }
-  const operation = operationsOf(deps, task).adopt(task.route.providerEndpoint, found.notifiedId);
-  await deps.records.markAccepted({ ...callIdsOf(task), operation });
+  const operation = getOperations(deps, task).adopt(task.route.providerEndpoint, found.notifiedId);
+  await deps.records.markAccepted({ ...getCallIds(task), operation });
   return { kind: 'operation', operation };
 }
 

@@ -1,7 +1,7 @@
 /** Activity `awaitResume`: waits until a paused provider is resumed. */
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import type { CallTask } from '../jobs/job-plan.ts';
-import { callIdsOf, type ProviderCallDeps } from './called-provider.ts';
+import { getCallIds, type ProviderCallDeps } from './called-provider.ts';
 
 /**
  * Returns if the provider of at least one of these routes of a call is not paused.
@@ -15,14 +15,14 @@ export async function awaitResume(
   for (const task of routes) {
     const { routeIndex, route } = task;
     const { provider, providerEndpoint } = route;
-    const waiting = {
-      ...callIdsOf(task),
+    const record = {
+      ...getCallIds(task),
       routeIndex,
       provider,
       providerEndpoint,
       wait: true,
     } as const;
-    const { verdict } = await records.begin(waiting);
+    const { verdict } = await records.begin(record);
     if (verdict !== 'paused') return;
   }
   throw ApplicationFailure.create({

@@ -25,7 +25,7 @@ export interface ProviderCallDeps {
 }
 
 /** Returns the job id and the call index of a task. */
-export function callIdsOf(task: CallTask): CallIds {
+export function getCallIds(task: CallTask): CallIds {
   return { jobId: task.jobId, callIndex: task.callIndex };
 }
 
@@ -40,15 +40,15 @@ export function storeOutputs(
 }
 
 /** Returns the provider of a call. */
-export function providerOf(deps: ProviderCallDeps, task: CallTask): Provider {
+export function getProvider(deps: ProviderCallDeps, task: CallTask): Provider {
   const provider = deps.providers.get(task.route.provider);
-  assert(provider, `unknown provider: ${task.route.provider}`);
+  assert(provider, `the provider ${task.route.provider} is not configured`);
   return provider;
 }
 
 /** Returns the functions with which a call's provider checks and cancels queued operations. */
-export function operationsOf(deps: ProviderCallDeps, task: CallTask): OperationsApi {
-  const { operations } = providerOf(deps, task);
+export function getOperations(deps: ProviderCallDeps, task: CallTask): OperationsApi {
+  const { operations } = getProvider(deps, task);
   assert(operations, `the provider ${task.route.provider} does not queue operations`);
   return operations;
 }

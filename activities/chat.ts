@@ -15,7 +15,7 @@ import type { ChatBody } from '../chat/chat-body.ts';
 import { draftCandidates, type CandidatesDraft } from '../chat/chat-candidates.ts';
 import type { ChatClaim, ChatLedger, ChatReserve } from '../chat/chat-moves.ts';
 import { chatPriceMicro } from '../chat/chat-price.ts';
-import { countInput } from '../chat/input-count.ts';
+import { estimateInput } from '../chat/input-count.ts';
 import type { OpenChat } from '../chat/open-chat.ts';
 import { createUpstreams } from '../chat/upstreams.ts';
 
@@ -78,7 +78,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
   const context = { upstreams, usdPerCredit, answerTokensExpected };
 
   const draft = ({ models, body, stream, maxTokens }: ChatOrder): CandidatesDraft =>
-    draftCandidates(models, { body, stream, maxTokens, input: countInput(body) }, context);
+    draftCandidates(models, { body, stream, maxTokens, input: estimateInput(body) }, context);
 
   return {
     /**

@@ -1,7 +1,7 @@
 /** Activity `check`: requests the status of a call from its provider. */
 import type { CallTask } from '../jobs/job-plan.ts';
 import type { CallProgress, ProviderOperation } from '../providers/provider.ts';
-import { callIdsOf, operationsOf, type ProviderCallDeps } from './called-provider.ts';
+import { getCallIds, getOperations, type ProviderCallDeps } from './called-provider.ts';
 
 /** Status of a call at its provider. */
 export type CheckOutcome = { kind: 'pending'; progress: CallProgress } | { kind: 'ended' };
@@ -23,7 +23,7 @@ export const statusTimeoutMs = 45_000;
  * @throws ProviderFailure if the call has failed at the provider
  */
 export async function check(deps: ProviderCallDeps, task: AcceptedCall): Promise<CheckOutcome> {
-  const checked = await operationsOf(deps, task).check(task.operation, {
+  const checked = await getOperations(deps, task).check(task.operation, {
     signal: AbortSignal.timeout(statusTimeoutMs),
     expectDone: false,
   });
@@ -31,11 +31,11 @@ export async function check(deps: ProviderCallDeps, task: AcceptedCall): Promise
   const isPending = checked.kind === 'pending';
   await deps.records
     .recordProgress({
-      ...callIdsOf(task),
+      ...getCallIds(task),
       progress: isPending ? checked.progress : { state: 'storing' },
     })
     .catch((error: unknown) =>
-      deps.logger.info({ error, ...callIdsOf(task) }, 'call.progress_not_recorded'),
+      deps.logger.info({ error, ...getCallIds(task) }, 'call.progress_not_recorded'),
     );
   return isPending ? checked : { kind: 'ended' };
 }

@@ -9,7 +9,7 @@ import { isId } from '../domain/ids.ts';
 import { isoTime } from '../domain/json.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { Outbound } from '../platform/outbound.ts';
-import { startedJobOf } from '../jobs/contract.ts';
+import { findStartedJobId } from '../jobs/contract.ts';
 import type { JobRecord } from '../jobs/job-record.ts';
 import { parseRetryAfter } from '../providers/error-responses.ts';
 import type { AccountNotices } from '../webhooks/notices.ts';
@@ -38,7 +38,7 @@ export interface DeliveryDeps {
   retryDelaysMs: readonly number[];
 }
 
-/** Creates the activities of the webhook queue. */
+/** Creates the activities of the webhook task queue. */
 export function createDeliveries(deps: DeliveryDeps) {
   return {
     /**
@@ -69,22 +69,25 @@ export function createDeliveries(deps: DeliveryDeps) {
       const { callerWebhookAttempts, callerWebhookSeconds } = deps.telemetry.metrics;
       callerWebhookAttempts.inc({ outcome: sent.outcome });
       callerWebhookSeconds.observe(durationMs / 1000);
-      if (sent.outcome !== 'delivered') throw notDelivered(sent, retryInMs);
+      if (sent.outcome !== 'delivered') throw createAttemptFailure(sent, retryInMs);
     },
     /** Records that an operator has stopped the delivery. */
     stopDelivery: (subjectId: string): Promise<void> => deps.webhooks.giveUp(subjectId),
   };
 }
-/** Activities of the webhook queue. */
+/** Activities of the webhook task queue. */
 export type Deliveries = ReturnType<typeof createDeliveries>;
 
 /**
  * Creates the failure of an attempt. Temporal retries the attempt after `retryInMs`, or not at all
  * if it is null.
  */
-function notDelivered({ outcome, status, error }: SendResult, retryInMs: number | null) {
+function createAttemptFailure({ outcome, status, error }: SendResult, retryInMs: number | null) {
   return ApplicationFailure.create({
-    message: `the receiver responded with ${status ?? error}`,
+    message:
+      status === null
+        ? `the request to the receiver failed: ${error}`
+        : `the receiver responded with ${status}`,
     type: outcome === 'gone' ? 'WEBHOOK_GONE' : 'WEBHOOK_NOT_DELIVERED',
     nonRetryable: retryInMs === null,
     ...(retryInMs !== null && { nextRetryDelay: retryInMs }),
@@ -98,7 +101,7 @@ async function readEvent(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookEv
     const { type, createdAtMs, data } = await deps.accountNotices.read(ids.subjectId);
     return { type, timestamp: isoTime(createdAtMs), data };
   }
-  const startedJobId = startedJobOf(ids.subjectId);
+  const startedJobId = findStartedJobId(ids.subjectId);
   const job = await deps.readJob(ids.organizationId, startedJobId ?? ids.subjectId);
   assert(job, 'cannot send a webhook for a job that does not exist');
   const data = await deps.showJob(job);
@@ -115,8 +118,8 @@ async function readEvent(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookEv
 
 async function buildMessage(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookMessage> {
   const event = await readEvent(deps, ids);
-  // A job starts once and ends once, so the message id depends on the subject only, and receivers
-  // can discard duplicates.
+  // All attempts to report an event have the same message id, so that receivers can discard
+  // duplicates.
   const id = `msg_${ids.subjectId.replace(/^(job|ntc)_/, '')}`;
   return signMessage(deps.signingSecrets, ids.organizationId, { id, event });
 }

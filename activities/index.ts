@@ -62,5 +62,5 @@ export function createActivities(
     }),
   };
 }
-/** Activities of the Studio queue, of the provider queues and of the webhook queue. */
+/** Activities of the Studio task queue, the provider task queues and the webhook task queue. */
 export type Activities = ReturnType<typeof createActivities>;

@@ -1,7 +1,7 @@
 /** Activity `reserve`: reserves the price of a job and stores the job, in one transaction. */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { jsonOf } from '../domain/json.ts';
+import { asJson } from '../domain/json.ts';
 import type { JobPlan } from '../jobs/job-plan.ts';
 import type { Refusal, ReserveVerdict } from '../jobs/ledger-verdicts.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -36,7 +36,7 @@ interface ReserveDeps {
   logger: Logger;
 }
 
-/** Reserves the price of a job. A repetition returns the first verdict. */
+/** Reserves the price of a job. If it is repeated, it returns the first verdict again. */
 export async function reserve(
   { ledger, pool, logger }: ReserveDeps,
   plan: JobPlan,
@@ -57,7 +57,7 @@ export async function reserve(
       requestId: plan.requestId,
       deadlineAt: plan.deadlineAt,
       request,
-      plan: jsonOf(planned),
+      plan: asJson(planned),
       ...(plan.metadata && { metadata: plan.metadata }),
     },
   });

@@ -28,7 +28,7 @@ import { createLedger } from '../ledger/ledger.ts';
 import { createSettlements, observeLedger } from '../ledger/observed-ledgers.ts';
 import { observeChatLedger } from '../chat/observed-chat.ts';
 import { observeProviders } from '../providers/observed-providers.ts';
-import { createStatusChecks } from '../jobs/records/status-checks.ts';
+import { createCallChecker } from '../jobs/records/status-checks.ts';
 import { createUnknownOutcomes } from '../jobs/records/unknown-outcomes.ts';
 import { createProviders, providerConcurrency } from '../providers/registry.ts';
 import { createRequestFiles } from '../storage/inputs/request-files.ts';
@@ -83,7 +83,7 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     records: createCallRecords(pool),
     reads: createJobReads(pool, storage),
     inbox: createInbox(pool),
-    statusChecks: createStatusChecks({ pool, providers }),
+    checkCalls: createCallChecker({ pool, providers }),
     outcomes: createUnknownOutcomes(pool),
     slots: providerConcurrency(config),
     providers,

@@ -1,7 +1,7 @@
 /** Activity `store`: reads the result of a call that has ended, and stores its outputs. */
 import type { CallOutputs } from '../jobs/job-plan.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
-import { operationsOf, storeOutputs, type ProviderCallDeps } from './called-provider.ts';
+import { getOperations, storeOutputs, type ProviderCallDeps } from './called-provider.ts';
 import { statusTimeoutMs, type AcceptedCall } from './check.ts';
 
 /** A call that has ended, according to a provider notification or a status check. */
@@ -15,7 +15,7 @@ export interface EndedCall extends AcceptedCall {
  * on it; StorageFailure
  */
 export async function store(deps: ProviderCallDeps, task: EndedCall): Promise<CallOutputs> {
-  const checked = await operationsOf(deps, task).check(task.operation, {
+  const checked = await getOperations(deps, task).check(task.operation, {
     signal: AbortSignal.timeout(statusTimeoutMs),
     expectDone: true,
     wokenBy: task.notified ? 'notification' : 'timer',

@@ -5,14 +5,14 @@
 import { randomUUID } from 'node:crypto';
 import pRetry, { type Options } from 'p-retry';
 import type { CallTask } from '../jobs/job-plan.ts';
-import { isDatabaseAway } from '../platform/database-errors.ts';
+import { isDatabaseUnavailable } from '../platform/database-errors.ts';
 import type { CallIds } from '../providers/call-records.ts';
 import { ProviderFailure, type FailureKind } from '../domain/provider-failure.ts';
-import type { Submitted } from '../providers/provider.ts';
+import type { SubmitResult } from '../providers/provider.ts';
 import { storageReference } from '../storage/inputs/storage-references.ts';
 import { waitUntilDecided, outcomeFromRecord, type AcceptedOutcome } from './adopt.ts';
 import { alreadySettledFailure } from './activity-failures.ts';
-import { callIdsOf, providerOf, storeOutputs, type ProviderCallDeps } from './called-provider.ts';
+import { getCallIds, getProvider, storeOutputs, type ProviderCallDeps } from './called-provider.ts';
 
 /**
  * Outcome of a submit. `paused` means that the call was not sent, because an operator has paused
@@ -24,16 +24,16 @@ export type SubmitOutcome = AcceptedOutcome | { kind: 'paused' };
 const touchIntervalMs = 4000;
 
 /** Retries database writes while the database is unavailable. */
-const whileDatabaseIsAway = {
+const databaseRetries = {
   retries: Infinity,
   minTimeout: 100,
   maxTimeout: 2000,
-  shouldRetry: ({ error }) => isDatabaseAway(error),
+  shouldRetry: ({ error }) => isDatabaseUnavailable(error),
 } satisfies Options;
-/** Retries before the call is sent. After a longer outage, Temporal retries the activity. */
-const beforeSend: Options = { ...whileDatabaseIsAway, maxRetryTime: 5000 };
+/** Retries before the call is sent. If an outage lasts longer, Temporal retries the activity. */
+const beforeSend: Options = { ...databaseRetries, maxRetryTime: 5000 };
 /** Retries after the call was sent, for longer than a restart of Postgres takes. */
-const afterSend: Options = { ...whileDatabaseIsAway, maxRetryTime: 120_000 };
+const afterSend: Options = { ...databaseRetries, maxRetryTime: 120_000 };
 
 /**
  * Sends the call unless it was already sent; otherwise returns the earlier outcome.
@@ -43,7 +43,7 @@ export async function submit(deps: ProviderCallDeps, task: CallTask): Promise<Su
   const readable = await withReadableInput(deps, task);
   const { routeIndex, route } = task;
   const sending = {
-    ...callIdsOf(task),
+    ...getCallIds(task),
     routeIndex,
     provider: route.provider,
     providerEndpoint: route.providerEndpoint,
@@ -69,7 +69,7 @@ async function withReadableInput(deps: ProviderCallDeps, task: CallTask): Promis
 /** Sends the call and records its outcome. */
 async function sendAndRecord(deps: ProviderCallDeps, task: CallTask): Promise<SubmitOutcome> {
   const touching = setInterval(() => {
-    deps.records.markRunning(callIdsOf(task)).catch(() => {});
+    deps.records.markRunning(getCallIds(task)).catch(() => {});
   }, touchIntervalMs);
   try {
     const submitted = await send(deps, task);
@@ -86,12 +86,12 @@ async function sendAndRecord(deps: ProviderCallDeps, task: CallTask): Promise<Su
 async function storeImmediateResult(
   deps: ProviderCallDeps,
   task: CallTask,
-  { result, providerRequestId }: Extract<Submitted, { kind: 'result' }>,
+  { result, providerRequestId }: Extract<SubmitResult, { kind: 'result' }>,
 ): Promise<SubmitOutcome> {
   deps.records
-    .markResponded(callIdsOf(task), providerRequestId)
+    .markResponded(getCallIds(task), providerRequestId)
     .catch((error: unknown) =>
-      deps.logger.info({ error, ...callIdsOf(task) }, 'call.not_recorded'),
+      deps.logger.info({ error, ...getCallIds(task) }, 'call.not_recorded'),
     );
   try {
     const outputs = await storeOutputs(deps, task, result);
@@ -113,13 +113,13 @@ const ambiguousFailures: ReadonlySet<FailureKind> = new Set(['unknown', 'failed'
 /**
  * Sends the call once. Records a failure, because a call that remains `begun` is never sent again.
  */
-async function send(deps: ProviderCallDeps, task: CallTask): Promise<Submitted> {
-  const provider = providerOf(deps, task);
+async function send(deps: ProviderCallDeps, task: CallTask): Promise<SubmitResult> {
+  const provider = getProvider(deps, task);
   try {
     return await provider.submit({
       providerEndpoint: task.route.providerEndpoint,
       input: task.route.input,
-      notificationUrl: deps.urls.urlFor({ ...callIdsOf(task), provider: provider.name }),
+      notificationUrl: deps.urls.urlFor({ ...getCallIds(task), provider: provider.name }),
       idempotencyKey: `${task.jobId}:${task.callIndex}`,
       // Not the cancellation signal of the activity: a worker that shuts down must not interrupt
       // the request, because its outcome would be unknown.
@@ -148,7 +148,7 @@ async function record(
   task: CallTask,
   write: (call: CallIds) => Promise<void>,
 ): Promise<void> {
-  await pRetry(() => write(callIdsOf(task)), afterSend).catch((error: unknown) => {
-    logger.warn({ error, ...callIdsOf(task) }, 'call.not_recorded');
+  await pRetry(() => write(getCallIds(task)), afterSend).catch((error: unknown) => {
+    logger.warn({ error, ...getCallIds(task) }, 'call.not_recorded');
   });
 }

@@ -24,7 +24,7 @@ export interface AudioModel {
   limits: Readonly<Record<string, Limit>>;
 }
 
-const share = { min: 0, max: 1, preset: 0.5 };
+const zeroToOne = { min: 0, max: 1, preset: 0.5 };
 const title = { min: 1, max: 255 };
 
 /** Audio models by capability; each capability has one model. */
@@ -35,7 +35,12 @@ export const audioModels = {
     provider: 'elevenlabs',
     per: 'character',
     usd: 0.0001,
-    limits: { text: { min: 1, max: 5000 }, title, stability: share, similarityBoost: share },
+    limits: {
+      text: { min: 1, max: 5000 },
+      title,
+      stability: zeroToOne,
+      similarityBoost: zeroToOne,
+    },
   },
   dialogue: {
     id: 'eleven_v3',
@@ -48,8 +53,8 @@ export const audioModels = {
       lineText: { min: 1, max: 5000 },
       totalText: { min: 1, max: 10_000 },
       title,
-      stability: share,
-      similarityBoost: share,
+      stability: zeroToOne,
+      similarityBoost: zeroToOne,
     },
   },
   musicPlan: {
@@ -94,7 +99,7 @@ export const audioModels = {
     limits: {
       /** Duration of a measured recording; ten hours is the provider's limit. */
       durationSeconds: { min: 0.1, max: 36_000 },
-      /** Seconds that are reserved for a recording whose duration only the provider can measure. */
+      /** Seconds to reserve credits for, if only the provider can measure the recording. */
       unmeasuredSeconds: { min: 0.1, max: 14_400 },
     },
   },

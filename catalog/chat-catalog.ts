@@ -9,7 +9,7 @@ import committed from './chat-models.json' with { type: 'json' };
 import { imageModels } from './image-models.ts';
 import { videoModels } from './video-models.ts';
 import { vendorNames } from './vendor-names.ts';
-import { createNearest } from '../domain/field-messages.ts';
+import { createSuggester } from '../domain/field-messages.ts';
 
 /** Models of the committed catalog, including models retired since it was generated. */
 export const chatModels: readonly ChatModel[] = z.array(chatModelSchema).parse(committed.models);
@@ -34,7 +34,7 @@ export type ChatOverlay = z.infer<typeof chatModelsFile> & {
   priceMarkup: number;
 };
 
-/** Returns the models of a gateway: `base` with the operator's changes. */
+/** Returns the models that a gateway offers: `base` with the operator's changes. */
 export function configureChatModels(
   base: readonly ChatModel[],
   { models, disable, priceMarkup }: ChatOverlay,
@@ -53,22 +53,22 @@ type TokenPrice = Omit<ChatCost, 'longInput' | 'audioInputUsdPerMillion'>;
 
 function applyMarkup(cost: ChatCost, markup: number): ChatCost {
   // Rounded to a millionth of a dollar, so that no binary rounding error appears in a price list.
-  const withMarkup = (usd: number): number => Number((usd * (1 + markup)).toFixed(6));
+  const markUp = (usd: number): number => Number((usd * (1 + markup)).toFixed(6));
   const { longInput, audioInputUsdPerMillion: audio, ...price } = cost;
-  const ofTokens = (from: TokenPrice): TokenPrice => {
-    const { cachedInputUsdPerMillion: cached, cacheWriteUsdPerMillion: write } = from;
+  const markUpTokens = (listed: TokenPrice): TokenPrice => {
+    const { cachedInputUsdPerMillion: cached, cacheWriteUsdPerMillion: write } = listed;
     return {
-      inputUsdPerMillion: withMarkup(from.inputUsdPerMillion),
-      outputUsdPerMillion: withMarkup(from.outputUsdPerMillion),
-      ...(cached !== undefined && { cachedInputUsdPerMillion: withMarkup(cached) }),
-      ...(write !== undefined && { cacheWriteUsdPerMillion: withMarkup(write) }),
+      inputUsdPerMillion: markUp(listed.inputUsdPerMillion),
+      outputUsdPerMillion: markUp(listed.outputUsdPerMillion),
+      ...(cached !== undefined && { cachedInputUsdPerMillion: markUp(cached) }),
+      ...(write !== undefined && { cacheWriteUsdPerMillion: markUp(write) }),
     };
   };
   return {
-    ...ofTokens(price),
-    ...(audio !== undefined && { audioInputUsdPerMillion: withMarkup(audio) }),
+    ...markUpTokens(price),
+    ...(audio !== undefined && { audioInputUsdPerMillion: markUp(audio) }),
     ...(longInput && {
-      longInput: { inputTokensAbove: longInput.inputTokensAbove, ...ofTokens(longInput) },
+      longInput: { inputTokensAbove: longInput.inputTokensAbove, ...markUpTokens(longInput) },
     }),
   };
 }
@@ -87,8 +87,8 @@ export function createChatCatalog(models: readonly ChatModel[], now: () => numbe
   const current = (): readonly ChatModel[] => ordered.filter((model) => !isRetired(model, now()));
 
   /**
-   * Returns the model with an id, with or without a prefix for provider or maker (`openai/gpt-5`);
-   * null if there is none or it is retired.
+   * Returns the model with an id, which may have the provider or the maker as a prefix
+   * (`openai/gpt-5`). Null if no model has the id, or the model is retired.
    */
   function get(id: string): ChatModel | null {
     const model = byId.get(id);
@@ -96,45 +96,45 @@ export function createChatCatalog(models: readonly ChatModel[], now: () => numbe
   }
 
   /**
-   * Returns the model that a request chooses. `field` is the request field, for the error.
+   * Returns the model with an id, as `get` does. `field` is the request field that the error names.
    * @throws GatewayError UNKNOWN_MODEL with the most similar ids
    */
   function find(id: string, field = 'model'): ChatModel {
     const model = get(id);
     if (model) return model;
-    const near = createNearest(current().map((each) => each.id))(id);
-    throw unknownModel(id, { field, retired: byId.get(id), near });
+    const similarIds = createSuggester(current().map((known) => known.id))(id);
+    throw unknownModelError(id, { field, retired: byId.get(id), similarIds });
   }
 
   return { current, get, find };
 }
 
-/**
- * Returns the ids of a model that are prefixed with its provider or maker, as other gateways use
- * them.
- */
+/** Returns the id of a model with its provider and its maker as prefixes, as other gateways do. */
 function prefixedIds({ id, provider, ownedBy }: ChatModel): string[] {
   return id.includes('/') ? [] : [`${provider}/${id}`, `${ownedBy}/${id}`];
 }
 
 /** Data of the error for an unknown or retired model. */
-interface Miss {
+interface UnknownModel {
+  /** Request field with the id. */
   field: string;
+  /** Model with this id, if it is retired. */
   retired: ChatModel | undefined;
-  near: readonly string[];
+  similarIds: readonly string[];
 }
 
 /** Returns the endpoint of the Studio model with this id; null if there is none. */
-function studioEndpointOf(id: string): string | null {
-  const own = Object.hasOwn(vendorNames, id) ? vendorNames[id] : id;
-  const isListed = (rows: readonly { id: string }[]): boolean => rows.some((row) => row.id === own);
+function findStudioEndpoint(id: string): string | null {
+  const publicId = Object.hasOwn(vendorNames, id) ? vendorNames[id] : id;
+  const isListed = (rows: readonly { id: string }[]): boolean =>
+    rows.some((row) => row.id === publicId);
   if (isListed(imageModels)) return 'POST /api/v1/studio/image/generate';
   return isListed(videoModels) ? 'POST /api/v1/studio/video/generate' : null;
 }
 
-function unknownModel(id: string, { field, retired, near }: Miss): GatewayError {
+function unknownModelError(id: string, { field, retired, similarIds }: UnknownModel): GatewayError {
   const shownId = id.length > 128 ? `${id.slice(0, 128)}…` : id;
-  const endpoint = studioEndpointOf(id);
+  const endpoint = findStudioEndpoint(id);
   if (endpoint) {
     const detail = `is not a chat model; use ${endpoint}`;
     const message = `model "${shownId}" ${detail}`;
@@ -145,8 +145,9 @@ function unknownModel(id: string, { field, retired, near }: Miss): GatewayError 
   const reason = retired
     ? `model "${shownId}" was retired on ${retired.retiresOn}`
     : `model "${shownId}" does not exist here`;
-  const advice = near.length > 0 ? `; did you mean ${near.join(', ')}?` : '';
-  const detail = near.length > 0 ? `nearest: ${near.join(', ')}` : 'GET /api/v1/models lists all';
+  const similar = similarIds.join(', ');
+  const advice = similar === '' ? '' : `; did you mean ${similar}?`;
+  const detail = similar === '' ? 'GET /api/v1/models lists all' : `nearest: ${similar}`;
   return new GatewayError('UNKNOWN_MODEL', `${reason}${advice}`, {
     details: [{ path: field, message: detail }],
   });

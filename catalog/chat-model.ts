@@ -25,9 +25,9 @@ const present = z.literal(true);
  */
 const chatCost = z.strictObject({
   ...tokenPrice,
-  /** Price of audio tokens in the input, if it differs from that of other input. */
+  /** Price of audio tokens in the input; defaults to the price of other input. */
   audioInputUsdPerMillion: usdPerMillion.exactOptional(),
-  /** Price of a complete request whose input has more than `inputTokensAbove` tokens. */
+  /** Price of all tokens of a request whose input has more than `inputTokensAbove` tokens. */
   longInput: z.strictObject({ inputTokensAbove: tokens, ...tokenPrice }).exactOptional(),
 });
 /** Price of a chat model. */
@@ -38,9 +38,9 @@ export const chatModelSchema = z.strictObject({
   /** Id that callers send as `model`. */
   id: z.string().regex(/^[\w.:@/-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 . _ : @ / -'),
   name: z.string().min(1).max(128),
-  /** Maker of the model; another company may serve it (`provider`). */
+  /** Company that made the model; another company may serve it (`provider`). */
   ownedBy: z.string().min(1).max(64),
-  /** Time of the release in Unix seconds. */
+  /** Release date of the model in Unix seconds. */
   created: z.number().int().positive(),
   description: z.string().min(1).max(500).exactOptional(),
   /**
@@ -56,9 +56,10 @@ export const chatModelSchema = z.strictObject({
   limit: z.strictObject({ context: tokens, output: tokens }),
   reasoning: present.exactOptional(),
   /**
-   * Reasoning of a model with Anthropic's protocol; defaults to `budget`. `budget` takes a number
-   * of tokens. `adaptive` takes an effort, and the model decides how much to reason. `always` is
-   * adaptive, cannot be turned off, and the model cannot be forced to call a tool.
+   * Kind of reasoning of a model with Anthropic's protocol; defaults to `budget`. With `budget`, a
+   * request sets a number of tokens. With `adaptive`, it sets an effort, and the model decides how
+   * much to reason. `always` is like `adaptive`, but reasoning cannot be turned off, and the model
+   * cannot be forced to call a tool.
    */
   thinking: z.enum(['budget', 'adaptive', 'always']).exactOptional(),
   supportsImages: present.exactOptional(),

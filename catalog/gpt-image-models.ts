@@ -3,12 +3,12 @@
  * OpenAI, which is called only if fal certainly did not accept the call.
  */
 import {
-  anyFormat,
+  allFormats,
   background,
   imageUrls,
   numImages,
   outputFormat,
-  plainEdit,
+  defaultEdit,
   type ImageModel,
   type ImagePrice,
   type ImageRoute,
@@ -21,7 +21,7 @@ import {
 } from './model-parameters.ts';
 
 /** Limits of a custom size, which are the same for both providers. */
-const freeSize: SizeRule = {
+const customSize: SizeRule = {
   multipleOf: 16,
   edgeMax: 3840,
   pixelsMin: 655_360,
@@ -35,12 +35,12 @@ const generate: ParameterRules = {
   quality: { oneOf: ['auto', 'low', 'medium', 'high'], default: 'medium' },
   background,
   seed: seedRule,
-  imageSize: { size: freeSize, default: 'landscape_4_3' },
+  imageSize: { size: customSize, default: 'landscape_4_3' },
   imageUrls,
 };
 
 const edit: ParameterRules = {
-  ...plainEdit,
+  ...defaultEdit,
   quality: { oneOf: ['low', 'medium', 'high'], default: 'medium' },
   background,
   maskUrl: {},
@@ -65,7 +65,7 @@ function falRoute(operations: { generate: string; edit: string }, perCall: numbe
     ...operations,
     drop: ['seed'],
     imagesPerCallMax: perCall,
-    nativeFormats: anyFormat,
+    nativeFormats: allFormats,
   };
 }
 
@@ -80,7 +80,7 @@ function openaiRoute(model: string): ImageRoute {
     edit: 'images/edits',
     drop: ['seed'],
     imagesPerCallMax: 10,
-    nativeFormats: anyFormat,
+    nativeFormats: allFormats,
     rename: { numImages: 'n', imageSize: 'size' },
     values: { imageSize: openaiSizes },
     sizeAsText: true,

@@ -48,18 +48,18 @@ export interface ImageModel extends CatalogRow {
 }
 
 /** All output formats. */
-export const anyFormat = ['png', 'jpeg', 'webp'] as const;
+export const allFormats = ['png', 'jpeg', 'webp'] as const;
 
 /** Rule for `numImages` of most image models. */
 export const numImages = { min: 1, max: 10, default: 1 } as const;
 /** Rule for `outputFormat` of most image models. */
-export const outputFormat = { oneOf: anyFormat } as const;
+export const outputFormat = { oneOf: allFormats } as const;
 /** Rule for `background` of most image models. */
 export const background = { oneOf: ['auto', 'transparent', 'opaque'] } as const;
 /** Rule for `imageUrls` of most image models. */
 export const imageUrls = { itemsMax: 10 } as const;
 /** Parameters of image/edit for models without additional fields. */
-export const plainEdit: ParameterRules = { imageUrls, numImages, outputFormat, seed: seedRule };
+export const defaultEdit: ParameterRules = { imageUrls, numImages, outputFormat, seed: seedRule };
 
 /** Named sizes of `imageSize` in pixels (spec §4.7; fal's `image_size`). */
 export const imageSizes = {

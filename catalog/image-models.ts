@@ -8,12 +8,12 @@
  */
 import { gptImageModels } from './gpt-image-models.ts';
 import {
-  anyFormat,
+  allFormats,
   background,
   imageUrls,
   numImages,
   outputFormat,
-  plainEdit,
+  defaultEdit,
   type ImageModel,
 } from './image-model.ts';
 import { seedRule } from './model-parameters.ts';
@@ -38,7 +38,7 @@ const nanoBananaRatios = [
 const imagenRatios = ['1:1', '16:9', '9:16', '4:3', '3:4'] as const;
 
 /** Aspect ratios of Grok Imagine. */
-const squareToPhoto = ['1:1', '16:9', '4:3', '3:4', '9:16'] as const;
+const grokRatios = ['1:1', '16:9', '4:3', '3:4', '9:16'] as const;
 
 /** Sizes of GPT Image 1.x, which supports only three, by public aspect ratio. */
 const gptImageSizes = {
@@ -61,14 +61,14 @@ export const imageModels: readonly ImageModel[] = [
       seed: seedRule,
       imageUrls,
     },
-    edit: plainEdit,
+    edit: defaultEdit,
     routes: [
       {
         provider: 'fal',
         generate: 'fal-ai/nano-banana',
         edit: 'fal-ai/nano-banana/edit',
         imagesPerCallMax: 4,
-        nativeFormats: anyFormat,
+        nativeFormats: allFormats,
       },
     ],
     price: { usd: 0.039 },
@@ -92,7 +92,7 @@ export const imageModels: readonly ImageModel[] = [
         generate: 'fal-ai/nano-banana-pro',
         edit: 'fal-ai/nano-banana-pro/edit',
         imagesPerCallMax: 4,
-        nativeFormats: anyFormat,
+        nativeFormats: allFormats,
       },
     ],
     price: {
@@ -115,7 +115,7 @@ export const imageModels: readonly ImageModel[] = [
       seed: seedRule,
       imageUrls,
     },
-    edit: plainEdit,
+    edit: defaultEdit,
     routes: [
       {
         provider: 'fal',
@@ -147,7 +147,7 @@ export const imageModels: readonly ImageModel[] = [
         generate: 'fal-ai/gpt-image-1.5',
         drop: ['seed'],
         imagesPerCallMax: 4,
-        nativeFormats: anyFormat,
+        nativeFormats: allFormats,
         rename: { aspectRatio: 'image_size' },
         values: { aspectRatio: gptImageSizes },
         // This provider endpoint has no quality `auto`; without the field it chooses the quality.
@@ -174,7 +174,7 @@ export const imageModels: readonly ImageModel[] = [
         generate: 'fal-ai/gpt-image-1-mini',
         drop: ['seed'],
         imagesPerCallMax: 4,
-        nativeFormats: anyFormat,
+        nativeFormats: allFormats,
         rename: { aspectRatio: 'image_size' },
         values: { aspectRatio: gptImageSizes },
         fixed: { quality: 'medium' },
@@ -199,7 +199,7 @@ export const imageModels: readonly ImageModel[] = [
         provider: 'fal',
         generate: 'fal-ai/gemini-3.1-flash-image-preview',
         imagesPerCallMax: 4,
-        nativeFormats: anyFormat,
+        nativeFormats: allFormats,
       },
     ],
     price: { usd: 0.045 },
@@ -221,7 +221,7 @@ export const imageModels: readonly ImageModel[] = [
         provider: 'fal',
         generate: 'fal-ai/nano-banana-pro',
         imagesPerCallMax: 4,
-        nativeFormats: anyFormat,
+        nativeFormats: allFormats,
         // The replacement has no field for a negative prompt, but follows a sentence in the prompt.
         negativePrompt: 'sentence',
       },
@@ -235,7 +235,7 @@ export const imageModels: readonly ImageModel[] = [
     typicalSeconds: 10,
     generate: {
       numImages,
-      aspectRatio: { oneOf: squareToPhoto },
+      aspectRatio: { oneOf: grokRatios },
       outputFormat,
       seed: seedRule,
     },
@@ -245,7 +245,7 @@ export const imageModels: readonly ImageModel[] = [
         generate: 'xai/grok-imagine-image',
         drop: ['seed'],
         imagesPerCallMax: 4,
-        nativeFormats: anyFormat,
+        nativeFormats: allFormats,
       },
     ],
     price: { usd: 0.04 },

@@ -1,7 +1,6 @@
 /**
- * Tools that process an existing picture: upscaling and background removal. The prices are set by
- * this project, because no two sources agree on a price per megapixel or per call of these
- * providers (docs/providers.md).
+ * Tools that process an existing picture: upscaling and background removal. This project sets the
+ * prices, because published sources disagree about the providers' prices (docs/providers.md).
  */
 import type { FieldMap } from './provider-fields.ts';
 import type { CatalogRow, ParameterRules } from './model-parameters.ts';
@@ -11,7 +10,7 @@ interface ToolRoute extends FieldMap {
   providerEndpoint: string;
 }
 
-/** Price of a picture by its pixels: `usd` for each step of `stepPixels`, rounded up. */
+/** Price that grows with the pixels of a picture: `usd` for each started block of `stepPixels`. */
 export interface PixelPrice {
   usd: number;
   stepPixels: number;
@@ -22,24 +21,26 @@ export interface Upscaler extends CatalogRow {
   parameters: ParameterRules;
   routes: readonly ToolRoute[];
   /**
-   * Scale factors of the successive calls, by the requested scale factor. There are several if the
-   * provider does not support the factor in one call.
+   * Scale factors of successive provider calls, keyed by the requested scale factor. An upscale has
+   * several steps if the provider does not support the factor in one call.
    */
   steps: Readonly<Record<number, readonly number[]>>;
-  /** Price of each step, by the number of pixels of its result. */
+  /** Price of each step, for the number of pixels of its result. */
   price: PixelPrice;
 }
 
 /**
- * Returns the edge lengths of each step's result as multiples of the input's: 3 and 6 for the steps
- * 3 and 2.
+ * Returns how many times longer the edges are after each step than in the input: 3 and 6 for the
+ * steps 3 and 2.
  */
-export function enlargementsOf({ steps }: Upscaler, scaleFactor: number): number[] {
+export function calculateEnlargements({ steps }: Upscaler, scaleFactor: number): number[] {
   let enlargement = 1;
   return (steps[scaleFactor] ?? [scaleFactor]).map((factor) => (enlargement *= factor));
 }
 
-/** Maximum number of pixels of an upscaled picture: the maximum for stored and decoded pictures. */
+/**
+ * Maximum number of pixels of an upscaled picture, which is also the maximum for stored pictures.
+ */
 export const upscaledPixelsMax = 64_000_000;
 
 /** Services of image/upscale, with the ids of the spec; the first is the default. */
@@ -123,8 +124,8 @@ export const backgroundRemovers: readonly BackgroundRemover[] = [
 }));
 
 /**
- * Largest resolution, and the only provider model that supports it, which replaces the requested
- * model.
+ * Largest resolution, with the only provider model that supports it. A request with this resolution
+ * uses this model instead of the requested one.
  */
 export const largestResolution = {
   operatingResolution: '2304x2304',

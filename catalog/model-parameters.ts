@@ -1,9 +1,9 @@
 /**
- * Parameters of models as data: the supported fields with their limits. Requests are checked
+ * Rules for the request fields that a model supports, and their limits. Requests are checked
  * against these rules before credits are reserved (design §7), and GET /studio/models publishes the
  * same rules.
  */
-import { charactersOf, notOneOf, received } from '../domain/field-messages.ts';
+import { countCharacters, formatNotOneOf, formatReceived } from '../domain/field-messages.ts';
 import {
   fieldError,
   GatewayError,
@@ -55,7 +55,7 @@ export interface CatalogRow {
 }
 
 /**
- * Returns the row with a public id. `field` is the request field, for the error.
+ * Returns the row with a public id. `field` is the request field that the error names.
  * @throws GatewayError UNKNOWN_MODEL with the known ids
  */
 export function findModel<Row extends { id: string }>(
@@ -66,7 +66,7 @@ export function findModel<Row extends { id: string }>(
   const model = rows.find((row) => row.id === id);
   if (model) return model;
   const known = rows.map((row) => row.id);
-  throw fieldError('UNKNOWN_MODEL', field, notOneOf(known, id));
+  throw fieldError('UNKNOWN_MODEL', field, formatNotOneOf(known, id));
 }
 
 /** Rule for `seed`: 0–2147483647 (spec §8). */
@@ -92,28 +92,28 @@ export const gatewayFields = new Set([
   'async',
   'persistToStorage',
 ]);
-/** Fields that need no rule of the model, although a rule may still limit their values. */
+/** Fields that are allowed without a rule of the model; a rule may still limit their values. */
 const commonFields = new Set([...gatewayFields, 'prompt', 'imageUrl', 'imageUrls', 'videoUrl']);
 
-interface Checked {
+interface CheckedModel {
   /** Public id of the model. */
   id: string;
   parameters: ParameterRules;
-  /** Fields of `commonFields` that do need a rule of the model. */
-  modelled?: readonly string[];
+  /** Fields of `commonFields` that are rejected unless this model has a rule for them. */
+  requireRuleFor?: readonly string[];
 }
 
 /**
  * Throws if the model does not support a parameter or its value.
  * @throws GatewayError UNSUPPORTED_PARAMETER or INVALID_REQUEST; the details contain each field
  */
-export function requireSupported(
-  { id, parameters, modelled = [] }: Checked,
+export function throwIfUnsupported(
+  { id, parameters, requireRuleFor = [] }: CheckedModel,
   body: Readonly<Record<string, unknown>>,
 ): void {
   const sentFields = Object.keys(body).filter((field) => body[field] !== undefined);
   const unsupported = sentFields
-    .filter((field) => modelled.includes(field) || !commonFields.has(field))
+    .filter((field) => requireRuleFor.includes(field) || !commonFields.has(field))
     .filter((field) => parameters[field] === undefined);
   if (unsupported.length > 0) {
     const supported = Object.keys(parameters).join(', ') || 'none';
@@ -128,7 +128,7 @@ export function requireSupported(
   const details: ErrorDetail[] = sentFields.flatMap((path) => {
     const rule = parameters[path] ?? {};
     const requirement = violatedRequirement(rule, body[path]);
-    const value = received(body[path], rule.oneOf?.map(String));
+    const value = formatReceived(body[path], rule.oneOf?.map(String));
     return requirement === undefined ? [] : [{ path, message: `${requirement} for ${id}${value}` }];
   });
   if (details.length > 0) throw invalidFieldsError('INVALID_REQUEST', details);
@@ -148,7 +148,7 @@ function violatedRequirement(rule: ParameterRule, value: unknown): string | unde
   }
   if (typeof value === 'string') {
     const { charactersMax = Number.POSITIVE_INFINITY } = rule;
-    return charactersOf(value) > charactersMax
+    return countCharacters(value) > charactersMax
       ? `must have at most ${charactersMax} characters`
       : undefined;
   }

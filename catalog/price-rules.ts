@@ -1,11 +1,11 @@
 /**
- * Price rules of the Studio models. `priceOf` applies them to requests, and GET /pricing publishes
- * them. A price is the sum of its rules; a rule without a matching row adds nothing.
+ * Price rules of the Studio models. `calculateUnitPrice` applies them to requests, and GET /pricing
+ * publishes them. A price is the sum of its rules; a rule without a matching row adds nothing.
  */
 import type { AudioModel } from './audio-models.ts';
 import { assert } from '../domain/errors.ts';
 import type { ImagePrice } from './image-model.ts';
-import { enlargementsOf, type BackgroundRemover, type Upscaler } from './image-tools.ts';
+import { calculateEnlargements, type BackgroundRemover, type Upscaler } from './image-tools.ts';
 import type { Fields } from './provider-fields.ts';
 import type { ParameterRules } from './model-parameters.ts';
 import type { VideoModel } from './video-models.ts';
@@ -14,14 +14,15 @@ import type { VideoTool } from './video-tools.ts';
 type Value = string | number | boolean;
 
 /**
- * Price of a unit in USD, for requests whose fields (including defaults) have all values in `when`.
+ * Price of a unit in USD. It applies to requests whose fields (including defaults) have all values
+ * in `when`.
  */
 export interface PriceRow {
   when: Readonly<Record<string, Value>>;
   /** Additional condition: maximum number of pixels of the result. */
   pixelsMax?: number;
   usd: number;
-  /** Value whose price is charged, if the value in `when` (e.g. `auto`) lets the model choose. */
+  /** Value whose price applies if the value in `when` lets the model choose, such as `auto`. */
   chargedAs?: string;
 }
 
@@ -59,7 +60,7 @@ export interface PriceRule {
 /** Price of a unit of a request in USD. */
 export interface UnitPrice {
   usd: number;
-  /** Value whose price is charged, if the request lets the model choose. */
+  /** Value whose price applies if the request lets the model choose. */
   chargedAs?: string;
   /** Prices of results with fewer pixels, which the provider may deliver instead. */
   smaller: { pixelsBelow: number; unitPriceUsd: number }[];
@@ -70,13 +71,13 @@ export interface UnitPrice {
  * @param fields fields of the request with their defaults
  * @param pixels number of pixels of the result; 0 if the request does not determine it
  */
-export function priceOf(rule: PriceRule, fields: Fields, pixels = 0): UnitPrice {
+export function calculateUnitPrice(rule: PriceRule, fields: Fields, pixels = 0): UnitPrice {
   const row = rule.rows.find(
     ({ when, pixelsMax = Infinity }) =>
       pixels <= pixelsMax &&
       Object.entries(when).every(([field, value]) => fields[field] === value),
   );
-  assert(row, 'the request matches no row of the price rule');
+  assert(row, 'no row of the price rule matches the request');
   const { usd, chargedAs } = row;
   const each = rule.pixels?.each ?? null;
   if (each === null) {
@@ -154,7 +155,7 @@ export function upscalePriceRules(
   });
   const earlierSteps = Object.keys(service.steps).flatMap((key) => {
     const scaleFactor = Number(key);
-    const enlargements = enlargementsOf(service, scaleFactor).slice(0, -1);
+    const enlargements = calculateEnlargements(service, scaleFactor).slice(0, -1);
     return enlargements.map((enlargement) => rule(enlargement, { scaleFactor }));
   });
   return [rule('scaleFactor', {}), ...earlierSteps];
@@ -188,7 +189,7 @@ export function removalPriceRules(
 }
 
 /** Returns the price rule of generated videos. */
-export function filmPriceRules({ usdPerSecond, parameters }: VideoModel): [PriceRule] {
+export function videoPriceRules({ usdPerSecond, parameters }: VideoModel): [PriceRule] {
   const preset = parameters['durationSeconds']?.default;
   return [
     {

@@ -1,25 +1,23 @@
-/**
- * Maps request fields to a provider's fields: the maps as data, and the function that applies them.
- */
+/** Maps the fields of requests to the fields of a provider. */
 import type { Json, JsonObject } from '../domain/json.ts';
 import { gatewayFields, isSize } from './model-parameters.ts';
 
 /** Fields of a request, with or without the defaults of a model. */
 export type Fields = Readonly<Record<string, Json | undefined>>;
 
-/** Maps from request fields to the fields of a provider, all keyed by the request field. */
+/** Rules that map request fields to a provider's fields. All keys are names of request fields. */
 export interface FieldMap {
   /** Provider's field names. A field without an entry keeps its name, in snake_case. */
   rename?: Readonly<Record<string, string>>;
   /** Provider's values, by request value. */
   values?: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** Values for which the field is omitted. */
+  /** Request values that are not sent: a field with one of them is omitted. */
   omit?: Readonly<Record<string, readonly string[]>>;
   /**
    * Fields that the spec allows but the provider does not support, e.g. `seed`; they are not sent.
    */
   drop?: readonly string[];
-  /** Suffixes of numbers that are sent as text: `s` for `'8s'`. */
+  /** Numbers to send as text, with the suffix to append: `s` sends 8 as `'8s'`. */
   asText?: Readonly<Record<string, string>>;
   /** Whether `{width, height}` is sent as text, e.g. `'1536x1024'`. */
   sizeAsText?: true;
@@ -31,21 +29,21 @@ export interface FieldMap {
  * Builds the provider's input: the request fields with the provider's names and values, without
  * undefined fields.
  */
-export function providerInput(map: FieldMap, fields: Fields): JsonObject {
+export function buildProviderInput(map: FieldMap, fields: Fields): JsonObject {
   const input: JsonObject = { ...map.fixed };
   for (const [field, value] of Object.entries(fields)) {
     if (value === undefined || gatewayFields.has(field) || map.drop?.includes(field)) continue;
     if (typeof value === 'string' && map.omit?.[field]?.includes(value)) continue;
-    input[map.rename?.[field] ?? inSnakeCase(field)] = providerValue(map, field, value);
+    input[map.rename?.[field] ?? toSnakeCase(field)] = convertValue(map, field, value);
   }
   return input;
 }
 
-function inSnakeCase(field: string): string {
+function toSnakeCase(field: string): string {
   return field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-function providerValue(map: FieldMap, field: string, value: Json): Json {
+function convertValue(map: FieldMap, field: string, value: Json): Json {
   const suffix = map.asText?.[field];
   if (suffix !== undefined && typeof value === 'number') return `${value}${suffix}`;
   if (typeof value === 'string') return map.values?.[field]?.[value] ?? value;

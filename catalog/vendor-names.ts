@@ -1,12 +1,12 @@
 /**
- * Model names used by their makers, mapped to public ids. Endpoints for clients of a maker's own
- * API accept these names. A name is listed only if its public id serves that model, or the model
- * with which its maker replaced it.
+ * Maps the names that makers give their models to public ids. Endpoints for clients of a maker's
+ * own API accept these names. A name is listed only if its public id serves that model, or the
+ * model by which the maker replaced it.
  */
 import { GatewayError } from '../domain/errors.ts';
-import { createNearest } from '../domain/field-messages.ts';
+import { createSuggester } from '../domain/field-messages.ts';
 
-/** Public ids by the maker's name. */
+/** Public ids of models, keyed by the maker's name of the model. */
 export const vendorNames: Readonly<Record<string, string>> = {
   // GPT Image 1 was shut down; OpenAI names GPT Image 1.5 as its replacement.
   'gpt-image-1': 'alpha-image',
@@ -35,9 +35,11 @@ export function findByAnyName<Row extends { id: string }>(
   const model = id == null ? rows[0] : rows.find((row) => row.id === id);
   if (model) return model;
   const ids = rows.map((row) => row.id);
-  const makers = Object.entries(vendorNames).filter(([, own]) => ids.includes(own));
-  const near = createNearest([...ids, ...makers.map(([maker]) => maker)])(name ?? '');
-  const advice = (near.length > 0 ? near : ids).join(', ');
+  const makerNames = Object.entries(vendorNames)
+    .filter(([, publicId]) => ids.includes(publicId))
+    .map(([makerName]) => makerName);
+  const similarNames = createSuggester([...ids, ...makerNames])(name ?? '');
+  const advice = (similarNames.length > 0 ? similarNames : ids).join(', ');
   const shownName = name?.slice(0, 100);
   throw new GatewayError(
     'UNKNOWN_MODEL',

@@ -8,8 +8,8 @@ import type { FieldMap } from './provider-fields.ts';
 import { seedRule, type CatalogRow, type ParameterRules } from './model-parameters.ts';
 
 /**
- * Route of a video model, with a provider endpoint each for requests with a prompt, a first frame
- * or references.
+ * Route of a video model. It has one provider endpoint for requests with only a prompt, one for
+ * requests with a first frame, and one for requests with reference pictures.
  */
 export interface VideoRoute extends FieldMap {
   provider: string;
@@ -24,20 +24,23 @@ export interface VideoModel extends CatalogRow {
   /** Fields not allowed together with `imageUrl`, because the picture determines their values. */
   determinedByImage?: readonly string[];
   routes: readonly VideoRoute[];
-  /** Prices per second; the first whose values all match the request applies. */
-  usdPerSecond: readonly FilmPrice[];
+  /** Prices per second; the first one that matches the request applies. */
+  usdPerSecond: readonly VideoPrice[];
 }
 
-/** Price of one second of a video, for requests that have all values of `when`. */
-export interface FilmPrice {
+/** Price of one second of a video. It applies to requests that have all values of `when`. */
+export interface VideoPrice {
   when: Readonly<Record<string, string | boolean>>;
   /** Price in USD. */
   usd: number;
-  /** A delivered video with fewer pixels has this price, even if the request had other values. */
+  /**
+   * This price also applies to a delivered video with fewer pixels than this, whatever was
+   * requested.
+   */
   pixelsBelow?: number;
 }
 
-const names = { durationSeconds: 'duration', referenceUrls: 'image_urls' } as const;
+const fieldNames = { durationSeconds: 'duration', referenceUrls: 'image_urls' } as const;
 const generateAudio = { oneOf: [true, false], default: true } as const;
 const negativePrompt = { charactersMax: 2000 } as const;
 const seedanceRatios = ['21:9', '16:9', '4:3', '1:1', '3:4', '9:16'] as const;
@@ -47,11 +50,11 @@ interface Seedance {
   secondsMax: number;
   referencesMax: number;
   /** False for version 2.5, which does not support a seed. */
-  takesSeed: boolean;
+  supportsSeed: boolean;
   usd: { '480p': number; '720p': number };
 }
 
-function seedance(row: Seedance): VideoModel {
+function createSeedance(row: Seedance): VideoModel {
   const root = `bytedance/seedance-${row.version}`;
   return {
     id: `seedance-${row.version}`,
@@ -65,7 +68,7 @@ function seedance(row: Seedance): VideoModel {
       aspectRatio: { oneOf: seedanceRatios },
       resolution: { oneOf: ['480p', '720p'], default: '720p' },
       generateAudio,
-      ...(row.takesSeed && { seed: seedRule }),
+      ...(row.supportsSeed && { seed: seedRule }),
     },
     routes: [
       {
@@ -73,7 +76,7 @@ function seedance(row: Seedance): VideoModel {
         fromText: `${root}/text-to-video`,
         fromImage: `${root}/image-to-video`,
         fromReferences: `${root}/reference-to-video`,
-        rename: names,
+        rename: fieldNames,
         asText: { durationSeconds: '' },
       },
     ],
@@ -106,7 +109,7 @@ export const videoModels: readonly VideoModel[] = [
         provider: 'fal',
         fromText: 'fal-ai/veo3.1',
         fromImage: 'fal-ai/veo3.1/image-to-video',
-        rename: names,
+        rename: fieldNames,
         asText: { durationSeconds: 's' },
       },
     ],
@@ -134,7 +137,7 @@ export const videoModels: readonly VideoModel[] = [
         provider: 'fal',
         fromText: 'fal-ai/kling-video/v3/pro/text-to-video',
         fromImage: 'fal-ai/kling-video/v3/pro/image-to-video',
-        rename: { ...names, imageUrl: 'start_image_url' },
+        rename: { ...fieldNames, imageUrl: 'start_image_url' },
         asText: { durationSeconds: '' },
       },
     ],
@@ -143,18 +146,18 @@ export const videoModels: readonly VideoModel[] = [
       { when: { generateAudio: false }, usd: 0.112 },
     ],
   },
-  seedance({
+  createSeedance({
     version: '2.5',
     secondsMax: 30,
     referencesMax: 30,
-    takesSeed: false,
+    supportsSeed: false,
     usd: { '480p': 0.2205, '720p': 0.473 },
   }),
-  seedance({
+  createSeedance({
     version: '2.0',
     secondsMax: 15,
     referencesMax: 9,
-    takesSeed: true,
+    supportsSeed: true,
     usd: { '480p': 0.1346, '720p': 0.3034 },
   }),
 ];

@@ -1,6 +1,6 @@
 /**
- * Voices (spec §4.8): lowercase first names for 23 premade voices of ElevenLabs. The ids come from
- * several public code bases, which agree (docs/providers.md).
+ * Voices (spec §4.8): lowercase first names for 23 premade voices of ElevenLabs. Several public
+ * code bases agree on their ids (docs/providers.md).
  */
 import { assert } from '../domain/errors.ts';
 
@@ -43,8 +43,8 @@ export const voices: readonly Voice[] = [
 export const defaultVoiceName = 'rachel';
 
 /** Returns the provider's id of a voice. */
-export function providerVoiceIdOf(name: string): string {
-  const voice = voices.find((each) => each.name === name);
+export function findProviderVoiceId(name: string): string {
+  const voice = voices.find((known) => known.name === name);
   assert(voice, 'the voice is not in the list');
   return voice.providerVoiceId;
 }

@@ -2,7 +2,7 @@
  * Calculates the tokens that a chat is charged for: as the provider reported them if the report is
  * plausible, otherwise as the gateway counted them (docs/chat.md).
  */
-import type { ChatCandidate, SentRequest } from './chat-candidates.ts';
+import type { ChatCandidate, EncodedRequest } from './chat-candidates.ts';
 import { chatPriceMicro, type ReportedUsage, type TokenUsage } from './chat-price.ts';
 
 /** How a chat ended. */
@@ -16,11 +16,11 @@ export type ChatEnd =
   /** The provider sent no answer. */
   | 'refused';
 
-/** Everything needed to count the tokens of a chat. */
+/** Data from which the tokens of a chat are calculated. */
 export interface ChatCounts {
   candidate: ChatCandidate;
   /** Request to the model; null before the first call. */
-  sent: SentRequest | null;
+  sent: EncodedRequest | null;
   /** True if the provider responded with a success status. */
   accepted: boolean;
   /** True if any output of the model was sent to the caller. */
@@ -30,7 +30,7 @@ export interface ChatCounts {
   outputTokens: number;
 }
 
-/** Tokens to charge, and who counted them. */
+/** Tokens to charge, and whether the provider or the gateway counted them. */
 export interface Billing extends TokenUsage {
   to: 'charged' | 'released';
   countedBy: 'provider' | 'gateway' | null;
@@ -100,7 +100,7 @@ export function usageToCharge(counts: ChatCounts): TokenUsage {
   };
 }
 
-/** Calculates the price of a usage in micro-credits, considering the reported cache tokens. */
+/** Calculates the price of tokens in micro-credits. Cache tokens are priced as reported. */
 export function usagePriceMicro(
   counts: ChatCounts,
   { inputTokens, outputTokens }: TokenUsage,

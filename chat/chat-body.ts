@@ -107,7 +107,9 @@ export interface ChatBody extends Cacheable {
 }
 
 /** Yields the content parts of all messages, with their paths. */
-export function* partsOf({ messages }: ChatBody): Generator<[path: string, part: ContentPart]> {
+export function* iterateParts({
+  messages,
+}: ChatBody): Generator<[path: string, part: ContentPart]> {
   for (const [index, { content }] of messages.entries()) {
     if (!Array.isArray(content)) continue;
     for (const [at, part] of content.entries()) yield [`messages.${index}.content.${at}`, part];

@@ -7,10 +7,10 @@ import type { ChatModel } from '../catalog/chat-model.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { ChatBody } from './chat-body.ts';
 import {
-  affordableAnswer,
+  calculateAnswerLimit,
   expectedUsage,
   chatPriceMicro,
-  countTokens,
+  estimateTokens,
   type ChatTokens,
   type TokenUsage,
 } from './chat-price.ts';
@@ -18,7 +18,7 @@ import { inputTokensMax, type InputCount } from './input-count.ts';
 import type { Upstream, Upstreams } from './upstreams.ts';
 
 /** Encoded request to a provider. */
-export interface SentRequest {
+export interface EncodedRequest {
   body: string;
   /**
    * Maximum usage that is possible for this request. A higher report is an error of the provider.
@@ -33,7 +33,7 @@ export interface ChatCandidate {
   /** Tokens as estimated by the gateway. */
   tokens: ChatTokens;
   /** Encodes the request in the provider's format. */
-  encode: () => SentRequest;
+  encode: () => EncodedRequest;
 }
 
 /** Model that was called and failed, with its error. */
@@ -70,7 +70,7 @@ export interface CandidatesDraft {
   /** Amount to reserve if the balance and the budget of the key allow it, in micro-credits. */
   amountMaxMicro: number;
   /** Returns the model with the highest possible charge, and the usage that causes this charge. */
-  mostExpensive: () => { model: ChatModel; usageMax: SentRequest['usageMax'] };
+  mostExpensive: () => { model: ChatModel; usageMax: EncodedRequest['usageMax'] };
   /**
    * Returns the candidates. Their answers are limited to the length that `payableMicro` can pay
    * for.
@@ -88,9 +88,9 @@ export function draftCandidates(
   request: SharedRequest,
   context: DraftContext,
 ): CandidatesDraft {
-  const head = draftCandidate(first, request, context);
-  const tail = others.map((model) => draftCandidate(model, request, context));
-  const drafts = [head, ...tail];
+  const firstDraft = draftCandidate(first, request, context);
+  const otherDrafts = others.map((model) => draftCandidate(model, request, context));
+  const drafts = [firstDraft, ...otherDrafts];
   return {
     amountMinMicro: Math.max(...drafts.map(({ amountMinMicro }) => amountMinMicro)),
     amountMaxMicro: Math.max(...drafts.map(({ amountMaxMicro }) => amountMaxMicro)),
@@ -103,8 +103,8 @@ export function draftCandidates(
       return charges.reduce((a, b) => (b.micro > a.micro ? b : a));
     },
     grant: (payableMicro) => [
-      head.grant(payableMicro),
-      ...tail.map(({ grant }) => grant(payableMicro)),
+      firstDraft.grant(payableMicro),
+      ...otherDrafts.map(({ grant }) => grant(payableMicro)),
     ],
   };
 }
@@ -114,25 +114,25 @@ function draftCandidate(
   { body, maxTokens, stream, input }: SharedRequest,
   { upstreams, usdPerCredit, answerTokensExpected }: DraftContext,
 ) {
-  const upstream = upstreams.of(model);
+  const upstream = upstreams.get(model);
   const fields = upstream.protocol.encode({ model, body, stream });
-  const tokens = countTokens(
+  const tokens = estimateTokens(
     model,
     { input, maxTokens, answers: body.n ?? 1 },
     answerTokensExpected,
   );
-  const priceOf = (outputTokens: number): number =>
+  const calculatePrice = (outputTokens: number): number =>
     chatPriceMicro(model, expectedUsage(tokens, outputTokens), usdPerCredit);
   return {
     model,
-    amountMinMicro: priceOf(tokens.outputMin),
-    amountMaxMicro: priceOf(tokens.outputExpected),
+    amountMinMicro: calculatePrice(tokens.outputMin),
+    amountMaxMicro: calculatePrice(tokens.outputExpected),
     grant: (payableMicro: number): ChatCandidate => ({
       model,
       upstream,
       tokens,
       encode() {
-        const answerTokens = affordableAnswer(model, { tokens, payableMicro }, usdPerCredit);
+        const answerTokens = calculateAnswerLimit(model, { tokens, payableMicro }, usdPerCredit);
         const sent = JSON.stringify(
           upstream.protocol.withTokenLimit(fields, { model, answerTokens }),
         );
@@ -155,7 +155,7 @@ function draftCandidate(
 }
 
 /** Adds the errors of all failed models to the error of the last one. */
-export function withTries(failure: GatewayError, tried: readonly FailedTry[]): GatewayError {
+export function addFailedTries(failure: GatewayError, tried: readonly FailedTry[]): GatewayError {
   if (tried.length < 2) return failure;
   const { code, message, details, retryAfterSeconds, cause } = failure;
   const extras = { details, retryAfterSeconds, cause };

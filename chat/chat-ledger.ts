@@ -21,7 +21,7 @@ import {
 const priceRow = z.object({ price: z.number() });
 const sweepCountMax = 100;
 
-/** Creates the chat ledger on a pool. Tools pass no `metrics`. */
+/** Creates the chat ledger. Command-line tools pass no `metrics`. */
 export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLedger {
   const move = createLedgerMoves(pool, { name: 'chat', metrics });
   const checkpoint = createBatcher<ChatProgress, null>({

@@ -109,14 +109,15 @@ export interface ChatLedger {
   price: (amounts: ChatPrice) => Promise<number>;
   settle: (settle: ChatSettle) => Promise<SettleVerdict>;
   /**
-   * Records the progress of a chat and extends its reservation. Chats share one statement.
+   * Records the progress of a chat and extends its reservation. Chats that do so at the same time
+   * share one statement.
    */
   checkpoint: (progress: ChatProgress) => Promise<void>;
   /** Settles the chats of crashed processes, based on their last checkpoints. */
   sweep: (terms: ChatSweep) => Promise<readonly z.infer<typeof sweptChat>[]>;
 }
 
-/** When the process of a chat is presumed crashed. */
+/** Times after which the process of a chat is presumed crashed. */
 export interface ChatSweep {
   /**
    * How long the sweeper waits after it first finds a reservation expired, in milliseconds.

@@ -62,7 +62,7 @@ const outputTokensMin = 16;
  * Estimates the tokens of a request. Without `max_tokens` an answer may be as long as the model and
  * the balance allow, so credits are reserved only for the expected length.
  */
-export function countTokens(
+export function estimateTokens(
   { limit }: ChatModel,
   request: { input: InputCount; maxTokens: number | null; answers: number },
   answerTokensExpected: number,
@@ -73,14 +73,14 @@ export function countTokens(
   const answerRoom = Math.max(limit.context - input, Math.min(limit.output, 1024));
   const answerMax = Math.min(limit.output, maxTokens ?? answerRoom);
   const expected = Math.min(answerMax, answerTokensExpected);
-  const least = maxTokens === null ? Math.min(outputTokensMin, expected) : expected;
+  const payable = maxTokens === null ? Math.min(outputTokensMin, expected) : expected;
   return {
     input,
     audioInput: Math.min(request.input.audioTokens, input),
     cacheWrite: request.input.writesCache ? input : 0,
     outputExpected: expected * answers,
     outputMax: answerMax * answers,
-    outputMin: least * answers,
+    outputMin: payable * answers,
     answers,
   };
 }
@@ -100,7 +100,7 @@ export function expectedUsage(tokens: ChatTokens, outputTokens: number): TokenUs
  * Calculates the maximum tokens of each answer, so that the whole chat costs at most
  * `payableMicro`.
  */
-export function affordableAnswer(
+export function calculateAnswerLimit(
   model: ChatModel,
   { tokens, payableMicro }: { tokens: ChatTokens; payableMicro: number },
   usdPerCredit: number,

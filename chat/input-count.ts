@@ -8,8 +8,8 @@ export interface InputCount {
   /** Audio tokens among them. */
   audioTokens: number;
   /**
-   * Maximum tokens that a provider may count beyond one per byte of the request. Infinity if the
-   * request contains documents or videos.
+   * Maximum number by which the provider's token count may exceed the bytes of the request.
+   * Infinity if the request contains documents or videos.
    */
   beyondBytes: number;
   /** True if the request enables the prompt cache; writing to it may cost more than other input. */
@@ -46,13 +46,13 @@ export class TextMeter {
 
   /** Estimated tokens, rounded up, so that every non-empty text has at least one. */
   get tokens(): number {
-    const foreign = this.#extraBytes / 2;
-    return Math.ceil(Math.max(0, this.#units - foreign) / 4 + foreign);
+    const cjkCharacters = this.#extraBytes / 2;
+    return Math.ceil(Math.max(0, this.#units - cjkCharacters) / 4 + cjkCharacters);
   }
 }
 
 /** Estimates the input tokens of a request, from every text in every field. */
-export function countInput(body: ChatBody): InputCount {
+export function estimateInput(body: ChatBody): InputCount {
   const meter = new TextMeter();
   const media: Media = { tokens: 0, audioTokens: 0, beyondBytes: 0 };
   const { messages, ...others } = body;
@@ -63,7 +63,7 @@ export function countInput(body: ChatBody): InputCount {
   }
   // The gateway may add a tool of its own to request a structured answer.
   const hasTools = body.tools !== undefined || body.response_format !== undefined;
-  const input = Object.entries(others).filter(([name]) => !notInput.has(name));
+  const input = Object.entries(others).filter(([name]) => !fieldsOutsideInput.has(name));
   countFields(Object.fromEntries(input), meter);
   return {
     tokens:
@@ -79,9 +79,9 @@ function hasCacheControl(part: object): boolean {
   return 'cache_control' in part;
 }
 
-function writesCache({ messages, tools = [], cache_control: whole }: ChatBody): boolean {
+function writesCache({ messages, tools = [], cache_control: requestMarker }: ChatBody): boolean {
   return (
-    whole !== undefined ||
+    requestMarker !== undefined ||
     tools.some(hasCacheControl) ||
     messages.some((message) => {
       const { content, tool_calls: calls = [] } = message;
@@ -124,7 +124,7 @@ export function inputTokensMax(sent: string, { beyondBytes }: InputCount): numbe
 /**
  * Fields that are not part of a model's input. All other fields count as input, even unknown ones.
  */
-const notInput: ReadonlySet<string> = new Set([
+const fieldsOutsideInput: ReadonlySet<string> = new Set([
   'user',
   'metadata',
   'prompt_cache_key',
@@ -134,7 +134,7 @@ const notInput: ReadonlySet<string> = new Set([
   'thinking',
 ]);
 
-/** Counts the texts in fields. Numbers and flags are parameters, not input. */
+/** Counts the texts in fields. Numbers and flags are not counted, because they are parameters. */
 function countFields(fields: object, meter: TextMeter): void {
   for (const value of Object.values(fields)) {
     if (typeof value === 'string') meter.add(value);

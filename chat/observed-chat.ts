@@ -48,8 +48,8 @@ export function observeUpstreams(
   const observe = createObserve(observers);
   return {
     ...upstreams,
-    of(model) {
-      const upstream = upstreams.of(model);
+    get(model) {
+      const upstream = upstreams.get(model);
       const labels = { provider: model.provider, verb: 'chat' } as const;
       return {
         ...upstream,

@@ -20,11 +20,11 @@ import type { ReportedUsage, TokenUsage } from './chat-price.ts';
 import { TextMeter } from './input-count.ts';
 import type { ChatProgress, ServedBy } from './chat-moves.ts';
 import {
-  withTries,
+  addFailedTries,
   type ChatCandidate,
   type ChatCandidates,
   type FailedTry,
-  type SentRequest,
+  type EncodedRequest,
 } from './chat-candidates.ts';
 import type { ChatAnswer, StreamReader, StreamStep } from './protocols/protocol.ts';
 import type { RunningChat, RunningChats } from './running-chats.ts';
@@ -65,7 +65,7 @@ export class OpenChat implements RunningChat {
   /** Model that was called most recently. */
   #candidate: ChatCandidate;
   /** Request to that model; null before the first call. */
-  #sent: SentRequest | null = null;
+  #sent: EncodedRequest | null = null;
   /** True if the provider of that model responded with a success status. */
   #accepted = false;
   readonly #cancellation = new AbortController();
@@ -112,7 +112,7 @@ export class OpenChat implements RunningChat {
 
   progress(): Omit<ChatProgress, 'ttlMs'> {
     const usage = usageToCharge(this.#counts);
-    const amountMicro = this.#delivered ? this.#priceOf(usage) : 0;
+    const amountMicro = this.#delivered ? this.#calculatePrice(usage) : 0;
     return { id: this.id, servedBy: this.servedBy, ...usage, amountMicro };
   }
 
@@ -194,7 +194,7 @@ export class OpenChat implements RunningChat {
         if (!(error instanceof GatewayError)) throw error;
         this.tried.push({ model: this.#candidate.model.id, error: error.code });
         const next = this.#parts.candidates[this.tried.length];
-        if (!next || !(error instanceof UnbilledFailure)) throw withTries(error, this.tried);
+        if (!next || !(error instanceof UnbilledFailure)) throw addFailedTries(error, this.tried);
         this.#candidate = next;
       }
     }
@@ -209,11 +209,11 @@ export class OpenChat implements RunningChat {
     }
   }
 
-  #priceOf(usage: TokenUsage): number {
+  #calculatePrice(usage: TokenUsage): number {
     return usagePriceMicro(this.#counts, usage, this.#parts.usdPerCredit);
   }
 
-  /** Inputs of the usage count. */
+  /** Data from which the tokens of the chat are calculated. */
   get #counts(): ChatCounts {
     return {
       candidate: this.#candidate,
@@ -225,13 +225,15 @@ export class OpenChat implements RunningChat {
     };
   }
 
-  /** Settles the chat, the first time it is called, and waits for the first settlement attempt. */
+  /**
+   * Settles the chat and waits for the first settlement attempt. Only the first call has an effect.
+   */
   async #end(end: ChatEnd): Promise<void> {
     if (this.#ended) return;
     this.#ended = true;
     const { id, organizationId, running } = this.#parts;
     const billing = calculateBilling(end, this.#counts);
-    const priceMicro = billing.to === 'charged' ? this.#priceOf(billing) : 0;
+    const priceMicro = billing.to === 'charged' ? this.#calculatePrice(billing) : 0;
     this.#logAnomalies(end, billing);
     const { servedBy } = this;
     const chargedMicro = await running.settle(this, {

@@ -90,7 +90,10 @@ export class RunningChats {
     }
   }
 
-  /** Settles with retries. The first `onCharge` call comes after the first success or failure. */
+  /**
+   * Settles a chat with retries. Calls `onCharge` with the charged amount, or after a failed
+   * attempt with the amount that the retries will charge.
+   */
   async #settleWithRetries(
     settle: ChatSettle,
     onCharge: (chargedMicro: number) => void,

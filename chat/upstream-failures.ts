@@ -12,7 +12,7 @@ interface ErrorReport {
   retryAfter: string | string[] | undefined;
 }
 
-/** Ids of accounts and keys, and URLs: they are removed from messages that callers receive. */
+/** Matches ids of accounts and keys, and URLs, which are removed from messages to callers. */
 const secrets = /\b(?:org|proj|user|sk|key|req|request)[-_][\w-]{6,}\b|https?:\/\/\S+/gi;
 const policyCodes = /content_?(?:policy|filter)|moderation|safety/i;
 /** Error messages of providers that have no error code for an input longer than the context. */
@@ -20,7 +20,9 @@ const contextMessages =
   /prompt is too long|maximum context length|context (?:length|window)|input token count .* exceeds|too large for model/i;
 const messageLengthMax = 300;
 
-/** Failure that the provider certainly does not bill, so another model may be called. */
+/**
+ * Failure of a call that the provider certainly does not bill, so that another model may be called.
+ */
 export class UnbilledFailure extends GatewayError {
   constructor(failure: GatewayError) {
     super(failure.code, failure.message, failure);

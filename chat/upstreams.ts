@@ -56,13 +56,13 @@ const responseBytesMax = 32 * 1024 * 1024;
 /** Maximum size of an error response in bytes; a longer one is treated as empty. */
 const errorBytesMax = 64 * 1024;
 
-/** Creates the upstreams of a process. */
+/** Creates the connections of a process. They are opened at their first use. */
 export function createUpstreams(config: Config) {
-  const known = new Map<string, Upstream>();
+  const opened = new Map<string, Upstream>();
   const pools: Pool[] = [];
 
   function connect(model: ChatModel): Upstream {
-    const { baseUrl, apiKey } = addressOf(model, config);
+    const { baseUrl, apiKey } = findAddress(model, config);
     const protocol = protocols[model.protocol];
     const url = new URL(baseUrl.replace(/\/$/, '') + protocol.path);
     const pool = new Pool(url.origin, {
@@ -112,13 +112,13 @@ export function createUpstreams(config: Config) {
   }
 
   return {
-    /** Returns the upstream of a model. @throws GatewayError SERVICE_UNAVAILABLE */
-    of(model: ChatModel): Upstream {
+    /** Returns the connection for a model. @throws GatewayError SERVICE_UNAVAILABLE */
+    get(model: ChatModel): Upstream {
       const name = `${model.protocol} ${model.provider}`;
-      let upstream = known.get(name);
+      let upstream = opened.get(name);
       if (!upstream) {
         upstream = connect(model);
-        known.set(name, upstream);
+        opened.set(name, upstream);
       }
       return upstream;
     },
@@ -130,7 +130,7 @@ export function createUpstreams(config: Config) {
 /** Connections to all chat providers. */
 export type Upstreams = ReturnType<typeof createUpstreams>;
 
-function addressOf(model: ChatModel, config: Config): Address {
+function findAddress(model: ChatModel, config: Config): Address {
   const configured = config.CHAT_UPSTREAMS[model.provider];
   if (configured) {
     const baseUrl = configured.baseUrl ?? defaultUrls.get(model.provider);

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the images: sh deploy/build-image.sh [name]; the name defaults to studio-gateway:local. Adds labels of the Open
-# Container Initiative, and writes a list of all packages (CycloneDX) to .cache. CONTAINER_ENGINE=podman selects another
-# engine; BUILD_FLAGS are passed to it.
+# Usage: sh deploy/build-image.sh [name]. Builds the images of the gateway and the sandbox; the name defaults to
+# studio-gateway:local. Adds labels of the Open Container Initiative, and writes a list of all packages (CycloneDX) to
+# .cache. CONTAINER_ENGINE=podman builds with Podman instead of Docker. BUILD_FLAGS contains more flags for the build.
 set -eu
 cd "$(dirname "$0")/.."
 name=${1:-studio-gateway:local}
@@ -17,7 +17,7 @@ label() { printf -- '--label org.opencontainers.image.%s=%s ' "$1" "$2"; }
 labels="$(label version "$version")$(label revision "$revision")$(label licenses MIT)\
 $(label created "$(git log -1 --format=%cI)")"
 build() {
-  # Split into words on purpose: no flag contains a space.
+  # The flags are unquoted on purpose, so that the shell splits them; no flag contains a space.
   # shellcheck disable=SC2086
   $engine build ${BUILD_FLAGS:-} $labels --label org.opencontainers.image.title="$1" \
     --file deploy/Dockerfile --target "$2" --tag "$3" .

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Checks the deployment files with the linters of their formats; needs no container engine: sh deploy/check.sh. The tools
-# come from PyPI, promtool from Debian. `npm run dev -- check-chart` checks the chart, `check-compose` the Compose settings.
+# Usage: sh deploy/check.sh. Checks each deployment file with the linter of its format, without a container engine. The
+# linters are installed from PyPI, promtool from Debian. `npm run dev -- check-chart` checks the Helm chart, and
+# `npm run dev -- check-compose` the settings of Compose.
 set -eu
 cd "$(dirname "$0")/.."
 tools=.cache/deploy-check

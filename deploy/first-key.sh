@@ -1,7 +1,7 @@
 #!/bin/sh
-# Creates the first organization, with credits and an API key, unless the state file (the argument) records that it
-# exists, and prints the addresses of the gateway. The key is printed only once and not stored. Runs in the gateway's
-# image as a service of docker-compose.yml, with ADMIN_API_KEY and PUBLIC_BASE_URL.
+# Usage: sh first-key.sh FILE, as a service of docker-compose.yml with ADMIN_API_KEY and PUBLIC_BASE_URL. Creates the first
+# organization with credits and an API key, unless FILE records that it exists. Prints the addresses of the gateway. The
+# key is printed only once and stored nowhere.
 set -eu
 file=$1
 export STUDIO_API_URL="${STUDIO_API_URL:-http://api-1:4000}"
@@ -9,7 +9,7 @@ admin() {
   STUDIO_ADMIN_KEY=$ADMIN_API_KEY node cli/main.ts --json admin "$@" --actor first-key --reason 'the first start'
 }
 field() { node -p "JSON.parse(fs.readFileSync(0, 'utf8')).data.$1"; }
-key="printed at the first start; another: docker compose exec api-1 studio admin key create"
+key="printed at the first start; to create another: docker compose exec api-1 studio admin key create"
 # If a step fails, the next start resumes after the last successful step.
 if [ ! -s "$file" ]; then
   admin org create First >"$file.new"

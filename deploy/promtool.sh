@@ -1,10 +1,10 @@
 #!/bin/sh
-# Prints the path of promtool: from the PATH, or else from Debian's package prometheus, unpacked into .cache once.
+# Prints the path of promtool. If it is not on the PATH, unpacks the Debian package prometheus into .cache.
 set -eu
 cd "$(dirname "$0")/.."
 if command -v promtool; then exit; fi
-kept=.cache/promtool
-if [ ! -x $kept/usr/bin/promtool ]; then
+cached=.cache/promtool
+if [ ! -x $cached/usr/bin/promtool ]; then
   mkdir -p .cache
   new=$(mktemp -d .cache/promtool-XXXXXX)
   trap 'rm -rf "$new"' EXIT
@@ -12,7 +12,7 @@ if [ ! -x $kept/usr/bin/promtool ]; then
     echo 'promtool is not on the PATH, and the Debian package prometheus is not available' >&2
     exit 1
   fi
-  rm -rf $kept
-  mv "$new" $kept
+  rm -rf $cached
+  mv "$new" $cached
 fi
-echo "$PWD/$kept/usr/bin/promtool"
+echo "$PWD/$cached/usr/bin/promtool"

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Upgrades a running deployment of docker-compose.yml without interrupting callers: sh deploy/upgrade.sh, after
-# `git pull`, or with a new GATEWAY_IMAGE in .env. Builds or pulls the image, migrates the database, and replaces workers
-# and APIs one after the other. Stops at the first process that does not become healthy; the others keep running unchanged.
+# Usage: sh deploy/upgrade.sh, after `git pull` or with a new GATEWAY_IMAGE in .env. Upgrades a running deployment of
+# docker-compose.yml without interrupting callers: builds or pulls the image, migrates the database, and replaces workers
+# and APIs one after the other. Stops at the first process that does not become healthy; the remaining ones keep running
+# the old version.
 set -eu
 cd "$(dirname "$0")/.."
 fail() { echo "upgrade: $1" >&2; exit 1; }
@@ -17,6 +18,6 @@ for name in worker-1 worker-2 api-1 api-2; do
   echo "replacing $name"
   docker compose up --detach --no-deps --no-build --wait --wait-timeout 180 "$name"
 done
-# Everything else: Postgres, Temporal and the load balancer, if this release changes their versions.
+# Replaces Postgres, Temporal and the load balancer, if this release changes their versions.
 docker compose up --detach --no-build --wait --wait-timeout 300
 echo 'upgraded'

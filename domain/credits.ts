@@ -12,7 +12,8 @@ const microPerCredit = 1_000_000;
  */
 export function microFromCredits(credits: number): number {
   assert(Number.isFinite(credits) && credits >= 0, 'credits must be a finite, non-negative number');
-  // Rounded to 15 digits first, because the binary sum of 0.1 and 0.2 is larger than 0.3.
+  // Rounds to 15 digits first. Otherwise 0.1 + 0.2, which is slightly above 0.3 in binary, would be
+  // rounded up.
   const micro = Math.ceil(Number((credits * microPerCredit).toPrecision(15)));
   assert(Number.isSafeInteger(micro), 'micro-credits must be a safe integer');
   return micro;

@@ -3,10 +3,10 @@
  * allowed value.
  */
 
-const shownMax = 40;
-/** Prefixes of API keys and secrets, of this gateway and of other services. */
-const secret = /gk_live_|\bsk-|\bwhsec_|\bbearer\s/i;
-const url = /^[a-z][\w+.-]*:/i;
+const shownCharactersMax = 40;
+/** Matches API keys and secrets, of this gateway and of other services, by their prefixes. */
+const secretPattern = /gk_live_|\bsk-|\bwhsec_|\bbearer\s/i;
+const urlPattern = /^[a-z][\w+.-]*:/i;
 
 /** Formats a received value: shortened and without secrets; URLs lose their query and password. */
 function formatValue(value: unknown): string {
@@ -16,34 +16,39 @@ function formatValue(value: unknown): string {
 }
 
 function formatText(text: string): string {
-  const head = text.slice(0, 4 * shownMax);
-  if (secret.test(head)) return 'a secret';
-  const open = url.test(head) ? head.replace(/\?.*$/s, '?…').replace(/\/\/[^/]*@/, '//…@') : head;
-  const characters = Array.from(open);
-  const isShort = characters.length <= shownMax && head.length === text.length;
-  return JSON.stringify(isShort ? open : `${characters.slice(0, shownMax).join('')}…`);
+  const start = text.slice(0, 4 * shownCharactersMax);
+  if (secretPattern.test(start)) return 'a secret';
+  const withoutSecrets = urlPattern.test(start)
+    ? start.replace(/\?.*$/s, '?…').replace(/\/\/[^/]*@/, '//…@')
+    : start;
+  const characters = Array.from(withoutSecrets);
+  const isShort = characters.length <= shownCharactersMax && start.length === text.length;
+  return JSON.stringify(
+    isShort ? withoutSecrets : `${characters.slice(0, shownCharactersMax).join('')}…`,
+  );
 }
 
 /** Formats the end of an error message: ` (received "hihg"; did you mean high?)`. */
-export function received(value: unknown, names: readonly string[] = []): string {
-  const [near] = typeof value === 'string' ? createNearest(names)(value) : [];
-  return ` (received ${formatValue(value)}${near === undefined ? '' : `; did you mean ${near}?`})`;
+export function formatReceived(value: unknown, names: readonly string[] = []): string {
+  const [similar] = typeof value === 'string' ? createSuggester(names)(value) : [];
+  const suggestion = similar === undefined ? '' : `; did you mean ${similar}?`;
+  return ` (received ${formatValue(value)}${suggestion})`;
 }
 
 /** Formats the message `must be one of low, high (received "hihg"; did you mean high?)`. */
-export function notOneOf(allowed: readonly (string | number)[], value: unknown): string {
+export function formatNotOneOf(allowed: readonly (string | number)[], value: unknown): string {
   const names = allowed.map(String);
-  return `must be one of ${names.join(', ')}${received(value, names)}`;
+  return `must be one of ${names.join(', ')}${formatReceived(value, names)}`;
 }
 
-const nearestMax = 3;
+const suggestionsMax = 3;
 /** Minimum similarity (0 to 1) of a suggested name. */
 const similarityMin = 0.4;
 /** Maximum number of characters to compare, so that very long names stay cheap. */
 const lengthMax = 128;
 
 /** Creates a function that returns up to three names similar to a text (Sørensen–Dice). */
-export function createNearest(names: readonly string[]): (text: string) => string[] {
+export function createSuggester(names: readonly string[]): (text: string) => string[] {
   const known = names.map((name) => ({ name, pairs: splitPairs(name) }));
   return (text) => {
     const pairs = splitPairs(text);
@@ -51,20 +56,20 @@ export function createNearest(names: readonly string[]): (text: string) => strin
       .map(({ name, pairs: other }) => ({ name, similarity: calculateSimilarity(pairs, other) }))
       .filter((match) => match.similarity >= similarityMin)
       .toSorted((a, b) => b.similarity - a.similarity || a.name.length - b.name.length)
-      .slice(0, nearestMax)
+      .slice(0, suggestionsMax)
       .map(({ name }) => name);
   };
 }
 
-/** Splits a text into pairs of adjacent letters, with markers for its start and end. */
+/** Splits a text into pairs of adjacent letters, after adding markers for its start and end. */
 function splitPairs(text: string): Set<string> {
   const letters = text
     .slice(0, lengthMax)
     .toLowerCase()
     .replaceAll(/[^a-z0-9]/g, '');
-  const plain = letters === '' ? '' : `^${letters}$`;
+  const marked = letters === '' ? '' : `^${letters}$`;
   return new Set(
-    Array.from({ length: Math.max(0, plain.length - 1) }, (_, i) => plain.slice(i, i + 2)),
+    Array.from({ length: Math.max(0, marked.length - 1) }, (_, i) => marked.slice(i, i + 2)),
   );
 }
 
@@ -75,6 +80,6 @@ function calculateSimilarity(a: ReadonlySet<string>, b: ReadonlySet<string>): nu
 }
 
 /** Counts the characters of a text; an emoji counts as one, not as two UTF-16 units. */
-export function charactersOf(text: string): number {
+export function countCharacters(text: string): number {
   return Array.from(text).length;
 }

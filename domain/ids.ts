@@ -1,4 +1,7 @@
-/** Ids: a prefix for the kind, and a time-ordered UUIDv7. Callers must treat them as opaque. */
+/**
+ * Ids of records. An id consists of a prefix for the kind of record and a time-ordered UUIDv7.
+ * Callers must not rely on this format.
+ */
 import { randomUUIDv7 } from 'node:crypto';
 
 const prefixes = {
@@ -32,9 +35,7 @@ export function idPattern(kind: IdKind): RegExp {
   return new RegExp(`^${prefixes[kind]}_[0-9a-f]{32}$`);
 }
 
-/**
- * Returns whether a text has the format of an id of this kind. No record with this id need exist.
- */
+/** Returns whether a text has the format of an id of this kind, even if no record has this id. */
 export function isId(kind: IdKind, text: string): boolean {
   return idPattern(kind).test(text);
 }

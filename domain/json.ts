@@ -11,8 +11,8 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Casts a record to the JSON type; all records of the gateway contain only JSON values. */
-export function jsonOf(value: object | null): Json {
+/** Casts a value to the JSON type. The value must contain only JSON values. */
+export function asJson(value: object | null): Json {
   // oxlint-disable-next-line no-unsafe-type-assertion -- the only difference is that interfaces have no index signature
   return value as Json;
 }
@@ -67,11 +67,11 @@ export function responseName(name: string): string {
 }
 
 /** Returns a record unchanged, and an empty record for any other value. */
-export function fieldsOf(value: unknown): Record<string, unknown> {
+export function asRecord(value: unknown): Record<string, unknown> {
   return isRecord(value) ? value : {};
 }
 
 /** Returns a string unchanged, and an empty string for any other value. */
-export function textOf(value: unknown): string {
+export function asText(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }

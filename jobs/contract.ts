@@ -9,7 +9,7 @@ import { defineQuery, defineSignal } from '@temporalio/workflow';
  * Returns the workflow id of a job. It is the job id, so that operators can search for a workflow
  * by job id.
  */
-export function workflowIdOf(jobId: string): string {
+export function jobWorkflowId(jobId: string): string {
   return jobId;
 }
 
@@ -57,7 +57,7 @@ export function polledQueues(prefix: string, providers: readonly string[]): Poll
   ];
 }
 
-/** Call that a provider notification is about, with the provider's operation id. */
+/** Content of a provider notification: the call, and the provider's operation id. */
 export interface CallNotification {
   callIndex: number;
   operationId: string;
@@ -91,24 +91,33 @@ export const webhookDeliveryType = 'webhookDelivery';
 export const webhookEvents = ['started', 'completed', 'failed', 'canceled'] as const;
 export type WebhookEventName = (typeof webhookEvents)[number];
 
-/** Returns the webhook subject of the start of a job; the subject of its end is the job id. */
-export function startSubjectOf(jobId: string): string {
+/**
+ * Returns the subject id of the webhook that reports the start of a job. The webhook that reports
+ * its end has the job id as its subject id.
+ */
+export function startSubjectId(jobId: string): string {
   return jobId.replace(/^job_/, 'start_');
 }
 
-/** Returns the job id of a webhook subject that is the start of a job; null for other subjects. */
-export function startedJobOf(subjectId: string): string | null {
+/**
+ * Returns the id of the job whose start a webhook reports. Returns null if the webhook reports
+ * something else.
+ */
+export function findStartedJobId(subjectId: string): string | null {
   return subjectId.startsWith('start_') ? subjectId.replace(/^start_/, 'job_') : null;
 }
 
-/** Returns the workflow id of a webhook's delivery. */
-export function deliveryIdOf(subjectId: string): string {
+/** Returns the id of the workflow that delivers a webhook. */
+export function deliveryWorkflowId(subjectId: string): string {
   return `${subjectId}-webhook`;
 }
 
 /** Input of the webhook delivery workflow. */
 export interface WebhookDelivery {
-  /** Id of the job or account notice, or the start of a job (`startSubjectOf`). */
+  /**
+   * Id of the event that the webhook reports: a job id for the end of the job, `startSubjectId` for
+   * its start, or the id of an account notice.
+   */
   subjectId: string;
   organizationId: string;
   /** Task queue of the delivery attempts. */

@@ -1,4 +1,4 @@
--- Ledger invariants as queries: each row of the view is a violation (docs/guarantees.md).
+-- Checks the invariants of the ledger. Each row of this view is a violation (docs/guarantees.md).
 
 CREATE VIEW ledger_audit AS
 SELECT 'account differs from the sum of its entries' AS finding, a.organization_id AS subject

@@ -1,6 +1,6 @@
--- Budgets of API keys. The organization's account is locked while they are checked and updated, so
--- that parallel requests cannot exceed them. Reservations and charges count on the UTC day on which
--- the reservation was made; released credits are subtracted from that day.
+-- Budgets of API keys. The organization's account is locked while a budget is checked and updated,
+-- so that parallel requests cannot exceed it. Spending is counted on the UTC day of the
+-- reservation, even if the charge or release follows on a later day.
 
 -- Returns the period of a limit that contains the time `at`. `ends` is null if `per` is `total`.
 CREATE FUNCTION budget_period(per text, at timestamptz, OUT starts date, OUT ends date)

@@ -30,7 +30,7 @@ export function createLedgerMoves(
   const apply = createBatcher<JsonObject, z.infer<typeof answer>>({
     ...observed,
     sizeMax: 200,
-    // Parallel batches with moves of one organization would only wait for each other's locks.
+    // A second batch could contain moves of the same organization, and would wait for its lock.
     parallelMax: 1,
     groupOf: ({ organizationId }) => (typeof organizationId === 'string' ? organizationId : ''),
     run: (moves) =>

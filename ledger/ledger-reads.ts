@@ -82,14 +82,14 @@ export function createLedgerReads(pool: DatabasePool) {
       organizationId: string | undefined;
       limit: number;
     }): Promise<readonly OpenReservation[]> {
-      const of = organizationId ?? null;
+      const owner = organizationId ?? null;
       return pool.any(sql.type(openReservation)`
         SELECT id, organization_id AS "organizationId", kind,
           amount AS "creditsMicro", extract(epoch FROM now() - created_at)::integer AS "ageSeconds",
           created_at AS "createdAtMs", expires_at AS "expiresAtMs",
           owner_missing_at AS "ownerMissingAtMs"
         FROM reservation
-        WHERE state = 'reserved' AND (${of}::text IS NULL OR organization_id = ${of}::text)
+        WHERE state = 'reserved' AND (${owner}::text IS NULL OR organization_id = ${owner}::text)
         ORDER BY created_at, id LIMIT ${limit}`);
     },
   };

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { type ErrorCode, assert } from '../domain/errors.ts';
-import { jsonOf, type Json, type JsonObject } from '../domain/json.ts';
+import { asJson, type Json, type JsonObject } from '../domain/json.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { CallOutputs, StoredArtifact } from '../jobs/job-plan.ts';
@@ -111,7 +111,7 @@ const grantVerdict = z.discriminatedUnion('verdict', [
 ]);
 type GrantVerdict = z.infer<typeof grantVerdict>;
 
-/** Creates the ledger on a pool. Tools pass no `metrics`. */
+/** Creates the ledger. Command-line tools pass no `metrics`. */
 export function createLedger(pool: DatabasePool, metrics?: Metrics) {
   const move = createLedgerMoves(pool, { name: 'ledger', metrics });
   return {
@@ -137,7 +137,7 @@ export function createLedger(pool: DatabasePool, metrics?: Metrics) {
         'the charge must be a non-negative integer',
       );
       const settlement = { verb: 'settle', amount: amountMicro, ...settle };
-      return move(job ? { ...settlement, job: jsonOf(job) } : settlement, settleVerdict);
+      return move(job ? { ...settlement, job: asJson(job) } : settlement, settleVerdict);
     },
     /** Refunds charged credits. @throws AssertionError if the reservation does not exist */
     refund: ({ amountMicro, ...refund }: Refund): Promise<RefundVerdict> =>

@@ -88,7 +88,8 @@ const settledRow = z.object({
 const pendingMax = 5000;
 
 /**
- * Counts the settlements of this process in the metrics; their rows are read at the next scrape.
+ * Creates the counter of this process's settlements. It reads the settled rows at the next scrape
+ * and counts them in the metrics.
  */
 export function createSettlements(
   pool: DatabasePool,
@@ -96,7 +97,7 @@ export function createSettlements(
 ) {
   let pending: string[] = [];
 
-  async function count(): Promise<void> {
+  async function countPending(): Promise<void> {
     const ids = pending;
     if (ids.length === 0) return;
     pending = [];
@@ -124,12 +125,12 @@ export function createSettlements(
     }
   }
 
-  metrics.onScrape(count);
+  metrics.onScrape(countPending);
   return {
     /** Adds a reservation that this process has settled. */
     add(id: string): void {
       pending.push(id);
-      if (pending.length >= pendingMax) void count();
+      if (pending.length >= pendingMax) void countPending();
     },
   };
 }
@@ -153,7 +154,6 @@ function countOne(metrics: Metrics, row: z.infer<typeof settledRow>): void {
     row.seconds,
   );
   if (row.overheadSeconds === null) return;
-  // A notification may arrive later than the check that found the outputs, so that the time is
-  // negative.
+  // The time is negative if the notification arrived after a check had already found the outputs.
   metrics.jobOverheadSeconds.observe({ type }, Math.max(0, row.overheadSeconds));
 }

@@ -7,7 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { assert } from '../domain/errors.ts';
 import { withoutCorrelation } from './correlation.ts';
-import { isDatabaseAway, isLockTimeout } from './database-errors.ts';
+import { isDatabaseUnavailable, isLockTimeout } from './database-errors.ts';
 import type { Metrics } from './metrics.ts';
 
 interface BatcherOptions<Item, Answer> {
@@ -60,7 +60,7 @@ class Batcher<Item, Answer> {
   readonly #groupOf: (item: Item) => string;
   readonly #lockedGroups = new Set<string>();
   #waiting: Batch<Item, Answer> = [];
-  #underWay = 0;
+  #runningBatches = 0;
   #scheduled = false;
 
   constructor(options: BatcherOptions<Item, Answer>) {
@@ -72,54 +72,58 @@ class Batcher<Item, Answer> {
     return new Promise<Answer>((resolve, reject) => {
       this.#waiting.push({ item, resolve, reject });
       // Items that arrive in the same turn of the event loop share the first batch.
-      if (this.#scheduled || this.#underWay >= this.#options.parallelMax) return;
+      if (this.#scheduled || this.#runningBatches >= this.#options.parallelMax) return;
       this.#scheduled = true;
       // Runs without correlation ids, because a batch contains items of several organizations and
       // must not wait for the fair share of one of them.
-      withoutCorrelation(() => queueMicrotask(() => this.#pump()));
+      withoutCorrelation(() => queueMicrotask(() => this.#startBatches()));
     });
   }
 
-  #pump(): void {
+  #startBatches(): void {
     this.#scheduled = false;
-    while (this.#waiting.length > 0 && this.#underWay < this.#options.parallelMax) {
-      const batch = this.#take();
+    while (this.#waiting.length > 0 && this.#runningBatches < this.#options.parallelMax) {
+      const batch = this.#takeBatch();
       if (batch.length === 0) return;
-      void this.#send(batch);
+      void this.#runBatch(batch);
     }
   }
 
   /** Takes the next items whose group is not locked from the queue. */
-  #take(): Batch<Item, Answer> {
-    const free = this.#waiting.filter(({ item }) => !this.#lockedGroups.has(this.#groupOf(item)));
-    const batch = free.slice(0, this.#options.sizeMax);
-    const chosen = new Set(batch);
-    this.#waiting = this.#waiting.filter((entry) => !chosen.has(entry));
+  #takeBatch(): Batch<Item, Answer> {
+    const unlocked = this.#waiting.filter(
+      ({ item }) => !this.#lockedGroups.has(this.#groupOf(item)),
+    );
+    const batch = unlocked.slice(0, this.#options.sizeMax);
+    const taken = new Set(batch);
+    this.#waiting = this.#waiting.filter((entry) => !taken.has(entry));
     return batch;
   }
 
-  async #send(batch: Batch<Item, Answer>): Promise<void> {
-    this.#underWay += 1;
+  async #runBatch(batch: Batch<Item, Answer>): Promise<void> {
+    this.#runningBatches += 1;
     this.#options.metrics?.batchSize.observe({ batch: this.#options.name }, batch.length);
-    await this.#settle(batch);
-    this.#underWay -= 1;
-    this.#pump();
+    await this.#runOrSplit(batch);
+    this.#runningBatches -= 1;
+    this.#startBatches();
   }
 
-  async #run(batch: Batch<Item, Answer>): Promise<void> {
+  /** Runs a batch and resolves its items. */
+  async #resolve(batch: Batch<Item, Answer>): Promise<void> {
     const answers = await this.#options.run(batch.map((entry) => entry.item));
     assert(answers.length === batch.length, 'a batch must return one result per item');
     for (const [index, answer] of answers.entries()) batch[index]?.resolve(answer);
   }
 
-  async #settle(batch: Batch<Item, Answer>): Promise<void> {
+  /** Runs a batch. If it fails, runs its groups or items separately, or rejects its items. */
+  async #runOrSplit(batch: Batch<Item, Answer>): Promise<void> {
     try {
-      await this.#run(batch);
+      await this.#resolve(batch);
     } catch (error) {
       if (isLockTimeout(error)) this.#splitByGroup(batch);
       // If the database is unreachable, running each item alone would only wait for it again.
-      else if (batch.length === 1 || isDatabaseAway(error)) rejectAll(batch, error);
-      else await Promise.all(batch.map((entry) => this.#settle([entry])));
+      else if (batch.length === 1 || isDatabaseUnavailable(error)) rejectAll(batch, error);
+      else await Promise.all(batch.map((entry) => this.#runOrSplit([entry])));
     }
   }
 
@@ -130,24 +134,24 @@ class Batcher<Item, Answer> {
   #splitByGroup(batch: Batch<Item, Answer>): void {
     for (const [group, entries] of Map.groupBy(batch, ({ item }) => this.#groupOf(item))) {
       this.#lockedGroups.add(group);
-      void this.#settleGroup(entries).finally(() => {
+      void this.#retryWhileLocked(entries).finally(() => {
         this.#lockedGroups.delete(group);
-        this.#pump();
+        this.#startBatches();
       });
     }
   }
 
   /** Retries the items of one group while it is locked. */
-  async #settleGroup(batch: Batch<Item, Answer>): Promise<void> {
+  async #retryWhileLocked(batch: Batch<Item, Answer>): Promise<void> {
     const startedAtMs = performance.now();
     for (;;) {
       try {
-        await this.#run(batch);
+        await this.#resolve(batch);
         return;
       } catch (error) {
         if (!isLockTimeout(error)) {
           if (batch.length === 1) rejectAll(batch, error);
-          else await Promise.all(batch.map((entry) => this.#settleGroup([entry])));
+          else await Promise.all(batch.map((entry) => this.#retryWhileLocked([entry])));
           return;
         }
         if (performance.now() - startedAtMs > lockedMaxMs) {

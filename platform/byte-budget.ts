@@ -40,32 +40,33 @@ interface Held {
 export function createByteBudget({ bytesMax, smallMax = 0 }: ByteBudgetLimits) {
   const owners = new Map<string, Held>();
   let largeBytes = 0;
-  const largeOf = (bytes: number): number => Math.max(0, bytes - smallMax);
+  const countLarge = (bytes: number): number => Math.max(0, bytes - smallMax);
 
   return {
     /** Opens an empty hold for an owner. */
     open(owner: string): ByteHold {
       let held = 0;
-      const ofOwner = (): Held => owners.get(owner) ?? { all: 0, large: 0 };
-      function hold(bytes: number): void {
-        const before = ofOwner();
-        const larger = largeOf(bytes) - largeOf(held);
-        const now = { all: before.all + bytes - held, large: before.large + larger };
+      const heldByOwner = (): Held => owners.get(owner) ?? { all: 0, large: 0 };
+      function setHeld(bytes: number): void {
+        const before = heldByOwner();
+        const addedLarge = countLarge(bytes) - countLarge(held);
+        const now = { all: before.all + bytes - held, large: before.large + addedLarge };
         if (now.all === 0) owners.delete(owner);
         else owners.set(owner, now);
-        largeBytes += larger;
+        largeBytes += addedLarge;
         held = bytes;
       }
       return {
         add(bytes) {
-          const { all, large } = ofOwner();
+          const { all, large } = heldByOwner();
           if (all + bytes > bytesMax / 2) return 'owner';
-          const larger = largeOf(held + bytes) - largeOf(held);
-          if (larger > 0 && large + larger > bytesMax - largeBytes - larger) return 'free';
-          hold(held + bytes);
+          const addedLarge = countLarge(held + bytes) - countLarge(held);
+          const freeBytes = bytesMax - largeBytes - addedLarge;
+          if (addedLarge > 0 && large + addedLarge > freeBytes) return 'free';
+          setHeld(held + bytes);
           return null;
         },
-        release: () => hold(0),
+        release: () => setHeld(0),
       };
     },
   };

@@ -86,13 +86,13 @@ export function loadConfig(
   for (const issue of [...(parsed.error?.issues ?? []), ...(providers.error?.issues ?? [])]) {
     const name = String(issue.path[0]);
     // Only the first issue of each variable is reported.
-    if (!faults.has(name)) faults.set(name, faultOf(issue, present[name] === undefined));
+    if (!faults.has(name)) faults.set(name, describeFault(issue, present[name] === undefined));
   }
   const messages = [...faults].map(([name, fault]) => `${name} ${fault}`);
   throw new ConfigError(`configuration: ${messages.join('; ')}`);
 }
 
-function faultOf({ code, message }: z.core.$ZodIssue, isMissing: boolean): string {
+function describeFault({ code, message }: z.core.$ZodIssue, isMissing: boolean): string {
   if (!isMissing) return `is wrong: ${message}`;
   return code === 'custom' ? message : 'is required';
 }

@@ -36,8 +36,8 @@ export function correlate(ids: CorrelationIds): void {
 }
 
 /**
- * Runs a function without ids: for work that starts in one request but belongs to all of them, such
- * as a timer or the end of a shared connection.
+ * Runs a function without ids. For work that starts during one request but does not belong to it,
+ * such as a timer or the end of a shared connection.
  */
 export function withoutCorrelation<Result>(work: () => Result): Result {
   return scopes.exit(() => context.with(ROOT_CONTEXT, work));

@@ -30,7 +30,7 @@ export function isLockTimeout(error: unknown): boolean {
 }
 
 /** Returns whether an error means that the database is unreachable, so that a retry may succeed. */
-export function isDatabaseAway(error: unknown): boolean {
+export function isDatabaseUnavailable(error: unknown): boolean {
   if (isLockTimeout(error)) return true;
   if (error instanceof ConnectionError || error instanceof BackendTerminatedError) return true;
   if (error instanceof BackendTerminatedUnexpectedlyError) return true;

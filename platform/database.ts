@@ -16,7 +16,7 @@ import { assert } from '../domain/errors.ts';
 import { withoutCorrelation } from './correlation.ts';
 import type { Logger } from './logger.ts';
 import type { Metrics } from './metrics.ts';
-import { boundQueries } from './query-limits.ts';
+import { limitQueries } from './query-limits.ts';
 
 export type { DatabasePool };
 
@@ -80,14 +80,14 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
       ...createTypeParserPreset().filter((parser) => parser.name !== 'int8'),
       safeInteger,
     ],
-    interceptors: [checkRows, ...(options.metrics ? [timeWaits(options.metrics)] : [])],
+    interceptors: [checkRows, ...(options.metrics ? [measureWaits(options.metrics)] : [])],
   });
   pool.on('error', (error) =>
     // Logged without the ids of the request that opened the connection.
     withoutCorrelation(() => options.logger.warn({ error }, 'database.connection_lost')),
   );
   if (options.metrics) countConnections(pool, options.metrics);
-  boundQueries(pool, options.poolMax);
+  limitQueries(pool, options.poolMax);
   return pool;
 }
 
@@ -108,7 +108,7 @@ const checkRows: Interceptor = {
 };
 
 /** Creates an interceptor that measures how long queries wait for a connection. */
-function timeWaits({ poolWaitSeconds }: Metrics): Interceptor {
+function measureWaits({ poolWaitSeconds }: Metrics): Interceptor {
   // The driver passes the same context object to both hooks.
   const requestedAtMs = new WeakMap<object, number>();
   return {

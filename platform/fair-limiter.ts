@@ -1,6 +1,6 @@
 /**
- * Concurrency limiter with fair shares (fair-share.ts). Tasks wait for a slot; free slots go to the
- * owners in rotation.
+ * Concurrency limiter that shares its slots fairly between owners (fair-share.ts). Tasks wait for a
+ * slot; free slots go to the owners in turn.
  */
 import { createFairShare } from './fair-share.ts';
 
@@ -11,7 +11,7 @@ type Start = (release: ReleaseSlot) => void;
 /** Creates a limiter with a number of slots. */
 export function createFairLimiter(slots: number) {
   const shares = createFairShare(slots);
-  /** Waiting tasks by owner. The order of the map is the rotation. */
+  /** Waiting tasks by owner. The first owner of the map gets the next free slot. */
   const lines = new Map<string, Set<Start>>();
 
   function remove(owner: string, start: Start): boolean {

@@ -5,7 +5,7 @@ import type { Logger } from './logger.ts';
  * Number of completed items, and of failed or skipped items. The next pass handles the latter
  * again.
  */
-export interface Isolated {
+export interface IsolationReport {
   done: number;
   skipped: number;
 }
@@ -26,24 +26,24 @@ const failingMaxMs = 10_000;
  * Runs a function for one item after the other. Logs a failed item with its `id` and continues;
  * skips the remaining items once failures have taken too long in total.
  */
-export async function forEachAlone<Thing extends { readonly id: string }>(
-  things: readonly Thing[],
-  run: (thing: Thing) => Promise<unknown>,
+export async function forEachIsolated<Item extends { readonly id: string }>(
+  items: readonly Item[],
+  run: (item: Item) => Promise<unknown>,
   { subject, logger }: IsolationOptions,
-): Promise<Isolated> {
-  const report: Isolated = { done: 0, skipped: 0 };
+): Promise<IsolationReport> {
+  const report: IsolationReport = { done: 0, skipped: 0 };
   let failingMs = 0;
-  for (const [index, thing] of things.entries()) {
+  for (const [index, item] of items.entries()) {
     const startedAtMs = performance.now();
     try {
-      await run(thing);
+      await run(item);
       report.done += 1;
     } catch (error) {
       report.skipped += 1;
       failingMs += performance.now() - startedAtMs;
-      logger.warn({ error, subject, subjectId: thing.id }, 'sweeper.skipped');
+      logger.warn({ error, subject, subjectId: item.id }, 'sweeper.skipped');
       if (failingMs < failingMaxMs) continue;
-      report.skipped += things.length - index - 1;
+      report.skipped += items.length - index - 1;
       return report;
     }
   }

@@ -25,7 +25,7 @@ async function connectTo(databaseUrl: string): Promise<Client> {
   } catch (error) {
     // A host name with several addresses causes one error per address.
     const causes: unknown[] = error instanceof AggregateError ? error.errors : [error];
-    const why = causes.map((each) => (each instanceof Error ? each.message : String(each)));
+    const why = causes.map((one) => (one instanceof Error ? one.message : String(one)));
     throw new Error(
       `Postgres at ${new URL(databaseUrl).host} cannot be reached: ${why.join('; ')}`,
       {

@@ -7,7 +7,7 @@ import { OutboundError } from './outbound-addresses.ts';
  * Returns the start of a response body as text. If the body ends early with an error, returns the
  * part that arrived.
  */
-export async function firstText(
+export async function readStart(
   response: Dispatcher.ResponseData,
   bytesMax: number,
 ): Promise<string> {

@@ -1,8 +1,7 @@
 /**
- * Guarded fetch for every URL that a caller or provider supplies (design §9). It checks parsed IP
- * addresses, not their text: an IP literal before connecting, all addresses of a host name, and the
- * address of the connection. Redirects are limited in number, and each is checked like the first
- * URL.
+ * Fetches the URLs that callers and providers supply, and rejects private addresses (design §9).
+ * Checks an IP address in the URL, all addresses of a host name, and the address of the connection.
+ * Redirects are limited in number, and each is checked like the first URL.
  */
 import { isIP } from 'node:net';
 import type { Readable } from 'node:stream';
@@ -17,7 +16,7 @@ import {
   throwRefused,
   type ResolveName,
 } from './outbound-addresses.ts';
-import { openBody, discard, firstText } from './outbound-responses.ts';
+import { openBody, discard, readStart } from './outbound-responses.ts';
 
 /** Limits of a guarded fetch. */
 export interface FetchLimits {
@@ -88,9 +87,9 @@ type Check = Outbound['check'];
 
 function createCheck(admitted: ReadonlySet<string>, extraPorts: readonly number[]): Check {
   const ports = new Set(['', ...extraPorts.map(String)]);
-  return (spelled) => {
-    if (spelled.length > urlLengthMax) throwRefused('the URL is too long');
-    const url = URL.canParse(spelled) ? new URL(spelled) : throwRefused('not a URL');
+  return (text) => {
+    if (text.length > urlLengthMax) throwRefused('the URL is too long');
+    const url = URL.canParse(text) ? new URL(text) : throwRefused('not a URL');
     // Checked before the origin, because a blob: URL has the origin of the page that created it.
     if (url.protocol !== 'https:' && url.protocol !== 'http:') throwRefused('must be an https URL');
     if (url.username || url.password) throwRefused('the URL must not contain credentials');
@@ -131,25 +130,30 @@ export function createOutbound(options: OutboundOptions): Outbound {
 
   return {
     check,
-    async post(spelled, { responseBytesMax, timeoutMs, ...message }) {
-      const url = check(spelled);
+    async post(text, { responseBytesMax, timeoutMs, ...message }) {
+      const url = check(text);
       const signal = AbortSignal.timeout(timeoutMs);
       try {
         const response = await send(url, { method: 'POST', signal, ...message });
-        const text = await firstText(response, responseBytesMax);
-        return { status: response.statusCode, retryAfter: response.headers['retry-after'], text };
+        return {
+          status: response.statusCode,
+          retryAfter: response.headers['retry-after'],
+          text: await readStart(response, responseBytesMax),
+        };
       } catch (error) {
-        const late = signal.aborted && `no response within ${timeoutMs} ms`;
-        throw unreachable(error, late || 'the URL could not be reached');
+        const reason = signal.aborted
+          ? `no response within ${timeoutMs} ms`
+          : 'the URL could not be reached';
+        throw toOutboundError(error, reason);
       }
     },
-    async fetch(spelled, limits) {
+    async fetch(text, limits) {
       const deadline = AbortSignal.timeout(limits.timeoutMs);
       const signal = limits.signal ? AbortSignal.any([deadline, limits.signal]) : deadline;
-      let url = check(spelled);
+      let url = check(text);
       for (let hop = 0; hop <= redirectsMax; hop += 1) {
         const response = await send(url, { method: 'GET', signal }).catch((error: unknown) => {
-          throw unreachable(error, 'the URL could not be read');
+          throw toOutboundError(error, 'the URL could not be read');
         });
         const location = response.headers['location'];
         if (!redirectStatuses.has(response.statusCode) || typeof location !== 'string') {
@@ -161,8 +165,8 @@ export function createOutbound(options: OutboundOptions): Outbound {
       }
       return throwRefused(`more than ${redirectsMax} redirects`);
     },
-    async vet(spelled) {
-      const url = check(spelled);
+    async vet(text) {
+      const url = check(text);
       if (!admitted.has(url.origin) && !isIP(url.hostname.replace(/^\[|\]$/g, ''))) {
         await resolveInTime(url.hostname, resolve);
       }
@@ -179,8 +183,9 @@ interface OutboundRequest {
   body?: string;
 }
 
-function unreachable(error: unknown, why: string): OutboundError {
-  return error instanceof OutboundError ? error : new OutboundError('unreachable', why);
+/** Returns an `OutboundError` unchanged; converts any other error to one with this message. */
+function toOutboundError(error: unknown, message: string): OutboundError {
+  return error instanceof OutboundError ? error : new OutboundError('unreachable', message);
 }
 
 /** Resolves a host name within a time limit, and rejects it unless all its addresses are public. */

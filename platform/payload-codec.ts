@@ -38,12 +38,12 @@ const { Payload: payloadMessage } = proto.temporal.api.common.v1;
  */
 export function readPayloadKeys(text: string): PayloadKey[] {
   const keys = text.split(',').map((entry) => {
-    const [id = '', spelled = '', ...rest] = entry.trim().split(':');
+    const [id = '', base64 = '', ...rest] = entry.trim().split(':');
     if (!/^[A-Za-z0-9._-]{1,64}$/.test(id) || rest.length > 0) {
       throw new Error('must be id:key, separated by commas');
     }
-    const secret = Buffer.from(spelled, 'base64url');
-    if (!/^[\w+/=-]*$/.test(spelled) || secret.length !== keyBytes) {
+    const secret = Buffer.from(base64, 'base64url');
+    if (!/^[\w+/=-]*$/.test(base64) || secret.length !== keyBytes) {
       throw new Error(`must have keys of ${keyBytes} bytes in base64`);
     }
     if (new Set(secret).size < 16) throw new Error('must have random keys');
@@ -67,9 +67,9 @@ export class PayloadUnreadableError extends Error {
 export function createPayloadCodec(settings: PayloadSettings): PayloadCodec {
   const keys = new Map(settings.PAYLOAD_KEYS.map((key) => [key.id, key.secret]));
   const [newest] = settings.PAYLOAD_ENCRYPTION ? settings.PAYLOAD_KEYS : [];
-  const open = (payload: Payload): Payload => {
-    if (textOf(payload, 'encoding') !== sealedEncoding) return payload;
-    const keyId = textOf(payload, keyIdField);
+  const decrypt = (payload: Payload): Payload => {
+    if (readMetadata(payload, 'encoding') !== sealedEncoding) return payload;
+    const keyId = readMetadata(payload, keyIdField);
     const secret = keys.get(keyId);
     if (!secret) {
       throw new PayloadUnreadableError(
@@ -82,7 +82,7 @@ export function createPayloadCodec(settings: PayloadSettings): PayloadCodec {
     encode: (payloads) =>
       Promise.resolve(newest ? payloads.map((payload) => seal(payload, newest)) : payloads),
     // Async, because the SDK handles rejections but not synchronous errors.
-    decode: async (payloads) => payloads.map(open),
+    decode: async (payloads) => payloads.map(decrypt),
   };
 }
 
@@ -106,7 +106,8 @@ export function codecAccessToken(adminKey: string): string {
   return createHmac('sha256', adminKey).update('temporal-codec-read').digest('base64url');
 }
 
-function textOf(payload: Payload, field: string): string {
+/** Returns a metadata field of a payload as text; an empty string if the payload has none. */
+function readMetadata(payload: Payload, field: string): string {
   return Buffer.from(payload.metadata?.[field] ?? new Uint8Array()).toString();
 }
 

@@ -11,8 +11,8 @@ import { createFairLimiter } from './fair-limiter.ts';
  */
 const queryTimeoutMs = 15_000;
 /**
- * Maximum number of unfinished queries. So many wait only if the database does not respond, so
- * further queries fail immediately.
+ * Maximum number of unfinished queries; further queries fail immediately. This many are unfinished
+ * only if the database does not respond.
  */
 const unfinishedMax = 5000;
 
@@ -36,7 +36,7 @@ const queryMethods = [
  * share of the connections, so that one organization's slow queries cannot occupy all of them.
  * Queries for several organizations (batches, sweeps) do not wait.
  */
-export function boundQueries(pool: DatabasePool, poolMax: number): void {
+export function limitQueries(pool: DatabasePool, poolMax: number): void {
   let unfinished = 0;
   const shares = createFairLimiter(poolMax);
 
@@ -48,7 +48,7 @@ export function boundQueries(pool: DatabasePool, poolMax: number): void {
     return release;
   }
 
-  const bounded =
+  const limit =
     (query: (...values: unknown[]) => Promise<unknown>) =>
     async (...values: unknown[]): Promise<unknown> => {
       const release = await enter();
@@ -80,7 +80,7 @@ export function boundQueries(pool: DatabasePool, poolMax: number): void {
     Reflect.set(
       pool,
       name,
-      bounded((...values) => Reflect.apply(query, pool, values)),
+      limit((...values) => Reflect.apply(query, pool, values)),
     );
   }
 }

@@ -22,27 +22,27 @@ export function recordConditions(
   filter: RecordFilter,
 ): FragmentSqlToken[] {
   const { keyId, model, afterMs, beforeMs, metadata = {} } = filter;
-  const found =
+  const conditions =
     organizationId === null
       ? [sql.fragment`true`]
       : [sql.fragment`x.organization_id = ${organizationId}`];
-  if (keyId !== undefined) found.push(sql.fragment`x.key_id = ${keyId}`);
-  if (model !== undefined) found.push(sql.fragment`x.model = ${model}`);
+  if (keyId !== undefined) conditions.push(sql.fragment`x.key_id = ${keyId}`);
+  if (model !== undefined) conditions.push(sql.fragment`x.model = ${model}`);
   if (afterMs !== undefined) {
     // `afterMs` comes from a response, which rounds down to milliseconds; rows of the same
     // millisecond do not count as later.
-    found.push(sql.fragment`x.created_at >= timestamp_of_ms(${afterMs + 1}::bigint)`);
+    conditions.push(sql.fragment`x.created_at >= timestamp_of_ms(${afterMs + 1}::bigint)`);
   }
   if (beforeMs !== undefined) {
-    found.push(sql.fragment`x.created_at < timestamp_of_ms(${beforeMs}::bigint)`);
+    conditions.push(sql.fragment`x.created_at < timestamp_of_ms(${beforeMs}::bigint)`);
   }
   // Postgres chooses between the time-ordered index of `tag` and the index of the listed rows.
   for (const [name, value] of Object.entries(metadata)) {
-    found.push(sql.fragment`EXISTS (SELECT FROM tag t
+    conditions.push(sql.fragment`EXISTS (SELECT FROM tag t
       WHERE t.organization_id = x.organization_id AND t.name = ${name} AND t.value = ${value}
         AND t.created_at = x.created_at AND t.id = x.id)`);
   }
-  return found;
+  return conditions;
 }
 
 const cursorPattern = /^(\d{1,16})\.([\w./-]{1,150})$/;

@@ -47,10 +47,10 @@ export async function readSchema(directory = migrationsDirectory): Promise<Schem
   }
   const files = await readSources(root, functionFiles);
   const statements = files.map((file) => file.statements).join('\n');
-  const namesOf = (made: RegExp): string =>
-    [...statements.matchAll(made)].map(([, name]) => name).join(', ');
-  const undo = `DROP VIEW ${namesOf(/^CREATE VIEW (\w+)/gm)};
-    DROP FUNCTION ${namesOf(/^CREATE FUNCTION (\w+)/gm)}`;
+  const listNames = (definition: RegExp): string =>
+    [...statements.matchAll(definition)].map(([, name]) => name).join(', ');
+  const undo = `DROP VIEW ${listNames(/^CREATE VIEW (\w+)/gm)};
+    DROP FUNCTION ${listNames(/^CREATE FUNCTION (\w+)/gm)}`;
   const sha256 = createHash('sha256').update(statements).digest('hex');
   return { migrations, functions: { name: 'functions', statements, sha256, undo } };
 }

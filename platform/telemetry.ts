@@ -46,7 +46,7 @@ export type ProcessKind = 'api' | 'worker';
  * Returns the value of `error.type`: a gateway error code, the kind of a provider failure, or the
  * name of the error. It omits the message, which may contain a caller's text.
  */
-function errorTypeOf(error: unknown): string {
+function getErrorType(error: unknown): string {
   if (error instanceof GatewayError) return error.code;
   if (error instanceof ProviderFailure) return error.kind;
   return error instanceof Error ? error.name : typeof error;
@@ -71,7 +71,7 @@ export function inSpan<Result>(
       return await work(span);
     } catch (error) {
       span.setStatus({ code: SpanStatusCode.ERROR });
-      span.setAttribute('error.type', errorTypeOf(error));
+      span.setAttribute('error.type', getErrorType(error));
       throw error;
     } finally {
       span.end();

@@ -118,7 +118,7 @@ export function createTemporalClient(connection: Connection, config: TemporalCon
   });
 }
 
-/** Longest wait for a response of the Temporal server, in milliseconds. */
+/** Maximum wait for a response of the Temporal server, in milliseconds. */
 const responseTimeoutMs = 10_000;
 
 /**

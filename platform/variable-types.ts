@@ -3,16 +3,16 @@
  * the received one; the message for a secret omits the value.
  */
 import { z } from 'zod';
-import { notOneOf, received } from '../domain/field-messages.ts';
+import { formatNotOneOf, formatReceived } from '../domain/field-messages.ts';
 
 /** Builds the error option of a schema: the allowed values, and the received one. */
 const mustBe = (allowed: string) => ({
-  error: ({ input }: { input?: unknown }) => `must be ${allowed}${received(input)}`,
+  error: ({ input }: { input?: unknown }) => `must be ${allowed}${formatReceived(input)}`,
 });
 
 /** Creates the schema of one of several values. */
 export const oneOf = <const Values extends readonly [string, ...string[]]>(values: Values) =>
-  z.enum(values, { error: ({ input }) => notOneOf(values, input) });
+  z.enum(values, { error: ({ input }) => formatNotOneOf(values, input) });
 
 /** `true` or `false`. */
 export const flag = oneOf(['true', 'false']).transform((value) => value === 'true');
@@ -60,7 +60,7 @@ export const webUrl = z
 const splitList = (text: string): string[] =>
   text
     .split(',')
-    .map((each) => each.trim())
+    .map((item) => item.trim())
     .filter(Boolean);
 
 /**
@@ -74,7 +74,7 @@ function origins(all: readonly string[]) {
     .string()
     .refine((text) => splitList(text).every(isOrigin), mustBe(allowed.join(', or ')))
     .transform((text) =>
-      splitList(text).map((each) => (all.includes(each) ? each : new URL(each).origin)),
+      splitList(text).map((item) => (all.includes(item) ? item : new URL(item).origin)),
     );
 }
 
@@ -105,7 +105,7 @@ export const delayList = z
   .refine((text) => {
     const delays = text.split(',');
     return (
-      delays.length <= 50 && delays.every((each) => count(0, 86_400_000).safeParse(each).success)
+      delays.length <= 50 && delays.every((delay) => count(0, 86_400_000).safeParse(delay).success)
     );
   }, mustBe('at most 50 integers from 0 to 86400000, separated by commas'))
   .transform((text) => text.split(',').map(Number));

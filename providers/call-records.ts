@@ -4,7 +4,7 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { jsonOf, type JsonObject } from '../domain/json.ts';
+import { asJson, type JsonObject } from '../domain/json.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import { callOutputs } from '../jobs/job-record.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
@@ -17,8 +17,8 @@ export interface CallIds {
 }
 
 /**
- * Answer to an attempt that is about to send a call: whether it may, or the state that an earlier
- * attempt recorded.
+ * Result of `begin`: whether the attempt may send the call, or the state that an earlier attempt
+ * recorded.
  */
 const beginVerdict = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('send') }),
@@ -52,7 +52,7 @@ const beginVerdict = z.discriminatedUnion('verdict', [
     providerRequestId: z.string().nullable(),
   }),
 ]);
-/** Verdict on a call. */
+/** Result of `begin` or `find`. */
 export type BeginVerdict = z.infer<typeof beginVerdict>;
 
 const beginRow = z.object({ verdict: beginVerdict });
@@ -108,7 +108,9 @@ export function createCallRecords(pool: DatabasePool) {
     /** Records that the provider has responded with the result, which is being stored. */
     markResponded: (call: CallIds, providerRequestId: string | null): Promise<void> =>
       record(call, { providerRequestId, progress: { state: 'storing' } }),
-    /** Records that the provider has queued the call, and the handle of its operation. */
+    /**
+     * Records that the provider has queued the call, with the operation that identifies it there.
+     */
     markAccepted: ({
       operation,
       ...call
@@ -116,7 +118,7 @@ export function createCallRecords(pool: DatabasePool) {
       record(call, { state: 'accepted', operation }),
     /** Records the stored outputs of the call. */
     markAnswered: ({ outputs, ...call }: CallIds & { outputs: CallOutputs }): Promise<void> =>
-      record(call, { state: 'answered', outputs: jsonOf(outputs) }),
+      record(call, { state: 'answered', outputs: asJson(outputs) }),
     /** Records the progress of the call. */
     recordProgress: ({ progress, ...call }: CallIds & { progress: CallProgress }): Promise<void> =>
       record(call, { progress }),

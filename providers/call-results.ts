@@ -43,8 +43,8 @@ export async function storeResult(
       }),
     ),
   );
-  const artifacts = usableArtifacts(stored);
-  const delivered = deliveredUnits(task, artifacts, result);
+  const artifacts = listArtifacts(stored);
+  const delivered = countDeliveredUnits(task, artifacts, result);
   const discountMicro = calculateDiscountMicro(task, artifacts, delivered);
   logDifferences(artifacts, options);
   const isIncomplete = task.output.medium !== 'json' && artifacts.length < requestedCount;
@@ -60,11 +60,11 @@ export async function storeResult(
   };
 }
 
-/** Seconds that the padding of an encoder may add to a recording. They are not charged. */
+/** Seconds that an encoder may add to a recording as padding, which is not charged. */
 const paddingSeconds = 0.1;
 
 /** Returns how many units of the call's meter are charged. */
-function deliveredUnits(
+function countDeliveredUnits(
   task: CallTask,
   artifacts: readonly StoredArtifact[],
   result: ProviderResult,
@@ -112,7 +112,7 @@ function logDifferences(artifacts: readonly StoredArtifact[], options: StoreResu
  * Returns the stored artifacts.
  * @throws the first failure, unless it is final and other outputs are usable
  */
-function usableArtifacts(results: PromiseSettledResult<StoredArtifact>[]): StoredArtifact[] {
+function listArtifacts(results: PromiseSettledResult<StoredArtifact>[]): StoredArtifact[] {
   const artifacts: StoredArtifact[] = [];
   const failures: unknown[] = [];
   for (const entry of results) {
@@ -184,10 +184,10 @@ export function findDifferences(output: OutputSpec, artifact: StoredArtifact): O
 export function unitDiscountMicro(output: OutputSpec, artifact: StoredArtifact): number {
   const { width, height, hasAudio } = artifact;
   const pixels = width === null || height === null ? null : width * height;
-  const fitting = (output.variants ?? []).filter(
+  const matching = (output.variants ?? []).filter(
     (variant) =>
       (variant.hasAudio === undefined || hasAudio === variant.hasAudio) &&
       (variant.pixelsBelow === undefined || (pixels !== null && pixels < variant.pixelsBelow)),
   );
-  return Math.max(0, ...fitting.map((variant) => variant.unitDiscountMicro));
+  return Math.max(0, ...matching.map((variant) => variant.unitDiscountMicro));
 }

@@ -1,8 +1,8 @@
 -- Functions on the records of provider calls. A call is recorded before it is sent.
 
--- Returns the record of a call in the form that attempts read. `touchedAtMs` is the time at which
--- the sending attempt last recorded that it is running; `notifiedId` is the operation id of the
--- newest notification for the call.
+-- Returns the record of a call as JSON. `touchedAtMs` is the time at which the attempt that sends
+-- the call last recorded that it is running; `notifiedId` is the operation id in the newest
+-- notification for the call.
 CREATE FUNCTION call_found(c provider_call) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN jsonb_build_object('verdict', c.state, 'operation', c.operation, 'outputs', c.outputs,
@@ -20,7 +20,7 @@ END $$;
 -- waiting if the provider is paused; otherwise the verdict is `resumed`. An attempt that lost the
 -- connection before it received the verdict calls this function again with the same senderId. It
 -- has not sent the call, so the verdict is `send` again.
--- {jobId, callIndex, routeIndex, provider, providerEndpoint, senderId?, wait?}
+-- move: {jobId, callIndex, routeIndex, provider, providerEndpoint, senderId?, wait?}
 CREATE FUNCTION call_begin(move jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   c provider_call;
@@ -62,7 +62,7 @@ END $$;
 -- `unknown` are only recorded for a call in state `begun`, and `accepted` is not recorded for a
 -- call that is `answered`. Otherwise a late or concurrent attempt could cause a paid call to be
 -- sent again, or overwrite an operation that a notification has identified.
--- {state?, operation?, outputs?, progress?, providerRequestId?, message?}
+-- change: {state?, operation?, outputs?, progress?, providerRequestId?, message?}
 CREATE FUNCTION call_record(job text, index integer, change jsonb) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE provider_call SET state = coalesce(change->>'state', state),

@@ -19,7 +19,7 @@ export function parseRetryAfter(header: string | string[] | undefined): number |
 const requestIdHeaders = ['x-fal-request-id', 'x-request-id', 'request-id'] as const;
 
 /** Returns the provider's request id; null if the response has none. */
-export function requestIdOf(headers: ProviderResponse['headers']): string | null {
+export function findRequestId(headers: ProviderResponse['headers']): string | null {
   for (const name of requestIdHeaders) {
     const value = headers[name];
     if (typeof value === 'string' && value !== '') return value.slice(0, 200);
@@ -40,11 +40,11 @@ interface ErrorDetails {
 }
 
 /** Returns the failure of a call whose response has an error status. */
-export function failureOfStatus(
+export function toStatusFailure(
   { status, headers }: Pick<ProviderResponse, 'status' | 'headers'>,
   { fields = [], busyWaitMs, isOwnError }: ErrorDetails,
 ): ProviderFailure {
-  const providerRequestId = requestIdOf(headers);
+  const providerRequestId = findRequestId(headers);
   if ([400, 413, 415, 422].includes(status)) {
     const suffix = fields.length > 0 ? ` (${fields.join(', ')})` : '';
     const message = `the provider did not accept the input${suffix}`;
@@ -76,7 +76,7 @@ export function contentPolicyFailure({
   headers,
 }: Pick<ProviderResponse, 'headers'>): ProviderFailure {
   return new ProviderFailure('content_policy', 'the input violates the content policy', {
-    providerRequestId: requestIdOf(headers),
+    providerRequestId: findRequestId(headers),
   });
 }
 
@@ -89,7 +89,7 @@ export function readErrorBody({ body }: ProviderResponse): Promise<unknown> {
 }
 
 /** Error body of FastAPI for an invalid request. */
-const listed = z.object({
+const invalidFieldsBody = z.object({
   detail: z.array(z.object({ type: z.string().nullish(), loc: z.array(z.unknown()).nullish() })),
 });
 
@@ -102,7 +102,7 @@ export function readInvalidFields(body: unknown): {
   types: string[];
   fields: string[];
 } {
-  const { data, success: isListed } = listed.safeParse(body);
+  const { data, success: isListed } = invalidFieldsBody.safeParse(body);
   const entries = data?.detail ?? [];
   const fields = entries.map(({ loc }) => loc?.at(-1)).filter((name) => typeof name === 'string');
   return { isListed, types: entries.map(({ type }) => type ?? ''), fields };

@@ -51,7 +51,7 @@ export function createInbox(pool: DatabasePool) {
           AND operation_id = ${notification.operationId}`);
     },
     /** Returns all notifications of a job, oldest first. */
-    ofJob: (jobId: string): Promise<readonly StoredNotification[]> =>
+    listByJob: (jobId: string): Promise<readonly StoredNotification[]> =>
       pool.any(sql.type(storedNotification)`SELECT ${columns} FROM provider_notification
         WHERE job_id = ${jobId} ORDER BY received_at`),
     /** Returns the newest notifications in a state, or in any state if `state` is undefined. */

@@ -4,7 +4,7 @@
  * notification arrives, the workflow checks the call after a timer.
  */
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
-import { providerNotification, workflowIdOf } from '../jobs/contract.ts';
+import { providerNotification, jobWorkflowId } from '../jobs/contract.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { InboxNotification, NotificationInbox } from './notification-inbox.ts';
@@ -26,7 +26,7 @@ export function createNotificationRelay(deps: RelayDeps) {
 
   /** Signals the workflow; returns false if the workflow has ended. */
   async function signal({ jobId, callIndex, operationId }: InboxNotification): Promise<boolean> {
-    const handle = client.workflow.getHandle(workflowIdOf(jobId));
+    const handle = client.workflow.getHandle(jobWorkflowId(jobId));
     try {
       await client.withDeadline(Date.now() + signalTimeoutMs, () =>
         handle.signal(providerNotification, { callIndex, operationId }),

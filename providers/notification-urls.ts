@@ -5,7 +5,7 @@
 import { createHmac } from 'node:crypto';
 import { isSecret } from '../platform/secret-comparison.ts';
 
-/** Call that a notification is about. */
+/** Call that a notification URL identifies. */
 interface NotificationAddress {
   provider: string;
   jobId: string;
@@ -26,18 +26,18 @@ export function createNotificationUrls(options: {
   previousSecret?: string | undefined;
 }) {
   const { secret, previousSecret } = options;
-  const macOf = (address: NotificationAddress, key = secret): string =>
+  const computeMac = (address: NotificationAddress, key = secret): string =>
     createHmac('sha256', key)
       .update(`${address.provider}\n${address.jobId}\n${address.callIndex}`)
       .digest('base64url');
   return {
     /** Returns the URL to which the provider sends the notification of a call. */
     urlFor: (address: NotificationAddress): string =>
-      `${options.publicBaseUrl}/hooks/${address.provider}/${address.jobId}/${address.callIndex}/${macOf(address)}`,
+      `${options.publicBaseUrl}/hooks/${address.provider}/${address.jobId}/${address.callIndex}/${computeMac(address)}`,
     /** Returns whether the MAC in a received URL is valid. */
     isValid: (address: NotificationAddress, mac: string): boolean =>
-      isSecret(mac, macOf(address)) ||
-      (previousSecret !== undefined && isSecret(mac, macOf(address, previousSecret))),
+      isSecret(mac, computeMac(address)) ||
+      (previousSecret !== undefined && isSecret(mac, computeMac(address, previousSecret))),
   };
 }
 /** URLs to which providers send notifications. */

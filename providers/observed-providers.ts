@@ -17,16 +17,18 @@ interface ProviderExchange {
   verb: Verb;
 }
 
-/** Runs a request and records its metrics. `outcomeOf` returns the outcome label for the result. */
+/**
+ * Runs a request and records its metrics. `getOutcome` returns the outcome label for the result.
+ */
 type Observe = <Result>(
   exchange: ProviderExchange,
   run: () => Promise<Result>,
-  outcomeOf: (result: Result) => string,
+  getOutcome: (result: Result) => string,
 ) => Promise<Result>;
 
 /** Creates the function that measures and traces requests to providers. */
 export function createObserve({ metrics }: Observers): Observe {
-  return ({ provider, verb }, run, outcomeOf) =>
+  return ({ provider, verb }, run, getOutcome) =>
     inSpan(
       {
         name: `provider.${verb} ${provider}`,
@@ -38,11 +40,11 @@ export function createObserve({ metrics }: Observers): Observe {
         let outcome = 'error';
         try {
           const result = await run();
-          outcome = outcomeOf(result);
+          outcome = getOutcome(result);
           span.setAttributes({ 'provider.outcome': outcome });
           return result;
         } catch (error) {
-          outcome = outcomeOfError(error);
+          outcome = getErrorOutcome(error);
           throw error;
         } finally {
           const seconds = (performance.now() - startedAtMs) / 1000;
@@ -57,7 +59,7 @@ export function createObserve({ metrics }: Observers): Observe {
  * Returns the outcome label for an error: the kind of a provider failure, a code from the error
  * table, or `error`.
  */
-function outcomeOfError(error: unknown): string {
+function getErrorOutcome(error: unknown): string {
   if (error instanceof ProviderFailure) return error.kind;
   return error instanceof GatewayError ? error.code : 'error';
 }

@@ -65,15 +65,15 @@ export function defineProvider<Variables extends z.ZodRawShape>(
   definition: Definition<Variables>,
 ): ProviderDefinition {
   const schema = z.object(definition.variables);
-  const settingsOf = (config: Config) => schema.parse(config.PROVIDER_VARIABLES);
+  const parseSettings = (config: Config) => schema.parse(config.PROVIDER_VARIABLES);
   return {
     ...definition,
     isConfigured: (config) => config.PROVIDER_VARIABLES[definition.key] !== undefined,
-    concurrency: (config) => definition.concurrency(settingsOf(config)),
+    concurrency: (config) => definition.concurrency(parseSettings(config)),
     create(config, parts) {
       const apiKey = config.PROVIDER_VARIABLES[definition.key];
       assert(typeof apiKey === 'string', `${definition.name} has no API key`);
-      return definition.create(settingsOf(config), { ...parts, apiKey });
+      return definition.create(parseSettings(config), { ...parts, apiKey });
     },
   };
 }

@@ -60,7 +60,7 @@ export function createExchange(dispatcher: Dispatcher, key: Record<string, strin
 }
 
 /** Codes of connection errors that occur before any byte of the request is sent. */
-const beforeSending = new Set([
+const beforeSendCodes = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
   'EAI_AGAIN',
@@ -83,7 +83,7 @@ export async function sendCall<Result>(response: Promise<Result>): Promise<Resul
     return await response;
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
-    throw beforeSending.has(code)
+    throw beforeSendCodes.has(code)
       ? new ProviderFailure('not_accepted', `the provider cannot be reached (${code})`, { cause })
       : new ProviderFailure(
           'unknown',

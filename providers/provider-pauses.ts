@@ -11,7 +11,7 @@ const idRow = z.object({ id: z.string() });
 const providerRow = z.object({ provider: z.string() });
 
 /** State of a provider, for operators; times are Unix ms. */
-export interface ProviderLine {
+export interface ProviderState {
   provider: string;
   paused: { sinceMs: number; actor: string; reason: string } | null;
   /** Number of calls that wait until the provider is resumed. */
@@ -41,7 +41,7 @@ const countRow = z.object({ provider: z.string(), waiting: z.number(), open: z.n
 export function createProviderPauses(pool: DatabasePool, providers: readonly string[]) {
   return {
     /** Returns the state of every configured provider. */
-    async list(): Promise<readonly ProviderLine[]> {
+    async list(): Promise<readonly ProviderState[]> {
       const pauses = await pool.any(sql.type(pauseRow)`
         SELECT provider, actor, reason, paused_at AS "pausedAtMs" FROM provider_pause`);
       const counts = await pool.any(sql.type(countRow)`

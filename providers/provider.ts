@@ -34,18 +34,18 @@ export interface ProviderResult {
 }
 
 /**
- * Schema of the handle of a queued operation: the provider's id, and other values that the adapter
- * needs to check it.
+ * Schema of a queued operation: the provider's id, and other values that the adapter needs to check
+ * the operation.
  */
 export const providerOperation = z.object({ id: z.string() }).catchall(z.json());
-/** Handle of a queued operation. */
+/** Queued operation of a provider. */
 export type ProviderOperation = z.infer<typeof providerOperation>;
 
 /**
  * Response of a provider that accepted a call: the result with the provider's request id (null if
- * it sent none), or the handle of a queued operation.
+ * it sent none), or the queued operation.
  */
-export type Submitted =
+export type SubmitResult =
   | { kind: 'result'; result: ProviderResult; providerRequestId: string | null }
   | { kind: 'operation'; operation: ProviderOperation };
 
@@ -55,7 +55,7 @@ export type CallProgress =
   | { state: 'storing' };
 
 /** Result of a status check of a queued operation. */
-export type Checked =
+export type CheckResult =
   | { kind: 'pending'; progress: CallProgress }
   | { kind: 'result'; result: ProviderResult }
   | { kind: 'failed'; failure: ProviderFailure };
@@ -64,7 +64,7 @@ export type Checked =
  * Response to a cancellation request. After `requested`, a later status check shows whether the
  * operation was canceled.
  */
-export type Canceled = 'canceled' | 'already_done' | 'requested';
+export type CancelResult = 'canceled' | 'already_done' | 'requested';
 
 /** Verified provider notification. Its only content is the id of the operation to check. */
 export interface ProviderNotification {
@@ -85,7 +85,7 @@ export interface CheckOptions {
    * check.
    */
   expectDone: boolean;
-  /** Event that caused the result to be read, for metrics. */
+  /** Reason why the result is read now, for metrics. */
   wokenBy?: 'notification' | 'timer';
 }
 
@@ -93,7 +93,7 @@ export interface CheckOptions {
 export interface Provider {
   name: string;
   /** Sends a call. @throws ProviderFailure */
-  submit: (submission: Submission) => Promise<Submitted>;
+  submit: (submission: Submission) => Promise<SubmitResult>;
   /** Functions on queued operations; null if the provider responds to a submit with the result. */
   operations: OperationsApi | null;
 }
@@ -104,10 +104,10 @@ export interface OperationsApi {
    * Checks an operation.
    * @throws ProviderFailure `unreachable` if the response does not show its status
    */
-  check: (operation: ProviderOperation, options: CheckOptions) => Promise<Checked>;
+  check: (operation: ProviderOperation, options: CheckOptions) => Promise<CheckResult>;
   /** Requests the cancellation of an operation. @throws ProviderFailure `unreachable` */
-  cancel: (operation: ProviderOperation, signal: AbortSignal) => Promise<Canceled>;
-  /** Creates the handle of an operation from the id in a notification. */
+  cancel: (operation: ProviderOperation, signal: AbortSignal) => Promise<CancelResult>;
+  /** Creates an operation from the id in a notification. */
   adopt: (providerEndpoint: string, operationId: string) => ProviderOperation;
   /**
    * Verifies a webhook request.

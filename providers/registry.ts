@@ -20,7 +20,10 @@ export const providerDefinitions: ReadonlyMap<string, ProviderDefinition> = new 
  * providers.
  */
 export const knownProviders: KnownProviders = {
-  variables: Object.assign({}, ...[...providerDefinitions.values()].map((each) => each.variables)),
+  variables: Object.assign(
+    {},
+    ...[...providerDefinitions.values()].map(({ variables }) => variables),
+  ),
   chat: chatProviders.map(({ name }) => name),
 };
 

@@ -63,7 +63,7 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
       spooled.path,
       options.output.medium,
     );
-    const extension = extensionOf(options.output) ?? detected;
+    const extension = requestedExtension(options.output) ?? detected;
     const file =
       extension === detected ? spooled : await convert(deps.storage, spooled.path, extension);
     try {
@@ -71,7 +71,10 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
       const storageKey = `${organizationId}/${jobId}/${callIndex}-${outputIndex}.${extension}`;
       const contentType = contentTypeOf(storageKey);
       if ((await put(storageKey, file.path, retryable)) === 'exists') {
-        const stored = await describe(deps.storage, storageKey, { ...options.output, retryable });
+        const stored = await describeStored(deps.storage, storageKey, {
+          ...options.output,
+          retryable,
+        });
         return { storageKey, contentType, ...stored };
       }
       const { sizeBytes, sha256 } = file;
@@ -115,7 +118,7 @@ export type ArtifactStore = ReturnType<typeof createArtifactStore>;
  * result must describe it rather than the bytes of this attempt.
  * @throws StorageFailure
  */
-async function describe(
+async function describeStored(
   storage: Storage,
   storageKey: string,
   { medium, retryable }: OutputSpec & { retryable: boolean },
@@ -135,7 +138,7 @@ async function describe(
 }
 
 /** Returns the file extension of the requested format; null if the request names no format. */
-function extensionOf(output: OutputSpec): string | null {
+function requestedExtension(output: OutputSpec): string | null {
   return output.format === 'jpeg' ? 'jpg' : output.format;
 }
 

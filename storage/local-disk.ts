@@ -25,18 +25,18 @@ export type LocalDisk = Storage & SignedUrls;
 /** Opens the storage in a directory; creates the directory if it does not exist. */
 export async function openLocalDisk(options: LocalDiskOptions): Promise<LocalDisk> {
   const spoolPath = await openSpool(options.directory);
-  return { spoolPath, ...objectsBelow(options.directory), ...createSignedUrls(options) };
+  return { spoolPath, ...openObjects(options.directory), ...createSignedUrls(options) };
 }
 
-function objectsBelow(directory: string): StorageObjects {
-  function pathOf(key: string): string {
+function openObjects(directory: string): StorageObjects {
+  function buildPath(key: string): string {
     assert(isStorageKey(key), 'the storage key is malformed');
     return join(directory, 'objects', key);
   }
 
   async function size(key: string): Promise<number | null> {
     try {
-      return (await stat(pathOf(key))).size;
+      return (await stat(buildPath(key))).size;
     } catch (error) {
       if (hasCode(error, 'ENOENT')) return null;
       throw error;
@@ -46,7 +46,7 @@ function objectsBelow(directory: string): StorageObjects {
   return {
     size,
     async put(key, spoolPath) {
-      const path = pathOf(key);
+      const path = buildPath(key);
       await mkdir(dirname(path), { recursive: true });
       // The file is flushed to the disk first, because the customer is charged right after `put`.
       const file = await open(spoolPath, 'r+');
@@ -73,13 +73,13 @@ function objectsBelow(directory: string): StorageObjects {
       // The type of a file that was uploaded without a declared type is detected from its first
       // bytes.
       const sniffed = key.endsWith(`.${untypedExtension}`)
-        ? await sniff(await readHead(pathOf(key), sniffBytes))
+        ? await sniff(await readHead(buildPath(key), sniffBytes))
         : undefined;
       const contentType = sniffed?.contentType ?? contentTypeOf(key);
       const bounds = range ? { start: range.first, end: range.last } : {};
-      return { stream: createReadStream(pathOf(key), bounds), sizeBytes, contentType };
+      return { stream: createReadStream(buildPath(key), bounds), sizeBytes, contentType };
     },
-    remove: (key) => rm(pathOf(key), { force: true }),
+    remove: (key) => rm(buildPath(key), { force: true }),
   };
 }
 

@@ -1,8 +1,8 @@
-/** Checks of the first bytes of a media file: its type and, for a picture, its number of pixels. */
+/** Checks the first bytes of a media file: its type and, for a picture, its number of pixels. */
 import { open } from 'node:fs/promises';
 import sharp from 'sharp';
 import { GatewayError } from '../domain/errors.ts';
-import { mediaTypeOf, pixelsMax, sniff, type MediaType } from './media-types.ts';
+import { findMediaType, pixelsMax, sniff, type MediaType } from './media-types.ts';
 
 /**
  * Number of bytes at the start of a file that are enough to detect its type, and a picture's size
@@ -20,7 +20,7 @@ export const headBytes = 1024 * 1024;
  */
 export async function inspectHead(head: Buffer, declaredType: string | null): Promise<MediaType> {
   const detected = await sniff(head);
-  const type = declaredType === null ? detected : mediaTypeOf(declaredType);
+  const type = declaredType === null ? detected : findMediaType(declaredType);
   if (!detected || !type || detected.family !== type.family) {
     const expected = type ? `a file of the type ${type.contentType}` : 'of an accepted type';
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', `The content is not ${expected}.`);

@@ -57,13 +57,13 @@ const otherExtensions: Readonly<Record<string, string>> = { jpeg: 'jpg', oga: 'o
  * Returns the allowed type for a Content-Type, ignoring its parameters; undefined if the type is
  * not allowed.
  */
-export function mediaTypeOf(contentType: string): MediaType | undefined {
+export function findMediaType(contentType: string): MediaType | undefined {
   const name = contentType.split(';')[0]?.trim().toLowerCase() ?? '';
   return mediaTypes.find((type) => type.contentType === name || type.aliases.includes(name));
 }
 
 /** Returns the allowed type for a file extension; undefined if the type is not allowed. */
-export function mediaTypeOfExtension(extension: string): MediaType | undefined {
+export function findMediaTypeByExtension(extension: string): MediaType | undefined {
   const lower = extension.toLowerCase();
   const usual = otherExtensions[lower] ?? lower;
   return mediaTypes.find((type) => type.extension === usual);
@@ -72,7 +72,7 @@ export function mediaTypeOfExtension(extension: string): MediaType | undefined {
 /** Detects the type of a file from its first bytes; undefined if the type is not allowed. */
 export async function sniff(head: Buffer): Promise<MediaType | undefined> {
   const detected = await fileTypeFromBuffer(head);
-  return detected && mediaTypeOf(detected.mime);
+  return detected && findMediaType(detected.mime);
 }
 
 /** Maximum number of pixels of a picture, which protects against decompression bombs. */
@@ -82,7 +82,7 @@ export const pixelsMax = 64_000_000;
  * Returns the maximum size of an upload in bytes: the limit of its declared type, or the largest
  * limit if `contentType` is null.
  */
-export function bytesMaxOf(contentType: string | null): number {
-  const type = contentType === null ? undefined : mediaTypeOf(contentType);
+export function maximumBytes(contentType: string | null): number {
+  const type = contentType === null ? undefined : findMediaType(contentType);
   return type ? fileBytesMax[type.medium] : Math.max(...Object.values(fileBytesMax));
 }

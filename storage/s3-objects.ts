@@ -83,8 +83,8 @@ export function openS3Objects(bucket: S3Bucket): StorageObjects {
       body: createReadStream(path),
       timeoutMs: transferTimeoutMs,
     });
-    // A store without If-None-Match (501) is protected from an overwrite only by the check in
-    // `put`.
+    // A store that does not support If-None-Match responds with 501. Then only the check in `put`
+    // prevents an overwrite.
     if (conditional && response.statusCode === 501) return upload(key, path, false);
     if (response.statusCode !== 200 && response.statusCode !== 412)
       throwStatusError('PUT', response);

@@ -1,4 +1,6 @@
-/** PresignOptions URLs that let callers and providers exchange bytes directly with an S3 store. */
+/**
+ * Presigns URLs with which callers and providers read and write objects of an S3 store directly.
+ */
 import { bucketUrl, signRequest, type S3Bucket } from './s3-bucket.ts';
 import {
   contentTypeOf,

@@ -34,7 +34,7 @@ export function createSignedUrls({
   const readBase = new URL(`${publicBaseUrl}/files/`);
 
   /** Returns the MAC of a URL. The content type depends only on the extension of the key. */
-  const macOf = (method: 'GET' | 'PUT', key: string, parameters: string[]): string =>
+  const computeMac = (method: 'GET' | 'PUT', key: string, parameters: string[]): string =>
     createHmac('sha256', secret)
       .update([method, key, contentTypeOf(key), ...parameters].join('\n'))
       .digest('base64url');
@@ -46,7 +46,7 @@ export function createSignedUrls({
   };
   const verifyRead: SignedUrls['verifyRead'] = (key, { expires, signature }) => {
     if (!isStorageKey(key) || !isUnexpired(expires)) return false;
-    return isSecret(signature, macOf('GET', key, [expires]));
+    return isSecret(signature, computeMac('GET', key, [expires]));
   };
 
   return {
@@ -55,7 +55,7 @@ export function createSignedUrls({
     isSigned: (url) => verifyRead(keyOf(url) ?? '', Object.fromEntries(url.searchParams)),
     urlOf(key, ttlMs) {
       const expires = String(Math.ceil((Date.now() + ttlMs) / 1000));
-      const signature = macOf('GET', key, [expires]);
+      const signature = computeMac('GET', key, [expires]);
       return Promise.resolve(`${readBase.href}${key}?expires=${expires}&signature=${signature}`);
     },
     signUpload({ key, sizeBytes, ttlMs }) {
@@ -65,7 +65,7 @@ export function createSignedUrls({
       const query = new URLSearchParams({
         expires,
         ...(sizeBytes !== null && { size }),
-        signature: macOf('PUT', key, [expires, size]),
+        signature: computeMac('PUT', key, [expires, size]),
       });
       return Promise.resolve({
         url: `${publicBaseUrl}/uploads/${key}?${query.toString()}`,
@@ -79,7 +79,7 @@ export function createSignedUrls({
       if (size !== undefined && (typeof size !== 'string' || !/^[1-9]\d{0,11}$/.test(size))) {
         return null;
       }
-      if (!isSecret(signature, macOf('PUT', key, [expires, size ?? '']))) return null;
+      if (!isSecret(signature, computeMac('PUT', key, [expires, size ?? '']))) return null;
       return { sizeBytes: size === undefined ? null : Number(size) };
     },
   };

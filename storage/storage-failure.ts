@@ -1,7 +1,10 @@
 /** Failure to download the output of a provider, or to store it. */
 export class StorageFailure extends Error {
   override readonly name = 'StorageFailure';
-  /** False if the provider's bytes are lost: repeating the call would pay for it twice. */
+  /**
+   * Whether the output can be stored by a retry. False if the provider's bytes are lost, because
+   * calling the provider again would cost twice.
+   */
   readonly retryable: boolean;
   /** True if the download from the provider failed; false if the gateway's own storage failed. */
   readonly isDownload: boolean;

@@ -1,6 +1,7 @@
 /**
- * Storage port. Artifacts and uploads are objects under keys that the gateway generates; each key
- * is written only once. Callers and providers read and upload through signed URLs that expire.
+ * Interface of the object storage. Artifacts and uploads are objects under keys that the gateway
+ * generates; each key is written only once. Callers and providers read and upload through signed
+ * URLs that expire.
  */
 import type { Readable } from 'node:stream';
 import { mediaTypes } from './media-types.ts';

@@ -1,7 +1,7 @@
 /** Sweeps uploads whose file never arrived or that no request has used for a long time. */
 import { sql } from 'slonik';
 import { GatewayError } from '../domain/errors.ts';
-import { forEachAlone, type Isolated } from '../platform/isolation.ts';
+import { forEachIsolated, type IsolationReport } from '../platform/isolation.ts';
 import { checkObject } from './upload-check.ts';
 import { columns, removeUpload, uploadRow, type Upload, type UploadsDeps } from './upload-rows.ts';
 
@@ -15,7 +15,7 @@ const sweepCountMax = 100;
  * and removes the others. Also removes files that no request has used for `retentionMs`. Returns
  * how many uploads were handled and how many failed.
  */
-export async function sweepUploads(deps: UploadsDeps): Promise<Isolated> {
+export async function sweepUploads(deps: UploadsDeps): Promise<IsolationReport> {
   const { pool, logger, retentionMs } = deps;
   const isUnused = sql.fragment`completed_at IS NOT NULL
     AND coalesce(used_at, completed_at) < clock_timestamp() - ${retentionMs} * interval '1 millisecond'`;
@@ -26,8 +26,12 @@ export async function sweepUploads(deps: UploadsDeps): Promise<Isolated> {
   const unused = await pool.any(sql.type(uploadRow)`SELECT ${columns} FROM upload
     WHERE ${isUnused} ORDER BY coalesce(used_at, completed_at) LIMIT ${sweepCountMax}`);
   const isolation = { subject: 'upload', logger };
-  const checked = await forEachAlone(expired, (upload) => checkOrRemove(deps, upload), isolation);
-  const removed = await forEachAlone(
+  const checked = await forEachIsolated(
+    expired,
+    (upload) => checkOrRemove(deps, upload),
+    isolation,
+  );
+  const removed = await forEachIsolated(
     unused,
     ({ id }) => removeUpload(deps, sql.fragment`id = ${id} AND ${isUnused}`),
     isolation,

@@ -10,7 +10,7 @@ import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import { command } from '../platform/database.ts';
-import type { Isolated } from '../platform/isolation.ts';
+import type { IsolationReport } from '../platform/isolation.ts';
 import { contentTypeOf } from './storage.ts';
 import { checkObject } from './upload-check.ts';
 import { createUploadClaims } from './upload-claims.ts';
@@ -122,7 +122,7 @@ export function createUploads(deps: UploadsDeps) {
       pool.maybeOne(sql.type(uploadRow)`SELECT ${columns} FROM upload
         WHERE id = ${id} AND deleted_at IS NULL`),
     /** Completes or removes expired uploads, and removes unused ones (upload-sweep.ts). */
-    sweep: (): Promise<Isolated> => sweepUploads(deps),
+    sweep: (): Promise<IsolationReport> => sweepUploads(deps),
   };
 }
 export type Uploads = ReturnType<typeof createUploads>;

@@ -26,7 +26,7 @@ const differenceMax = 0.02;
  * Returns the aspect ratio of a size: `16:9` for 1360×768, or the reduced ratio if no common ratio
  * is close enough.
  */
-export function aspectRatioOf({
+export function findAspectRatio({
   width,
   height,
 }: {
@@ -38,11 +38,11 @@ export function aspectRatioOf({
     const [wide = 0, high = 1] = name.split(':').map(Number);
     return Math.abs((width / height) * (high / wide) - 1) <= differenceMax;
   });
-  return match ?? ratioOf(width, height);
+  return match ?? reduceRatio(width, height);
 }
 
 /** Reduces width and height to the lowest terms. */
-export function ratioOf(width: number, height: number): string {
+export function reduceRatio(width: number, height: number): string {
   const divisor = (a: number, b: number): number => (b === 0 ? a : divisor(b, a % b));
   const common = Math.max(1, divisor(width, height));
   return `${width / common}:${height / common}`;

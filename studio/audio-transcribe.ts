@@ -102,7 +102,7 @@ export const audioTranscribe = defineCapability({
               diarize: true,
               timestamps_granularity: 'word',
               ...(body.language !== undefined && { language_code: languageCode(body.language) }),
-              ...sourceOf(recording, body),
+              ...buildSource(recording, body),
             },
           },
         ],
@@ -132,7 +132,7 @@ function secondsToReserve(recording: Recording, body: TranscribeRequest): number
  * Returns the provider's input fields for the recording. A stored file is sent with the request,
  * because the provider may be unable to reach this gateway.
  */
-function sourceOf(recording: Recording, body: TranscribeRequest): JsonObject {
+function buildSource(recording: Recording, body: TranscribeRequest): JsonObject {
   if (recording.kind === 'url') return { source_url: recording.url };
   const { storageKey } = recording;
   const name = body.fileName ?? storageKey.slice(storageKey.lastIndexOf('/') + 1);

@@ -1,7 +1,6 @@
 /**
- * Interface of a Studio capability: path, request schema, plan and presentation, all in one file
- * per capability. API, workflows, ledger and storage access capabilities only through this
- * interface.
+ * Interface of a Studio capability: path, request schema, plan and presentation. Each capability is
+ * one file, and other code uses it only through this interface.
  */
 import type { z } from 'zod';
 import type { Json, JsonObject } from '../domain/json.ts';
@@ -32,7 +31,7 @@ export interface RecordingSource {
   source: string;
 }
 
-/** Checked recording. A stored file is also measured before its request is priced. */
+/** Recording that has been checked; a stored file has also been measured. */
 export type Recording =
   | { kind: 'file'; storageKey: string; durationSeconds: number }
   /** URL that only the provider reads; its duration is known once the call is complete. */
@@ -82,7 +81,9 @@ interface Definition<Request> {
 export type Capability = Definition<JsonObject>;
 
 /** Returns the scope that the caller's API key needs. */
-export function scopeOf({ medium }: Pick<Capability, 'medium'>): `studio:${Capability['medium']}` {
+export function requiredScope({
+  medium,
+}: Pick<Capability, 'medium'>): `studio:${Capability['medium']}` {
   return `studio:${medium}`;
 }
 

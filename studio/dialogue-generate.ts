@@ -3,22 +3,28 @@
  */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
-import { providerVoiceIdOf } from '../catalog/voices.ts';
-import { charactersOf } from '../domain/field-messages.ts';
+import { findProviderVoiceId } from '../catalog/voices.ts';
+import { countCharacters } from '../domain/field-messages.ts';
 import { defineCapability } from './capability.ts';
 import type { DraftCall } from './draft-plan.ts';
 import { publishAudioModel } from './published-models.ts';
-import { presentFile, storedFileData, recordingOf } from './presentation.ts';
-import { asyncFlag, fitsIntoPlan, presetNumberOf, textOf, voiceName } from './request-fields.ts';
+import { presentFile, storedFileData, getRecording } from './presentation.ts';
+import {
+  asyncFlag,
+  fitsIntoPlan,
+  numberFieldWithDefault,
+  textField,
+  voiceName,
+} from './request-fields.ts';
 
 const model = audioModels.dialogue;
 const { limits } = model;
 
 const inputs = z
-  .array(z.strictObject({ text: textOf(limits.lineText), voiceId: voiceName }))
+  .array(z.strictObject({ text: textField(limits.lineText), voiceId: voiceName }))
   .min(limits.inputs.min)
   .max(limits.inputs.max)
-  .refine((lines) => countCharacters(lines) <= limits.totalText.max, {
+  .refine((lines) => countLineCharacters(lines) <= limits.totalText.max, {
     error: `must have at most ${limits.totalText.max} characters in all`,
     abort: true,
   })
@@ -26,9 +32,9 @@ const inputs = z
 
 const request = z.strictObject({
   inputs,
-  title: textOf(limits.title),
-  stability: presetNumberOf(limits.stability),
-  similarityBoost: presetNumberOf(limits.similarityBoost),
+  title: textField(limits.title),
+  stability: numberFieldWithDefault(limits.stability),
+  similarityBoost: numberFieldWithDefault(limits.similarityBoost),
   async: asyncFlag,
 });
 
@@ -64,7 +70,7 @@ export const dialogueGenerate = defineCapability({
   }),
   models: [publishAudioModel(model, { of: 'inputs.text', default: null })],
   plan(body) {
-    const calls = splitIntoChunks(body.inputs.map(spokenLine)).map((lines) =>
+    const calls = splitIntoChunks(body.inputs.map(toSpokenLine)).map((lines) =>
       planChunk(lines, body),
     );
     return {
@@ -77,7 +83,7 @@ export const dialogueGenerate = defineCapability({
     const body = request.parse(job.request);
     const { stability, similarityBoost } = body;
     return {
-      ...presentFile(job, recordingOf(job)),
+      ...presentFile(job, getRecording(job)),
       title: body.title,
       model: job.model,
       dialogueLines: body.inputs.map(({ text, voiceId }, index) => ({
@@ -87,11 +93,11 @@ export const dialogueGenerate = defineCapability({
       })),
       voicesUsed: [...new Set(body.inputs.map((line) => line.voiceId))],
       totalLines: body.inputs.length,
-      totalTextLength: countCharacters(body.inputs),
+      totalTextLength: countLineCharacters(body.inputs),
       metadata: {
         stability,
         similarityBoost,
-        chunks: splitIntoChunks(body.inputs.map(spokenLine)).length,
+        chunks: splitIntoChunks(body.inputs.map(toSpokenLine)).length,
       },
     };
   },
@@ -103,7 +109,7 @@ function planChunk(lines: SpokenLine[], body: DialogueRequest): DraftCall {
     required: true,
     output: { medium: 'audio', format: null },
     meter: 'character',
-    quantity: countCharacters(lines),
+    quantity: countLineCharacters(lines),
     unitPriceUsd: model.usd,
     routes: [
       {
@@ -119,12 +125,12 @@ function planChunk(lines: SpokenLine[], body: DialogueRequest): DraftCall {
   };
 }
 
-function spokenLine({ text, voiceId }: DialogueRequest['inputs'][number]): SpokenLine {
-  return { text, voice_id: providerVoiceIdOf(voiceId) };
+function toSpokenLine({ text, voiceId }: DialogueRequest['inputs'][number]): SpokenLine {
+  return { text, voice_id: findProviderVoiceId(voiceId) };
 }
 
-function countCharacters(lines: readonly { text: string }[]): number {
-  return lines.reduce((sum, { text }) => sum + charactersOf(text), 0);
+function countLineCharacters(lines: readonly { text: string }[]): number {
+  return lines.reduce((sum, { text }) => sum + countCharacters(text), 0);
 }
 
 /** Line of a dialogue in the provider's format. */
@@ -144,7 +150,7 @@ const chunkVoicesMax = 10;
 export function splitIntoChunks(lines: readonly SpokenLine[]): SpokenLine[][] {
   const chunks: SpokenLine[][] = [];
   let chunk: SpokenLine[] = [];
-  for (const line of lines.flatMap(cutLine)) {
+  for (const line of lines.flatMap(splitLine)) {
     const characters = chunk.reduce((sum, { text }) => sum + text.length, line.text.length);
     const spoken = new Set([...chunk.map((other) => other.voice_id), line.voice_id]);
     if (chunk.length > 0 && (characters > chunkCharactersMax || spoken.size > chunkVoicesMax)) {
@@ -156,11 +162,11 @@ export function splitIntoChunks(lines: readonly SpokenLine[]): SpokenLine[][] {
   return [...chunks, chunk];
 }
 
-function cutLine({ text, voice_id }: SpokenLine): SpokenLine[] {
+function splitLine({ text, voice_id }: SpokenLine): SpokenLine[] {
   const pieces: SpokenLine[] = [];
   let rest = text;
   while (rest.length > chunkCharactersMax) {
-    const end = cutPoint(rest);
+    const end = findSplitIndex(rest);
     pieces.push({ text: rest.slice(0, end), voice_id });
     rest = rest.slice(end);
   }
@@ -169,7 +175,7 @@ function cutLine({ text, voice_id }: SpokenLine): SpokenLine[] {
 }
 
 /** Returns the index at which to split a long text; never inside a surrogate pair. */
-function cutPoint(text: string): number {
+function findSplitIndex(text: string): number {
   const head = text.slice(0, chunkCharactersMax);
   const sentence = Math.max(
     ...[...head.matchAll(/[.!?…。！？]["'”’)]*\s*/gu)].map(

@@ -55,9 +55,9 @@ export interface MeasuredPrice {
    * Calculates the price of one delivered unit, in USD.
    * @throws GatewayError INVALID_REQUEST if the input exceeds the limits
    */
-  usdOf: (facts: InputMeasurements) => number;
+  calculateUsd: (input: InputMeasurements) => number;
   /** Returns the properties of the output for a measured input. */
-  outputOf: (facts: InputMeasurements) => MeasuredOutput;
+  describeOutput: (input: InputMeasurements) => MeasuredOutput;
 }
 
 /** Planned call, before the API calculates its price in micro-credits. */

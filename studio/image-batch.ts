@@ -12,10 +12,10 @@ import { urlsEnd } from './presentation.ts';
 import { asyncFlag, mediaUrl, mediaUrls, scaleChoice } from './request-fields.ts';
 import { pictureInputs } from './image-calls.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
-import { findModel, requireSupported } from '../catalog/model-parameters.ts';
+import { findModel, throwIfUnsupported } from '../catalog/model-parameters.ts';
 import { planRemoval, planUpscale } from './picture-tools.ts';
 
-const everyUrl = { of: 'imageUrls', default: null };
+const oneUnitPerUrl = { of: 'imageUrls', default: null };
 const upscaleOnly = ['scaleFactor', 'service'] as const;
 
 const fields = z.strictObject({
@@ -68,11 +68,11 @@ export const imageBatch = defineCapability({
     ...publishModels(upscalers, {
       selectedBy: ({ id }) => ({ operation: 'upscale', service: id }),
       parameters: ({ parameters: { scaleFactor = {} } }) => ({ scaleFactor }),
-      price: (service) => upscalePriceRules(service, everyUrl),
+      price: (service) => upscalePriceRules(service, oneUnitPerUrl),
     }),
     ...publishModels(backgroundRemovers.slice(0, 1), {
       selectedBy: () => ({ operation: 'remove-background' }),
-      price: (model) => removalPriceRules(model, everyUrl),
+      price: (model) => removalPriceRules(model, oneUnitPerUrl),
     }),
   ],
   plan: (body) => (body.operation === 'upscale' ? planUpscales(body) : planRemovals(body)),
@@ -82,7 +82,7 @@ export const imageBatch = defineCapability({
 function planUpscales(body: BatchRequest): DraftPlan {
   const { service: id = 'service_a', scaleFactor } = body;
   const service = findModel(upscalers, id, 'service');
-  requireSupported(service, { scaleFactor });
+  throwIfUnsupported(service, { scaleFactor });
   const inputs = pictureInputs(...findImageUrls(body));
   // No call is required, because a failed step of one picture must not fail the job.
   const calls = inputs.flatMap((source, index) => {
@@ -97,12 +97,12 @@ function planUpscales(body: BatchRequest): DraftPlan {
 }
 
 function planRemovals(body: BatchRequest): DraftPlan {
-  const foreign = upscaleOnly.filter((field) => body[field] !== undefined);
-  if (foreign.length > 0) {
+  const unsupportedFields = upscaleOnly.filter((field) => body[field] !== undefined);
+  if (unsupportedFields.length > 0) {
     const message = 'only supported with operation "upscale"';
     throw invalidFieldsError(
       'UNSUPPORTED_PARAMETER',
-      foreign.map((path) => ({ path, message })),
+      unsupportedFields.map((path) => ({ path, message })),
     );
   }
   const [model] = backgroundRemovers;
@@ -121,7 +121,7 @@ function planRemovals(body: BatchRequest): DraftPlan {
  * @throws GatewayError CONFLICTING_FIELDS, INVALID_REQUEST
  */
 function findImageUrls({ imageUrls, prompts }: BatchRequest): [field: string, urls: string[]] {
-  if (imageUrls && prompts && !sameList(imageUrls, prompts)) {
+  if (imageUrls && prompts && !haveSameItems(imageUrls, prompts)) {
     const message =
       'prompts is another name of imageUrls; send only one of them, or the same list in both';
     throw fieldsError('CONFLICTING_FIELDS', ['imageUrls', 'prompts'], message);
@@ -136,7 +136,7 @@ function findImageUrls({ imageUrls, prompts }: BatchRequest): [field: string, ur
   return ['prompts', prompts];
 }
 
-function sameList(left: readonly string[], right: readonly string[]): boolean {
+function haveSameItems(left: readonly string[], right: readonly string[]): boolean {
   return left.length === right.length && left.every((item, index) => item === right[index]);
 }
 

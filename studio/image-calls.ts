@@ -9,10 +9,10 @@ import {
   type ImageSizeName,
 } from '../catalog/image-model.ts';
 import { defaultsFor, type ParameterRules } from '../catalog/model-parameters.ts';
-import { providerInput, type Fields } from '../catalog/provider-fields.ts';
+import { buildProviderInput, type Fields } from '../catalog/provider-fields.ts';
 import {
   imagePriceRules,
-  priceOf,
+  calculateUnitPrice,
   type PriceRule,
   type UnitPrice,
 } from '../catalog/price-rules.ts';
@@ -45,14 +45,14 @@ export function planImageCalls(
   rules: ParameterRules,
   body: ImageRequest,
 ): DraftCall[] {
-  const fields = fieldsOf(rules, body);
+  const fields = withDefaults(rules, body);
   const imageCount = body.numImages ?? 1;
   const routes = body.imageUrls ? model.routes.filter((route) => route.edit) : model.routes;
   const perCall = Math.min(...routes.map((route) => route.imagesPerCallMax));
-  const size = sizeOf(fields);
+  const size = findSize(fields);
   const pixels = size ? size.width * size.height : 0;
   const priceRules = imagePriceRules(model.price, rules);
-  const price = priceOf(priceRules[0], fields, pixels);
+  const price = calculateUnitPrice(priceRules[0], fields, pixels);
   const { smaller } = model.price;
   const output: OutputSpec = {
     medium: 'image',
@@ -68,7 +68,7 @@ export function planImageCalls(
     calls.push({
       quantity,
       unitPriceUsd: price.usd,
-      priceNote: noteOf(priceRules, fields, price),
+      priceNote: describeChargedValue(priceRules, fields, price),
       typicalSeconds: model.typicalSeconds,
       variants:
         smaller && smaller.usd < price.usd
@@ -79,7 +79,7 @@ export function planImageCalls(
       routes: routes.map((route) => ({
         provider: route.provider,
         providerEndpoint: (body.imageUrls && route.edit) || route.generate,
-        input: imageInput(route, callFields),
+        input: buildImageInput(route, callFields),
       })),
     });
   }
@@ -90,14 +90,18 @@ export function planImageCalls(
  * Returns a note about the charged value of a field if the model chooses the value; otherwise
  * undefined.
  */
-function noteOf([rule]: [PriceRule], fields: Fields, { chargedAs }: UnitPrice): string | undefined {
+function describeChargedValue(
+  [rule]: [PriceRule],
+  fields: Fields,
+  { chargedAs }: UnitPrice,
+): string | undefined {
   if (chargedAs === undefined) return undefined;
   const values = rule.rows.flatMap(({ when }) => Object.entries(when));
-  const [field = '', value] = values.find(([name, each]) => fields[name] === each) ?? [];
+  const [field = '', value] = values.find(([name, charged]) => fields[name] === charged) ?? [];
   return `${field} "${String(value)}" lets the model choose the value; the price is that of "${chargedAs}"`;
 }
 
-function fieldsOf(rules: ParameterRules, body: ImageRequest): Fields {
+function withDefaults(rules: ParameterRules, body: ImageRequest): Fields {
   const { width, height, ...others } = body;
   const size =
     width === undefined && height === undefined
@@ -107,18 +111,18 @@ function fieldsOf(rules: ParameterRules, body: ImageRequest): Fields {
 }
 
 /** Returns the requested size in pixels; null if the model chooses it. */
-function sizeOf({ imageSize, size }: Fields): { width: number; height: number } | null {
+function findSize({ imageSize, size }: Fields): { width: number; height: number } | null {
   const named = Object.entries(imageSizes).find(([name]) => name === imageSize)?.[1];
   const pixels = named ?? imageSize ?? size;
   if (typeof pixels !== 'object' || pixels === null || !('width' in pixels)) return null;
   return { width: Number(pixels['width']), height: Number(pixels['height']) };
 }
 
-function imageInput(route: ImageRoute, fields: Fields) {
+function buildImageInput(route: ImageRoute, fields: Fields) {
   const { outputFormat, negativePrompt, ...others } = fields;
   const { prompt } = others;
-  const native = typeof outputFormat === 'string' && route.nativeFormats.includes(outputFormat);
-  const input = providerInput(route, native ? { ...others, outputFormat } : others);
+  const isNative = typeof outputFormat === 'string' && route.nativeFormats.includes(outputFormat);
+  const input = buildProviderInput(route, isNative ? { ...others, outputFormat } : others);
   if (typeof negativePrompt !== 'string' || typeof prompt !== 'string') return input;
   if (route.negativePrompt !== 'sentence') return { ...input, negative_prompt: negativePrompt };
   return { ...input, prompt: `${prompt}\n\nDo not show: ${negativePrompt}` };
@@ -128,7 +132,7 @@ function imageInput(route: ImageRoute, fields: Fields) {
  * Throws if a transparent background is requested as JPEG, which does not support it.
  * @throws GatewayError CONFLICTING_FIELDS
  */
-export function requireAlphaFormat(body: ImageRequest): void {
+export function throwIfTransparentJpeg(body: ImageRequest): void {
   if (body.background !== 'transparent' || body.outputFormat !== 'jpeg') return;
   throw new GatewayError('CONFLICTING_FIELDS', 'JPEG does not support a transparent background', {
     details: [

@@ -15,8 +15,8 @@ import {
   promptText,
   seedNumber,
 } from './request-fields.ts';
-import { pictureInputs, planImageCalls, requireAlphaFormat } from './image-calls.ts';
-import { findModel, requireSupported } from '../catalog/model-parameters.ts';
+import { pictureInputs, planImageCalls, throwIfTransparentJpeg } from './image-calls.ts';
+import { findModel, throwIfUnsupported } from '../catalog/model-parameters.ts';
 
 const request = z.strictObject({
   prompt: promptText,
@@ -47,8 +47,8 @@ export const imageEdit = defineCapability({
   plan(body) {
     const model = findModel(editModels, body.model);
     const parameters = model.edit ?? {};
-    requireSupported({ id: model.id, parameters }, body);
-    requireAlphaFormat(body);
+    throwIfUnsupported({ id: model.id, parameters }, body);
+    throwIfTransparentJpeg(body);
     const mask =
       body.maskUrl === undefined
         ? []

@@ -16,10 +16,10 @@ import {
   modelId,
   promptText,
   seedNumber,
-  textOf,
+  textField,
 } from './request-fields.ts';
-import { pictureInputs, planImageCalls, requireAlphaFormat } from './image-calls.ts';
-import { findModel, requireSupported } from '../catalog/model-parameters.ts';
+import { pictureInputs, planImageCalls, throwIfTransparentJpeg } from './image-calls.ts';
+import { findModel, throwIfUnsupported } from '../catalog/model-parameters.ts';
 
 const edge = z.int().min(16).max(3840).multipleOf(16);
 const customSize = z.strictObject({ width: edge, height: edge });
@@ -35,7 +35,7 @@ const request = z.strictObject({
   width: pixels.optional(),
   height: pixels.optional(),
   seed: seedNumber.optional(),
-  negativePrompt: textOf({ min: 1, max: 2000 }).optional(),
+  negativePrompt: textField({ min: 1, max: 2000 }).optional(),
   quality: z.enum(['auto', 'low', 'medium', 'high']).optional(),
   background: z.enum(['auto', 'transparent', 'opaque']).optional(),
   imageSize: z
@@ -67,8 +67,8 @@ export const imageGenerate = defineCapability({
   plan(body) {
     const model = findModel(imageModels, body.model);
     const { id, generate: parameters } = model;
-    requireSupported({ id, parameters, modelled: ['imageUrls'] }, body);
-    requireAlphaFormat(body);
+    throwIfUnsupported({ id, parameters, requireRuleFor: ['imageUrls'] }, body);
+    throwIfTransparentJpeg(body);
     return {
       model: id,
       calls: planImageCalls(model, parameters, body),

@@ -6,7 +6,7 @@ import { defineCapability } from './capability.ts';
 import { publishModels } from './published-models.ts';
 import { isPersisted, showPicture, shownPictureData } from './presentation.ts';
 import { asyncFlag, mediaUrl, modelId } from './request-fields.ts';
-import { findModel, requireSupported } from '../catalog/model-parameters.ts';
+import { findModel, throwIfUnsupported } from '../catalog/model-parameters.ts';
 import { planRemoval } from './picture-tools.ts';
 
 const request = z.strictObject({
@@ -37,7 +37,7 @@ export const imageRemoveBackground = defineCapability({
   }),
   plan(body) {
     const model = findModel(backgroundRemovers, body.model);
-    requireSupported(model, body);
+    throwIfUnsupported(model, body);
     const source = { field: 'imageUrl', url: body.imageUrl, medium: 'image' } as const;
     const { imageUrl: _, ...fields } = body;
     return {

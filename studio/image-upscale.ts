@@ -1,7 +1,7 @@
 /** POST /studio/image/upscale (spec §4.7). */
 import { z } from 'zod';
 import { upscalers } from '../catalog/image-tools.ts';
-import { findModel, defaultsFor, requireSupported } from '../catalog/model-parameters.ts';
+import { findModel, defaultsFor, throwIfUnsupported } from '../catalog/model-parameters.ts';
 import { upscalePriceRules } from '../catalog/price-rules.ts';
 import { defineCapability, type FinishedJob } from './capability.ts';
 import { publishModels } from './published-models.ts';
@@ -36,7 +36,7 @@ export const imageUpscale = defineCapability({
   plan(body) {
     const service = findModel(upscalers, body.service, 'service');
     const { id, parameters } = service;
-    requireSupported({ id, parameters, modelled: ['model'] }, body);
+    throwIfUnsupported({ id, parameters, requireRuleFor: ['model'] }, body);
     const source = { field: 'imageUrl', url: body.imageUrl, medium: 'image' } as const;
     const { imageUrl: _, ...fields } = body;
     return {

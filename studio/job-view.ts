@@ -6,7 +6,7 @@ import { isRecord, isoTime } from '../domain/json.ts';
 import type { Capability } from './capability.ts';
 import type { CallOutputs, StoredArtifact } from '../jobs/job-plan.ts';
 import type { JobRecord } from '../jobs/job-record.ts';
-import { phaseOf, progressOf, statusOf } from './job-progress.ts';
+import { derivePhase, estimateProgress, toPublicStatus } from './job-progress.ts';
 import type { JobResource, ticketSchema } from './job-resource.ts';
 import { findCapability } from './registry.ts';
 
@@ -55,7 +55,7 @@ export function createJobView(deps: {
     /** Builds the `data` of the 202 response. */
     ticket: (job: JobRecord): z.infer<typeof ticketSchema> => ({
       jobId: job.id,
-      status: statusOf(job),
+      status: toPublicStatus(job),
       ...links(job),
       createdAt: isoTime(job.created_at),
       deadlineAt: isoTime(job.deadline_at),
@@ -67,11 +67,11 @@ export function createJobView(deps: {
       type: job.type,
       model: job.model,
       provider: job.provider,
-      prompt: promptLineOf(job.request),
-      status: statusOf(job),
+      prompt: extractPromptLine(job.request),
+      status: toPublicStatus(job),
       done: job.status !== 'open',
-      phase: phaseOf(job),
-      progress: progressOf(job),
+      phase: derivePhase(job),
+      progress: estimateProgress(job),
       createdAt: isoTime(job.created_at),
       startedAt: isoTime(job.started_at),
       completedAt: isoTime(job.completed_at),
@@ -79,20 +79,20 @@ export function createJobView(deps: {
       result: await result(job),
       mediaDeletedAt: isoTime(job.media_deleted_at),
       error: job.error && { ...job.error, retryable: errorTable[job.error.code].retryable },
-      billing: billingOf(job),
+      billing: buildBilling(job),
       metadata: job.metadata ?? {},
       requestId: job.request_id,
       ...links(job),
     }),
-    credits: creditsBlockOf,
+    credits: buildCreditsBlock,
   };
 }
 
 /** Builds the `credits` block. */
-function creditsBlockOf(job: JobRecord): CreditsBlock {
+function buildCreditsBlock(job: JobRecord): CreditsBlock {
   return {
     used: creditsFromMicro((job.charged ?? 0) - job.refunded),
-    cost: creditsFromMicro(costOf(job)),
+    cost: creditsFromMicro(calculateCostMicro(job)),
     remaining: creditsFromMicro(job.available),
   };
 }
@@ -118,17 +118,22 @@ const promptLineMax = 140;
  * Returns the first line of a request's text, as a human-readable title of the job; null if the
  * request has no text.
  */
-export function promptLineOf({ prompt, text, inputs, title }: JobRecord['request']): string | null {
+export function extractPromptLine({
+  prompt,
+  text,
+  inputs,
+  title,
+}: JobRecord['request']): string | null {
   const [first] = Array.isArray(inputs) ? inputs : [];
   const spoken = isRecord(first) ? first['text'] : undefined;
-  const found = [prompt, text, spoken, title].find((each) => typeof each === 'string');
+  const found = [prompt, text, spoken, title].find((candidate) => typeof candidate === 'string');
   const line = typeof found === 'string' ? (found.trim().split(/\r?\n/)[0] ?? '') : '';
   if (line === '') return null;
   return line.length > promptLineMax ? `${line.slice(0, promptLineMax - 1)}…` : line;
 }
 
 /** Returns the state of a job's reservation and its amounts in credits. */
-export function billingOf(job: JobRecord): JobResource['billing'] {
+export function buildBilling(job: JobRecord): JobResource['billing'] {
   return {
     state: job.billing_state,
     reserved: creditsFromMicro(job.reserved),
@@ -157,7 +162,7 @@ function calculateUrlExpiry(job: JobRecord, capability: Capability) {
  * Returns the cost of a job in micro-credits: the reserved amount until the job is settled, then
  * the charged amount.
  */
-function costOf(job: JobRecord): number {
+function calculateCostMicro(job: JobRecord): number {
   if (job.billing_state === 'reserved') return job.reserved;
   return job.charged ?? 0;
 }

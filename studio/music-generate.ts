@@ -3,28 +3,33 @@ import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { findModel } from '../catalog/model-parameters.ts';
 import { imageModels } from '../catalog/image-models.ts';
-import { audioPriceRules, coverPriceRules, priceOf } from '../catalog/price-rules.ts';
+import { audioPriceRules, coverPriceRules, calculateUnitPrice } from '../catalog/price-rules.ts';
 import { fieldError, fieldsError, GatewayError, assert } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
 import { defineCapability } from './capability.ts';
 import type { DraftCall } from './draft-plan.ts';
 import { publishAudioModel } from './published-models.ts';
-import { presentFile, storedFileData, recordingOf } from './presentation.ts';
-import { asyncFlag, numberOf, textOf } from './request-fields.ts';
-import { compositionPlan, durationMsOf, musicModelId, type CompositionPlan } from './music-plan.ts';
+import { presentFile, storedFileData, getRecording } from './presentation.ts';
+import { asyncFlag, numberField, textField } from './request-fields.ts';
+import {
+  compositionPlan,
+  sumDurationMs,
+  musicModelId,
+  type CompositionPlan,
+} from './music-plan.ts';
 
 const model = audioModels.music;
 const { limits } = model;
 
 const fields = z.strictObject({
-  prompt: textOf(limits.prompt).optional(),
+  prompt: textField(limits.prompt).optional(),
   composition_plan: compositionPlan.optional(),
   plan: compositionPlan.optional().meta({ description: 'Alias of `composition_plan`.' }),
-  durationSeconds: numberOf(limits.durationSeconds).optional().meta({
+  durationSeconds: numberField(limits.durationSeconds).optional().meta({
     description:
       'Duration of a song from a prompt; defaults to 30. A composition plan has its own duration.',
   }),
-  coverPrompt: textOf(limits.coverPrompt).optional(),
+  coverPrompt: textField(limits.coverPrompt).optional(),
   force_instrumental: z.boolean().default(false),
   model_id: musicModelId,
   mode: z.enum(['full', 'audio-only']).default('full'),
@@ -97,12 +102,12 @@ export const musicGenerate = defineCapability({
     throwIfConflicting(body);
     return {
       model: body.model_id,
-      calls: [songCall(body), ...(body.mode === 'full' ? [coverCall(body)] : [])],
+      calls: [planSong(body), ...(body.mode === 'full' ? [planCover(body)] : [])],
     };
   },
   present(job) {
     const [song, cover] = job.outputs;
-    const recording = recordingOf(job, song);
+    const recording = getRecording(job, song);
     const details = songDetails.parse(song?.data ?? null);
     const [picture] = cover?.artifacts ?? [];
     return {
@@ -136,7 +141,7 @@ function throwIfConflicting(body: MusicRequest): void {
     throw fieldsError('CONFLICTING_FIELDS', ['force_instrumental', 'composition_plan'], message);
   }
   if (plan && body.durationSeconds !== undefined) {
-    if (Math.round(body.durationSeconds * 1000) !== durationMsOf(plan)) {
+    if (Math.round(body.durationSeconds * 1000) !== sumDurationMs(plan)) {
       const message = 'durationSeconds must equal the total duration of the plan';
       throw fieldsError('CONFLICTING_FIELDS', ['durationSeconds', 'composition_plan'], message);
     }
@@ -148,10 +153,10 @@ function throwIfConflicting(body: MusicRequest): void {
   }
 }
 
-function songCall(body: MusicRequest): DraftCall {
+function planSong(body: MusicRequest): DraftCall {
   const plan = body.composition_plan;
   const requestedMs = Math.round((body.durationSeconds ?? limits.durationSeconds.preset) * 1000);
-  const durationMs = plan ? durationMsOf(plan) : requestedMs;
+  const durationMs = plan ? sumDurationMs(plan) : requestedMs;
   const content: JsonObject = plan
     ? { composition_plan: plan }
     : {
@@ -176,10 +181,10 @@ function songCall(body: MusicRequest): DraftCall {
 }
 
 /**
- * Plans the call that generates the cover with the default image model. Its failure does not fail
- * the job.
+ * Plans the call that generates the cover with the default image model. If this call fails, the job
+ * still succeeds.
  */
-function coverCall(body: MusicRequest): DraftCall {
+function planCover(body: MusicRequest): DraftCall {
   const imageModel = findModel(imageModels, 'nano-banana');
   const [route] = imageModel.routes;
   assert(route, 'the default image model has no route');
@@ -187,13 +192,13 @@ function coverCall(body: MusicRequest): DraftCall {
     required: false,
     output: { medium: 'image', format: 'jpeg' },
     quantity: 1,
-    unitPriceUsd: priceOf(coverPriceRules(imageModel.price)[0], { mode: 'full' }).usd,
+    unitPriceUsd: calculateUnitPrice(coverPriceRules(imageModel.price)[0], { mode: 'full' }).usd,
     routes: [
       {
         provider: route.provider,
         providerEndpoint: route.generate,
         input: {
-          prompt: body.coverPrompt ?? coverPromptOf(body),
+          prompt: body.coverPrompt ?? buildCoverPrompt(body),
           num_images: 1,
           aspect_ratio: '1:1',
           output_format: 'jpeg',
@@ -205,12 +210,14 @@ function coverCall(body: MusicRequest): DraftCall {
 
 const coverPromptMax = 2000;
 
-function coverPromptOf(body: MusicRequest): string {
-  const subject = body.composition_plan ? stylesOf(body.composition_plan) : (body.prompt ?? '');
+function buildCoverPrompt(body: MusicRequest): string {
+  const subject = body.composition_plan
+    ? describeStyles(body.composition_plan)
+    : (body.prompt ?? '');
   return `Square album cover, no lettering, for this music: ${subject}`.slice(0, coverPromptMax);
 }
 
-function stylesOf(plan: CompositionPlan): string {
+function describeStyles(plan: CompositionPlan): string {
   const styles = plan.positive_global_styles.join(', ');
   return styles || plan.sections.map((part) => part.section_name).join(', ');
 }

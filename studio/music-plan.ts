@@ -7,7 +7,7 @@ import { audioModels } from '../catalog/audio-models.ts';
 import { findModel } from '../catalog/model-parameters.ts';
 import { defineCapability } from './capability.ts';
 import { publishAudioModel } from './published-models.ts';
-import { modelId, asyncFlag, numberOf, textOf, fitsIntoPlan } from './request-fields.ts';
+import { modelId, asyncFlag, numberField, textField, fitsIntoPlan } from './request-fields.ts';
 
 const { limits } = audioModels.music;
 const styles = z.array(z.string().min(1).max(500)).max(50).default([]);
@@ -16,7 +16,7 @@ const section = z.strictObject({
   section_name: z.string().min(1).max(100),
   positive_local_styles: styles,
   negative_local_styles: styles,
-  duration_ms: numberOf(limits.sectionDurationMs).int(),
+  duration_ms: numberField(limits.sectionDurationMs).int(),
   lines: z.array(z.string().max(200)).max(30).default([]),
 });
 
@@ -28,7 +28,7 @@ export const compositionPlan = z
     sections: z.array(section).min(1).max(100),
   })
   .refine(fitsIntoPlan, { error: 'is too long in bytes', abort: true })
-  .refine((plan) => durationMsOf(plan) <= limits.durationSeconds.max * 1000, {
+  .refine((plan) => sumDurationMs(plan) <= limits.durationSeconds.max * 1000, {
     error: `must last at most ${limits.durationSeconds.max} seconds in all`,
   })
   .meta({ id: 'CompositionPlan' });
@@ -36,7 +36,7 @@ export const compositionPlan = z
 export type CompositionPlan = z.infer<typeof compositionPlan>;
 
 /** Returns the total duration of the sections in milliseconds. */
-export function durationMsOf(plan: { sections: readonly { duration_ms: number }[] }): number {
+export function sumDurationMs(plan: { sections: readonly { duration_ms: number }[] }): number {
   return plan.sections.reduce((sum, part) => sum + part.duration_ms, 0);
 }
 
@@ -46,8 +46,8 @@ export const musicModelId = modelId([audioModels.music], audioModels.music.id);
 const model = audioModels.musicPlan;
 
 const request = z.strictObject({
-  prompt: textOf(model.limits.prompt),
-  music_length_ms: numberOf(model.limits.music_length_ms).int().optional(),
+  prompt: textField(model.limits.prompt),
+  music_length_ms: numberField(model.limits.music_length_ms).int().optional(),
   source_composition_plan: compositionPlan.optional(),
   model_id: musicModelId,
   async: asyncFlag,

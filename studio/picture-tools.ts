@@ -1,15 +1,15 @@
 /** Plans the calls of the tools that process one picture; image/batch plans them for each item. */
 import {
-  enlargementsOf,
+  calculateEnlargements,
   largestResolution,
   upscaledPixelsMax,
   type BackgroundRemover,
   type Upscaler,
 } from '../catalog/image-tools.ts';
 import { defaultsFor } from '../catalog/model-parameters.ts';
-import { providerInput, type Fields } from '../catalog/provider-fields.ts';
+import { buildProviderInput, type Fields } from '../catalog/provider-fields.ts';
 import {
-  priceOf,
+  calculateUnitPrice,
   removalPriceRules,
   upscalePriceRules,
   type UnitPrice,
@@ -38,12 +38,12 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
   const fields: Fields = { ...options.fields, ...defaultsFor(service.parameters, options.fields) };
   const scaleFactor = Number(fields['scaleFactor']);
   const steps = service.steps[scaleFactor] ?? [scaleFactor];
-  const enlargements = enlargementsOf(service, scaleFactor);
+  const enlargements = calculateEnlargements(service, scaleFactor);
   const [rule] = upscalePriceRules(service);
   return steps.map((factor, index): DraftCall => {
     const enlargement = enlargements[index] ?? factor;
-    const priced = ({ width, height }: InputMeasurements): UnitPrice =>
-      priceOf(rule, fields, width * height * enlargement ** 2);
+    const calculatePrice = ({ width, height }: InputMeasurements): UnitPrice =>
+      calculateUnitPrice(rule, fields, width * height * enlargement ** 2);
     return {
       quantity: 1,
       required: steps.length > 1,
@@ -51,21 +51,21 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
       typicalSeconds: service.typicalSeconds,
       unitPriceUsd: {
         input: source,
-        usdOf(facts) {
-          throwIfTooLarge(facts, source, scaleFactor);
-          return priced(facts).usd;
+        calculateUsd(input) {
+          throwIfTooLarge(input, source, scaleFactor);
+          return calculatePrice(input).usd;
         },
-        outputOf: (facts) => ({
-          expected: { width: facts.width * enlargement, height: facts.height * enlargement },
-          variants: priced(facts).smaller,
+        describeOutput: (input) => ({
+          expected: { width: input.width * enlargement, height: input.height * enlargement },
+          variants: calculatePrice(input).smaller,
         }),
       },
       routes: service.routes.map((route) => ({
         provider: route.provider,
         providerEndpoint: route.providerEndpoint,
         input: {
-          ...providerInput(route, { ...fields, scaleFactor: factor, imageUrl: source.url }),
-          ...modelOf(fields),
+          ...buildProviderInput(route, { ...fields, scaleFactor: factor, imageUrl: source.url }),
+          ...modelField(fields),
         },
       })),
       ...(index > 0 && {
@@ -75,8 +75,8 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
   });
 }
 
-/** Returns the provider's input field `model` if the request chooses a model of the provider. */
-function modelOf({ model }: Fields): { model?: Json } {
+/** Returns the provider's input field `model`; empty if the request does not choose a model. */
+function modelField({ model }: Fields): { model?: Json } {
   return model === undefined ? {} : { model };
 }
 
@@ -109,12 +109,12 @@ export function planRemoval(
     required: false,
     output: picture,
     typicalSeconds: model.typicalSeconds,
-    unitPriceUsd: priceOf(rule, fieldsWithDefaults).usd,
+    unitPriceUsd: calculateUnitPrice(rule, fieldsWithDefaults).usd,
     routes: model.routes.map((route) => ({
       provider: route.provider,
       providerEndpoint: route.providerEndpoint,
       input: {
-        ...providerInput(route, { ...fieldsWithDefaults, imageUrl: source.url }),
+        ...buildProviderInput(route, { ...fieldsWithDefaults, imageUrl: source.url }),
         model: isLargest ? largestResolution.model : model.id,
       },
     })),

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
 import type { StoredArtifact } from '../jobs/job-plan.ts';
-import { aspectRatioOf } from './aspect-ratio.ts';
+import { findAspectRatio } from './aspect-ratio.ts';
 import type { FinishedJob } from './capability.ts';
 
 /** Schema of the expiry of a result's URLs. */
@@ -34,7 +34,7 @@ export function presentFile(job: FinishedJob, artifact: StoredArtifact) {
 }
 
 /** Returns the recording of a finished audio job, from `output` or else from the last output. */
-export function recordingOf(job: FinishedJob, output = job.outputs.at(-1)): StoredArtifact {
+export function getRecording(job: FinishedJob, output = job.outputs.at(-1)): StoredArtifact {
   const [recording] = output?.artifacts ?? [];
   assert(recording, 'a completed audio job has no recording');
   return recording;
@@ -115,7 +115,7 @@ export function presentImages(job: FinishedJob): Record<string, unknown> {
     metadata: {
       outputImages: images.length,
       prompt: job.request['prompt'],
-      aspectRatio: job.request['aspectRatio'] ?? (first ? aspectRatioOf(first) : null),
+      aspectRatio: job.request['aspectRatio'] ?? (first ? findAspectRatio(first) : null),
     },
   };
 }

@@ -45,21 +45,21 @@ export function modelId(models: readonly { id: string }[], defaultId: string) {
 }
 
 /** Creates the schema of a text with a length limit that is not only white space. */
-export function textOf({ min, max }: Limit) {
+export function textField({ min, max }: Limit) {
   return z.string().min(min).max(max).regex(/\S/u, 'must not be blank');
 }
 
 /** Schema of a prompt of 3–2000 characters. */
-export const promptText = textOf({ min: 3, max: 2000 });
+export const promptText = textField({ min: 3, max: 2000 });
 
 /** Creates the schema of a number with limits. */
-export function numberOf({ min, max }: Limit) {
+export function numberField({ min, max }: Limit) {
   return z.number().min(min).max(max);
 }
 
 /** Creates the schema of a number with limits and a default. */
-export function presetNumberOf(limit: Limit & { preset: number }) {
-  return numberOf(limit).default(limit.preset);
+export function numberFieldWithDefault(limit: Limit & { preset: number }) {
+  return numberField(limit).default(limit.preset);
 }
 
 /** Schema of the name of a voice (spec §4.8). */

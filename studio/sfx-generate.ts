@@ -3,18 +3,18 @@ import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { defineCapability } from './capability.ts';
 import { publishAudioModel } from './published-models.ts';
-import { presentFile, storedFileData, recordingOf } from './presentation.ts';
-import { asyncFlag, numberOf, presetNumberOf, textOf } from './request-fields.ts';
+import { presentFile, storedFileData, getRecording } from './presentation.ts';
+import { asyncFlag, numberField, numberFieldWithDefault, textField } from './request-fields.ts';
 
 const model = audioModels.soundEffect;
 const { limits } = model;
 
 const request = z.strictObject({
-  prompt: textOf(limits.prompt),
-  durationSeconds: numberOf(limits.durationSeconds)
+  prompt: textField(limits.prompt),
+  durationSeconds: numberField(limits.durationSeconds)
     .optional()
     .meta({ description: 'If not set, the model chooses the duration.' }),
-  promptInfluence: presetNumberOf(limits.promptInfluence),
+  promptInfluence: numberFieldWithDefault(limits.promptInfluence),
   loop: z.boolean().optional(),
   async: asyncFlag,
 });
@@ -74,7 +74,7 @@ export const sfxGenerate = defineCapability({
     ],
   }),
   present(job) {
-    const recording = recordingOf(job);
+    const recording = getRecording(job);
     return {
       ...presentFile(job, recording),
       prompt: job.request['prompt'],

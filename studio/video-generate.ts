@@ -7,22 +7,22 @@ import {
   findModel,
   defaultsFor,
   throwIfBoth,
-  requireSupported,
+  throwIfUnsupported,
 } from '../catalog/model-parameters.ts';
-import { providerInput, type Fields } from '../catalog/provider-fields.ts';
-import { filmPriceRules, priceOf } from '../catalog/price-rules.ts';
+import { buildProviderInput, type Fields } from '../catalog/provider-fields.ts';
+import { videoPriceRules, calculateUnitPrice } from '../catalog/price-rules.ts';
 import { videoModels, type VideoModel, type VideoRoute } from '../catalog/video-models.ts';
 import { assert } from '../domain/errors.ts';
 import { defineCapability, type FinishedJob } from './capability.ts';
 import type { DraftCall, DraftVariant } from './draft-plan.ts';
 import { publishModels } from './published-models.ts';
-import { aspectRatioOf } from './aspect-ratio.ts';
+import { findAspectRatio } from './aspect-ratio.ts';
 import { presentVideo, videoData } from './presentation.ts';
-import { asyncFlag, mediaUrl, modelId, seedNumber, textOf } from './request-fields.ts';
+import { asyncFlag, mediaUrl, modelId, seedNumber, textField } from './request-fields.ts';
 import { pictureInputs } from './image-calls.ts';
 
 const request = z.strictObject({
-  prompt: textOf({ min: 1, max: 5000 }),
+  prompt: textField({ min: 1, max: 5000 }),
   model: modelId(videoModels, 'veo'),
   imageUrl: mediaUrl.optional(),
   referenceUrls: z.array(mediaUrl).min(1).max(30).optional(),
@@ -31,7 +31,7 @@ const request = z.strictObject({
   resolution: z.string().max(10).optional(),
   generateAudio: z.boolean().optional(),
   seed: seedNumber.optional(),
-  negativePrompt: textOf({ min: 1, max: 2000 }).optional(),
+  negativePrompt: textField({ min: 1, max: 2000 }).optional(),
   async: asyncFlag,
 });
 
@@ -48,12 +48,12 @@ export const videoGenerate = defineCapability({
   data: videoData,
   models: publishModels(videoModels, {
     parameters: (model) => model.parameters,
-    price: filmPriceRules,
+    price: videoPriceRules,
   }),
   plan(body) {
     const model = findModel(videoModels, body.model);
     const { id, parameters, determinedByImage = [] } = model;
-    requireSupported({ id, parameters, modelled: ['imageUrl'] }, body);
+    throwIfUnsupported({ id, parameters, requireRuleFor: ['imageUrl'] }, body);
     throwIfBoth(body, ['imageUrl', 'referenceUrls'], 'send only one of them');
     for (const field of determinedByImage) {
       throwIfBoth(body, ['imageUrl', field], `the picture determines ${field}`);
@@ -64,17 +64,17 @@ export const videoGenerate = defineCapability({
         : [{ field: 'imageUrl', url: body.imageUrl, medium: 'image' as const }];
     return {
       model: id,
-      calls: [planFilm(model, body)],
+      calls: [planVideo(model, body)],
       inputs: [...image, ...pictureInputs('referenceUrls', body.referenceUrls)],
     };
   },
   present: presentGenerated,
 });
 
-function planFilm(model: VideoModel, body: VideoRequest): DraftCall {
+function planVideo(model: VideoModel, body: VideoRequest): DraftCall {
   const fields: Fields = { ...body, ...defaultsFor(model.parameters, body) };
-  const [rule] = filmPriceRules(model);
-  const { usd } = priceOf(rule, fields);
+  const [rule] = videoPriceRules(model);
+  const { usd } = calculateUnitPrice(rule, fields);
   const { durationSeconds, generateAudio: hasAudio } = fields;
   assert(typeof durationSeconds === 'number', 'the video model has no default duration');
   return {
@@ -88,16 +88,16 @@ function planFilm(model: VideoModel, body: VideoRequest): DraftCall {
       expected: { durationSeconds, ...(typeof hasAudio === 'boolean' && { hasAudio }) },
     },
     unitPriceUsd: usd,
-    variants: cheaperFilms(model, usd),
+    variants: listCheaperVideos(model, usd),
     routes: model.routes.map((route) => ({
       provider: route.provider,
-      providerEndpoint: endpointOf(route, body),
-      input: providerInput(route, fields),
+      providerEndpoint: chooseEndpoint(route, body),
+      input: buildProviderInput(route, fields),
     })),
   };
 }
 
-function endpointOf(route: VideoRoute, body: VideoRequest): string {
+function chooseEndpoint(route: VideoRoute, body: VideoRequest): string {
   if (body.imageUrl !== undefined) return route.fromImage;
   if (!body.referenceUrls) return route.fromText;
   assert(route.fromReferences, 'a model that accepts references has no route for them');
@@ -108,7 +108,7 @@ function endpointOf(route: VideoRoute, body: VideoRequest): string {
  * Returns the prices of cheaper videos that the provider may deliver instead: without sound, or
  * with fewer pixels.
  */
-function cheaperFilms({ usdPerSecond }: VideoModel, usdMax: number): DraftVariant[] {
+function listCheaperVideos({ usdPerSecond }: VideoModel, usdMax: number): DraftVariant[] {
   return usdPerSecond
     .filter(({ usd }) => usd < usdMax)
     .map(({ when, usd: unitPriceUsd, pixelsBelow }) => ({
@@ -125,7 +125,7 @@ function presentGenerated(job: FinishedJob): Record<string, unknown> {
   return presentVideo(job, {
     prompt: fields['prompt'] ?? null,
     durationSeconds: fields['durationSeconds'] ?? null,
-    aspectRatio: fields['aspectRatio'] ?? (film ? aspectRatioOf(film) : null),
+    aspectRatio: fields['aspectRatio'] ?? (film ? findAspectRatio(film) : null),
     resolution: fields['resolution'] ?? null,
     generateAudio: fields['generateAudio'] ?? null,
     seed: fields['seed'] ?? null,

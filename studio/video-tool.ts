@@ -1,6 +1,6 @@
 /** Tools that process one video: one call, priced by the seconds of the input. */
 import { z } from 'zod';
-import { priceOf, videoToolPriceRules, type UnitPrice } from '../catalog/price-rules.ts';
+import { calculateUnitPrice, videoToolPriceRules, type UnitPrice } from '../catalog/price-rules.ts';
 import type { VideoTool } from '../catalog/video-tools.ts';
 import { fieldError, type GatewayError, assert } from '../domain/errors.ts';
 import { defineCapability, type Capability } from './capability.ts';
@@ -8,7 +8,7 @@ import type { InputMeasurements, MeasuredOutput } from './draft-plan.ts';
 import { publishModels } from './published-models.ts';
 import { presentVideo, videoData } from './presentation.ts';
 import { asyncFlag, mediaUrl } from './request-fields.ts';
-import { providerInput } from '../catalog/provider-fields.ts';
+import { buildProviderInput } from '../catalog/provider-fields.ts';
 
 interface VideoToolNames {
   type: string;
@@ -46,14 +46,14 @@ export function defineVideoTool(
             output: { medium: 'video', format: null },
             unitPriceUsd: {
               input: source,
-              usdOf: (facts) => priceFilm(tool, facts).usd,
-              outputOf: (facts) => toolOutput(tool, facts),
+              calculateUsd: (input) => priceVideo(tool, input).usd,
+              describeOutput: (input) => describeOutput(tool, input),
             },
             routes: [
               {
                 provider: route.provider,
                 providerEndpoint: route.providerEndpoint,
-                input: providerInput(route, { videoUrl: body.videoUrl }),
+                input: buildProviderInput(route, { videoUrl: body.videoUrl }),
               },
             ],
           },
@@ -65,7 +65,7 @@ export function defineVideoTool(
   });
 }
 
-function priceFilm(
+function priceVideo(
   tool: VideoTool,
   { width, height, durationSeconds }: InputMeasurements,
 ): UnitPrice {
@@ -82,21 +82,21 @@ function priceFilm(
     );
   }
   const [rule] = videoToolPriceRules(tool);
-  return priceOf(rule, {}, width * height * tool.scale ** 2);
+  return calculateUnitPrice(rule, {}, width * height * tool.scale ** 2);
 }
 
-function toolOutput(tool: VideoTool, facts: InputMeasurements): MeasuredOutput {
-  const { durationSeconds } = facts;
+function describeOutput(tool: VideoTool, input: InputMeasurements): MeasuredOutput {
+  const { durationSeconds } = input;
   assert(durationSeconds !== null, 'a measured video has no duration');
   return {
     // Every started second is charged.
     quantity: Math.max(1, Math.ceil(durationSeconds)),
     expected: {
-      width: facts.width * tool.scale,
-      height: facts.height * tool.scale,
+      width: input.width * tool.scale,
+      height: input.height * tool.scale,
       durationSeconds,
     },
-    variants: priceFilm(tool, facts).smaller,
+    variants: priceVideo(tool, input).smaller,
   };
 }
 

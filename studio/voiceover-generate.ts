@@ -1,22 +1,22 @@
 /** POST /studio/voiceover/generate (spec §4.8). */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
-import { defaultVoiceName, providerVoiceIdOf } from '../catalog/voices.ts';
-import { charactersOf } from '../domain/field-messages.ts';
+import { defaultVoiceName, findProviderVoiceId } from '../catalog/voices.ts';
+import { countCharacters } from '../domain/field-messages.ts';
 import { defineCapability } from './capability.ts';
 import { publishAudioModel } from './published-models.ts';
-import { presentFile, storedFileData, recordingOf } from './presentation.ts';
-import { asyncFlag, presetNumberOf, textOf, voiceName } from './request-fields.ts';
+import { presentFile, storedFileData, getRecording } from './presentation.ts';
+import { asyncFlag, numberFieldWithDefault, textField, voiceName } from './request-fields.ts';
 
 const model = audioModels.voiceover;
 const { limits } = model;
 
 const request = z.strictObject({
-  text: textOf(limits.text),
-  title: textOf(limits.title),
+  text: textField(limits.text),
+  title: textField(limits.title),
   voice: voiceName.default(defaultVoiceName),
-  stability: presetNumberOf(limits.stability),
-  similarityBoost: presetNumberOf(limits.similarityBoost),
+  stability: numberFieldWithDefault(limits.stability),
+  similarityBoost: numberFieldWithDefault(limits.similarityBoost),
   async: asyncFlag,
 });
 
@@ -45,14 +45,14 @@ export const voiceoverGenerate = defineCapability({
           required: true,
           output: { medium: 'audio', format: null },
           meter: 'character',
-          quantity: charactersOf(body.text),
+          quantity: countCharacters(body.text),
           unitPriceUsd: model.usd,
           routes: [
             {
               provider: model.provider,
               providerEndpoint: 'text-to-speech',
               input: {
-                voice_id: providerVoiceIdOf(body.voice),
+                voice_id: findProviderVoiceId(body.voice),
                 text: body.text,
                 model_id: model.id,
                 voice_settings: {
@@ -69,11 +69,11 @@ export const voiceoverGenerate = defineCapability({
   present(job) {
     const { text, title, voice, stability, similarityBoost } = request.parse(job.request);
     return {
-      ...presentFile(job, recordingOf(job)),
+      ...presentFile(job, getRecording(job)),
       title,
       voice,
       model: job.model,
-      textLength: charactersOf(text),
+      textLength: countCharacters(text),
       metadata: { stability, similarityBoost },
     };
   },

@@ -18,7 +18,7 @@ export interface WebhookMessage {
   body: string;
 }
 
-/** Result of an attempt, without durations. */
+/** Result of sending a message once. */
 export type SendResult = Omit<AttemptEnd, 'durationMs' | 'retryInMs'>;
 
 /** Maximum number of bytes of a response that are recorded. */

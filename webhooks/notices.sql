@@ -35,8 +35,8 @@ $$;
 -- Creates the due account notices, each with a webhook; the relay starts the deliveries. A balance
 -- notice is due when the balance falls to the threshold, and is not repeated until the balance has
 -- been above it. Reservations of running jobs are not deducted, because failed jobs would make the
--- balance fall and rise again. A lock allows only one execution at a time, because a slower second
--- one would use outdated balances.
+-- balance fall and rise again. A lock allows only one execution at a time, because a second, slower
+-- execution would write outdated balances.
 CREATE FUNCTION make_account_notices() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtext('make_account_notices')) THEN RETURN; END IF;

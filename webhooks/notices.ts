@@ -95,8 +95,8 @@ export function createAccountNotices(pool: DatabasePool) {
             AND (t.url, t.low_balance_micro) IS NOT DISTINCT FROM
               (excluded.url, excluded.low_balance_micro)`);
     },
-    /** Creates all due notices; several processes may call this function at the same time. */
-    async make(): Promise<void> {
+    /** Creates all due notices. Several processes may call this function at the same time. */
+    async createDue(): Promise<void> {
       await pool.query(command`SELECT make_account_notices()`);
     },
     async read(id: string): Promise<AccountNotice> {
@@ -112,9 +112,9 @@ export function createAccountNotices(pool: DatabasePool) {
           LEFT JOIN webhook_attempt a ON a.subject_id = w.subject_id AND a.number = w.attempts
         WHERE n.organization_id = ${organizationId}
         ORDER BY n.created_at DESC, n.id DESC LIMIT ${limit}`);
-      return rows.map((each) => {
-        const { state, attempts, lastStatus, lastError } = each;
-        return { ...toNotice(each), state, attempts, lastStatus, lastError };
+      return rows.map((notice) => {
+        const { state, attempts, lastStatus, lastError } = notice;
+        return { ...toNotice(notice), state, attempts, lastStatus, lastError };
       });
     },
   };

@@ -5,12 +5,12 @@
 import type { Client } from '@temporalio/client';
 import type { WorkflowIdConflictPolicy } from '@temporalio/common';
 import {
-  deliveryIdOf,
+  deliveryWorkflowId,
   studioTaskQueue,
   webhookDeliveryType,
   webhookTaskQueue,
 } from '../jobs/contract.ts';
-import { forEachAlone, type Isolated } from '../platform/isolation.ts';
+import { forEachIsolated, type IsolationReport } from '../platform/isolation.ts';
 import type { Logger } from '../platform/logger.ts';
 import { callTemporal } from '../platform/temporal.ts';
 import type { WebhookIds, Webhooks } from './webhooks.ts';
@@ -33,7 +33,7 @@ export interface WebhookRelay {
    * Starts deliveries that no workflow seems to run. Returns how many were started and how many
    * failed.
    */
-  resume: () => Promise<Isolated>;
+  resume: () => Promise<IsolationReport>;
 }
 
 /** Creates the relay. */
@@ -43,7 +43,7 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
   function start(ids: WebhookIds, workflowIdConflictPolicy: WorkflowIdConflictPolicy) {
     return callTemporal(client, () =>
       client.workflow.start(webhookDeliveryType, {
-        workflowId: deliveryIdOf(ids.subjectId),
+        workflowId: deliveryWorkflowId(ids.subjectId),
         taskQueue: studioTaskQueue(deps.taskQueuePrefix),
         args: [{ ...ids, taskQueue: webhookTaskQueue(deps.taskQueuePrefix) }],
         staticSummary: `webhook of ${ids.subjectId}`,
@@ -71,7 +71,7 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
     async resume() {
       const overdue = await webhooks.overdue();
       const subjects = overdue.map((ids) => ({ ...ids, id: ids.subjectId }));
-      return forEachAlone(subjects, resumeOne, { subject: 'webhook', logger });
+      return forEachIsolated(subjects, resumeOne, { subject: 'webhook', logger });
     },
   };
 }

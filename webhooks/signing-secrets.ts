@@ -30,7 +30,7 @@ const row = z.object({ generation: z.number(), retires_at: z.number().nullable()
  * transaction; `master` is the configured secret with at least 32 random characters.
  */
 export function createSigningSecrets(connection: CommonQueryMethods, master: string) {
-  const secretOf = (organizationId: string, generation: number): string =>
+  const deriveSecret = (organizationId: string, generation: number): string =>
     `whsec_${createHmac('sha256', master)
       .update(`caller-webhook\n${organizationId}\n${generation}`)
       .digest('base64')}`;
@@ -45,7 +45,7 @@ export function createSigningSecrets(connection: CommonQueryMethods, master: str
       const generations = rows.length > 0 ? rows : [{ generation: 1, retires_at: null }];
       return generations.map(({ generation, retires_at }) => ({
         generation,
-        secret: secretOf(organizationId, generation),
+        secret: deriveSecret(organizationId, generation),
         retiresAtMs: retires_at,
       }));
     },

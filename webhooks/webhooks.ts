@@ -1,11 +1,11 @@
 /**
- * Webhooks in the database: the URL that is called when a job ends or an account notice is due
- * (webhooks/notices.ts), and all delivery attempts. The rows determine what is delivered; workflows
- * only wait between attempts. The subject of a webhook is its job or account notice.
+ * Stores webhooks and their delivery attempts in the database. A webhook reports the start of a
+ * job, the end of a job, or an account notice (webhooks/notices.ts); its subject id identifies that
+ * event. The rows determine what is delivered; workflows only wait between attempts.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { startSubjectOf, webhookEvents, type WebhookEventName } from '../jobs/contract.ts';
+import { startSubjectId, webhookEvents, type WebhookEventName } from '../jobs/contract.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 
 const begunAttempt = z.object({
@@ -70,7 +70,10 @@ export interface WebhookListing {
 
 /** Identifies a webhook. */
 export interface WebhookIds {
-  /** Id of the job or account notice, or the start of a job (`startSubjectOf`). */
+  /**
+   * Id of the event that the webhook reports: a job id for the end of the job, `startSubjectId` for
+   * its start, or the id of an account notice.
+   */
   subjectId: string;
   organizationId: string;
 }
@@ -78,10 +81,10 @@ export interface WebhookIds {
 /** Identifies a job. */
 export type JobIds = Pick<WebhookRecord, 'jobId' | 'organizationId'>;
 
-/** Webhook of a job that is about to be started. */
+/** Webhook that a caller requested for a job. */
 interface NewWebhook extends JobIds {
   url: string;
-  /** Absent: all ends of the job. */
+  /** Events to report. Defaults to `completed`, `failed` and `canceled`. */
   events?: readonly WebhookEventName[] | undefined;
 }
 
@@ -110,8 +113,8 @@ const unstartedAfter = '5 seconds';
  */
 const overdueAfter = '2 minutes';
 /**
- * When a webhook without a job is deleted. It can only remain after a crash, because a rejected job
- * deletes its webhook.
+ * How long a webhook without a job is kept. There are such webhooks only after a crash, because
+ * the webhooks of a rejected job are deleted.
  */
 const orphanedAfter = '1 day';
 
@@ -119,10 +122,10 @@ const columns = sql.fragment`w.subject_id AS "jobId", w.organization_id AS "orga
   w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
   w.updated_at AS "updatedAtMs"`;
 
-/** Events that are sent by default: the end of the job. */
+/** Events that are reported by default: all events that end a job. */
 const endEvents = webhookEvents.filter((event) => event !== 'started');
 
-/** Job of the row `webhook` that ended with an event that the caller did not request. */
+/** Selects the job of a `webhook` row if it ended with an event that the caller did not request. */
 const unrequested = sql.fragment`SELECT FROM job j WHERE j.id = webhook.subject_id
   AND j.status <> 'open' AND j.status <> ALL (webhook.events)`;
 
@@ -135,22 +138,22 @@ export type Webhooks = ReturnType<typeof createWebhooks>;
 function createRegistry(pool: DatabasePool) {
   return {
     /**
-     * Registers the webhook of a job before the job is admitted: a row for the start of the job and
-     * a row for its end, if the events include them.
+     * Adds the webhooks of a job: one that reports its start, one that reports its end, or both,
+     * depending on `events`. Must be called before the job is admitted.
      */
     async add({ jobId, organizationId, url, events = endEvents }: NewWebhook): Promise<void> {
       const subjects = [
-        ...(events.includes('started') ? [startSubjectOf(jobId)] : []),
+        ...(events.includes('started') ? [startSubjectId(jobId)] : []),
         ...(events.some((event) => event !== 'started') ? [jobId] : []),
       ];
       await pool.query(command`INSERT INTO webhook (subject_id, organization_id, url, events)
         SELECT unnest(${sql.array(subjects, 'text')}), ${organizationId}, ${url},
           ${sql.array([...events], 'text')} ON CONFLICT DO NOTHING`);
     },
-    /** Deletes the webhook of a rejected job. */
+    /** Deletes the webhooks of a job that was rejected. */
     async drop(jobId: string): Promise<void> {
       await pool.query(command`DELETE FROM webhook
-        WHERE subject_id IN (${jobId}, ${startSubjectOf(jobId)})
+        WHERE subject_id IN (${jobId}, ${startSubjectId(jobId)})
           AND NOT EXISTS (SELECT FROM job j WHERE j.id = ${jobId})`);
     },
     /** Sets a webhook of any state to `delivering`, with the full number of attempts. */
@@ -221,8 +224,9 @@ function createReads(pool: DatabasePool) {
           started_at AS "startedAtMs"
         FROM webhook_attempt WHERE subject_id = ${subjectId} ORDER BY number DESC LIMIT ${limit}`),
     /**
-     * Returns webhooks of ended jobs and of notices that no workflow seems to deliver; deletes
-     * webhooks without a job, and those of jobs that ended with an event that was not requested.
+     * Returns the webhooks of ended jobs and of account notices that no workflow seems to deliver.
+     * Deletes webhooks without a job, and webhooks whose job ended with an event that the caller
+     * did not request.
      */
     async overdue(): Promise<readonly WebhookIds[]> {
       await pool.query(command`DELETE FROM webhook WHERE state = 'waiting'
@@ -243,7 +247,9 @@ function createReads(pool: DatabasePool) {
       await pool.query(command`UPDATE webhook
         SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE subject_id = ${subjectId}`);
     },
-    /** Lists webhooks of jobs; webhooks/notices.ts lists the notices. */
+    /**
+     * Lists the webhooks that report the end of jobs; webhooks/notices.ts lists account notices.
+     */
     list({
       organizationId,
       state,

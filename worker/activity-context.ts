@@ -35,7 +35,7 @@ export function createActivityContext(parts: Parts): ActivityInterceptorsFactory
           'workflow.type': info.workflowType ?? '',
           'activity.attempt': info.attempt,
         };
-        const ids = idsOf(context);
+        const ids = getIds(context);
         const name = `activity ${info.activityType}`;
         const start = { name, kind: SpanKind.CONSUMER, parent, links, attributes };
         return withCorrelation({ ...request, ...ids }, () =>
@@ -111,7 +111,7 @@ async function recordJob(
  * Returns the job id and the workflow id of an activity. The workflow id of a job is its job id,
  * and the workflow id of its webhook delivery begins with it (jobs/contract.ts).
  */
-function idsOf({ info }: Context): { jobId?: string; workflowId?: string } {
+function getIds({ info }: Context): { jobId?: string; workflowId?: string } {
   const workflowId = info.workflowExecution?.workflowId;
   if (workflowId === undefined) return {};
   const [jobId = ''] = workflowId.split('-', 1);

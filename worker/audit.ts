@@ -37,7 +37,7 @@ async function readSubmits(sandboxUrl: string): Promise<LoggedSubmission[]> {
 }
 
 /** Formats a report: a table with the counts of each check, then the ids of the violations. */
-function table({ checks, tookMs }: AuditReport): string {
+function formatReport({ checks, tookMs }: AuditReport): string {
   const width = Math.max(...checks.map(({ name }) => name.length));
   const counts = checks.map(({ name, examined, subjects }) => {
     const count = examined === null ? 'all' : String(examined);
@@ -96,7 +96,9 @@ async function openSources(): Promise<AuditSources> {
 
 try {
   const report = await runAudit(await openSources());
-  process.stdout.write(`${options.json ? JSON.stringify(report, null, 2) : table(report)}\n`);
+  process.stdout.write(
+    `${options.json ? JSON.stringify(report, null, 2) : formatReport(report)}\n`,
+  );
   process.exitCode = report.clean ? 0 : 1;
 } catch (error) {
   process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);

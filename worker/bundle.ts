@@ -1,6 +1,6 @@
 /**
- * Builds the workflow bundle. It is cached in `.cache/` until its sources change, so that a restart
- * saves the second that webpack takes.
+ * Builds the workflow bundle, and caches it in `.cache/` until its sources change. This saves the
+ * second that webpack takes at every start.
  */
 import { createHash } from 'node:crypto';
 import { glob, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
@@ -47,7 +47,7 @@ export async function loadWorkflowBundle(
   const files: string[] = [];
   for await (const file of glob(inputs, { cwd: fileURLToPath(root) })) files.push(file);
   for (const file of files.toSorted()) {
-    // Sorted, because the order of the files changes the hash.
+    // The files are sorted, because their order changes the hash.
     hash.update(`${file}\n`).update(await readFile(new URL(file, root)));
   }
   const kind = options.encodeFailures ? 'sealed' : 'plain';

@@ -8,12 +8,12 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { releaseLostJob } from '../activities/release.ts';
 import type { Services } from '../activities/services.ts';
-import { workflowIdOf } from '../jobs/contract.ts';
-import { workflowOf } from '../jobs/records/job-owner.ts';
+import { jobWorkflowId } from '../jobs/contract.ts';
+import { readWorkflow } from '../jobs/records/job-owner.ts';
 import type { Config } from '../platform/config.ts';
 import { withCorrelation } from '../platform/correlation.ts';
 import { command } from '../platform/database.ts';
-import { forEachAlone } from '../platform/isolation.ts';
+import { forEachIsolated } from '../platform/isolation.ts';
 import { callTemporal } from '../platform/temporal.ts';
 
 interface ReservationSweepDeps {
@@ -38,7 +38,7 @@ const due = z.object({
    * is neither.
    */
   missing_for_ms: z.number().nullable(),
-  /** Milliseconds by which this check is late. */
+  /** Milliseconds since this check was due. */
   late_ms: z.number(),
   /**
    * Milliseconds from the start of the job to its deadline; null for a reservation without a job.
@@ -58,8 +58,8 @@ type Due = z.infer<typeof due>;
  */
 export const missingGraceMs = 30_000;
 /**
- * Extra time before an overdue workflow is terminated, in intervals between checks; it is added to
- * the job's own duration.
+ * Number of check intervals that an overdue workflow may run in addition to the job's own time
+ * limit, before it is terminated.
  */
 const overdueChecks = 30;
 
@@ -80,16 +80,16 @@ export async function sweepReservations(deps: ReservationSweepDeps): Promise<Res
     WHERE r.state = 'reserved' AND r.kind = 'studio' AND r.expires_at < clock_timestamp()
     ORDER BY random() LIMIT 100`);
   const decideOne = (entry: Due): Promise<void> =>
-    withCorrelation(idsOf(entry), async () => {
+    withCorrelation(getIds(entry), async () => {
       counts[await decide(deps, entry)] += 1;
     });
-  const { skipped } = await forEachAlone(entries, decideOne, { subject: 'reservation', logger });
+  const { skipped } = await forEachIsolated(entries, decideOne, { subject: 'reservation', logger });
   return { ...counts, skipped };
 }
 
 async function decide(deps: ReservationSweepDeps, entry: Due): Promise<Decision> {
   const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = deps.config;
-  const { state: owner } = await workflowOf(deps.client, entry.id);
+  const { state: owner } = await readWorkflow(deps.client, entry.id);
   if (owner === 'running') {
     const isOverdue = (entry.overdue_ms ?? 0) > outcomeWaitMs;
     if (!isOverdue || !isOutOfTime(deps.config, entry)) {
@@ -97,7 +97,7 @@ async function decide(deps: ReservationSweepDeps, entry: Due): Promise<Decision>
       return 'extended';
     }
     await callTemporal(deps.client, () =>
-      deps.client.workflow.getHandle(workflowIdOf(entry.id)).terminate('overdue and not settled'),
+      deps.client.workflow.getHandle(jobWorkflowId(entry.id)).terminate('overdue and not settled'),
     );
     await release(deps, entry);
     return 'released';
@@ -113,10 +113,9 @@ async function decide(deps: ReservationSweepDeps, entry: Due): Promise<Decision>
 }
 
 /**
- * Returns whether an overdue job has run, since a check first found it overdue, for another whole
- * duration and the extra time. It is given this time because an operator may have reset its
- * workflow. A late check never ends a job: it follows an outage, during which no job could be
- * settled.
+ * Returns whether an overdue job must be terminated. It may run for its time limit once more after
+ * a check first found it overdue, because an operator may have reset its workflow. A check that is
+ * late never terminates a job, because during the outage that delayed it no job could be settled.
  */
 function isOutOfTime(config: Config, { missing_for_ms, late_ms, time_ms }: Due): boolean {
   const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = config;
@@ -124,8 +123,8 @@ function isOutOfTime(config: Config, { missing_for_ms, late_ms, time_ms }: Due):
   return late_ms < ttlMs && (missing_for_ms ?? 0) > allowedMs;
 }
 
-function idsOf({ id }: Due): { jobId: string; workflowId: string } {
-  return { jobId: id, workflowId: workflowIdOf(id) };
+function getIds({ id }: Due): { jobId: string; workflowId: string } {
+  return { jobId: id, workflowId: jobWorkflowId(id) };
 }
 
 async function postpone(

@@ -44,7 +44,7 @@ const pinoLevel = {
 /**
  * Installs the runtime. If METRICS_PORT is set, the SDK serves its metrics on a free loopback port,
  * and the metrics server of the process includes them.
- * @returns the URL of the SDK's metrics, or null without METRICS_PORT
+ * @returns the URL of the SDK's metrics; null if METRICS_PORT is not set
  */
 export async function installMeasuredRuntime(
   logger: Logger,

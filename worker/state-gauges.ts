@@ -41,8 +41,8 @@ const countNames = keysOf(counts.shape);
 /** How long the values of a read are reused by later scrapes. */
 const readAgeMaxMs = 4000;
 /**
- * Same for the spending of organizations, which is more expensive to read: it needs a row of each
- * key.
+ * How long the spending of organizations is reused. It is more expensive to read, because the query
+ * reads a row for each API key.
  */
 const spendAgeMaxMs = 15_000;
 

@@ -70,7 +70,7 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     },
     dataConverter: createDataConverter(config),
   };
-  const version = versionOf(config);
+  const version = getWorkerVersion(config);
   const studio = await Worker.create({
     ...shared,
     taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
@@ -119,7 +119,7 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
  * other task queues are unversioned, because they run only activities, whose input is the same in
  * all versions.
  */
-function versionOf(config: Config): WorkerDeploymentOptions | null {
+function getWorkerVersion(config: Config): WorkerDeploymentOptions | null {
   const { WORKER_DEPLOYMENT_NAME: deploymentName, WORKER_BUILD_ID: buildId } = config;
   if (deploymentName === undefined || buildId === undefined) return null;
   return {

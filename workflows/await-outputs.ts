@@ -6,13 +6,13 @@
 import { condition } from '@temporalio/workflow';
 import type { CallOutputs } from '../jobs/job-plan.ts';
 import type { ProviderOperation } from '../providers/provider.ts';
-import { failed, failureOf } from './failures.ts';
+import { createFailure, readFailure } from './failures.ts';
 import { markVerifying } from './mark-verifying.ts';
 import { decideNext, nextWaitMs, type WaitState } from './next-check.ts';
 import { formatTimeUtc, requestLabel } from './display-texts.ts';
 import type { RunningCall } from './running-job.ts';
 import { callStep } from './step.ts';
-import { run } from './steps.ts';
+import { runStep } from './steps.ts';
 
 /**
  * Failure types that end the call when a check or `store` reports them. After any other failure,
@@ -42,7 +42,10 @@ export async function awaitOutputs(
     const { checkRequests } = signals;
     const waitMs = nextWaitMs(waiting, Date.now());
     const state = waiting.overdue ? 'the outcome is unknown' : `${route.provider} is working on it`;
-    progress.call(call.index, `${state}, next check at ${formatTimeUtc(Date.now() + waitMs)}`);
+    progress.setCallPhase(
+      call.index,
+      `${state}, next check at ${formatTimeUtc(Date.now() + waitMs)}`,
+    );
     const { cancelSent } = waiting;
     await condition(
       () =>
@@ -52,7 +55,7 @@ export async function awaitOutputs(
       waitMs,
       { summary: `${requestLabel(running, operation.id)}: notification, or the next check` },
     );
-    const outputs = await collect(running, operation);
+    const outputs = await storeIfEnded(running, operation);
     if (outputs) return outputs;
 
     const decision = decideNext(waiting, {
@@ -62,9 +65,14 @@ export async function awaitOutputs(
     ({ waiting } = decision);
     for (const action of decision.actions) {
       if (action === 'give_up') {
-        throw failed('OUTCOME_UNKNOWN', 'the provider reported no outcome after the deadline');
+        throw createFailure(
+          'OUTCOME_UNKNOWN',
+          'the provider reported no outcome after the deadline',
+        );
       }
-      await (action === 'cancel' ? cancel(running, operation) : markVerifying(running));
+      await (action === 'cancel'
+        ? requestCancellation(running, operation)
+        : markVerifying(running));
     }
   }
 }
@@ -74,7 +82,7 @@ export async function awaitOutputs(
  * arrived. Returns null if the provider is still working on the call, or if its status or result
  * could not be read.
  */
-async function collect(
+async function storeIfEnded(
   running: RunningCall,
   operation: ProviderOperation,
 ): Promise<CallOutputs | null> {
@@ -85,21 +93,23 @@ async function collect(
   let step = callStep(running, 'check');
   try {
     if (!notified) {
-      const checked = await run(running, step, (activities) => activities.check(accepted));
+      const checked = await runStep(running, step, (activities) => activities.check(accepted));
       if (checked.kind === 'pending') return null;
     }
     step = callStep(running, 'store');
-    return await run(running, step, (activities) => activities.store({ ...accepted, notified }));
+    return await runStep(running, step, (activities) =>
+      activities.store({ ...accepted, notified }),
+    );
   } catch (error) {
-    const failure = failureOf(error);
+    const failure = readFailure(error);
     const { type } = failure;
-    progress.failed(step, failure);
+    progress.addFailure(step, failure);
     // An unreachable provider or database leaves the outcome unknown.
     if (type === null || !finalFailures.has(type)) return null;
     if (type === 'CANCELED' && !signals.cancelRequested) {
       throw Date.now() >= deadlineAtMs
-        ? failed('DEADLINE_EXCEEDED', 'the provider did not finish in time')
-        : failed('PROVIDER_ERROR', 'the provider canceled the call');
+        ? createFailure('DEADLINE_EXCEEDED', 'the provider did not finish in time')
+        : createFailure('PROVIDER_ERROR', 'the provider canceled the call');
     }
     throw error;
   }
@@ -108,14 +118,17 @@ async function collect(
 /**
  * Requests cancellation from the provider. A later check shows whether the provider has stopped.
  */
-async function cancel(running: RunningCall, operation: ProviderOperation): Promise<void> {
+async function requestCancellation(
+  running: RunningCall,
+  operation: ProviderOperation,
+): Promise<void> {
   const { call, route, progress, task } = running;
-  progress.call(call.index, `requesting cancellation from ${route.provider}`);
+  progress.setCallPhase(call.index, `requesting cancellation from ${route.provider}`);
   const step = callStep(running, 'cancel');
   try {
-    await run(running, step, (activities) => activities.cancel({ ...task, operation }));
+    await runStep(running, step, (activities) => activities.cancel({ ...task, operation }));
   } catch (error) {
     // A failed request changes nothing: the next check shows the status.
-    progress.failed(step, failureOf(error));
+    progress.addFailure(step, readFailure(error));
   }
 }

@@ -17,7 +17,7 @@ export interface StepFailure {
 }
 
 /** Reads the failure of a step from the error that its activity threw. */
-export function failureOf(error: unknown): StepFailure {
+export function readFailure(error: unknown): StepFailure {
   const cause = error instanceof ActivityFailure ? error.cause : error;
   if (!(cause instanceof ApplicationFailure)) {
     const text = error instanceof Error ? error.message : String(error);
@@ -42,6 +42,6 @@ function readRetryAfter(detail: unknown): number | null {
  * Creates a failure that ends a call or the job. `code` comes from the error table
  * (domain/errors.ts).
  */
-export function failed(code: string, message: string): ApplicationFailure {
+export function createFailure(code: string, message: string): ApplicationFailure {
   return ApplicationFailure.nonRetryable(message, code);
 }

@@ -3,9 +3,9 @@
  * waits for it.
  */
 import type { CallOutputs, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
-import { failed } from './failures.ts';
+import { createFailure } from './failures.ts';
 import { runCall } from './provider-call.ts';
-import { publicErrorOf } from './public-errors.ts';
+import { toPublicError } from './public-errors.ts';
 import type { RunningJob } from './running-job.ts';
 
 /**
@@ -15,21 +15,22 @@ import type { RunningJob } from './running-job.ts';
  */
 export async function runCalls(job: RunningJob): Promise<CallOutputs[]> {
   const { plan } = job;
-  const started: Promise<CallOutputs>[] = [];
+  const runs: Promise<CallOutputs>[] = [];
   for (const call of plan.calls) {
-    const source = call.inputFrom ? started[call.inputFrom.callIndex] : undefined;
-    started.push(source ? runOnResult(source, job, call) : runCall(job, call));
+    const source = call.inputFrom ? runs[call.inputFrom.callIndex] : undefined;
+    runs.push(source ? runOnResult(source, job, call) : runCall(job, call));
   }
-  const ended = await Promise.allSettled(started);
-  const hasOutput = ended.some(
-    (end, index) => end.status === 'fulfilled' && !isInputOfAnother(plan, index),
+  const results = await Promise.allSettled(runs);
+  const hasOutput = results.some(
+    (result, index) => result.status === 'fulfilled' && !isInputOfAnother(plan, index),
   );
-  for (const [index, end] of ended.entries()) {
-    if (end.status === 'rejected' && (!hasOutput || plan.calls[index]?.required)) throw end.reason;
+  for (const [index, result] of results.entries()) {
+    const endsJob = !hasOutput || plan.calls[index]?.required;
+    if (result.status === 'rejected' && endsJob) throw result.reason;
   }
-  return ended.map((end, callIndex) => {
-    if (end.status === 'fulfilled') return end.value;
-    const error = publicErrorOf(end.reason);
+  return results.map((result, callIndex) => {
+    if (result.status === 'fulfilled') return result.value;
+    const error = toPublicError(result.reason);
     return { callIndex, artifacts: [], data: null, delivered: 0, error };
   });
 }
@@ -44,7 +45,7 @@ async function runOnResult(
   call: PlannedCall,
 ): Promise<CallOutputs> {
   const [artifact] = (await source).artifacts;
-  if (!artifact) throw failed('PROVIDER_ERROR', 'the earlier call delivered no artifact');
+  if (!artifact) throw createFailure('PROVIDER_ERROR', 'the earlier call delivered no artifact');
   return runCall(job, call, artifact.storageKey);
 }
 

@@ -22,10 +22,12 @@ export interface Pending {
   cancelRequested: boolean;
 }
 
-/** NextAction before the next wait; `give_up` ends the call. */
+/** Action to take before the next wait; `give_up` ends the call. */
 export type NextAction = 'cancel' | 'mark_verifying' | 'give_up';
 
-/** First wait after a cancellation: a provider that accepts it reports it soon. */
+/**
+ * Wait before the first check after a cancellation, because a provider usually confirms it soon.
+ */
 const afterCancelMs = 1000;
 const afterCancelMaxMs = 30_000;
 
@@ -50,11 +52,11 @@ export function decideNext(
   if ((cancelRequested || overdue) && !waiting.cancelSent) actions.push('cancel');
   if (overdue && !waiting.overdue) actions.push('mark_verifying');
   const cancelSent = waiting.cancelSent || actions.includes('cancel');
-  const grown = waiting.cancelSent ? Math.min(waitMs * 2, afterCancelMaxMs) : waitMs * 2;
+  const longerMs = waiting.cancelSent ? Math.min(waitMs * 2, afterCancelMaxMs) : waitMs * 2;
   return {
     waiting: {
       ...waiting,
-      waitMs: actions.includes('cancel') ? Math.min(waitMs, afterCancelMs) : grown,
+      waitMs: actions.includes('cancel') ? Math.min(waitMs, afterCancelMs) : longerMs,
       cancelSent,
       overdue,
     },

@@ -19,12 +19,12 @@ export function reportProgress(plan: JobPlan) {
   const showDetails = (): void => setCurrentDetails(formatMarkdown(progress));
   return {
     /** Sets the phase of the job. */
-    job(phase: string): void {
+    setPhase(phase: string): void {
       progress.phase = phase;
       showDetails();
     },
     /** Sets the phase of a call. A provider request id that was set earlier remains. */
-    call(callIndex: number, phase: string, providerRequestId?: string): void {
+    setCallPhase(callIndex: number, phase: string, providerRequestId?: string): void {
       const number = callIndex + 1;
       const known = progress.calls.find(({ call }) => call === number);
       if (known) {
@@ -38,7 +38,7 @@ export function reportProgress(plan: JobPlan) {
       showDetails();
     },
     /** Adds a failed attempt of a step. */
-    failed({ name, target }: Step, { message }: StepFailure): void {
+    addFailure({ name, target }: Step, { message }: StepFailure): void {
       const where = target ? ` of call ${target.call.index + 1} at ${target.route.provider}` : '';
       progress.failures.push(`${formatTimeUtc(Date.now())} ${name}${where}: ${message}`);
       if (progress.failures.length > failuresMax) progress.failures.shift();

@@ -4,11 +4,11 @@
  */
 import { CancellationScope, condition } from '@temporalio/workflow';
 import { createCallTask, type CallOutputs, type PlannedCall } from '../jobs/job-plan.ts';
-import { failed, failureOf } from './failures.ts';
+import { createFailure, readFailure } from './failures.ts';
 import { awaitOutputs } from './await-outputs.ts';
 import { throwIfOver, type RunningCall, type RunningJob } from './running-job.ts';
 import { callStep } from './step.ts';
-import { run } from './steps.ts';
+import { runStep } from './steps.ts';
 import { submit } from './submit.ts';
 
 /**
@@ -26,14 +26,14 @@ export async function runCall(
     for (;;) {
       const result = await tryRoutes(job, call, inputKey);
       if (result.kind === 'outputs') {
-        job.progress.call(call.index, 'delivered');
+        job.progress.setCallPhase(call.index, 'delivered');
         return result.outputs;
       }
       await awaitResume(job, call, result.paused);
     }
   } catch (error) {
-    const { type, message } = failureOf(error);
-    job.progress.call(call.index, `no output: ${type ?? message}`);
+    const { type, message } = readFailure(error);
+    job.progress.setCallPhase(call.index, `no output: ${type ?? message}`);
     throw error;
   }
 }
@@ -72,7 +72,7 @@ async function tryRoutes(
   }
   if (paused.length > 0) return { kind: 'paused', paused };
   throwIfOver(job);
-  throw failed('PROVIDER_ERROR', refusal);
+  throw createFailure('PROVIDER_ERROR', refusal);
 }
 
 /**
@@ -90,17 +90,18 @@ async function awaitResume(
   const providers = waiting.map(({ route }) => route.provider);
   const step = { ...callStep(first, 'awaitResume'), summary: `paused: ${providers.join(', ')}` };
   const tasks = waiting.map(({ task }) => task);
-  progress.call(call.index, 'waiting: the provider is paused');
+  progress.setCallPhase(call.index, 'waiting: the provider is paused');
   let isResumed = false;
   while (!isResumed) {
     const { checkRequests } = signals;
-    const isWoken = (): boolean => signals.cancelRequested || signals.checkRequests > checkRequests;
+    const mustCheck = (): boolean =>
+      signals.cancelRequested || signals.checkRequests > checkRequests;
     const leftMs = Math.max(1, deadlineAtMs - Date.now());
     const scope = new CancellationScope();
     isResumed = await scope.run(() =>
       Promise.race([
-        run(first, step, (activities) => activities.awaitResume(tasks)).then(() => true),
-        condition(isWoken, leftMs, { summary: 'the deadline' }).then(() => false),
+        runStep(first, step, (activities) => activities.awaitResume(tasks)).then(() => true),
+        condition(mustCheck, leftMs, { summary: 'the deadline' }).then(() => false),
       ]),
     );
     scope.cancel();

@@ -1,6 +1,6 @@
 /** Errors of failed jobs and calls, as callers receive them. */
 import type { ErrorCode } from '../domain/errors.ts';
-import { failureOf } from './failures.ts';
+import { readFailure } from './failures.ts';
 
 /**
  * Failure types that callers receive as error codes. They receive any other failure as an internal
@@ -18,8 +18,8 @@ const publicCodes: readonly ErrorCode[] = [
 ];
 
 /** Returns the error that the caller of a failed job or call receives. */
-export function publicErrorOf(error: unknown): { code: ErrorCode; message: string } {
-  const { type, message } = failureOf(error);
+export function toPublicError(error: unknown): { code: ErrorCode; message: string } {
+  const { type, message } = readFailure(error);
   const code = publicCodes.find((known) => known === type);
   return code
     ? { code, message }

@@ -1,6 +1,6 @@
 /** State of a running job and of its calls, shared by the modules of the workflow. */
 import type { CallRoute, CallTask, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
-import { failed } from './failures.ts';
+import { createFailure } from './failures.ts';
 import type { ProgressReport } from './progress.ts';
 import type { JobSignals } from './signals.ts';
 
@@ -9,13 +9,16 @@ export interface RunningJob {
   plan: JobPlan;
   signals: JobSignals;
   progress: ProgressReport;
-  /** Deadline of the job, in workflow time. */
+  /** Deadline of the job, by the workflow's clock (Unix milliseconds). */
   deadlineAtMs: number;
   /** Providers known to be paused. No call is submitted to them. */
   paused: Set<string>;
   /** Provider request ids of the accepted calls. */
   providerRequestIds: string[];
-  /** Reports the start of the job to the caller, once; absent if the caller did not request it. */
+  /**
+   * Starts the webhook that reports the start of the job, unless it was already started. Absent if
+   * the caller did not request this webhook.
+   */
   reportStart?: () => Promise<void>;
 }
 
@@ -32,9 +35,9 @@ export interface RunningCall extends RunningJob {
  */
 export function throwIfOver({ signals, deadlineAtMs }: RunningJob): void {
   if (signals.cancelRequested) {
-    throw failed('CANCELED', 'the job was canceled before a provider accepted the call');
+    throw createFailure('CANCELED', 'the job was canceled before a provider accepted the call');
   }
   if (Date.now() >= deadlineAtMs) {
-    throw failed('DEADLINE_EXCEEDED', 'no provider accepted the call in time');
+    throw createFailure('DEADLINE_EXCEEDED', 'no provider accepted the call in time');
   }
 }

@@ -8,10 +8,10 @@ import { searchAttributes, type JobOutcome } from '../jobs/contract.ts';
 import { calculateChargeMicro } from '../jobs/charge-rule.ts';
 import type { CallOutputs, JobPlan } from '../jobs/job-plan.ts';
 import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
-import { publicErrorOf } from './public-errors.ts';
+import { toPublicError } from './public-errors.ts';
 import { formatCredits } from './display-texts.ts';
 import type { RunningJob } from './running-job.ts';
-import { run } from './steps.ts';
+import { runStep } from './steps.ts';
 import { startWebhookDelivery } from './webhook-start.ts';
 
 /** Charges the delivered outputs and ends the job. */
@@ -19,21 +19,22 @@ export async function charge(job: RunningJob, outputs: CallOutputs[]): Promise<J
   const { jobId, organizationId } = job.plan;
   const chargeMicro = calculateChargeMicro(job.plan, outputs);
   const summary = formatCredits(chargeMicro);
-  job.progress.job(`charging ${summary}`);
-  const settled = await run(job, { name: 'charge', summary }, (activities) =>
+  job.progress.setPhase(`charging ${summary}`);
+  const settled = await runStep(job, { name: 'charge', summary }, (activities) =>
     activities.charge({ jobId, organizationId, chargeMicro, outputs }),
   );
-  return finish(job, settled);
+  return endCharged(job, settled);
 }
 
-async function finish(job: RunningJob, settled: SettleVerdict): Promise<JobOutcome> {
+/** Ends a job whose charge was sent to the ledger. */
+async function endCharged(job: RunningJob, settled: SettleVerdict): Promise<JobOutcome> {
   await startWebhookDelivery(job.plan);
-  // The sweeper has released the job as lost.
+  // If the job is not charged, the sweeper has already released it as lost.
   if (settled.verdict === 'not_reserved' || settled.state !== 'charged') {
     return endReleased(job, { status: 'failed', errorCode: 'JOB_LOST' });
   }
   const chargedMicro = settled.charged;
-  job.progress.job(`charged ${formatCredits(chargedMicro)}`);
+  job.progress.setPhase(`charged ${formatCredits(chargedMicro)}`);
   return recordOutcome(job.plan, {
     status: 'completed',
     billing: 'charged',
@@ -46,18 +47,18 @@ async function finish(job: RunningJob, settled: SettleVerdict): Promise<JobOutco
  * Ends a job that was already settled by an earlier run of its workflow or by the sweeper. A
  * repeated charge has no effect and returns the charged amount.
  */
-export async function endSettled(job: RunningJob, before: EarlierSettlement): Promise<JobOutcome> {
-  return before.status === 'completed' ? charge(job, []) : endReleased(job, before);
+export async function endSettled(job: RunningJob, earlier: EarlierSettlement): Promise<JobOutcome> {
+  return earlier.status === 'completed' ? charge(job, []) : endReleased(job, earlier);
 }
 
 function endReleased(job: RunningJob, { status, errorCode }: EarlierSettlement): JobOutcome {
-  job.progress.job(`released ${formatCredits(job.plan.priceMicro)}: ${errorCode}`);
+  job.progress.setPhase(`released ${formatCredits(job.plan.priceMicro)}: ${errorCode}`);
   return recordOutcome(job.plan, { status, billing: 'released', reason: errorCode });
 }
 
 /** Ends a job whose reservation the ledger refused. */
 export function endRefused({ plan, progress }: RunningJob, reason: string): JobOutcome {
-  progress.job(`refused: ${reason}`);
+  progress.setPhase(`refused: ${reason}`);
   return recordOutcome(plan, { status: 'refused', billing: 'none', reason });
 }
 
@@ -70,23 +71,23 @@ export function endRefused({ plan, progress }: RunningJob, reason: string): JobO
 export async function release(job: RunningJob, error: unknown): Promise<JobOutcome> {
   const { plan, progress } = job;
   const { jobId, organizationId } = plan;
-  const { code, message } = publicErrorOf(error);
+  const { code, message } = toPublicError(error);
   const status = code === 'CANCELED' ? 'canceled' : 'failed';
   const summary = `${formatCredits(plan.priceMicro)}: ${code}`;
-  progress.job(`releasing ${summary}`);
-  const settled = await run(job, { name: 'release', summary }, (activities) =>
+  progress.setPhase(`releasing ${summary}`);
+  const settled = await runStep(job, { name: 'release', summary }, (activities) =>
     activities.release({ jobId, organizationId, status, error: { code, message } }),
   );
   const isReserved = settled.verdict !== 'not_reserved';
   // An earlier run of the workflow has already charged the job, so the job is completed.
-  if (isReserved && settled.state === 'charged') return finish(job, settled);
+  if (isReserved && settled.state === 'charged') return endCharged(job, settled);
   if (isReserved) await startWebhookDelivery(plan);
   recordOutcome(plan, { status, billing: isReserved ? 'released' : 'none', reason: code });
   const billing = isReserved
     ? `released ${formatCredits(plan.priceMicro)}`
     : 'nothing was reserved';
   const result = `${billing}: ${code}, ${message}`;
-  progress.job(result);
+  progress.setPhase(result);
   // Temporal stores no message for a canceled workflow, but Current Details show it.
   if (status === 'canceled') throw new CancelledFailure(result);
   throw ApplicationFailure.create({ message: result, type: code, nonRetryable: true });

@@ -13,8 +13,8 @@ export function listenToSignals() {
   let checkRequests = 0;
 
   setHandler(providerNotification, ({ callIndex, operationId }) => {
-    const isOther = expected.has(callIndex) && expected.get(callIndex) !== operationId;
-    if (isOther)
+    const isUnexpected = expected.has(callIndex) && expected.get(callIndex) !== operationId;
+    if (isUnexpected)
       log.warn('ignored a notification that identifies another operation', {
         callIndex,
         operationId,
@@ -24,8 +24,8 @@ export function listenToSignals() {
   setHandler(checkNow, () => {
     checkRequests += 1;
   });
-  // A cancellation is only recorded, because once a call is submitted, the provider's outcome
-  // decides how the job ends.
+  // A cancellation is only recorded here, because it must not interrupt a running step
+  // (studio-job.ts).
   const canceled = CancellationScope.current().cancelRequested.catch(() => {
     cancelRequested = true;
   });

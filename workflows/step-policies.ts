@@ -11,7 +11,7 @@ const backoff = {
   maximumInterval: '20s',
 } as const;
 
-/** StepPolicy of a step, with the options of its ordinary activity. */
+/** Policy of a step: where it runs, and the options of its ordinary activity. */
 interface StepPolicy extends ActivityOptions {
   /** True if the first attempt is a local activity, or a function that returns this for a call. */
   startsLocally: boolean | ((call: CallOnRoute) => boolean);
@@ -22,8 +22,8 @@ interface StepPolicy extends ActivityOptions {
 }
 
 /**
- * StepPolicy of settlements: they are retried for days, and succeed at most 30 seconds after an
- * outage ends.
+ * Policy of steps that write to the database. They are retried for days, and succeed at most 30
+ * seconds after an outage ends.
  */
 const settlementPolicy: StepPolicy = {
   startsLocally: true,
@@ -56,10 +56,10 @@ export const policies: Record<StepName, StepPolicy> = {
     heartbeatTimeout: '15s',
     retry: backoff,
   },
-  // Calls no provider: reads the record of the submit, and waits while the submit is in progress.
+  // Reads the record of the submit, and waits while the submit is in progress; calls no provider.
   adopt: { startsLocally: false, queue: 'studio', heartbeatTimeout: '15s', retry: backoff },
-  // Fails as long as the provider is paused, because failed attempts, unlike timers, add no history
-  // events.
+  // Fails and is retried as long as the provider is paused. Retries, unlike timers, add no events
+  // to the workflow's history.
   awaitResume: {
     startsLocally: false,
     queue: 'studio',

@@ -10,7 +10,7 @@ import {
   proxyLocalActivities,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.ts';
-import { failureOf } from './failures.ts';
+import { readFailure } from './failures.ts';
 import type { RunningJob } from './running-job.ts';
 import { policies } from './step-policies.ts';
 import type { Step, StepName } from './step.ts';
@@ -34,9 +34,9 @@ type Attempt<Outcome> = (activities: JobActivities) => Promise<Outcome>;
 /**
  * Runs a step. If the first attempt of `submit` times out, it is not retried, because the call may
  * have been sent.
- * @throws the error of the last attempt, which `failureOf` reads
+ * @throws the error of the last attempt, which `readFailure` reads
  */
-export async function run<Outcome>(
+export async function runStep<Outcome>(
   job: RunningJob,
   step: Step,
   attempt: Attempt<Outcome>,
@@ -53,14 +53,14 @@ export async function run<Outcome>(
       await waitBeforeRetry(job, step, error);
     }
   }
-  return runAsActivity(job, step, attempt);
+  return runStepAsActivity(job, step, attempt);
 }
 
 /**
  * Runs a step as an ordinary activity, without a local first attempt.
- * @throws the error of the last attempt, which `failureOf` reads
+ * @throws the error of the last attempt, which `readFailure` reads
  */
-export function runAsActivity<Outcome>(
+export function runStepAsActivity<Outcome>(
   job: RunningJob,
   step: Step,
   attempt: Attempt<Outcome>,
@@ -92,7 +92,7 @@ function startsAsLocalActivity({ plan }: RunningJob, { name, target }: Step): bo
   return target !== undefined && startsLocally(target);
 }
 
-/** Returns how long all attempts of a step together may take from now, in milliseconds. */
+/** Returns the time that remains for all attempts of a step together, in milliseconds. */
 function attemptsMaxMs({ plan, deadlineAtMs }: RunningJob, { name }: Step): number {
   const leftMs = deadlineAtMs - Date.now();
   return policies[name].stopsWithJob
@@ -106,10 +106,10 @@ function attemptsMaxMs({ plan, deadlineAtMs }: RunningJob, { name }: Step): numb
  */
 async function waitBeforeRetry(job: RunningJob, step: Step, error: unknown): Promise<void> {
   const { signals, progress } = job;
-  const failure = failureOf(error);
+  const failure = readFailure(error);
   const { type, isFinal, retryAfterMs } = failure;
   if (isFinal) throw error;
-  if (type !== 'PROVIDER_BUSY') progress.failed(step, failure);
+  if (type !== 'PROVIDER_BUSY') progress.addFailure(step, failure);
   if (type === null && step.name === 'submit') throw error;
   if (retryAfterMs === null) return;
   // As with ordinary activities in Temporal, a retry delay that ends too late fails the step.

@@ -7,14 +7,14 @@
 import { CancellationScope } from '@temporalio/workflow';
 import type { JobOutcome } from '../jobs/contract.ts';
 import { planVersion, type CallOutputs, type JobPlan } from '../jobs/job-plan.ts';
-import { failed } from './failures.ts';
+import { createFailure } from './failures.ts';
 import { runCalls } from './job-calls.ts';
 import { reportProgress } from './progress.ts';
 import { formatCredits } from './display-texts.ts';
 import type { RunningJob } from './running-job.ts';
 import { charge, endSettled, endRefused, release } from './settlement.ts';
 import { listenToSignals } from './signals.ts';
-import { run } from './steps.ts';
+import { runStep } from './steps.ts';
 import { createStartReport } from './webhook-start.ts';
 
 /**
@@ -43,7 +43,8 @@ export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
  */
 function throwIfUnsupportedPlan(plan: Partial<JobPlan> | undefined): void {
   if (plan?.planVersion === planVersion) return;
-  if (plan?.planVersion === undefined) throw failed('UNKNOWN_PLAN', 'the input is not a job plan');
+  if (plan?.planVersion === undefined)
+    throw createFailure('UNKNOWN_PLAN', 'the input is not a job plan');
   throw new Error(
     `the plan has version ${plan.planVersion}; this worker only runs version ${planVersion}`,
   );
@@ -54,8 +55,8 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
   const credits = formatCredits(plan.priceMicro);
   let outputs: CallOutputs[];
   try {
-    progress.job(`reserving ${credits}`);
-    const reserved = await run(job, { name: 'reserve', summary: credits }, (activities) =>
+    progress.setPhase(`reserving ${credits}`);
+    const reserved = await runStep(job, { name: 'reserve', summary: credits }, (activities) =>
       activities.reserve(plan),
     );
     if (reserved.verdict !== 'reserved') return endRefused(job, reserved.verdict);
@@ -77,11 +78,11 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
 async function assemble(job: RunningJob, outputs: CallOutputs[]): Promise<CallOutputs[]> {
   const { jobId, organizationId, calls, assembly: kind } = job.plan;
   if (!kind) return outputs;
-  job.progress.job('assembling');
+  job.progress.setPhase('assembling');
   const parts = outputs.flatMap((call) => call.artifacts);
   const task = { jobId, organizationId, kind, callIndex: calls.length, parts };
   const summary = `${parts.length} parts`;
-  const assembled = await run(job, { name: 'assemble', summary }, (activities) =>
+  const assembled = await runStep(job, { name: 'assemble', summary }, (activities) =>
     activities.assemble(task),
   );
   return [...outputs, assembled];

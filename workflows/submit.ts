@@ -7,12 +7,12 @@ import { condition, upsertSearchAttributes } from '@temporalio/workflow';
 import type { AcceptedOutcome, AdoptOutcome } from '../activities/adopt.ts';
 import type { SubmitOutcome } from '../activities/submit.ts';
 import { searchAttributes } from '../jobs/contract.ts';
-import { failed, failureOf } from './failures.ts';
+import { createFailure, readFailure } from './failures.ts';
 import { markVerifying } from './mark-verifying.ts';
 import { callPrefix } from './display-texts.ts';
 import { throwIfOver, type RunningCall } from './running-job.ts';
 import { callStep } from './step.ts';
-import { run, runAsActivity } from './steps.ts';
+import { runStep, runStepAsActivity } from './steps.ts';
 
 /**
  * Submits the call. If the outcome is unknown, waits for a provider notification that identifies
@@ -22,20 +22,20 @@ export async function submit(
   running: RunningCall,
 ): Promise<SubmitOutcome | { kind: 'refused'; message: string }> {
   const { call, route, progress } = running;
-  progress.call(call.index, `submitting to ${route.provider}`);
+  progress.setCallPhase(call.index, `submitting to ${route.provider}`);
   try {
-    const submitted = await send(running);
+    const submitted = await sendCall(running);
     if (submitted.kind !== 'paused') showAccepted(running, submitted);
     return submitted;
   } catch (error) {
-    const { type, message } = failureOf(error);
+    const { type, message } = readFailure(error);
     if (type === 'PROVIDER_NOT_ACCEPTED') return { kind: 'refused', message };
     // Like a broken connection, a timeout leaves the outcome unknown.
     if (type !== 'OUTCOME_UNKNOWN' && type !== null) throw error;
-    if (!route.notifies) throw failed('OUTCOME_UNKNOWN', message);
+    if (!route.notifies) throw createFailure('OUTCOME_UNKNOWN', message);
     await awaitNotification(running);
     const adopted = await adopt(running);
-    if (adopted.kind === 'not_sent') throw failed('OUTCOME_UNKNOWN', message);
+    if (adopted.kind === 'not_sent') throw createFailure('OUTCOME_UNKNOWN', message);
     showAccepted(running, adopted);
     return adopted;
   }
@@ -46,30 +46,30 @@ export async function submit(
  * recorded outcome is read before anything else. The call is sent again, once, only if it was
  * certainly not accepted.
  */
-async function send(running: RunningCall): Promise<SubmitOutcome> {
+async function sendCall(running: RunningCall): Promise<SubmitOutcome> {
   const step = callStep(running, 'submit');
-  for (const runAttempts of [run, runAsActivity]) {
+  for (const runAttempts of [runStep, runStepAsActivity]) {
     try {
       return await runAttempts(running, step, (activities) => activities.submit(running.task));
     } catch (error) {
-      const failure = failureOf(error);
-      if (failure.isFinal) running.progress.failed(step, failure);
+      const failure = readFailure(error);
+      if (failure.isFinal) running.progress.addFailure(step, failure);
       if (failure.type !== null) throw error;
     }
     const adopted = await adopt(running);
     if (adopted.kind !== 'not_sent') return adopted;
     throwIfOver(running);
   }
-  throw failed('DEADLINE_EXCEEDED', 'no provider accepted the call in time');
+  throw createFailure('DEADLINE_EXCEEDED', 'no provider accepted the call in time');
 }
 
 /** Reads the recorded outcome of the call's submit. */
 async function adopt(running: RunningCall): Promise<AdoptOutcome> {
   const step = callStep(running, 'adopt');
   try {
-    return await run(running, step, (activities) => activities.adopt(running.task));
+    return await runStep(running, step, (activities) => activities.adopt(running.task));
   } catch (error) {
-    running.progress.failed(step, failureOf(error));
+    running.progress.addFailure(step, readFailure(error));
     throw error;
   }
 }
@@ -77,14 +77,20 @@ async function adopt(running: RunningCall): Promise<AdoptOutcome> {
 /** Waits for a notification that contains the operation id of a submit without a response. */
 async function awaitNotification(running: RunningCall): Promise<void> {
   const { plan, call, signals, progress } = running;
-  progress.call(call.index, 'the outcome is unknown: waiting for a notification of the provider');
+  progress.setCallPhase(
+    call.index,
+    'the outcome is unknown: waiting for a notification of the provider',
+  );
   if (signals.isNotified(call.index)) return;
   await markVerifying(running);
   const isNotified = await condition(() => signals.isNotified(call.index), plan.outcomeWaitMs, {
     summary: `${callPrefix(running)}notification that names the call`,
   });
   if (!isNotified) {
-    throw failed('OUTCOME_UNKNOWN', 'the provider did not report whether it accepted the call');
+    throw createFailure(
+      'OUTCOME_UNKNOWN',
+      'the provider did not report whether it accepted the call',
+    );
   }
 }
 
@@ -97,7 +103,7 @@ function showAccepted(running: RunningCall, accepted: AcceptedOutcome): void {
   const isFirstChoice = call.routes[0] === route;
   const id = accepted.kind === 'operation' ? accepted.operation.id : accepted.providerRequestId;
   if (id) {
-    progress.call(call.index, `accepted by ${route.provider}`, id);
+    progress.setCallPhase(call.index, `accepted by ${route.provider}`, id);
     providerRequestIds.push(id);
   }
   if (isFirstChoice && !id) return;

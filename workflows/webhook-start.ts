@@ -1,23 +1,26 @@
-/** Start of the delivery of a caller webhook, about the start or the end of a job. */
+/** Starts the workflows that deliver the webhooks of a job. */
 import { log, ParentClosePolicy, startChild } from '@temporalio/workflow';
 import {
-  deliveryIdOf,
-  startSubjectOf,
+  deliveryWorkflowId,
+  startSubjectId,
   webhookDeliveryType,
   type WebhookDelivery,
 } from '../jobs/contract.ts';
 import type { JobPlan } from '../jobs/job-plan.ts';
 
-/** Makes the function that starts the delivery of the event `started`, at its first call. */
+/**
+ * Creates the function that starts the delivery of the webhook `studio.job.started`. Only its first
+ * call has an effect.
+ */
 export function createStartReport(plan: JobPlan): () => Promise<void> {
-  let reported: Promise<void> | undefined;
-  return () => (reported ??= startWebhookDelivery(plan, startSubjectOf(plan.jobId)));
+  let delivery: Promise<void> | undefined;
+  return () => (delivery ??= startWebhookDelivery(plan, startSubjectId(plan.jobId)));
 }
 
 /**
- * Starts the delivery of the webhook. The start is awaited, because a server drops a child workflow
- * whose parent ends first. If the delivery of the end of a job cannot be started, the sweeper
- * starts it.
+ * Starts the delivery of a webhook: by default the one that reports the end of the job. Waits until
+ * the delivery has started, because Temporal discards a child workflow if its parent ends first. If
+ * a delivery about the end of a job cannot be started, the sweeper starts it later.
  */
 export async function startWebhookDelivery(plan: JobPlan, subjectId = plan.jobId): Promise<void> {
   if (!plan.webhook) return;
@@ -26,7 +29,7 @@ export async function startWebhookDelivery(plan: JobPlan, subjectId = plan.jobId
   const delivery: WebhookDelivery = { subjectId, organizationId, taskQueue };
   try {
     await startChild(webhookDeliveryType, {
-      workflowId: deliveryIdOf(subjectId),
+      workflowId: deliveryWorkflowId(subjectId),
       args: [delivery],
       parentClosePolicy: ParentClosePolicy.ABANDON,
       staticSummary: `webhook of ${subjectId}`,

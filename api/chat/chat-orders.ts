@@ -3,7 +3,7 @@ import type { ChatEstimate, ChatOrder } from '../../activities/chat.ts';
 import { minimumTokens } from '../../chat/input-count.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
-import { received } from '../../domain/field-messages.ts';
+import { formatReceived } from '../../domain/field-messages.ts';
 import type { Composition } from '../composition.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
 import type { ChatCall, ChatRequest } from './chat-request.ts';
@@ -52,7 +52,7 @@ export function checkModels(
 /** Throws if `max_tokens` is above the model's limit, at which the answer would end anyway. */
 function checkMaxTokens({ maxTokens }: ChatRequest, { id, limit }: ChatModel): void {
   if (maxTokens === null || maxTokens <= limit.output) return;
-  const message = `must be at most ${limit.output} with ${id}${received(maxTokens)}`;
+  const message = `must be at most ${limit.output} with ${id}${formatReceived(maxTokens)}`;
   throw fieldError('INVALID_REQUEST', 'max_tokens', message);
 }
 

@@ -2,7 +2,7 @@
  * Reads the first choice of a `chat.completion` or a `chat.completion.chunk`. Any field may be
  * missing, because providers omit fields.
  */
-import { fieldsOf, isRecord, textOf, type JsonObject } from '../../domain/json.ts';
+import { asRecord, isRecord, asText, type JsonObject } from '../../domain/json.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
 
 /** Tool call, or a piece of a streamed tool call. */
@@ -21,12 +21,12 @@ export function readToolCalls(answer: unknown): ToolCallPiece[] {
   const calls = Array.isArray(message['tool_calls']) ? message['tool_calls'].filter(isRecord) : [];
   return calls.map((call, position) => {
     const { index } = call;
-    const fields = fieldsOf(call['function']);
+    const fields = asRecord(call['function']);
     return {
       index: typeof index === 'number' ? index : position,
-      id: textOf(call['id']),
-      name: textOf(fields['name']),
-      json: textOf(fields['arguments']),
+      id: asText(call['id']),
+      name: asText(fields['name']),
+      json: asText(fields['arguments']),
       extraContent: anyJsonObject.safeParse(call['extra_content']).data ?? null,
     };
   });
@@ -34,7 +34,7 @@ export function readToolCalls(answer: unknown): ToolCallPiece[] {
 
 /** Returns the message or the delta of the first choice; an empty object if there is none. */
 export function readFirstMessage(answer: unknown): Record<string, unknown> {
-  const { choices } = fieldsOf(answer);
+  const { choices } = asRecord(answer);
   const [first] = Array.isArray(choices) ? choices.filter(isRecord) : [];
-  return fieldsOf(first?.['message'] ?? first?.['delta']);
+  return asRecord(first?.['message'] ?? first?.['delta']);
 }

@@ -1,5 +1,5 @@
 /** Converts the chunks of a chat to stream events of Anthropic's Messages API. */
-import { textOf } from '../../domain/json.ts';
+import { asText } from '../../domain/json.ts';
 import { readToolCalls, readFirstMessage, type ToolCallPiece } from './first-choice.ts';
 import { seal, readThoughts, type ThoughtPiece } from './thoughts.ts';
 
@@ -30,7 +30,7 @@ export class MessageEvents {
   /** Converts a chunk to events. */
   convert(chunk: unknown): string {
     const delta = readFirstMessage(chunk);
-    const text = textOf(delta['content']);
+    const text = asText(delta['content']);
     return [
       ...readThoughts(delta).map((piece) => this.#convertThought(piece)),
       text === '' ? '' : this.#convertText(text),

@@ -1,7 +1,7 @@
 /** Formats chats as messages and stream events of Anthropic's Messages API. */
 import type { TokenUsage } from '../../chat/chat-price.ts';
 import type { ChatBill } from '../../chat/open-chat.ts';
-import { textOf } from '../../domain/json.ts';
+import { asText } from '../../domain/json.ts';
 import { formatAnthropicError } from '../http/error-bodies.ts';
 import { formatTried, type Presentation, type ChatContext } from './chat-presentation.ts';
 import { readToolCalls, readFirstMessage } from './first-choice.ts';
@@ -46,7 +46,7 @@ function formatMessageHead({ chat }: ChatContext) {
 /** Formats an answer that is not streamed as content blocks. */
 function formatContent(completion: unknown): object[] {
   const message = readFirstMessage(completion);
-  const text = textOf(message['content']);
+  const text = asText(message['content']);
   return [
     ...readThoughts(message).map(({ text: thinking, signature, data }) =>
       data === '' ? { type: 'thinking', thinking, signature } : { type: 'redacted_thinking', data },

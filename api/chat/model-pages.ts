@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError } from '../../domain/errors.ts';
-import { received } from '../../domain/field-messages.ts';
+import { formatReceived } from '../../domain/field-messages.ts';
 import type { Page } from './model-list.ts';
 
 /** Schema of Anthropic's pagination parameters. Other query parameters are ignored. */
@@ -35,7 +35,7 @@ export function selectPage(listed: readonly ChatModel[], query: Paging): Page {
 function findPosition(listed: readonly ChatModel[], field: string, id: string): number {
   const position = listed.findIndex((model) => model.id === id);
   if (position >= 0) return position;
-  const near = received(
+  const near = formatReceived(
     id,
     listed.map((model) => model.id),
   );

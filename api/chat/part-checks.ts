@@ -2,10 +2,10 @@
  * Checks that the model supports the parts of a request, and that URLs in them have public
  * addresses, because providers fetch them.
  */
-import { partsOf } from '../../chat/chat-body.ts';
+import { iterateParts } from '../../chat/chat-body.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
-import { received } from '../../domain/field-messages.ts';
+import { formatReceived } from '../../domain/field-messages.ts';
 import { isId } from '../../domain/ids.ts';
 import { OutboundError } from '../../platform/outbound-addresses.ts';
 import type { Outbound } from '../../platform/outbound.ts';
@@ -16,7 +16,7 @@ import type { ChatRequest } from './chat-request.ts';
  * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_INPUT_URL
  */
 export function checkParts(request: ChatRequest, model: ChatModel, outbound: Outbound): void {
-  for (const [path, part] of partsOf(request.body)) {
+  for (const [path, part] of iterateParts(request.body)) {
     const createUnsupportedError = (kind: string): GatewayError =>
       fieldError('UNSUPPORTED_PARAMETER', path, `${model.id} does not accept ${kind}`);
     switch (part.type) {
@@ -48,7 +48,7 @@ function checkImageUrl(url: string, path: string, outbound: Outbound): void {
   if (!url.startsWith('data:')) checkUrl(url, path, outbound);
   else if (!imageData.test(url.slice(0, 64))) {
     const message = 'data URIs must be base64 of a PNG, JPEG, WebP or GIF';
-    throw fieldError('INVALID_INPUT_URL', path, message + received(url));
+    throw fieldError('INVALID_INPUT_URL', path, message + formatReceived(url));
   }
 }
 
@@ -57,6 +57,6 @@ function checkUrl(url: string, path: string, outbound: Outbound): void {
     outbound.check(url);
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error;
-    throw fieldError('INVALID_INPUT_URL', path, error.message + received(url));
+    throw fieldError('INVALID_INPUT_URL', path, error.message + formatReceived(url));
   }
 }

@@ -2,7 +2,7 @@
  * Builds the output items of a response of OpenAI's Responses API from the chunks of a chat, and
  * the stream events that report them.
  */
-import { textOf, type JsonObject } from '../../domain/json.ts';
+import { asText, type JsonObject } from '../../domain/json.ts';
 import { readToolCalls, readFirstMessage, type ToolCallPiece } from './first-choice.ts';
 import {
   formatItem,
@@ -46,8 +46,8 @@ export class ResponseItems {
     const message = readFirstMessage(chunk);
     return [
       ...readThoughts(message).flatMap((piece) => this.#addThought(piece)),
-      ...this.#addText('output_text', textOf(message['content'])),
-      ...this.#addText('refusal', textOf(message['refusal'])),
+      ...this.#addText('output_text', asText(message['content'])),
+      ...this.#addText('refusal', asText(message['refusal'])),
       ...readToolCalls(chunk).flatMap((piece) => this.#addCall(piece)),
     ];
   }

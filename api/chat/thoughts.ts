@@ -4,7 +4,7 @@
  * next request.
  */
 import { z } from 'zod';
-import { isRecord, textOf, type JsonObject } from '../../domain/json.ts';
+import { isRecord, asText, type JsonObject } from '../../domain/json.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
 
 /**
@@ -24,13 +24,13 @@ export function readThoughts(message: Record<string, unknown>): ThoughtPiece[] {
   const { reasoning_details: details } = message;
   const pieces = (Array.isArray(details) ? details.filter(isRecord) : [])
     .map((detail) => ({
-      text: textOf(detail['text']),
-      signature: textOf(detail['signature']),
-      data: textOf(detail['data']),
+      text: asText(detail['text']),
+      signature: asText(detail['signature']),
+      data: asText(detail['data']),
     }))
     .filter(({ text, signature, data }) => text !== '' || signature !== '' || data !== '');
   if (pieces.length > 0) return pieces;
-  const text = textOf(message['reasoning_content']) || textOf(message['reasoning']);
+  const text = asText(message['reasoning_content']) || asText(message['reasoning']);
   return text === '' ? [] : [{ text, signature: '', data: '' }];
 }
 

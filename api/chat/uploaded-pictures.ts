@@ -1,5 +1,5 @@
 /** Replaces the ids of uploaded pictures in chats with signed URLs, which providers can fetch. */
-import { partsOf, type ContentPart } from '../../chat/chat-body.ts';
+import { iterateParts, type ContentPart } from '../../chat/chat-body.ts';
 import { isId } from '../../domain/ids.ts';
 import type { Composition } from '../composition.ts';
 import type { ChatCall } from './chat-request.ts';
@@ -21,9 +21,9 @@ export async function signUploads(
   { inputs, storage }: Pick<Composition, 'inputs' | 'storage'>,
 ): Promise<ChatCall> {
   const { ctx, body: request } = call;
-  if (![...partsOf(request.body)].some(([, part]) => isUpload(part))) return call;
+  if (![...iterateParts(request.body)].some(([, part]) => isUpload(part))) return call;
   const body = structuredClone(request.body);
-  for (const [path, part] of partsOf(body)) {
+  for (const [path, part] of iterateParts(body)) {
     if (!isUpload(part)) continue;
     const source = { field: `${path}.file_id`, url: part.image_url.url, medium: 'image' as const };
     const input = await inputs.resolve(source, ctx.state.caller.organizationId);

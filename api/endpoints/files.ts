@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import type { ByteRange } from '../../storage/storage.ts';
-import { mediaTypeOf } from '../../storage/media-types.ts';
+import { findMediaType } from '../../storage/media-types.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 
@@ -39,7 +39,7 @@ export const files = defineEndpoint({
     const range = parseRange(ctx.get('range'), sizeBytes);
     const object = await storage.open(key, range);
     if (!object) throw new GatewayError('NOT_FOUND', missingFileMessage);
-    const disposition = mediaTypeOf(object.contentType) ? 'inline' : 'attachment';
+    const disposition = findMediaType(object.contentType) ? 'inline' : 'attachment';
     ctx.set({
       'Content-Type': object.contentType,
       'Accept-Ranges': 'bytes',

@@ -8,7 +8,7 @@ import { NotificationRefused } from '../../providers/provider.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import { correlate } from '../../platform/correlation.ts';
-import { workflowIdOf } from '../../jobs/contract.ts';
+import { jobWorkflowId } from '../../jobs/contract.ts';
 import { readBody } from '../http/body.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 
@@ -34,7 +34,7 @@ export const providerNotifications = defineEndpoint({
     const isValid =
       operations && isId('job', jobId) && /^\d{1,3}$/.test(callIndex) && urls.isValid(address, mac);
     if (!isValid) throw new GatewayError('NOT_FOUND');
-    correlate({ jobId, workflowId: workflowIdOf(jobId) });
+    correlate({ jobId, workflowId: jobWorkflowId(jobId) });
     const body = await readBody(ctx, notificationBytesMax);
     const headers = Object.fromEntries(
       Object.entries(ctx.headers).map(([header, value]) => [header, value?.toString()]),

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
-import { workflowIdOf } from '../../jobs/contract.ts';
+import { jobWorkflowId } from '../../jobs/contract.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { creditsSchema, jobSchema } from '../../studio/job-resource.ts';
 import type { JobView } from '../../studio/job-view.ts';
@@ -55,7 +55,7 @@ export async function findJob(
 ): Promise<JobRecord> {
   const job = await reads.read(caller.organizationId, jobId);
   if (!job) throw new GatewayError('JOB_NOT_FOUND');
-  correlate({ jobId, workflowId: workflowIdOf(jobId) });
+  correlate({ jobId, workflowId: jobWorkflowId(jobId) });
   return job;
 }
 

@@ -5,8 +5,8 @@
 import { z } from 'zod';
 import { defaultVoiceName, voices } from '../../catalog/voices.ts';
 import { fieldError } from '../../domain/errors.ts';
-import { notOneOf } from '../../domain/field-messages.ts';
-import { scopeOf } from '../../studio/capability.ts';
+import { formatNotOneOf } from '../../domain/field-messages.ts';
+import { requiredScope } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { type PricedCapability, priceExampleSchema, priceRuleSchema } from '../studio/prices.ts';
 import { toData, listSchema } from './fields.ts';
@@ -86,7 +86,7 @@ function toPublicEndpoint({
     type,
     endpoint: `POST /api/v1${path}`,
     medium,
-    scope: scopeOf(capability),
+    scope: requiredScope(capability),
     defaultModel: capability.models?.[0]?.id ?? null,
     models,
     request: requests.get(type) ?? {},
@@ -128,7 +128,7 @@ function filterModels(
     .filter(({ models }) => models.length > 0);
   if (matching.length > 0) return matching;
   const known = matchingType.flatMap(({ models }) => models.map(({ id }) => id));
-  throw fieldError('INVALID_REQUEST', 'model', notOneOf([...new Set(known)], model));
+  throw fieldError('INVALID_REQUEST', 'model', formatNotOneOf([...new Set(known)], model));
 }
 
 /** Endpoints that list models and voices. */

@@ -1,7 +1,7 @@
 /** POST /api/v1/studio/…: one endpoint for each capability of the registry. */
 import { z } from 'zod';
 import { type ErrorCode, assert } from '../../domain/errors.ts';
-import { scopeOf, type Capability } from '../../studio/capability.ts';
+import { requiredScope, type Capability } from '../../studio/capability.ts';
 import { creditsSchema } from '../../studio/job-resource.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { metadataFields } from '../http/metadata.ts';
@@ -44,7 +44,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
   const done = describeResult(capability);
   const endpoint = defineEndpoint({
     route: `POST /api/v1${capability.path}`,
-    scope: scopeOf(capability),
+    scope: requiredScope(capability),
     summary: capability.summary,
     // Query parameters are rejected. If they were ignored, a misplaced parameter would go unnoticed
     // and the request would be charged.
@@ -78,7 +78,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
   });
   const estimate = defineEndpoint({
     route: `POST /api/v1${capability.path}/estimate`,
-    scope: scopeOf(capability),
+    scope: requiredScope(capability),
     summary: `Estimate the price: ${capability.summary}`,
     description:
       'Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, ' +

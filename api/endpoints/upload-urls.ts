@@ -1,17 +1,17 @@
 /** POST /api/v1/storage/upload-url: creates signed URLs for uploads (spec §4.5, design §7). */
 import { z } from 'zod';
 import {
-  mediaTypeOf,
-  mediaTypeOfExtension,
+  findMediaType,
+  findMediaTypeByExtension,
   mediaTypes,
-  bytesMaxOf,
+  maximumBytes,
   type MediaType,
 } from '../../storage/media-types.ts';
 import { untypedExtension } from '../../storage/storage.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { isoTime } from '../../domain/json.ts';
-import { received } from '../../domain/field-messages.ts';
+import { formatReceived } from '../../domain/field-messages.ts';
 import { time } from './fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';
 
@@ -72,10 +72,10 @@ export const uploadUrls = section('Storage', {
     errors: ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'],
     async handle({ caller, body }, { storage, uploads, config }) {
       const type = findType(body);
-      const maxBytes = bytesMaxOf(type?.contentType ?? null);
+      const maxBytes = maximumBytes(type?.contentType ?? null);
       const sizeBytes = body.size ?? null;
       if (sizeBytes !== null && sizeBytes > maxBytes) {
-        const message = `must be at most ${maxBytes} bytes${received(sizeBytes)}`;
+        const message = `must be at most ${maxBytes} bytes${formatReceived(sizeBytes)}`;
         throw fieldError('FILE_TOO_LARGE', 'size', message);
       }
       const { organizationId, keyId } = caller;
@@ -125,9 +125,9 @@ function findType({ contentType, filename }: z.infer<typeof uploadRequest>): Med
     throw fieldError('UNSUPPORTED_MEDIA_TYPE', path, `must be one of ${acceptedTypes}`);
   };
   if (contentType !== undefined) {
-    return mediaTypeOf(contentType) ?? reject('contentType');
+    return findMediaType(contentType) ?? reject('contentType');
   }
   const [, extension] = /\.([^./\\]+)$/.exec(filename ?? '') ?? [];
   if (extension === undefined) return undefined;
-  return mediaTypeOfExtension(extension) ?? reject('filename');
+  return findMediaTypeByExtension(extension) ?? reject('filename');
 }

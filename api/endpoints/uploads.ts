@@ -3,9 +3,9 @@ import { rm } from 'node:fs/promises';
 import { z } from 'zod';
 import {
   fileBytesMax,
-  mediaTypeOf,
+  findMediaType,
   type MediaType,
-  bytesMaxOf,
+  maximumBytes,
 } from '../../storage/media-types.ts';
 import { headBytes, inspectHead } from '../../storage/media-head.ts';
 import { writeSpoolFile } from '../../storage/spool.ts';
@@ -111,7 +111,7 @@ async function receiveFile(
 function checkHeaders(ctx: Context, upload: Upload, sizeBytes: number | null): number {
   const encoding = ctx.get('content-encoding');
   const sent = ctx.get('content-type');
-  const type = mediaTypeOf(sent);
+  const type = findMediaType(sent);
   const acceptsAnyType = upload.content_type === null;
   const isExpectedType = acceptsAnyType
     ? type !== undefined || sent === '' || sent === 'application/octet-stream'
@@ -127,7 +127,7 @@ function checkHeaders(ctx: Context, upload: Upload, sizeBytes: number | null): n
   if (sizeBytes !== null && length !== sizeBytes) {
     throw new GatewayError('INVALID_REQUEST', `The Content-Length must be ${sizeBytes}.`);
   }
-  const bytesMax = sizeBytes ?? bytesMaxOf(upload.content_type);
+  const bytesMax = sizeBytes ?? maximumBytes(upload.content_type);
   if ((length ?? 0) > bytesMax) throw fileTooLargeError(bytesMax);
   return bytesMax;
 }

@@ -3,7 +3,12 @@
  * received value.
  */
 import type { z } from 'zod';
-import { charactersOf, createNearest, notOneOf, received } from '../../domain/field-messages.ts';
+import {
+  countCharacters,
+  createSuggester,
+  formatNotOneOf,
+  formatReceived,
+} from '../../domain/field-messages.ts';
 import { describeNode, type Node } from './schema-nodes.ts';
 
 /** Violation of a schema. */
@@ -26,7 +31,7 @@ export function describeUnknownName(
     return part === 'query' ? 'this endpoint has no query parameters' : 'unknown field';
   }
   const problem = part === 'query' ? 'unknown query parameter' : 'unknown field';
-  const [similar] = createNearest(known)(name);
+  const [similar] = createSuggester(known)(name);
   const list =
     known.length > namesMax ? `${known.slice(0, namesMax).join(', ')}, …` : known.join(', ');
   return `${problem}${similar === undefined ? '' : `; did you mean ${similar}?`}; allowed: ${list}`;
@@ -50,7 +55,7 @@ export function describeIssue(issue: Issue, { nodes, input, part }: InvalidField
   if (issue.message !== '') {
     return input === undefined
       ? issue.message.replace(/^must be /, 'is required: ')
-      : issue.message + received(input);
+      : issue.message + formatReceived(input);
   }
   const choices = nodes.flatMap((node) => ('const' in node ? [node.const] : (node.enum ?? [])));
   const isChoice = nodes.length > 0 && nodes.every((node) => 'const' in node || node.enum);
@@ -58,7 +63,7 @@ export function describeIssue(issue: Issue, { nodes, input, part }: InvalidField
   if (input === undefined) {
     return `is required: ${isChoice ? `one of ${allowed.join(', ')}` : allowed.join(' or ')}`;
   }
-  if (isChoice) return notOneOf(allowed, input);
+  if (isChoice) return formatNotOneOf(allowed, input);
   return `must be ${allowed.join(' or ') || 'a valid value'}${describeReceived(issue, input)}`;
 }
 
@@ -69,8 +74,8 @@ function describeReceived(issue: Issue, input: unknown): string {
     // Counting the characters of a very long string would take too long.
     const isLong = typeof input === 'string' && input.length > countedMax;
     if (isLong) return ` (has more than ${countedMax / 2})`;
-    if (typeof input === 'string') return ` (has ${charactersOf(input)})`;
+    if (typeof input === 'string') return ` (has ${countCharacters(input)})`;
     if (Array.isArray(input)) return ` (has ${input.length})`;
   }
-  return received(input);
+  return formatReceived(input);
 }

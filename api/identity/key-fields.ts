@@ -3,7 +3,7 @@
  * operators.
  */
 import { z } from 'zod';
-import { charactersOf } from '../../domain/field-messages.ts';
+import { countCharacters } from '../../domain/field-messages.ts';
 import { toResponse } from '../../domain/json.ts';
 import { keyBudget } from '../../jobs/ledger-verdicts.ts';
 import { scopes } from './access.ts';
@@ -24,7 +24,10 @@ export const plainTextSchema = (lengthMax: number) =>
     .min(1)
     .max(lengthMax * 2, { error: `must have at most ${lengthMax} characters`, abort: true })
     // The limit counts characters, not UTF-16 code units, so an emoji counts as one.
-    .refine((text) => charactersOf(text) <= lengthMax, `must have at most ${lengthMax} characters`)
+    .refine(
+      (text) => countCharacters(text) <= lengthMax,
+      `must have at most ${lengthMax} characters`,
+    )
     .refine((text) => text.trim() !== '', 'must not be blank')
     .refine((text) => !/\p{Cc}/u.test(text), 'must not contain control characters')
     .meta({ maxLength: lengthMax, pattern: `^${printable}*${visible}${printable}*$` });

@@ -1,8 +1,8 @@
 /** Converts thrown errors to error responses (spec §7). */
 import { ServiceError } from '@temporalio/client';
 import { GatewayError } from '../../domain/errors.ts';
-import { createNearest } from '../../domain/field-messages.ts';
-import { isDatabaseAway } from '../../platform/database-errors.ts';
+import { createSuggester } from '../../domain/field-messages.ts';
+import { isDatabaseUnavailable } from '../../platform/database-errors.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context, Middleware } from '../context.ts';
 import { errorFormatters } from '../http/error-bodies.ts';
@@ -12,7 +12,7 @@ import { errorFormatters } from '../http/error-bodies.ts';
  * unexpected error. For an unknown path, it suggests a similar one of `paths`.
  */
 export function handleErrors(logger: Logger, paths: readonly string[]): Middleware {
-  const findNearest = createNearest(paths);
+  const findNearest = createSuggester(paths);
   return async (ctx, next) => {
     try {
       await next();
@@ -51,7 +51,7 @@ function createRouteError(ctx: Context, findNearest: (path: string) => string[])
 /** Converts any thrown error to the error of the response. */
 export function toGatewayError(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;
-  if (isDatabaseAway(error) || error instanceof ServiceError) {
+  if (isDatabaseUnavailable(error) || error instanceof ServiceError) {
     return new GatewayError('SERVICE_UNAVAILABLE', undefined, {
       retryAfterSeconds: 2,
       cause: error,

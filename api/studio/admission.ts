@@ -7,7 +7,7 @@ import { ServiceError, type Client } from '@temporalio/client';
 import type { JobReads } from '../../jobs/records/job-reads.ts';
 import { throwRefusal } from '../../ledger/refusals.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { workflowIdOf } from '../../jobs/contract.ts';
+import { jobWorkflowId } from '../../jobs/contract.ts';
 import type { JobPlan } from '../../jobs/job-plan.ts';
 import type { Refusal } from '../../jobs/ledger-verdicts.ts';
 import type { Config } from '../../platform/config.ts';
@@ -65,7 +65,7 @@ export function createAdmission(deps: AdmissionDeps) {
      * WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
      */
     async admit(plan: JobPlan, claim: StartClaim): Promise<JobSubscription> {
-      correlate({ jobId: plan.jobId, workflowId: workflowIdOf(plan.jobId) });
+      correlate({ jobId: plan.jobId, workflowId: jobWorkflowId(plan.jobId) });
       const updates = deps.updates.subscribe(plan.jobId);
       try {
         await startFairly(plan, claim);

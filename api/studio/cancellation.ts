@@ -2,7 +2,7 @@
 import { WorkflowNotFoundError } from '@temporalio/client';
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { workflowIdOf } from '../../jobs/contract.ts';
+import { jobWorkflowId } from '../../jobs/contract.ts';
 import { callTemporal } from '../../platform/temporal.ts';
 import type { Composition } from '../composition.ts';
 
@@ -21,7 +21,7 @@ export async function cancelJob(
   if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
   const { id: jobId, organization_id: organizationId } = job;
   try {
-    const handle = client.workflow.getHandle(workflowIdOf(jobId));
+    const handle = client.workflow.getHandle(jobWorkflowId(jobId));
     await callTemporal(client, () => handle.cancel());
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;

@@ -154,6 +154,6 @@ function buildPriceExample(
 function measureExample(call: DraftCall): DraftCall {
   const { unitPriceUsd: price } = call;
   if (typeof price === 'number') return call;
-  const { quantity = call.quantity } = price.outputOf(exampleInput);
-  return { ...call, quantity, unitPriceUsd: price.usdOf(exampleInput) };
+  const { quantity = call.quantity } = price.describeOutput(exampleInput);
+  return { ...call, quantity, unitPriceUsd: price.calculateUsd(exampleInput) };
 }

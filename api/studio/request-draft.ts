@@ -136,9 +136,15 @@ export async function measurePrices(
     pendingMeasurements.set(url, measuring);
     try {
       const measurements = await measuring;
-      const { quantity = call.quantity, expected, variants } = price.outputOf(measurements);
+      const { quantity = call.quantity, expected, variants } = price.describeOutput(measurements);
       const output = { ...call.output, expected };
-      return { ...call, quantity, output, variants, unitPriceUsd: price.usdOf(measurements) };
+      return {
+        ...call,
+        quantity,
+        output,
+        variants,
+        unitPriceUsd: price.calculateUsd(measurements),
+      };
     } catch (error) {
       if (!(error instanceof InputUnreadable)) throw error;
       const { field: path } = price.input;

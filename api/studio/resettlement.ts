@@ -6,7 +6,7 @@
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { CallFinding } from '../../jobs/records/status-checks.ts';
-import { workflowOf } from '../../jobs/records/job-owner.ts';
+import { readWorkflow } from '../../jobs/records/job-owner.ts';
 import { releaseLostJob } from '../../activities/release.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
@@ -19,7 +19,7 @@ interface Resettlement {
   findings: CallFinding[];
 }
 
-type Services = Pick<Composition, 'config' | 'client' | 'ledger' | 'statusChecks' | 'jobOverview'>;
+type Services = Pick<Composition, 'config' | 'client' | 'ledger' | 'checkCalls' | 'jobOverview'>;
 
 /** Verdicts that mean that the provider can no longer deliver a result. */
 const finalVerdicts = new Set(['not_sent', 'failed', 'canceled']);
@@ -35,11 +35,11 @@ export async function resettle(
   release: boolean,
   services: Services,
 ): Promise<Resettlement> {
-  const { client, ledger, statusChecks, jobOverview } = services;
+  const { client, ledger, checkCalls, jobOverview } = services;
   if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
-  const { state: owner } = await workflowOf(client, job.id);
+  const { state: owner } = await readWorkflow(client, job.id);
   if (owner === 'running') throw new GatewayError('JOB_RUNNING');
-  const findings = await statusChecks.ofJob(job.id);
+  const findings = await checkCalls(job.id);
   if (findings.every(({ verdict }) => finalVerdicts.has(verdict))) {
     return { decision: await releaseLost(ledger, job), findings };
   }

@@ -2,7 +2,7 @@
 import type { Client } from '@temporalio/client';
 import type { SearchAttributePair } from '@temporalio/common';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import { searchAttributes, studioTaskQueue, workflowIdOf } from '../../jobs/contract.ts';
+import { searchAttributes, studioTaskQueue, jobWorkflowId } from '../../jobs/contract.ts';
 import type { JobPlan } from '../../jobs/job-plan.ts';
 import type { Config } from '../../platform/config.ts';
 import { callTemporal } from '../../platform/temporal.ts';
@@ -18,7 +18,7 @@ export async function startWorkflow(
 ): Promise<void> {
   await callTemporal(client, () =>
     client.workflow.start(plan.type, {
-      workflowId: workflowIdOf(plan.jobId),
+      workflowId: jobWorkflowId(plan.jobId),
       taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
       args: [plan],
       workflowIdReusePolicy: 'ALLOW_DUPLICATE',

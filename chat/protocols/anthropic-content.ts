@@ -2,11 +2,11 @@
 import { fieldError } from '../../domain/errors.ts';
 import { isRecord, type JsonObject } from '../../domain/json.ts';
 import type { ChatMessage, ContentPart, ToolCall } from '../chat-body.ts';
-import { thoughtsOf } from './anthropic-thinking.ts';
-import { unsupported } from './protocol.ts';
+import { toThinkingBlocks } from './anthropic-thinking.ts';
+import { unsupportedField } from './protocol.ts';
 
 /** Returns the `cache_control` of a part, or an empty object if it has none. */
-export function cacheControlOf({ cache_control: marker }: Pick<ContentPart, 'cache_control'>): {
+export function copyCacheControl({ cache_control: marker }: Pick<ContentPart, 'cache_control'>): {
   cache_control?: JsonObject;
 } {
   return marker ? { cache_control: marker } : {};
@@ -17,12 +17,12 @@ function hasCacheControl({ content }: ChatMessage): boolean {
 }
 
 /** Joins the system messages to one text, or to blocks if any part has `cache_control`. */
-export function systemOf(messages: readonly ChatMessage[]): string | unknown[] {
+export function joinSystemMessages(messages: readonly ChatMessage[]): string | unknown[] {
   const system = messages.filter(({ role }) => role === 'system');
   if (!system.some(hasCacheControl))
-    return system.map((message) => textOnly(message, 'messages')).join('\n\n');
+    return system.map((message) => joinText(message, 'messages')).join('\n\n');
   return system.flatMap(({ content }) =>
-    partsOf(content).flatMap((part) => blockOf(part, 'messages')),
+    toParts(content).flatMap((part) => partToBlocks(part, 'messages')),
   );
 }
 
@@ -40,7 +40,7 @@ export function groupIntoTurns(messages: readonly ChatMessage[]): Turn[] {
   for (const [index, message] of messages.entries()) {
     if (message.role === 'system') continue;
     const role = message.role === 'assistant' ? 'assistant' : 'user';
-    const content = blocksOf(message, index);
+    const content = toBlocks(message, index);
     const last = turns.at(-1);
     if (last?.role === role) last.content.push(...content);
     else turns.push({ role, content });
@@ -53,84 +53,84 @@ export function groupIntoTurns(messages: readonly ChatMessage[]): Turn[] {
   return turns;
 }
 
-function partsOf(content: ChatMessage['content']): ContentPart[] {
+function toParts(content: ChatMessage['content']): ContentPart[] {
   return typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? []);
 }
 
-function blocksOf(message: ChatMessage, index: number): unknown[] {
+function toBlocks(message: ChatMessage, index: number): unknown[] {
   const path = `messages.${index}.content`;
-  if (message.role === 'tool') return [toolResultOf(message, path)];
-  const blocks = partsOf(message.content).flatMap((part) => blockOf(part, path));
-  const calls = (message.tool_calls ?? []).map((call) => toolUse(call, index));
-  return [...thoughtsOf(message), ...blocks, ...calls];
+  if (message.role === 'tool') return [toToolResult(message, path)];
+  const blocks = toParts(message.content).flatMap((part) => partToBlocks(part, path));
+  const calls = (message.tool_calls ?? []).map((call) => toToolUse(call, index));
+  return [...toThinkingBlocks(message), ...blocks, ...calls];
 }
 
-function toolResultOf(message: ChatMessage, path: string): unknown {
+function toToolResult(message: ChatMessage, path: string): unknown {
   const { content, tool_call_id: id, is_error: isError } = message;
-  const isText = partsOf(content).every(({ type }) => type === 'text');
+  const isText = toParts(content).every(({ type }) => type === 'text');
   return {
     type: 'tool_result',
     tool_use_id: id,
     content: isText
-      ? textOnly(message, path)
-      : partsOf(content).flatMap((part) => blockOf(part, path)),
+      ? joinText(message, path)
+      : toParts(content).flatMap((part) => partToBlocks(part, path)),
     ...(isError === true && { is_error: true }),
-    ...cacheControlOf(message),
+    ...copyCacheControl(message),
   };
 }
 
 /** Converts a part to content blocks. Empty texts are omitted, because Anthropic rejects them. */
-function blockOf(part: ContentPart, path: string): unknown[] {
-  const cache = cacheControlOf(part);
+function partToBlocks(part: ContentPart, path: string): unknown[] {
+  const cache = copyCacheControl(part);
   switch (part.type) {
     case 'text':
       return part.text === '' ? [] : [{ type: 'text', text: part.text, ...cache }];
     case 'refusal':
       return part.refusal === '' ? [] : [{ type: 'text', text: part.refusal, ...cache }];
     case 'image_url':
-      return [{ type: 'image', source: sourceOf(part.image_url.url, path), ...cache }];
+      return [{ type: 'image', source: toSource(part.image_url.url, path), ...cache }];
     case 'file': {
       const { file_data: data, file_url: url, filename: title } = part.file;
-      const source = sourceOf(data ?? url ?? '', path);
+      const source = toSource(data ?? url ?? '', path);
       return [{ type: 'document', source, ...(title !== undefined && { title }), ...cache }];
     }
     case 'input_audio':
     case 'video_url':
       break;
   }
-  throw unsupported(path, 'this model does not accept sound or video');
+  throw unsupportedField(path, 'this model does not accept sound or video');
 }
 
 const dataUri = /^data:([\w.+-]+\/[\w.+-]+);base64,/;
 
-function sourceOf(url: string, path: string): unknown {
+function toSource(url: string, path: string): unknown {
   const [prefix, mediaType] = dataUri.exec(url.slice(0, 200)) ?? [];
   if (prefix !== undefined) {
     return { type: 'base64', media_type: mediaType, data: url.slice(prefix.length) };
   }
-  if (url.startsWith('data:')) throw unsupported(path, 'data URIs must be base64');
+  if (url.startsWith('data:')) throw unsupportedField(path, 'data URIs must be base64');
   return { type: 'url', url };
 }
 
-function toolUse(call: ToolCall, index: number): unknown {
+function toToolUse(call: ToolCall, index: number): unknown {
   const path = `messages.${index}.tool_calls`;
   try {
     const input: unknown = JSON.parse(call.function.arguments || '{}');
     if (isRecord(input)) {
       const { id, function: called } = call;
-      return { type: 'tool_use', id, name: called.name, input, ...cacheControlOf(call) };
+      return { type: 'tool_use', id, name: called.name, input, ...copyCacheControl(call) };
     }
   } catch {
     // Invalid JSON is rejected below, as are arguments that are not an object.
   }
-  throw unsupported(path, 'arguments must be a JSON object');
+  throw unsupportedField(path, 'arguments must be a JSON object');
 }
 
-function textOnly({ content }: ChatMessage, path: string): string {
-  return partsOf(content)
+function joinText({ content }: ChatMessage, path: string): string {
+  return toParts(content)
     .map((part) => {
       if (part.type === 'text') return part.text;
-      throw unsupported(path, 'only text is supported here');
+      throw unsupportedField(path, 'only text is supported here');
     })
     .join('\n');
 }

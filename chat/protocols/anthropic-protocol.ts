@@ -7,8 +7,8 @@ import type { JsonObject } from '../../domain/json.ts';
 import { errorFromReport } from '../upstream-failures.ts';
 import { AnthropicReader } from './anthropic-reader.ts';
 import { encodeAnthropic } from './anthropic-request.ts';
-import { limitAnthropic } from './anthropic-thinking.ts';
-import { finishReasonOf, usageOf } from './anthropic-usage.ts';
+import { addAnthropicLimit } from './anthropic-thinking.ts';
+import { toFinishReason, parseUsage } from './anthropic-usage.ts';
 import type { ChatAnswer, ChatProtocol } from './protocol.ts';
 import { answerTool } from './structured-answer.ts';
 
@@ -21,7 +21,7 @@ export const anthropicProtocol: ChatProtocol = {
   path: '/v1/messages',
   headers: (apiKey) => ({ 'x-api-key': apiKey, 'anthropic-version': '2023-06-01' }),
   encode: encodeAnthropic,
-  withTokenLimit: limitAnthropic,
+  withTokenLimit: addAnthropicLimit,
   decode: decodeAnthropic,
   createReader: () => new AnthropicReader(),
   toGatewayError({ status, body, retryAfter }) {
@@ -88,7 +88,7 @@ function decodeAnthropic(answer: unknown): ChatAnswer | null {
       ? JSON.stringify(structured[0]?.input ?? {})
       : content.map((block) => block.text ?? '').join('');
   const isStructuredAnswer = structured.length > 0 && calls.length === 0;
-  const finishReason = isStructuredAnswer ? 'stop' : (finishReasonOf(stopReason) ?? 'stop');
+  const finishReason = isStructuredAnswer ? 'stop' : (toFinishReason(stopReason) ?? 'stop');
   const thoughts = content.map((block) => block.thinking ?? '').join('');
   const details = toReasoningDetails(content);
   const message = {
@@ -99,7 +99,7 @@ function decodeAnthropic(answer: unknown): ChatAnswer | null {
     ...(details.length > 0 && { reasoning_details: details }),
     ...(calls.length > 0 && { tool_calls: calls }),
   };
-  const usage = usageOf(parsed.data.usage ?? {});
+  const usage = parseUsage(parsed.data.usage ?? {});
   const { inputTokens, outputTokens } = usage;
   const isComplete = inputTokens !== undefined && outputTokens !== undefined;
   return {

@@ -2,10 +2,10 @@
  * Parses streams of Anthropic's Messages API. Source: the types of @anthropic-ai/sdk,
  * `RawMessageStreamEvent`.
  */
-import { fieldsOf, textOf, type JsonObject } from '../../domain/json.ts';
+import { asRecord, asText, type JsonObject } from '../../domain/json.ts';
 import { errorFromReport } from '../upstream-failures.ts';
-import { finishReasonOf, usageOf } from './anthropic-usage.ts';
-import { parseObject, tokenCount, type StreamReader, type StreamStep } from './protocol.ts';
+import { toFinishReason, parseUsage } from './anthropic-usage.ts';
+import { parseObject, parseTokenCount, type StreamReader, type StreamStep } from './protocol.ts';
 import { answerTool } from './structured-answer.ts';
 
 /** Fields of an event. They may be missing or have other types than documented. */
@@ -29,21 +29,21 @@ export class AnthropicReader implements StreamReader {
     const event = parseObject(data);
     switch (event['type']) {
       case 'message_start':
-        return this.#start(fieldsOf(event['message']));
+        return this.#start(asRecord(event['message']));
       case 'content_block_start':
-        return this.#startBlock(indexOf(event), fieldsOf(event['content_block']));
+        return this.#startBlock(readBlockIndex(event), asRecord(event['content_block']));
       case 'content_block_delta':
-        return this.#delta(indexOf(event), fieldsOf(event['delta']));
+        return this.#delta(readBlockIndex(event), asRecord(event['delta']));
       case 'message_delta':
-        return this.#end(fieldsOf(event['delta']), fieldsOf(event['usage']));
+        return this.#end(asRecord(event['delta']), asRecord(event['usage']));
       case 'message_stop':
         this.complete = true;
         return null;
       case 'error': {
-        const { type, message } = fieldsOf(event['error']);
-        const code = textOf(type);
+        const { type, message } = asRecord(event['error']);
+        const code = asText(type);
         const status = busyErrors.has(code) ? 529 : 500;
-        const report = { message: textOf(message), code, param: '', retryAfter: undefined };
+        const report = { message: asText(message), code, param: '', retryAfter: undefined };
         throw errorFromReport(status, report);
       }
       default:
@@ -64,18 +64,18 @@ export class AnthropicReader implements StreamReader {
   }
 
   #start({ id, model, usage }: Fields): StreamStep {
-    this.head.id = textOf(id);
-    this.head.model = textOf(model);
-    this.usage = { ...usageOf(fieldsOf(usage)), final: false };
+    this.head.id = asText(id);
+    this.head.model = asText(model);
+    this.usage = { ...parseUsage(asRecord(usage)), final: false };
     return this.#step({ role: 'assistant', content: '' });
   }
 
   #startBlock(index: number, block: Fields): StreamStep | null {
-    const text = textOf(block['text']);
-    const thought = textOf(block['thinking']);
-    const name = textOf(block['name']);
+    const text = asText(block['text']);
+    const thought = asText(block['thinking']);
+    const name = asText(block['name']);
     if (block['type'] === 'redacted_thinking') {
-      return this.#details({ type: 'reasoning.encrypted', data: textOf(block['data']), index });
+      return this.#details({ type: 'reasoning.encrypted', data: asText(block['data']), index });
     }
     if (block['type'] === 'thinking' && thought !== '') return this.#thought(thought);
     if (block['type'] !== 'tool_use') return text === '' ? null : this.#text(text);
@@ -85,7 +85,7 @@ export class AnthropicReader implements StreamReader {
     }
     const call = [...this.#calls.values()].filter((position) => position !== null).length;
     this.#calls.set(index, call);
-    const id = textOf(block['id']);
+    const id = asText(block['id']);
     const started = { index: call, id, type: 'function', function: { name, arguments: '' } };
     return this.#step({ tool_calls: [started] }, { written: name });
   }
@@ -100,8 +100,9 @@ export class AnthropicReader implements StreamReader {
   }
 
   /**
-   * Returns the whole thought with its signature in one step. For a field that they do not know,
-   * OpenAI's client uses only the last value, and other clients concatenate all values.
+   * Returns a complete thought with its signature in one step. Parts would not reach the caller
+   * intact: of an unknown field, OpenAI's client keeps only the last value, and other clients
+   * concatenate all values.
    */
   #completeThought(signature: string, index: number): StreamStep {
     const text = this.#thoughtText;
@@ -116,13 +117,13 @@ export class AnthropicReader implements StreamReader {
   #delta(index: number, delta: Fields): StreamStep | null {
     switch (delta['type']) {
       case 'text_delta':
-        return this.#text(textOf(delta['text']));
+        return this.#text(asText(delta['text']));
       case 'thinking_delta':
-        return this.#thought(textOf(delta['thinking']));
+        return this.#thought(asText(delta['thinking']));
       case 'signature_delta':
-        return this.#completeThought(textOf(delta['signature']), index);
+        return this.#completeThought(asText(delta['signature']), index);
       case 'input_json_delta':
-        return this.#json(index, textOf(delta['partial_json']));
+        return this.#json(index, asText(delta['partial_json']));
       default:
         return null;
     }
@@ -138,7 +139,7 @@ export class AnthropicReader implements StreamReader {
   #end(delta: Fields, usage: Fields): StreamStep {
     // A provider may repeat the input here without the tokens of its cache, or may have reported 0
     // tokens at the start. The larger count is right.
-    const { outputTokens, ...input } = usageOf(usage);
+    const { outputTokens, ...input } = parseUsage(usage);
     const { inputTokens: known = 0 } = this.usage;
     if ((input.inputTokens ?? -1) >= known) this.usage = { ...this.usage, ...input };
     if (outputTokens !== undefined) this.usage.outputTokens = outputTokens;
@@ -146,15 +147,15 @@ export class AnthropicReader implements StreamReader {
     this.usage.final = this.usage.inputTokens !== undefined && outputTokens !== undefined;
     const calls = [...this.#calls.values()];
     const isStructuredAnswer = calls.length > 0 && calls.every((call) => call === null);
-    this.stopSequence = textOf(delta['stop_sequence']) || null;
+    this.stopSequence = asText(delta['stop_sequence']) || null;
     this.finishReason = isStructuredAnswer
       ? 'stop'
-      : (finishReasonOf(delta['stop_reason']) ?? 'stop');
+      : (toFinishReason(delta['stop_reason']) ?? 'stop');
     return this.#step({}, { finishReason: this.finishReason });
   }
 }
 
 /** Returns the index of the content block of an event; 0 if it is missing. */
-function indexOf({ index }: Fields): number {
-  return tokenCount(index) ?? 0;
+function readBlockIndex({ index }: Fields): number {
+  return parseTokenCount(index) ?? 0;
 }

@@ -3,11 +3,11 @@
  * does not have is rejected, unless its value changes nothing.
  */
 import type { ChatBody } from '../chat-body.ts';
-import { cacheControlOf, systemOf, groupIntoTurns } from './anthropic-content.ts';
-import { reasoningOf } from './anthropic-thinking.ts';
-import { toolsOf } from './anthropic-tools.ts';
-import { unsupported, type ChatCall } from './protocol.ts';
-import { structuredAnswer } from './structured-answer.ts';
+import { copyCacheControl, joinSystemMessages, groupIntoTurns } from './anthropic-content.ts';
+import { toReasoning } from './anthropic-thinking.ts';
+import { toTools } from './anthropic-tools.ts';
+import { unsupportedField, type ChatCall } from './protocol.ts';
+import { toStructuredAnswer } from './structured-answer.ts';
 
 /** Fields that Anthropic's API does not have, and their values that change nothing. */
 const neutralValues: Readonly<Record<string, readonly unknown[]>> = {
@@ -24,13 +24,13 @@ const neutralValues: Readonly<Record<string, readonly unknown[]>> = {
   metadata: [],
   store: [false],
 };
-/** Hints for OpenAI. They are dropped, because they do not change the answer. */
+/** Fields that are not sent, because they are hints for OpenAI and do not change the answer. */
 const hints: ReadonlySet<string> = new Set([
   'prompt_cache_key',
   'prompt_cache_retention',
   'safety_identifier',
 ]);
-const mapped: ReadonlySet<string> = new Set([
+const supportedFields: ReadonlySet<string> = new Set([
   'messages',
   'temperature',
   'top_p',
@@ -51,9 +51,9 @@ const mapped: ReadonlySet<string> = new Set([
  */
 function throwIfUnsupported(body: ChatBody): void {
   for (const [field, value] of Object.entries(body)) {
-    if (mapped.has(field) || hints.has(field)) continue;
+    if (supportedFields.has(field) || hints.has(field)) continue;
     const allowed = neutralValues[field] ?? [];
-    if (!allowed.includes(value)) throw unsupported(field, 'this model does not support it');
+    if (!allowed.includes(value)) throw unsupportedField(field, 'this model does not support it');
   }
 }
 
@@ -65,11 +65,11 @@ export function encodeAnthropic(call: ChatCall): Record<string, unknown> {
   const { model, body, stream } = call;
   throwIfUnsupported(body);
   if (body.temperature !== undefined && body.temperature > 1) {
-    throw unsupported('temperature', 'this model accepts at most 1');
+    throw unsupportedField('temperature', 'this model accepts at most 1');
   }
-  const { thinking, effort } = reasoningOf(call);
-  const answer = structuredAnswer(call, thinking !== undefined);
-  const system = systemOf(body.messages);
+  const { thinking, effort } = toReasoning(call);
+  const answer = toStructuredAnswer(call, thinking !== undefined);
+  const system = joinSystemMessages(body.messages);
   const config = {
     ...(effort !== undefined && { effort }),
     ...(answer.format && { format: answer.format }),
@@ -85,9 +85,9 @@ export function encodeAnthropic(call: ChatCall): Record<string, unknown> {
     stop_sequences: body.stop === undefined ? undefined : [body.stop].flat(),
     metadata: body.user === undefined ? undefined : { user_id: body.user },
     thinking,
-    ...toolsOf(body, answer),
+    ...toTools(body, answer),
     ...(Object.keys(config).length > 0 && { output_config: config }),
-    ...cacheControlOf(body),
+    ...copyCacheControl(body),
     ...(stream && { stream: true }),
   };
 }

@@ -5,7 +5,7 @@
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { isRecord, type JsonObject } from '../../domain/json.ts';
 import type { ChatBody, ChatMessage } from '../chat-body.ts';
-import { unsupported } from './protocol.ts';
+import { unsupportedField } from './protocol.ts';
 
 /** Reasoning fields of Anthropic's request. */
 interface Reasoning {
@@ -32,7 +32,7 @@ const efforts = [
 ] as const;
 
 /** Returns the effort that corresponds to a budget of tokens. */
-export function effortOf(budgetTokens: number): string {
+export function effortForBudget(budgetTokens: number): string {
   return efforts.find(({ below }) => budgetTokens < below)?.effort ?? 'high';
 }
 
@@ -43,13 +43,13 @@ const adaptive = { type: 'adaptive', display: 'summarized' };
  * Returns the fields for the reasoning that the request specifies.
  * @throws GatewayError UNSUPPORTED_PARAMETER
  */
-export function reasoningOf({ model, body }: { model: ChatModel; body: ChatBody }): Reasoning {
+export function toReasoning({ model, body }: { model: ChatModel; body: ChatBody }): Reasoning {
   const { thinking, reasoning_effort: requestedEffort, messages } = body;
   const kind = model.thinking ?? 'budget';
   const isOff = thinking?.type === 'disabled' || (!thinking && requestedEffort === 'none');
   if (isOff && kind === 'always') {
     const field = thinking ? 'thinking' : 'reasoning_effort';
-    throw unsupported(field, 'this model always reasons: its lowest effort is low');
+    throw unsupportedField(field, 'this model always reasons: its lowest effort is low');
   }
   const effort =
     requestedEffort === 'none'
@@ -66,7 +66,7 @@ export function reasoningOf({ model, body }: { model: ChatModel; body: ChatBody 
       ? { thinking: { type: 'enabled', budget_tokens: Math.max(budgetTokens, budgetMin) } }
       : {};
   }
-  const chosen = effort ?? (budget === undefined ? undefined : effortOf(budget));
+  const chosen = effort ?? (budget === undefined ? undefined : effortForBudget(budget));
   return { thinking: adaptive, ...(chosen !== undefined && { effort: chosen }) };
 }
 
@@ -78,14 +78,14 @@ export function reasoningOf({ model, body }: { model: ChatModel; body: ChatBody 
 function canThink(messages: readonly ChatMessage[]): boolean {
   const turn = messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1);
   const first = turn.find(({ tool_calls: calls }) => calls);
-  return !first || thoughtsOf(first).length > 0;
+  return !first || toThinkingBlocks(first).length > 0;
 }
 
 /**
  * Adds the token limit of the answer. Anthropic requires a smaller reasoning budget: if the budget
  * is too large, half of the limit is used, or no reasoning if that is below the minimum budget.
  */
-export function limitAnthropic(
+export function addAnthropicLimit(
   { thinking, ...fields }: Record<string, unknown>,
   { answerTokens }: { answerTokens: number },
 ): Record<string, unknown> {
@@ -103,7 +103,7 @@ export function limitAnthropic(
  * Converts the signed and encrypted thoughts of an earlier answer to content blocks. Unsigned
  * thoughts are omitted, because the provider cannot verify them.
  */
-export function thoughtsOf({ reasoning_details: details = [] }: ChatMessage): JsonObject[] {
+export function toThinkingBlocks({ reasoning_details: details = [] }: ChatMessage): JsonObject[] {
   const blocks: JsonObject[] = [];
   let text = '';
   for (const { type, text: piece, signature, data } of details) {

@@ -1,6 +1,6 @@
 /** Translates the usage and the stop reasons of Anthropic's Messages API. */
 import type { TokenUsage } from '../chat-price.ts';
-import { tokenCount } from './protocol.ts';
+import { parseTokenCount } from './protocol.ts';
 
 const finishReasons: Readonly<Record<string, string>> = {
   end_turn: 'stop',
@@ -13,7 +13,7 @@ const finishReasons: Readonly<Record<string, string>> = {
 };
 
 /** Converts a stop reason to a finish reason; returns null if it is missing. */
-export function finishReasonOf(stopReason: unknown): string | null {
+export function toFinishReason(stopReason: unknown): string | null {
   return typeof stopReason === 'string' ? (finishReasons[stopReason] ?? 'stop') : null;
 }
 
@@ -21,11 +21,11 @@ export function finishReasonOf(stopReason: unknown): string | null {
  * Returns the reported usage, without the fields that are missing. Anthropic's `input_tokens` does
  * not include tokens read from or written to the cache; the result does.
  */
-export function usageOf(reported: Record<string, unknown>): Partial<TokenUsage> {
-  const input = tokenCount(reported['input_tokens']);
-  const outputTokens = tokenCount(reported['output_tokens']);
-  const cachedInputTokens = tokenCount(reported['cache_read_input_tokens']) ?? 0;
-  const cacheWriteTokens = tokenCount(reported['cache_creation_input_tokens']) ?? 0;
+export function parseUsage(reported: Record<string, unknown>): Partial<TokenUsage> {
+  const input = parseTokenCount(reported['input_tokens']);
+  const outputTokens = parseTokenCount(reported['output_tokens']);
+  const cachedInputTokens = parseTokenCount(reported['cache_read_input_tokens']) ?? 0;
+  const cacheWriteTokens = parseTokenCount(reported['cache_creation_input_tokens']) ?? 0;
   return {
     ...(input !== undefined && {
       inputTokens: input + cachedInputTokens + cacheWriteTokens,

@@ -6,12 +6,12 @@
  */
 import { z } from 'zod';
 import { errorFromReport } from '../upstream-failures.ts';
-import { fieldsOf, isRecord, textOf } from '../../domain/json.ts';
+import { asRecord, isRecord, asText } from '../../domain/json.ts';
 import type { TokenUsage } from '../chat-price.ts';
-import { limitOpenai, encodeOpenai } from './openai-request.ts';
+import { addOpenaiLimit, encodeOpenai } from './openai-request.ts';
 import {
   parseObject,
-  tokenCount,
+  parseTokenCount,
   type ChatAnswer,
   type ChatProtocol,
   type StreamReader,
@@ -35,14 +35,14 @@ export const openaiProtocol: ChatProtocol = {
   path: '/chat/completions',
   headers: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
   encode: encodeOpenai,
-  withTokenLimit: limitOpenai,
+  withTokenLimit: addOpenaiLimit,
   decode,
   createReader: (answers) => new OpenaiReader(answers),
   toGatewayError: ({ status, body, retryAfter }) =>
-    errorFromReport(status, { ...reportOf(body), retryAfter }),
+    errorFromReport(status, { ...parseErrorReport(body), retryAfter }),
 };
 
-function reportOf(body: unknown): { message: string; code: string; param: string } {
+function parseErrorReport(body: unknown): { message: string; code: string; param: string } {
   const parsed = errorShape.safeParse(Array.isArray(body) ? body[0] : body);
   const error = parsed.data?.error;
   return {
@@ -56,27 +56,27 @@ function reportOf(body: unknown): { message: string; code: string; param: string
  * Parses usage in OpenAI's format. Some providers count reasoning tokens only in `total_tokens`,
  * not in `completion_tokens`, so every token that is not input counts as output.
  */
-function readUsage(value: unknown): TokenUsage | null {
+function parseUsage(value: unknown): TokenUsage | null {
   if (!isRecord(value)) return null;
-  const inputTokens = tokenCount(value['prompt_tokens']);
-  const completion = tokenCount(value['completion_tokens']);
+  const inputTokens = parseTokenCount(value['prompt_tokens']);
+  const completion = parseTokenCount(value['completion_tokens']);
   if (inputTokens === undefined || completion === undefined) return null;
-  const total = tokenCount(value['total_tokens']) ?? 0;
-  const input = fieldsOf(value['prompt_tokens_details']);
-  const output = fieldsOf(value['completion_tokens_details']);
-  const audio = tokenCount(input['audio_tokens']);
+  const total = parseTokenCount(value['total_tokens']) ?? 0;
+  const input = asRecord(value['prompt_tokens_details']);
+  const output = asRecord(value['completion_tokens_details']);
+  const audio = parseTokenCount(input['audio_tokens']);
   const outputTokens = Math.max(completion, total - inputTokens);
   return {
     inputTokens,
     ...(audio !== undefined && { audioInputTokens: audio }),
     // DeepSeek and Moonshot AI report cached tokens outside of `prompt_tokens_details`.
     cachedInputTokens:
-      tokenCount(input['cached_tokens']) ??
-      tokenCount(value['prompt_cache_hit_tokens']) ??
-      tokenCount(value['cached_tokens']) ??
+      parseTokenCount(input['cached_tokens']) ??
+      parseTokenCount(value['prompt_cache_hit_tokens']) ??
+      parseTokenCount(value['cached_tokens']) ??
       0,
     outputTokens,
-    reasoningTokens: Math.min(tokenCount(output['reasoning_tokens']) ?? 0, outputTokens),
+    reasoningTokens: Math.min(parseTokenCount(output['reasoning_tokens']) ?? 0, outputTokens),
   };
 }
 
@@ -84,25 +84,25 @@ function readUsage(value: unknown): TokenUsage | null {
  * Concatenates all output of the model in a message or a delta: text, refusals, visible reasoning
  * and tool calls.
  */
-function writtenIn(part: Record<string, unknown>): string {
+function joinOutput(part: Record<string, unknown>): string {
   const text =
-    textOf(part['content']) +
-    textOf(part['refusal']) +
-    (textOf(part['reasoning_content']) || textOf(part['reasoning']));
+    asText(part['content']) +
+    asText(part['refusal']) +
+    (asText(part['reasoning_content']) || asText(part['reasoning']));
   const calls = part['tool_calls'];
-  return Array.isArray(calls) ? text + calls.map(writtenInCall).join('') : text;
+  return Array.isArray(calls) ? text + calls.map(joinCallOutput).join('') : text;
 }
 
-function writtenInCall(call: unknown): string {
-  const called = fieldsOf(fieldsOf(call)['function']);
-  return textOf(called['name']) + textOf(called['arguments']);
+function joinCallOutput(call: unknown): string {
+  const called = asRecord(asRecord(call)['function']);
+  return asText(called['name']) + asText(called['arguments']);
 }
 
 /**
  * Returns the choices of an answer (`field` is `message`) or a chunk (`delta`); null if it has no
  * list of choices.
  */
-function choicesOf(
+function readChoices(
   { choices }: Record<string, unknown>,
   field: 'message' | 'delta',
 ): Record<string, unknown>[] | null {
@@ -110,7 +110,7 @@ function choicesOf(
   return choices.filter(isRecord).map((choice) => {
     const part = choice[field];
     const isText = !isRecord(part) || !Array.isArray(part['content']);
-    return isText ? choice : { ...choice, [field]: withTextContent(part) };
+    return isText ? choice : { ...choice, [field]: convertContentList(part) };
   });
 }
 
@@ -118,32 +118,35 @@ function choicesOf(
  * Converts a content list to text. Mistral's reasoning models return a list of `thinking` and
  * `text` parts.
  */
-function withTextContent({ content, ...part }: Record<string, unknown>): Record<string, unknown> {
-  const parts = Array.isArray(content) ? content.map(fieldsOf) : [];
+function convertContentList({
+  content,
+  ...part
+}: Record<string, unknown>): Record<string, unknown> {
+  const parts = Array.isArray(content) ? content.map(asRecord) : [];
   const thoughts = parts.flatMap(({ thinking }) => (Array.isArray(thinking) ? thinking : []));
   return {
     ...part,
-    content: textsOf(parts),
-    ...(thoughts.length > 0 && { reasoning_content: textsOf(thoughts) }),
+    content: joinTexts(parts),
+    ...(thoughts.length > 0 && { reasoning_content: joinTexts(thoughts) }),
   };
 }
 
-function textsOf(parts: unknown[]): string {
-  return parts.map((part) => textOf(fieldsOf(part)['text'])).join('');
+function joinTexts(parts: unknown[]): string {
+  return parts.map((part) => asText(asRecord(part)['text'])).join('');
 }
 
 function decode(answer: unknown): ChatAnswer | null {
-  const choices = choicesOf(fieldsOf(answer), 'message') ?? [];
+  const choices = readChoices(asRecord(answer), 'message') ?? [];
   const [first] = choices;
   if (!isRecord(answer) || !first || !isRecord(first['message'])) return null;
   const finish = first['finish_reason'];
   return {
     completion: { ...answer, choices },
-    text: textOf(first['message']['content']),
+    text: asText(first['message']['content']),
     finishReason: typeof finish === 'string' ? finish : null,
     stopSequence: null,
-    usage: readUsage(answer['usage']),
-    written: choices.map(({ message }) => writtenIn(fieldsOf(message))).join(''),
+    usage: parseUsage(answer['usage']),
+    written: choices.map(({ message }) => joinOutput(asRecord(message))).join(''),
   };
 }
 
@@ -175,17 +178,18 @@ class OpenaiReader implements StreamReader {
     }
     const value = parseObject(data);
     if (value['error']) {
-      throw errorFromReport(500, { ...reportOf(value), retryAfter: undefined });
+      throw errorFromReport(500, { ...parseErrorReport(value), retryAfter: undefined });
     }
-    const usage = readUsage(value['usage']);
+    const usage = parseUsage(value['usage']);
     if (usage) this.usage = { ...usage, final: true };
     if (!this.#isStarted) {
       const { id, created, model } = value;
-      this.head = { id: textOf(id), created: tokenCount(created) ?? 0, model: textOf(model) };
+      this.head = { id: asText(id), created: parseTokenCount(created) ?? 0, model: asText(model) };
       this.#isStarted = true;
     }
-    const choices = choicesOf(value, 'delta');
-    // Usage is removed, because the gateway sends its own to callers that request it.
+    const choices = readChoices(value, 'delta');
+    // The provider's usage is removed, because the gateway sends its own usage to callers that
+    // request it.
     const { usage: reported, ...chunk } = value;
     if (!choices || (reported && choices.length === 0)) return null;
     const step = this.#step(chunk, choices);
@@ -198,14 +202,14 @@ class OpenaiReader implements StreamReader {
     const step = { chunk: { ...chunk, choices }, text: '', written: '' };
     for (const choice of choices) {
       const { finish_reason: finish } = choice;
-      const index = tokenCount(choice['index']) ?? 0;
+      const index = parseTokenCount(choice['index']) ?? 0;
       if (typeof finish === 'string') {
         this.#ended.add(index);
         if (index === 0) this.finishReason = finish;
       }
-      const delta = fieldsOf(choice['delta']);
-      step.written += writtenIn(delta);
-      if (index === 0) step.text += textOf(delta['content']);
+      const delta = asRecord(choice['delta']);
+      step.written += joinOutput(delta);
+      if (index === 0) step.text += asText(delta['content']);
     }
     return step;
   }

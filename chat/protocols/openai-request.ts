@@ -5,8 +5,8 @@
  */
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import type { ChatBody, ChatMessage, ContentPart, ToolCall } from '../chat-body.ts';
-import { effortOf } from './anthropic-thinking.ts';
-import { unsupported, type ChatCall } from './protocol.ts';
+import { effortForBudget } from './anthropic-thinking.ts';
+import { unsupportedField, type ChatCall } from './protocol.ts';
 
 /** Differences of a provider from OpenAI. */
 interface Dialect {
@@ -30,7 +30,7 @@ interface Dialect {
   topK: boolean;
 }
 
-const defaults: Dialect = {
+const defaultDialect: Dialect = {
   limitField: 'max_tokens',
   requestsUsage: true,
   renamed: {},
@@ -38,31 +38,31 @@ const defaults: Dialect = {
   signatures: false,
   topK: false,
 };
-const modern: Dialect = { ...defaults, limitField: 'max_completion_tokens' };
+const completionLimitDialect: Dialect = { ...defaultDialect, limitField: 'max_completion_tokens' };
 const dialects: Readonly<Record<string, Dialect>> = {
-  openai: modern,
-  xai: modern,
-  groq: modern,
-  cerebras: modern,
-  mistral: { ...defaults, requestsUsage: false, renamed: { seed: 'random_seed' } },
-  google: { ...defaults, signatures: true },
-  deepseek: { ...defaults, reasoning: 'required' },
-  moonshotai: { ...defaults, reasoning: 'required' },
-  xiaomi: { ...defaults, reasoning: 'required' },
-  zai: { ...defaults, reasoning: 'accepted' },
-  together: { ...defaults, topK: true },
+  openai: completionLimitDialect,
+  xai: completionLimitDialect,
+  groq: completionLimitDialect,
+  cerebras: completionLimitDialect,
+  mistral: { ...defaultDialect, requestsUsage: false, renamed: { seed: 'random_seed' } },
+  google: { ...defaultDialect, signatures: true },
+  deepseek: { ...defaultDialect, reasoning: 'required' },
+  moonshotai: { ...defaultDialect, reasoning: 'required' },
+  xiaomi: { ...defaultDialect, reasoning: 'required' },
+  zai: { ...defaultDialect, reasoning: 'accepted' },
+  together: { ...defaultDialect, topK: true },
 };
 
-function dialectOf(model: ChatModel): Dialect {
-  return dialects[model.provider] ?? defaults;
+function getDialect(model: ChatModel): Dialect {
+  return dialects[model.provider] ?? defaultDialect;
 }
 
 /** Adds the token limit of the answer to a request. */
-export function limitOpenai(
+export function addOpenaiLimit(
   fields: Record<string, unknown>,
   { model, answerTokens }: { model: ChatModel; answerTokens: number },
 ): Record<string, unknown> {
-  return { ...fields, [dialectOf(model).limitField]: answerTokens };
+  return { ...fields, [getDialect(model).limitField]: answerTokens };
 }
 
 /**
@@ -70,16 +70,16 @@ export function limitOpenai(
  * @throws GatewayError UNSUPPORTED_PARAMETER
  */
 export function encodeOpenai({ model, body, stream }: ChatCall): Record<string, unknown> {
-  const dialect = dialectOf(model);
+  const dialect = getDialect(model);
   const { messages, tools, thinking: _, cache_control: __, ...options } = body;
   if (options.top_k !== undefined && !dialect.topK) {
-    throw unsupported('top_k', 'this model does not support it');
+    throw unsupportedField('top_k', 'this model does not support it');
   }
   const request: Record<string, unknown> = {
     model: model.upstreamModel,
-    messages: messagesFor(model, messages),
+    messages: toMessages(model, messages),
     ...(tools && { tools: tools.map(({ cache_control: ___, ...tool }) => tool) }),
-    ...effortFor(model, body),
+    ...toEffort(model, body),
   };
   for (const [field, value] of Object.entries(options)) {
     request[dialect.renamed[field] ?? field] = value;
@@ -96,13 +96,13 @@ export function encodeOpenai({ model, body, stream }: ChatCall): Record<string, 
  * Returns the effort that corresponds to the requested reasoning budget; empty without a budget.
  * @throws GatewayError UNSUPPORTED_PARAMETER
  */
-function effortFor(model: ChatModel, { thinking }: ChatBody): { reasoning_effort?: string } {
+function toEffort(model: ChatModel, { thinking }: ChatBody): { reasoning_effort?: string } {
   if (thinking?.type !== 'enabled') return {};
-  if (!model.reasoning) throw unsupported('thinking', 'this model does not reason');
-  return { reasoning_effort: effortOf(thinking.budget_tokens) };
+  if (!model.reasoning) throw unsupportedField('thinking', 'this model does not reason');
+  return { reasoning_effort: effortForBudget(thinking.budget_tokens) };
 }
 
-function messagesFor(model: ChatModel, messages: readonly ChatMessage[]): unknown[] {
+function toMessages(model: ChatModel, messages: readonly ChatMessage[]): unknown[] {
   const sent: unknown[] = [];
   let pictures: unknown[] = [];
   /**
@@ -118,36 +118,36 @@ function messagesFor(model: ChatModel, messages: readonly ChatMessage[]): unknow
     const path = `messages.${index}.content`;
     if (message.role === 'tool') {
       const images = parts.filter(({ type }) => type === 'image_url');
-      pictures.push(...images.map((image) => partFor(image, path)));
-      sent.push(resultFor(message));
+      pictures.push(...images.map((image) => toPart(image, path)));
+      sent.push(toToolResult(message));
     } else {
       addPictures();
-      const own = Array.isArray(content) ? parts.map((part) => partFor(part, path)) : content;
-      sent.push(messageFor(model, message, own));
+      const own = Array.isArray(content) ? parts.map((part) => toPart(part, path)) : content;
+      sent.push(toMessage(model, message, own));
     }
   }
   addPictures();
   return sent;
 }
 
-function resultFor({ content, tool_call_id, is_error: isError }: ChatMessage): unknown {
+function toToolResult({ content, tool_call_id, is_error: isError }: ChatMessage): unknown {
   const parts = Array.isArray(content) ? content : [];
   const text = parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
   const result = Array.isArray(content) ? text : (content ?? '');
   return { role: 'tool', tool_call_id, content: isError ? `Error: ${result}` : result };
 }
 
-function partFor(marked: ContentPart, path: string): unknown {
+function toPart(marked: ContentPart, path: string): unknown {
   const { cache_control: _, ...part } = marked;
   if (part.type === 'file' && part.file.file_url !== undefined) {
-    throw unsupported(path, 'this model accepts documents only as data, not by URL');
+    throw unsupportedField(path, 'this model accepts documents only as data, not by URL');
   }
   return part;
 }
 
-function messageFor(model: ChatModel, message: ChatMessage, content: unknown): unknown {
+function toMessage(model: ChatModel, message: ChatMessage, content: unknown): unknown {
   const { role, name, refusal, tool_calls: calls, extra_content: extra } = message;
-  const { reasoning, signatures } = dialectOf(model);
+  const { reasoning, signatures } = getDialect(model);
   const thoughts = message.reasoning_content ?? (reasoning === 'required' ? '' : undefined);
   const isReasoningSent = role === 'assistant' && model.reasoning && reasoning !== 'dropped';
   // JSON omits undefined fields.
@@ -156,7 +156,7 @@ function messageFor(model: ChatModel, message: ChatMessage, content: unknown): u
     content,
     name,
     refusal,
-    tool_calls: calls?.map((call, index) => callFor(model, call, index)),
+    tool_calls: calls?.map((call, index) => toToolCall(model, call, index)),
     extra_content: signatures ? extra : undefined,
     reasoning_content: isReasoningSent ? thoughts : undefined,
   };
@@ -169,9 +169,9 @@ function messageFor(model: ChatModel, message: ChatMessage, content: unknown): u
  */
 const placeholderSignature = { google: { thought_signature: 'skip_thought_signature_validator' } };
 
-function callFor(model: ChatModel, call: ToolCall, index: number): unknown {
+function toToolCall(model: ChatModel, call: ToolCall, index: number): unknown {
   const { extra_content: extra, cache_control: _, ...fields } = call;
-  if (!dialectOf(model).signatures) return fields;
+  if (!getDialect(model).signatures) return fields;
   const isNeeded = index === 0 && !model.upstreamModel.startsWith('gemini-2');
   const content = extra ?? (isNeeded ? placeholderSignature : null);
   return content ? { ...fields, extra_content: content } : fields;

@@ -97,12 +97,12 @@ export interface ChatProtocol {
 }
 
 /** Creates the error for a field that a model does not support. */
-export function unsupported(path: string, message: string): GatewayError {
+export function unsupportedField(path: string, message: string): GatewayError {
   return fieldError('UNSUPPORTED_PARAMETER', path, message);
 }
 
-/** Returns the value if it is a non-negative integer; otherwise undefined. */
-export function tokenCount(value: unknown): number | undefined {
+/** Returns a token count if the value is a non-negative integer; otherwise undefined. */
+export function parseTokenCount(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 }
 

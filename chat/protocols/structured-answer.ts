@@ -2,10 +2,10 @@
  * Requests structured answers from models with Anthropic's protocol. Anthropic's own models accept
  * a strict schema. Other models must call a tool; its arguments become the text of the answer.
  */
-import { fieldsOf, isRecord, type Json, type JsonObject } from '../../domain/json.ts';
+import { asRecord, isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 import type { ChatBody } from '../chat-body.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
-import { unsupported } from './protocol.ts';
+import { unsupportedField } from './protocol.ts';
 
 /** Name of the tool whose arguments are the answer. */
 export const answerTool = 'structured_answer';
@@ -20,14 +20,14 @@ export interface StructuredAnswer {
  * Translates the `response_format` of a request.
  * @throws GatewayError UNSUPPORTED_PARAMETER
  */
-export function structuredAnswer(
+export function toStructuredAnswer(
   { model, body }: { model: ChatModel; body: ChatBody },
   thinks: boolean,
 ): StructuredAnswer {
   const { response_format: format, tool_choice: choice } = body;
   if (!format || format.type === 'text') return {};
-  const definition = fieldsOf(format['json_schema']);
-  const schema = fieldsOf(definition['schema']);
+  const definition = asRecord(format['json_schema']);
+  const schema = asRecord(definition['schema']);
   const cannotForceTool = model.provider === 'anthropic' && (thinks || model.thinking === 'always');
   const isStrict = model.provider === 'anthropic' && definition['strict'] === true;
   if (format.type === 'json_schema' && (isStrict || cannotForceTool)) {
@@ -35,7 +35,7 @@ export function structuredAnswer(
   }
   if (cannotForceTool) {
     const advice = 'this model cannot be forced to answer in JSON while it thinks; use json_schema';
-    throw unsupported('response_format', advice);
+    throw unsupportedField('response_format', advice);
   }
   // If the caller requires a tool call, the structured answer follows in a later request.
   if (choice === 'required' || typeof choice === 'object') return {};
@@ -82,16 +82,18 @@ const schemaMaps: ReadonlySet<string> = new Set(['properties', '$defs', 'definit
 
 function toStrictValue(keyword: string, value: unknown): Json {
   if (schemaMaps.has(keyword) && isRecord(value)) {
-    const entries = Object.entries(value).map(([name, part]) => [name, schemaOf(part)] as const);
+    const entries = Object.entries(value).map(
+      ([name, part]) => [name, convertSchema(part)] as const,
+    );
     return Object.fromEntries(entries);
   }
   if (['anyOf', 'oneOf', 'allOf'].includes(keyword) && Array.isArray(value)) {
-    return value.map(schemaOf);
+    return value.map(convertSchema);
   }
-  return keyword === 'items' ? schemaOf(value) : asJson(value);
+  return keyword === 'items' ? convertSchema(value) : asJson(value);
 }
 
-function schemaOf(value: unknown): Json {
+function convertSchema(value: unknown): Json {
   return isRecord(value) ? toStrictSchema(value) : asJson(value);
 }
 

@@ -1,14 +1,9 @@
-/**
- * Types of the Studio's endpoints, derived from the OpenAPI description, so a new endpoint needs no
- * code here.
- */
+/** Types of the Studio endpoints, derived from the types that are generated in schema.ts. */
 import type { components, paths } from './schema.ts';
 
 type Schemas = components['schemas'];
 
-/**
- * Studio endpoint, as its path below `/api/v1/studio/`: `'image/generate'`, `'video/upscale'`, …
- */
+/** Path of a Studio endpoint below `/api/v1/studio/`: `'image/generate'`, `'video/upscale'`, … */
 export type Capability = Schemas['Capability'];
 
 type Operation<C extends Capability> = paths[`/api/v1/studio/${C}`]['post'];
@@ -17,20 +12,21 @@ type Operation<C extends Capability> = paths[`/api/v1/studio/${C}`]['post'];
 export type Input<C extends Capability> =
   Operation<C>['requestBody']['content']['application/json'];
 
-type Answer<C extends Capability> = Operation<C>['responses'][200]['content']['application/json'];
+type ResponseBody<C extends Capability> =
+  Operation<C>['responses'][200]['content']['application/json'];
 
 /** Result of a capability. */
 export type Result<C extends Capability> =
-  Answer<C> extends { data: infer Data } ? Data : Answer<C>;
+  ResponseBody<C> extends { data: infer Data } ? Data : ResponseBody<C>;
 
-/** Accepted job; `C` is the type of its result. */
+/** Reference to a submitted job; `C` is its capability, which determines the type of its result. */
 export interface JobTicket<C extends Capability = Capability> {
   jobId: string;
-  /** Only for the type checker; absent at run time. */
+  /** Exists only for the type checker; never set at run time. */
   readonly capability?: C;
 }
 
-/** Job, as `GET /api/v1/studio/jobs/{jobId}` returns it. */
+/** Job in the format of `GET /api/v1/studio/jobs/{jobId}`. */
 export type Job<C extends Capability = Capability> = Omit<Schemas['JobOutput'], 'result'> & {
   /** Null until the job is completed. */
   result: Result<C> | null;
@@ -42,26 +38,29 @@ export type CompletedJob<C extends Capability = Capability> = Job<C> & { result:
 /** Estimated price of a request, in credits. */
 export type Estimate = Schemas['StudioEstimate'];
 
-/** Option of every call. */
+/** Options that every method accepts. */
 export interface SignalOption {
   /**
-   * Aborts the call, which then throws the signal's reason. An accepted job continues (see
-   * `cancel`).
+   * Aborts the method, which then throws the signal's reason. A job that was already submitted
+   * keeps running; `cancel` stops it.
    */
   signal?: AbortSignal | undefined;
 }
 
-/** Options of a call that creates something. */
+/** Options of the methods that start a job or a chat. */
 export interface CallOptions extends SignalOption {
   /**
-   * Idempotency key (1–255 printable characters); absent: a new key, which only the retries of this
-   * call share.
+   * Idempotency key (1–255 printable characters). Defaults to a random key, which is sent again
+   * with each retry.
    */
   idempotencyKey?: string;
 }
 
-/** Options of waiting for a job. */
+/** Options of the methods that wait for a job. */
 export interface WaitOptions extends SignalOption {
-  /** Milliseconds after which `TIMEOUT` is thrown while the job continues; absent: no limit. */
+  /**
+   * Maximum time to wait in milliseconds; defaults to no limit. After that, `TIMEOUT` is thrown,
+   * and the job keeps running.
+   */
   timeoutMs?: number;
 }

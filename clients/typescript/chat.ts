@@ -3,16 +3,16 @@ import type { components, paths } from './schema.ts';
 
 type ChatOperation = paths['/api/v1/chat']['post'];
 
-/** Request of a chat. */
+/** Request body of a chat. */
 export type ChatRequest = Omit<
   ChatOperation['requestBody']['content']['application/json'],
   'stream'
 >;
 
-/** Complete answer of a chat. */
+/** Response body of a chat that is not streamed. */
 export type ChatAnswer = ChatOperation['responses'][200]['content']['application/json'];
 
-/** Part of a streamed answer. */
+/** Event with the next part of a streamed answer. */
 export interface ChatDelta {
   type: 'delta';
   id: string;
@@ -30,5 +30,5 @@ export interface ChatDone {
   creditsConsumed: number;
 }
 
-/** Event of a streamed answer. */
+/** Any event of a streamed answer. */
 export type ChatEvent = ChatDelta | ChatDone;

@@ -1,5 +1,6 @@
 /**
- * Client of the API: methods for jobs, chats, files and lists, typed from the OpenAPI description.
+ * Client of the API: methods for jobs, chats, files and lists, with types generated from the
+ * OpenAPI description.
  */
 import createClient, { type Client } from 'openapi-fetch';
 import type {
@@ -15,9 +16,9 @@ import type {
   WaitOptions,
 } from './capabilities.ts';
 import type { ChatAnswer, ChatEvent, ChatRequest } from './chat.ts';
-import { connect, keyHeader, parseBody, type Connection } from './connection.ts';
-import { makeError, StudioError, withJob } from './errors.ts';
-import { eventData } from './event-stream.ts';
+import { connect, idempotencyHeader, parseBody, type Connection } from './connection.ts';
+import { buildError, StudioError, withJob } from './errors.ts';
+import { readEvents } from './event-stream.ts';
 import {
   listItems,
   type FileFilter,
@@ -28,22 +29,23 @@ import {
   type UsageRecord,
 } from './lists.ts';
 import type { paths } from './schema.ts';
-import { attemptTimeoutMs, sleep, type GatewayOptions } from './transport.ts';
+import { defaultTimeoutMs, sleep, type GatewayOptions } from './transport.ts';
 import { uploadFile, type UploadedFile, type UploadOptions } from './uploads.ts';
 
-/** Longest time for which the service holds a poll, in seconds. */
+/** Maximum time in seconds that one poll waits for the end of a job. */
 const pollSeconds = 20;
-/** Time limit of a chat in milliseconds, because a model may take minutes. */
+/** Timeout of a chat in milliseconds. It is long, because a model may take minutes to answer. */
 const chatTimeoutMs = 600_000;
 const reconnectWaitMs = 500;
 
 /**
- * Client of the API (README.md). Every method throws `StudioError`, or the reason of its aborted
- * signal.
+ * Client of the API (README.md). Its methods throw `StudioError`, or the reason of the signal if it
+ * is aborted.
  */
 export class StudioGateway {
   /**
-   * Typed calls of any endpoint by its path (openapi-fetch), with the same key, retries and errors.
+   * Calls any endpoint by its path, with types (openapi-fetch). It uses the API key, retries and
+   * errors of this client.
    */
   readonly api: Client<paths>;
   readonly #connection: Connection;
@@ -54,7 +56,7 @@ export class StudioGateway {
     const connection = connect(options);
     this.#connection = connection;
     this.#retries = options.retries ?? 2;
-    this.#timeoutMs = options.timeoutMs ?? attemptTimeoutMs;
+    this.#timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
     this.api = createClient<paths>({
       baseUrl: connection.baseUrl,
       fetch: async (request) =>
@@ -69,8 +71,8 @@ export class StudioGateway {
   }
 
   /**
-   * Submits a job, waits for its end, and returns its result. If the job fails or is canceled, a
-   * `StudioError` with its code and `jobId` is thrown.
+   * Submits a job, waits for it to end, and returns its result. If the job fails or is canceled,
+   * throws a `StudioError` with the error code of the job and its `jobId`.
    */
   async run<C extends Capability>(
     capability: C,
@@ -81,7 +83,7 @@ export class StudioGateway {
     return (await this.wait(job, options)).result;
   }
 
-  /** Starts a job. Its credits are reserved when the method returns. */
+  /** Starts a job, and returns once its credits are reserved. */
   async submit<C extends Capability>(
     capability: C,
     input: Input<C>,
@@ -89,16 +91,16 @@ export class StudioGateway {
   ): Promise<JobTicket<C>> {
     const response = await this.#connection.post(`/api/v1/studio/${capability}`, input, {
       signal,
-      headers: { Prefer: 'respond-async', ...keyHeader(idempotencyKey) },
+      headers: { Prefer: 'respond-async', ...idempotencyHeader(idempotencyKey) },
     });
-    // If the request is repeated after the job has ended, the body is the result, and only the
-    // header has the id.
+    // If a retry arrives after the job has ended, the body is the result, and only this header
+    // contains the id.
     const jobId = response.headers.get('x-job-id');
-    if (jobId === null) throw new StudioError('JOB_LOST', 'The response has no X-Job-Id.');
+    if (jobId === null) throw new StudioError('JOB_LOST', 'The response has no X-Job-Id header.');
     return { jobId };
   }
 
-  /** Estimates the credits that `submit` would reserve, item by item. Nothing is started. */
+  /** Returns the credits that `submit` would reserve, in total and by item, and starts no job. */
   async estimate<C extends Capability>(
     capability: C,
     input: Input<C>,
@@ -110,7 +112,7 @@ export class StudioGateway {
     return (await parseBody<{ data: Estimate }>(response)).data;
   }
 
-  /** Waits for the end of a job, and returns the completed job. Throws the same errors as `run`. */
+  /** Waits for a job to end, and returns the completed job. Throws the same errors as `run`. */
   async wait<C extends Capability>(
     { jobId }: JobTicket<C>,
     { signal, timeoutMs = Infinity }: WaitOptions = {},
@@ -121,9 +123,9 @@ export class StudioGateway {
       const job = await this.#readJob<C>(jobId, Math.min(pollSeconds, leftSeconds), signal);
       if (job.error) throw new StudioError(job.error.code, job.error.message, { jobId, body: job });
       if (job.result) return { ...job, result: job.result };
-      if (job.done) throw new StudioError('JOB_LOST', 'The job has no result.', { jobId });
+      if (job.done) throw new StudioError('JOB_LOST', 'The job ended without a result.', { jobId });
       if (performance.now() >= endsAtMs) {
-        const message = `The job has not ended within ${timeoutMs} ms; it continues.`;
+        const message = `The job did not end within ${timeoutMs} ms; it is still running.`;
         throw new StudioError('TIMEOUT', message, { jobId });
       }
     }
@@ -134,33 +136,33 @@ export class StudioGateway {
     return this.#readJob(job.jobId, 0, options.signal);
   }
 
-  /** Yields the job after each change. The last one has ended: completed, failed or canceled. */
+  /** Yields the job each time it changes, until it has completed, failed or been canceled. */
   async *events<C extends Capability>(
     { jobId }: JobTicket<C>,
     { signal }: SignalOption = {},
   ): AsyncGenerator<Job<C>, void, undefined> {
-    for (let broken = 0; ; broken += 1) {
+    for (let failures = 0; ; failures += 1) {
       try {
         const response = await this.#connection.get(`${jobPath(jobId)}/events`, { signal });
-        for await (const data of eventData(response, signal)) {
+        for await (const data of readEvents(response, signal)) {
           const job: Job<C> = JSON.parse(data);
-          broken = 0;
+          failures = 0;
           yield job;
           if (job.done) return;
         }
       } catch (error) {
         signal?.throwIfAborted();
         const isBroken = error instanceof StudioError && error.code === 'CONNECTION_FAILED';
-        if (!isBroken || broken >= this.#retries) throw error;
+        if (!isBroken || failures >= this.#retries) throw error;
       }
-      // The stream ended before the job. A new stream begins with the current state.
+      // The stream ended before the job did. A new stream begins with the job's current state.
       await sleep(reconnectWaitMs, signal);
     }
   }
 
   /**
-   * Requests the cancellation of a job, and returns its state after that: canceled, or still
-   * running if the provider has not decided.
+   * Requests the cancellation of a job, and returns the job. It is still running if the provider
+   * has not confirmed the cancellation yet.
    */
   async cancel<C extends Capability>(
     { jobId }: JobTicket<C>,
@@ -170,34 +172,38 @@ export class StudioGateway {
     return (await parseBody<{ data: Job<C> }>(response)).data;
   }
 
-  /** Lists the jobs of the organization, newest first; pages are read as needed. */
+  /** Lists the jobs of the organization, newest first; fetches each page when it is needed. */
   jobs(filter: JobFilter = {}, { signal }: SignalOption = {}): Items<Job> {
     return listItems(this.#connection, '/api/v1/studio/jobs', { filter, signal });
   }
 
-  /** Lists the usage records of the organization, newest first; pages are read as needed. */
+  /**
+   * Lists the usage records of the organization, newest first; fetches each page when it is needed.
+   */
   usage(filter: UsageFilter = {}, { signal }: SignalOption = {}): Items<UsageRecord> {
     return listItems(this.#connection, '/api/v1/usage', { filter, signal });
   }
 
-  /** Lists the stored files of the organization, newest first; pages are read as needed. */
+  /**
+   * Lists the stored files of the organization, newest first; fetches each page when it is needed.
+   */
   files(filter: FileFilter = {}, { signal }: SignalOption = {}): Items<StoredFile> {
     return listItems(this.#connection, '/api/v1/storage/files', { filter, signal });
   }
 
-  /** Sends a chat, and returns the complete answer. */
+  /** Sends a chat request, and returns the complete answer. */
   async chat(request: ChatRequest, options: CallOptions = {}): Promise<ChatAnswer> {
     const response = await this.#connection.post('/api/v1/chat', request, {
       signal: options.signal,
-      headers: keyHeader(options.idempotencyKey),
+      headers: idempotencyHeader(options.idempotencyKey),
       timeoutMs: chatTimeoutMs,
     });
     return parseBody(response);
   }
 
   /**
-   * Sends a chat, and yields its answer in parts. If the answer breaks off, an error is thrown
-   * after the received parts.
+   * Sends a chat request, and yields its answer in parts. If the stream fails, throws an error
+   * after the parts that were received.
    */
   async *chatStream(
     request: ChatRequest,
@@ -208,29 +214,29 @@ export class StudioGateway {
       { ...request, stream: true },
       {
         signal: options.signal,
-        headers: keyHeader(options.idempotencyKey),
+        headers: idempotencyHeader(options.idempotencyKey),
         timeoutMs: chatTimeoutMs,
       },
     );
-    for await (const data of eventData(response, options.signal)) {
+    for await (const data of readEvents(response, options.signal)) {
       if (data === '[DONE]') return;
       const event: ChatEvent | { type: 'error' } = JSON.parse(data);
       if (event.type === 'error')
-        throw makeError(event, null, response.headers.get('x-request-id'));
+        throw buildError(event, null, response.headers.get('x-request-id'));
       yield event;
     }
     throw new StudioError('CONNECTION_FAILED', 'The stream ended before the answer was complete.');
   }
 
   /**
-   * Uploads a file: a `File` of a form, a `Blob`, or in Node the result of `openAsBlob` of
+   * Uploads a `Blob`, for example a `File` from a form, or in Node the result of `openAsBlob` from
    * `node:fs`.
    */
   upload(file: Blob, options: UploadOptions = {}): Promise<UploadedFile> {
     return uploadFile({ api: this.api, send: this.#connection.sendWithoutKey }, file, options);
   }
 
-  /** Reads a job; the service responds when the job has ended, or after `waitSeconds`. */
+  /** Reads a job. The gateway responds when the job has ended, or after `waitSeconds`. */
   async #readJob<C extends Capability>(
     jobId: string,
     waitSeconds: number,

@@ -1,23 +1,23 @@
-/** Requests to the API with the key of the client. */
-import { createSend, type GatewayOptions, type Send, type Sent } from './transport.ts';
+/** Sends requests to the API with the client's API key. */
+import { createSend, type GatewayOptions, type OutgoingRequest, type Send } from './transport.ts';
 
 /** Options of a request to a path of the API. */
-type RequestOptions = Pick<Sent, 'headers' | 'signal' | 'timeoutMs'>;
+type RequestOptions = Pick<OutgoingRequest, 'headers' | 'signal' | 'timeoutMs'>;
 
 /** Connection of a client to the API. */
 export interface Connection {
-  /** URL of the service without `/api/v1`. */
+  /** URL of the gateway without `/api/v1`. */
   baseUrl: string;
-  /** Sends a request with the key to any URL of the API. */
+  /** Sends a request with the API key to any URL of the API. */
   send: Send;
-  /** Sends a request without the key, for signed URLs, which may belong to another service. */
+  /** Sends a request without the API key. For signed URLs, which may belong to another service. */
   sendWithoutKey: Send;
   get: (path: string, options?: RequestOptions) => Promise<Response>;
-  /** Sends a JSON body; undefined: no body. */
+  /** Sends `body` as JSON, or no body if it is undefined. */
   post: (path: string, body: unknown, options?: RequestOptions) => Promise<Response>;
 }
 
-/** Makes the connection of a client. */
+/** Creates the connection of a client. */
 export function connect(options: GatewayOptions): Connection {
   const baseUrl = options.baseUrl.replace(/(\/api)?(\/v1)?\/*$/, '');
   const sendWithoutKey = createSend(options);
@@ -38,8 +38,11 @@ export function connect(options: GatewayOptions): Connection {
   };
 }
 
-/** Adds the key and, to a POST, an idempotency key, so that a retry is the same request. */
-function withKey(request: Sent, apiKey: string): Sent {
+/**
+ * Adds the API key and, to a POST, an Idempotency-Key header, so that the gateway executes a
+ * retried request only once.
+ */
+function withKey(request: OutgoingRequest, apiKey: string): OutgoingRequest {
   const headers = new Headers(request.headers);
   headers.set('Authorization', `Bearer ${apiKey}`);
   if (request.method === 'POST' && !headers.has('Idempotency-Key')) {
@@ -48,8 +51,8 @@ function withKey(request: Sent, apiKey: string): Sent {
   return { ...request, headers: Object.fromEntries(headers) };
 }
 
-/** Makes the header with an idempotency key; undefined: no header. */
-export function keyHeader(key: string | undefined): Record<string, string> {
+/** Returns an Idempotency-Key header, or no header if `key` is undefined. */
+export function idempotencyHeader(key: string | undefined): Record<string, string> {
   return key === undefined ? {} : { 'Idempotency-Key': key };
 }
 

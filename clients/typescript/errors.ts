@@ -1,7 +1,7 @@
-/** Errors of the client: one class; `code` says which error it is. */
+/** The error class of the client; `code` identifies the error. */
 import type { components } from './schema.ts';
 
-/** Error codes of the service (docs/errors.md), and two for requests without a response. */
+/** Error codes of the gateway (docs/errors.md), and two codes for requests without a response. */
 export type ErrorCode =
   | NonNullable<components['schemas']['JobOutput']['error']>['code']
   | 'CONNECTION_FAILED'
@@ -13,7 +13,7 @@ export interface ErrorDetail {
   message: string;
 }
 
-interface ErrorFacts {
+interface ErrorFields {
   /** HTTP status; null if there was no response, or the job failed after it was accepted. */
   status?: number | null;
   requestId?: string | null;
@@ -24,41 +24,40 @@ interface ErrorFacts {
   cause?: unknown;
 }
 
-/** Rejected request, failed or canceled job, or request without a response. */
+/** Error for a rejected request, a failed or canceled job, or a request without a response. */
 export class StudioError extends Error {
   override readonly name = 'StudioError';
-  /** A later version of the service may have further codes. */
+  /** The type allows any string, because a newer version of the gateway may add codes. */
   readonly code: ErrorCode | (string & {});
   readonly status: number | null;
   readonly requestId: string | null;
-  /** Job that the error concerns; null if there is none. */
+  /** Id of the job that the error concerns; null if it does not concern a job. */
   readonly jobId: string | null;
   readonly details: readonly ErrorDetail[];
   readonly body: unknown;
 
-  constructor(code: ErrorCode | (string & {}), message: string, facts: ErrorFacts = {}) {
-    super(message, { cause: facts.cause });
+  constructor(code: ErrorCode | (string & {}), message: string, fields: ErrorFields = {}) {
+    super(message, { cause: fields.cause });
     this.code = code;
-    this.status = facts.status ?? null;
-    this.requestId = facts.requestId ?? null;
-    this.jobId = facts.jobId ?? null;
-    this.details = facts.details ?? [];
-    this.body = facts.body;
+    this.status = fields.status ?? null;
+    this.requestId = fields.requestId ?? null;
+    this.jobId = fields.jobId ?? null;
+    this.details = fields.details ?? [];
+    this.body = fields.body;
   }
 }
 
 /**
- * Returns an error with the job that it concerns; an error that names a job, and any other value,
- * stays as it is.
+ * Adds the id of a job to a `StudioError` that has none. Returns every other value unchanged.
  */
 export function withJob(error: unknown, jobId: string): unknown {
   if (!(error instanceof StudioError) || error.jobId !== null) return error;
-  const { code, message, ...facts } = error;
-  return new StudioError(code, message, { ...facts, jobId, cause: error });
+  const { code, message, ...fields } = error;
+  return new StudioError(code, message, { ...fields, jobId, cause: error });
 }
 
 interface ErrorBody {
-  /** An object in responses of OpenAI-compatible endpoints. */
+  /** Error code; an object in responses of OpenAI-compatible endpoints. */
   error?: string | { code?: string | null; message?: string };
   message?: string;
   requestId?: string;
@@ -66,8 +65,8 @@ interface ErrorBody {
   details?: ErrorDetail[];
 }
 
-/** Makes the error of a response body. */
-export function makeError(
+/** Builds the error that the body of an error response describes. */
+export function buildError(
   body: unknown,
   status: number | null,
   requestId: string | null,
@@ -84,8 +83,8 @@ export function makeError(
   });
 }
 
-/** Reads the body of an error response, and makes its error. */
+/** Reads the body of an error response, and builds the error that it describes. */
 export async function readError(response: Response): Promise<StudioError> {
   const body: unknown = await response.json().catch(() => undefined);
-  return makeError(body, response.status, response.headers.get('x-request-id'));
+  return buildError(body, response.status, response.headers.get('x-request-id'));
 }

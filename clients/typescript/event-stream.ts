@@ -1,4 +1,4 @@
-/** Server-sent events of a response. */
+/** Reads the server-sent events of a response. */
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { StudioError } from './errors.ts';
 
@@ -7,7 +7,7 @@ import { StudioError } from './errors.ts';
  * @throws StudioError CONNECTION_FAILED if the connection breaks; the signal's reason if it is
  * aborted
  */
-export async function* eventData(
+export async function* readEvents(
   response: Response,
   signal?: AbortSignal,
 ): AsyncGenerator<string, void, undefined> {
@@ -28,7 +28,7 @@ export async function* eventData(
       yield value.data;
     }
   } finally {
-    // Closes the connection if the caller stops before the end.
+    // Closes the connection if the caller stops reading before the stream ends.
     await reader.cancel().catch(() => {});
   }
 }

@@ -1,4 +1,4 @@
-/** Lists of the organization's jobs, usage and files, page by page. */
+/** Lists the organization's jobs, usage records and files, page by page. */
 import type { SignalOption } from './capabilities.ts';
 import { parseBody, type Connection } from './connection.ts';
 import type { components, paths } from './schema.ts';
@@ -9,16 +9,16 @@ type Query<Path extends keyof paths> = paths[Path] extends {
   ? Omit<NonNullable<Parameters>, 'cursor' | 'limit'>
   : never;
 
-/** Which jobs to list. */
+/** Filters of `jobs`. */
 export type JobFilter = Query<'/api/v1/studio/jobs'>;
-/** Which usage records to list. */
+/** Filters of `usage`. */
 export type UsageFilter = Query<'/api/v1/usage'>;
-/** Which files to list. */
+/** Filters of `files`. */
 export type FileFilter = Query<'/api/v1/storage/files'>;
 
-/** Usage record of a chat or a job. */
+/** Credits and tokens that a chat or a job used. */
 export type UsageRecord = components['schemas']['UsageRecord'];
-/** Stored file. */
+/** File that the gateway stores for the organization. */
 export type StoredFile = components['schemas']['File'];
 
 /** Iterator over the items of all pages. */
@@ -28,7 +28,7 @@ type Page<Item> = Record<'data' | 'usage', Item[] | undefined> & { nextCursor: s
 
 const pageSize = 100;
 
-/** Yields the items of a list, newest first; pages are read as needed. */
+/** Yields the items of a list, newest first; fetches each page when it is needed. */
 export async function* listItems<Item>(
   connection: Connection,
   path: string,
@@ -39,7 +39,7 @@ export async function* listItems<Item>(
     if (value === undefined) continue;
     if (typeof value !== 'object') query.set(name, String(value));
     else
-      for (const [tag, text] of Object.entries(value)) query.set(`${name}[${tag}]`, String(text));
+      for (const [key, entry] of Object.entries(value)) query.set(`${name}[${key}]`, String(entry));
   }
   for (;;) {
     const response = await connection.get(`${path}?${query.toString()}`, { signal });

@@ -1,28 +1,31 @@
-/** Requests to the service: limited in time, and retried when that is safe. */
+/** Sends requests with a timeout, and retries them if a retry is safe. */
 import { readError, StudioError } from './errors.ts';
 
 /** Options of a client. */
 export interface GatewayOptions {
   /**
-   * API key (`gk_live_…`). Visitors of a web page can read it, so restrict it: scopes, a limit, an
-   * expiry.
+   * API key (`gk_live_…`). Every visitor of a web page can read it, so use a key with few scopes, a
+   * credit limit and an expiry there.
    */
   apiKey: string;
-  /** URL of the service, with or without `/api/v1`. */
+  /** URL of the gateway, with or without `/api/v1`. */
   baseUrl: string;
   /**
-   * Milliseconds until an attempt must have its response, and a stream its first byte; 60,000 by
-   * default.
+   * Timeout of each attempt in milliseconds; 60,000 by default. An attempt must receive the
+   * complete response in this time, or the start of a stream.
    */
   timeoutMs?: number;
-  /** Number of retries after no response or the status 408, 429, 502, 503 or 504; 2 by default. */
+  /**
+   * Maximum number of retries after no response or a response with status 408, 429, 502, 503 or
+   * 504; 2 by default.
+   */
   retries?: number;
-  /** Replacement of the global `fetch`. */
+  /** Function to use instead of the global `fetch`. */
   fetch?: (url: string, init: RequestInit) => Promise<Response>;
 }
 
-/** Request that can be sent several times. */
-export interface Sent {
+/** Request whose body can be sent again by a retry. */
+export interface OutgoingRequest {
   url: string;
   method: string;
   headers?: Record<string, string>;
@@ -32,19 +35,19 @@ export interface Sent {
 }
 
 /**
- * Sends a request and returns its successful response. The body has arrived, unless it is a stream
- * of events.
- * @throws StudioError; the signal's reason if it is aborted
+ * Sends a request and returns its successful response. The body has been received, unless it is an
+ * event stream.
+ * @throws StudioError if the request fails; the signal's reason if it is aborted
  */
-export type Send = (request: Sent) => Promise<Response>;
+export type Send = (request: OutgoingRequest) => Promise<Response>;
 
 /** Default of `timeoutMs`. */
-export const attemptTimeoutMs = 60_000;
-/** Longest Retry-After after which a request is retried, in milliseconds. */
+export const defaultTimeoutMs = 60_000;
+/** Maximum Retry-After in milliseconds; a request with a longer one is not retried. */
 const retryAfterMaxMs = 60_000;
 const firstWaitMs = 500;
 
-/** Statuses after which a retry can succeed. */
+/** Statuses of responses after which a retry may succeed. */
 const retryableStatuses = new Set([408, 429, 502, 503, 504]);
 const retryableCodes = new Set([
   'REQUEST_IN_PROGRESS',
@@ -52,15 +55,15 @@ const retryableCodes = new Set([
   'Internal server error',
 ]);
 
-/** Makes the function that sends requests with retries. */
+/** Creates the function that sends requests with retries. */
 export function createSend(options: Omit<GatewayOptions, 'apiKey' | 'baseUrl'>): Send {
-  const { timeoutMs = attemptTimeoutMs, retries = 2 } = options;
+  const { timeoutMs = defaultTimeoutMs, retries = 2 } = options;
   const fetch = options.fetch ?? ((url: string, init: RequestInit) => globalThis.fetch(url, init));
 
-  async function attempt(request: Sent): Promise<Response> {
-    const { url, signal, timeoutMs: ownTimeoutMs = timeoutMs, ...init } = request;
+  async function attempt(request: OutgoingRequest): Promise<Response> {
+    const { url, signal, timeoutMs: attemptTimeoutMs = timeoutMs, ...init } = request;
     const timeout = new AbortController();
-    const timer = setTimeout(() => timeout.abort(), ownTimeoutMs);
+    const timer = setTimeout(() => timeout.abort(), attemptTimeoutMs);
     try {
       const signals = signal ? [signal, timeout.signal] : [timeout.signal];
       const response = await fetch(url, { ...init, signal: AbortSignal.any(signals) });
@@ -73,7 +76,7 @@ export function createSend(options: Omit<GatewayOptions, 'apiKey' | 'baseUrl'>):
       if (error instanceof ErrorResponse) throw error;
       signal?.throwIfAborted();
       if (timeout.signal.aborted) {
-        const message = `No response within ${ownTimeoutMs} ms.`;
+        const message = `No response within ${attemptTimeoutMs} ms.`;
         throw new StudioError('TIMEOUT', message, { cause: error });
       }
       throw new StudioError('CONNECTION_FAILED', `${new URL(url).origin} cannot be reached.`, {
@@ -85,14 +88,16 @@ export function createSend(options: Omit<GatewayOptions, 'apiKey' | 'baseUrl'>):
   }
 
   return async (request) => {
-    for (let left = retries, waitMs = firstWaitMs; ; left -= 1, waitMs *= 2) {
+    for (let retriesLeft = retries, waitMs = firstWaitMs; ; retriesLeft -= 1, waitMs *= 2) {
       try {
         return await attempt(request);
       } catch (thrown) {
         const error = thrown instanceof ErrorResponse ? thrown.error : thrown;
         const retryAfterMs = thrown instanceof ErrorResponse ? thrown.retryAfterMs : null;
-        if (left <= 0 || !isRetryable(error) || (retryAfterMs ?? 0) > retryAfterMaxMs) throw error;
-        // The wait is random, so that many rejected clients do not return at the same time.
+        if (retriesLeft <= 0 || !isRetryable(error) || (retryAfterMs ?? 0) > retryAfterMaxMs) {
+          throw error;
+        }
+        // The wait is random, so that many clients do not retry at the same time.
         await sleep(retryAfterMs ?? waitMs * (0.5 + Math.random()), request.signal);
       }
     }
@@ -118,8 +123,8 @@ async function readErrorResponse(response: Response): Promise<ErrorResponse> {
 }
 
 /**
- * Returns whether a retry can succeed. After a failed job it cannot, because the idempotency key
- * belongs to that job.
+ * Returns whether a retry may succeed. The error of a failed job is final, because a retry with the
+ * same idempotency key returns the same job.
  */
 function isRetryable(error: unknown): boolean {
   if (!(error instanceof StudioError) || error.jobId !== null) return false;
@@ -128,7 +133,7 @@ function isRetryable(error: unknown): boolean {
   );
 }
 
-/** Waits; rejects with the signal's reason if it is aborted. */
+/** Waits for `ms` milliseconds; rejects with the signal's reason if the signal is aborted. */
 export function sleep(ms: number, signal?: AbortSignal | null): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();

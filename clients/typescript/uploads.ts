@@ -6,20 +6,20 @@ import type { Send } from './transport.ts';
 
 /** Options of an upload. */
 export interface UploadOptions {
-  /** File name; absent: the name of a `File`. */
+  /** File name; defaults to the name of a `File`. */
   filename?: string;
-  /** Media type; absent: the type of the file, or the one that its name implies. */
+  /** Media type; defaults to the type of the `Blob`, or to the type that the file name implies. */
   contentType?: string;
   signal?: AbortSignal;
-  /** Milliseconds for the transfer; 900,000 by default. */
+  /** Timeout of the transfer in milliseconds; 900,000 by default. */
   timeoutMs?: number;
 }
 
 /** Uploaded file. */
 export interface UploadedFile {
-  /** Id for fields such as `fileId`. */
+  /** Id of the file, for request fields such as `fileId`. */
   fileId: string;
-  /** URL for fields such as `imageUrl`; it needs no key. */
+  /** URL of the file, for request fields such as `imageUrl`; it requires no API key. */
   url: string;
   storagePath: string;
 }
@@ -48,11 +48,11 @@ export async function uploadFile(
   try {
     await send({ url: uploadUrl, method, headers, body: file, signal, timeoutMs });
   } catch (error) {
-    // The URL accepts one file, and only this client has it, so an earlier attempt without a
-    // response has stored the file.
-    const isThere =
+    // Only this client has the URL, and the URL accepts one file. If it reports that it has
+    // received one, an earlier attempt stored the file, but its response was lost.
+    const isStored =
       error instanceof StudioError && (error.code === 'ALREADY_UPLOADED' || error.status === 412);
-    if (!isThere) throw error;
+    if (!isStored) throw error;
   }
   return { fileId, url, storagePath };
 }

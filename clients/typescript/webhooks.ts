@@ -1,4 +1,4 @@
-/** Verifies the webhooks of the service (Standard Webhooks). */
+/** Verifies webhooks of the gateway (Standard Webhooks). */
 import type { webhooks } from './schema.ts';
 
 /** Body of a webhook. */
@@ -7,18 +7,18 @@ export type WebhookEvent = {
 }[keyof webhooks];
 
 interface ReceivedWebhook {
-  /** Raw body, not parsed. */
+  /** Raw text of the body, before it is parsed. */
   body: string;
   headers: Headers | Record<string, string | string[] | undefined>;
-  /** Secret (`whsec_…`) of `GET /api/v1/webhooks/secret`. */
+  /** Secret (`whsec_…`) from `GET /api/v1/webhooks/secret`. */
   secret: string;
-  /** Largest difference between its time and now, in seconds; 300 by default. */
+  /** Maximum difference between the webhook's timestamp and now, in seconds; 300 by default. */
   toleranceSeconds?: number;
 }
 
 /**
- * Verifies the signature and the time of a webhook, and returns its event.
- * @throws Error if one of them is wrong; then respond with 400 and do nothing
+ * Verifies the signature and the timestamp of a webhook, and returns its event.
+ * @throws Error if one of them is invalid; respond with status 400 and ignore the webhook
  */
 export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookEvent> {
   const { body, secret, toleranceSeconds = 300 } = received;
@@ -31,7 +31,7 @@ export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookE
   const timestamp = header('webhook-timestamp');
   const ageSeconds = Date.now() / 1000 - Number(timestamp);
   if (!(Math.abs(ageSeconds) <= toleranceSeconds)) {
-    throw new Error('The time of the webhook is too far from now.');
+    throw new Error(`The webhook's timestamp differs from now by over ${toleranceSeconds} s.`);
   }
   const signed = new TextEncoder().encode(`${header('webhook-id')}.${timestamp}.${body}`);
   const key = await crypto.subtle.importKey(
@@ -41,11 +41,11 @@ export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookE
     false,
     ['verify'],
   );
-  // While the secret is being replaced, there is one signature for each secret.
-  for (const signature of header('webhook-signature').split(' ')) {
-    const [version, text = ''] = signature.split(',');
+  // While a secret is being replaced, the header contains a signature for the old and the new one.
+  for (const versioned of header('webhook-signature').split(' ')) {
+    const [version, signature = ''] = versioned.split(',');
     if (version !== 'v1') continue;
-    if (await crypto.subtle.verify('HMAC', key, decodeBase64(text), signed)) {
+    if (await crypto.subtle.verify('HMAC', key, decodeBase64(signature), signed)) {
       // oxlint-disable-next-line no-unsafe-type-assertion -- the signature proves that the service sent it
       return JSON.parse(body) as WebhookEvent;
     }
@@ -57,7 +57,7 @@ function decodeBase64(base64: string): Uint8Array<ArrayBuffer> {
   try {
     return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   } catch {
-    // A text that is not Base64 is not a signature.
+    // Invalid Base64 becomes an empty signature, which never verifies.
     return new Uint8Array();
   }
 }

@@ -1,6 +1,6 @@
 /** Client of the public API. It sends the session cookie; its types come from OpenAPI. */
 import createClient from 'openapi-fetch';
-import { StudioError, makeError } from '../../clients/typescript/errors.ts';
+import { StudioError, buildError } from '../../clients/typescript/errors.ts';
 import type { components, paths } from '../../clients/typescript/schema.ts';
 
 /** Schemas of the public API. */
@@ -17,7 +17,7 @@ export class ApiError extends StudioError {
   readonly retryAtMs: number | null;
 
   constructor(status: number, body: unknown, retryAfter: string | null = null) {
-    const { code, message, ...properties } = makeError(body, status, null);
+    const { code, message, ...properties } = buildError(body, status, null);
     super(code, message, properties);
     this.retryAtMs = status === 429 ? Date.now() + 1000 * (Number(retryAfter) || 1) : null;
   }

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Creates the namespace, and the search attributes of jobs/contract.ts. Closed workflows are retained for a week, so that
+# Creates the Temporal namespace and the search attributes of jobs/contract.ts. Retains closed workflows for a week, so that
 # they can be inspected and replayed. Safe to run again.
 set -eu
 until temporal operator cluster health --address "$TEMPORAL_ADDRESS"; do sleep 2; done
 temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" --address "$TEMPORAL_ADDRESS" ||
   temporal operator namespace create --namespace "$TEMPORAL_NAMESPACE" --address "$TEMPORAL_ADDRESS" \
     --retention 168h
-# It takes a moment until all Temporal services know a new namespace.
+# Retries, because it takes a moment until all Temporal services know a new namespace.
 until temporal operator search-attribute create --namespace "$TEMPORAL_NAMESPACE" --address "$TEMPORAL_ADDRESS" \
   --name OrganizationId --type Keyword \
   --name KeyId --type Keyword \

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Creates or updates the two databases of the Temporal server. Safe to run again.
+# Creates or updates the schemas of the two databases of the Temporal server. Safe to run again.
 set -eu
 for pair in temporal:temporal temporal_visibility:visibility; do
   database=${pair%%:*}
@@ -10,6 +10,6 @@ for pair in temporal:temporal temporal_visibility:visibility; do
   sql create
   # Fails if the database already has a schema; the update below then continues from that version.
   sql setup-schema -v 0.0 || true
-  # The schemas are part of the tool, so they match its version.
+  # The tool contains the schemas of its own version.
   sql update-schema --schema-name "postgresql/v12/${pair##*:}"
 done

@@ -1,7 +1,7 @@
 /** Reads and signals the workflow of a job through Temporal. */
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { callTemporal } from '../../platform/temporal.ts';
-import { checkNow, workflowIdOf } from '../contract.ts';
+import { checkNow, jobWorkflowId } from '../contract.ts';
 
 /** State of a job's workflow. */
 export interface JobWorkflow {
@@ -15,9 +15,9 @@ export interface JobWorkflow {
 }
 
 /** Returns the state of a job's workflow. @throws ServiceError if Temporal cannot be reached */
-export async function workflowOf(client: Client, jobId: string): Promise<JobWorkflow> {
+export async function readWorkflow(client: Client, jobId: string): Promise<JobWorkflow> {
   try {
-    const handle = client.workflow.getHandle(workflowIdOf(jobId));
+    const handle = client.workflow.getHandle(jobWorkflowId(jobId));
     const { status } = await callTemporal(client, () => handle.describe());
     const runs = status.name === 'RUNNING' || status.name === 'PAUSED';
     return { state: runs ? 'running' : 'closed', status: status.name };
@@ -32,13 +32,13 @@ export async function workflowOf(client: Client, jobId: string): Promise<JobWork
  * @throws ServiceError if Temporal cannot be reached
  */
 export async function hasRunningWorkflow(client: Client, jobId: string): Promise<boolean> {
-  return (await workflowOf(client, jobId)).state === 'running';
+  return (await readWorkflow(client, jobId)).state === 'running';
 }
 
 /** Signals a job's workflow to check its calls now. Returns false if no workflow is running. */
 export async function requestCheck(client: Client, jobId: string): Promise<boolean> {
   try {
-    const handle = client.workflow.getHandle(workflowIdOf(jobId));
+    const handle = client.workflow.getHandle(jobWorkflowId(jobId));
     await callTemporal(client, () => handle.signal(checkNow));
     return true;
   } catch (error) {

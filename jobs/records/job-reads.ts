@@ -17,7 +17,7 @@ const idRow = z.object({ id: z.string() });
 const countRow = z.object({ count: z.number() });
 
 const planHead = z.looseObject({ planVersion: z.literal(planVersion) });
-/** Plan that `reserve` stored; null if it has another version. */
+/** Schema of the plan that `reserve` stored; null if the plan has another version. */
 const planRow = z.object({
   plan: z
     .custom<Omit<JobPlan, 'request'>>((plan) => planHead.safeParse(plan).success)
@@ -93,7 +93,7 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
       return pool.oneFirst(sql.type(countRow)`SELECT count(*) AS count FROM (
         SELECT FROM job x JOIN reservation r ON r.id = x.id WHERE ${where} LIMIT ${countMax}) AS n`);
     },
-    /** Reads the jobs with these ids that belong to the organization. */
+    /** Reads those of the jobs with these ids that belong to the organization. */
     some: (organizationId: string, jobIds: readonly string[]): Promise<readonly JobRecord[]> =>
       pool.any(
         sql.type(jobRow)`${select(sql.fragment`x.organization_id = ${organizationId}
@@ -109,13 +109,13 @@ export type JobReads = ReturnType<typeof createJobReads>;
 
 function conditions(organizationId: string | null, filter: JobFilter): FragmentSqlToken[] {
   const { status, type, provider, errorCode, search } = filter;
-  const found = recordConditions(organizationId, filter);
-  if (status !== undefined) found.push(...statusConditions(status));
-  if (type !== undefined) found.push(sql.fragment`x.type = ${type}`);
-  if (provider !== undefined) found.push(sql.fragment`x.provider = ${provider}`);
-  if (errorCode !== undefined) found.push(sql.fragment`x.error->>'code' = ${errorCode}`);
-  if (search !== undefined) found.push(matchesSearch(organizationId, search));
-  return found;
+  const all = recordConditions(organizationId, filter);
+  if (status !== undefined) all.push(...statusConditions(status));
+  if (type !== undefined) all.push(sql.fragment`x.type = ${type}`);
+  if (provider !== undefined) all.push(sql.fragment`x.provider = ${provider}`);
+  if (errorCode !== undefined) all.push(sql.fragment`x.error->>'code' = ${errorCode}`);
+  if (search !== undefined) all.push(matchesSearch(organizationId, search));
+  return all;
 }
 
 function pageConditions({ beforeId }: JobListing): FragmentSqlToken[] {
@@ -186,7 +186,7 @@ export function createJobOverview(pool: DatabasePool) {
     list(listing: OversightListing): Promise<readonly JobRecord[]> {
       const { organizationId = null, beforeId, limit } = listing;
       const where = conditions(organizationId, listing);
-      // Job ids are ordered by time.
+      // The order of job ids is the order in which the jobs were created.
       if (beforeId !== undefined) where.push(sql.fragment`x.id < ${beforeId}`);
       return pool.any(
         sql.type(jobRow)`${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}

@@ -1,6 +1,6 @@
 /**
- * Checks the status of calls outside their workflow. A check only requests the status from the
- * provider; it changes no record and no credits.
+ * Checks the status of a job's provider calls for operators, outside the job's workflow. A check
+ * only requests the status from the provider; it changes no record and no credits.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -12,8 +12,8 @@ import {
   type Provider,
 } from '../../providers/provider.ts';
 
-/** Outcome of a check. */
-type CallVerdict =
+/** Status of a call, according to its record or its provider. */
+type CallStatus =
   /** The provider never accepted the call. */
   | 'not_sent'
   /**
@@ -28,12 +28,12 @@ type CallVerdict =
   | 'failed'
   | 'canceled';
 
-/** Result of the check of a call. */
+/** Result of checking one call. */
 export interface CallFinding {
   callIndex: number;
   provider: string;
-  verdict: CallVerdict;
-  /** Handle of the operation at the provider; null if unknown. */
+  verdict: CallStatus;
+  /** Operation of the call at the provider; null if unknown. */
   operation: ProviderOperation | null;
   /** Description for operators. */
   message: string;
@@ -51,24 +51,22 @@ type RecordedCall = z.infer<typeof recordedCall>;
 
 const checkTimeoutMs = 20_000;
 
-/** Creates the function that checks the calls of a job. */
-export function createStatusChecks(deps: { pool: DatabasePool; providers: Map<string, Provider> }) {
-  return {
-    /** Checks every recorded call of a job. */
-    async ofJob(jobId: string): Promise<CallFinding[]> {
-      const calls = await deps.pool.any(sql.type(recordedCall)`
-        SELECT c.call_index AS "callIndex", c.provider, c.state, c.operation, c.provider_endpoint AS "providerEndpoint",
-          (SELECT n.operation_id FROM provider_notification n
-            WHERE n.job_id = c.job_id AND n.call_index = c.call_index
-            ORDER BY n.received_at DESC LIMIT 1) AS "notifiedId"
-        FROM provider_call c WHERE c.job_id = ${jobId} ORDER BY c.call_index`);
-      return Promise.all(calls.map((call) => checkCall(deps.providers.get(call.provider), call)));
-    },
+/** Creates the function that checks all recorded calls of a job. */
+export function createCallChecker(deps: { pool: DatabasePool; providers: Map<string, Provider> }) {
+  return async (jobId: string): Promise<CallFinding[]> => {
+    const calls = await deps.pool.any(sql.type(recordedCall)`
+      SELECT c.call_index AS "callIndex", c.provider, c.state, c.operation, c.provider_endpoint AS "providerEndpoint",
+        (SELECT n.operation_id FROM provider_notification n
+          WHERE n.job_id = c.job_id AND n.call_index = c.call_index
+          ORDER BY n.received_at DESC LIMIT 1) AS "notifiedId"
+      FROM provider_call c WHERE c.job_id = ${jobId} ORDER BY c.call_index`);
+    return Promise.all(calls.map((call) => checkCall(deps.providers.get(call.provider), call)));
   };
 }
+
 async function checkCall(provider: Provider | undefined, call: RecordedCall): Promise<CallFinding> {
-  const operation = operationOf(provider, call);
-  const found = (verdict: CallVerdict, message: string): CallFinding => ({
+  const operation = findOperation(provider, call);
+  const createFinding = (verdict: CallStatus, message: string): CallFinding => ({
     callIndex: call.callIndex,
     provider: call.provider,
     verdict,
@@ -76,11 +74,13 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
     message,
   });
   if (call.state === 'waiting' || call.state === 'refused') {
-    return found('not_sent', `${call.provider} did not accept the call`);
+    return createFinding('not_sent', `${call.provider} did not accept the call`);
   }
-  if (call.state === 'answered') return found('succeeded', 'its result was received and stored');
+  if (call.state === 'answered') {
+    return createFinding('succeeded', 'its result was received and stored');
+  }
   if (!provider?.operations || !operation) {
-    return found(
+    return createFinding(
       'unknown',
       `${call.provider} returned no request id, so its status cannot be requested`,
     );
@@ -90,14 +90,17 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
       signal: AbortSignal.timeout(checkTimeoutMs),
       expectDone: false,
     });
-    if (checked.kind === 'pending')
-      return found('pending', `${call.provider} is still working on the call`);
-    if (checked.kind === 'result') return found('succeeded', `${call.provider} has the result`);
-    const canceled = checked.failure.kind === 'canceled';
-    return found(canceled ? 'canceled' : 'failed', checked.failure.message);
+    if (checked.kind === 'pending') {
+      return createFinding('pending', `${call.provider} is still working on the call`);
+    }
+    if (checked.kind === 'result') {
+      return createFinding('succeeded', `${call.provider} has the result`);
+    }
+    const isCanceled = checked.failure.kind === 'canceled';
+    return createFinding(isCanceled ? 'canceled' : 'failed', checked.failure.message);
   } catch (error) {
     if (!(error instanceof ProviderFailure)) throw error;
-    return found('unreachable', error.message);
+    return createFinding('unreachable', error.message);
   }
 }
 
@@ -105,7 +108,10 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
  * Returns the recorded operation, or one created from the operation id in a verified notification;
  * null if neither exists.
  */
-function operationOf(provider: Provider | undefined, call: RecordedCall): ProviderOperation | null {
+function findOperation(
+  provider: Provider | undefined,
+  call: RecordedCall,
+): ProviderOperation | null {
   if (call.operation) return call.operation;
   if (!provider?.operations || call.notifiedId === null || call.providerEndpoint === null)
     return null;

@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client';
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
-import { workflowOf, type JobWorkflow } from './job-owner.ts';
+import { readWorkflow, type JobWorkflow } from './job-owner.ts';
 
 const openCall = z.object({
   index: z.number(),
@@ -33,7 +33,7 @@ export const openWork = z.object({
 type OpenWork = z.infer<typeof openWork>;
 
 /** An open reservation, with the state of its workflow and the reasons why it is open. */
-export interface StuckLine extends OpenWork {
+export interface StuckReservation extends OpenWork {
   owner: JobWorkflow | null;
   /** Reasons, most specific first. */
   reasons: string[];
@@ -67,17 +67,17 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
 
 /** Creates the functions that read stuck reservations from Postgres and Temporal. */
 export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
-  async function explain(row: OpenWork): Promise<StuckLine> {
+  async function explain(row: OpenWork): Promise<StuckReservation> {
     const owner =
-      row.kind === 'studio' ? await workflowOf(deps.client, row.id).catch(() => null) : null;
-    return { ...row, owner, reasons: reasonsOf(row, owner, Date.now()) };
+      row.kind === 'studio' ? await readWorkflow(deps.client, row.id).catch(() => null) : null;
+    return { ...row, owner, reasons: listReasons(row, owner, Date.now()) };
   }
 
   return {
-    async list({ organizationId, olderThanMs, limit }: StuckListing): Promise<StuckLine[]> {
-      const of = organizationId ?? null;
+    async list({ organizationId, olderThanMs, limit }: StuckListing): Promise<StuckReservation[]> {
+      const owner = organizationId ?? null;
       const rows = await deps.pool.any(sql.type(openWork)`${select(sql.fragment`
-          (${of}::text IS NULL OR r.organization_id = ${of}::text)
+          (${owner}::text IS NULL OR r.organization_id = ${owner}::text)
           AND (r.created_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
             OR j.deadline_at < clock_timestamp() OR j.verifying
             OR r.owner_missing_at IS NOT NULL)`)}
@@ -88,7 +88,7 @@ export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
      * Returns an open reservation with the reasons why it is open; null if it is settled or does
      * not exist.
      */
-    async find(id: string): Promise<StuckLine | null> {
+    async find(id: string): Promise<StuckReservation | null> {
       const row = await deps.pool.maybeOne(
         sql.type(openWork)`${select(sql.fragment`r.id = ${id}`)}`,
       );
@@ -98,10 +98,10 @@ export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
 }
 
 /** Describes why a reservation is still open. */
-function reasonsOf(work: OpenWork, owner: JobWorkflow | null, nowMs: number): string[] {
+function listReasons(work: OpenWork, owner: JobWorkflow | null, nowMs: number): string[] {
   if (work.kind === 'chat')
     return ['a chat: it is settled when it ends or, after a crash, at its last checkpoint'];
-  const ago = (timeMs: number): string => `${duration(nowMs - timeMs)} ago`;
+  const ago = (timeMs: number): string => `${formatDuration(nowMs - timeMs)} ago`;
   const reasons: string[] = [];
   if (owner === null)
     reasons.push('Temporal is unreachable, so the state of its workflow is unknown');
@@ -122,17 +122,18 @@ function reasonsOf(work: OpenWork, owner: JobWorkflow | null, nowMs: number): st
     reasons.push(`deadline passed ${ago(work.deadlineAtMs)}`);
   }
   const unfinished = work.calls.filter((call) => call.state !== 'answered');
-  reasons.push(...unfinished.map((call) => callReason(call, work.verifying === true, ago)));
+  reasons.push(...unfinished.map((call) => describeCall(call, work.verifying === true, ago)));
   if (work.calls.length === 0) reasons.push('no call has been sent');
   else if (unfinished.length === 0)
     reasons.push('all calls have results, but the job is not settled');
   return reasons;
 }
 
-function callReason(call: OpenCall, verifying: boolean, ago: (timeMs: number) => string): string {
+/** Describes the state of a call. `ago` formats how long ago a time was. */
+function describeCall(call: OpenCall, verifying: boolean, ago: (timeMs: number) => string): string {
   const { provider, providerRequestId } = call;
   const number = call.index + 1;
-  const named = providerRequestId === null ? '' : ` (${providerRequestId})`;
+  const requestId = providerRequestId === null ? '' : ` (${providerRequestId})`;
   switch (call.state) {
     case 'waiting':
       return call.paused
@@ -146,8 +147,8 @@ function callReason(call: OpenCall, verifying: boolean, ago: (timeMs: number) =>
       return `call ${number} was refused by ${provider} ${ago(call.updatedAtMs)} and will be tried again`;
     case 'accepted':
       return verifying
-        ? `call ${number}, outcome unknown: ${provider}${named} reported no outcome; last checked ${ago(call.updatedAtMs)}`
-        : `call ${number} is waiting for ${provider}${named}, submitted ${ago(call.sinceMs)}`;
+        ? `call ${number}, outcome unknown: ${provider}${requestId} reported no outcome; last checked ${ago(call.updatedAtMs)}`
+        : `call ${number} is waiting for ${provider}${requestId}, submitted ${ago(call.sinceMs)}`;
     case 'answered':
       return `call ${number}: its result is stored`;
     default:
@@ -155,8 +156,8 @@ function callReason(call: OpenCall, verifying: boolean, ago: (timeMs: number) =>
   }
 }
 
-function duration(spanMs: number): string {
-  const seconds = Math.max(0, Math.round(spanMs / 1000));
+function formatDuration(durationMs: number): string {
+  const seconds = Math.max(0, Math.round(durationMs / 1000));
   if (seconds < 120) return `${seconds} s`;
   const minutes = Math.round(seconds / 60);
   return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import { providerOperation } from '../../providers/provider.ts';
 
-/** Schema of a call of such a job. */
+/** Schema of a call of a job whose outcome is unknown. */
 export const listedCall = z.object({
   index: z.int(),
   provider: z.string(),

@@ -1,6 +1,6 @@
 /**
- * Reads the response of /v1/music/detailed: a JSON part, then the audio, which is passed on while
- * it is received.
+ * Reads the response of /v1/music/detailed: a JSON part with the details, then the audio, which is
+ * returned as a stream.
  */
 import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -46,10 +46,10 @@ export async function readDetailedSong(response: ProviderResponse): Promise<Deta
     response.body.on('error', () => {}).destroy();
     throw new ProviderFailure('failed', 'the provider responded without the parts of a song');
   }
-  return split(response.body, boundary);
+  return splitParts(response.body, boundary);
 }
 
-function split(body: Readable, boundary: string): Promise<DetailedSong> {
+function splitParts(body: Readable, boundary: string): Promise<DetailedSong> {
   const { promise, resolve, reject } = Promise.withResolvers<DetailedSong>();
   const audio = new PassThrough();
   const parser = new Dicer({ boundary });
@@ -59,7 +59,7 @@ function split(body: Readable, boundary: string): Promise<DetailedSong> {
   parser.on('part', (part) => {
     part.on('error', (error: Error) => audio.destroy(error));
     part.on('header', (header: object) => {
-      if (/^audio\//i.test(typeOf(header))) {
+      if (/^audio\//i.test(readContentType(header))) {
         hasAudio = true;
         const received = details ?? Promise.reject(new Error('the audio precedes the details'));
         received.then(
@@ -90,14 +90,14 @@ function split(body: Readable, boundary: string): Promise<DetailedSong> {
   return promise;
 }
 
-function typeOf(header: object): string {
+function readContentType(header: object): string {
   const parsed = z.object({ 'content-type': z.array(z.string()) }).safeParse(header);
   return parsed.success ? (parsed.data['content-type'][0] ?? '') : '';
 }
 
 /**
- * Parses the part with the details. It runs on its own, because the parser may report the audio
- * part before this part has ended.
+ * Parses the part with the details. The caller does not wait for it, because the parser may report
+ * the audio part before this part has ended.
  */
 async function parseDetails(part: Readable): Promise<Omit<DetailedSong, 'audio'>> {
   const { composition_plan: plan, song_metadata: metadata } = detailsShape.parse(
@@ -105,11 +105,11 @@ async function parseDetails(part: Readable): Promise<Omit<DetailedSong, 'audio'>
   );
   return {
     title: metadata?.title?.slice(0, titleCharactersMax) || null,
-    lyrics: lyricsOf(plan?.sections ?? []),
+    lyrics: joinLyrics(plan?.sections ?? []),
   };
 }
 
-function lyricsOf(sections: { section_name: string; lines: string[] }[]): string | null {
+function joinLyrics(sections: { section_name: string; lines: string[] }[]): string | null {
   const sung = sections.filter((section) => section.lines.length > 0);
   if (sung.length === 0) return null;
   return sung

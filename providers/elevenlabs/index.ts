@@ -1,7 +1,7 @@
 /**
- * Adapter of ElevenLabs: speech, dialogue, music, sound effects and transcription. The response to
- * every call is its result; nothing is queued, so after a lost connection the outcome remains
- * unknown. The adapter uses undici and not the vendor's client, which buffers and retries
+ * Adapter for ElevenLabs: speech, dialogue, music, sound effects and transcription. The response to
+ * a call contains the result; nothing is queued, so after a lost connection the outcome remains
+ * unknown. The adapter uses undici instead of the vendor's client, which buffers and retries
  * (docs/providers.md).
  */
 import { openAsBlob } from 'node:fs';
@@ -13,10 +13,10 @@ import { writeSpoolFile } from '../../storage/spool.ts';
 import type { Storage } from '../../storage/storage.ts';
 import {
   contentPolicyFailure,
-  failureOfStatus,
+  toStatusFailure,
   readErrorBody,
   readInvalidFields,
-  requestIdOf,
+  findRequestId,
 } from '../error-responses.ts';
 import {
   createExchange,
@@ -89,8 +89,8 @@ function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
         const pending = exchange({
           ...(form ? { body: form.form } : { json }),
           url: base + endpoint.path(input),
-          // The key only helps the provider's support to find the call; the provider does not
-          // detect repetitions with it.
+          // The key only helps the provider's support to find the call; the provider does not use
+          // it to detect repeated calls.
           headers: { 'idempotency-key': idempotencyKey },
           signal,
         });
@@ -98,8 +98,8 @@ function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
       } finally {
         await form?.discard();
       }
-      if (response.status !== 200) throw await failureOfResponse(response);
-      const providerRequestId = requestIdOf(response.headers);
+      if (response.status !== 200) throw await toFailure(response);
+      const providerRequestId = findRequestId(response.headers);
       return { kind: 'result', result: await endpoint.read(response), providerRequestId };
     },
   };
@@ -131,7 +131,7 @@ const policyCodes = new Set([
  */
 const busyWaitMs = 3000;
 
-async function failureOfResponse(response: ProviderResponse): Promise<ProviderFailure> {
+async function toFailure(response: ProviderResponse): Promise<ProviderFailure> {
   const { status } = response;
   const body = await readErrorBody(response);
   const detail = errorBody.safeParse(body).data?.detail;
@@ -139,11 +139,11 @@ async function failureOfResponse(response: ProviderResponse): Promise<ProviderFa
   if (policyCodes.has(code)) return contentPolicyFailure(response);
   if (status !== 429 && accountCodes.has(code)) {
     return new ProviderFailure('refused', `the provider refused the call (${status})`, {
-      providerRequestId: requestIdOf(response.headers),
+      providerRequestId: findRequestId(response.headers),
     });
   }
   const { fields } = readInvalidFields(body);
-  return failureOfStatus(response, {
+  return toStatusFailure(response, {
     fields,
     isOwnError: code !== '',
     ...(status === 429 && { busyWaitMs }),

@@ -5,7 +5,7 @@ import { ProviderFailure } from '../../domain/provider-failure.ts';
 import type { ProviderResult } from '../provider.ts';
 import { readJson, type ProviderResponse } from '../provider-http.ts';
 import { readDetailedSong } from './detailed-song.ts';
-import { transcriptOf } from './transcript.ts';
+import { parseTranscript } from './transcript.ts';
 
 /** Maximum size of a composition plan in bytes, because Temporal's history stores it. */
 const planBytesMax = 48 * 1024;
@@ -45,7 +45,7 @@ export async function readPlan(response: ProviderResponse): Promise<ProviderResu
 
 /** Reads a transcript. @throws ProviderFailure `failed` */
 export async function readTranscript(response: ProviderResponse): Promise<ProviderResult> {
-  const transcript = transcriptOf(await readPaidJson(response, transcriptBytesMax));
+  const transcript = parseTranscript(await readPaidJson(response, transcriptBytesMax));
   if (!transcript) {
     throw new ProviderFailure('failed', 'the provider responded without a transcript');
   }

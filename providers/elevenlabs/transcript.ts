@@ -27,7 +27,7 @@ function shortCode(code: string): string {
 }
 
 /** Returns the transcript of a response body; null if the body has another form. */
-export function transcriptOf(body: unknown): Transcript | null {
+export function parseTranscript(body: unknown): Transcript | null {
   const parsed = transcriptBody.safeParse(body);
   if (!parsed.success) return null;
   let atSeconds = 0;

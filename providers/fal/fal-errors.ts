@@ -3,11 +3,11 @@ import { z } from 'zod';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import {
   contentPolicyFailure,
-  failureOfStatus,
+  toStatusFailure,
   parseRetryAfter,
   readInvalidFields,
 } from '../error-responses.ts';
-import type { Checked } from '../provider.ts';
+import type { CheckResult } from '../provider.ts';
 
 /** Response of fal. `body` is the parsed JSON; undefined if the body is too long or not JSON. */
 export interface FalResponse {
@@ -19,15 +19,18 @@ export interface FalResponse {
 const platformError = z.object({ detail: z.string(), error_type: z.string().nullish() });
 
 /** Returns the failure of a submit whose response has an error status. */
-export function failureOfSubmit(response: FalResponse): ProviderFailure {
+export function toSubmitFailure(response: FalResponse): ProviderFailure {
   const { types, fields } = readInvalidFields(response.body);
-  const failure = failureOfStatus(response, { fields, isOwnError: errorTypeOf(response) !== null });
+  const failure = toStatusFailure(response, {
+    fields,
+    isOwnError: findErrorType(response) !== null,
+  });
   const isPolicy = failure.kind === 'rejected' && types.includes('content_policy_violation');
   return isPolicy ? contentPolicyFailure(response) : failure;
 }
 
 /** Returns fal's error type; null if the error is not from fal itself. */
-function errorTypeOf({ headers, body }: FalResponse): string | null {
+function findErrorType({ headers, body }: FalResponse): string | null {
   const header = headers['x-fal-error-type'];
   if (typeof header === 'string') return header;
   return platformError.safeParse(body).data?.error_type ?? null;
@@ -37,7 +40,7 @@ function errorTypeOf({ headers, body }: FalResponse): string | null {
  * Returns the state of an operation whose result request has an error status.
  * @throws ProviderFailure `unreachable`
  */
-export function failureOfResult(response: FalResponse): Checked {
+export function readFailedResult(response: FalResponse): CheckResult {
   const platform = platformError.safeParse(response.body).data;
   if (platform && /in progress/i.test(platform.detail)) {
     return { kind: 'pending', progress: { state: 'generating', queuePosition: null } };
@@ -46,9 +49,9 @@ export function failureOfResult(response: FalResponse): Checked {
     return { kind: 'failed', failure: new ProviderFailure('canceled', 'canceled at the provider') };
   }
   if ([400, 413, 422].includes(response.status)) {
-    return { kind: 'failed', failure: failureOfSubmit(response) };
+    return { kind: 'failed', failure: toSubmitFailure(response) };
   }
-  if (errorTypeOf(response) || readInvalidFields(response.body).isListed) {
+  if (findErrorType(response) || readInvalidFields(response.body).isListed) {
     return {
       kind: 'failed',
       failure: new ProviderFailure('failed', `the provider failed (${response.status})`),

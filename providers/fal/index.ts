@@ -1,7 +1,7 @@
 /**
- * Adapter of fal's queue protocol: submit, status, result, cancel. The adapter uses undici and not
+ * Adapter for fal's queue API: submit, status, result, cancel. The adapter uses undici instead of
  * the vendor's client, which repeats a submit up to four times after a 5xx response, and each
- * repetition is paid (docs/decisions/0003).
+ * repetition costs money (docs/decisions/0003).
  *
  * Source: fal's queue and webhook documentation, as gathered in docs/providers.md.
  */
@@ -10,13 +10,13 @@ import { ProviderFailure } from '../../domain/provider-failure.ts';
 import type { ProviderOutput } from '../../storage/provider-output.ts';
 import { defineProvider } from '../provider-definition.ts';
 import type {
-  Canceled,
-  Checked,
+  CancelResult,
+  CheckResult,
   CheckOptions,
   ProviderOperation,
   Provider,
   Submission,
-  Submitted,
+  SubmitResult,
 } from '../provider.ts';
 import {
   createExchange,
@@ -26,8 +26,8 @@ import {
   type ProviderRequest,
 } from '../provider-http.ts';
 import {
-  failureOfResult,
-  failureOfSubmit,
+  readFailedResult,
+  toSubmitFailure,
   unclearStatusFailure,
   type FalResponse,
 } from './fal-errors.ts';
@@ -71,7 +71,7 @@ function createFalProvider(options: FalOptions): Provider {
     operations: {
       check: (operation, checkOptions) =>
         check(exchange, requestUrl(base, operation), checkOptions),
-      async cancel(operation, signal): Promise<Canceled> {
+      async cancel(operation, signal): Promise<CancelResult> {
         const url = `${requestUrl(base, operation)}/cancel`;
         return readCancellation(await awaitResponse(exchange({ method: 'PUT', url, signal })));
       },
@@ -94,11 +94,11 @@ async function submit(
   exchange: FalExchange,
   base: string,
   submission: Submission,
-): Promise<Submitted> {
+): Promise<SubmitResult> {
   const { providerEndpoint, input, notificationUrl, signal } = submission;
   const url = `${base}/${providerEndpoint}?fal_webhook=${encodeURIComponent(notificationUrl)}`;
   const response = await sendCall(exchange({ url, json: input, signal }));
-  if (response.status >= 400) throw failureOfSubmit(response);
+  if (response.status >= 400) throw toSubmitFailure(response);
   const parsed = submitBody.safeParse(response.body);
   if (!parsed.success) {
     throw new ProviderFailure('unknown', 'the provider responded to a submit without a request id');
@@ -109,14 +109,18 @@ async function submit(
   };
 }
 
-async function check(exchange: FalExchange, url: string, options: CheckOptions): Promise<Checked> {
+async function check(
+  exchange: FalExchange,
+  url: string,
+  options: CheckOptions,
+): Promise<CheckResult> {
   const { signal } = options;
   if (!options.expectDone) {
     const pending = await fetchStatus(exchange, url, signal);
     if (pending) return pending;
   }
   const response = await awaitResponse(exchange({ method: 'GET', url, signal }));
-  return response.status === 200 ? readOutputs(response.body) : failureOfResult(response);
+  return response.status === 200 ? readOutputs(response.body) : readFailedResult(response);
 }
 
 /**
@@ -127,7 +131,7 @@ async function fetchStatus(
   exchange: FalExchange,
   url: string,
   signal: AbortSignal,
-): Promise<Checked | null> {
+): Promise<CheckResult | null> {
   const response = await awaitResponse(
     exchange({ method: 'GET', url: `${url}/status?logs=0`, signal }),
   );
@@ -147,7 +151,7 @@ async function fetchStatus(
  * Reads the response to a cancellation request.
  * @throws ProviderFailure `unreachable` if the response does not show whether fal received it
  */
-function readCancellation(response: FalResponse): Canceled {
+function readCancellation(response: FalResponse): CancelResult {
   if (response.status === 200 || response.status === 202) return 'requested';
   if (response.status === 400 || response.status === 404) return 'already_done';
   throw unclearStatusFailure(response);
@@ -171,7 +175,7 @@ const resultBody = z.object({
 });
 
 /** Returns the files of a result, or a failure if there are none. */
-function readOutputs(body: unknown): Checked {
+function readOutputs(body: unknown): CheckResult {
   const { images, image, video } = resultBody.safeParse(body).data ?? {};
   const outputs = [images ?? [], image ?? [], video ?? []]
     .flat()

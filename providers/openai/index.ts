@@ -1,7 +1,7 @@
 /**
- * Adapter of OpenAI's Images API: generations are sent as JSON, edits as a form. The response
- * contains the pictures, so a call is not sent again after a lost connection, because it may
- * already be paid for (docs/decisions/0003).
+ * Adapter for OpenAI's Images API: generations are sent as JSON, edits as a form. The response
+ * contains the pictures. After a lost connection a call is not sent again, because OpenAI may
+ * already charge for it (docs/decisions/0003).
  *
  * Source: OpenAI's API reference, as gathered in docs/providers.md.
  */
@@ -9,9 +9,9 @@ import { z } from 'zod';
 import type { Outbound } from '../../platform/outbound.ts';
 import {
   contentPolicyFailure,
-  failureOfStatus,
+  toStatusFailure,
   readErrorBody,
-  requestIdOf,
+  findRequestId,
 } from '../error-responses.ts';
 import {
   createExchange,
@@ -22,7 +22,7 @@ import {
 } from '../provider-http.ts';
 import type { ProviderFailure } from '../../domain/provider-failure.ts';
 import { defineProvider } from '../provider-definition.ts';
-import type { Provider, Submission, Submitted } from '../provider.ts';
+import type { Provider, Submission, SubmitResult } from '../provider.ts';
 import { createEditForm } from './edit-form.ts';
 import { streamPictures } from './picture-stream.ts';
 import { count, providerKey, webUrl } from '../../platform/variable-types.ts';
@@ -54,17 +54,17 @@ function createOpenaiProvider(options: OpenaiOptions): Provider {
   async function post(
     { providerEndpoint, input, idempotencyKey, signal }: Submission,
     body: Pick<ProviderRequest, 'json' | 'body'>,
-  ): Promise<Submitted> {
+  ): Promise<SubmitResult> {
     const headers = { 'idempotency-key': idempotencyKey };
     const response = await sendCall(
       exchange({ url: `${base}/${providerEndpoint}`, headers, signal, ...body }),
     );
-    if (response.status !== 200) throw await failureOfResponse(response);
+    if (response.status !== 200) throw await toFailure(response);
     const { n } = countedInput.parse(input);
     return {
       kind: 'result',
       result: { outputs: streamPictures(response.body, n), data: null },
-      providerRequestId: requestIdOf(response.headers),
+      providerRequestId: findRequestId(response.headers),
     };
   }
 
@@ -84,10 +84,10 @@ function createOpenaiProvider(options: OpenaiOptions): Provider {
   };
 }
 
-async function failureOfResponse(response: ProviderResponse): Promise<ProviderFailure> {
+async function toFailure(response: ProviderResponse): Promise<ProviderFailure> {
   const error = errorBody.safeParse(await readErrorBody(response)).data?.error;
   if (error?.code && policyCodes.has(error.code)) return contentPolicyFailure(response);
-  return failureOfStatus(response, {
+  return toStatusFailure(response, {
     fields: error?.param ? [error.param] : [],
     isOwnError: error !== undefined,
   });

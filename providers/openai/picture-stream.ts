@@ -1,19 +1,20 @@
 /**
- * Pictures of an Images API response, `{"data":[{"b64_json":"…"},…]}`. They are decoded while they
- * are received, because a response may contain ten pictures of many megabytes; no picture is held
- * in memory completely.
+ * Decodes the pictures in a response of the Images API, `{"data":[{"b64_json":"…"},…]}`, while the
+ * response is received. No complete picture is held in memory, because a response may contain ten
+ * pictures of many megabytes.
  */
 import { Readable } from 'node:stream';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import type { ProviderOutput } from '../../storage/provider-output.ts';
 
+/** Decoded bytes of a picture. */
 interface Piece {
   /** Index of the picture in the response, from 0. */
   index: number;
   bytes: Buffer;
 }
 
-/** Maximum number of characters of a string that are stored, to compare it with the field name. */
+/** Maximum number of characters of a field name to store, for the comparison with `b64_json`. */
 const nameLengthMax = 32;
 
 /**
@@ -83,7 +84,7 @@ class PictureScanner {
   }
 }
 
-async function* piecesOf(body: Readable): AsyncGenerator<Piece> {
+async function* readPieces(body: Readable): AsyncGenerator<Piece> {
   const scanner = new PictureScanner();
   const chunks: AsyncIterable<Buffer> = body;
   for await (const chunk of chunks) yield* scanner.scan(chunk);
@@ -96,7 +97,7 @@ async function* piecesOf(body: Readable): AsyncGenerator<Piece> {
  * its stream fails.
  */
 export function streamPictures(body: Readable, count: number): ProviderOutput[] {
-  const pieces = piecesOf(body);
+  const pieces = readPieces(body);
   let nextPiece: Piece | undefined;
 
   async function* picture(index: number, turn: Promise<void>): AsyncGenerator<Buffer> {

@@ -46,7 +46,7 @@ const providerReadTtlMs = 24 * 3_600_000;
  * Message for both unknown files and files of other organizations, so that it does not reveal which
  * files exist.
  */
-const noFile = 'is not a file of this organization';
+const notOwnFile = 'is not a file of this organization';
 
 /** Input that cannot be used. The caller receives the message with the name of the field. */
 class UnusableInput extends Error {}
@@ -73,7 +73,7 @@ function createResolver(deps: InputsDeps): ResolveInput {
 
   async function findUploadKey(fileId: string, required: InputRequirement): Promise<string> {
     const upload = await deps.uploads.find(fileId);
-    if (upload?.organization_id !== required.organizationId) throw new UnusableInput(noFile);
+    if (upload?.organization_id !== required.organizationId) throw new UnusableInput(notOwnFile);
     let contentType: string | null;
     try {
       contentType = await deps.uploads.confirm(upload);
@@ -92,14 +92,14 @@ function createResolver(deps: InputsDeps): ResolveInput {
     const fileId = name.split('.')[0] ?? '';
     if (isId('upload', fileId)) {
       const confirmedKey = await findUploadKey(fileId, required);
-      if (confirmedKey !== key) throw new UnusableInput(noFile);
+      if (confirmedKey !== key) throw new UnusableInput(notOwnFile);
       return confirmedKey;
     }
     const found = await deps.pool.maybeOneFirst(sql.type(artifactRow)`
       SELECT true AS found FROM artifact
       WHERE storage_key = ${key} AND organization_id = ${required.organizationId}
         AND deleted_at IS NULL`);
-    if (found === null) throw new UnusableInput(noFile);
+    if (found === null) throw new UnusableInput(notOwnFile);
     requireMedium(contentTypeOf(key), required.medium);
     return key;
   }
@@ -111,12 +111,13 @@ function createResolver(deps: InputsDeps): ResolveInput {
     const isOwn = key?.startsWith(`${required.organizationId}/`);
     if (key && isOwn) return storageReference(await checkOwnKey(key, required));
     if (!url) throw new UnusableInput('is not a URL');
-    // Anyone may read a signed URL of another organization's file, as with a URL of another server.
+    // A signed URL of another organization's file is allowed, because anyone who has it may read
+    // it.
     const isPublic = key ? deps.storage.isSigned(url) : url.origin !== ownOrigin;
-    if (!isPublic) throw new UnusableInput(noFile);
+    if (!isPublic) throw new UnusableInput(notOwnFile);
     try {
-      // The checked URL is passed on in its parsed form, because another parser may read the
-      // original text differently.
+      // The plan contains the parsed URL, because another parser may read the original text
+      // differently.
       return (await deps.outbound.vet(input)).href;
     } catch (error) {
       if (error instanceof OutboundError)

@@ -3,7 +3,7 @@ import { fieldError } from '../../domain/errors.ts';
 import type { Recording, RecordingSource } from '../../studio/capability.ts';
 import { storedSource, type ByteSource } from '../byte-source.ts';
 import { readContainer } from '../container.ts';
-import { mediaTypeOf } from '../media-types.ts';
+import { findMediaType } from '../media-types.ts';
 import { untypedExtension, type Storage } from '../storage.ts';
 import type { Inputs } from './inputs.ts';
 
@@ -45,6 +45,6 @@ export async function measureRecording(
     throw fieldError('INVALID_REQUEST', field, 'is not a readable audio file');
   }
   const { mimeType, durationSeconds } = container;
-  const extension = mediaTypeOf(mimeType)?.extension ?? untypedExtension;
+  const extension = findMediaType(mimeType)?.extension ?? untypedExtension;
   return { extension, durationSeconds };
 }

@@ -52,7 +52,7 @@ interface RequestFilesDeps {
   uploads: Pick<Uploads, 'storeSpooled' | 'discard' | 'requireRoom'>;
 }
 
-/** Creates the functions that receive the pictures and recordings in a multipart form. */
+/** Creates the functions that receive the files of a multipart form. */
 export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
   async function receive(
     { field, stream }: FilePart,

@@ -5,12 +5,15 @@
 import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { ChatBody } from '../../chat/chat-body.ts';
-import { countInput, inputTokensMax } from '../../chat/input-count.ts';
+import { estimateInput, inputTokensMax } from '../../chat/input-count.ts';
 import { anthropicProtocol } from '../../chat/protocols/anthropic-protocol.ts';
 import { openaiProtocol } from '../../chat/protocols/openai-protocol.ts';
 import { chatModels } from '../../catalog/chat-catalog.ts';
 
-/** Keys of values that are not text of the input: enumerations, identifiers, and media, which have rules of their own. */
+/**
+ * Keys of values that are not text of the input: enumerations, identifiers, and media, which have
+ * rules of their own.
+ */
 const notText = new Set(
   'role type detail format url data file_data user metadata prompt_cache_key safety_identifier'.split(
     ' ',
@@ -91,7 +94,7 @@ const protocols = [
 it('the count includes the text of every field', () => {
   fc.assert(
     fc.property(body, (request) => {
-      expect(countInput(request).tokens).toBeGreaterThanOrEqual(leastTokens(request));
+      expect(estimateInput(request).tokens).toBeGreaterThanOrEqual(leastTokens(request));
     }),
     { numRuns: 2000 },
   );
@@ -109,7 +112,7 @@ it.each(protocols)(
           // The protocol has no counterpart for a field, so nothing is sent.
           return;
         }
-        const bound = inputTokensMax(JSON.stringify(fields), countInput(request));
+        const bound = inputTokensMax(JSON.stringify(fields), estimateInput(request));
         expect(bound).toBeGreaterThanOrEqual(textBytes(fields));
       }),
       { numRuns: 1000 },
@@ -119,7 +122,7 @@ it.each(protocols)(
 
 it('the count includes a refusal of a million characters in an earlier answer', () => {
   const refusal = 'x'.repeat(1_000_000);
-  const { tokens } = countInput({ messages: [{ role: 'assistant', content: 'no', refusal }] });
+  const { tokens } = estimateInput({ messages: [{ role: 'assistant', content: 'no', refusal }] });
   expect(tokens).toBeGreaterThanOrEqual(refusal.length / 4);
 });
 
@@ -130,5 +133,5 @@ it.each([
 ])('the count of a document %s is that of two pages or more', (_name, file, tokens) => {
   const messages = [{ role: 'user' as const, content: [{ type: 'file' as const, file }] }];
   // Four tokens are those of the message.
-  expect(countInput({ messages }).tokens).toBe(tokens + 4);
+  expect(estimateInput({ messages }).tokens).toBe(tokens + 4);
 });

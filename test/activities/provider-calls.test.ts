@@ -19,7 +19,7 @@ import { createNotificationUrls } from '../../providers/notification-urls.ts';
 import type { ProviderCallDeps } from '../../activities/called-provider.ts';
 import { createCallActivities, type CallActivities } from '../../activities/index.ts';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
-import type { Provider, Submission, Submitted } from '../../providers/provider.ts';
+import type { Provider, Submission, SubmitResult } from '../../providers/provider.ts';
 import { createArtifactStore } from '../../storage/artifacts.ts';
 import { openLocalDisk } from '../../storage/local-disk.ts';
 import { createUploads } from '../../storage/uploads.ts';
@@ -161,7 +161,7 @@ interface Process {
 }
 
 /** Makes the activities of a process with two slots; `answer` responds to submits. */
-function processWith(answer: () => Promise<Submitted>): Process {
+function processWith(answer: () => Promise<SubmitResult>): Process {
   const sent: Submission[] = [];
   const provider: Provider = {
     name: 'own',
@@ -184,7 +184,7 @@ function processWith(answer: () => Promise<Submitted>): Process {
   return { calls: createCallActivities({ ...deps, providers, slots }), slots, sent };
 }
 
-const taken: Submitted = { kind: 'operation', operation: { id: 'op-1' } };
+const taken: SubmitResult = { kind: 'operation', operation: { id: 'op-1' } };
 /** Logger without the SDK's warnings of failed attempts, which are expected. */
 const quiet = { logger: new DefaultLogger('ERROR') };
 const inTask = (attempt = 1) => new MockActivityEnvironment({ isLocal: true, attempt }, quiet);
@@ -361,7 +361,7 @@ describe('while Postgres is unreachable', () => {
     ['taken', async () => taken, 'accepted'],
     [
       'answered',
-      async (): Promise<Submitted> => ({
+      async (): Promise<SubmitResult> => ({
         kind: 'result',
         result: { outputs: [], data: 1 },
         providerRequestId: 'req_1',
@@ -382,7 +382,7 @@ describe('while Postgres is unreachable', () => {
       },
       'unknown',
     ],
-  ] as [string, () => Promise<Submitted>, string][])(
+  ] as [string, () => Promise<SubmitResult>, string][])(
     'a call that was %s is recorded once Postgres is back',
     async (_how, answer, state) => {
       const task = await newTask();

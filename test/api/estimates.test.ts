@@ -174,7 +174,12 @@ function creditsOfPlan(capability: Capability, body: Body): number {
   const calls = planOf(capability, body).calls.map((call) => {
     const { unitPriceUsd: price, quantity } = call;
     if (typeof price === 'number') return call;
-    return { ...call, quantity, ...price.outputOf(input), unitPriceUsd: price.usdOf(input) };
+    return {
+      ...call,
+      quantity,
+      ...price.describeOutput(input),
+      unitPriceUsd: price.calculateUsd(input),
+    };
   });
   return creditsFromMicro(priceCalls(gateway.config, calls).priceMicro);
 }

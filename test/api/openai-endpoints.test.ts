@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { toCapabilityFields } from '../../api/endpoints/openai/image-requests.ts';
 import { imageModels } from '../../catalog/image-models.ts';
 import { findByAnyName } from '../../catalog/vendor-names.ts';
-import { workflowIdOf } from '../../jobs/contract.ts';
+import { jobWorkflowId } from '../../jobs/contract.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { discPicture, download, filmFacts } from '../harness/media.ts';
 import { recordTone } from '../harness/recordings.ts';
@@ -44,7 +44,7 @@ async function expectOneJob(type: string): Promise<JobRow> {
   if (!job || more.length > 0) throw new Error(`${more.length + 1} jobs, not one`);
   expect(job.type).toBe(type);
   const { status, type: workflow } = await gateway.api.client.workflow
-    .getHandle(workflowIdOf(job.id))
+    .getHandle(jobWorkflowId(job.id))
     .describe();
   expect(workflow).toBe(type);
   expect(status.name).toBeOneOf(['RUNNING', 'COMPLETED']);

@@ -296,7 +296,7 @@ const providers: Fault[] = [
   {
     name: 'the MAC of a notification URL is not checked',
     file: 'providers/notification-urls.ts',
-    original: 'isSecret(mac, macOf(address))',
+    original: 'isSecret(mac, computeMac(address))',
     planted: "mac !== macOf({ ...address, jobId: '' })",
     tests: ['test/api/notification-forgeries.test.ts', 'test/api/webhooks.test.ts'],
   },

@@ -16,7 +16,7 @@ export interface SourceChange {
 }
 
 /** Code of an additional step that a change puts into the job workflow. */
-export const additionalStep = `await run(job, ${JSON.stringify({
+export const additionalStep = `await runStep(job, ${JSON.stringify({
   name: 'markVerifying',
   summary: 'additional',
 } satisfies Step)}, (activities) => activities.markVerifying(plan.jobId));`;

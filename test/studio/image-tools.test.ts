@@ -13,10 +13,10 @@ const facts = (width: number, height: number): InputMeasurements => ({
   height,
   durationSeconds: null,
 });
-const usdOf = (call: DraftCall | undefined, measured: InputMeasurements): number => {
+const calculateUsd = (call: DraftCall | undefined, measured: InputMeasurements): number => {
   const price = call?.unitPriceUsd;
   if (typeof price !== 'object') throw new Error('the price does not depend on the input');
-  return price.usdOf(measured);
+  return price.calculateUsd(measured);
 };
 
 describe('POST /studio/image/upscale: limits of spec §4.7', () => {
@@ -56,10 +56,10 @@ describe('POST /studio/image/upscale: limits of spec §4.7', () => {
 
   it('is priced by the pixels of the result, and refuses results that would be too large', () => {
     const [call] = planOf(imageUpscale, { imageUrl, scaleFactor: 4 }).calls;
-    expect(usdOf(call, facts(1000, 1000))).toBe(0.08);
-    expect(usdOf(call, facts(1225, 1225))).toBeCloseTo(0.16);
-    expect(usdOf(call, facts(2000, 2000))).toBeCloseTo(0.24);
-    expect(() => usdOf(call, facts(2001, 2000))).toThrow(/64000000/);
+    expect(calculateUsd(call, facts(1000, 1000))).toBe(0.08);
+    expect(calculateUsd(call, facts(1225, 1225))).toBeCloseTo(0.16);
+    expect(calculateUsd(call, facts(2000, 2000))).toBeCloseTo(0.24);
+    expect(() => calculateUsd(call, facts(2001, 2000))).toThrow(/64000000/);
   });
 });
 

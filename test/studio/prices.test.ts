@@ -95,17 +95,17 @@ const inputs = [
   { width: 64, height: 64, durationSeconds: 0.3 },
   { width: 1280, height: 720, durationSeconds: 12.5 },
 ];
-const usdOf = ({ unitPriceUsd }: DraftCall): number[] =>
+const calculateUsd = ({ unitPriceUsd }: DraftCall): number[] =>
   typeof unitPriceUsd === 'number'
     ? [unitPriceUsd]
-    : inputs.map((facts) => unitPriceUsd.usdOf(facts));
+    : inputs.map((facts) => unitPriceUsd.calculateUsd(facts));
 
 describe('the price of every row', () => {
   it('is a positive whole number of micro-credits, never below its USD', () => {
     expect(rows.length).toBeGreaterThan(150);
     for (const [id, capability, body] of rows) {
       for (const call of planOf(capability, body).calls) {
-        for (const usd of usdOf(call)) {
+        for (const usd of calculateUsd(call)) {
           const micro = microFromCredits(usd / usdPerCredit);
           const what = `${capability.type} ${id} ${JSON.stringify(body)}`;
           expect(usd, what).toBeGreaterThan(0);
@@ -121,7 +121,7 @@ describe('the price of every row', () => {
   it('equals the catalog’s credits in examples that can be checked by hand', () => {
     const credits = (capability: Capability, body: object) =>
       planOf(capability, body).calls.reduce(
-        (sum, call) => sum + call.quantity * ((usdOf(call)[0] ?? 0) / usdPerCredit),
+        (sum, call) => sum + call.quantity * ((calculateUsd(call)[0] ?? 0) / usdPerCredit),
         0,
       );
     const tree = { prompt: 'a tree' };

@@ -147,9 +147,9 @@ describe.each([videoUpscale, videoRemoveBackground])('POST $path', (capability) 
     const price = planOf(capability, { videoUrl }).calls[0]?.unitPriceUsd;
     if (typeof price !== 'object') throw new Error('the price depends on the input');
     const usd = (durationSeconds: number, width = 640, height = 360) =>
-      price.usdOf({ width, height, durationSeconds });
+      price.calculateUsd({ width, height, durationSeconds });
     const seconds = (durationSeconds: number) =>
-      price.outputOf({ width: 640, height: 360, durationSeconds }).quantity;
+      price.describeOutput({ width: 640, height: 360, durationSeconds }).quantity;
     expect(usd(3.2)).toBe(usd(1));
     expect([seconds(0.2), seconds(3.2), seconds(120)]).toEqual([1, 4, 120]);
     expect(() => usd(120.1)).toThrow(/120/);

@@ -1,7 +1,7 @@
 /** Operator endpoints that cancel, check or settle a job. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
-import { requestCheck, workflowOf } from '../../../jobs/records/job-owner.ts';
+import { requestCheck, readWorkflow } from '../../../jobs/records/job-owner.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { cancelJob } from '../../studio/cancellation.ts';
@@ -73,13 +73,13 @@ export const jobActions = section('Jobs', {
       }),
     ),
     errors: ['JOB_NOT_FOUND'],
-    async handle(write, { pool, jobOverview, statusChecks, client }) {
+    async handle(write, { pool, jobOverview, checkCalls, client }) {
       const job = await findAnyJob(write, { jobOverview });
       await recordAction(pool, write, { ...auditSubject(job), action: 'job.reverified' });
-      const findings = await statusChecks.ofJob(job.id);
+      const findings = await checkCalls(job.id);
       const workflowSignaled = job.status === 'open' && (await requestCheck(client, job.id));
       const updatedJob = await findAnyJob(write, { jobOverview });
-      const workflow = await workflowOf(client, job.id);
+      const workflow = await readWorkflow(client, job.id);
       return toData({ ...formatState(updatedJob), workflow, workflowSignaled, findings });
     },
   }),

@@ -4,11 +4,11 @@
  */
 import { z } from 'zod';
 import type { JobWorkflow } from '../../../jobs/records/job-owner.ts';
-import { workflowOf } from '../../../jobs/records/job-owner.ts';
+import { readWorkflow } from '../../../jobs/records/job-owner.ts';
 import { jobCall } from '../../../jobs/records/job-calls.ts';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { isoTime, toResponse } from '../../../domain/json.ts';
-import { workflowIdOf } from '../../../jobs/contract.ts';
+import { jobWorkflowId } from '../../../jobs/contract.ts';
 import type { Config } from '../../../platform/config.ts';
 import type { Composition } from '../../composition.ts';
 import { listActions } from '../../identity/admin-actions.ts';
@@ -107,12 +107,12 @@ async function readEvidence(job: JobRecord, services: Composition) {
       readCalls(jobId),
       stuckJobs.find(jobId),
       ledgerReads.entriesOf(jobId),
-      inbox.ofJob(jobId),
+      inbox.listByJob(jobId),
       webhooks.find({ jobId, organizationId }),
       webhooks.attempts(jobId, 1),
       listActions(pool, { subject: jobId, limit: actionsShownMax }),
     ]);
-  const owner = open ? open.owner : await workflowOf(client, jobId).catch(() => null);
+  const owner = open ? open.owner : await readWorkflow(client, jobId).catch(() => null);
   const reasons = open?.reasons ?? [];
   const evidence = { caller, calls, reasons, owner, webhook, attempts, actions };
   return { evidence, entries, notifications };
@@ -123,7 +123,7 @@ function formatWorkflow(
   owner: JobWorkflow | null,
   { TEMPORAL_UI_ORIGINS: [origin], TEMPORAL_NAMESPACE: namespace }: Config,
 ): ExplainedJob['workflow'] {
-  const workflowId = workflowIdOf(jobId);
+  const workflowId = jobWorkflowId(jobId);
   const segments = [namespace, workflowId].map(encodeURIComponent);
   const url = origin === undefined ? null : `${origin}/namespaces/${segments.join('/workflows/')}`;
   return { workflowId, ...(owner ?? { state: 'unreachable', status: null }), url };

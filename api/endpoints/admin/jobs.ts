@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { errorTable } from '../../../domain/errors.ts';
 import { isoTime, keysOf } from '../../../domain/json.ts';
-import { billingOf, promptLineOf } from '../../../studio/job-view.ts';
+import { buildBilling, extractPromptLine } from '../../../studio/job-view.ts';
 import { jobSchema } from '../../../studio/job-resource.ts';
 import { addOrganizationNames } from '../../identity/organizations.ts';
 import {
@@ -53,12 +53,12 @@ export function formatJobSummary(
     keyId: job.key_id,
     type: job.type,
     model: job.model,
-    prompt: promptLineOf(job.request),
+    prompt: extractPromptLine(job.request),
     provider: job.provider,
     status: job.status,
     verifying: job.verifying,
     errorCode: job.error?.code ?? null,
-    billing: billingOf(job),
+    billing: buildBilling(job),
     createdAt: isoTime(job.created_at),
     deadlineAt: isoTime(job.deadline_at),
     completedAt: isoTime(job.completed_at),

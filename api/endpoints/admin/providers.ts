@@ -4,7 +4,7 @@ import { requestCheck } from '../../../jobs/records/job-owner.ts';
 import {
   pauseProvider,
   resumeProvider,
-  type ProviderLine,
+  type ProviderState,
   type ProviderPauses,
 } from '../../../providers/provider-pauses.ts';
 import type { ProviderFigures } from '../../../providers/provider-figures.ts';
@@ -29,13 +29,13 @@ const providerSchema = z
   })
   .meta({ id: 'Provider' });
 
-function formatProvider({ paused, ...line }: ProviderLine): z.infer<typeof providerSchema> {
+function formatProvider({ paused, ...line }: ProviderState): z.infer<typeof providerSchema> {
   if (!paused) return { ...line, paused };
   const { sinceMs, actor, reason } = paused;
   return { ...line, paused: { since: isoTime(sinceMs), actor, reason } };
 }
 
-async function findProvider(pauses: ProviderPauses, provider: string): Promise<ProviderLine> {
+async function findProvider(pauses: ProviderPauses, provider: string): Promise<ProviderState> {
   const line = (await pauses.list()).find(({ provider: name }) => name === provider);
   if (!line) throw new GatewayError('NOT_FOUND', 'No such provider.');
   return line;

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { fieldError, GatewayError } from '../../../domain/errors.ts';
-import { received } from '../../../domain/field-messages.ts';
+import { formatReceived } from '../../../domain/field-messages.ts';
 import type { RefundVerdict } from '../../../ledger/ledger.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { auditFields, exampleAuditFields } from '../fields.ts';
@@ -88,7 +88,7 @@ function refundError(
   const amounts = { charged: creditsFromMicro(charged), refunded: creditsFromMicro(refunded) };
   if (remainingCredits > 0) {
     const limit = `must be at most ${remainingCredits}, the credits charged and not yet refunded`;
-    return fieldError('INVALID_REQUEST', 'credits', `${limit}${received(credits)}`);
+    return fieldError('INVALID_REQUEST', 'credits', `${limit}${formatReceived(credits)}`);
   }
   const message = `Only charged credits can be refunded: the job is ${state}, ${amounts.charged} credits were charged and ${amounts.refunded} refunded.`;
   return new GatewayError('JOB_NOT_REFUNDABLE', message, { body: { state, ...amounts } });

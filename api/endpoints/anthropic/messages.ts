@@ -1,6 +1,6 @@
 /** POST /api/v1/messages: chat with any model in the format of Anthropic's Messages API. */
 import { z } from 'zod';
-import { countInput } from '../../../chat/input-count.ts';
+import { estimateInput } from '../../../chat/input-count.ts';
 import { messagesPresentation } from '../../chat/messages-presentation.ts';
 import { countRequest, messagesRequest } from '../../chat/messages-request.ts';
 import { chatBodyBytesMax, chatEndpoint } from '../chat-endpoint.ts';
@@ -73,7 +73,7 @@ export const anthropic = section('Anthropic’s endpoints', {
     errors: ['UNKNOWN_MODEL'],
     handle({ body }, { chatCatalog }) {
       chatCatalog.find(body.model);
-      return { input_tokens: countInput(body.body).tokens };
+      return { input_tokens: estimateInput(body.body).tokens };
     },
   }),
 });

@@ -8,7 +8,7 @@ import type { ParameterRules } from '../../../catalog/model-parameters.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { fieldError } from '../../../domain/errors.ts';
 import type { JsonObject } from '../../../domain/json.ts';
-import { ratioOf } from '../../../studio/aspect-ratio.ts';
+import { reduceRatio } from '../../../studio/aspect-ratio.ts';
 import { parseWith } from '../../http/parsing.ts';
 import { receiveFiles } from '../../studio/body-files.ts';
 import { parseCapabilityFields, type RequestBodyReader } from '../../studio/request-reading.ts';
@@ -78,7 +78,7 @@ function sizeFields(
   if (rules['imageSize']) return { imageSize: { width, height } };
   if (rules['width']) return { width, height };
   const ratios = rules['aspectRatio']?.oneOf;
-  const aspectRatio = ratioOf(width, height);
+  const aspectRatio = reduceRatio(width, height);
   if (ratios?.includes(aspectRatio)) return { aspectRatio };
   const message = ratios
     ? `must have one of the ratios ${ratios.join(', ')} with ${model} (received ${aspectRatio})`

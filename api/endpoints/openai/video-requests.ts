@@ -5,7 +5,7 @@ import { fileBytesMax } from '../../../storage/media-types.ts';
 import { findByAnyName } from '../../../catalog/vendor-names.ts';
 import { videoModels, type VideoModel } from '../../../catalog/video-models.ts';
 import { fieldError } from '../../../domain/errors.ts';
-import { ratioOf } from '../../../studio/aspect-ratio.ts';
+import { reduceRatio } from '../../../studio/aspect-ratio.ts';
 import type { Context } from '../../context.ts';
 import { readJson } from '../../http/body.ts';
 import { parseWith } from '../../http/parsing.ts';
@@ -89,7 +89,7 @@ export const readVideoRequest: RequestBodyReader = async (ctx, capability, deps)
 function toFrameFields(size: string | null | undefined, { id, parameters }: VideoModel): object {
   if (size == null) return {};
   const [width = 0, height = 0] = size.split('x').map(Number);
-  const aspectRatio = ratioOf(width, height);
+  const aspectRatio = reduceRatio(width, height);
   const resolution = `${Math.min(width, height)}p`;
   const ratios = parameters['aspectRatio']?.oneOf ?? [];
   const resolutions = parameters['resolution']?.oneOf;

@@ -1,6 +1,6 @@
 /** Sends a chat and streams the answer. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { eventData } from '../../../clients/typescript/event-stream.ts';
+import { readEvents } from '../../../clients/typescript/event-stream.ts';
 import { sendRequest } from '../../gateway/client.ts';
 
 /** Message of a chat. */
@@ -43,7 +43,7 @@ export function useChat({ setMessages }: { setMessages: Change }) {
   const { variables, isPending, error, mutate } = useMutation({
     async mutationFn({ body, controller: { signal } }: SentChat) {
       const request = { method: 'POST', body: { ...body, stream: true }, signal };
-      for await (const data of eventData(await sendRequest('/api/v1/chat', request))) {
+      for await (const data of readEvents(await sendRequest('/api/v1/chat', request))) {
         if (data === '[DONE]') break;
         changeLast(applyEvent(JSON.parse(data)));
       }

@@ -68,13 +68,13 @@ env:
 {{- toJson $found | sha256sum }}
 {{- end }}
 
-{{/* A long-running process: `api` or `worker`. */}}
+{{/* Pod template of a long-running process: `api` or `worker`. */}}
 {{- define "gateway.pod" -}}
 metadata:
   labels:
     {{- include "gateway.labels" . | nindent 4 }}
   annotations:
-    # Processes read their configuration once.
+    # These hashes replace the pods when the configuration changes, because processes read it only at their start.
     checksum/config: {{ include (print .root.Template.BasePath "/config.yaml") .root | sha256sum }}
     checksum/secrets: {{ include "gateway.secretsHash" .root }}
     {{- with .root.Values.podAnnotations }}
@@ -87,7 +87,7 @@ spec:
   imagePullSecrets: {{ toJson . }}
   {{- end }}
   {{- include "gateway.placement" .root | nindent 2 }}
-  # Drains for up to 45 s: open responses, running activities.
+  # A process waits up to 45 s for open responses and running activities before it exits.
   terminationGracePeriodSeconds: 60
   topologySpreadConstraints:
     - maxSkew: 1
@@ -112,7 +112,7 @@ spec:
         - configMapRef: { name: {{ include "gateway.name" (dict "root" .root "part" "gateway") }} }
         {{- include "gateway.secrets" .root | nindent 8 }}
       {{- include "gateway.env" .root | nindent 6 }}
-      # Waits for Postgres, Temporal and the first poll.
+      # Succeeds once Postgres and Temporal are reachable and, in a worker, the first poll has been made.
       startupProbe:
         httpGet: { path: /readyz, port: metrics }
         periodSeconds: 2
@@ -122,7 +122,7 @@ spec:
         periodSeconds: 5
         timeoutSeconds: 4
         failureThreshold: 2
-      # Responds as long as the process itself works; an unavailable database does not cause a restart.
+      # Succeeds as long as the process itself works, so that an unavailable database causes no restart.
       livenessProbe:
         httpGet: { path: /healthz, port: metrics }
         periodSeconds: 10
@@ -138,7 +138,7 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
   volumes:
-    # Spool: files before they are stored.
+    # Holds files on disk before they are stored in the object store.
     - name: data
       emptyDir: { sizeLimit: 8Gi }
     - name: tmp

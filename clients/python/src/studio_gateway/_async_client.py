@@ -1,4 +1,4 @@
-"""Client of the API: methods for jobs, chats, files and lists, typed from the OpenAPI description."""
+"""Client of the API: methods for jobs, chats, files and lists, with types generated from the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from urllib.parse import quote
 
 from ._async_runs import AsyncRuns
 from ._async_transport import AsyncTransport
-from ._errors import StudioError, make_error
+from ._errors import StudioError, build_error
 from ._files import UploadSource
 from ._types import ChatEvent, CompletedJob, Job, JobTicket
 from .schemas import ChatAnswer, ChatRequest, File, StudioEstimate, UploadUrl, UsageRecord
 
 R = TypeVar("R")
 
-#: Longest time for which the service holds a poll, in seconds.
+#: Maximum time in seconds that one poll waits for the end of a job.
 POLL_SECONDS = 20
-#: Time limit of a chat in seconds, because a model may take minutes.
+#: Timeout of a chat in seconds. It is long, because a model may take minutes to answer.
 CHAT_TIMEOUT_S = 600
 TRANSFER_TIMEOUT_S = 900
 RECONNECT_WAIT_S = 0.5
@@ -28,7 +28,7 @@ PAGE_SIZE = 100
 
 
 class AsyncStudioGateway(AsyncRuns, AsyncTransport):
-    """Client of the Studio Gateway (README.md). Every method raises StudioError."""
+    """Client of the Studio Gateway (README.md). Its methods raise StudioError."""
 
     async def _submit(self, capability: str, input: Mapping[str, Any], key: str | None) -> str:
         response = await self._send(
@@ -38,8 +38,8 @@ class AsyncStudioGateway(AsyncRuns, AsyncTransport):
             headers={"Prefer": "respond-async"},
             idempotency_key=key,
         )
-        # If the request is repeated after the job has ended, the body is the result, and only the
-        # header has the id.
+        # If a retry arrives after the job has ended, the body is the result, and only this header
+        # contains the id.
         job_id: str = response.headers["x-job-id"]
         return job_id
 
@@ -55,15 +55,15 @@ class AsyncStudioGateway(AsyncRuns, AsyncTransport):
         return (await self.wait(ticket, timeout=timeout))["result"]
 
     async def wait(self, job: JobTicket[R], *, timeout: float | None = None) -> CompletedJob[R]:
-        """Waits for the end of a job, and returns the completed job.
+        """Waits for a job to end, and returns the completed job.
 
-        ``timeout``: seconds after which ``TIMEOUT`` is raised while the job continues; None: no limit.
-        Raises StudioError if the job fails or is canceled."""
+        ``timeout``: maximum time to wait in seconds; None sets no limit. After that, ``TIMEOUT`` is raised, and
+        the job keeps running. Raises StudioError if the job fails or is canceled."""
         job_id = job.job_id
         ends_at = None if timeout is None else clock.monotonic() + timeout
         while True:
             left = POLL_SECONDS if ends_at is None else max(0, ends_at - clock.monotonic())
-            state: Any = await self._look(job_id, min(POLL_SECONDS, left))
+            state: Any = await self._read_job(job_id, min(POLL_SECONDS, left))
             if state["error"] is not None:
                 error = state["error"]
                 raise StudioError(error["code"], error["message"], job_id=job_id, body=state)
@@ -71,52 +71,54 @@ class AsyncStudioGateway(AsyncRuns, AsyncTransport):
                 completed: CompletedJob[R] = state
                 return completed
             if ends_at is not None and clock.monotonic() >= ends_at:
-                message = f"The job has not ended within {timeout} s; it continues."
+                message = f"The job did not end within {timeout} s; it is still running."
                 raise StudioError("TIMEOUT", message, job_id=job_id)
 
     async def job(self, job: JobTicket[R]) -> Job[R]:
         """Returns the current state of a job."""
-        state: Job[R] = await self._look(job.job_id, 0)
+        state: Job[R] = await self._read_job(job.job_id, 0)
         return state
 
     async def events(self, job: JobTicket[R]) -> AsyncIterator[Job[R]]:
-        """Yields the job after each change. The last one has ended: completed, failed or canceled."""
-        broken = 0
+        """Yields the job each time it changes, until it has completed, failed or been canceled."""
+        failures = 0
         while True:
             try:
                 path = f"/api/v1/studio/jobs/{quote(job.job_id, safe='')}/events"
                 async for data in self._stream("GET", path):
                     state: Job[R] = json.loads(data)
-                    broken = 0
+                    failures = 0
                     yield state
                     if state["done"]:
                         return
             except StudioError as error:
-                if error.code != "CONNECTION_FAILED" or broken >= self._retries:
+                if error.code != "CONNECTION_FAILED" or failures >= self._retries:
                     raise
-            # The stream ended before the job. A new stream begins with the current state.
-            broken += 1
+            # The stream ended before the job did. A new stream begins with the job's current state.
+            failures += 1
             await asyncio.sleep(RECONNECT_WAIT_S)
 
     async def cancel(self, job: JobTicket[R]) -> Job[R]:
-        """Requests the cancellation of a job, and returns its state after that: canceled, or still running if the
-        provider has not decided."""
+        """Requests the cancellation of a job, and returns the job. It is still running if the provider has not
+        confirmed the cancellation yet."""
         path = f"/api/v1/studio/jobs/{quote(job.job_id, safe='')}/cancel"
         state: Job[R] = (await self._send("POST", path)).json()["data"]
         return state
 
     async def jobs(self, filter: Mapping[str, Any] | None = None) -> AsyncIterator[Job[Any]]:
-        """Lists the jobs of the organization, newest first. ``filter``: the query of ``GET /studio/jobs``."""
+        """Lists the jobs of the organization, newest first. ``filter`` contains query parameters of
+        ``GET /studio/jobs``."""
         async for job in self._pages("/api/v1/studio/jobs", "data", filter):
             yield job
 
     async def usage(self, filter: Mapping[str, Any] | None = None) -> AsyncIterator[UsageRecord]:
-        """Lists the usage records of the organization, newest first. ``filter``: the query of ``GET /usage``."""
+        """Lists the usage records of the organization, newest first. ``filter`` contains query parameters of
+        ``GET /usage``."""
         async for record in self._pages("/api/v1/usage", "usage", filter):
             yield record
 
     async def files(self, filter: Mapping[str, Any] | None = None) -> AsyncIterator[File]:
-        """Lists the stored files of the organization, newest first. ``filter``: the query of
+        """Lists the stored files of the organization, newest first. ``filter`` contains query parameters of
         ``GET /storage/files``."""
         async for file in self._pages("/api/v1/storage/files", "data", filter):
             yield file
@@ -124,7 +126,7 @@ class AsyncStudioGateway(AsyncRuns, AsyncTransport):
     async def chat(
         self, request: ChatRequest, *, idempotency_key: str | None = None
     ) -> ChatAnswer:
-        """Sends a chat, and returns the complete answer."""
+        """Sends a chat request, and returns the complete answer."""
         response = await self._send(
             "POST",
             "/api/v1/chat",
@@ -138,9 +140,9 @@ class AsyncStudioGateway(AsyncRuns, AsyncTransport):
     async def chat_stream(
         self, request: ChatRequest, *, idempotency_key: str | None = None
     ) -> AsyncIterator[ChatEvent]:
-        """Sends a chat, and yields its answer in parts: events of ``type`` ``delta``, then one of ``type`` ``done``.
+        """Sends a chat request, and yields its answer as events of ``type`` ``delta``, then one of ``type`` ``done``.
 
-        If the answer breaks off, an error is raised after the received parts."""
+        If the stream fails, StudioError is raised after the parts that were received."""
         body = {**request, "stream": True}
         async for data in self._stream(
             "POST", "/api/v1/chat", json=body, idempotency_key=idempotency_key, timeout=CHAT_TIMEOUT_S
@@ -149,7 +151,7 @@ class AsyncStudioGateway(AsyncRuns, AsyncTransport):
                 return
             event = json.loads(data)
             if event["type"] == "error":
-                raise make_error(event, None, None)
+                raise build_error(event, None, None)
             yield event
         raise StudioError("CONNECTION_FAILED", "The stream ended before the answer was complete.")
 
@@ -160,20 +162,20 @@ class AsyncStudioGateway(AsyncRuns, AsyncTransport):
         filename: str | None = None,
         content_type: str | None = None,
     ) -> UploadUrl:
-        """Uploads a file: its path, its bytes, or an open binary file, which is read from its current position.
+        """Uploads a file. ``file`` is a path, bytes, or an open binary file, which is read from its current position.
 
-        The ``fileId`` and the ``url`` of the returned upload are for requests."""
+        Requests can refer to the file by the ``fileId`` or the ``url`` of the returned upload."""
         with UploadSource(file, filename, content_type) as source:
-            described = {
+            description = {
                 "filename": source.filename,
                 "contentType": source.content_type,
                 "size": source.size or None,
             }
-            body = {name: value for name, value in described.items() if value is not None}
+            body = {name: value for name, value in description.items() if value is not None}
             response = await self._send("POST", "/api/v1/storage/upload-url", json=body)
             target: UploadUrl = response.json()
             try:
-                await self._attempts(
+                await self._send_with_retries(
                     lambda: self._http.build_request(
                         "PUT",
                         target["uploadUrl"],
@@ -183,14 +185,14 @@ class AsyncStudioGateway(AsyncRuns, AsyncTransport):
                     )
                 )
             except StudioError as error:
-                # The URL accepts one file, and only this client has it, so an earlier attempt
-                # without a response has stored the file.
+                # Only this client has the URL, and the URL accepts one file. If it reports that it
+                # has received one, an earlier attempt stored the file, but its response was lost.
                 if error.code != "ALREADY_UPLOADED" and error.status != 412:
                     raise
         return target
 
-    async def _look(self, job_id: str, wait: float) -> Any:
-        """Reads a job; the service responds when the job has ended, or after ``wait`` seconds."""
+    async def _read_job(self, job_id: str, wait: float) -> Any:
+        """Reads a job. The gateway responds when the job has ended, or after ``wait`` seconds."""
         path = f"/api/v1/studio/jobs/{quote(job_id, safe='')}"
         try:
             response = await self._send(
@@ -207,7 +209,7 @@ class AsyncStudioGateway(AsyncRuns, AsyncTransport):
         query: dict[str, Any] = {"limit": PAGE_SIZE}
         for name, value in (filter or {}).items():
             if isinstance(value, Mapping):
-                query.update({f"{name}[{inner}]": each for inner, each in value.items()})
+                query.update({f"{name}[{key}]": entry for key, entry in value.items()})
             else:
                 query[name] = value
         while True:

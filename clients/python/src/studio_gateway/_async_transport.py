@@ -1,4 +1,4 @@
-"""Requests to the service: limited in time, and retried when that is safe."""
+"""Sends requests with a timeout, and retries them if a retry is safe."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, AsyncIterator, Callable, Mapping, Self
 
 import httpx
 
-from ._errors import StudioError, parse_body, make_error
-from ._retries import make_headers, wait_before_retry
+from ._errors import StudioError, build_error, parse_body
+from ._retries import build_headers, wait_before_retry
 
 
 class AsyncTransport:
-    """Sends requests with one key to one address."""
+    """Sends requests to one base URL with one API key."""
 
     def __init__(
         self,
@@ -26,14 +26,15 @@ class AsyncTransport:
         retries: int = 2,
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
-        """``api_key``: default ``STUDIO_API_KEY``. ``base_url``: URL of the service, with or without
-        ``/api/v1``; default ``STUDIO_API_URL``. ``timeout``: longest wait of an attempt for the next bytes of
-        its response, in seconds. ``retries``: number of retries after no response or the status 408, 429, 502,
-        503 or 504. ``http_client``: replaces the own client, for example to use a proxy.
+        """``api_key`` defaults to the environment variable ``STUDIO_API_KEY``. ``base_url`` is the URL of the
+        gateway, with or without ``/api/v1``, and defaults to ``STUDIO_API_URL``. ``timeout`` is the maximum time
+        in seconds that an attempt waits for the next bytes of its response. ``retries`` is the maximum number of
+        retries after no response or a response with status 408, 429, 502, 503 or 504. ``http_client`` replaces
+        the default client, for example to use a proxy.
 
-        Raises ValueError without a key or an address."""
-        self._api_key = _setting("api_key", api_key, "STUDIO_API_KEY")
-        url = _setting("base_url", base_url, "STUDIO_API_URL")
+        Raises ValueError if the API key or the URL is missing."""
+        self._api_key = _require_setting("api_key", api_key, "STUDIO_API_KEY")
+        url = _require_setting("base_url", base_url, "STUDIO_API_URL")
         self._base_url = re.sub(r"(/api)?(/v1)?/*$", "", url)
         self._timeout = timeout
         self._retries = retries
@@ -85,19 +86,19 @@ class AsyncTransport:
             f"{self._base_url}{path}",
             json=json,
             params=params,
-            headers={**make_headers(method, self._api_key, idempotency_key), **(headers or {})},
+            headers={**build_headers(method, self._api_key, idempotency_key), **(headers or {})},
             timeout=self._timeout if timeout is None else timeout,
         )
 
     async def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         request = self._build(method, path, **options)
-        return await self._attempts(lambda: request)
+        return await self._send_with_retries(lambda: request)
 
-    async def _attempts(
+    async def _send_with_retries(
         self, build: Callable[[], httpx.Request], stream: bool = False
     ) -> httpx.Response:
-        """Sends a request with retries, and returns its successful response. ``build`` makes the request of an
-        attempt. The body has arrived, unless the response is a stream."""
+        """Sends a request with retries, and returns its successful response. ``build`` returns the request for
+        each attempt. The body has been received, unless ``stream`` is true."""
         attempt = 0
         while True:
             retry_after = None
@@ -110,7 +111,7 @@ class AsyncTransport:
                 content = await response.aread()
                 retry_after = response.headers.get("retry-after")
                 request_id = response.headers.get("x-request-id")
-                error = make_error(parse_body(content), response.status_code, request_id)
+                error = build_error(parse_body(content), response.status_code, request_id)
             except httpx.TimeoutException as failure:
                 cause = failure
                 error = StudioError("TIMEOUT", f"No response in time from {request.url.host}.")
@@ -124,11 +125,11 @@ class AsyncTransport:
             await asyncio.sleep(seconds)
 
     async def _stream(self, method: str, path: str, **options: Any) -> AsyncIterator[str]:
-        """Yields the data of each event of a response."""
+        """Sends a request, and yields the data of each server-sent event of its response."""
         request = self._build(method, path, **options)
-        response = await self._attempts(lambda: request, stream=True)
+        response = await self._send_with_retries(lambda: request, stream=True)
         try:
-            # The service writes the data of an event in one line.
+            # The gateway writes the data of each event on one line.
             async for line in response.aiter_lines():
                 if line.startswith("data:"):
                     yield line[5:].strip()
@@ -138,7 +139,7 @@ class AsyncTransport:
             await response.aclose()
 
 
-def _setting(name: str, value: str | None, variable: str) -> str:
+def _require_setting(name: str, value: str | None, variable: str) -> str:
     found = value or os.environ.get(variable)
     if not found:
         raise ValueError(f"{name} is required: pass it, or set {variable}.")

@@ -1,4 +1,4 @@
-"""Errors of the client: one class; ``code`` says which error it is."""
+"""The error class of the client; ``code`` identifies the error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class StudioError(Exception):
-    """Rejected request, failed or canceled job, or request without a response."""
+    """Error for a rejected request, a failed or canceled job, or a request without a response."""
 
     def __init__(
         self,
@@ -21,25 +21,25 @@ class StudioError(Exception):
         body: Any = None,
     ) -> None:
         super().__init__(f"{code}: {message}")
-        #: Error code of the service (docs/errors.md), ``CONNECTION_FAILED`` or ``TIMEOUT``.
+        #: Error code of the gateway (docs/errors.md), ``CONNECTION_FAILED`` or ``TIMEOUT``.
         self.code = code
         self.message = message
         #: HTTP status; None if there was no response, or the job failed after it was accepted.
         self.status = status
         self.request_id = request_id
-        #: Job that the error concerns; None if there is none.
+        #: Id of the job that the error concerns; None if it does not concern a job.
         self.job_id = job_id
-        #: Invalid fields of the request: ``path`` and ``message`` of each.
+        #: Invalid fields of the request, each with its ``path`` and a ``message``.
         self.details = details or []
         #: Body of the response, with fields such as ``required`` and ``resetAt``.
         self.body = body
 
 
-def make_error(body: Any, status: int | None, request_id: str | None) -> StudioError:
-    """Makes the error of a response body."""
+def build_error(body: Any, status: int | None, request_id: str | None) -> StudioError:
+    """Builds the error that the body of an error response describes."""
     fields = body if isinstance(body, dict) else {}
     error = fields.get("error")
-    # It is an object in responses of OpenAI-compatible endpoints.
+    # Responses of OpenAI-compatible endpoints contain an object, other responses the error code.
     inner = error if isinstance(error, dict) else {"code": error}
     code = inner.get("code") or f"HTTP_{status}"
     return StudioError(

@@ -1,4 +1,4 @@
-"""Files to upload. They are read in chunks, so that a file need not fit into memory."""
+"""Reads files to upload in chunks, so that a file need not fit into memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ CHUNK_BYTES = 256 * 1024
 
 
 class UploadSource:
-    """File to upload: its name, type, size and bytes. A file that was opened here is closed by ``with``."""
+    """File to upload, with its name, type and size. Leaving the ``with`` block closes only a file that was opened
+    here."""
 
     def __init__(
         self,
@@ -33,7 +34,7 @@ class UploadSource:
             self._file = file
             filename = filename or _file_name(file)
         else:
-            # The size must be known before the upload, and a retry reads the file again.
+            # A stream is copied to disk, because the upload needs its size, and a retry reads it again.
             self._file = self._owned = tempfile.TemporaryFile()
             shutil.copyfileobj(file, self._file)
             self._file.seek(0)
@@ -57,7 +58,8 @@ class UploadSource:
             yield chunk
 
     async def async_chunks(self) -> AsyncIterator[bytes]:
-        """Yields the bytes from the start of the file, and reads them in a thread."""
+        """Yields the bytes from the start of the file. Reads them in a thread, so that the event loop is not
+        blocked."""
         self._file.seek(self._start)
         while chunk := await asyncio.to_thread(self._file.read, CHUNK_BYTES):
             yield chunk

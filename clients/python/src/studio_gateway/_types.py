@@ -12,18 +12,18 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class JobTicket(Generic[R]):
-    """Accepted job; ``R`` is the type of its result."""
+    """Reference to a submitted job; ``R`` is the type of its result."""
 
     job_id: str
 
     @staticmethod
     def of(job_id: str) -> JobTicket[Any]:
-        """Makes the ticket of a job whose id your program has stored."""
+        """Creates the ticket for the id of a job, for example an id that your program stored."""
         return JobTicket(job_id)
 
 
 class Job(JobFields, Generic[R]):
-    """Job, as ``GET /api/v1/studio/jobs/{jobId}`` returns it."""
+    """Job in the format of ``GET /api/v1/studio/jobs/{jobId}``."""
 
     #: None until the job is completed.
     result: R | None
@@ -36,7 +36,7 @@ class CompletedJob(JobFields, Generic[R]):
 
 
 class ChatDelta(TypedDict):
-    """Part of a streamed answer."""
+    """Event with the next part of a streamed answer."""
 
     type: Literal["delta"]
     id: str
@@ -55,5 +55,5 @@ class ChatDone(TypedDict):
     creditsConsumed: float
 
 
-#: Event of a streamed answer.
+#: Any event of a streamed answer.
 ChatEvent = ChatDelta | ChatDone

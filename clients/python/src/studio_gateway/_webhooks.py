@@ -1,4 +1,4 @@
-"""Verifies the webhooks of the service (Standard Webhooks)."""
+"""Verifies webhooks of the gateway (Standard Webhooks)."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ def verify_webhook(
     *,
     tolerance_seconds: float = 300,
 ) -> dict[str, Any]:
-    """Verifies the signature and the time of a webhook, and returns its event.
+    """Verifies the signature and the timestamp of a webhook, and returns its event.
 
-    ``body``: the raw body, not parsed. ``secret``: ``whsec_…`` of ``GET /api/v1/webhooks/secret``.
-    Raises ValueError if the signature or the time is wrong; then respond with 400 and do nothing.
+    ``body`` is the raw body, before it is parsed. ``secret`` (``whsec_…``) is from
+    ``GET /api/v1/webhooks/secret``. Raises ValueError if the signature or the timestamp is invalid; respond with
+    status 400 and ignore the webhook.
     """
     content = body.encode() if isinstance(body, str) else body
     received = {name.lower(): value for name, value in headers.items()}
     names = ("webhook-id", "webhook-timestamp", "webhook-signature")
     if any(name not in received for name in names):
-        raise ValueError(f"The webhook needs the headers {', '.join(names)}.")
-    identity, timestamp, signatures = (received[name] for name in names)
+        raise ValueError(f"The webhook must have the headers {', '.join(names)}.")
+    webhook_id, timestamp, signatures = (received[name] for name in names)
     if not timestamp.isdigit() or abs(time.time() - int(timestamp)) > tolerance_seconds:
-        raise ValueError("The time of the webhook is too far from now.")
+        raise ValueError(f"The webhook's timestamp differs from now by over {tolerance_seconds} s.")
     key = base64.b64decode(secret.removeprefix("whsec_"))
-    signed = f"{identity}.{timestamp}.".encode() + content
+    signed = f"{webhook_id}.{timestamp}.".encode() + content
     expected = hmac.new(key, signed, hashlib.sha256).digest()
-    # While the secret is being replaced, there is one signature for each secret.
-    for signature in signatures.split(" "):
-        version, _, text = signature.partition(",")
-        if version == "v1" and hmac.compare_digest(_decode_base64(text), expected):
+    # While a secret is being replaced, the header contains a signature for the old and the new one.
+    for versioned in signatures.split(" "):
+        version, _, signature = versioned.partition(",")
+        if version == "v1" and hmac.compare_digest(_decode_base64(signature), expected):
             event: dict[str, Any] = json.loads(content)
             return event
     raise ValueError("The webhook has no valid signature.")
