@@ -2,39 +2,13 @@
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
-interface Limit {
-  credits: number;
-  per: string;
-}
-interface Budget {
-  limit: number;
-  per: string;
-  used: number;
-  remaining: number;
-  resetsAt: string | null;
-}
 interface KeyBody {
   key: string;
   keyId: string;
-  name: string;
-  limit: Limit | null;
-  scopes: string[];
-  organizationId: string;
-  organizationName: string;
-  role: string;
-  budget: Budget | null;
-  error: string;
+  limit: object | null;
+  budget: { used: number } | null;
   message: string;
   details: { path: string }[];
-}
-interface Refusal {
-  error: string;
-  message: string;
-  required: number;
-  limit: number;
-  per: string;
-  used: number;
-  resetsAt: string | null;
 }
 
 const keysPath = '/api/v1/api-keys';
@@ -51,9 +25,9 @@ const change = (caller: TestCaller, keyId: string, limit: unknown) =>
   });
 const look = (key: string) => gateway.call<KeyBody>('/api/v1/key', { key });
 const draw = (key: string, prompt = 'a small boat') =>
-  gateway.call<Refusal>('/api/v1/studio/image/generate', { key, body: { prompt } });
-const chat = (key: string, fields: object = {}) =>
-  gateway.call<Refusal>('/api/v1/chat', {
+  gateway.call('/api/v1/studio/image/generate', { key, body: { prompt } });
+const chat = (key: string, fields: object = {}, path = '/api/v1/chat') =>
+  gateway.call(path, {
     key,
     body: {
       model: 'gpt-4o',
@@ -70,6 +44,8 @@ describe('a key with a limit', () => {
     expect(made.status).toBe(200);
     expect(made.body.limit).toEqual({ credits: 5, per: 'day' });
     const { key } = made.body;
+    // A failed job gives its credits back.
+    expect((await draw(key, '[[fail-result:500]] a boat')).status).toBe(500);
     expect((await draw(key)).status).toBe(200);
     const tomorrow = new Date();
     tomorrow.setUTCHours(24, 0, 0, 0);
@@ -103,20 +79,6 @@ describe('a key with a limit', () => {
     expect(listed?.budget?.used).toBeGreaterThanOrEqual(imagePrice);
   });
 
-  it('gets back the credits that a failed job had reserved', async () => {
-    const caller = await gateway.newCaller({ credits: 100 });
-    const { key } = (await make(caller, { credits: 4, per: 'total' })).body;
-    expect((await draw(key, '[[fail-result:500]] a boat')).status).toBe(500);
-    expect((await look(key)).body.budget).toEqual({
-      limit: 4,
-      per: 'total',
-      used: 0,
-      remaining: 4,
-      resetsAt: null,
-    });
-    expect((await draw(key)).status).toBe(200);
-  });
-
   it('of zero is rejected by every paid endpoint with a clear message', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const { key } = (await make(caller, { credits: 0, per: 'month' })).body;
@@ -131,47 +93,10 @@ describe('a key with a limit', () => {
   it('gets its remaining budget in a chat estimate', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const { key } = (await make(caller, { credits: 0.5, per: 'week' })).body;
-    const { body } = await gateway.call<{ data: { credits: number; most: number } }>(
-      '/api/v1/chat/estimate',
-      { key, body: { model: 'gpt-4o', messages: [{ role: 'user', content: 'hello' }] } },
-    );
-    expect(body.data.credits).toBe(0.5);
-    expect(body.data.most).toBeGreaterThan(0.5);
-  });
-
-  it('never exceeds it with 24 simultaneous jobs and chats', async () => {
-    const caller = await gateway.newCaller({ credits: 10_000 });
-    const { key } = (await make(caller, { credits: imagePrice * 5 + 0.5, per: 'day' })).body;
-    const answers = await Promise.all(
-      Array.from({ length: 24 }, (_, index) =>
-        index % 2 ? draw(key, `boat ${index}`) : chat(key),
-      ),
-    );
-    const refused = answers.filter(({ status }) => status !== 200);
-    expect(refused.length).toBeGreaterThan(0);
-    for (const { body } of refused) expect(body.error).toBe('KEY_LIMIT_EXCEEDED');
-    const { budget } = (await look(key)).body;
-    expect(budget?.used).toBeLessThanOrEqual(imagePrice * 5 + 0.5);
-  });
-
-  it('counts the actual cost of its chats, however busy it is', async () => {
-    const caller = await gateway.newCaller({ credits: 10_000 });
-    const { key, keyId } = (await make(caller, { credits: 5, per: 'day' })).body;
-    for (let round = 0; round < 2; round += 1) {
-      await Promise.all(Array.from({ length: 12 }, () => chat(key, { max_tokens: 5 })));
-    }
-    // Chats are settled after their responses.
-    await expect
-      .poll(async () => {
-        const [spent] = await gateway.database.query<{ own: string; counted: string }>(
-          `SELECT sum(r.charged) AS own,
-            (SELECT sum(spent) FROM budget_spend WHERE budget_id = $1) AS counted
-           FROM reservation r WHERE r.key_id = $1`,
-          [keyId],
-        );
-        return spent?.own === spent?.counted;
-      })
-      .toBe(true);
+    const estimate = await chat(key, { max_tokens: undefined }, '/api/v1/chat/estimate');
+    const { credits, most } = estimate.body.data as unknown as Record<string, number>;
+    expect(credits).toBe(0.5);
+    expect(most).toBeGreaterThan(0.5);
   });
 });
 

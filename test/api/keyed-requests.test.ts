@@ -3,27 +3,23 @@
  * that lost its key starts nothing, and no request releases a key that another request or a job
  * uses.
  */
-import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import {
-  startGateway,
-  type Answer,
-  type TestCaller,
-  type TestGateway,
-} from '../harness/gateway.ts';
-import type { SpawnedProcess } from '../harness/running-gateway.ts';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { useGateway, type Answer, type TestCaller } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
+import { startWorkers } from '../harness/running-gateway.ts';
 
 const upscale = '/api/v1/studio/image/upscale';
 const generate = '/api/v1/studio/image/generate';
 
+// Its workers start and end during the tests, so they have task queues of their own.
+const gateway = useGateway({
+  settled: 'last',
+  env: { TASK_QUEUE_PREFIX: `${randomUUID()}-`, VERDICT_WAIT_MS: '3000' },
+});
 /** An image host that responds with the status of `hostSays`, once that resolves. */
-let host: Server;
-let origin: string;
 let hostSays: () => Promise<number> = () => Promise.resolve(200);
 /** Makes the host wait for `answer`; `asked` resolves when a request waits there. */
 function holdHost(): { asked: Promise<void>; answer: (status: number) => void } {
@@ -35,44 +31,27 @@ function holdHost(): { asked: Promise<void>; answer: (status: number) => void } 
   };
   return { asked: asked.promise, answer: says.resolve };
 }
-let gateway: TestGateway;
+let imageUrl: string;
 beforeAll(async () => {
-  const picture = await discPicture(300, 300);
-  host = createServer((_request, response) => {
-    void hostSays().then((status) => response.writeHead(status).end(status === 200 ? picture : ''));
-  }).listen(0, '127.0.0.1');
-  await once(host, 'listening');
-  origin = `http://127.0.0.1:${(host.address() as AddressInfo).port}`;
-  // Its workers start and end during the tests.
-  gateway = await startGateway({
-    worker: false,
-    latencyMs: 20,
-    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-    admittedOrigins: [origin],
-    env: { VERDICT_WAIT_MS: '3000' },
+  const bytes = await discPicture(300, 300);
+  imageUrl = gateway.media.serve('/keyed.png', (response) => {
+    void hostSays().then((status) => response.writeHead(status).end(status === 200 ? bytes : ''));
   });
 });
+/** Functions that stop the workers of one test. */
+const stops: (() => Promise<void>)[] = [];
+const startWorker = async (): Promise<void> => {
+  stops.push(await startWorkers(gateway.config, gateway.api.services));
+};
 afterEach(async () => {
   hostSays = () => Promise.resolve(200);
-  for (const { child } of workers.splice(0)) {
-    child.kill('SIGKILL');
-    await once(child, 'exit');
-  }
-});
-afterAll(async () => {
-  await gateway.close();
-  host.close();
+  for (const stop of stops.splice(0)) await stop();
 });
 
-/** Workers of one test. */
-const workers: SpawnedProcess[] = [];
-const startWorker = async (): Promise<void> => {
-  workers.push(await gateway.spawn('worker'));
-};
 const newCaller = () => gateway.newCaller({ credits: 1000 });
 const ask = (caller: TestCaller, path: string, body: object): Promise<Answer> =>
   gateway.call(path, { key: caller.key, headers: { 'idempotency-key': 'k' }, body });
-const picture = () => ({ imageUrl: `${origin}/picture.png`, async: true });
+const picture = () => ({ imageUrl, async: true });
 const jobsOf = ({ organizationId }: TestCaller) =>
   gateway.database.query<{ id: string; status: string }>(
     `SELECT id, status FROM job WHERE organization_id = $1`,
@@ -107,9 +86,7 @@ async function takeOver(caller: TestCaller): Promise<string> {
   }
 }
 /** Locks the row of an account, like a long transaction. */
-async function holdAccount({
-  organizationId,
-}: TestCaller): Promise<{ release: () => Promise<void> }> {
+async function holdAccount({ organizationId }: TestCaller) {
   const client = new Client({ connectionString: gateway.database.url });
   await client.connect();
   await client.query('BEGIN');
@@ -175,7 +152,7 @@ describe('an Idempotency-Key that another request took over', () => {
 describe('an Idempotency-Key of a sent workflow start', () => {
   it('stays with that job although repeats are rejected, and so does its webhook', async () => {
     const caller = await newCaller();
-    const body = { ...picture(), webhookUrl: `${origin}/hook` };
+    const body = { ...picture(), webhookUrl: gateway.receiver.at('/keyed') };
     const first = await ask(caller, upscale, body);
     expect(first.status).toBe(503);
     const { jobId } = first.body;

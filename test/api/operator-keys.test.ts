@@ -9,8 +9,6 @@ interface Operator {
   operatorId: string | null;
   name: string | null;
   key: string;
-  keyPrefix: string;
-  lastUsedAt: string | null;
   revokedAt: string | null;
   paused: { actor: string } | null;
 }

@@ -18,9 +18,8 @@ interface Line {
 }
 
 const read = (path: string, query: Record<string, string>) =>
-  gateway.call<{ data: Line[]; hasMore: boolean; nextCursor: string; error: string }>(
-    `/api/admin/v1${path}?${new URLSearchParams(query).toString()}`,
-    { key: gateway.config.ADMIN_API_KEY },
+  gateway.admin<{ data: Line[]; hasMore: boolean; nextCursor: string; error: string }>(
+    `${path}?${new URLSearchParams(query).toString()}`,
   );
 
 async function make(key: string, body: object): Promise<string> {

@@ -6,9 +6,8 @@ import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
 interface Body {
-  data: { key: string; operatorId: string; name: string | null; paused: { actor: string } | null };
-  session: object | null;
-  operator: { name: string | null } | null;
+  data: { key: string; operatorId: string; paused: { actor: string } | null };
+  operator: object | null;
   error: string;
   details: { path: string }[];
 }
@@ -68,16 +67,11 @@ describe('an operator session', () => {
   it('allows changes only from the console’s own pages', async () => {
     const { cookie } = await begin(adminKey(), { actor: 'olga' });
     const body = { reason: 'r' };
-    for (const origin of ['https://elsewhere.example', 'null']) {
-      const headers = { cookie, origin };
+    for (const origin of [{ origin: 'https://elsewhere.example' }, { origin: 'null' }, {}]) {
+      const headers = { cookie, ...origin };
       const refused = await ask('/api/admin/v1/providers/fal/pause', cookie, { headers, body });
       expect(`${refused.status} ${refused.body.error}`).toBe('403 FORBIDDEN');
     }
-    const bare = await ask('/api/admin/v1/providers/fal/pause', cookie, {
-      headers: { cookie },
-      body,
-    });
-    expect(bare.status).toBe(403);
     expect((await ask('/api/admin/v1/operator', cookie, { headers: { cookie } })).status).toBe(200);
   });
 

@@ -3,7 +3,7 @@
  * charged twice.
  */
 import { describe, expect, it } from 'vitest';
-import { useGateway, type TestGateway } from '../harness/gateway.ts';
+import { operatorAction, useGateway, type TestGateway } from '../harness/gateway.ts';
 
 interface Data {
   paused: { actor: string; reason: string } | null;
@@ -18,23 +18,13 @@ interface Body<Shape> {
   error: string;
 }
 
-const by = { actor: 'olga', reason: 'ticket 9' };
 const path = '/api/v1/studio/image/generate';
 
 /** Operators of a gateway. */
 function operatorsOf(gateway: TestGateway) {
   return {
-    read: async (where: string) =>
-      (
-        await gateway.call<Body<Data[]>>(`/api/admin/v1${where}`, {
-          key: gateway.config.ADMIN_API_KEY,
-        })
-      ).body,
-    write: (where: string, body: object = {}) =>
-      gateway.call<Body<Data>>(`/api/admin/v1${where}`, {
-        key: gateway.config.ADMIN_API_KEY,
-        body: { ...by, ...body },
-      }),
+    read: async (where: string) => (await gateway.admin<Body<Data[]>>(where)).body,
+    write: (where: string, body: object = {}) => gateway.admin<Body<Data>>(where, body),
     async start(prompt: string, body: object = {}) {
       const answer = await gateway.call(path, { body: { prompt, async: true, ...body } });
       expect(answer.status).toBe(202);
@@ -84,7 +74,9 @@ describe('a paused provider', () => {
 
   it('receives no new calls: jobs wait, show the pause, and continue after the resume', async () => {
     const before = await operators.actions('fal');
-    expect((await operators.write('/providers/fal/pause')).body.data.paused).toMatchObject(by);
+    expect((await operators.write('/providers/fal/pause')).body.data.paused).toMatchObject(
+      operatorAction,
+    );
     await operators.write('/providers/fal/pause', { reason: 'again' });
     const jobs = [await operators.start('a patient heron'), await operators.start('another heron')];
     for (const jobId of jobs) {
@@ -96,7 +88,7 @@ describe('a paused provider', () => {
     const stuck = await operators.read('/stuck?olderThanSeconds=0');
     expect(stuck.data.map(({ reasons }) => reasons)).toEqual(
       jobs.map(() => [
-        expect.stringMatching(/^call 1 is waiting: fal was paused .* by olga: ticket 9$/),
+        expect.stringMatching(/^call 1 is waiting: fal was paused .* by olga: ticket 7$/),
       ]),
     );
     const shown = await gateway.api.client.workflow
@@ -105,7 +97,7 @@ describe('a paused provider', () => {
     expect(shown.currentDetails).toContain('3.9 credits reserved');
     expect(shown.currentDetails).toContain('call 1: waiting: the provider is paused');
     const [fal] = (await operators.read('/providers')).data;
-    expect(fal).toMatchObject({ provider: 'fal', waiting: 2, paused: by });
+    expect(fal).toMatchObject({ provider: 'fal', waiting: 2, paused: operatorAction });
     for (const jobId of jobs) expect(await gateway.sandbox.submits({ jobId })).toEqual([]);
 
     const resumed = await operators.write('/providers/fal/resume');

@@ -32,23 +32,18 @@ function setFrozen(frozen: boolean): void {
 
 describe('while Temporal does not respond', () => {
   it('a cancel and the operators’ actions on a job return 503 with Retry-After', async () => {
-    const { jobId } = (
-      await gateway.call('/api/v1/studio/image/generate', {
-        body: { prompt: '[[slow:60s]] a frozen lake', async: true },
-      })
-    ).body.data;
-    const post = (path: string, key?: string, body?: object) =>
-      gateway.call(path, { method: 'POST', ...(key !== undefined && { key }), body });
-    const admin = `/api/admin/v1/jobs/${jobId}`;
-    const write = { actor: 'olga', reason: 'a test' };
-    const { ADMIN_API_KEY: adminKey } = gateway.config;
+    const started = await gateway.call('/api/v1/studio/image/generate', {
+      body: { prompt: '[[slow:60s]] a frozen lake', async: true },
+    });
+    const { jobId } = started.body.data;
+    const cancel = () => gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
     setFrozen(true);
     try {
       const answers = await Promise.all([
-        post(`/api/v1/studio/jobs/${jobId}/cancel`),
-        post(`${admin}/cancel`, adminKey, write),
-        post(`${admin}/reverify`, adminKey, write),
-        post(`${admin}/resettle`, adminKey, write),
+        cancel(),
+        ...['cancel', 'reverify', 'resettle'].map((action) =>
+          gateway.admin(`/jobs/${jobId}/${action}`, {}),
+        ),
       ]);
       for (const { status, headers, body } of answers) {
         expect({ status, error: body.error }).toEqual({
@@ -60,8 +55,6 @@ describe('while Temporal does not respond', () => {
     } finally {
       setFrozen(false);
     }
-    await expect
-      .poll(async () => (await post(`/api/v1/studio/jobs/${jobId}/cancel`)).status)
-      .toBe(200);
+    await expect.poll(async () => (await cancel()).status).toBe(200);
   });
 });

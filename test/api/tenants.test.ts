@@ -16,14 +16,11 @@ const theirs = { job: '', waitingJob: '', key: '', upload: '', uploadUrl: '', re
 type ObjectIds = typeof theirs;
 const actors: Record<string, string | null> = {};
 
-const admin = async (path: string, body: object): Promise<Record<string, string>> => {
-  const answer = await gateway.call<{ data: Record<string, string> }>(`/api/admin/v1${path}`, {
-    key: gateway.config.ADMIN_API_KEY,
-    body: { actor: 'test', reason: 'test', ...body },
-  });
+async function admin(path: string, body: object): Promise<Record<string, string>> {
+  const answer = await gateway.admin<{ data: Record<string, string> }>(path, body);
   expect(answer.status).toBe(200);
   return answer.body.data;
-};
+}
 
 async function userKey(organizationId: string, role: string, more: object = {}): Promise<string> {
   const { userId } = await admin(`/organizations/${organizationId}/users`, { name: role, role });

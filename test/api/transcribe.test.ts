@@ -11,18 +11,15 @@ beforeAll(async () => {
   talkUrl = gateway.media.put('/talk.mp3', Buffer.from(speech));
 });
 
-interface Word {
-  text: string;
-  start: number;
-  end: number;
-  type: string;
-}
 interface Body {
-  success: boolean;
-  data: { text: string; durationSeconds: number; words: Word[]; transcriptUrl: string };
+  data: {
+    text: string;
+    durationSeconds: number;
+    words: { text: string; start: number; end: number }[];
+    transcriptUrl: string;
+  };
   credits: CreditsBlock;
   error: string;
-  message: string;
   details: { path: string }[];
 }
 interface Upload {
@@ -36,13 +33,8 @@ interface Upload {
 const path = '/api/v1/studio/audio/transcribe';
 const secondCredits = 0.006_11;
 
-async function upload({
-  fields = {},
-  file = speech,
-  name = 'talk.mp3',
-  part = 'file',
-  headers = {},
-}: Upload) {
+async function upload(given: Upload) {
+  const { fields = {}, file = speech, name = 'talk.mp3', part = 'file', headers = {} } = given;
   const form = new FormData();
   for (const [field, value] of Object.entries(fields)) form.append(field, value);
   if (file) form.append(part, new Blob([file]), name);
@@ -160,7 +152,7 @@ describe('a recording in the request', () => {
 });
 
 describe('an uploaded recording', () => {
-  it.each(['fileId', 'audioUrl'])('is found by its %s and priced by its length', async (field) => {
+  it('is found by its fileId and by its URL, and priced by its length', async () => {
     const signed = await gateway.call<{
       fileId: string;
       uploadUrl: string;
@@ -172,15 +164,18 @@ describe('an uploaded recording', () => {
     expect(early.body.error).toBe('INVALID_INPUT_URL');
     const put = await fetch(uploadUrl, { method: 'PUT', headers, body: speech });
     expect(put.ok).toBe(true);
-    const source = { fileId, audioUrl: publicUrl }[field] ?? '';
-    const answer = await gateway.call<Body>(path, { body: { [field]: source } });
-    expect(answer.status).toBe(200);
-    expect(answer.body.data).toMatchObject({ source: field === 'fileId' ? 'file' : 'url' });
-    expect(answer.body.credits.used).toBeCloseTo(13 * secondCredits, 6);
+    for (const [source, body] of [
+      ['file', { fileId }],
+      ['url', { audioUrl: publicUrl }],
+    ] as const) {
+      const answer = await gateway.call<Body>(path, { body });
+      expect(answer.status).toBe(200);
+      expect(answer.body.data).toMatchObject({ source });
+      expect(answer.body.credits.used).toBeCloseTo(13 * secondCredits, 6);
+    }
     const { key } = await gateway.newCaller({ credits: 10 });
     const foreign = await gateway.call<Body>(path, { key, body: { fileId } });
-    expect(foreign.status).toBe(400);
-    expect(foreign.body.error).toBe('INVALID_INPUT_URL');
+    expect([foreign.status, foreign.body.error]).toEqual([400, 'INVALID_INPUT_URL']);
   });
 
   it.each(['https://example.com/a.mp3', 'file_1', 'storage:org_1/file_2.mp3'])(

@@ -240,20 +240,6 @@ describe('an upload', () => {
     });
   });
 
-  it('is stored completely or not at all when two arrive at once', async () => {
-    const other = await sharp(png).negate().png().toBuffer();
-    for (let round = 0; round < 3; round += 1) {
-      const signed = await uploadUrl({ contentType: 'image/png' });
-      const answers = await Promise.all([put(signed, png), put(signed, other)]);
-      expect(answers.map((answer) => answer.status).toSorted()).toEqual([200, 409]);
-      const winner = answers[0]?.status === 200 ? png : other;
-      const bytes = Buffer.from(await (await fetch(signed.publicUrl)).arrayBuffer());
-      expect(bytes.equals(winner)).toBe(true);
-      const sha256 = createHash('sha256').update(winner).digest('hex');
-      expect(await rowOf(signed.fileId)).toMatchObject({ sha256, completed: true });
-    }
-  });
-
   it('leaves nothing when its sender disconnects', async () => {
     const before = await stored();
     const signed = await uploadUrl({ contentType: 'image/png', size: 5_000_000 });

@@ -185,28 +185,14 @@ describe('GET /usage', () => {
   });
 
   it.each([
-    ['limit=0', 'limit'],
-    ['limit=101', 'limit'],
-    ['limit=-1', 'limit'],
-    ['limit=1.5', 'limit'],
-    ['limit=many', 'limit'],
-    ['limit=', 'limit'],
-    ['limit=1&limit=2', 'limit'],
-    ['after=yesterday', 'after'],
-    ['after=2026-01-01', 'after'],
-    ['after=1700000000000', 'after'],
-    ['after=2026-13-01T00:00:00Z', 'after'],
-    ['after=2026-01-01T00:00:00', 'after'],
-    ['cursor=nonsense', 'cursor'],
-    ['cursor=', 'cursor'],
-    [`cursor=${Buffer.from("1.x' OR true").toString('base64url')}`, 'cursor'],
-    ['before=2026-01-01', 'before'],
-    ['keyId=key_1', 'keyId'],
-    ['keyId=%00', 'keyId'],
-    ['__proto__=1', '__proto__'],
-  ])('rejects ?%s', async (query, field) => {
+    ...'limit=0 limit=101 limit=-1 limit=1.5 limit=many limit= limit=1&limit=2'.split(' '),
+    ...'after=yesterday after=2026-01-01 after=1700000000000 before=2026-01-01'.split(' '),
+    ...'after=2026-13-01T00:00:00Z after=2026-01-01T00:00:00'.split(' '),
+    ...'cursor=nonsense cursor= keyId=key_1 keyId=%00 __proto__=1'.split(' '),
+    `cursor=${Buffer.from("1.x' OR true").toString('base64url')}`,
+  ])('rejects ?%s', async (query) => {
     const answer = await gateway.call<UsageBody>(`${path}?${query}`);
     expect(`${answer.status} ${answer.body.error}`).toBe('400 INVALID_REQUEST');
-    expect(answer.body.details[0]?.path).toBe(field);
+    expect(answer.body.details[0]?.path).toBe(query.split('=')[0]);
   });
 });

@@ -105,12 +105,7 @@ describe('a job', () => {
   });
 
   it('with a paused provider has no submit, and one activity for the whole pause', async () => {
-    const { ADMIN_API_KEY: key } = gateway.config;
-    const act = (action: string) =>
-      gateway.call(`/api/admin/v1/providers/fal/${action}`, {
-        key,
-        body: { actor: 'olga', reason: 'test' },
-      });
+    const act = (action: string) => gateway.admin(`/providers/fal/${action}`, {});
     await act('pause');
     const jobId = await start('a swift that waits');
     await expect
@@ -126,8 +121,7 @@ describe('a job', () => {
     expect(wordsOf(rows).filter((word) => word.endsWith('submit'))).toEqual(['submit']);
     expect(wordsOf(rows)[1]).toBe('activity awaitResume');
     expect(events?.length).toBeLessThan(12);
-    const story = await gateway.call<{ data: Story }>(`/api/admin/v1/jobs/${jobId}`, { key });
-    const { why, steps } = story.body.data;
+    const { why, steps } = (await gateway.admin<{ data: Story }>(`/jobs/${jobId}`)).body.data;
     expect(why).toMatch(/ in [\d.]+ s; before that, it waited [\d.]+ s for a paused provider\.$/);
     expect(steps.map(({ name }) => name)).toEqual([
       'reserve',
@@ -175,8 +169,7 @@ describe('a job', () => {
     const details = await detailsOf(jobId);
     expect(details).toContain('submit of call 1 at fal: the provider refused the call (401)');
     expect(details).toContain(`call 1: delivered, request \`${requests?.[0]}\``);
-    const { ADMIN_API_KEY: key } = gateway.config;
-    const story = await gateway.call<{ data: Story }>(`/api/admin/v1/jobs/${jobId}`, { key });
+    const story = await gateway.admin<{ data: Story }>(`/jobs/${jobId}`);
     const { why, refusals, calls, steps } = story.body.data;
     expect(why).toMatch(/: openai delivered 1 file .* fal refused 1 attempt \(.*401\)\)\.$/);
     expect(refusals).toMatchObject([{ callIndex: 0, provider: 'fal', routeIndex: 0 }]);

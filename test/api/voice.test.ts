@@ -7,7 +7,6 @@ import { hear } from '../harness/recordings.ts';
 const gateway = useGateway({ media: 'full', settled: 'last' });
 
 interface Body {
-  success: boolean;
   data: { url: string; storagePath: string; metadata: { chunks: number } };
   credits: CreditsBlock;
   error: string;

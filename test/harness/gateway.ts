@@ -69,6 +69,9 @@ interface CallOptions {
   body?: unknown;
 }
 
+/** Who acts in `admin`, and why. */
+export const operatorAction = { actor: 'olga', reason: 'ticket 7' };
+
 /** A gateway with the callers of a test file. */
 export interface TestGateway extends RunningGateway {
   /** The caller whose key `call` uses. */
@@ -163,7 +166,7 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
       call(`/api/admin/v1${path}`, {
         key: config.ADMIN_API_KEY,
         ...(method && { method }),
-        ...(body && { body: { actor: 'olga', reason: 'ticket 7', ...body } }),
+        ...(body && { body: { ...operatorAction, ...body } }),
       }),
     newCaller,
     async untilDone(jobId, key = caller.key) {
