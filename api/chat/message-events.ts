@@ -4,7 +4,7 @@ import { readToolCalls, readFirstMessage, type ToolCallPiece } from './first-cho
 import { seal, readThoughts, type ThoughtPiece } from './thoughts.ts';
 
 /** Formats a server-sent event of the Messages API. */
-export function messageEvent(type: string, data: object): string {
+export function formatMessageEvent(type: string, data: object): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`;
 }
 
@@ -24,7 +24,7 @@ export class MessageEvents {
   start(message: object): string {
     if (this.#started) return '';
     this.#started = true;
-    return messageEvent('message_start', { message });
+    return formatMessageEvent('message_start', { message });
   }
 
   /** Converts a chunk to events. */
@@ -42,7 +42,7 @@ export class MessageEvents {
   close(): string {
     if (this.#openBlock === null) return '';
     this.#openBlock = null;
-    return messageEvent('content_block_stop', { index: this.#nextIndex - 1 });
+    return formatMessageEvent('content_block_stop', { index: this.#nextIndex - 1 });
   }
 
   #beginBlock(kind: 'thinking' | 'text' | 'tool', block: object): string {
@@ -50,11 +50,11 @@ export class MessageEvents {
     this.#openBlock = kind;
     this.#nextIndex += 1;
     const start = { index: this.#nextIndex - 1, content_block: block };
-    return stop + messageEvent('content_block_start', start);
+    return stop + formatMessageEvent('content_block_start', start);
   }
 
   #formatDelta(delta: object, index = this.#nextIndex - 1): string {
-    return messageEvent('content_block_delta', { index, delta });
+    return formatMessageEvent('content_block_delta', { index, delta });
   }
 
   #convertThought({ text, signature, data }: ThoughtPiece): string {

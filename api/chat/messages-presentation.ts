@@ -5,7 +5,7 @@ import { asText } from '../../domain/json.ts';
 import { formatAnthropicError } from '../http/error-bodies.ts';
 import { formatTried, type Presentation, type ChatContext } from './chat-presentation.ts';
 import { readToolCalls, readFirstMessage } from './first-choice.ts';
-import { MessageEvents, messageEvent } from './message-events.ts';
+import { MessageEvents, formatMessageEvent } from './message-events.ts';
 import { seal, readThoughts } from './thoughts.ts';
 
 const stopReasons: Readonly<Record<string, string>> = {
@@ -69,7 +69,7 @@ function formatUsageAndCredits(
 /**
  * Creates the presentation of one chat. It keeps the state of the stream: its open content block.
  */
-export function messagesPresentation(): Presentation {
+export function createMessagesPresentation(): Presentation {
   const stream = new MessageEvents();
   const start = (context: ChatContext): string =>
     stream.start({
@@ -92,13 +92,13 @@ export function messagesPresentation(): Presentation {
     end: (context, bill) =>
       start(context) +
       stream.close() +
-      messageEvent('message_delta', {
+      formatMessageEvent('message_delta', {
         delta: formatEnding(context.chat.streamMetadata),
         ...formatUsageAndCredits(context, bill),
       }) +
-      messageEvent('message_stop', {}),
+      formatMessageEvent('message_stop', {}),
     failure: ({ requestId }, error, bill) =>
-      messageEvent('error', {
+      formatMessageEvent('error', {
         ...formatAnthropicError(error, requestId),
         ...(bill && { creditsConsumed: bill.creditsConsumed }),
       }),

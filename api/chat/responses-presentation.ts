@@ -95,7 +95,7 @@ function formatEnd(
 }
 
 /** Creates the presentation of one chat. It keeps the output items of the stream. */
-export function responsesPresentation(): Presentation {
+export function createResponsesPresentation(): Presentation {
   const createdAt = Math.floor(Date.now() / 1000);
   let items: ResponseItems | null = null;
   let sequence = 0;

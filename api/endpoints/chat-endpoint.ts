@@ -49,7 +49,7 @@ interface ChatEndpoint extends Pick<
 }
 
 /** Declares a chat endpoint. */
-export function chatEndpoint({
+export function defineChatEndpoint({
   path,
   body,
   example,

@@ -20,7 +20,10 @@ const chatEstimate = z
   .meta({ id: 'ChatEstimate' });
 
 /** Declares an endpoint that estimates the price of a chat. */
-export const estimateEndpoint = (parts: { path: `/${string}`; body: z.ZodType<ChatRequest> }) =>
+export const defineEstimateEndpoint = (parts: {
+  path: `/${string}`;
+  body: z.ZodType<ChatRequest>;
+}) =>
   defineEndpoint({
     route: `POST ${parts.path}/estimate`,
     scope: 'chat',

@@ -2,8 +2,8 @@
 import { z } from 'zod';
 import { completionsPresentation, servicePresentation } from '../chat/chat-presentation.ts';
 import { chatRequest, completionsRequest } from '../chat/completions-request.ts';
-import { chatEndpoint, chatExample } from './chat-endpoint.ts';
-import { estimateEndpoint } from './chat-estimates.ts';
+import { defineChatEndpoint, chatExample } from './chat-endpoint.ts';
+import { defineEstimateEndpoint } from './chat-estimates.ts';
 import { section } from './endpoint.ts';
 
 const tokenUsage = z
@@ -62,7 +62,7 @@ const response = (schema: z.ZodType) => ({
 
 /** Chat endpoints in the gateway's format and in OpenAI's, and their price estimates. */
 export const chat = section('Chat', {
-  chat: chatEndpoint({
+  chat: defineChatEndpoint({
     path: '/api/v1/chat',
     summary: 'Chat with a model',
     description:
@@ -72,7 +72,7 @@ export const chat = section('Chat', {
     response: response(chatResponse),
     presentation: () => servicePresentation,
   }),
-  chatCompletions: chatEndpoint({
+  chatCompletions: defineChatEndpoint({
     path: '/api/v1/chat/completions',
     summary: 'Chat with a model (OpenAI-compatible)',
     description:
@@ -83,8 +83,8 @@ export const chat = section('Chat', {
     presentation: () => completionsPresentation,
     errorFormat: 'openai',
   }),
-  chatEstimate: estimateEndpoint({ path: '/api/v1/chat', body: chatRequest }),
-  chatCompletionsEstimate: estimateEndpoint({
+  chatEstimate: defineEstimateEndpoint({ path: '/api/v1/chat', body: chatRequest }),
+  chatCompletionsEstimate: defineEstimateEndpoint({
     path: '/api/v1/chat/completions',
     body: completionsRequest,
   }),

@@ -74,7 +74,7 @@ async function sendFile(ctx: Context, name: string, type: string): Promise<void>
   }
 }
 
-const pageEndpoint = (path: `/${string}`) =>
+const definePage = (path: `/${string}`) =>
   defineEndpoint({
     route: `GET ${path}`,
     scope: 'open',
@@ -103,7 +103,7 @@ export const consolePages = [
       else ctx.body = listLinks(publicBaseUrl(config));
     },
   }),
-  pageEndpoint('/console'),
+  definePage('/console'),
   defineEndpoint({
     route: 'GET /console/assets/:name',
     scope: 'open',
@@ -117,5 +117,5 @@ export const consolePages = [
     },
   }),
   // The console application chooses the page by the URL.
-  pageEndpoint('/console/*page'),
+  definePage('/console/*page'),
 ];

@@ -45,7 +45,7 @@ const startScript = `SwaggerUIBundle({
   defaultModelsExpandDepth: 0,
 });`;
 
-const textEndpoint = (
+const defineText = (
   path: `/${string}`,
   type: string,
   getContent: (documents: Documents, services: Composition) => string,
@@ -62,13 +62,13 @@ const textEndpoint = (
 
 /** Endpoints that serve the documentation of the callers' API. */
 export const docs = [
-  textEndpoint('/api/v1/openapi.json', 'application/json', (documents) => documents.callers().json),
-  textEndpoint('/api/v1/openapi.yaml', 'application/yaml', (documents) => documents.callers().yaml),
-  textEndpoint('/llms.txt', 'text/plain', (documents, { prices }) =>
+  defineText('/api/v1/openapi.json', 'application/json', (documents) => documents.callers().json),
+  defineText('/api/v1/openapi.yaml', 'application/yaml', (documents) => documents.callers().yaml),
+  defineText('/llms.txt', 'text/plain', (documents, { prices }) =>
     documents.summary(listPriceLines(prices)),
   ),
-  textEndpoint('/docs', 'text/html', () => page),
-  textEndpoint('/docs/start.js', 'text/javascript', () => startScript),
+  defineText('/docs', 'text/html', () => page),
+  defineText('/docs/start.js', 'text/javascript', () => startScript),
 
   defineEndpoint({
     route: 'GET /docs/:asset',

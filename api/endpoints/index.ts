@@ -2,7 +2,7 @@ import { operators } from './admin/operators.ts';
 import { credits } from './admin/credits.ts';
 import { docs, operatorsDocs } from './docs.ts';
 import { jobActions } from './admin/job-actions.ts';
-import { jobExplanation } from './admin/job-story.ts';
+import { jobExplanation } from './admin/job-explanation.ts';
 import { jobs } from './admin/jobs.ts';
 import { keys } from './admin/keys.ts';
 import { ledger } from './admin/ledger.ts';

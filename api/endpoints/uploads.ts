@@ -13,7 +13,7 @@ import type { ReceivedFile, Upload } from '../../storage/upload-rows.ts';
 import { GatewayError, assert } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
-import { readChunks, formTimeoutMs } from '../http/arrival.ts';
+import { readChunks, formTimeoutMs } from '../http/body-timeouts.ts';
 import { countBytes } from '../middleware/byte-limits.ts';
 import { defineEndpoint } from './endpoint.ts';
 

@@ -92,7 +92,7 @@ export const usageSummary = section('Usage', {
         limit: rowsMax + 1,
       });
       if (sumsByGroup.length > rowsMax) {
-        throw invalidRequest(
+        throw invalidRequestError(
           'groupBy',
           `results in more than ${rowsMax} rows: use fewer names or a shorter period`,
         );
@@ -113,7 +113,7 @@ export const usageSummary = section('Usage', {
   }),
 });
 
-function invalidRequest(path: string, message: string): GatewayError {
+function invalidRequestError(path: string, message: string): GatewayError {
   return fieldError('INVALID_REQUEST', path, message);
 }
 
@@ -126,9 +126,9 @@ function readPeriod<Filter extends { afterMs?: number | undefined; beforeMs?: nu
 ): Filter & { afterMs: number; beforeMs: number } {
   const beforeMs = filter.beforeMs ?? Date.now();
   const afterMs = filter.afterMs ?? beforeMs - defaultDays * dayMs;
-  if (afterMs >= beforeMs) throw invalidRequest('after', 'must be earlier than before');
+  if (afterMs >= beforeMs) throw invalidRequestError('after', 'must be earlier than before');
   if (beforeMs - afterMs > daysMax * dayMs) {
-    throw invalidRequest('after', `must be at most ${daysMax} days before the end`);
+    throw invalidRequestError('after', `must be at most ${daysMax} days before the end`);
   }
   return { ...filter, afterMs, beforeMs };
 }

@@ -5,7 +5,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import { isRecord } from '../../domain/json.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
 import type { Context } from '../context.ts';
-import { readChunks } from './arrival.ts';
+import { readChunks } from './body-timeouts.ts';
 import { countBytes, findByteOwner } from '../middleware/byte-limits.ts';
 import { findJsonError } from './json-error.ts';
 import { JsonMeter, invalidBodyError } from './json-meter.ts';

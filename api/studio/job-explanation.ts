@@ -42,8 +42,12 @@ export function explainJob(evidence: JobEvidence): string {
       return `Charged ${formatCredits(charged)}${reservedNote} to ${caller.organizationName}: ${listProviders(evidence)} delivered ${files} of ${job.model ?? job.type} in ${duration}${describePausesAndRefusals(evidence)}${describeWebhook(evidence)}${describeRefund(evidence)}.`;
     }
     case 'canceled': {
-      const cancel = evidence.actions.find(({ action }) => action === 'job.cancel_requested');
-      const actorNote = cancel ? `by ${cancel.actor} (${cancel.reason}), ` : '';
+      const cancelRequest = evidence.actions.find(
+        ({ action }) => action === 'job.cancel_requested',
+      );
+      const actorNote = cancelRequest
+        ? `by ${cancelRequest.actor} (${cancelRequest.reason}), `
+        : '';
       return `Canceled ${actorNote}after ${duration} and released ${reserved}: ${describeError(evidence)}${describePausesAndRefusals(evidence)}${describeWebhook(evidence)}.`;
     }
     case 'failed':

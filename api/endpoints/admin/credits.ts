@@ -34,7 +34,7 @@ const creditsRequest = z.strictObject({
  * Declares an endpoint that adds or deducts credits. Grants and take-backs must not use the same
  * id.
  */
-const creditsEndpoint = (variant: {
+const defineCreditsEndpoint = (variant: {
   name: string;
   summary: string;
   action: string;
@@ -81,13 +81,13 @@ const creditsEndpoint = (variant: {
 
 /** Endpoints that change the balance of an organization. */
 export const credits = section('Credits', {
-  grantCredits: creditsEndpoint({
+  grantCredits: defineCreditsEndpoint({
     name: 'grants',
     summary: 'Grant credits',
     action: 'credits.granted',
     sign: 1,
   }),
-  takeCreditsBack: creditsEndpoint({
+  takeCreditsBack: defineCreditsEndpoint({
     name: 'take-backs',
     summary: 'Take back available credits',
     action: 'credits.taken_back',

@@ -9,7 +9,7 @@ import { resettle } from '../../studio/resettlement.ts';
 import { auditFields, toData, dataSchema } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 import { jobSummary, formatJobSummary } from './jobs.ts';
-import { findAnyJob, jobWithOwner, auditSubject, jobChangeRequest } from './overseen-job.ts';
+import { findAnyJob, jobWithOwner, auditSubject, jobChangeRequest } from './any-job.ts';
 
 const path = '/api/admin/v1/jobs';
 

@@ -46,7 +46,7 @@ function formatOrganization(record: OrganizationRecord): z.infer<typeof organiza
   return organization.parse({ ...toResponse(record), ...formatAccount(record) });
 }
 
-const statusEndpoint = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) =>
+const defineStatusEndpoint = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) =>
   defineEndpoint({
     route: `POST ${path}/:organizationId/${verb}`,
     summary: `${verb === 'suspend' ? 'Suspend' : 'Activate'} an organization`,
@@ -125,8 +125,8 @@ export const organizations = section('Organizations', {
       toData(formatOrganization(await readOrganization(pool, organizationId))),
   }),
 
-  suspendOrganization: statusEndpoint('suspend', 'suspended'),
-  activateOrganization: statusEndpoint('activate', 'active'),
+  suspendOrganization: defineStatusEndpoint('suspend', 'suspended'),
+  activateOrganization: defineStatusEndpoint('activate', 'active'),
 
   setWindowAllowance: defineEndpoint({
     route: `PUT ${path}/:organizationId/window-allowance`,

@@ -8,7 +8,7 @@ import { recordAction } from '../../identity/admin-actions.ts';
 import { auditFields, exampleAuditFields } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 import { creditAmount, uniqueActionId, replayHeaders } from './credits.ts';
-import { findAnyJob, auditSubject, jobChangeRequest } from './overseen-job.ts';
+import { findAnyJob, auditSubject, jobChangeRequest } from './any-job.ts';
 
 /** Endpoint that refunds a job, in full or in part. */
 export const refunds = section('Jobs', {

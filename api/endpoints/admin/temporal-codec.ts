@@ -45,7 +45,7 @@ type ConvertPayload = (codec: PayloadCodec, payload: Payload) => Promise<Payload
 const directions: Record<string, ConvertPayload> = { decode: decrypt, encode: encrypt };
 
 /** Declares the CORS preflight of a path. */
-const preflightEndpoint = (path: `/${string}`) =>
+const definePreflight = (path: `/${string}`) =>
   defineEndpoint({
     route: `OPTIONS ${path}`,
     scope: 'open',
@@ -65,8 +65,8 @@ const preflightEndpoint = (path: `/${string}`) =>
  * the secret itself, after it has set the CORS header that lets a browser read an error.
  */
 export const temporalCodec = [
-  preflightEndpoint(`${prefix}/:direction`),
-  preflightEndpoint(`${prefix}/read/:secret/:direction`),
+  definePreflight(`${prefix}/:direction`),
+  definePreflight(`${prefix}/read/:secret/:direction`),
 
   defineEndpoint({
     route: `POST ${prefix}/:direction`,

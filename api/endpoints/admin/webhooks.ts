@@ -14,7 +14,7 @@ import {
   findWebhook,
   webhookSchema,
 } from '../caller-webhooks.ts';
-import { findAnyJob, auditSubject, jobChangeRequest } from './overseen-job.ts';
+import { findAnyJob, auditSubject, jobChangeRequest } from './any-job.ts';
 
 const path = '/api/admin/v1/jobs/:jobId/webhook';
 

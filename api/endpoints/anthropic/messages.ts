@@ -1,9 +1,9 @@
 /** POST /api/v1/messages: chat with any model in the format of Anthropic's Messages API. */
 import { z } from 'zod';
 import { estimateInput } from '../../../chat/input-count.ts';
-import { messagesPresentation } from '../../chat/messages-presentation.ts';
+import { createMessagesPresentation } from '../../chat/messages-presentation.ts';
 import { countRequest, messagesRequest } from '../../chat/messages-request.ts';
-import { chatBodyBytesMax, chatEndpoint } from '../chat-endpoint.ts';
+import { chatBodyBytesMax, defineChatEndpoint } from '../chat-endpoint.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 
 const message = z.looseObject({
@@ -41,7 +41,7 @@ const example = {
 
 /** Anthropic-compatible endpoints. */
 export const anthropic = section('Anthropic’s endpoints', {
-  createMessage: chatEndpoint({
+  createMessage: defineChatEndpoint({
     path: '/api/v1/messages',
     errorFormat: 'anthropic',
     takesXApiKey: true,
@@ -57,7 +57,7 @@ export const anthropic = section('Anthropic’s endpoints', {
       schema: message,
       event: z.object({ event: z.string(), data: z.string() }),
     },
-    presentation: messagesPresentation,
+    presentation: createMessagesPresentation,
   }),
   countMessageTokens: defineEndpoint({
     route: 'POST /api/v1/messages/count_tokens',

@@ -25,7 +25,7 @@ interface ImagesDeps {
  * Yields the JSON of a job's images. Images are streamed from storage, so none is held in memory as
  * a whole.
  */
-export async function* imagesJson(
+export async function* streamImagesJson(
   job: JobRecord,
   { format, services }: ImagesDeps,
 ): AsyncGenerator<string> {

@@ -9,7 +9,7 @@ import { parseCapabilityFields } from '../../studio/request-reading.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { fileErrors, studioHeaders } from '../studio-description.ts';
 import { describeFinishedJob, jobErrors, sendJson, startAwaitedJob } from './finished-job.ts';
-import { imagesResponse, imagesJson } from './image-answers.ts';
+import { imagesResponse, streamImagesJson } from './image-answers.ts';
 import { imageFields, toCapabilityFields, readEdit, type ImageRequest } from './image-requests.ts';
 import { withRenamedFields } from './field-names.ts';
 
@@ -41,7 +41,7 @@ export const imagesGenerations = defineEndpoint({
       services,
     );
     const format = body.response_format;
-    const toJson = (done: JobRecord) => imagesJson(done, { format, services });
+    const toJson = (done: JobRecord) => streamImagesJson(done, { format, services });
     return sendJson(ctx, job, { toJson, services });
   },
 });
@@ -79,7 +79,7 @@ export const imagesEdits = defineEndpoint({
       format = fields.response_format;
     });
     const job = await startAwaitedJob(ctx, { capability: imageEdit, readBody }, services);
-    const toJson = (done: JobRecord) => imagesJson(done, { format, services });
+    const toJson = (done: JobRecord) => streamImagesJson(done, { format, services });
     return sendJson(ctx, job, { toJson, services });
   },
 });

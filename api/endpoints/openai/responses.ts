@@ -1,8 +1,8 @@
 /** POST /api/v1/responses: chat with any model in the format of OpenAI's Responses API. */
 import { z } from 'zod';
-import { responsesPresentation } from '../../chat/responses-presentation.ts';
+import { createResponsesPresentation } from '../../chat/responses-presentation.ts';
 import { responsesRequest } from '../../chat/responses-request.ts';
-import { chatEndpoint } from '../chat-endpoint.ts';
+import { defineChatEndpoint } from '../chat-endpoint.ts';
 
 const outputItem = z.discriminatedUnion('type', [
   z.looseObject({
@@ -64,7 +64,7 @@ function toResponsesName(path: string): string {
 }
 
 /** Endpoint POST /api/v1/responses. */
-export const createResponse = chatEndpoint({
+export const createResponse = defineChatEndpoint({
   path: '/api/v1/responses',
   errorFormat: 'openai',
   summary: 'Create a response (OpenAI-compatible)',
@@ -82,6 +82,6 @@ export const createResponse = chatEndpoint({
     schema: response,
     event: z.object({ event: z.string(), data: z.string() }),
   },
-  presentation: responsesPresentation,
+  presentation: createResponsesPresentation,
   rename: toResponsesName,
 });

@@ -21,7 +21,7 @@ import { buildWebhookResponse, webhookSchema } from '../caller-webhooks.ts';
 import { actionSchema } from './operators.ts';
 import { entrySchema } from './ledger.ts';
 import { notificationSchema } from './outcomes.ts';
-import { jobWithOwner, findAnyJob, jobChangeRequest } from './overseen-job.ts';
+import { jobWithOwner, findAnyJob, jobChangeRequest } from './any-job.ts';
 
 const actionsShownMax = 100;
 
