@@ -5,30 +5,30 @@ import {
   carriesHeaders,
   done,
   endpointsOf,
+  field,
   get,
-  line,
+  linesOf,
+  needsAccess,
   needsCredits,
-  needsKey,
-  needsRest,
-  needsRight,
   needsWindow,
   post,
   refuses,
   remove,
   send,
-  takes,
+  type Ask,
   type Check,
   type Loose,
 } from './bench.ts';
 
-const newKey = (body: object) => post('/api-keys', { name: 'ci', ...body });
+const newKey: Ask = (body) => post('/api-keys', { name: 'ci', ...body });
+const text = (length: number): string => 'x'.repeat(length);
 const inAnHour = (): number => Date.now() + 3_600_000;
-const int64 = (value: unknown): boolean => Number.isSafeInteger(value);
 const instantMs = expect.toSatisfy(
-  (value: unknown) => int64(value) && Math.abs(Number(value) - Date.now()) < 600_000,
+  (value: unknown) => Number.isSafeInteger(value) && Math.abs(Number(value) - Date.now()) < 600_000,
 ) as unknown;
 
-const keysOfTheUser: Check = async (bench) => {
+/** The list has the keys of the user, without their secrets. */
+export const keysOfTheUser: Check = async (bench) => {
   const caller = await bench.gateway.newCaller({ credits: 1 });
   const stranger = await bench.gateway.newCaller({ credits: 1 });
   const expiresAt = inAnHour();
@@ -52,7 +52,8 @@ const keysOfTheUser: Check = async (bench) => {
   expect(JSON.stringify(body)).not.toContain(String(made.body['key']));
 };
 
-const keyIsMade: Check = async (bench) => {
+/** A new key is returned, and it works. */
+export const keyIsMade: Check = async (bench) => {
   const { status, body } = await send(bench, newKey({ expiresAt: inAnHour() }));
   expect({ status, body }).toMatchObject({
     status: 200,
@@ -69,11 +70,11 @@ const keyIsMade: Check = async (bench) => {
   expect(works.status).toBe(200);
 };
 
-/** Ten keys of a user, the eleventh refused. */
+/** A user can have ten keys; the eleventh is refused. */
 export const tenKeys: Check = async (bench) => {
   const caller = await bench.gateway.newCaller({ credits: 1 });
   const made = await Promise.all(Array.from({ length: 10 }, () => send(bench, newKey({}), caller)));
-  // The caller's own is the first of ten.
+  // The caller has one key already.
   expect(made.map(({ status }) => status).toSorted()).toEqual([...Array(9).fill(200), 400]);
   const refused = made.find(({ status }) => status === 400);
   expect(refused?.body).toMatchObject({ error: 'KEY_QUOTA_REACHED' });
@@ -89,7 +90,7 @@ const keyIsRevoked: Check = async (bench) => {
   expect([after.status, after.body]).toEqual([401, { error: 'Unauthorized' }]);
 };
 
-/** A key that is not there, and one of somebody else: 404 with the error object. */
+/** A key that does not exist, and one of another organization: 404 with the error object. */
 export const foreignKeyIsUnknown: Check = async (bench) => {
   const stranger = await bench.gateway.newCaller({ credits: 1 });
   for (const keyId of [stranger.keyId, 'key_00000000000000000000000000000000', 'nothing']) {
@@ -103,17 +104,12 @@ export const foreignKeyIsUnknown: Check = async (bench) => {
   expect(still.status).toBe(200);
 };
 
-/** 21 chats; 20 of them are shown unless told. */
+/** Of 21 chats, the list has 20 unless the request has a limit. */
 export const usageOfTwenty: Check = async (bench) => {
   const caller = await bench.gateway.newCaller({ credits: 100 });
   const messages = [{ role: 'user', content: 'x' }];
-  for (let chats = 0; chats < 21; chats += 7) {
-    await Promise.all(
-      Array.from({ length: 7 }, () =>
-        send(bench, post('/chat', { model: 'gpt-4o', messages }), caller),
-      ),
-    );
-  }
+  const chat = post('/chat', { model: 'gpt-4o', messages });
+  await Promise.all(Array.from({ length: 21 }, () => send(bench, chat, caller)));
   const count = async (query: string): Promise<number> => {
     const { body } = await send(bench, get(`/usage${query}`), caller);
     return (body['usage'] as unknown[]).length;
@@ -137,7 +133,6 @@ const usageAfter: Check = async (bench) => {
   const at = String(record?.['createdAt']);
   const before = new Date(Date.parse(at) - 1).toISOString();
   expect(await records(before)).toHaveLength(1);
-  // Only what came after it: not what came then.
   expect(await records(at)).toHaveLength(0);
 };
 
@@ -170,11 +165,11 @@ const batchOfUploads: Check = async (bench) => {
   const caller = await bench.gateway.newCaller({ credits: 1000 });
   const bytes = await (await fetch(bench.picture)).arrayBuffer();
   const urls = await Promise.all(
-    ['publicUrl', 'url'].map(async (field) => {
+    ['publicUrl', 'url'].map(async (name) => {
       const { body } = await send(bench, post('/storage/upload-url'), caller);
       const target = body as { uploadUrl: string; headers: Record<string, string> };
       await fetch(target.uploadUrl, { method: 'PUT', headers: target.headers, body: bytes });
-      return String(body[field]);
+      return String(body[name]);
     }),
   );
   const batch = post('/studio/image/batch', { operation: 'remove-background', imageUrls: urls });
@@ -185,133 +180,110 @@ const batchOfUploads: Check = async (bench) => {
   });
 };
 
+/** A job that fails returns 500, and its credits are released. */
+export const failedJobIsReleased: Check = async (bench) => {
+  const caller = await bench.gateway.newCaller({ credits: 100 });
+  const failing = post('/studio/image/generate', { prompt: 'a pier [[fail-result:500]]' });
+  const { status, body } = await send(bench, failing, caller);
+  expect({ status, body }).toMatchObject({ status: 500, body: { error: 'PROVIDER_ERROR' } });
+  const { body: usage } = await send(bench, get('/usage'), caller);
+  expect(usage['balance']).toEqual({ available: 100, reserved: 0, total: 100 });
+  const job = await send(bench, get(`/studio/jobs/${String(body['jobId'])}`), caller);
+  expect(job.body['data']).toMatchObject({ billing: { state: 'released', charged: 0 } });
+};
+
+/** The limits of the name and the expiry of a key. */
+export const keyNames = field(
+  newKey,
+  'name',
+  ['x', text(64), '🔑'.repeat(64)],
+  [undefined, 7, '', text(65), '🔑'.repeat(65)],
+);
+/** Milliseconds; a past time, seconds, a fraction and a text are refused. */
+export const keyExpiries = field(
+  newKey,
+  'expiresAt',
+  [inAnHour(), undefined],
+  [
+    Date.now() - 1000,
+    Math.floor(inAnHour() / 1000),
+    inAnHour() + 0.5,
+    new Date(inAnHour()).toISOString(),
+    0,
+  ],
+);
+
 const studio = endpointsOf('/studio');
 const studioOf = (path: string) => studio.filter((request) => request.path.endsWith(path));
 
 /** §4.3, §4.4, §4.5, §4.6. */
 export const accountLines = [
-  line(
-    '4.3',
-    '**GET /api/v1/api-keys** — 200: `{keys: [ApiKeyMeta]}` for the authenticated user',
-    keysOfTheUser,
-  ),
-  line('4.3', '**POST /api/v1/api-keys** — body:', keyIsMade),
-  line(
-    '4.3',
-    '`name` (string, required, max 64 characters)',
-    takes(
-      newKey({ name: 'x' }),
-      newKey({ name: 'x'.repeat(64) }),
-      newKey({ name: '🔑'.repeat(64) }),
-    ),
-    refuses(newKey({ name: undefined }), 'name'),
-    refuses(newKey({ name: 7 }), 'name'),
-    refuses(newKey({ name: 'x'.repeat(65) }), 'name'),
-    refuses(newKey({ name: '🔑'.repeat(65) }), 'name'),
-  ),
-  line(
-    '4.3',
-    '`expiresAt` (integer int64, optional, Unix ms, must be in the future)',
-    takes(newKey({ expiresAt: inAnHour() }), newKey({})),
-    refuses(newKey({ expiresAt: Date.now() - 1000 }), 'expiresAt'),
-    refuses(newKey({ expiresAt: Math.floor(inAnHour() / 1000) }), 'expiresAt'),
-    refuses(newKey({ expiresAt: inAnHour() + 0.5 }), 'expiresAt'),
-    refuses(newKey({ expiresAt: new Date(inAnHour()).toISOString() }), 'expiresAt'),
-  ),
-  line(
-    '4.3',
-    '200: `key` (string, required, shown once), `keyId` (string, required), `keyPrefix` (string), `name` (string), `createdAt` (integer)',
-    keyIsMade,
-    keysOfTheUser,
-  ),
-  line(
-    '4.3',
-    '400: invalid name or expiry, or key quota reached (max 10 keys per user)',
-    refuses(newKey({ name: '' }), 'name'),
-    refuses(newKey({ expiresAt: 0 }), 'expiresAt'),
-    tenKeys,
-  ),
-  line(
-    '4.3',
-    '**DELETE /api/v1/api-keys/{keyId}** — revoke. 200: `{success: true, keyId: <string>}`',
-    keyIsRevoked,
-  ),
-  line('4.3', '404: key not found or not owned by the caller', foreignKeyIsUnknown),
-
-  line(
-    '4.4',
-    '`after` (string, ISO 8601 date-time; only usage after it)',
-    usageAfter,
-    refuses(get('/usage?after=yesterday'), 'after'),
-  ),
-  line(
-    '4.4',
-    '`limit` (integer, default 20)',
-    usageOfTwenty,
-    refuses(get('/usage?limit=many'), 'limit'),
-    refuses(get('/usage?limit=1.5'), 'limit'),
-  ),
-  line(
-    '4.4',
-    '**GET /api/v1/usage** — query:',
-    answers(get('/usage'), 200, { credits: 10_000, usage: [] }),
-  ),
-  line(
-    '4.4',
-    '200: JSON object with credit balance and recent usage records',
-    answers(get('/usage'), 200, {
+  ...linesOf('4.3', {
+    '**GET /api/v1/api-keys** — 200: `{keys: [ApiKeyMeta]}` for the authenticated user':
+      keysOfTheUser,
+    '**POST /api/v1/api-keys** — body:': keyIsMade,
+    '`name` (string, required, max 64 characters)': keyNames,
+    '`expiresAt` (integer int64, optional, Unix ms, must be in the future)': keyExpiries,
+    '200: `key` (string, required, shown once), `keyId` (string, required), `keyPrefix` (string), `name` (string), `createdAt` (integer)':
+      [keyIsMade, keysOfTheUser],
+    '400: invalid name or expiry, or key quota reached (max 10 keys per user)': [
+      ...keyNames,
+      ...keyExpiries,
+      tenKeys,
+    ],
+    '**DELETE /api/v1/api-keys/{keyId}** — revoke. 200: `{success: true, keyId: <string>}`':
+      keyIsRevoked,
+    '404: key not found or not owned by the caller': foreignKeyIsUnknown,
+  }),
+  ...linesOf('4.4', {
+    '`after` (string, ISO 8601 date-time; only usage after it)': [
+      usageAfter,
+      refuses(get('/usage?after=yesterday'), 'after'),
+    ],
+    '`limit` (integer, default 20)': [
+      usageOfTwenty,
+      refuses(get('/usage?limit=many'), 'limit'),
+      refuses(get('/usage?limit=1.5'), 'limit'),
+    ],
+    '**GET /api/v1/usage** — query:': answers(get('/usage'), 200, { credits: 10_000, usage: [] }),
+    '200: JSON object with credit balance and recent usage records': answers(get('/usage'), 200, {
       balance: { available: 10_000, reserved: 0, total: 10_000 },
       usage: [],
     }),
-  ),
-
-  line(
-    '4.5',
-    '**POST /api/v1/storage/upload-url** — returns a short-lived signed URL for uploading a file directly to blob storage plus a public URL to read it back',
-    upload,
-  ),
-  line(
-    '4.5',
-    '200: JSON object; response headers as for the model list (`X-RateLimit-*`, `X-Request-Id`)',
-    carriesHeaders(post('/storage/upload-url')),
-    answers(post('/storage/upload-url'), 200, {
-      uploadUrl: expect.any(String),
-      publicUrl: expect.any(String),
-    }),
-  ),
-  line(
-    '4.5',
-    'Local files for batch image work are uploaded this way first and the returned file URLs passed on',
-    batchOfUploads,
-  ),
-
-  line(
-    '4.6',
-    'Successful Studio calls return `{success: true, data: <object>, credits: {used, cost, remaining}}`',
-    // But for music/plan, whose own line says that it is not wrapped.
-    ...studio
-      .filter(({ path }) => !path.endsWith('/music/plan'))
-      .map((request): Check => async (bench) => {
-        const { status, body } = await send(bench, request);
-        expect([200, 202], JSON.stringify(body)).toContain(status);
-        expect(body).toMatchObject(done({}));
-        const { used, cost, remaining } = body['credits'] as Record<string, number>;
-        expect(cost).toBeGreaterThan(0);
-        expect(used).toBe(status === 202 ? 0 : cost);
-        expect(remaining).toBeCloseTo(10_000 - (cost ?? 0), 6);
+  }),
+  ...linesOf('4.5', {
+    '**POST /api/v1/storage/upload-url** — returns a short-lived signed URL for uploading a file directly to blob storage plus a public URL to read it back':
+      upload,
+    '200: JSON object; response headers as for the model list (`X-RateLimit-*`, `X-Request-Id`)': [
+      carriesHeaders(post('/storage/upload-url')),
+      answers(post('/storage/upload-url'), 200, {
+        uploadUrl: expect.any(String),
+        publicUrl: expect.any(String),
       }),
-  ),
-  line(
-    '4.6',
-    'Each Studio endpoint can return 401, 403, 429, 500',
-    needsKey(...studio),
-    needsRight(...studio),
-    needsRest(...studio),
-    answers(post('/studio/image/generate', { prompt: 'a pier [[fail-result:500]]' }), 500, {
-      error: 'PROVIDER_ERROR',
-    }),
-  ),
-  line('4.6', 'additionally 402 `INSUFFICIENT_CREDITS`', needsCredits(...studio)),
-  line('4.6', 'and 429 `WINDOW_EXHAUSTED`', needsWindow(...studioOf('/image/generate'))),
-  line('4.6', '(see section 7)', needsWindow(...studio)),
+    ],
+    'Local files for batch image work are uploaded this way first and the returned file URLs passed on':
+      batchOfUploads,
+  }),
+  ...linesOf('4.6', {
+    'Successful Studio calls return `{success: true, data: <object>, credits: {used, cost, remaining}}`':
+      studio
+        // The response of music/plan is not wrapped, as its own line says.
+        .filter(({ path }) => !path.endsWith('/music/plan'))
+        .map((request): Check => async (bench) => {
+          const { status, body } = await send(bench, request);
+          expect([200, 202], JSON.stringify(body)).toContain(status);
+          expect(body).toMatchObject(done({}));
+          const { used, cost, remaining } = body['credits'] as Record<string, number>;
+          expect(cost).toBeGreaterThan(0);
+          expect(used).toBe(status === 202 ? 0 : cost);
+          expect(remaining).toBeCloseTo(10_000 - (cost ?? 0), 6);
+        }),
+    'Each Studio endpoint can return 401, 403, 429, 500': [
+      ...needsAccess(...studio),
+      failedJobIsReleased,
+    ],
+    'additionally 402 `INSUFFICIENT_CREDITS`': needsCredits(...studio),
+    'and 429 `WINDOW_EXHAUSTED`': needsWindow(...studioOf('/image/generate')),
+    '(see section 7)': needsWindow(...studio),
+  }),
 ];

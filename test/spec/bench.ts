@@ -1,4 +1,4 @@
-/** What the lines of the specification are checked with: real requests, each by a caller of its own. */
+/** Checks of the lines of the specification: real requests, each by a caller of its own, and plans. */
 import { expect } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { capabilities } from '../../studio/registry.ts';
@@ -6,7 +6,7 @@ import type { Capability } from '../../studio/capability.ts';
 import { planOf, refusalOf } from '../harness/capability.ts';
 import type { Answer, TestCaller, TestGateway } from '../harness/gateway.ts';
 
-/** A body of which a line looks at what it is about. */
+/** A body whose fields are not typed. */
 export type Loose = Record<string, unknown>;
 
 /** Inputs that can be read, and the gateway. */
@@ -19,29 +19,39 @@ export interface Bench {
   speechUrl: string;
 }
 
-/** One thing that a line promises. */
+/** A check of one statement of a line. */
 export type Check = (bench: Bench) => Promise<void>;
 
-/** A line of the specification: where it stands, its words, and what holds them true. */
+/** A line of the specification. */
 export interface SpecLine {
   section: string;
-  /** Words of the section, as they stand there. */
+  /** Texts of the section, word for word. */
   quotes: readonly string[];
   checks: readonly Check[];
 }
 
-/** A line; `quotes` are the specification's own words. */
-export function line(section: string, quotes: string | string[], ...checks: Check[]): SpecLine {
-  return { section, quotes: [quotes].flat(), checks };
+/** Returns lines of a section by their quotes; ` … ` separates several quotes of one line. */
+export function linesOf(
+  section: string,
+  lines: Record<string, Check | readonly Check[]>,
+): SpecLine[] {
+  return Object.entries(lines).map(([quotes, checks]) => ({
+    section,
+    quotes: quotes.split(' … '),
+    checks: [checks].flat(),
+  }));
 }
 
-/** A request: `POST /chat {…}`; a body may need the bench's inputs. */
+/** A request, whose body may need the inputs of the bench. */
 export interface Request {
   method: 'GET' | 'POST' | 'DELETE';
   path: string;
   body?: object | string | ((bench: Bench) => object);
   headers?: Record<string, string>;
 }
+
+/** Returns a request with more fields in its body. */
+export type Ask = (fields: object) => Request;
 
 /** A POST below /api/v1. */
 export function post(path: string, body?: Request['body']): Request {
@@ -58,10 +68,10 @@ export function remove(path: string): Request {
   return { method: 'DELETE', path: `/api/v1${path}` };
 }
 
-/** Answers to callers of their own: the same request of another new caller would be answered alike. */
+/** Responses to new callers; the same request of another new caller has the same response. */
 const answered = new Map<string, Promise<Answer<Loose>>>();
 
-/** Sends a request with the key of a caller, if none is told a new one's; null: without any. */
+/** Sends a request with the key of a caller: by default a new one; without a key if it is null. */
 export async function send(
   bench: Bench,
   request: Request,
@@ -86,6 +96,18 @@ export async function send(
   return known;
 }
 
+/** A caller of refused requests, and the number of requests that its minute still allows. */
+let refused: { caller: Promise<TestCaller>; left: number } | null = null;
+
+/** Sends a request that is refused, with the key of a caller that sends only such requests. */
+async function sendRefused(bench: Bench, request: Request): Promise<Answer<Loose>> {
+  if (!refused || refused.left === 0) {
+    refused = { caller: bench.gateway.newCaller({ credits: 10_000 }), left: 50 };
+  }
+  refused.left -= 1;
+  return send(bench, request, await refused.caller);
+}
+
 /** Codes of OpenAI on the alias of chat, for errors on which its clients act, and the specified ones. */
 const specifiedCodes: Record<string, string> = {
   insufficient_quota: 'INSUFFICIENT_CREDITS',
@@ -104,28 +126,45 @@ function inServiceShape(answer: Answer<Loose>): Answer<Loose> {
 /** The answer has this status, and its body these fields. */
 export function answers(request: Request, status: number, body: object = {}): Check {
   return async (bench) => {
-    const answer = await send(bench, request);
+    const answer = await (status < 400 ? send : sendRefused)(bench, request);
     expect({ status: answer.status, body: answer.body }).toMatchObject({ status, body });
   };
 }
 
-/** The first request of each path is done or accepted. Further Studio requests have a plan: it holds every rule about fields. */
+/** Each request is done or accepted. */
 export function takes(...requests: Request[]): Check {
-  const isFirst = ({ path }: Request, index: number): boolean =>
-    requests.findIndex((each) => each.path === path) === index;
-  const sent = requests.filter((request, index) => isFirst(request, index) || !isStudio(request));
   return async (bench) => {
-    await Promise.all(
-      sent.map(async (request) => {
-        const { status, body } = await send(bench, request);
-        expect([200, 202], JSON.stringify({ request, body })).toContain(status);
-      }),
-    );
-    for (const request of requests.filter((each) => !sent.includes(each))) {
+    await Promise.all(requests.map((request) => accepted(bench, request)));
+  };
+}
+
+/** Returns the body of the response to a request that is done or accepted. */
+async function accepted(bench: Bench, request: Request): Promise<Loose> {
+  const { status, body } = await send(bench, request);
+  expect([200, 202], JSON.stringify({ request, body })).toContain(status);
+  return body;
+}
+
+/** Each Studio request has a plan, which applies every rule about fields. */
+export function plans(...requests: Request[]): Check {
+  return async (bench) => {
+    for (const request of requests) {
       const planned = planOf(capabilityOf(request), bodyOf(bench, request) as object);
       expect(planned.calls.length, JSON.stringify(request)).toBeGreaterThan(0);
     }
   };
+}
+
+/**
+ * The first values of a field are accepted, and the others refused. Studio requests with valid
+ * values are planned, not sent.
+ */
+export function field(ask: Ask, name: string, valid: unknown[], invalid: unknown[] = []): Check[] {
+  const requests = valid.map((value) => ask({ [name]: value }));
+  return [
+    ...requests.map((request) => (isStudio(request) ? plans(request) : takes(request))),
+    ...invalid.map((value) => refuses(ask({ [name]: value }), name)),
+  ];
 }
 
 function isStudio({ path }: Request): boolean {
@@ -149,8 +188,8 @@ const refusedFields = new Set<string>();
  * The request is a 400 that names the field. Further Studio requests that are wrong in a field are
  * refused by the schema or the plan, which hold every rule about fields but those of recordings.
  */
-export function refuses(request: Request, field: string, code = 'INVALID_REQUEST'): Check {
-  const place = `${request.path} ${field} ${code}`;
+export function refuses(request: Request, name: string, code = 'INVALID_REQUEST'): Check {
+  const place = `${request.path} ${name} ${code}`;
   const isPlanned = isStudio(request) && capabilityOf(request).recording === undefined;
   const isSent = !isPlanned || !refusedFields.has(place);
   refusedFields.add(place);
@@ -159,7 +198,7 @@ export function refuses(request: Request, field: string, code = 'INVALID_REQUEST
       ? await refusalSent(bench, request)
       : refusalPlanned(request, bodyOf(bench, request) as object);
     expect(error, JSON.stringify({ request, details })).toBe(code);
-    expect(details.map(({ path }) => path.split('.')[0])).toContain(field);
+    expect(details.map(({ path }) => path.split('.')[0])).toContain(name);
   };
 }
 
@@ -169,7 +208,7 @@ interface Refusal {
 }
 
 async function refusalSent(bench: Bench, request: Request): Promise<Refusal> {
-  const { status, body } = await send(bench, request);
+  const { status, body } = await sendRefused(bench, request);
   expect(status, JSON.stringify(body)).toBe(400);
   return { error: body['error'], details: body['details'] as Refusal['details'] };
 }
@@ -180,11 +219,10 @@ function refusalPlanned(request: Request, body: object): Refusal {
   return { error: code, details: details ?? [] };
 }
 
-/** The provider was told so by the request, which is found by its prompt, or by its ticket's job. */
+/** The provider receives these fields with the request, which is found by its text or by its job. */
 export function tells(request: Request, match: string | null, told: object): Check {
   return async (bench) => {
-    const { status, body } = await send(bench, request);
-    expect([200, 202], JSON.stringify(body)).toContain(status);
+    const body = await accepted(bench, request);
     const query = match === null ? { jobId: jobOf(body) } : { match };
     await expect
       .poll(async () => (await bench.gateway.sandbox.submits(query)).at(-1)?.body)
@@ -202,13 +240,12 @@ export function becomes(request: Request, result: object): Check {
     const caller = await bench.gateway.newCaller({ credits: 10_000 });
     const ticket = await send(bench, request, caller);
     expect(ticket.status, JSON.stringify(ticket.body)).toBe(202);
-    const { jobId } = ticket.body['data'] as { jobId: string };
-    const ended = await bench.gateway.untilDone(jobId, caller.key);
+    const ended = await bench.gateway.untilDone(jobOf(ticket.body), caller.key);
     expect(ended.body.data).toMatchObject({ status: 'completed', result });
   };
 }
 
-/** A request of every endpoint of the specification that is taken as it stands. */
+/** A valid request for every endpoint of the specification. */
 export const endpoints: readonly Request[] = [
   post('/chat', { model: 'gpt-4o', messages: [{ role: 'user', content: 'hello' }] }),
   post('/chat/completions', { model: 'gpt-4o', messages: [{ role: 'user', content: 'hello' }] }),
@@ -222,7 +259,7 @@ export const endpoints: readonly Request[] = [
   ...capabilities.map(({ path }) => post(path, (bench) => studioBody(path, bench))),
 ];
 
-/** A body that the Studio endpoint takes. */
+/** Returns a valid body for a Studio endpoint. */
 function studioBody(path: string, { picture, film, speechUrl }: Bench): Loose {
   const bodies: Record<string, Loose> = {
     '/studio/image/generate': { prompt: 'a pier' },
@@ -252,7 +289,7 @@ export function endpointsOf(...paths: string[]): Request[] {
 
 type Holds = (bench: Bench, request: Request) => Promise<void>;
 
-/** What is checked of many requests, and of each only once, however many lines speak of it. */
+/** Returns a check that runs once for each request, however many lines use it. */
 function ofEach(holds: Holds): (...requests: Request[]) => Check {
   const known = new Map<string, Promise<void>>();
   return (...requests) =>
@@ -282,7 +319,6 @@ export const needsKey = ofEach(async (bench, request) => {
 
 /** A valid key without the right: 403 with the error object. */
 export const needsRight = ofEach(async (bench, request) => {
-  // Neither is asked for by any endpoint of the specification but models and jobs.
   const scopes = request.path.includes('/models') ? ['chat' as const] : ['models:read' as const];
   const caller = await bench.gateway.newCaller({ credits: 10_000, scopes });
   const { status, body } = await send(bench, request, caller);
@@ -293,7 +329,7 @@ export const needsRight = ofEach(async (bench, request) => {
   });
 });
 
-/** Nothing is done without the credits: 402. */
+/** 402 if the balance is too small. */
 export const needsCredits = ofEach(async (bench, request) => {
   const caller = await bench.gateway.newCaller({ credits: 0.000_001 });
   const { status, body } = await send(bench, request, caller);
@@ -304,7 +340,7 @@ export const needsCredits = ofEach(async (bench, request) => {
   });
 });
 
-/** The six-hour window ends what the balance could pay: 429. */
+/** 429 if the six-hour window is used up, although the balance could pay. */
 export const needsWindow = ofEach(async (bench, request) => {
   const caller = await bench.gateway.newCaller({ credits: 10_000, windowCredits: 1000 });
   const { ledger } = bench.gateway.api.services;
@@ -325,7 +361,7 @@ export const needsWindow = ofEach(async (bench, request) => {
   expect(Number(headers.get('retry-after')) * 1000).toBeGreaterThan(leftMs - 60_000);
 });
 
-/** A caller whose key has spent its minute, one per gateway. */
+/** A caller whose key has used up its requests of the minute, one per gateway. */
 const tired = new WeakMap<TestGateway, Promise<TestCaller>>();
 
 async function tiredCaller(bench: Bench): Promise<TestCaller> {
@@ -339,7 +375,7 @@ async function spendMinute(bench: Bench, caller: TestCaller): Promise<void> {
   await Promise.all(requests);
 }
 
-/** More than 60 in a minute: 429, its words and its header. */
+/** 429 after 60 requests in a minute. */
 export const needsRest = ofEach(async (bench, request) => {
   const resting = tired.get(bench.gateway) ?? tiredCaller(bench);
   tired.set(bench.gateway, resting);
@@ -360,7 +396,11 @@ export const needsRest = ofEach(async (bench, request) => {
   expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(60);
 });
 
-/** The rate headers and the request's id are there and make sense. */
+/** Each request needs a key with the right, and a rate below the limit. */
+export const needsAccess = (...requests: Request[]): Check[] =>
+  [needsKey, needsRight, needsRest].map((needs) => needs(...requests));
+
+/** The response has the rate headers and the id of the request. */
 export function carriesHeaders(...requests: Request[]): Check {
   return async (bench) => {
     for (const request of requests) {
@@ -369,7 +409,7 @@ export function carriesHeaders(...requests: Request[]): Check {
       expect(headers.get('x-ratelimit-remaining'), request.path).toBe('59');
       const reset = headers.get('x-ratelimit-reset') ?? '';
       expect(reset).toMatch(/^\d{10}$/);
-      // Of when it was answered, which may be a while ago: lines share their requests.
+      // Lines share their requests, so the response may be old.
       const answeredAtMs = Date.parse(headers.get('date') ?? '');
       expect(Math.abs(Number(reset) - answeredAtMs / 1000)).toBeLessThan(62);
       expect(headers.get('x-request-id')).toMatch(/^[\w-]{8,}$/);
@@ -377,14 +417,13 @@ export function carriesHeaders(...requests: Request[]): Check {
   };
 }
 
-/** Where a job of this request leaves the credits when it succeeds. */
 const credits = {
   used: expect.any(Number),
   cost: expect.any(Number),
   remaining: expect.any(Number),
 };
 
-/** The body of a Studio answer that is done. */
+/** Returns the body of a response to a job that has succeeded. */
 export function done(data: object): object {
   return { success: true, data, credits };
 }

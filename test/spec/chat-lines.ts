@@ -6,11 +6,11 @@ import {
   endpoints,
   endpointsOf,
   get,
-  line,
+  linesOf,
+  needsAccess,
   needsCredits,
   needsKey,
   needsRest,
-  needsRight,
   post,
   refuses,
   remove,
@@ -38,7 +38,7 @@ const chatResponse = {
   creditsConsumed: expect.any(Number),
 };
 
-/** The answer's type; a stream's events come with it. */
+/** The response has this content type. */
 function isOfType(request: ReturnType<typeof post>, type: string): Check {
   return async (bench) => {
     const { status, headers } = await send(bench, request);
@@ -50,9 +50,8 @@ const everyModel: Check = async (bench) => {
   const { body } = await send(bench, get('/models'));
   const ids = (body['data'] as { id: string }[]).map(({ id }) => id);
   expect(ids.length).toBeGreaterThanOrEqual(100);
-  // One of each owner: any id of the list may be named in a chat.
-  const some = ids.filter((_, index) => index % 12 === 0);
-  for (const model of some) {
+  // Any id of the list may be named in a chat; a twelfth of them is tested.
+  for (const model of ids.filter((_, index) => index % 12 === 0)) {
     const answer = await send(bench, post('/chat', { model, messages, max_tokens: 50 }));
     expect([model, answer.status]).toEqual([model, 200]);
   }
@@ -97,163 +96,122 @@ const legacyEntries: Check = async (bench) => {
 
 const failing = { messages: [{ role: 'user', content: '[[fail:500]]' }] };
 
+const opaqueIds = ['x', '0', 'a%20b', '%F0%9F%92%A1', 'x'.repeat(500), 'key_1', "'--", '%00'];
+
 /** §4, §4.1, §4.2. */
 export const chatLines = [
-  line('4', 'All endpoints require the bearer credential (section 5)', needsKey(...endpoints)),
-  line('4', 'are subject to the rate limit (section 8)', needsRest(...endpoints)),
-  line(
-    '4',
-    '`id` and `keyId` in paths are opaque strings',
-    ...['x', '0', 'a%20b', '%F0%9F%92%A1', 'x'.repeat(500), 'key_1', "'--", '%00'].flatMap((id) => [
+  ...linesOf('4', {
+    'All endpoints require the bearer credential (section 5)': needsKey(...endpoints),
+    'are subject to the rate limit (section 8)': needsRest(...endpoints),
+    '`id` and `keyId` in paths are opaque strings': opaqueIds.flatMap((id) => [
       answers(get(`/models/${id}`), 404, { type: 'error' }),
       answers(remove(`/api-keys/${id}`), 404, { error: 'NOT_FOUND' }),
     ]),
-  ),
-
-  line(
-    '4.1',
-    '**POST /api/v1/chat** — create a chat completion. Body: ChatRequest',
-    answers(chat({ stream: false, temperature: 0.5, max_tokens: 100 }), 200, chatResponse),
-    everyModel,
-    refuses(post('/chat', { messages }), 'model'),
-    refuses(post('/chat', { model: 'gpt-4o' }), 'messages'),
-    ...['system', 'user', 'assistant'].map((role) =>
-      answers(chat({ messages: [{ role, content: 'x' }, ...messages] }), 200),
-    ),
-    refuses(chat({ messages: [{ role: 'tool', content: 'x' }] }), 'messages'),
-    answers(
-      chat({
-        messages: [
-          {
-            role: 'user',
-            content: [
-              { type: 'text', text: 'what is this' },
-              { type: 'image_url', image_url: { url: 'https://example.com/a.png' } },
-            ],
-          },
-        ],
-      }),
-      200,
-      { content: expect.stringContaining('I see 1 image(s).') },
-    ),
-  ),
-  line(
-    '4.1',
-    '200: ChatResponse as JSON when stream is false or absent',
-    isOfType(chat({}), 'application/json'),
-    isOfType(chat({ stream: false }), 'application/json'),
-    answers(chat({}), 200, chatResponse),
-  ),
-  line(
-    '4.1',
-    'SSE stream when stream is true',
-    isOfType(chat({ stream: true }), 'text/event-stream'),
-  ),
-  line(
-    '4.1',
-    'Errors: 400 (invalid body or unknown model), 401, 402, 403, 429, 500.',
-    refuses(chat({ temperature: 'hot' }), 'temperature'),
-    answers(post('/chat', '{"model":'), 400, { error: 'INVALID_REQUEST' }),
-    answers(chat({ model: 'no-such-model' }), 400, { error: 'UNKNOWN_MODEL' }),
-    needsKey(...chatEndpoint),
-    needsCredits(...chatEndpoint),
-    needsRight(...chatEndpoint),
-    needsRest(...chatEndpoint),
-    answers(chat(failing), 500, { error: 'PROVIDER_ERROR' }),
-  ),
-  line(
-    '4.1',
-    [
-      '**POST /api/v1/chat/completions** — alias of the above',
-      'also accepts the third-party chat-completions request shape and may answer with the `choices` envelope. Body: ChatRequest',
+  }),
+  ...linesOf('4.1', {
+    '**POST /api/v1/chat** — create a chat completion. Body: ChatRequest': [
+      answers(chat({ stream: false, temperature: 0.5, max_tokens: 100 }), 200, chatResponse),
+      everyModel,
+      refuses(post('/chat', { messages }), 'model'),
+      refuses(post('/chat', { model: 'gpt-4o' }), 'messages'),
+      ...['system', 'user', 'assistant'].map((role) =>
+        answers(chat({ messages: [{ role, content: 'x' }, ...messages] }), 200),
+      ),
+      refuses(chat({ messages: [{ role: 'tool', content: 'x' }] }), 'messages'),
+      answers(
+        chat({
+          messages: [
+            {
+              role: 'user',
+              content: [
+                { type: 'text', text: 'what is this' },
+                { type: 'image_url', image_url: { url: 'https://example.com/a.png' } },
+              ],
+            },
+          ],
+        }),
+        200,
+        { content: expect.stringContaining('I see 1 image(s).') },
+      ),
     ],
-    answers(completions({}), 200, {
-      object: 'chat.completion',
-      choices: [{ index: 0, message: { role: 'assistant', content: 'You said: what is this' } }],
-      // What an alias of /chat answers.
-      ...chatResponse,
+    '200: ChatResponse as JSON when stream is false or absent': [
+      isOfType(chat({}), 'application/json'),
+      isOfType(chat({ stream: false }), 'application/json'),
+      answers(chat({}), 200, chatResponse),
+    ],
+    'SSE stream when stream is true': isOfType(chat({ stream: true }), 'text/event-stream'),
+    'Errors: 400 (invalid body or unknown model), 401, 402, 403, 429, 500.': [
+      refuses(chat({ temperature: 'hot' }), 'temperature'),
+      answers(post('/chat', '{"model":'), 400, { error: 'INVALID_REQUEST' }),
+      answers(chat({ model: 'no-such-model' }), 400, { error: 'UNKNOWN_MODEL' }),
+      ...needsAccess(...chatEndpoint),
+      needsCredits(...chatEndpoint),
+      answers(chat(failing), 500, { error: 'PROVIDER_ERROR' }),
+    ],
+    '**POST /api/v1/chat/completions** — alias of the above … also accepts the third-party chat-completions request shape and may answer with the `choices` envelope. Body: ChatRequest':
+      [
+        answers(completions({}), 200, {
+          object: 'chat.completion',
+          choices: [
+            { index: 0, message: { role: 'assistant', content: 'You said: what is this' } },
+          ],
+          ...chatResponse,
+        }),
+        answers(
+          completions({
+            messages: [{ role: 'developer', content: 'Be brief.' }, ...messages],
+            max_completion_tokens: 9,
+            top_p: 1,
+            user: 'u',
+          }),
+          200,
+        ),
+      ],
+    '200: JSON whose shape depends on the request style, or an SSE stream': [
+      isOfType(completions({}), 'application/json'),
+      isOfType(completions({ stream: true }), 'text/event-stream'),
+    ],
+    'Same errors': [
+      refuses(completions({ temperature: 'hot' }), 'temperature'),
+      answers(completions({ model: 'no-such-model' }), 400, { error: 'UNKNOWN_MODEL' }),
+      ...needsAccess(...completionsEndpoint),
+      needsCredits(...completionsEndpoint),
+      answers(completions(failing), 500, { error: 'PROVIDER_ERROR' }),
+    ],
+  }),
+  ...linesOf('4.2', {
+    '**GET /api/v1/models** — list models. No body. 200: ModelList': answers(get('/models'), 200, {
+      data: expect.any(Array),
+      models: expect.any(Array),
     }),
-    answers(
-      completions({
-        messages: [{ role: 'developer', content: 'Be brief.' }, ...messages],
-        max_completion_tokens: 9,
-        top_p: 1,
-        user: 'u',
-      }),
-      200,
-    ),
-  ),
-  line(
-    '4.1',
-    '200: JSON whose shape depends on the request style, or an SSE stream',
-    isOfType(completions({}), 'application/json'),
-    isOfType(completions({ stream: true }), 'text/event-stream'),
-  ),
-  line(
-    '4.1',
-    'Same errors',
-    refuses(completions({ temperature: 'hot' }), 'temperature'),
-    answers(completions({ model: 'no-such-model' }), 400, { error: 'UNKNOWN_MODEL' }),
-    needsKey(...completionsEndpoint),
-    needsCredits(...completionsEndpoint),
-    needsRight(...completionsEndpoint),
-    needsRest(...completionsEndpoint),
-    answers(completions(failing), 500, { error: 'PROVIDER_ERROR' }),
-  ),
-
-  line('4.2', '**GET /api/v1/models** — list models. No body. 200: ModelList', (bench) =>
-    answers(get('/models'), 200, { data: expect.any(Array), models: expect.any(Array) })(bench),
-  ),
-  line(
-    '4.2',
-    'each entry carries both the `{id, object, created, owned_by}` shape',
-    everyEntry(['id', 'object', 'created', 'owned_by']),
-  ),
-  line(
-    '4.2',
-    'and the `{type, id, display_name, created_at}` shape',
-    everyEntry(['type', 'id', 'display_name', 'created_at']),
-  ),
-  line('4.2', 'the legacy `models` array is also present', legacyEntries),
-  line(
-    '4.2',
-    [
-      '`X-RateLimit-Limit` (integer, 60)',
-      '`X-RateLimit-Remaining` (integer)',
-      '`X-RateLimit-Reset` (integer, Unix seconds when the window resets)',
-      '`X-Request-Id` (string)',
+    'each entry carries both the `{id, object, created, owned_by}` shape': everyEntry([
+      'id',
+      'object',
+      'created',
+      'owned_by',
+    ]),
+    'and the `{type, id, display_name, created_at}` shape': everyEntry([
+      'type',
+      'id',
+      'display_name',
+      'created_at',
+    ]),
+    'the legacy `models` array is also present': legacyEntries,
+    '`X-RateLimit-Limit` (integer, 60) … `X-RateLimit-Remaining` (integer) … `X-RateLimit-Reset` (integer, Unix seconds when the window resets) … `X-Request-Id` (string)':
+      carriesHeaders(get('/models')),
+    'Errors: 401, 403, 429, 500.': needsAccess(get('/models')),
+    '**GET /api/v1/models/{id}** — path parameter `id` (string, required). 200: ModelEntry': [
+      answers(get('/models/gpt-4o'), 200, entry),
+      answers(get('/models/groq%2Fopenai%2Fgpt-oss-120b'), 200, { id: 'groq/openai/gpt-oss-120b' }),
     ],
-    carriesHeaders(get('/models')),
-  ),
-  line(
-    '4.2',
-    'Errors: 401, 403, 429, 500.',
-    needsKey(get('/models')),
-    needsRight(get('/models')),
-    needsRest(get('/models')),
-  ),
-  line(
-    '4.2',
-    '**GET /api/v1/models/{id}** — path parameter `id` (string, required). 200: ModelEntry',
-    answers(get('/models/gpt-4o'), 200, entry),
-    answers(get('/models/groq%2Fopenai%2Fgpt-oss-120b'), 200, { id: 'groq/openai/gpt-oss-120b' }),
-  ),
-  line(
-    '4.2',
-    '404 for an unknown id, with body `{type: "error", error: {type: "not_found_error", message: <string>}}`',
-    async (bench) => {
-      const { status, body } = await send(bench, get('/models/no-such-model'));
-      expect({ status, body }).toEqual({
-        status: 404,
-        body: { type: 'error', error: { type: 'not_found_error', message: expect.any(String) } },
-      });
-    },
-  ),
-  line(
-    '4.2',
-    'Also 401, 403, 429, 500.',
-    needsKey(...endpointsOf('/models/')),
-    needsRight(...endpointsOf('/models/')),
-    needsRest(...endpointsOf('/models/')),
-  ),
+    '404 for an unknown id, with body `{type: "error", error: {type: "not_found_error", message: <string>}}`':
+      async (bench) => {
+        const { status, body } = await send(bench, get('/models/no-such-model'));
+        expect({ status, body }).toEqual({
+          status: 404,
+          body: { type: 'error', error: { type: 'not_found_error', message: expect.any(String) } },
+        });
+      },
+    'Also 401, 403, 429, 500.': needsAccess(...endpointsOf('/models/')),
+  }),
 ];

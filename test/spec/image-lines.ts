@@ -6,33 +6,48 @@ import {
   anUrl,
   becomes,
   done,
-  line,
+  field,
+  linesOf,
+  plans,
   post,
   refuses,
   takes,
   tells,
+  type Ask,
   type Bench,
   type Check,
-  type Request,
 } from './bench.ts';
 
-type Ask = (fields: object) => Request;
+const text = (length: number): string => 'x'.repeat(length);
+const withPicture =
+  (path: string, name: string, fixed: object = {}): Ask =>
+  (fields) =>
+    post(path, ({ picture }: Bench) => ({ [name]: picture, ...fixed, ...fields }));
+/** Returns a request to this endpoint with this many pictures. */
+const withPictures =
+  (path: string, fixed: object) =>
+  (count: number): ReturnType<Ask> =>
+    post(path, ({ picture }: Bench) => ({ imageUrls: Array(count).fill(picture), ...fixed }));
+
 const generate: Ask = (fields) =>
   post('/studio/image/generate', { prompt: 'a pier at dawn', ...fields });
-const withPicture =
-  (path: string, field: string, fixed: object = {}): Ask =>
-  (fields) =>
-    post(path, ({ picture }: Bench) => ({ [field]: picture, ...fixed, ...fields }));
 const edit: Ask = (fields) =>
-  post('/studio/image/edit', ({ picture }: Bench) => ({
+  post('/studio/image/edit', ({ picture }) => ({
     prompt: 'paint it blue',
     imageUrls: [picture],
+    ...fields,
+  }));
+const masked: Ask = (fields) =>
+  post('/studio/image/edit', ({ picture }) => ({
+    prompt: 'paint it blue',
+    imageUrls: [picture],
+    maskUrl: picture,
     ...fields,
   }));
 const upscale = withPicture('/studio/image/upscale', 'imageUrl');
 const cutOut = withPicture('/studio/image/remove-background', 'imageUrl');
 const batch: Ask = (fields) =>
-  post('/studio/image/batch', ({ picture }: Bench) => ({
+  post('/studio/image/batch', ({ picture }) => ({
     operation: 'upscale',
     imageUrls: [picture, picture],
     ...fields,
@@ -51,40 +66,78 @@ const generateIds = [
   'alpha-imagen-ultra',
   'alpha-imagine',
 ];
-const editIds = [
-  'nano-banana',
-  'seedream',
-  'alpha-image-2',
-  'alpha-image-2.5-flare',
-  'alpha-image-2.5-sunburst',
-];
 const newest = ['alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst'];
+const editIds = ['nano-banana', 'seedream', ...newest];
 
-/** Each value and each of these models is taken; all other models of the list refuse the field. */
+/** These models take all values of a field; the other models of the list refuse the field. */
 function onlyOf(
   ask: Ask,
-  ids: { of: readonly string[]; all: readonly string[] },
-  bodies: Record<string, unknown>[],
+  { of, all }: { of: readonly string[]; all: readonly string[] },
+  name: string,
+  values: unknown[],
 ): Check[] {
-  const others = ids.all.filter((id) => !ids.of.includes(id));
-  const [first = {}] = bodies;
-  const pairs = Array.from({ length: Math.max(ids.of.length, bodies.length) }, (_, index) =>
-    ask({ model: ids.of[index % ids.of.length], ...bodies[index % bodies.length] }),
-  );
   return [
-    takes(...pairs),
-    ...others.flatMap((model) =>
-      Object.entries(first).map(([field, value]) =>
-        refuses(ask({ model, [field]: value }), field, 'UNSUPPORTED_PARAMETER'),
-      ),
-    ),
+    ...of.flatMap((model) => field((fields) => ask({ model, ...fields }), name, values)),
+    ...all
+      .filter((model) => !of.includes(model))
+      .map((model) => refuses(ask({ model, [name]: values[0] }), name, 'UNSUPPORTED_PARAMETER')),
   ];
 }
+const notOfServiceB = (name: string, value: unknown): Check =>
+  refuses(upscale({ service: 'service_b', [name]: value }), name, 'UNSUPPORTED_PARAMETER');
+const onlyOfUpscale = (name: string, value: unknown): Check =>
+  refuses(batch({ operation: 'remove-background', [name]: value }), name, 'UNSUPPORTED_PARAMETER');
 
-const oneOf = (ask: Ask, field: string, values: unknown[], wrong: unknown): Check[] => [
-  takes(...values.map((value) => ask({ [field]: value }))),
-  refuses(ask({ [field]: wrong }), field),
+const promptOf = (ask: Ask): Check[] =>
+  field(
+    ask,
+    'prompt',
+    [text(3), text(2000), '🌊'.repeat(2000)],
+    [undefined, 12345, text(2), '🌊🌊', text(2001)],
+  );
+const picturesOf = (ask: (count: number) => ReturnType<Ask>): Check[] => [
+  takes(ask(1)),
+  plans(ask(10)),
+  refuses(ask(0), 'imageUrls'),
+  refuses(ask(11), 'imageUrls'),
 ];
+const seed = field(generate, 'seed', [2_147_483_647, 0], [-1, 2_147_483_648]);
+const width =
+  (edge: number): Ask =>
+  (fields) =>
+    generate({ model: 'seedream', width: edge, ...fields });
+const dimensions = [
+  ...onlyOf(generate, { of: ['seedream'], all: generateIds }, 'width', [1024, 4096]),
+  ...onlyOf(generate, { of: ['seedream'], all: generateIds }, 'height', [1024, 4096]),
+  ...field(width(4096), 'height', [1024], [1023, 4097]),
+  ...field(width(1024), 'height', [4096]),
+  ...[1023, 4097].map((edge) => refuses(width(edge)({ height: 2048 }), 'width')),
+];
+const imagesOf = (model: string, most: number): Check[] =>
+  field((fields) => generate({ model, ...fields }), 'numImages', [1, most], [0, most + 1, '2']);
+const customSize: Ask = (imageSize) => generate({ model: 'alpha-image-2', imageSize });
+
+/** The lines of §8 about images. */
+export const imageLimits = {
+  '| Image prompt / edit prompt | 3–2000 characters | Image generate, edit |': [
+    ...promptOf(generate),
+    ...promptOf(edit),
+  ],
+  '| numImages | 1–10 (varies by model) | Image generate |': [
+    ...imagesOf('nano-banana', 10),
+    ...imagesOf('alpha-imagen', 4),
+  ],
+  '| imageUrls | 1–10 items | Image edit, image batch |': [
+    ...picturesOf(withPictures('/studio/image/edit', { prompt: 'paint it' })),
+    ...picturesOf(withPictures('/studio/image/batch', { operation: 'remove-background' })),
+  ],
+  '| Dimensions | 1024–4096 px (`seedream`); custom imageSize multiples of 16 | Image generate |': [
+    ...dimensions,
+    plans(customSize({ width: 1008, height: 1040 })),
+    refuses(customSize({ width: 1010, height: 1040 }), 'imageSize'),
+  ],
+  '| seed | 0–2147483647 | Image generate |': seed,
+};
 
 const generatedImages = {
   model: 'nano-banana',
@@ -98,397 +151,254 @@ const generatedImages = {
   ],
   metadata: { outputImages: 1, prompt: 'a pier at dawn', aspectRatio: '16:9' },
 };
-
 const pictureUrl = { url: anUrl, imageUrl: anUrl };
 
-/** §4.7. */
-export const imageLines = [
-  line(
-    '4.7',
-    '**POST /api/v1/studio/image/generate** — body:',
-    answers(generate({}), 200, done({ model: 'nano-banana' })),
+const generateLines = linesOf('4.7', {
+  '**POST /api/v1/studio/image/generate** — body:': answers(
+    generate({}),
+    200,
+    done({ model: 'nano-banana' }),
   ),
-  line(
-    '4.7',
-    '| prompt | string | yes | 3–2000 characters |',
-    takes(generate({ prompt: 'xxx' }), generate({ prompt: 'x'.repeat(2000) })),
-    refuses(generate({ prompt: undefined }), 'prompt'),
-    refuses(generate({ prompt: 12345 }), 'prompt'),
-    refuses(generate({ prompt: 'ab' }), 'prompt'),
-    refuses(generate({ prompt: 'x'.repeat(2001) }), 'prompt'),
-  ),
-  line(
-    '4.7',
+  '| prompt | string | yes | 3–2000 characters |': promptOf(generate),
+  '| model | string | no | One of: `nano-banana` (default), `nano-banana-pro`, `seedream`, `alpha-image`, `alpha-image-mini`, `alpha-image-2`, `alpha-image-2.5-flare`, `alpha-image-2.5-sunburst`, `alpha-imagen`, `alpha-imagen-ultra`, `alpha-imagine` … ("alpha" stands in for a provider name in the last seven and the `alpha-image*` ids)':
     [
-      '| model | string | no | One of: `nano-banana` (default), `nano-banana-pro`, `seedream`, `alpha-image`, `alpha-image-mini`, `alpha-image-2`, `alpha-image-2.5-flare`, `alpha-image-2.5-sunburst`, `alpha-imagen`, `alpha-imagen-ultra`, `alpha-imagine`',
-      '("alpha" stands in for a provider name in the last seven and the `alpha-image*` ids)',
+      async () => {
+        // The catalog may have more models.
+        expect(imageModels.map(({ id }) => id)).toEqual(expect.arrayContaining(generateIds));
+      },
+      ...generateIds.map((model) => answers(generate({ model }), 200, done({ model }))),
+      answers(generate({}), 200, done({ model: 'nano-banana' })),
+      refuses(generate({ model: 'alpha' }), 'model', 'UNKNOWN_MODEL'),
     ],
-    async () => {
-      // More may follow (CONTRIBUTING.md), but none of these may be missing.
-      expect(imageModels.map(({ id }) => id)).toEqual(expect.arrayContaining(generateIds));
-    },
-    ...generateIds.map((model) => answers(generate({ model }), 200, done({ model }))),
-    answers(generate({}), 200, done({ model: 'nano-banana' })),
-    refuses(generate({ model: 'alpha' }), 'model', 'UNKNOWN_MODEL'),
-  ),
-  line(
-    '4.7',
-    '| numImages | number | no | 1–10, varies by model |',
-    answers(generate({ numImages: 10 }), 200, done({ metadata: { outputImages: 10 } })),
+  '| numImages | number | no | 1–10, varies by model |': [
+    answers(generate({ numImages: 2 }), 200, done({ metadata: { outputImages: 2 } })),
     answers(generate({}), 200, done({ metadata: { outputImages: 1 } })),
-    refuses(generate({ numImages: 0 }), 'numImages'),
-    refuses(generate({ numImages: 11 }), 'numImages'),
-    refuses(generate({ numImages: '2' }), 'numImages'),
-  ),
-  line(
-    '4.7',
-    '| aspectRatio | string | no | e.g. `16:9`, `1:1`; varies by model |',
+    ...imagesOf('nano-banana', 10),
+  ],
+  '| aspectRatio | string | no | e.g. `16:9`, `1:1`; varies by model |': [
     tells(generate({ prompt: 'a wide pier', aspectRatio: '16:9' }), 'a wide pier', {
       aspect_ratio: '16:9',
     }),
-    takes(generate({ aspectRatio: '1:1' })),
+    plans(generate({ aspectRatio: '1:1' })),
     refuses(generate({ aspectRatio: '17:9' }), 'aspectRatio'),
-  ),
-  line(
-    '4.7',
-    '| outputFormat | string | no | `jpeg`, `png`, `webp` |',
-    ...['jpeg', 'png', 'webp'].map((outputFormat) =>
-      answers(generate({ outputFormat }), 200, {
-        data: { images: [{ contentType: `image/${outputFormat}` }] },
-      }),
-    ),
+  ],
+  '| outputFormat | string | no | `jpeg`, `png`, `webp` |': [
+    answers(generate({ outputFormat: 'webp' }), 200, {
+      data: { images: [{ contentType: 'image/webp' }] },
+    }),
+    plans(generate({ outputFormat: 'jpeg' }), generate({ outputFormat: 'png' })),
     refuses(generate({ outputFormat: 'gif' }), 'outputFormat'),
-  ),
-  line(
-    '4.7',
-    '| resolution | string | no | `1K`, `2K`, `4K`; only `nano-banana-pro` |',
-    ...onlyOf(generate, { of: ['nano-banana-pro'], all: generateIds }, [
-      { resolution: '1K' },
-      { resolution: '2K' },
-      { resolution: '4K' },
+  ],
+  '| resolution | string | no | `1K`, `2K`, `4K`; only `nano-banana-pro` |': [
+    ...onlyOf(generate, { of: ['nano-banana-pro'], all: generateIds }, 'resolution', [
+      '1K',
+      '2K',
+      '4K',
     ]),
     refuses(generate({ model: 'nano-banana-pro', resolution: '8K' }), 'resolution'),
+  ],
+  '| width, height | number | no | 1024–4096 pixels; `seedream` only |': dimensions,
+  '| seed | number | no | 0–2147483647 |': [
+    ...seed,
+    plans(...generateIds.map((model) => generate({ model, seed: 5 }))),
+  ],
+  '| negativePrompt | string | no | `alpha-imagen-ultra` only |': onlyOf(
+    generate,
+    { of: ['alpha-imagen-ultra'], all: generateIds },
+    'negativePrompt',
+    ['people'],
   ),
-  line(
-    '4.7',
-    '| width, height | number | no | 1024–4096 pixels; `seedream` only |',
-    ...onlyOf(generate, { of: ['seedream'], all: generateIds }, [
-      { width: 1024, height: 4096 },
-      { width: 4096, height: 1024 },
+  '| quality | string | no | `auto`, `low`, `medium`, `high`; for `alpha-image`, `alpha-image-2`, `alpha-image-2.5-*` |':
+    [
+      ...onlyOf(generate, { of: ['alpha-image', ...newest], all: generateIds }, 'quality', [
+        'auto',
+        'low',
+        'medium',
+        'high',
+      ]),
+      refuses(generate({ model: 'alpha-image', quality: 'best' }), 'quality'),
+    ],
+  '| background | string | no | `auto`, `transparent`, `opaque`; same models |': [
+    ...onlyOf(generate, { of: ['alpha-image', ...newest], all: generateIds }, 'background', [
+      'auto',
+      'transparent',
+      'opaque',
     ]),
-    refuses(generate({ model: 'seedream', width: 1023 }), 'width'),
-    refuses(generate({ model: 'seedream', height: 4097 }), 'height'),
-  ),
-  line(
-    '4.7',
-    '| seed | number | no | 0–2147483647 |',
-    takes(...generateIds.map((model) => generate({ model, seed: 2_147_483_647 }))),
-    takes(generate({ seed: 0 })),
-    refuses(generate({ seed: -1 }), 'seed'),
-    refuses(generate({ seed: 2_147_483_648 }), 'seed'),
-  ),
-  line(
-    '4.7',
-    '| negativePrompt | string | no | `alpha-imagen-ultra` only |',
-    ...onlyOf(generate, { of: ['alpha-imagen-ultra'], all: generateIds }, [
-      { negativePrompt: 'people' },
-    ]),
-  ),
-  line(
-    '4.7',
-    '| quality | string | no | `auto`, `low`, `medium`, `high`; for `alpha-image`, `alpha-image-2`, `alpha-image-2.5-*` |',
-    ...onlyOf(
-      generate,
-      { of: ['alpha-image', ...newest], all: generateIds },
-      ['auto', 'low', 'medium', 'high'].map((quality) => ({ quality })),
-    ),
-    refuses(generate({ model: 'alpha-image', quality: 'best' }), 'quality'),
-  ),
-  line(
-    '4.7',
-    '| background | string | no | `auto`, `transparent`, `opaque`; same models |',
-    ...onlyOf(
-      generate,
-      { of: ['alpha-image', ...newest], all: generateIds },
-      ['auto', 'transparent', 'opaque'].map((background) => ({ background })),
-    ),
     refuses(generate({ model: 'alpha-image', background: 'blue' }), 'background'),
-  ),
-  line(
-    '4.7',
-    '| imageSize | string or object | no | For `alpha-image-2` and `alpha-image-2.5-*`: `square_hd`, `square`, `portrait_4_3`, `portrait_16_9`, `landscape_4_3` (default), `landscape_16_9`, or `{width, height}` in multiples of 16 |',
-    ...onlyOf(generate, { of: newest, all: generateIds }, [
-      { imageSize: 'square_hd' },
-      { imageSize: 'square' },
-      { imageSize: 'portrait_4_3' },
-      { imageSize: 'portrait_16_9' },
-      { imageSize: 'landscape_4_3' },
-      { imageSize: 'landscape_16_9' },
-      { imageSize: { width: 1280, height: 720 } },
-    ]),
-    tells(generate({ model: 'alpha-image-2', prompt: 'a plain pier' }), 'a plain pier', {
-      image_size: 'landscape_4_3',
-    }),
-    refuses(generate({ model: 'alpha-image-2', imageSize: 'round' }), 'imageSize'),
-    refuses(
-      generate({ model: 'alpha-image-2', imageSize: { width: 1281, height: 720 } }),
-      'imageSize',
-    ),
-  ),
-  line(
-    '4.7',
-    '| imageUrls | string | no | Listed in the machine description only |',
-    withPictureIsTaken(),
+  ],
+  '| imageSize | string or object | no | For `alpha-image-2` and `alpha-image-2.5-*`: `square_hd`, `square`, `portrait_4_3`, `portrait_16_9`, `landscape_4_3` (default), `landscape_16_9`, or `{width, height}` in multiples of 16 |':
+    [
+      ...onlyOf(generate, { of: newest, all: generateIds }, 'imageSize', [
+        'square_hd',
+        'square',
+        'portrait_4_3',
+        'portrait_16_9',
+        'landscape_4_3',
+        'landscape_16_9',
+        { width: 1280, height: 720 },
+      ]),
+      tells(generate({ model: 'alpha-image-2', prompt: 'a plain pier' }), 'a plain pier', {
+        image_size: 'landscape_4_3',
+      }),
+      refuses(generate({ model: 'alpha-image-2', imageSize: 'round' }), 'imageSize'),
+      refuses(customSize({ width: 1281, height: 720 }), 'imageSize'),
+    ],
+  '| imageUrls | string | no | Listed in the machine description only |': [
+    takes(withPicture('/studio/image/generate', 'imageUrls')({ prompt: 'like it' })),
+    plans(withPictures('/studio/image/generate', { prompt: 'like it' })(1)),
     refuses(generate({ imageUrls: 'no url' }), 'imageUrls'),
-  ),
-  line(
-    '4.7',
-    '| async | boolean | no | When true (or when the model is queued) the job is settled later; may return HTTP 202 |',
-    answers(generate({ async: true }), 202, {
-      data: { jobId: expect.any(String) },
-      credits: { used: 0 },
-    }),
-    becomes(generate({ async: true, aspectRatio: '16:9' }), generatedImages),
-    answers(generate({ async: false }), 200),
-    refuses(generate({ async: 'true' }), 'async'),
-  ),
-  line(
-    '4.7',
-    'Response `data`: `model` (string), `images` (array of `{url, contentType, width, height}`), `metadata` (`outputImages`, `prompt`, `aspectRatio`)',
+  ],
+  '| async | boolean | no | When true (or when the model is queued) the job is settled later; may return HTTP 202 |':
+    [
+      answers(generate({ async: true }), 202, {
+        data: { jobId: expect.any(String) },
+        credits: { used: 0 },
+      }),
+      becomes(generate({ async: true, aspectRatio: '16:9' }), generatedImages),
+      answers(generate({ async: false }), 200),
+      refuses(generate({ async: 'true' }), 'async'),
+    ],
+  'Response `data`: `model` (string), `images` (array of `{url, contentType, width, height}`), `metadata` (`outputImages`, `prompt`, `aspectRatio`)':
     answers(generate({ aspectRatio: '16:9' }), 200, done(generatedImages)),
-  ),
+});
 
-  line(
-    '4.7',
-    '**POST /api/v1/studio/image/edit** — body: `prompt` (string, required, 3–2000 chars)',
-    takes(edit({ prompt: 'xxx' }), edit({ prompt: 'x'.repeat(2000) })),
-    refuses(edit({ prompt: undefined }), 'prompt'),
-    refuses(edit({ prompt: 'ab' }), 'prompt'),
-    refuses(edit({ prompt: 'x'.repeat(2001) }), 'prompt'),
-  ),
-  line(
-    '4.7',
-    '`imageUrls` (array of URL strings, required, 1–10), `model` (string',
+const editLines = linesOf('4.7', {
+  '**POST /api/v1/studio/image/edit** — body: `prompt` (string, required, 3–2000 chars)':
+    promptOf(edit),
+  '`imageUrls` (array of URL strings, required, 1–10), `model` (string': [
     takes(edit({})),
-    refuses(edit({ imageUrls: undefined }), 'imageUrls'),
-    refuses(edit({ imageUrls: [] }), 'imageUrls'),
-    refuses(edit({ imageUrls: ['no url'] }), 'imageUrls'),
-    refuses(edit({ imageUrls: 'https://example.com/a.png' }), 'imageUrls'),
-  ),
-  line(
-    '4.7',
-    ': `nano-banana` default, `seedream`, `alpha-image-2`, `alpha-image-2.5-flare`, `alpha-image-2.5-sunburst`)',
-    answers(edit({}), 200, done({ model: 'nano-banana' })),
-    ...editIds.map((model) => answers(edit({ model }), 200, done({ model }))),
-    refuses(edit({ model: 'nano-banana-pro' }), 'model', 'UNKNOWN_MODEL'),
-  ),
-  line(
-    '4.7',
-    '`numImages` (number), `outputFormat` (`jpeg`/`png`/`webp`), `seed` (number)',
+    ...field(edit, 'imageUrls', [], [undefined, [], ['no url'], 'https://example.com/a.png']),
+  ],
+  ': `nano-banana` default, `seedream`, `alpha-image-2`, `alpha-image-2.5-flare`, `alpha-image-2.5-sunburst`)':
+    [
+      answers(edit({}), 200, done({ model: 'nano-banana' })),
+      answers(edit({ model: 'alpha-image-2' }), 200, done({ model: 'alpha-image-2' })),
+      plans(...editIds.map((model) => edit({ model }))),
+      ...generateIds
+        .filter((model) => !editIds.includes(model))
+        .map((model) => refuses(edit({ model }), 'model', 'UNKNOWN_MODEL')),
+    ],
+  '`numImages` (number), `outputFormat` (`jpeg`/`png`/`webp`), `seed` (number)': [
     answers(edit({ numImages: 2, outputFormat: 'webp', seed: 7 }), 200, {
       data: { images: [{ contentType: 'image/webp' }, { contentType: 'image/webp' }] },
     }),
-    takes(...editIds.map((model) => edit({ model, numImages: 2, outputFormat: 'jpeg', seed: 7 }))),
-    ...oneOf(edit, 'outputFormat', ['jpeg', 'png', 'webp'], 'gif'),
+    plans(...editIds.map((model) => edit({ model, numImages: 2, outputFormat: 'jpeg', seed: 7 }))),
+    plans(edit({ outputFormat: 'png' })),
+    refuses(edit({ outputFormat: 'gif' }), 'outputFormat'),
     refuses(edit({ seed: -1 }), 'seed'),
-  ),
-  line(
-    '4.7',
-    '`quality` (`low`/`medium`/`high`; `alpha-image-2` and `alpha-image-2.5-*`)',
-    ...onlyOf(
-      edit,
-      { of: newest, all: editIds },
-      ['low', 'medium', 'high'].map((quality) => ({ quality })),
-    ),
+  ],
+  '`quality` (`low`/`medium`/`high`; `alpha-image-2` and `alpha-image-2.5-*`)': [
+    ...onlyOf(edit, { of: newest, all: editIds }, 'quality', ['low', 'medium', 'high']),
     refuses(edit({ model: 'alpha-image-2', quality: 'auto' }), 'quality'),
+  ],
+  '`background` (`auto`/`transparent`/`opaque`; same models)': onlyOf(
+    edit,
+    { of: newest, all: editIds },
+    'background',
+    ['auto', 'transparent', 'opaque'],
   ),
-  line(
-    '4.7',
-    '`background` (`auto`/`transparent`/`opaque`; same models)',
-    ...onlyOf(
-      edit,
-      { of: newest, all: editIds },
-      ['auto', 'transparent', 'opaque'].map((background) => ({ background })),
+  '`maskUrl` (string URL; inpainting mask, white regions are edited; same models)': [
+    takes(masked({ model: 'alpha-image-2' })),
+    plans(...newest.map((model) => masked({ model }))),
+    ...['nano-banana', 'seedream'].map((model) =>
+      refuses(masked({ model }), 'maskUrl', 'UNSUPPORTED_PARAMETER'),
     ),
-  ),
-  line(
-    '4.7',
-    '`maskUrl` (string URL; inpainting mask, white regions are edited; same models)',
-    takes(...newest.map((model) => withMask({ model }))),
-    refuses(withMask({ model: 'nano-banana' }), 'maskUrl', 'UNSUPPORTED_PARAMETER'),
     refuses(edit({ model: 'alpha-image-2', maskUrl: 'no url' }), 'maskUrl'),
-  ),
+  ],
+});
 
-  line(
-    '4.7',
-    '**POST /api/v1/studio/image/upscale** — body: `imageUrl` (string, required)',
+const toolLines = linesOf('4.7', {
+  '**POST /api/v1/studio/image/upscale** — body: `imageUrl` (string, required)': [
     takes(upscale({})),
     refuses(post('/studio/image/upscale', {}), 'imageUrl'),
-  ),
-  line(
-    '4.7',
-    '`scaleFactor` (number: 2 default, 4, 6)',
+  ],
+  '`scaleFactor` (number: 2 default, 4, 6)': [
     answers(upscale({}), 200, done({ scaleFactor: 2 })),
     answers(upscale({ scaleFactor: 6 }), 200, done({ scaleFactor: 6 })),
-    takes(upscale({ scaleFactor: 2 }), upscale({ scaleFactor: 4 })),
+    plans(upscale({ scaleFactor: 2 }), upscale({ scaleFactor: 4 })),
     refuses(upscale({ scaleFactor: 3 }), 'scaleFactor'),
-  ),
-  line(
-    '4.7',
-    '`service` (string: `service_a` default or `service_b`, standing for two providers)',
+  ],
+  '`service` (string: `service_a` default or `service_b`, standing for two providers)': [
     answers(upscale({}), 200, done({ service: 'service_a' })),
     answers(upscale({ service: 'service_b' }), 200, done({ service: 'service_b' })),
     answers(upscale({ service: 'service_c' }), 400),
-  ),
-  line(
-    '4.7',
-    '`model` (service_a only: `Standard V2`, `High Fidelity V2`, `CGI`, `Low Resolution V2`)',
+  ],
+  '`model` (service_a only: `Standard V2`, `High Fidelity V2`, `CGI`, `Low Resolution V2`)': [
     answers(upscale({ model: 'CGI' }), 200, done({ model: 'CGI' })),
-    takes(
-      ...['Standard V2', 'High Fidelity V2', 'Low Resolution V2'].map((model) =>
-        upscale({ model }),
-      ),
-    ),
+    ...field(upscale, 'model', ['Standard V2', 'High Fidelity V2', 'Low Resolution V2']),
     refuses(upscale({ model: 'Standard V3' }), 'model'),
-    refuses(upscale({ service: 'service_b', model: 'CGI' }), 'model', 'UNSUPPORTED_PARAMETER'),
-  ),
-  line(
-    '4.7',
-    '`faceEnhancement` (boolean, service_a only, default true)',
-    takes(upscale({ faceEnhancement: true }), upscale({ faceEnhancement: false })),
-    refuses(upscale({ faceEnhancement: 'yes' }), 'faceEnhancement'),
-    refuses(
-      upscale({ service: 'service_b', faceEnhancement: true }),
-      'faceEnhancement',
-      'UNSUPPORTED_PARAMETER',
-    ),
-    tells(
-      post('/studio/image/upscale', ({ picture }) => ({ imageUrl: picture, async: true })),
-      null,
-      { face_enhancement: true },
-    ),
-  ),
-  line(
-    '4.7',
-    '`persistToStorage` (boolean, default false; when true the result is stored and a hosted URL returned). Returns a JSON payload with the hosted upscaled image URL',
-    answers(upscale({ persistToStorage: true }), 200, {
-      data: { ...pictureUrl, persisted: true, storagePath: expect.any(String) },
-    }),
-    answers(upscale({}), 200, { data: { ...pictureUrl, persisted: false } }),
-  ),
-
-  line(
-    '4.7',
-    '**POST /api/v1/studio/image/remove-background** — body: `imageUrl` (string, required)',
+    notOfServiceB('model', 'CGI'),
+  ],
+  '`faceEnhancement` (boolean, service_a only, default true)': [
+    ...field(upscale, 'faceEnhancement', [false, true], ['yes']),
+    notOfServiceB('faceEnhancement', true),
+    tells(upscale({ async: true }), null, { face_enhancement: true }),
+  ],
+  '`persistToStorage` (boolean, default false; when true the result is stored and a hosted URL returned). Returns a JSON payload with the hosted upscaled image URL':
+    [
+      answers(upscale({ persistToStorage: true }), 200, {
+        data: { ...pictureUrl, persisted: true, storagePath: expect.any(String) },
+      }),
+      answers(upscale({}), 200, { data: { ...pictureUrl, persisted: false } }),
+    ],
+  '**POST /api/v1/studio/image/remove-background** — body: `imageUrl` (string, required)': [
     takes(cutOut({})),
     refuses(post('/studio/image/remove-background', {}), 'imageUrl'),
-  ),
-  line(
-    '4.7',
-    '`model` (`General Use (Light)` default, `General Use (Heavy)`, `Portrait`)',
+  ],
+  '`model` (`General Use (Light)` default, `General Use (Heavy)`, `Portrait`)': [
     answers(cutOut({}), 200, done({ model: 'General Use (Light)' })),
     answers(cutOut({ model: 'Portrait' }), 200, done({ model: 'Portrait' })),
-    takes(cutOut({ model: 'General Use (Light)' }), cutOut({ model: 'General Use (Heavy)' })),
+    plans(cutOut({ model: 'General Use (Light)' }), cutOut({ model: 'General Use (Heavy)' })),
     refuses(cutOut({ model: 'Landscape' }), 'model', 'UNKNOWN_MODEL'),
-  ),
-  line(
-    '4.7',
-    '`operatingResolution` (`1024x1024` default, `2048x2048`, `2304x2304`)',
+  ],
+  '`operatingResolution` (`1024x1024` default, `2048x2048`, `2304x2304`)': [
     answers(cutOut({}), 200, done({ operatingResolution: '1024x1024' })),
     answers(
       cutOut({ operatingResolution: '2304x2304' }),
       200,
       done({ operatingResolution: '2304x2304' }),
     ),
-    takes(
-      cutOut({ operatingResolution: '1024x1024' }),
-      cutOut({ operatingResolution: '2048x2048' }),
-    ),
+    plans(...['1024x1024', '2048x2048'].map((size) => cutOut({ operatingResolution: size }))),
     refuses(cutOut({ operatingResolution: '512x512' }), 'operatingResolution'),
-  ),
-  line(
-    '4.7',
-    '`refineForeground` (boolean, default true)',
-    takes(cutOut({ refineForeground: false })),
-    refuses(cutOut({ refineForeground: 1 }), 'refineForeground'),
-    tells(
-      post('/studio/image/remove-background', ({ picture }) => ({ imageUrl: `${picture}?edges` })),
-      '?edges',
-      { refine_foreground: true },
-    ),
-  ),
-  line(
-    '4.7',
-    '`persistToStorage` (boolean, default false). Returns a JSON payload with the hosted result URL',
-    answers(cutOut({ persistToStorage: true }), 200, { data: { ...pictureUrl, persisted: true } }),
-    answers(cutOut({}), 200, { data: { ...pictureUrl, persisted: false } }),
-  ),
-
-  line(
-    '4.7',
-    '**POST /api/v1/studio/image/batch** — body: `operation` (string, required: `remove-background` or `upscale`)',
-    takes(batch({ operation: 'remove-background' }), batch({ operation: 'upscale' })),
-    refuses(batch({ operation: undefined }), 'operation'),
-    refuses(batch({ operation: 'sharpen' }), 'operation'),
-  ),
-  line(
-    '4.7',
-    '`imageUrls` (array of URL strings, required, 1–10), `scaleFactor`',
-    refuses(batch({ imageUrls: undefined }), 'imageUrls'),
-    refuses(batch({ imageUrls: [] }), 'imageUrls'),
-    refuses(batch({ imageUrls: ['no url'] }), 'imageUrls'),
-    takes(
-      post('/studio/image/batch', ({ picture }) => ({
-        operation: 'remove-background',
-        imageUrls: Array.from({ length: 10 }, () => picture),
-      })),
-    ),
-  ),
-  line(
-    '4.7',
-    '(number, upscale only, default 2)',
-    takes(...[2, 4, 6].map((scaleFactor) => batch({ scaleFactor }))),
-    refuses(batch({ scaleFactor: 3 }), 'scaleFactor'),
-    refuses(
-      batch({ operation: 'remove-background', scaleFactor: 2 }),
-      'scaleFactor',
-      'UNSUPPORTED_PARAMETER',
-    ),
-    tells(
-      post('/studio/image/batch', ({ picture }) => ({
-        operation: 'upscale',
-        imageUrls: [picture],
-        async: true,
-      })),
-      null,
-      { upscale_factor: 2 },
-    ),
-  ),
-  line(
-    '4.7',
-    '`service` (upscale only, `service_a` default or `service_b`)',
-    takes(batch({ service: 'service_a' }), batch({ service: 'service_b' })),
-    refuses(
-      batch({ operation: 'remove-background', service: 'service_a' }),
-      'service',
-      'UNSUPPORTED_PARAMETER',
-    ),
-  ),
-  line(
-    '4.7',
-    'The machine description instead lists a required `prompts` array of strings; which form a server must accept is not reconciled there',
-    // Both are, where the strings are URLs.
-    takes(
-      post('/studio/image/batch', ({ picture }) => ({
-        operation: 'remove-background',
-        prompts: [picture],
-      })),
-    ),
-    refuses(batch({ imageUrls: undefined, prompts: ['a pier'] }), 'prompts'),
-  ),
-  line(
-    '4.7',
-    'Response `data`: `total`, `successful`, `failed` (numbers) and `results` array of `{success: boolean, index: number, data: <result URL string>}`; plus `credits`',
+  ],
+  '`refineForeground` (boolean, default true)': [
+    ...field(cutOut, 'refineForeground', [false], [1]),
+    tells(cutOut({ async: true }), null, { refine_foreground: true }),
+  ],
+  '`persistToStorage` (boolean, default false). Returns a JSON payload with the hosted result URL':
+    [
+      answers(cutOut({ persistToStorage: true }), 200, {
+        data: { ...pictureUrl, persisted: true },
+      }),
+      answers(cutOut({}), 200, { data: { ...pictureUrl, persisted: false } }),
+    ],
+  '**POST /api/v1/studio/image/batch** — body: `operation` (string, required: `remove-background` or `upscale`)':
+    field(batch, 'operation', ['remove-background', 'upscale'], [undefined, 'sharpen']),
+  '`imageUrls` (array of URL strings, required, 1–10), `scaleFactor`': [
+    ...picturesOf(withPictures('/studio/image/batch', { operation: 'remove-background' })),
+    ...field(batch, 'imageUrls', [], [undefined, ['no url']]),
+  ],
+  '(number, upscale only, default 2)': [
+    ...field(batch, 'scaleFactor', [4, 2, 6], [3]),
+    onlyOfUpscale('scaleFactor', 2),
+    tells(batch({ async: true }), null, { upscale_factor: 2 }),
+  ],
+  '`service` (upscale only, `service_a` default or `service_b`)': [
+    ...field(batch, 'service', ['service_b', 'service_a']),
+    onlyOfUpscale('service', 'service_a'),
+  ],
+  'The machine description instead lists a required `prompts` array of strings; which form a server must accept is not reconciled there':
+    [
+      // Both forms are accepted if the strings are URLs.
+      takes(
+        post('/studio/image/batch', ({ picture }) => ({
+          operation: 'remove-background',
+          prompts: [picture],
+        })),
+      ),
+      refuses(batch({ imageUrls: undefined, prompts: ['a pier'] }), 'prompts'),
+    ],
+  'Response `data`: `total`, `successful`, `failed` (numbers) and `results` array of `{success: boolean, index: number, data: <result URL string>}`; plus `credits`':
     answers(
       batch({}),
       200,
@@ -496,27 +406,10 @@ export const imageLines = [
         total: 2,
         successful: 2,
         failed: 0,
-        results: [
-          { success: true, index: 0, data: anUrl },
-          { success: true, index: 1, data: anUrl },
-        ],
+        results: [0, 1].map((index) => ({ success: true, index, data: anUrl })),
       }),
     ),
-  ),
-];
+});
 
-function withPictureIsTaken(): Check {
-  return takes(
-    post('/studio/image/generate', ({ picture }) => ({ prompt: 'like it', imageUrls: picture })),
-    post('/studio/image/generate', ({ picture }) => ({ prompt: 'like it', imageUrls: [picture] })),
-  );
-}
-
-function withMask(fields: object): Request {
-  return post('/studio/image/edit', ({ picture }) => ({
-    prompt: 'paint it blue',
-    imageUrls: [picture],
-    maskUrl: picture,
-    ...fields,
-  }));
-}
+/** §4.7. */
+export const imageLines = [...generateLines, ...editLines, ...toolLines];

@@ -1,44 +1,29 @@
 import { describe, expect, it } from 'vitest';
 import { imageModels } from '../../catalog/image-models.ts';
-import { GatewayError } from '../../domain/errors.ts';
 import { imageGenerate } from '../../studio/image-generate.ts';
 import { imageUpscale } from '../../studio/image-upscale.ts';
+import { planOf, refusalOf, takes } from '../harness/capability.ts';
 
-const plan = (body: object) => imageGenerate.plan(imageGenerate.request.parse(body));
-const input = (body: object) => plan({ prompt: 'a tree', ...body }).calls[0]?.routes[0]?.input;
-const refusal = (body: object): GatewayError => {
-  try {
-    plan({ prompt: 'a tree', ...body });
-  } catch (error) {
-    if (error instanceof GatewayError) return error;
-    throw error;
-  }
-  throw new Error('the request was taken');
-};
-const valid = (body: object) =>
-  imageGenerate.request.safeParse({ prompt: 'a tree', ...body }).success;
+const withPrompt = (body: object) => ({ prompt: 'a tree', ...body });
+const plan = (body: object) => planOf(imageGenerate, withPrompt(body));
+const input = (body: object) => plan(body).calls[0]?.routes[0]?.input;
+const refusal = (body: object) => refusalOf(imageGenerate, withPrompt(body));
 
 describe('a validation error', () => {
-  const issueOf = (body: object) =>
-    imageGenerate.request.safeParse({ prompt: 'a tree', ...body }).error?.issues[0];
+  const messageOf = (body: object) => refusal(body).details?.[0]?.message;
 
   it('lists the allowed values', () => {
-    expect(issueOf({ imageSize: 'huge' })?.message).toMatch(
-      /must be one of square.*, or \{"width"/,
+    expect(messageOf({ imageSize: 'huge' })).toMatch(/must be one of square.*, or \{"width"/);
+    expect(messageOf({ imageUrls: 7 })).toMatch(/^must be one URL or a list of 1 to 10/);
+    const scaled = { imageUrl: 'https://a.example/b.png', scaleFactor: 3 };
+    expect(refusalOf(imageUpscale, scaled).details?.[0]?.message).toContain(
+      'must be one of 2, 4, 6',
     );
-    expect(issueOf({ imageUrls: 7 })?.message).toMatch(/^must be one URL or a list of 1 to 10/);
-    expect(
-      imageUpscale.request.safeParse({ imageUrl: 'https://a.example/b.png', scaleFactor: 3 }).error
-        ?.issues[0]?.message,
-    ).toContain('2|4|6');
   });
 
   it('rejects a blank prompt', () => {
-    expect(issueOf({ prompt: '   ' })).toMatchObject({
-      path: ['prompt'],
-      message: 'must not be blank',
-    });
-    expect(valid({ prompt: ' a ' })).toBe(true);
+    expect(messageOf({ prompt: '   ' })).toContain('must not be blank');
+    expect(takes(imageGenerate, { prompt: ' a ' })).toBe(true);
   });
 });
 
@@ -59,16 +44,16 @@ describe('the models of spec §4.7', () => {
       };
       for (const [field, value] of Object.entries(parameters)) {
         const allowed = model.generate[field] !== undefined;
-        if (allowed) expect(plan({ prompt: 'a tree', model: id, [field]: value }).model).toBe(id);
+        if (allowed) expect(plan({ model: id, [field]: value }).model).toBe(id);
         else {
           const refused = refusal({ model: id, [field]: value });
           expect(refused.code).toBe('UNSUPPORTED_PARAMETER');
           expect(refused.details?.[0]?.path).toBe(field);
         }
       }
-      expect(plan({ prompt: 'a tree', model: id, seed: 5 }).model).toBe(id);
+      expect(plan({ model: id, seed: 5 }).model).toBe(id);
       const most = model.generate['numImages']?.max ?? 0;
-      const calls = plan({ prompt: 'a tree', model: id, numImages: most }).calls;
+      const calls = plan({ model: id, numImages: most }).calls;
       expect(calls.reduce((sum, call) => sum + call.quantity, 0)).toBe(most);
       if (most < 10) {
         expect(refusal({ model: id, numImages: most + 1 }).details?.[0]?.path).toBe('numImages');
@@ -91,9 +76,7 @@ describe('the limits of spec §8', () => {
     [{ width: 3840, height: 2176 }],
     [{ width: 2064, height: 640 }],
   ])('refuse the custom size %j', (imageSize) => {
-    const taken = () => plan({ prompt: 'a tree', model: 'alpha-image-2', imageSize });
-    expect(taken).toThrow();
-    expect(() => plan({ prompt: 'a tree', model: 'alpha-image-2' })).not.toThrow();
+    expect(refusal({ model: 'alpha-image-2', imageSize }).details?.[0]?.path).toMatch(/^imageSize/);
   });
 
   it('are those of the model if it has its own', () => {
@@ -152,14 +135,8 @@ describe('the input of a provider call', () => {
   });
 
   it('goes to the edit endpoint if there are reference images', () => {
-    const body = { prompt: 'a tree', imageUrls: ['https://example.com/a.png'] };
-    expect(plan(body).calls[0]?.routes[0]?.providerEndpoint).toBe('fal-ai/nano-banana/edit');
-  });
-
-  it('has a higher price for a higher resolution or quality', () => {
-    const usd = (body: object) => plan({ prompt: 'a tree', ...body }).calls[0]?.unitPriceUsd;
-    expect(usd({ model: 'nano-banana-pro' })).toBe(0.15);
-    expect(usd({ model: 'nano-banana-pro', resolution: '4K' })).toBe(0.3);
-    expect(usd({ model: 'alpha-image', quality: 'low' })).toBe(0.009);
+    expect(
+      plan({ imageUrls: ['https://example.com/a.png'] }).calls[0]?.routes[0]?.providerEndpoint,
+    ).toBe('fal-ai/nano-banana/edit');
   });
 });

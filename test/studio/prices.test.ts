@@ -18,6 +18,7 @@ import { planOf } from '../harness/capability.ts';
 
 const usdPerCredit = 0.01;
 const imageUrl = 'https://example.com/a.png';
+const prompt = 'a tree';
 
 /** Every combination of the fields a price can depend on. */
 function combinations(rules: ParameterRules): Record<string, unknown>[] {
@@ -49,43 +50,22 @@ function combinations(rules: ParameterRules): Record<string, unknown>[] {
 }
 
 type Row = [string, Capability, Record<string, unknown>];
+/** Returns a row for each combination of the priced fields of a model. */
+const rowsOf = (id: string, capability: Capability, rules: ParameterRules, base: object): Row[] =>
+  combinations(rules).map((body) => [id, capability, { ...base, ...body }]);
 const rows: Row[] = [
-  ...imageModels.flatMap((model) =>
-    combinations(model.generate).map((body): Row => [
-      model.id,
-      imageGenerate,
-      { prompt: 'a tree', model: model.id, ...body },
-    ]),
+  ...imageModels.flatMap(({ id, generate, edit }) => [
+    ...rowsOf(id, imageGenerate, generate, { prompt, model: id }),
+    ...(edit ? rowsOf(id, imageEdit, edit, { prompt, imageUrls: [imageUrl], model: id }) : []),
+  ]),
+  ...upscalers.flatMap(({ id, parameters }) =>
+    rowsOf(id, imageUpscale, parameters, { imageUrl, service: id }),
   ),
-  ...imageModels.flatMap((model) =>
-    model.edit
-      ? combinations(model.edit).map((body): Row => [
-          model.id,
-          imageEdit,
-          { prompt: 'a tree', imageUrls: [imageUrl], model: model.id, ...body },
-        ])
-      : [],
+  ...backgroundRemovers.flatMap(({ id, parameters }) =>
+    rowsOf(id, imageRemoveBackground, parameters, { imageUrl, model: id }),
   ),
-  ...upscalers.flatMap((service) =>
-    combinations(service.parameters).map((body): Row => [
-      service.id,
-      imageUpscale,
-      { imageUrl, service: service.id, ...body },
-    ]),
-  ),
-  ...backgroundRemovers.flatMap((model) =>
-    combinations(model.parameters).map((body): Row => [
-      model.id,
-      imageRemoveBackground,
-      { imageUrl, model: model.id, ...body },
-    ]),
-  ),
-  ...videoModels.flatMap((model) =>
-    combinations(model.parameters).map((body): Row => [
-      model.id,
-      videoGenerate,
-      { prompt: 'a tree', model: model.id, ...body },
-    ]),
+  ...videoModels.flatMap(({ id, parameters }) =>
+    rowsOf(id, videoGenerate, parameters, { prompt, model: id }),
   ),
   ['video-upscale', videoUpscale, { videoUrl: imageUrl }],
   ['video-remove-background', videoRemoveBackground, { videoUrl: imageUrl }],
@@ -130,6 +110,9 @@ describe('the price of every row', () => {
     expect(credits(imageGenerate, { ...tree, model: 'nano-banana-pro', resolution: '4K' })).toBe(
       30,
     );
+    expect(credits(imageGenerate, { ...tree, model: 'nano-banana-pro' })).toBe(15);
+    const low = { ...tree, model: 'alpha-image', quality: 'low' };
+    expect(credits(imageGenerate, low)).toBeCloseTo(0.9);
     const gpt = { ...tree, model: 'alpha-image-2' };
     expect(credits(imageGenerate, gpt)).toBeCloseTo(6);
     expect(credits(imageGenerate, { ...gpt, quality: 'auto' })).toBeCloseTo(22);
