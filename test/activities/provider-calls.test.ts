@@ -160,8 +160,15 @@ interface Process {
   sent: Submission[];
 }
 
-/** Makes the activities of a process with two slots; `answer` responds to submits. */
-function processWith(answer: () => Promise<SubmitResult>): Process {
+const taken: SubmitResult = { kind: 'operation', operation: { id: 'op-1' } };
+const withResult: SubmitResult = {
+  kind: 'result',
+  result: { outputs: [], data: 1 },
+  providerRequestId: 'req_1',
+};
+
+/** Returns the activities of a process with two slots; `answer` responds to submits. */
+function processWith(answer: () => Promise<SubmitResult> = async () => taken): Process {
   const sent: Submission[] = [];
   const provider: Provider = {
     name: 'own',
@@ -184,7 +191,12 @@ function processWith(answer: () => Promise<SubmitResult>): Process {
   return { calls: createCallActivities({ ...deps, providers, slots }), slots, sent };
 }
 
-const taken: SubmitResult = { kind: 'operation', operation: { id: 'op-1' } };
+/** Returns such a process whose provider responds when the test resolves `answered`. */
+function waitingProcess() {
+  const answered = Promise.withResolvers<void>();
+  return { answered, ...processWith(() => answered.promise.then(() => taken)) };
+}
+
 /** Logger without the SDK's warnings of failed attempts, which are expected. */
 const quiet = { logger: new DefaultLogger('ERROR') };
 const inTask = (attempt = 1) => new MockActivityEnvironment({ isLocal: true, attempt }, quiet);
@@ -221,17 +233,13 @@ describe('a submit', () => {
 
   it('waits for the record of another submit that is in flight', async () => {
     const task = await newTask();
-    const answered = Promise.withResolvers<void>();
-    const first = processWith(async () => {
-      await answered.promise;
-      return taken;
-    });
-    const second = processWith(async () => taken);
+    const first = waitingProcess();
+    const second = processWith();
     const inTheAir = inTask().run(first.calls.submit, task);
     await expect.poll(() => stateOf(task)).toBe('begun');
     const waiting = fromQueue().run(second.calls.submit, task);
     await sleep(700);
-    answered.resolve();
+    first.answered.resolve();
     expect(await Promise.all([inTheAir, waiting])).toEqual([taken, taken]);
     expect(second.sent).toEqual([]);
   });
@@ -239,7 +247,7 @@ describe('a submit', () => {
   it('stops waiting for another submit when it is canceled', async () => {
     const task = await newTask();
     await deps.records.begin({ ...task, provider: 'own', providerEndpoint: 'draw' });
-    const { calls, sent } = processWith(async () => taken);
+    const { calls, sent } = processWith();
     const environment = fromQueue();
     const waiting = environment.run(calls.submit, task);
     setTimeout(() => environment.cancel(), 200);
@@ -270,11 +278,7 @@ describe('a submit', () => {
 
   it('in flight is adopted once it is recorded, and a call that was not sent is not adopted', async () => {
     const task = await newTask();
-    const answered = Promise.withResolvers<void>();
-    const { calls, sent } = processWith(async () => {
-      await answered.promise;
-      return taken;
-    });
+    const { answered, calls, sent } = waitingProcess();
     expect(await fromQueue().run(calls.adopt, task)).toEqual({ kind: 'not_sent' });
     const inTheAir = inTask().run(calls.submit, task);
     await expect.poll(() => stateOf(task)).toBe('begun');
@@ -296,7 +300,7 @@ describe('a submit', () => {
 
   it('to a paused provider waits, and is recorded as waiting but not as begun', async () => {
     const task = await newTask();
-    const { calls, sent } = processWith(async () => taken);
+    const { calls, sent } = processWith();
     await database.query(`INSERT INTO provider_pause VALUES ('own', 'olga', 'test')`);
     await expect(fromQueue().run(calls.awaitResume, [task])).rejects.toMatchObject({
       type: 'PROVIDER_PAUSED',
@@ -315,14 +319,14 @@ describe('a submit', () => {
     const task = await newTask();
     const { organizationId, jobId: id } = task;
     await ledger.settle({ organizationId, id, to: 'released', amountMicro: 0, reason: 'test' });
-    const { calls, sent } = processWith(async () => taken);
+    const { calls, sent } = processWith();
     await expect(inTask().run(calls.submit, task)).rejects.toMatchObject({ type: 'JOB_LOST' });
     expect(sent).toEqual([]);
   });
 
   it('without a free slot fails in the workflow task, and runs from the queue', async () => {
     const task = await newTask();
-    const { calls, slots, sent } = processWith(async () => taken);
+    const { calls, slots, sent } = processWith();
     slots.set('own', 0);
     await expect(inTask().run(calls.submit, task)).rejects.toMatchObject({
       type: 'PROVIDER_BUSY',
@@ -357,49 +361,27 @@ describe('a submit', () => {
 });
 
 describe('while Postgres is unreachable', () => {
-  it.each([
+  it.each<[string, () => Promise<SubmitResult>, string]>([
     ['taken', async () => taken, 'accepted'],
-    [
-      'answered',
-      async (): Promise<SubmitResult> => ({
-        kind: 'result',
-        result: { outputs: [], data: 1 },
-        providerRequestId: 'req_1',
-      }),
-      'answered',
-    ],
-    [
-      'refused',
-      async () => {
-        throw new ProviderFailure('refused', 'never');
-      },
-      'refused',
-    ],
-    [
-      'unknown',
-      async () => {
-        throw new Error('the connection broke');
-      },
-      'unknown',
-    ],
-  ] as [string, () => Promise<SubmitResult>, string][])(
-    'a call that was %s is recorded once Postgres is back',
-    async (_how, answer, state) => {
-      const task = await newTask();
-      const { calls } = processWith(async () => {
-        way.cut();
-        setTimeout(() => void way.mend(), 1200);
-        return answer();
-      });
-      const submitted = inTask().run(calls.submit, task);
-      await submitted.catch(() => {});
-      expect(await stateOf(task)).toBe(state);
-    },
-  );
+    ['answered', async () => withResult, 'answered'],
+    ['refused', () => Promise.reject(new ProviderFailure('refused', 'never')), 'refused'],
+    ['unknown', () => Promise.reject(new Error('the connection broke')), 'unknown'],
+  ])('a call that was %s is recorded once Postgres is back', async (_how, answer, state) => {
+    const task = await newTask();
+    const { calls } = processWith(async () => {
+      way.cut();
+      setTimeout(() => void way.mend(), 1200);
+      return answer();
+    });
+    await inTask()
+      .run(calls.submit, task)
+      .catch(() => {});
+    expect(await stateOf(task)).toBe(state);
+  });
 
   it('a check of a running call still reports that it is running', async () => {
     const task = await newTask();
-    const { calls } = processWith(async () => taken);
+    const { calls } = processWith();
     await inTask().run(calls.submit, task);
     way.cut();
     setTimeout(() => void way.mend(), 500);

@@ -54,9 +54,10 @@ export interface JobEnd {
   outcome: JobOutcome | null;
   /** The type and message of the failure; type `CANCELED` for a canceled workflow. */
   failure: { type: string; message: string } | null;
-  /** The steps in order: `submit` for a local activity, `submit on fal` for a queued one. */
-  steps: string[];
-  progress: JobProgress;
+  /** The steps in order, such as `reserve, submit on fal`: without a queue if the activity was local. */
+  steps: string;
+  /** Returns the progress, by a query that replays the workflow. */
+  progress: () => Promise<JobProgress>;
   /** The Current Details of the workflow. */
   details: string;
   provider: string | undefined;
@@ -89,6 +90,8 @@ export interface ScriptedJobs {
   /** Returns a planned call whose first check comes after a moment. */
   call: (changes?: Partial<PlannedCall>) => PlannedCall;
   start: (script?: Script, changes?: Partial<JobPlan>) => Promise<ScriptedJob>;
+  /** Starts a job and waits for its end. */
+  run: (script?: Script, changes?: Partial<JobPlan>) => Promise<JobEnd>;
   /** All started jobs. */
   jobs: ScriptedJob[];
   close: () => Promise<void>;
@@ -273,6 +276,7 @@ export async function startScriptedJobs(): Promise<ScriptedJobs> {
     route,
     call,
     start,
+    run: async (script, changes) => (await start(script, changes)).end(),
     jobs,
     async close() {
       for (const worker of workers) {
@@ -303,8 +307,10 @@ async function endOf({ handle, calls }: ScriptedJob): Promise<JobEnd> {
   return {
     outcome,
     failure,
-    steps: calls.map(({ name, where }) => (where === 'local' ? name : `${name} on ${where}`)),
-    progress: await handle.query(progressQuery),
+    steps: calls
+      .map(({ name, where }) => (where === 'local' ? name : `${name} on ${where}`))
+      .join(', '),
+    progress: () => handle.query(progressQuery),
     details,
     provider: shown.get(searchAttributes.provider),
     requests: shown.get(searchAttributes.providerRequestId),

@@ -30,7 +30,7 @@ let scripted: ScriptedJobs;
 beforeAll(async () => {
   scripted = await startScriptedJobs();
   // A worker's first task takes longer than a first attempt may.
-  await (await scripted.start()).end();
+  await scripted.run();
 });
 afterAll(() => scripted.close());
 
@@ -43,10 +43,15 @@ function failure(kind: FailureKind, extras: { retryAfterMs?: number } = {}): Err
 const lastRefusal = toApplicationFailure(new ProviderFailure('not_accepted', 'it is busy'), {
   attempt: 2,
   refusalsMax: 2,
-});
+}) as Error;
 /** Failure inside the gateway, after which Temporal retries at once. */
 const fault = (type = 'DatabaseAway'): Error =>
   ApplicationFailure.create({ message: 'our fault', type, nextRetryDelay: 10 });
+
+const reserves = inTurn<unknown, ReserveOutcome>;
+const submits = inTurn<unknown, SubmitOutcome>;
+const checks = inTurn<unknown, CheckOutcome>;
+const stores = inTurn<unknown, CallOutputs>;
 
 const pending: CheckOutcome = {
   kind: 'pending',
@@ -55,29 +60,38 @@ const pending: CheckOutcome = {
 const ended: CheckOutcome = { kind: 'ended' };
 const delivered = outputsOf(0);
 const operation = { kind: 'operation', operation: { id: 'fal-0' } } as const;
-const settledNow = {
-  verdict: 'settled',
-  balance: { posted: 0, reserved: 0, available: 0 },
-} as const;
-const reserved = (settledBefore: EarlierSettlement | null = null) => ({
+const atOpenai = { kind: 'operation', operation: { id: 'openai-0' } } as const;
+const balance = { posted: 0, reserved: 0, available: 0 };
+const settledNow = { verdict: 'settled', balance } as const;
+const settledBefore = { ...settledNow, verdict: 'already_settled' } as const;
+const reserved = (earlier: EarlierSettlement | null = null) => ({
   verdict: 'reserved' as const,
-  repeated: settledBefore !== null,
-  state: settledBefore ? 'released' : 'reserved',
+  repeated: earlier !== null,
+  state: earlier ? 'released' : 'reserved',
   createdAt: new Date().toISOString(),
-  balance: settledNow.balance,
+  balance,
   paused: [],
-  settledBefore,
+  settledBefore: earlier,
 });
-
 const pausedFal = { ...reserved(), paused: ['fal'] };
 /** Failure of `awaitResume` while the provider is paused. */
 const paused = ApplicationFailure.create({ message: 'paused: fal', type: 'PROVIDER_PAUSED' });
 const stillPaused = inTurn<unknown, void>(paused);
 
-/** Makes a gate at which an activity waits until the test opens it. */
-function gate(): { open: () => void; passed: Promise<void> } {
+/** A gate at which an activity waits until the test opens it. */
+function gate() {
   const { promise, resolve } = Promise.withResolvers<void>();
-  return { open: resolve, passed: promise };
+  return {
+    open: () => resolve(),
+    /** Returns an activity that waits for the gate, and then returns the outcome or throws it. */
+    after:
+      <Outcome>(outcome: Outcome) =>
+      async (): Promise<Exclude<Outcome, Error>> => {
+        await promise;
+        if (outcome instanceof Error) throw outcome;
+        return outcome as Exclude<Outcome, Error>;
+      },
+  };
 }
 
 /** Calls whose first timer fires so late that only a notification or a signal causes a check. */
@@ -87,7 +101,23 @@ const checkedRarely = (changes: Partial<PlannedCall> = {}): { calls: PlannedCall
 const twoRoutes = (): { calls: PlannedCall[] } => ({
   calls: [scripted.call({ routes: [scripted.route('fal'), scripted.route('openai')] })],
 });
+/** A call whose provider sends no notifications. */
+const withoutNotifications = (taskQueue?: string): { calls: PlannedCall[] } => {
+  const fal = scripted.route('fal', { notifies: false, ...(taskQueue && { taskQueue }) });
+  return { calls: [scripted.call({ routes: [fal, scripted.route('openai')] })] };
+};
 const progressOf = ({ handle }: ScriptedJob) => handle.query(progressQuery);
+/** Waits until the call of a job was accepted. */
+const accepted = (job: ScriptedJob) =>
+  expect.poll(async () => (await progressOf(job)).calls[0]?.providerRequestId).toBe('fal-0');
+/** Starts a job whose submit waits in the queue until the gate opens. */
+async function startSlowly(outcome: SubmitOutcome | Error, more: object = {}) {
+  const { open, after } = gate();
+  const submit = submits(fault('PROVIDER_BUSY'), after(outcome));
+  const job = await scripted.start({ submit, ...more }, checkedRarely());
+  await job.called('submit', 2);
+  return { job, open };
+}
 const describeJobs = describe.concurrent;
 
 describeJobs('a step', () => {
@@ -96,111 +126,92 @@ describeJobs('a step', () => {
     const end = await job.end();
     const { jobId, organizationId } = job.plan;
     const [call] = job.plan.calls;
-    const task = { jobId, organizationId, callIndex: 0, routeIndex: 0, route: call?.routes[0] };
     const made = { output: call?.output, meter: 'artifact', quantity: 3, source: null };
-    expect(end.steps).toEqual(['reserve', 'submit', 'check', 'store', 'charge']);
+    const where = { callIndex: 0, routeIndex: 0, route: call?.routes[0], refusalsMax: 6 };
+    const task = { jobId, organizationId, ...where, ...made };
+    expect(end.steps).toBe('reserve, submit, check, store, charge');
     expect(job.inputsOf('reserve')).toEqual([job.plan]);
-    expect(job.inputsOf('submit')).toEqual([{ ...task, ...made, refusalsMax: 6 }]);
+    expect(job.inputsOf('submit')).toEqual([task]);
+    expect(job.inputsOf('check')).toEqual([{ ...task, operation: { id: 'fal-0' } }]);
     expect(job.inputsOf('store')).toEqual([
-      { ...task, ...made, refusalsMax: 6, operation: { id: 'fal-0' }, notified: false },
-    ]);
-    expect(job.inputsOf('check')).toEqual([
-      { ...task, ...made, refusalsMax: 6, operation: { id: 'fal-0' } },
+      { ...task, operation: { id: 'fal-0' }, notified: false },
     ]);
     // One of the three requested images was delivered.
     expect(job.inputsOf('charge')).toEqual([
-      { jobId, organizationId, chargeMicro: 1_000_000, outputs: [outputsOf(0)] },
+      { jobId, organizationId, chargeMicro: 1_000_000, outputs: [delivered] },
     ]);
-    expect(end.outcome).toEqual({
-      jobId,
-      status: 'completed',
-      billing: 'charged',
-      chargedMicro: 1_000_000,
-      reason: null,
+    expect(end).toMatchObject({
+      outcome: {
+        jobId,
+        status: 'completed',
+        billing: 'charged',
+        chargedMicro: 1_000_000,
+        reason: null,
+      },
+      details: expect.stringContaining('**charged 1 credits**'),
+      provider: 'fal',
+      requests: ['fal-0'],
+      errorCode: undefined,
     });
-    expect(end.details).toContain('**charged 1 credits**');
-    expect(end.progress).toEqual({
+    expect(await end.progress()).toEqual({
       phase: 'charged 1 credits',
       calls: [{ call: 1, phase: 'delivered', providerRequestId: 'fal-0' }],
       failures: [],
     });
-    expect(end).toMatchObject({ provider: 'fal', requests: ['fal-0'], errorCode: undefined });
   });
 
   it('is adopted by an activity, not sent again, if its submit takes more than three seconds', async () => {
-    const submit = inTurn(async () => sleep(4500, operation));
-    const adopt = inTurn(() => sleep(500, operation));
-    const job = await scripted.start({ submit, adopt });
+    const job = await scripted.start({
+      submit: submits(() => sleep(4500, operation)),
+      adopt: inTurn(() => sleep(500, operation)),
+    });
     await job.called('adopt');
     expect(await progressOf(job)).toMatchObject({
       calls: [{ phase: expect.stringMatching(/submitting to fal|fal is working on it/) }],
     });
     const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'adopt on studio', 'check', 'store', 'charge']);
+    expect(end.steps).toBe('reserve, submit, adopt on studio, check, store, charge');
     expect(job.inputsOf('adopt')).toEqual(job.inputsOf('submit'));
-    expect(end.progress.failures).toEqual([expect.stringContaining('submit of call 1')]);
+    expect((await end.progress()).failures).toEqual([expect.stringContaining('submit of call 1')]);
   });
 
   it('goes to the task queue if the provider has no free slot, and this is not recorded as a failure', async () => {
-    const job = await scripted.start({ submit: inTurn(fault('PROVIDER_BUSY'), operation) });
-    const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'submit on fal', 'check', 'store', 'charge']);
-    expect(end.progress.failures).toEqual([]);
+    const end = await scripted.run({ submit: submits(fault('PROVIDER_BUSY'), operation) });
+    expect(end.steps).toBe('reserve, submit, submit on fal, check, store, charge');
+    expect((await end.progress()).failures).toEqual([]);
   });
 
   it('is retried until it works if it fails inside the gateway', async () => {
-    const { reserve, charge } = { reserve: reserved(), charge: settledNow };
-    const job = await scripted.start({
-      reserve: inTurn(fault(), fault(), reserve),
-      charge: inTurn(fault(), fault(), { ...charge, state: 'charged', charged: 7 }),
+    const end = await scripted.run({
+      reserve: reserves(fault(), fault(), reserved()),
+      charge: inTurn(fault(), fault(), { ...settledNow, state: 'charged', charged: 7 }),
     });
-    const end = await job.end();
-    expect(end.steps).toEqual([
-      'reserve',
-      'reserve on studio',
-      'reserve on studio',
-      'submit',
-      'check',
-      'store',
-      'charge',
-      'charge on studio',
-      'charge on studio',
-    ]);
+    expect(end.steps).toBe(
+      'reserve, reserve on studio, reserve on studio, submit, check, store, charge, charge on studio, charge on studio',
+    );
     expect(end.outcome).toMatchObject({ status: 'completed', chargedMicro: 7 });
   });
 
   it('is not retried after a final refusal', async () => {
-    const job = await scripted.start({
-      submit: inTurn<unknown, SubmitOutcome>(failure('content_policy')),
+    const end = await scripted.run({ submit: submits(failure('content_policy')) });
+    expect(end.steps).toBe('reserve, submit, release');
+    expect(end).toMatchObject({
+      failure: { type: 'CONTENT_POLICY' },
+      errorCode: 'CONTENT_POLICY',
     });
-    const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'release']);
-    expect(end.failure?.type).toBe('CONTENT_POLICY');
     expect(end.details).toContain('**released 1 credits: CONTENT_POLICY, it is content_policy**');
     expect(end.details).toContain('- call 1: no output: CONTENT_POLICY');
-    expect(end.errorCode).toBe('CONTENT_POLICY');
   });
 
   it('stores a video in a queued activity, and runs a submit that returns its outputs in one', async () => {
     const output = { medium: 'video', format: null } as const;
-    const film = await scripted.start({}, { calls: [scripted.call({ output })] });
+    const film = await scripted.run({}, { calls: [scripted.call({ output })] });
+    expect(film.steps).toBe('reserve, submit, check, store on fal, charge');
     const routes = [scripted.route('openai', { notifies: false })];
-    const submit = inTurn<unknown, SubmitOutcome>({
-      kind: 'outputs',
-      outputs: outputsOf(0),
-      providerRequestId: 'req_7',
-    });
-    const inline = await scripted.start({ submit }, { calls: [scripted.call({ routes })] });
-    expect((await film.end()).steps).toEqual([
-      'reserve',
-      'submit',
-      'check',
-      'store on fal',
-      'charge',
-    ]);
-    const end = await inline.end();
-    expect(end.steps).toEqual(['reserve', 'submit on openai', 'charge']);
-    expect(end.requests).toEqual(['req_7']);
+    const submit = submits({ kind: 'outputs', outputs: delivered, providerRequestId: 'req_7' });
+    const inline = await scripted.run({ submit }, { calls: [scripted.call({ routes })] });
+    expect(inline.steps).toBe('reserve, submit on openai, charge');
+    expect(inline.requests).toEqual(['req_7']);
   });
 });
 
@@ -213,121 +224,92 @@ describeJobs('a cancellation', () => {
   };
 
   it('before any provider call releases the reservation and sends nothing', async () => {
-    const door = gate();
-    const reserve = inTurn<unknown, ReserveOutcome>(fault(), async () => {
-      await door.passed;
-      return reserved();
-    });
-    const job = await scripted.start({ reserve });
+    const { open, after } = gate();
+    const job = await scripted.start({ reserve: reserves(fault(), after(reserved())) });
     await job.called('reserve', 2);
     await job.handle.cancel();
-    door.open();
-    const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'reserve on studio', 'release']);
-    expect(end).toMatchObject(canceled);
-    expect(job.inputsOf('release')).toEqual([
-      expect.objectContaining({
+    open();
+    const steps = 'reserve, reserve on studio, release';
+    expect(await job.end()).toMatchObject({ steps, ...canceled });
+    expect(job.inputsOf('release')).toMatchObject([
+      {
         status: 'canceled',
         error: {
           code: 'CANCELED',
           message: 'the job was canceled before a provider accepted the call',
         },
-      }),
+      },
     ]);
   });
 
   it('ends the wait that the provider requested', async () => {
-    const submit = inTurn(failure('not_accepted', { retryAfterMs: 50_000 }), operation);
+    const submit = submits(failure('not_accepted', { retryAfterMs: 50_000 }), operation);
     const job = await scripted.start({ submit }, twoRoutes());
     await job.called('submit');
     await job.handle.cancel();
-    const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'release']);
-    expect(end).toMatchObject(canceled);
+    expect(await job.end()).toMatchObject({ steps: 'reserve, submit, release', ...canceled });
   });
 
   it('during repeated refusals ends the job as canceled, not as failed', async () => {
-    const door = gate();
-    const submit = inTurn(failure('not_accepted'), async (): Promise<SubmitOutcome> => {
-      await door.passed;
-      throw lastRefusal;
-    });
+    const { open, after } = gate();
+    const submit = submits(failure('not_accepted'), after(lastRefusal));
     const job = await scripted.start({ submit });
     await job.called('submit', 2);
     await job.handle.cancel();
-    door.open();
-    const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'submit on fal', 'release']);
-    expect(end).toMatchObject(canceled);
+    open();
+    const steps = 'reserve, submit, submit on fal, release';
+    expect(await job.end()).toMatchObject({ steps, ...canceled });
   });
 
   it('between two attempts of a submit ends the job, and the call is not sent again', async () => {
     const busy = failure('not_accepted', { retryAfterMs: 40_000 });
-    const submit = inTurn<unknown, SubmitOutcome>(failure('not_accepted'), busy, operation);
-    const job = await scripted.start({ submit });
+    const job = await scripted.start({ submit: submits(failure('not_accepted'), busy, operation) });
     await job.called('submit', 2);
     await sleep(300);
     await job.handle.cancel();
-    const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'submit on fal', 'adopt on studio', 'release']);
-    expect(end).toMatchObject(canceled);
+    const steps = 'reserve, submit, submit on fal, adopt on studio, release';
+    expect(await job.end()).toMatchObject({ steps, ...canceled });
   });
 
   it('during a queued submit waits for its response, then asks the provider to stop', async () => {
-    const door = gate();
-    const submit = inTurn<unknown, SubmitOutcome>(fault('PROVIDER_BUSY'), async () => {
-      await door.passed;
-      return operation;
-    });
-    const check = inTurn<unknown, CheckOutcome>(pending, failure('canceled'));
-    const job = await scripted.start({ submit, check }, checkedRarely());
-    await job.called('submit', 2);
+    const check = checks(pending, failure('canceled'));
+    const { job, open } = await startSlowly(operation, { check });
     await job.handle.cancel();
     await sleep(300);
-    door.open();
-    const end = await job.end();
-    expect(end.steps.slice(2)).toEqual(['submit on fal', 'check', 'cancel', 'check', 'release']);
-    expect(end).toMatchObject(canceled);
+    open();
+    const steps = 'reserve, submit, submit on fal, check, cancel, check, release';
+    expect(await job.end()).toMatchObject({ steps, ...canceled });
   });
 
   it('during a submit waits for its response, then asks the provider to stop', async () => {
-    const door = gate();
-    const submit = inTurn(async () => {
-      await door.passed;
-      return operation;
-    });
-    const check = inTurn<unknown, CheckOutcome>(pending, failure('canceled'));
-    const job = await scripted.start({ submit, check }, checkedRarely());
+    const { open, after } = gate();
+    const check = checks(pending, failure('canceled'));
+    const job = await scripted.start({ submit: submits(after(operation)), check }, checkedRarely());
     await job.called('submit');
     await job.handle.cancel();
-    door.open();
-    const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'check', 'cancel', 'check', 'release']);
-    expect(end).toMatchObject(canceled);
-    expect(job.inputsOf('cancel')).toEqual([
-      expect.objectContaining({ callIndex: 0, operation: { id: 'fal-0' } }),
-    ]);
+    open();
+    const steps = 'reserve, submit, check, cancel, check, release';
+    expect(await job.end()).toMatchObject({ steps, ...canceled });
+    expect(job.inputsOf('cancel')).toMatchObject([{ callIndex: 0, operation: { id: 'fal-0' } }]);
   });
 
   it('that reaches the provider too late charges the job', async () => {
-    const check = inTurn<unknown, CheckOutcome>(pending, pending, ended);
-    const job = await scripted.start({ check });
+    const job = await scripted.start({ check: checks(pending, pending, ended) });
     await job.called('check');
     await job.handle.cancel();
     const end = await job.end();
-    expect(end.steps.filter((step) => step === 'cancel')).toHaveLength(1);
+    expect(end.steps.split('cancel')).toHaveLength(2);
     expect(end.outcome).toMatchObject({ status: 'completed', billing: 'charged' });
   });
 
   it('that does not reach the provider changes nothing', async () => {
-    const check = inTurn<unknown, CheckOutcome>(pending, ended);
     const cancel = inTurn<unknown, 'requested'>(ApplicationFailure.nonRetryable('no such path'));
-    const job = await scripted.start({ check, cancel }, checkedRarely());
+    const job = await scripted.start({ check: checks(pending, ended), cancel }, checkedRarely());
     await job.called('submit');
     await job.handle.cancel();
     const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'check', 'cancel', 'check', 'store', 'charge']);
-    expect(end.progress.failures).toEqual([
+    expect(end.steps).toBe('reserve, submit, check, cancel, check, store, charge');
+    expect((await end.progress()).failures).toEqual([
       expect.stringContaining('cancel of call 1 at fal: no such path'),
     ]);
     expect(end.outcome).toMatchObject({ status: 'completed' });
@@ -336,26 +318,23 @@ describeJobs('a cancellation', () => {
   it.each(['store', 'assemble', 'charge', 'release'] as const)(
     'during %s comes too late to change the result',
     async (verb) => {
-      const door = gate();
+      const { open, after } = gate();
       /** Fails the first attempt, so that the cancel arrives during an ordinary activity. */
       const slowly = <Outcome>(outcome: Outcome) =>
-        inTurn<unknown, Outcome>(fault(), async () => {
-          await door.passed;
-          return outcome;
-        });
+        inTurn<unknown, Outcome>(fault(), after(outcome));
       const scripts = {
         store: { store: slowly(delivered) },
         assemble: { assemble: slowly(outputsOf(1)) },
         charge: { charge: slowly({ ...settledNow, state: 'charged' as const, charged: 1 }) },
         release: {
-          check: inTurn<unknown, CheckOutcome>(failure('failed')),
+          check: checks(failure('failed')),
           release: slowly({ ...settledNow, state: 'released' as const, charged: 0 }),
         },
       };
       const job = await scripted.start(scripts[verb], { assembly: 'concat_audio' });
       await job.called(verb, 2);
       await job.handle.cancel();
-      door.open();
+      open();
       const end = await job.end();
       expect(end.steps).not.toContain('cancel');
       if (verb === 'release') expect(end.failure?.type).toBe('PROVIDER_ERROR');
@@ -367,10 +346,8 @@ describeJobs('a cancellation', () => {
     const job = await scripted.start({ reserve: inTurn(pausedFal), awaitResume: stillPaused });
     await job.called('awaitResume');
     await job.handle.cancel();
-    expect(await job.end()).toMatchObject({
-      steps: ['reserve', 'awaitResume on studio', 'release'],
-      ...canceled,
-    });
+    const steps = 'reserve, awaitResume on studio, release';
+    expect(await job.end()).toMatchObject({ steps, ...canceled });
   });
 
   it('with several calls is sent to the provider of each running call', async () => {
@@ -384,12 +361,8 @@ describeJobs('a cancellation', () => {
     await job.called('submit', 3);
     await job.handle.cancel();
     const end = await job.end();
-    expect(
-      job
-        .inputsOf('cancel')
-        .map(({ callIndex }) => callIndex)
-        .toSorted(),
-    ).toEqual([0, 1, 2]);
+    const asked = job.inputsOf('cancel').map(({ callIndex }) => callIndex);
+    expect(asked.toSorted()).toEqual([0, 1, 2]);
     expect(end.failure?.type).toBe('CANCELED');
   });
 });
@@ -398,112 +371,84 @@ describeJobs('after the deadline', () => {
   const soon = { deadlineMs: 500, outcomeWaitMs: 700 };
 
   it('the provider receives a cancel, and the outcome is unknown if it does not confirm an end', async () => {
-    const job = await scripted.start({ check: inTurn(pending) }, { ...checkedRarely(), ...soon });
+    const job = await scripted.start({ check: checks(pending) }, { ...checkedRarely(), ...soon });
     const end = await job.end();
-    expect(end.steps).toEqual([
-      'reserve',
-      'submit',
-      'check',
-      'cancel',
-      'markVerifying',
-      'check',
-      'release',
-    ]);
+    expect(end.steps).toBe('reserve, submit, check, cancel, markVerifying, check, release');
     expect(job.inputsOf('markVerifying')).toEqual([job.plan.jobId]);
     expect(end.failure?.type).toBe('OUTCOME_UNKNOWN');
-    expect(job.inputsOf('release')).toEqual([
-      expect.objectContaining({
+    expect(job.inputsOf('release')).toMatchObject([
+      {
         status: 'failed',
         error: {
           code: 'OUTCOME_UNKNOWN',
           message: 'the provider reported no outcome after the deadline',
         },
-      }),
+      },
     ]);
   });
 
   it('no call is sent, although its provider accepts calls again', async () => {
     const busy = failure('not_accepted', { retryAfterMs: 30_000 });
-    const submit = inTurn<unknown, SubmitOutcome>(failure('not_accepted'), busy, operation);
-    const job = await scripted.start({ submit }, { deadlineMs: 10_000 });
-    const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'submit on fal', 'release']);
+    const submit = submits(failure('not_accepted'), busy, operation);
+    const end = await scripted.run({ submit }, { deadlineMs: 10_000 });
+    expect(end.steps).toBe('reserve, submit, submit on fal, release');
     expect(end.failure?.type).toBe('PROVIDER_ERROR');
   });
 
   it('no further route is used', async () => {
-    const submit = inTurn<unknown, SubmitOutcome>(async () => {
+    const submit = submits(async () => {
       await sleep(1500);
       throw failure('refused');
     });
-    const job = await scripted.start({ submit }, { ...twoRoutes(), deadlineMs: 1000 });
-    const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'release']);
+    const end = await scripted.run({ submit }, { ...twoRoutes(), deadlineMs: 1000 });
+    expect(end.steps).toBe('reserve, submit, release');
     expect(end.failure?.type).toBe('DEADLINE_EXCEEDED');
   });
 
   it('a call that still waits for a worker of its provider is not sent', async () => {
-    const routes = [scripted.route('fal', { notifies: false, taskQueue: 'no-worker' })];
-    const calls = [scripted.call({ routes })];
-    const end = await (await scripted.start({}, { calls, deadlineMs: 1200 })).end();
-    expect(end.steps).toEqual(['reserve', 'adopt on studio', 'release']);
+    const end = await scripted.run({}, { ...withoutNotifications('no-worker'), deadlineMs: 1200 });
+    expect(end.steps).toBe('reserve, adopt on studio, release');
     expect(end.failure?.type).toBe('DEADLINE_EXCEEDED');
   });
 
   it('a late result is kept: delivered outputs are charged', async () => {
-    const job = await scripted.start(
-      { check: inTurn(pending) },
-      { ...checkedRarely(), ...soon, outcomeWaitMs: 50_000 },
-    );
+    const late = { ...checkedRarely(), ...soon, outcomeWaitMs: 50_000 };
+    const job = await scripted.start({ check: checks(pending) }, late);
     await job.called('markVerifying');
     await job.notify();
     const end = await job.end();
-    expect(end.steps.slice(-3)).toEqual(['markVerifying', 'store', 'charge']);
+    expect(end.steps).toMatch(/markVerifying, store, charge$/);
     expect(end.outcome).toMatchObject({ status: 'completed' });
   });
 
   it('a call that the provider canceled fails with DEADLINE_EXCEEDED', async () => {
-    const check = inTurn<unknown, CheckOutcome>(pending, failure('canceled'));
-    const job = await scripted.start({ check }, { ...checkedRarely(), ...soon });
-    const end = await job.end();
-    expect(end.failure?.type).toBe('DEADLINE_EXCEEDED');
-    expect(end.errorCode).toBe('DEADLINE_EXCEEDED');
+    const check = checks(pending, failure('canceled'));
+    const end = await scripted.run({ check }, { ...checkedRarely(), ...soon });
+    const type = 'DEADLINE_EXCEEDED';
+    expect(end).toMatchObject({ failure: { type }, errorCode: type });
   });
 
   it('a job that waits for a paused provider fails', async () => {
-    const script = { reserve: inTurn(pausedFal), awaitResume: stillPaused };
-    const end = await (await scripted.start(script, soon)).end();
-    expect(end.steps).toEqual(['reserve', 'awaitResume on studio', 'release']);
+    const end = await scripted.run({ reserve: inTurn(pausedFal), awaitResume: stillPaused }, soon);
+    expect(end.steps).toBe('reserve, awaitResume on studio, release');
     expect(end.failure?.type).toBe('DEADLINE_EXCEEDED');
   });
 
   it('a check that was running when the deadline passed counts, at run time and in replay', async () => {
-    const check = inTurn<unknown, CheckOutcome>(() => sleep(1500, pending), ended);
+    const check = checks(() => sleep(1500, pending), ended);
     const calls = [scripted.call({ firstCheckMs: 100 })];
-    const job = await scripted.start({ check }, { calls, deadlineMs: 1000 });
-    const end = await job.end();
-    expect(end.steps.slice(2)).toEqual([
-      'check',
-      'cancel',
-      'markVerifying',
-      'check',
-      'store',
-      'charge',
-    ]);
+    const end = await scripted.run({ check }, { calls, deadlineMs: 1000 });
+    expect(end.steps).toBe('reserve, submit, check, cancel, markVerifying, check, store, charge');
   });
 
   it('the job skips a provider whose Retry-After ends later, and calls the next provider', async () => {
     const busy = failure('not_accepted', { retryAfterMs: 3_600_000 });
-    const second = await scripted.start(
-      { submit: inTurn(busy, { kind: 'operation', operation: { id: 'openai-0' } }) },
-      twoRoutes(),
-    );
-    const none = await scripted.start({ submit: inTurn<unknown, SubmitOutcome>(busy) });
-    expect(await second.end()).toMatchObject({
-      steps: ['reserve', 'submit', 'submit', 'check', 'store', 'charge'],
+    expect(await scripted.run({ submit: submits(busy, atOpenai) }, twoRoutes())).toMatchObject({
+      steps: 'reserve, submit, submit, check, store, charge',
       provider: 'openai',
     });
-    expect((await none.end()).failure?.type).toBe('PROVIDER_ERROR');
+    const none = await scripted.run({ submit: submits(busy) });
+    expect(none.failure?.type).toBe('PROVIDER_ERROR');
   });
 });
 
@@ -520,67 +465,53 @@ describeJobs('a paused provider', () => {
       });
       await job.handle.signal(checkNow);
     }
-    const waits = Array(3).fill('awaitResume on studio');
-    const end = await job.end();
-    expect(end.steps).toEqual(['reserve', ...waits, 'submit', 'check', 'store', 'charge']);
+    const waits = Array(3).fill('awaitResume on studio').join(', ');
+    expect((await job.end()).steps).toBe(`reserve, ${waits}, submit, check, store, charge`);
   });
 
   it('is detected by the submit if the pause comes after the reservation', async () => {
-    const submit = inTurn<unknown, SubmitOutcome>({ kind: 'paused' }, operation);
-    const end = await (await scripted.start({ submit })).end();
-    const steps = [
-      'reserve',
-      'submit',
-      'awaitResume on studio',
-      'submit',
-      'check',
-      'store',
-      'charge',
-    ];
-    expect(end.steps).toEqual(steps);
+    const end = await scripted.run({ submit: submits({ kind: 'paused' }, operation) });
+    expect(end.steps).toBe('reserve, submit, awaitResume on studio, submit, check, store, charge');
   });
 
   it('is skipped if the call has another route', async () => {
-    const submit = inTurn<unknown, SubmitOutcome>({
-      kind: 'operation',
-      operation: { id: 'openai-0' },
+    const script = { reserve: inTurn(pausedFal), submit: submits(atOpenai) };
+    expect(await scripted.run(script, twoRoutes())).toMatchObject({
+      steps: 'reserve, submit, check, store, charge',
+      provider: 'openai',
+      outcome: { status: 'completed' },
     });
-    const reserve = inTurn(pausedFal);
-    const end = await (await scripted.start({ reserve, submit }, twoRoutes())).end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'check', 'store', 'charge']);
-    expect(end.provider).toBe('openai');
-    expect(end.outcome?.status).toBe('completed');
   });
 });
 
 describeJobs('a provider that does not accept the call', () => {
   it('is skipped, and the job can be found under the name of the next provider', async () => {
-    const submit = inTurn(failure('refused'), {
-      kind: 'operation',
-      operation: { id: 'openai-0' },
-    } as const);
-    const job = await scripted.start({ submit }, twoRoutes());
+    const job = await scripted.start(
+      { submit: submits(failure('refused'), atOpenai) },
+      twoRoutes(),
+    );
     const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'submit', 'check', 'store', 'charge']);
-    const [, call] = job.inputsOf('submit');
-    expect(call).toMatchObject({ routeIndex: 1, route: { provider: 'openai' }, refusalsMax: 6 });
-    expect(job.inputsOf('submit')[0]).toMatchObject({ routeIndex: 0, refusalsMax: 4 });
-    expect(end).toMatchObject({ provider: 'openai', requests: ['openai-0'] });
-    expect(end.progress.failures).toEqual([
+    expect(end).toMatchObject({
+      steps: 'reserve, submit, submit, check, store, charge',
+      provider: 'openai',
+      requests: ['openai-0'],
+    });
+    expect((await end.progress()).failures).toEqual([
       expect.stringContaining('submit of call 1 at fal: it is refused'),
+    ]);
+    expect(job.inputsOf('submit')).toMatchObject([
+      { routeIndex: 0, route: { provider: 'fal' }, refusalsMax: 4 },
+      { routeIndex: 1, route: { provider: 'openai' }, refusalsMax: 6 },
     ]);
   });
 
   it('is called again through its queue until the limit of refusals is reached', async () => {
-    const submit = inTurn(
-      failure('not_accepted'),
-      failure('not_accepted', { retryAfterMs: 10 }),
-      lastRefusal as Error,
-      operation,
+    const [soon, later] = [failure('not_accepted'), failure('not_accepted', { retryAfterMs: 10 })];
+    const end = await scripted.run(
+      { submit: submits(soon, later, lastRefusal, operation) },
+      twoRoutes(),
     );
-    const job = await scripted.start({ submit }, twoRoutes());
-    const end = await job.end();
-    expect(end.steps.slice(1, 5)).toEqual(['submit', 'submit on fal', 'submit on fal', 'submit']);
+    expect(end.steps).toMatch(/^reserve, submit, submit on fal, submit on fal, submit, check/);
     expect(end.provider).toBe('openai');
   });
 
@@ -589,24 +520,24 @@ describeJobs('a provider that does not accept the call', () => {
       await sleep(3300);
       throw failure('not_accepted');
     };
-    const submit = inTurn(slowly, lastRefusal as Error, operation);
-    const end = await (await scripted.start({ submit }, twoRoutes())).end();
-    expect(end.steps.slice(1, 5)).toEqual(['submit', 'adopt on studio', 'submit on fal', 'submit']);
+    const end = await scripted.run(
+      { submit: submits(slowly, lastRefusal, operation) },
+      twoRoutes(),
+    );
+    expect(end.steps).toMatch(/^reserve, submit, adopt on studio, submit on fal, submit, check/);
     expect(end.provider).toBe('openai');
   });
 
   it('is called through its queue after its Retry-After', async () => {
-    const submit = inTurn(failure('not_accepted', { retryAfterMs: 600 }), operation);
+    const submit = submits(failure('not_accepted', { retryAfterMs: 600 }), operation);
     const startedAt = performance.now();
-    const end = await (await scripted.start({ submit })).end();
+    const end = await scripted.run({ submit });
     expect(performance.now() - startedAt).toBeGreaterThan(600);
-    expect(end.steps.slice(1, 3)).toEqual(['submit', 'submit on fal']);
+    expect(end.steps).toMatch(/^reserve, submit, submit on fal, check/);
   });
 
   it('without another route fails the job with the error of the provider', async () => {
-    const submit = inTurn<unknown, SubmitOutcome>(failure('refused'));
-    const job = await scripted.start({ submit }, twoRoutes());
-    const end = await job.end();
+    const end = await scripted.run({ submit: submits(failure('refused')) }, twoRoutes());
     expect(end.failure).toEqual({
       type: 'PROVIDER_ERROR',
       message: 'released 1 credits: PROVIDER_ERROR, it is refused',
@@ -616,97 +547,59 @@ describeJobs('a provider that does not accept the call', () => {
 });
 
 describeJobs('a submit with an unknown outcome', () => {
+  const submit = submits(failure('unknown'));
+
   it('is adopted when the provider notifies, and never sent to another provider', async () => {
-    const submit = inTurn<unknown, SubmitOutcome>(failure('unknown'));
-    const job = await scripted.start({ submit, adopt: inTurn(operation) }, { ...twoRoutes() });
+    const job = await scripted.start({ submit, adopt: inTurn(operation) }, twoRoutes());
     await job.called('markVerifying');
     await job.notify();
     const end = await job.end();
-    expect(end.steps).toEqual([
-      'reserve',
-      'submit',
-      'markVerifying',
-      'adopt on studio',
-      'store',
-      'charge',
-    ]);
+    expect(end.steps).toBe('reserve, submit, markVerifying, adopt on studio, store, charge');
     expect(job.inputsOf('adopt')).toEqual(job.inputsOf('submit'));
     // The notification reports the end, so the result is read without a check.
-    expect(job.inputsOf('store')).toEqual([expect.objectContaining({ notified: true })]);
+    expect(job.inputsOf('store')).toMatchObject([{ notified: true }]);
     expect(end.requests).toEqual(['fal-0']);
   });
 
   it('is adopted at once if the notification arrived before', async () => {
-    const door = gate();
-    const submit = inTurn<unknown, SubmitOutcome>(fault('PROVIDER_BUSY'), async () => {
-      await door.passed;
-      throw failure('unknown');
-    });
-    const job = await scripted.start({ submit, adopt: inTurn(operation) });
-    await job.called('submit', 2);
+    const { job, open } = await startSlowly(failure('unknown'), { adopt: inTurn(operation) });
     await job.notify();
-    door.open();
-    const end = await job.end();
-    expect(end.steps).toEqual([
-      'reserve',
-      'submit',
-      'submit on fal',
-      'adopt on studio',
-      'store',
-      'charge',
-    ]);
+    open();
+    expect((await job.end()).steps).toBe(
+      'reserve, submit, submit on fal, adopt on studio, store, charge',
+    );
   });
 
   it('fails as unknown, canceled or not, if no notification arrives in time', async () => {
-    const submit = inTurn<unknown, SubmitOutcome>(failure('unknown'));
     const job = await scripted.start({ submit }, { ...twoRoutes(), outcomeWaitMs: 400 });
     await job.called('markVerifying');
     await job.handle.cancel();
     const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'markVerifying', 'release']);
+    expect(end.steps).toBe('reserve, submit, markVerifying, release');
     expect(end.failure?.type).toBe('OUTCOME_UNKNOWN');
   });
 
   it('fails as unknown at once if the provider sends no notifications', async () => {
-    const submit = inTurn<unknown, SubmitOutcome>(failure('unknown'));
-    const routes = [scripted.route('fal', { notifies: false }), scripted.route('openai')];
-    const end = await (
-      await scripted.start({ submit }, { calls: [scripted.call({ routes })] })
-    ).end();
-    expect(end.steps).toEqual(['reserve', 'submit on fal', 'release']);
+    const end = await scripted.run({ submit }, withoutNotifications());
+    expect(end.steps).toBe('reserve, submit on fal, release');
     expect(end.failure?.type).toBe('OUTCOME_UNKNOWN');
   });
 });
 
 describeJobs('a provider notification', () => {
   it('counts although it arrives before the response to the submit', async () => {
-    const door = gate();
-    const submit = inTurn<unknown, SubmitOutcome>(fault('PROVIDER_BUSY'), async () => {
-      await door.passed;
-      return operation;
-    });
-    const job = await scripted.start({ submit }, checkedRarely());
-    await job.called('submit', 2);
+    const { job, open } = await startSlowly(operation);
     await job.notify('fal-0');
-    door.open();
-    const end = await job.end();
-    expect(job.inputsOf('store')).toEqual([expect.objectContaining({ notified: true })]);
-    expect(end.outcome?.status).toBe('completed');
+    open();
+    expect((await job.end()).outcome?.status).toBe('completed');
+    expect(job.inputsOf('store')).toMatchObject([{ notified: true }]);
   });
 
   it('with the id of another provider operation changes nothing, early or late', async () => {
-    const door = gate();
-    const submit = inTurn<unknown, SubmitOutcome>(fault('PROVIDER_BUSY'), async () => {
-      await door.passed;
-      return operation;
-    });
-    const job = await scripted.start({ submit }, checkedRarely());
-    await job.called('submit', 2);
+    const { job, open } = await startSlowly(operation);
     await job.notify('early');
-    door.open();
-    await expect
-      .poll(async () => (await progressOf(job)).calls[0]?.providerRequestId)
-      .toBe('fal-0');
+    open();
+    await accepted(job);
     await job.notify('late');
     await job.notify('fal-0', 1);
     await sleep(300);
@@ -719,11 +612,8 @@ describeJobs('a provider notification', () => {
   });
 
   it('that arrives twice causes at most two fetches, and after the end it finds no workflow', async () => {
-    const door = gate();
-    const store = inTurn<unknown, CallOutputs>(async () => {
-      await door.passed;
-      throw failure('unfinished');
-    }, delivered);
+    const { open, after } = gate();
+    const store = stores(after(failure('unfinished')), delivered);
     const job = await scripted.start({ store }, checkedRarely());
     await job.called('submit');
     await job.notify();
@@ -731,9 +621,8 @@ describeJobs('a provider notification', () => {
     await job.notify();
     await job.notify();
     // No notification is sent after this, because it could arrive during the last steps.
-    door.open();
-    const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'store', 'store', 'charge']);
+    open();
+    expect((await job.end()).steps).toBe('reserve, submit, store, store, charge');
     await expect(job.notify()).rejects.toThrow(WorkflowNotFoundError);
   });
 });
@@ -741,145 +630,119 @@ describeJobs('a provider notification', () => {
 describeJobs('a check', () => {
   it('without a result never ends the job, however often it repeats', async () => {
     const away = failure('unreachable', { retryAfterMs: 10 });
-    const attempts = Array.from({ length: 7 }, () => away);
-    const check = inTurn<unknown, CheckOutcome>(...attempts, ended);
-    const end = await (await scripted.start({ check })).end();
-    expect(end.steps.filter((step) => step === 'check on fal')).toHaveLength(6);
-    expect(end.steps.slice(-3)).toEqual(['check', 'store', 'charge']);
+    const end = await scripted.run({ check: checks(...Array<Error>(7).fill(away), ended) });
+    expect(end.steps.split('check on fal')).toHaveLength(7);
+    expect(end.steps).toMatch(/check, store, charge$/);
     expect(end.outcome?.status).toBe('completed');
   });
 
   it('comes sooner after a signal', async () => {
     const job = await scripted.start({}, checkedRarely());
-    await expect
-      .poll(async () => (await progressOf(job)).calls[0]?.providerRequestId)
-      .toBe('fal-0');
+    await accepted(job);
     await job.handle.signal(checkNow);
     expect((await job.end()).outcome?.status).toBe('completed');
-    expect(job.inputsOf('store')).toEqual([expect.objectContaining({ notified: false })]);
+    expect(job.inputsOf('store')).toMatchObject([{ notified: false }]);
   });
 
   it.each([
     ['rejected', 'PROVIDER_REJECTED_INPUT'],
-    ['content_policy', 'CONTENT_POLICY'],
-    ['failed', 'PROVIDER_ERROR'],
     // Canceled at the provider, without a cancel of the job.
     ['canceled', 'PROVIDER_ERROR'],
   ] as const)('that finds the call %s fails the job as %s', async (kind, type) => {
-    const check = inTurn<unknown, CheckOutcome>(pending, failure(kind));
-    const end = await (await scripted.start({ check })).end();
-    expect(end.steps).toEqual(['reserve', 'submit', 'check', 'check', 'release']);
-    expect(end).toMatchObject({ failure: { type }, errorCode: type });
-    expect(end.details).toContain(`- call 1: no output: ${type}, request \`fal-0\``);
+    const end = await scripted.run({ check: checks(pending, failure(kind)) });
+    expect(end).toMatchObject({
+      steps: 'reserve, submit, check, check, release',
+      failure: { type },
+      errorCode: type,
+      details: expect.stringContaining(`- call 1: no output: ${type}, request \`fal-0\``),
+    });
   });
 
   it('fails the job if the outputs can never be stored', async () => {
-    const lost = ApplicationFailure.nonRetryable('the storage did not take it', 'STORAGE_ERROR');
-    const job = await scripted.start({ store: inTurn<unknown, CallOutputs>(lost) });
+    const error = { code: 'STORAGE_ERROR', message: 'the storage did not take it' };
+    const lost = ApplicationFailure.nonRetryable(error.message, error.code);
+    const job = await scripted.start({ store: stores(lost) });
     expect((await job.end()).failure?.type).toBe('STORAGE_ERROR');
-    expect(job.inputsOf('release')).toEqual([
-      expect.objectContaining({
-        error: { code: 'STORAGE_ERROR', message: 'the storage did not take it' },
-      }),
-    ]);
+    expect(job.inputsOf('release')).toMatchObject([{ error }]);
   });
 });
 
 describeJobs('a job', () => {
-  it.each(['insufficient_credits', 'window_exhausted'] as const)(
-    'that is refused (%s) makes no provider call',
-    async (verdict) => {
-      const { balance } = settledNow;
-      const refusal =
-        verdict === 'insufficient_credits'
-          ? { verdict, required: 5, balance }
-          : { verdict, required: 5, limit: 9, used: 7, resetAt: 'later', now: 'now', balance };
-      const webhook = { taskQueue: 'no-worker' };
-      const job = await scripted.start(
-        { reserve: inTurn<unknown, ReserveOutcome>(refusal) },
-        { webhook },
-      );
-      const end = await job.end();
-      expect(end.steps).toEqual(['reserve']);
-      expect(end.outcome).toMatchObject({
-        status: 'refused',
-        billing: 'none',
-        reason: verdict,
-      });
-      expect(end.details).toContain(`**refused: ${verdict}**`);
+  const toNobody = { webhook: { taskQueue: 'no-worker' } };
+
+  it.each([
+    { verdict: 'insufficient_credits' as const, required: 5, balance },
+    {
+      verdict: 'window_exhausted' as const,
+      required: 5,
+      limit: 9,
+      used: 7,
+      resetAt: 'later',
+      now: 'now',
+      balance,
     },
-  );
+  ])('that is refused ($verdict) makes no provider call', async (refusal) => {
+    expect(await scripted.run({ reserve: reserves(refusal) }, toNobody)).toMatchObject({
+      steps: 'reserve',
+      outcome: { status: 'refused', billing: 'none', reason: refusal.verdict },
+      details: expect.stringContaining(`**refused: ${refusal.verdict}**`),
+    });
+  });
 
   it('that was charged before is charged again without effect, and sends nothing', async () => {
-    const charged = {
-      ...settledNow,
-      verdict: 'already_settled',
-      state: 'charged',
-      charged: 4,
-    } as const;
     const job = await scripted.start({
       reserve: inTurn(reserved({ status: 'completed', errorCode: null })),
-      charge: inTurn(charged),
+      charge: inTurn({ ...settledBefore, state: 'charged', charged: 4 } as const),
     });
-    const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'charge']);
-    expect(job.inputsOf('charge')).toEqual([expect.objectContaining({ outputs: [] })]);
-    expect(end.outcome).toMatchObject({ status: 'completed', chargedMicro: 4 });
+    expect(await job.end()).toMatchObject({
+      steps: 'reserve, charge',
+      outcome: { status: 'completed', chargedMicro: 4 },
+    });
+    expect(job.inputsOf('charge')).toMatchObject([{ outputs: [] }]);
   });
 
   it('that was released before sends nothing, moves no credits and ends as before', async () => {
     const before = { status: 'canceled', errorCode: 'CANCELED' } as const;
-    const job = await scripted.start({ reserve: inTurn(reserved(before)) });
-    const end = await job.end();
-    expect(end.steps).toEqual(['reserve']);
-    expect(end.outcome).toMatchObject({
+    const end = await scripted.run({ reserve: inTurn(reserved(before)) });
+    const outcome = {
       status: 'canceled',
       billing: 'released',
       reason: 'CANCELED',
       chargedMicro: 0,
+    };
+    expect(end).toMatchObject({
+      steps: 'reserve',
+      outcome,
+      errorCode: 'CANCELED',
+      billingState: 'released',
     });
-    expect(end).toMatchObject({ errorCode: 'CANCELED', billingState: 'released' });
   });
 
   it('that an earlier run has charged ends as completed, although this run has failed', async () => {
-    const charged = { ...settledNow, verdict: 'already_settled', state: 'charged' } as const;
-    const job = await scripted.start({
-      check: inTurn<unknown, CheckOutcome>(failure('failed')),
-      release: inTurn({ ...charged, charged: 4 }),
+    const end = await scripted.run({
+      check: checks(failure('failed')),
+      release: inTurn({ ...settledBefore, state: 'charged', charged: 4 } as const),
     });
-    const end = await job.end();
-    expect(end.steps.at(-1)).toBe('release');
+    expect(end.steps).toMatch(/release$/);
     expect(end.outcome).toMatchObject({ status: 'completed', billing: 'charged', chargedMicro: 4 });
     expect(end.details).toContain('**charged');
   });
 
   it('that the sweeper released while it ran ends with JOB_LOST', async () => {
-    const released = {
-      ...settledNow,
-      verdict: 'already_settled',
-      state: 'released',
-      charged: 0,
-    } as const;
-    const end = await (await scripted.start({ charge: inTurn(released) })).end();
-    expect(end.outcome).toMatchObject({
-      status: 'failed',
-      billing: 'released',
-      reason: 'JOB_LOST',
-    });
+    const charge = inTurn({ ...settledBefore, state: 'released', charged: 0 } as const);
+    const end = await scripted.run({ charge });
+    const outcome = { status: 'failed', billing: 'released', reason: 'JOB_LOST' };
+    expect(end.outcome).toMatchObject(outcome);
     expect(end.details).toContain('**released 1 credits: JOB_LOST**');
   });
 
   it('without a reservation fails with “nothing was reserved”, and delivers no webhook', async () => {
-    const webhook = { taskQueue: 'no-worker' };
-    const job = await scripted.start(
-      {
-        reserve: inTurn<unknown, ReserveOutcome>(ApplicationFailure.nonRetryable('no account')),
-        release: inTurn({ verdict: 'not_reserved' } as const),
-      },
-      { webhook },
-    );
-    const end = await job.end();
-    expect(end.steps).toEqual(['reserve', 'release']);
+    const script = {
+      reserve: reserves(ApplicationFailure.nonRetryable('no account')),
+      release: inTurn({ verdict: 'not_reserved' } as const),
+    };
+    const end = await scripted.run(script, toNobody);
+    expect(end.steps).toBe('reserve, release');
     expect(end.failure).toEqual({
       type: 'Internal server error',
       message: 'nothing was reserved: Internal server error, The job failed on our side.',
@@ -893,10 +756,7 @@ describeJobs('a job', () => {
       undefined,
     );
     const good = await scripted.start({ attemptDelivery: retried }, { webhook });
-    const bad = await scripted.start(
-      { store: inTurn<unknown, CallOutputs>(failure('failed')) },
-      { webhook },
-    );
+    const bad = await scripted.start({ store: stores(failure('failed')) }, { webhook });
     await Promise.all([good.called('attemptDelivery', 2), bad.called('attemptDelivery')]);
     expect((await good.end()).outcome?.status).toBe('completed');
     expect((await bad.end()).failure?.type).toBe('PROVIDER_ERROR');
@@ -916,8 +776,8 @@ describeJobs('a job', () => {
     await expect
       .poll(async () => {
         const { events = [] } = await job.handle.fetchHistory();
-        return events?.find((event) => event.workflowTaskFailedEventAttributes)
-          ?.workflowTaskFailedEventAttributes?.failure?.message;
+        const failed = events?.find((event) => event.workflowTaskFailedEventAttributes);
+        return failed?.workflowTaskFailedEventAttributes?.failure?.message;
       })
       .toBe('the plan has version 2; this worker only runs version 1');
     expect((await job.handle.describe()).status.name).toBe('RUNNING');
@@ -927,17 +787,19 @@ describeJobs('a job', () => {
 });
 
 describeJobs('a job with several calls', () => {
-  const calls = (changes: Partial<PlannedCall>[]): { calls: PlannedCall[] } => ({
+  const calls = (...changes: Partial<PlannedCall>[]): { calls: PlannedCall[] } => ({
     calls: changes.map((change, index) => scripted.call({ index, ...change })),
   });
+  /** Stores the outputs of the calls, of which these fail. */
   const failing = (...indexes: number[]) =>
     inTurn<{ callIndex: number }, CallOutputs>(async ({ callIndex }) => {
-      if (indexes.includes(callIndex)) throw failure('content_policy');
+      if (indexes.includes(callIndex)) throw failure(callIndex === 2 ? 'failed' : 'content_policy');
       return outputsOf(callIndex);
     });
+  const fromFirst = { inputFrom: { callIndex: 0, field: 'image_url' } };
 
   it('sends them through the queue, and charges the delivered outputs', async () => {
-    const job = await scripted.start({ store: failing(1) }, calls([{}, {}, {}]));
+    const job = await scripted.start({ store: failing(1) }, calls({}, {}, {}));
     const end = await job.end();
     expect(end.outcome).toMatchObject({ status: 'completed', chargedMicro: 2_000_000 });
     const error = { code: 'CONTENT_POLICY', message: 'it is content_policy' };
@@ -946,15 +808,10 @@ describeJobs('a job with several calls', () => {
       { callIndex: 1, artifacts: [], data: null, delivered: 0, error },
       outputsOf(2),
     ]);
-    expect(end.steps.toSorted()).toEqual(
-      [
-        'charge',
-        'reserve',
-        ...['check', 'store', 'submit'].flatMap((verb) => Array(3).fill(`${verb} on fal`)),
-      ].toSorted(),
-    );
+    const queued = ['check', 'store', 'submit'].flatMap((verb) => Array(3).fill(`${verb} on fal`));
+    expect(end.steps.split(', ').toSorted()).toEqual(['charge', 'reserve', ...queued].toSorted());
     expect(end.requests?.toSorted()).toEqual(['fal-0', 'fal-1', 'fal-2']);
-    expect(end.progress.calls.map(({ phase }) => phase)).toEqual([
+    expect((await end.progress()).calls.map(({ phase }) => phase)).toEqual([
       'delivered',
       'no output: CONTENT_POLICY',
       'delivered',
@@ -962,23 +819,19 @@ describeJobs('a job with several calls', () => {
   });
 
   it('releases its reservation with the error of the first call if all calls fail', async () => {
-    const store = inTurn<{ callIndex: number }, CallOutputs>(async ({ callIndex }) => {
-      throw failure(callIndex === 0 ? 'content_policy' : 'failed');
-    });
-    const end = await (await scripted.start({ store }, calls([{}, {}]))).end();
+    const end = await scripted.run({ store: failing(0, 1, 2) }, calls({}, {}, {}));
     expect(end.failure?.type).toBe('CONTENT_POLICY');
-    expect(end.steps.at(-1)).toBe('release');
+    expect(end.steps).toMatch(/release$/);
   });
 
   it('releases its reservation if a required call fails, even if others delivered', async () => {
-    const job = await scripted.start({ store: failing(1) }, calls([{}, { required: true }]));
+    const job = await scripted.start({ store: failing(1) }, calls({}, { required: true }));
     expect((await job.end()).failure?.type).toBe('CONTENT_POLICY');
     expect(job.inputsOf('charge')).toEqual([]);
   });
 
   it('passes the output of the first step to the second', async () => {
-    const steps = calls([{}, { inputFrom: { callIndex: 0, field: 'image_url' } }]);
-    const job = await scripted.start({}, steps);
+    const job = await scripted.start({}, calls({}, fromFirst));
     expect((await job.end()).outcome).toMatchObject({ chargedMicro: 2_000_000 });
     expect(job.inputsOf('submit').map(({ source }) => source)).toEqual([
       null,
@@ -987,25 +840,19 @@ describeJobs('a job with several calls', () => {
   });
 
   it('skips the second step if the first fails', async () => {
-    const steps = calls([{}, { inputFrom: { callIndex: 0, field: 'image_url' } }]);
-    const job = await scripted.start({ store: failing(0) }, steps);
-    const end = await job.end();
-    expect(end.failure?.type).toBe('CONTENT_POLICY');
+    const job = await scripted.start({ store: failing(0) }, calls({}, fromFirst));
+    expect((await job.end()).failure?.type).toBe('CONTENT_POLICY');
     expect(job.inputsOf('submit')).toHaveLength(1);
   });
 
   it('assembles the outputs in the order of the calls', async () => {
-    const job = await scripted.start({}, { ...calls([{}, {}]), assembly: 'concat_audio' });
+    const job = await scripted.start({}, { ...calls({}, {}), assembly: 'concat_audio' });
     const end = await job.end();
-    expect(job.inputsOf('assemble')).toEqual([
-      expect.objectContaining({
-        kind: 'concat_audio',
-        callIndex: 2,
-        parts: [artifactOf(0), artifactOf(1)],
-      }),
+    expect(job.inputsOf('assemble')).toMatchObject([
+      { kind: 'concat_audio', callIndex: 2, parts: [artifactOf(0), artifactOf(1)] },
     ]);
     expect(job.inputsOf('charge')[0]?.outputs).toEqual([0, 1, 2].map(outputsOf));
-    expect(end.steps.slice(-2)).toEqual(['assemble', 'charge']);
+    expect(end.steps).toMatch(/assemble, charge$/);
   });
 
   // Results of parallel calls arrive in any order and grouping; a replay may have another one.
@@ -1040,7 +887,7 @@ describeJobs('a job with several calls', () => {
             return luck < 4 ? pending : ended;
           },
         },
-        calls(changes),
+        calls(...changes),
       );
       for (const index of [0, 2]) await job.notify(`fal-${index}`, index).catch(() => {});
       const end = await job.end();
@@ -1049,23 +896,19 @@ describeJobs('a job with several calls', () => {
   );
 });
 
-describe('every history that these tests recorded', () => {
-  it('replays', async () => {
-    const histories = [];
-    for (const { handle } of scripted.jobs) {
-      const { status } = await handle.describe();
-      if (status.name === 'TERMINATED') continue;
-      histories.push({ workflowId: handle.workflowId, history: await handle.fetchHistory() });
-    }
-    expect(histories.length).toBeGreaterThan(60);
-    const workflowBundle = await loadWorkflowBundle();
-    const failures: string[] = [];
-    for await (const { workflowId, error } of Worker.runReplayHistories(
-      { workflowBundle },
-      histories,
-    )) {
-      if (error) failures.push(`${workflowId}: ${error.message}`);
-    }
-    expect(failures).toEqual([]);
-  });
+it('every history that these tests recorded replays', async () => {
+  const histories = [];
+  for (const { handle } of scripted.jobs) {
+    const { status } = await handle.describe();
+    if (status.name === 'TERMINATED') continue;
+    histories.push({ workflowId: handle.workflowId, history: await handle.fetchHistory() });
+  }
+  expect(histories.length).toBeGreaterThan(60);
+  const workflowBundle = await loadWorkflowBundle();
+  const failures: string[] = [];
+  const replays = Worker.runReplayHistories({ workflowBundle }, histories);
+  for await (const { workflowId, error } of replays) {
+    if (error) failures.push(`${workflowId}: ${error.message}`);
+  }
+  expect(failures).toEqual([]);
 });

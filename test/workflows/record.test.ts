@@ -7,22 +7,15 @@ import { afterAll, afterEach, beforeAll, describe, it, type ExpectStatic } from 
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { recordHistories } from '../harness/histories.ts';
 import { discPicture } from '../harness/media.ts';
-import { startMediaServer, type MediaServer } from '../harness/media-server.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../harness/webhook-receiver.ts';
 
 let gateway: TestGateway;
-let media: MediaServer;
-let receiver: WebhookReceiver;
 /** Workflows that have ended, by the name of their scenario. */
 const ended = new Map<string, WorkflowHandle>();
-/** Inputs by the name that scenarios use. */
-const inputs: Record<string, string> = {};
+/** URL of an input, which scenarios write as `<picture>`. */
+let picture: string;
 beforeAll(async () => {
-  media = await startMediaServer();
-  receiver = await startWebhookReceiver();
   // The recorded histories depend on all settings.
   gateway = await startGateway({
-    admittedOrigins: [media.origin, receiver.origin],
     sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
     env: {
       IMAGE_DEADLINE_MS: '15000',
@@ -31,7 +24,7 @@ beforeAll(async () => {
       WEBHOOK_RETRY_DELAYS_MS: '200',
     },
   });
-  inputs['picture'] = media.put('/picture.png', await discPicture(64, 64));
+  picture = gateway.media.put('/picture.png', await discPicture(64, 64));
 });
 afterAll(async () => {
   // Without this variable, the test only proves that each end is reached.
@@ -40,184 +33,93 @@ afterAll(async () => {
     await recordHistories(runs.toSorted((one, other) => one.name.localeCompare(other.name)));
   }
   await gateway.close();
-  media.close();
-  receiver.close();
 });
 
 interface Scenario {
-  /** `<workflow type>.<end>` */
+  /** `<workflow type>.<end>`; the end begins with the status of the job. */
   name: string;
+  /** Path below /api/v1/studio. */
   path: string;
-  body: Record<string, unknown> | (() => Record<string, unknown>);
-  status: string;
+  body: object;
   /** Time of a cancel: after the provider has accepted the call, or while it refuses it. */
   cancel?: 'accepted' | 'refused';
   /** Faults of the sandbox, for requests whose prompt cannot contain a marker. */
   faults?: { match?: string; faults: string; times?: number }[];
 }
 
-const image = '/api/v1/studio/image/generate';
+type More = Partial<Scenario>;
+const image = (end: string, prompt: string, { body, ...more }: More = {}): Scenario => ({
+  name: `imageGenerate.${end}`,
+  path: '/image/generate',
+  body: { prompt, ...body },
+  ...more,
+});
+const video = (end: string, prompt: string): Scenario => ({
+  name: `videoGenerate.${end}`,
+  path: '/video/generate',
+  body: { prompt },
+});
+const voiceover = (end: string, text: string, more: More = {}): Scenario => ({
+  name: `voiceoverGenerate.${end}`,
+  path: '/voiceover/generate',
+  body: { text, title: 'Title' },
+  ...more,
+});
+const words = 'word '.repeat(300);
 const scenarios: Scenario[] = [
-  { name: 'imageGenerate.completed', path: image, body: { prompt: 'a tree' }, status: 'completed' },
-  {
-    name: 'imageGenerate.completed-several-calls',
-    path: image,
-    body: { prompt: 'a tree', numImages: 9 },
-    status: 'completed',
-  },
-  {
-    name: 'imageGenerate.completed-lost-webhook',
-    path: image,
-    body: { prompt: '[[no-webhook]] [[slow:1200ms]] a tree' },
-    status: 'completed',
-  },
-  {
-    name: 'imageGenerate.completed-adopted',
-    path: image,
-    body: { prompt: '[[reset-after-accept]] a tree' },
-    status: 'completed',
-  },
-  {
-    name: 'imageGenerate.completed-retried',
-    path: image,
-    body: { prompt: '[[submit:503x2]] a tree' },
-    status: 'completed',
-  },
-  {
-    name: 'imageGenerate.failed',
-    path: image,
-    body: { prompt: '[[fail-result:500]] a tree' },
-    status: 'failed',
-  },
-  {
-    name: 'imageGenerate.failed-rejected',
-    path: image,
-    body: { prompt: '[[submit:422]] a tree' },
-    status: 'failed',
-  },
-  {
-    name: 'imageGenerate.failed-deadline',
-    path: image,
-    body: { prompt: '[[slow:60s]] a tree' },
-    status: 'failed',
-  },
-  {
-    name: 'imageGenerate.failed-outcome-unknown',
-    path: image,
-    body: { prompt: '[[reset-after-accept]] [[no-webhook]] a tree' },
-    status: 'failed',
-  },
-  {
-    name: 'imageGenerate.canceled',
-    path: image,
-    body: { prompt: '[[slow:60s]] a tree' },
-    status: 'canceled',
-    cancel: 'accepted',
-  },
-  {
-    name: 'imageGenerate.completed-second-route',
-    path: image,
-    body: { prompt: 'a tree', model: 'alpha-image-2' },
-    status: 'completed',
+  image('completed', 'a tree'),
+  image('completed-several-calls', 'a tree', { body: { numImages: 9 } }),
+  image('completed-lost-webhook', '[[no-webhook]] [[slow:1200ms]] a tree'),
+  image('completed-adopted', '[[reset-after-accept]] a tree'),
+  image('completed-retried', '[[submit:503x2]] a tree'),
+  image('completed-hung-submit', '[[hang-submit]] [[slow:4s]] a tree'),
+  image('completed-store-retried', '[[result:503x1]] a tree'),
+  image('completed-second-route', 'a tree', {
+    body: { model: 'alpha-image-2' },
     faults: [{ match: 'openai/gpt-image-2', faults: 'submit:503x99' }],
-  },
-  {
-    name: 'imageGenerate.completed-hung-submit',
-    path: image,
-    body: { prompt: '[[hang-submit]] [[slow:4s]] a tree' },
-    status: 'completed',
-  },
-  {
-    name: 'imageGenerate.completed-store-retried',
-    path: image,
-    body: { prompt: '[[result:503x1]] a tree' },
-    status: 'completed',
-  },
+  }),
+  image('failed', '[[fail-result:500]] a tree'),
+  image('failed-rejected', '[[submit:422]] a tree'),
+  image('failed-deadline', '[[slow:60s]] a tree'),
+  image('failed-outcome-unknown', '[[reset-after-accept]] [[no-webhook]] a tree'),
+  image('canceled', '[[slow:60s]] a tree', { cancel: 'accepted' }),
   {
     name: 'imageUpscale.completed-in-steps',
-    path: '/api/v1/studio/image/upscale',
+    path: '/image/upscale',
     body: { imageUrl: '<picture>', scaleFactor: 6 },
-    status: 'completed',
   },
   {
     name: 'imageBatch.completed-partly',
-    path: '/api/v1/studio/image/batch',
+    path: '/image/batch',
     body: { operation: 'upscale', imageUrls: ['<picture>', '<picture>'], scaleFactor: 6 },
-    status: 'completed',
     faults: [{ match: '"upscale_factor":2', faults: 'fail:422', times: 1 }],
   },
-  {
-    name: 'videoGenerate.completed',
-    path: '/api/v1/studio/video/generate',
-    body: { prompt: 'a tree' },
-    status: 'completed',
-  },
-  {
-    name: 'videoGenerate.failed',
-    path: '/api/v1/studio/video/generate',
-    body: { prompt: '[[policy]] a tree' },
-    status: 'failed',
-  },
-];
-
-function withInputs(body: Record<string, unknown>): Record<string, unknown> {
-  const text = JSON.stringify(body).replaceAll(/<(\w+)>/g, (_, name: string) => inputs[name] ?? '');
-  return JSON.parse(text) as Record<string, unknown>;
-}
-
-const voiceover = '/api/v1/studio/voiceover/generate';
-const speaking = (text: string) => ({ text, title: 'Title' });
-scenarios.push(
-  {
-    name: 'voiceoverGenerate.completed',
-    path: voiceover,
-    body: speaking('a tune'),
-    status: 'completed',
-  },
-  {
-    name: 'voiceoverGenerate.failed',
-    path: voiceover,
-    body: speaking('[[policy]] a tune'),
-    status: 'failed',
-  },
-  {
-    name: 'voiceoverGenerate.failed-outcome-unknown',
-    path: voiceover,
-    body: speaking('[[reset-after-accept]] a tune'),
-    status: 'failed',
-  },
-  {
-    name: 'voiceoverGenerate.canceled',
-    path: voiceover,
-    body: speaking('[[submit:503x50]] a tune'),
-    status: 'canceled',
-    cancel: 'refused',
-  },
+  video('completed', 'a tree'),
+  video('failed', '[[policy]] a tree'),
+  voiceover('completed', 'a tune'),
+  voiceover('failed', '[[policy]] a tune'),
+  voiceover('failed-outcome-unknown', '[[reset-after-accept]] a tune'),
+  voiceover('canceled', '[[submit:503x50]] a tune', { cancel: 'refused' }),
   {
     name: 'musicGenerate.completed',
-    path: '/api/v1/studio/music/generate',
+    path: '/music/generate',
     body: { prompt: 'a tune', durationSeconds: 5, coverPrompt: 'a cover' },
-    status: 'completed',
   },
-);
-scenarios.push({
-  name: 'dialogueGenerate.completed-several-calls',
-  path: '/api/v1/studio/dialogue/generate',
-  body: {
-    title: 'Title',
-    inputs: [
-      { voiceId: 'adam', text: 'word '.repeat(300) },
-      { voiceId: 'aria', text: 'word '.repeat(300) },
-    ],
+  {
+    name: 'dialogueGenerate.completed-several-calls',
+    path: '/dialogue/generate',
+    body: {
+      title: 'Title',
+      inputs: ['adam', 'aria'].map((voiceId) => ({ voiceId, text: words })),
+    },
   },
-  status: 'completed',
-});
+];
 
 /** Runs a scenario to its end. `expect` is the test's own: several run at the same time. */
 async function play(scenario: Scenario, expect: ExpectStatic): Promise<void> {
   for (const fault of scenario.faults ?? []) await gateway.sandbox.inject(fault);
-  const response = await gateway.call(scenario.path, {
-    body: withInputs(typeof scenario.body === 'function' ? scenario.body() : scenario.body),
+  const response = await gateway.call(`/api/v1/studio${scenario.path}`, {
+    body: JSON.stringify(scenario.body).replaceAll('<picture>', picture),
     headers: { prefer: 'respond-async' },
   });
   expect(response.status).toBe(202);
@@ -228,7 +130,8 @@ async function play(scenario: Scenario, expect: ExpectStatic): Promise<void> {
     await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
   }
   const done = await gateway.untilDone(jobId);
-  expect(done.body.data.status, JSON.stringify(done.body)).toBe(scenario.status);
+  const [, status] = /\.([a-z]+)/.exec(scenario.name) ?? [];
+  expect(done.body.data.status, JSON.stringify(done.body)).toBe(status);
   const handle = gateway.api.client.workflow.getHandle(jobId);
   await handle.result().catch(() => {});
   ended.set(scenario.name, handle);
@@ -253,10 +156,10 @@ const deliveries = [
 
 describe.concurrent('each end of a webhook delivery', () => {
   it.for(deliveries)('webhookDelivery.$name', async ({ name, statuses }, { expect }) => {
-    const webhookUrl = receiver.at(`/${name}`, (response, count) => {
+    const webhookUrl = gateway.receiver.at(`/${name}`, (response, count) => {
       response.writeHead(statuses[count - 1] ?? 500).end();
     });
-    const accepted = await gateway.call(image, {
+    const accepted = await gateway.call('/api/v1/studio/image/generate', {
       body: { prompt: 'a tree', async: true, webhookUrl },
     });
     const { jobId } = accepted.body.data;
