@@ -1,20 +1,13 @@
 /** Anthropic's own client, pointed at the gateway, over both upstream protocols. */
 import Anthropic, { APIError, AuthenticationError, NotFoundError } from '@anthropic-ai/sdk';
 import { describe, expect, it } from 'vitest';
-import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { settledChatOf, settledChatsOf } from './chat-account.ts';
+import { useGateway } from '../harness/gateway.ts';
+import { settledChatOf } from './chat-account.ts';
+import { clientsOf, onePixel, say, useClients } from './chat-clients.ts';
 
-let caller: TestCaller;
-let client: Anthropic;
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
+const clients = useClients(gateway);
 
-/** Makes a client as its documentation does: with the key as `x-api-key`, and the host as base URL. */
-async function newClient(base = '', credits = 1000): Promise<void> {
-  caller = await gateway.newCaller({ credits });
-  client = new Anthropic({ apiKey: caller.key, baseURL: gateway.url + base, maxRetries: 0 });
-}
-
-const say = (content: string) => [{ role: 'user' as const, content }];
 const weather = {
   name: 'look_outside',
   description: 'Returns the weather.',
@@ -24,8 +17,6 @@ const weather = {
     required: ['text'],
   },
 };
-const onePixel =
-  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 const failureOf = (request: Promise<unknown>): Promise<InstanceType<typeof APIError>> =>
   request.then(
     () => {
@@ -42,9 +33,10 @@ describe.each([
   ['an OpenAI upstream', 'gpt-4o', '/api'],
   ['a name with its maker', 'anthropic/claude-sonnet-5', ''],
 ])('Anthropic’s client over %s', (_name, model, base) => {
+  const messages = () => clients.anthropic.withOptions({ baseURL: gateway.url + base }).messages;
+
   it('receives a message, and the charge equals its reported usage', async () => {
-    await newClient(base);
-    const message = await client.messages.create({
+    const message = await messages().create({
       model,
       max_tokens: 50,
       system: [{ type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral' } }],
@@ -62,7 +54,7 @@ describe.each([
     const { usage } = message;
     const { cache_read_input_tokens: read, cache_creation_input_tokens: written } = usage;
     expect(usage.input_tokens + (read ?? 0) + (written ?? 0)).toBe(4);
-    const row = await settledChatOf(gateway, caller);
+    const row = await settledChatOf(gateway, clients.caller);
     expect(row).toMatchObject({ state: 'charged', input_tokens: 4, output_tokens: 4 });
     expect(message).toMatchObject({ creditsConsumed: row.charged / 1e6 });
     const entries = await gateway.database.query<{ kind: string }>(
@@ -72,32 +64,19 @@ describe.each([
     expect(entries.map(({ kind }) => kind)).toEqual(['reserve', 'charge']);
   });
 
-  it('receives a stream', async () => {
-    await newClient(base);
-    const stream = client.messages.stream({ model, max_tokens: 50, messages: say('a b c') });
+  it('receives a stream, with its events in their documented order', async () => {
+    const stream = messages().stream({ model, max_tokens: 50, messages: say('a b c') });
     const received: string[] = [];
+    const types: string[] = [];
     stream.on('text', (text) => received.push(text));
-    const message = await stream.finalMessage();
-    expect(received.length).toBeGreaterThan(2);
-    expect(received.join('')).toBe('You said: a b c');
-    expect(message).toMatchObject({
+    stream.on('streamEvent', ({ type }) => types.at(-1) !== type && types.push(type));
+    expect(await stream.finalMessage()).toMatchObject({
       content: [{ type: 'text', text: 'You said: a b c' }],
       stop_reason: 'end_turn',
       usage: { input_tokens: 3, output_tokens: 5 },
     });
-    expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged' });
-  });
-
-  it('receives the events in their documented order', async () => {
-    await newClient(base);
-    const types: string[] = [];
-    const events = await client.messages.create({
-      model,
-      max_tokens: 50,
-      messages: say('a'),
-      stream: true,
-    });
-    for await (const event of events) if (types.at(-1) !== event.type) types.push(event.type);
+    expect(received.length).toBeGreaterThan(2);
+    expect(received.join('')).toBe('You said: a b c');
     expect(types).toEqual([
       'message_start',
       'content_block_start',
@@ -106,11 +85,11 @@ describe.each([
       'message_delta',
       'message_stop',
     ]);
-    await settledChatsOf(gateway, caller);
+    const row = await settledChatOf(gateway, clients.caller);
+    expect(row).toMatchObject({ state: 'charged' });
   });
 
   it('calls tools, whole and streamed, and continues with their results', async () => {
-    await newClient(base);
     const request = {
       model,
       max_tokens: 50,
@@ -118,8 +97,8 @@ describe.each([
       tool_choice: { type: 'any' as const },
       messages: say('look'),
     };
-    const whole = await client.messages.create(request);
-    const streamed = await client.messages.stream(request).finalMessage();
+    const whole = await messages().create(request);
+    const streamed = await messages().stream(request).finalMessage();
     for (const message of [whole, streamed]) {
       expect(message).toMatchObject({
         stop_reason: 'tool_use',
@@ -135,7 +114,7 @@ describe.each([
     }
     const [call] = whole.content;
     if (call?.type !== 'tool_use') throw new Error('a tool was called');
-    const next = await client.messages.create({
+    const next = await messages().create({
       model,
       max_tokens: 50,
       tools: [weather],
@@ -155,13 +134,11 @@ describe.each([
       ],
     });
     expect(next.content).toEqual([{ type: 'text', text: 'The tool said: sunny' }]);
-    await settledChatsOf(gateway, caller);
   });
 });
 
 describe('the request to the upstream', () => {
   it('contains the caller’s fields under the upstream’s names', async () => {
-    await newClient();
     const messages = [
       {
         role: 'user' as const,
@@ -177,7 +154,7 @@ describe('the request to the upstream', () => {
     // The types of the client no longer have the field, but some models accept it.
     const sampling = { temperature: 0.5 };
     for (const model of ['claude-sonnet-5', 'gpt-4o']) {
-      await client.messages.create({
+      await clients.anthropic.messages.create({
         model,
         max_tokens: 33,
         messages,
@@ -209,17 +186,17 @@ describe('the request to the upstream', () => {
       tools: [{ function: { name: 'look_outside' } }],
       user: 'u1',
     });
-    await settledChatsOf(gateway, caller);
   });
 });
 
 describe('errors of the messages endpoint', () => {
   it('have Anthropic’s shape, and become its client’s error classes', async () => {
-    await newClient();
     const request = { model: 'gpt-4o', max_tokens: 10, messages: say('x') };
     const wrong = new Anthropic({ apiKey: 'unknown', baseURL: gateway.url, maxRetries: 0 });
     expect(await failureOf(wrong.messages.create(request))).toBeInstanceOf(AuthenticationError);
-    const unknown = await failureOf(client.messages.create({ ...request, model: 'claude-none' }));
+    const unknown = await failureOf(
+      clients.anthropic.messages.create({ ...request, model: 'claude-none' }),
+    );
     expect(unknown).toMatchObject({
       status: 400,
       error: {
@@ -229,25 +206,27 @@ describe('errors of the messages endpoint', () => {
       },
     });
     expect(unknown.message).toContain('does not exist here');
-    await newClient('', 0);
-    expect(await failureOf(client.messages.create(request))).toMatchObject({
+    const poor = clientsOf(gateway, await gateway.newCaller({ credits: 0 })).anthropic;
+    expect(await failureOf(poor.messages.create(request))).toMatchObject({
       status: 402,
       error: { error: { type: 'billing_error' }, required: expect.any(Number) },
     });
-    await newClient();
     const busy = say('[[fail:429]] please');
-    expect(await failureOf(client.messages.create({ ...request, messages: busy }))).toMatchObject({
+    expect(
+      await failureOf(clients.anthropic.messages.create({ ...request, messages: busy })),
+    ).toMatchObject({
       status: 503,
       error: { error: { type: 'overloaded_error' } },
     });
-    expect(await failureOf(client.models.retrieve('nothing'))).toBeInstanceOf(NotFoundError);
-    await settledChatsOf(gateway, caller);
+    expect(await failureOf(clients.anthropic.models.retrieve('nothing'))).toBeInstanceOf(
+      NotFoundError,
+    );
   });
 
-  it('in the middle of a stream are thrown after the streamed text', async () => {
-    for (const model of ['gpt-4o', 'claude-sonnet-5']) {
-      await newClient();
-      const stream = client.messages.stream({
+  it.each(['gpt-4o', 'claude-sonnet-5'])(
+    'in the middle of a stream are thrown after the streamed text (%s)',
+    async (model) => {
+      const stream = clients.anthropic.messages.stream({
         model,
         max_tokens: 50,
         messages: say('[[words:20]] [[stream-error:5]] x'),
@@ -256,9 +235,9 @@ describe('errors of the messages endpoint', () => {
       stream.on('text', (more) => (text += more));
       await expect(stream.finalMessage()).rejects.toThrow('The provider');
       expect(text.trim().split(/\s+/)).toHaveLength(5);
-      expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged' });
-    }
-  });
+      expect(await settledChatOf(gateway, clients.caller)).toMatchObject({ state: 'charged' });
+    },
+  );
 
   it.each([
     ['top_k', { top_k: 5 }],
@@ -273,11 +252,10 @@ describe('errors of the messages endpoint', () => {
     ['messages', { messages: [] }],
     ['messages', { messages: [{ role: 'user', content: [] }] }],
   ])('name the field: %s', async (field, extra) => {
-    await newClient();
     const body = { model: 'gpt-4o', max_tokens: 10, messages: say('x'), ...extra };
     const answer = await gateway.call('/v1/messages', {
       key: null,
-      headers: { 'x-api-key': caller.key },
+      headers: { 'x-api-key': clients.caller.key },
       body,
     });
     expect(answer.status).toBe(400);
@@ -287,31 +265,14 @@ describe('errors of the messages endpoint', () => {
 
 describe('an API key', () => {
   it('in the x-api-key header alone is accepted by Anthropic’s endpoints and by no others', async () => {
-    await newClient();
     const send = (path: string, headers: Record<string, string>) =>
       gateway.call(path, { key: null, headers });
-    const own = { 'x-api-key': caller.key };
+    const own = { 'x-api-key': clients.caller.key };
     expect((await send('/v1/models', own)).status).toBe(200);
     expect((await send('/v1/models/gpt-4o', own)).status).toBe(200);
     const both = { ...own, authorization: 'Bearer unknown' };
     expect((await send('/v1/models', both)).status).toBe(401);
     expect((await send('/v1/usage', own)).status).toBe(401);
     expect((await send('/v1/studio/jobs', own)).status).toBe(401);
-  });
-
-  it('with a repeated Idempotency-Key receives one chat', async () => {
-    await newClient();
-    const send = () =>
-      client.messages
-        .create(
-          { model: 'gpt-4o', max_tokens: 10, messages: say('x') },
-          { headers: { 'idempotency-key': 'k' } },
-        )
-        .withResponse();
-    const first = await send();
-    const again = await send();
-    expect(again.response.headers.get('idempotent-replayed')).toBe('true');
-    expect(again.data).toMatchObject(first.data);
-    expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
   });
 });

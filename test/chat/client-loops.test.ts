@@ -6,7 +6,6 @@
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import Anthropic from '@anthropic-ai/sdk';
 import type { MessageParam } from '@anthropic-ai/sdk/resources/messages';
 import { ChatAnthropic } from '@langchain/anthropic';
 import { HumanMessage, ToolMessage, type BaseMessage } from '@langchain/core/messages';
@@ -28,20 +27,16 @@ import {
   type LanguageModel,
   type ModelMessage,
 } from 'ai';
-import OpenAI from 'openai';
 import type { ResponseInputItem } from 'openai/resources/responses/responses';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { settledChatsOf } from './chat-account.ts';
+import { useClients } from './chat-clients.ts';
 
-const gateway = useGateway();
-let caller: TestCaller;
-beforeEach(async () => {
-  setTracingDisabled(true);
-  caller = await gateway.newCaller({ credits: 1000 });
-});
-afterEach(() => gateway.expectSettled());
+const gateway = useGateway({ settled: 'last' });
+const clients = useClients(gateway);
+beforeEach(() => setTracingDisabled(true));
 
 const models = ['gemini-3.5-flash', 'claude-sonnet-5', 'gpt-5-mini'];
 const question = '[[tool-rounds:2]] [[preface]] how is the tide';
@@ -64,53 +59,37 @@ async function expectSignatures(model: string): Promise<void> {
 
 /** Checks that three requests were charged: two that called the tool, and the answer. */
 async function expectThreeTurns(): Promise<void> {
-  expect(await settledChatsOf(gateway, caller)).toHaveLength(3);
+  expect(await settledChatsOf(gateway, clients.caller)).toHaveLength(3);
 }
 
 describe.each(models)('with %s', (model) => {
   const base = (): string => `${gateway.url}/v1`;
 
   describe('the AI SDK', () => {
+    const settings = () => ({ baseURL: base(), apiKey: clients.caller.key });
+    const compatible = () =>
+      createOpenAICompatible({ name: 'gateway', supportsStructuredOutputs: true, ...settings() });
     const providers: [string, () => LanguageModel][] = [
-      ['openai', () => createOpenAI({ baseURL: base(), apiKey: caller.key })(model)],
-      ['openai.chat', () => createOpenAI({ baseURL: base(), apiKey: caller.key }).chat(model)],
-      [
-        'openai-compatible',
-        () =>
-          createOpenAICompatible({
-            name: 'gateway',
-            baseURL: base(),
-            apiKey: caller.key,
-            supportsStructuredOutputs: true,
-          })(model),
-      ],
-      ['anthropic', () => createAnthropic({ baseURL: base(), apiKey: caller.key })(model)],
+      ['openai', () => createOpenAI(settings())(model)],
+      ['openai.chat', () => createOpenAI(settings()).chat(model)],
+      ['openai-compatible', () => compatible()(model)],
+      ['anthropic', () => createAnthropic(settings())(model)],
     ];
-    const look_up = aiTool({
-      description: lookUp.description,
-      inputSchema: place,
-      execute: report,
+    const loop = (language: () => LanguageModel) => ({
+      model: language(),
+      prompt: question,
+      tools: { look_up: aiTool({ ...lookUp, inputSchema: place, execute: report }) },
+      stopWhen: isStepCount(4),
     });
 
     it.each(providers)('(%s) runs a tool loop', async (_name, language) => {
-      const { text, steps } = await generateText({
-        model: language(),
-        prompt: question,
-        tools: { look_up },
-        stopWhen: isStepCount(4),
-      });
+      const { text, steps } = await generateText(loop(language));
       expect([steps.length, text]).toEqual([3, expect.stringMatching(answered)]);
       await expectThreeTurns();
     });
 
     it.each(providers)('(%s) streams a tool loop', async (_name, language) => {
-      const stream = streamText({
-        model: language(),
-        prompt: question,
-        tools: { look_up },
-        stopWhen: isStepCount(4),
-      });
-      expect(await stream.text).toMatch(answered);
+      expect(await streamText(loop(language)).text).toMatch(answered);
       await expectThreeTurns();
     });
 
@@ -129,12 +108,12 @@ describe.each(models)('with %s', (model) => {
     const openai = (useResponsesApi: boolean) =>
       new ChatOpenAI({
         model,
-        apiKey: caller.key,
+        apiKey: clients.caller.key,
         configuration: { baseURL: base() },
         useResponsesApi,
         maxRetries: 0,
       });
-    const clients: [string, () => ChatOpenAI | ChatAnthropic][] = [
+    const kinds: [string, () => ChatOpenAI | ChatAnthropic][] = [
       ['ChatOpenAI', () => openai(false)],
       ['ChatOpenAI with the Responses API', () => openai(true)],
       [
@@ -142,7 +121,7 @@ describe.each(models)('with %s', (model) => {
         () =>
           new ChatAnthropic({
             model,
-            apiKey: caller.key,
+            apiKey: clients.caller.key,
             anthropicApiUrl: gateway.url,
             maxTokens: 500,
             maxRetries: 0,
@@ -150,7 +129,7 @@ describe.each(models)('with %s', (model) => {
       ],
     ];
 
-    it.each(clients)('(%s) runs a tool loop', async (_name, create) => {
+    it.each(kinds)('(%s) runs a tool loop', async (_name, create) => {
       const client = create().bindTools([tool]);
       const messages: BaseMessage[] = [new HumanMessage(question)];
       for (let turn = 1; turn <= 3; turn += 1) {
@@ -165,7 +144,7 @@ describe.each(models)('with %s', (model) => {
       await expectThreeTurns();
     });
 
-    it.each(clients)('(%s) reads a structured answer', async (_name, create) => {
+    it.each(kinds)('(%s) reads a structured answer', async (_name, create) => {
       const answer = await create().withStructuredOutput(tide).invoke('the tide');
       expect(tide.parse(answer)).toEqual(answer);
     });
@@ -181,37 +160,39 @@ describe.each(models)('with %s', (model) => {
     ];
     const runner = (useResponses: boolean): Runner =>
       new Runner({
-        modelProvider: new OpenAIProvider({ baseURL: base(), apiKey: caller.key, useResponses }),
+        modelProvider: new OpenAIProvider({
+          baseURL: base(),
+          apiKey: clients.caller.key,
+          useResponses,
+        }),
       });
 
-    it.each([
+    describe.each([
       ['its default, the Responses API', true],
       ['chat completions', false],
-    ])('(%s) runs a tool loop', async (_name, useResponses) => {
-      const agent = new Agent({ name: 'harbour', instructions: 'Be brief.', model, tools });
-      const { finalOutput } = await runner(useResponses).run(agent, question);
-      expect(finalOutput).toMatch(answered);
-      await expectThreeTurns();
-    });
+    ])('with %s', (_name, useResponses) => {
+      it('runs a tool loop', async () => {
+        const agent = new Agent({ name: 'harbour', instructions: 'Be brief.', model, tools });
+        const { finalOutput } = await runner(useResponses).run(agent, question);
+        expect(finalOutput).toMatch(answered);
+        await expectThreeTurns();
+      });
 
-    it.each([
-      ['its default, the Responses API', true],
-      ['chat completions', false],
-    ])('(%s) reads a structured answer', async (_name, useResponses) => {
-      const agent = new Agent({ name: 'harbour', model, outputType: tide });
-      const { finalOutput } = await runner(useResponses).run(agent, 'the tide');
-      expect(tide.parse(finalOutput)).toEqual(finalOutput);
+      it('reads a structured answer', async () => {
+        const agent = new Agent({ name: 'harbour', model, outputType: tide });
+        const { finalOutput } = await runner(useResponses).run(agent, 'the tide');
+        expect(tide.parse(finalOutput)).toEqual(finalOutput);
+      });
     });
   });
 
   it('OpenAI’s client runs a tool loop with the Responses API', async () => {
-    const client = new OpenAI({ baseURL: base(), apiKey: caller.key, maxRetries: 0 });
     const parameters = z.toJSONSchema(place);
     const tools = [{ ...lookUp, type: 'function' as const, parameters, strict: false }];
     const input: ResponseInputItem[] = [{ role: 'user', content: question }];
     let text = '';
     for (let turn = 1; turn <= 3; turn += 1) {
-      const response = await client.responses.create({ model, input, tools, store: false });
+      const response = await clients.openai.responses.create({ model, input, tools, store: false });
       input.push(...(response.output as ResponseInputItem[]));
       for (const item of response.output) {
         if (item.type !== 'function_call') continue;
@@ -226,7 +207,6 @@ describe.each(models)('with %s', (model) => {
   });
 
   it('Anthropic’s client runs a tool loop, whole and streamed', async () => {
-    const client = new Anthropic({ baseURL: gateway.url, apiKey: caller.key, maxRetries: 0 });
     const input_schema = { ...z.toJSONSchema(place), type: 'object' as const };
     const tools = [{ ...lookUp, input_schema }];
     const messages: MessageParam[] = [{ role: 'user', content: question }];
@@ -235,8 +215,8 @@ describe.each(models)('with %s', (model) => {
       const request = { model, max_tokens: 500, messages, tools };
       const message =
         turn === 2
-          ? await client.messages.stream(request).finalMessage()
-          : await client.messages.create(request);
+          ? await clients.anthropic.messages.stream(request).finalMessage()
+          : await clients.anthropic.messages.create(request);
       messages.push({ role: 'assistant', content: message.content });
       const results = message.content.flatMap((block) =>
         block.type === 'tool_use'
@@ -260,7 +240,7 @@ describe.each(models)('with %s', (model) => {
 
 describe('a second question of the AI SDK’s default, which refers to stored answers', () => {
   const provider = (model: string) =>
-    createOpenAI({ baseURL: `${gateway.url}/v1`, apiKey: caller.key })(model);
+    createOpenAI({ baseURL: `${gateway.url}/v1`, apiKey: clients.caller.key })(model);
   /** Sends two questions, of which a tool loop answers the first; returns the second answer. */
   async function converse(
     model: string,
@@ -297,6 +277,6 @@ describe('a second question of the AI SDK’s default, which refers to stored an
     ['claude-sonnet-5', { openai: { store: false } }],
   ])('is answered if the whole conversation is sent (%s, %o)', async (model, options) => {
     expect(await converse(model, options)).toMatch(/^\s*0xxx/);
-    expect(await settledChatsOf(gateway, caller)).toHaveLength(4);
+    expect(await settledChatsOf(gateway, clients.caller)).toHaveLength(4);
   });
 });

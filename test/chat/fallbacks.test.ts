@@ -3,13 +3,14 @@
  * covers the most expensive model, the model that responded is charged, and no chat is charged
  * twice.
  */
-import OpenAI from 'openai';
 import { afterEach, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
+import { clientsOf, say } from './chat-clients.ts';
+import { postChat } from './raw-chat.ts';
 
 // The gateway waits for a provider that hangs, although the caller has disconnected.
-const gateway = useGateway({ env: { CHAT_ANSWER_TIMEOUT_MS: '5000' } });
+const gateway = useGateway({ settled: 'last', env: { CHAT_ANSWER_TIMEOUT_MS: '3000' } });
 let caller: TestCaller;
 afterEach(() => gateway.sandbox.clearFaults());
 
@@ -21,7 +22,6 @@ interface Body {
   creditsConsumed: number;
 }
 const path = '/api/v1/chat';
-const say = (content: string) => [{ role: 'user' as const, content }];
 /** Sends a chat of a new caller with three models, of which the first has these faults. */
 async function send(faults: string, extra: object = {}) {
   await gateway.sandbox.inject({ match: '"gpt-4o"', faults });
@@ -65,7 +65,6 @@ describe('the next model responds and is charged', () => {
   it('for a stream, if nothing was delivered yet', async () => {
     await gateway.sandbox.inject({ match: '"gpt-4o"', faults: 'fail:503' });
     caller = await gateway.newCaller({ credits: 1000 });
-    const client = new OpenAI({ apiKey: caller.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
     const request = {
       model: 'gpt-4o',
       models: ['claude-sonnet-5'],
@@ -73,7 +72,7 @@ describe('the next model responds and is charged', () => {
       stream: true as const,
       stream_options: { include_usage: true },
     };
-    const stream = await client.chat.completions.create(request);
+    const stream = await clientsOf(gateway, caller).openai.chat.completions.create(request);
     let text = '';
     let last: unknown;
     for await (const chunk of stream) {
@@ -94,14 +93,12 @@ describe('the next model responds and is charged', () => {
       'gpt-5-mini',
       ['gpt-4o', 'claude-sonnet-5'],
     ]);
-    await settledChatsOf(gateway, caller);
   });
 
   it('only if the first model fails', async () => {
     const { body } = await send('slow:10ms');
     expect(body).toMatchObject({ model: 'gpt-4o' });
     expect(body).not.toHaveProperty('tried');
-    await settledChatsOf(gateway, caller);
   });
 });
 
@@ -112,17 +109,13 @@ describe('no other model is called', () => {
       await gateway.sandbox.inject({ match: '"gpt-4o"', faults: fault });
       caller = await gateway.newCaller({ credits: 1000 });
       const content = `only once ${fault}`;
-      const leaving = AbortSignal.timeout(3000);
-      const answer = await fetch(gateway.url + path, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ model: 'gpt-4o', models: ['gpt-5-mini'], messages: say(content) }),
-        signal: leaving,
-      }).catch(() => null);
+      const leaving = AbortSignal.timeout(2000);
+      const body = { model: 'gpt-4o', models: ['gpt-5-mini'], messages: say(content) };
+      const answer = await postChat(gateway, caller, { body, signal: leaving }).catch(() => null);
       expect(answer?.status ?? 500).toBe(500);
       await settledChatsOf(gateway, caller);
       const received = await gateway.sandbox.chatRequests(content);
-      expect(received.filter(({ body }) => body['model'] === 'gpt-5-mini')).toEqual([]);
+      expect(received.filter((sent) => sent.body['model'] === 'gpt-5-mini')).toEqual([]);
     },
     20_000,
   );
@@ -130,16 +123,8 @@ describe('no other model is called', () => {
   it('after the first token of a stream', async () => {
     caller = await gateway.newCaller({ credits: 1000 });
     const content = '[[words:20]] [[stream-error:5]] begun';
-    const answer = await fetch(gateway.url + path, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({
-        model: 'gpt-4o',
-        models: ['gpt-5-mini'],
-        messages: say(content),
-        stream: true,
-      }),
-    });
+    const body = { model: 'gpt-4o', models: ['gpt-5-mini'], messages: say(content), stream: true };
+    const answer = await postChat(gateway, caller, { body });
     expect(await answer.text()).not.toContain('[DONE]');
     await settledChatsOf(gateway, caller);
     expect(await gateway.sandbox.chatRequests('begun')).toHaveLength(1);
@@ -183,16 +168,12 @@ describe('the reservation of a chat with several models', () => {
   });
 
   it('is refused if the balance cannot cover the most expensive model', async () => {
-    caller = await gateway.newCaller({ credits: 0.1 });
+    const { key } = await gateway.newCaller({ credits: 0.1 });
     const body = { model: 'gpt-5-nano', messages: say('ahoy'), max_tokens: 100 };
-    const ofOne = await gateway.call(path, { key: caller.key, body });
-    expect(ofOne.status).toBe(200);
-    const dear = { ...body, models: ['gpt-6-sol'] };
-    expect(await gateway.call(path, { key: caller.key, body: dear })).toMatchObject({
-      status: 402,
-      body: { error: 'INSUFFICIENT_CREDITS' },
-    });
-    await settledChatsOf(gateway, caller);
+    expect((await gateway.call(path, { key, body })).status).toBe(200);
+    expect(
+      await gateway.call(path, { key, body: { ...body, models: ['gpt-6-sol'] } }),
+    ).toMatchObject({ status: 402, body: { error: 'INSUFFICIENT_CREDITS' } });
   });
 });
 

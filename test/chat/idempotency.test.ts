@@ -1,14 +1,15 @@
 /** Idempotency-Key on chat: one key is one chat, charged once, and its response is repeated. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { chatsOf, settledChatsOf } from './chat-account.ts';
+import { say } from './chat-clients.ts';
+import { postChat } from './raw-chat.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
 
 const bodyOf = (content: string, more: object = {}) => ({
   model: 'gpt-4o',
-  messages: [{ role: 'user', content }],
+  messages: say(content),
   ...more,
 });
 
@@ -20,16 +21,9 @@ interface Reply {
   retryAfter: string | null;
 }
 
-async function chat(caller: TestCaller, body: object, key: string, path = ''): Promise<Reply> {
-  const answer = await fetch(`${gateway.url}/api/v1/chat${path}`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${caller.key}`,
-      'content-type': 'application/json',
-      'idempotency-key': key,
-    },
-    body: JSON.stringify(body),
-  });
+async function chat(caller: TestCaller, body: object, key: string, path = '/chat'): Promise<Reply> {
+  const headers = { 'idempotency-key': key };
+  const answer = await postChat(gateway, caller, { path, headers, body });
   return {
     status: answer.status,
     text: await answer.text(),
@@ -46,14 +40,16 @@ const errorOf = ({ text }: Reply): string => {
 const newCaller = () => gateway.newCaller({ credits: 100 });
 
 describe('a repeated chat', () => {
+  const words = bodyOf('[[words:20]]');
   it.each([
-    ['service style', '', {}],
-    ['OpenAI style', '/completions', {}],
-    ['a stream', '', { stream: true }],
-    ['an OpenAI stream', '/completions', { stream: true, stream_options: { include_usage: true } }],
-  ])('receives the same bytes and is charged once: %s', async (_name, path, more) => {
+    ['/chat', words],
+    ['/chat', { ...words, stream: true }],
+    ['/chat/completions', words],
+    ['/chat/completions', { ...words, stream: true, stream_options: { include_usage: true } }],
+    ['/responses', { model: 'gpt-4o', input: '[[words:20]]' }],
+    ['/messages', { ...words, max_tokens: 20 }],
+  ])('receives the same bytes and is charged once: %s, %j', async (path, body) => {
     const caller = await newCaller();
-    const body = bodyOf('[[words:20]]', more);
     const first = await chat(caller, body, 'k', path);
     expect([first.status, first.replayed]).toEqual([200, null]);
     const again = await chat(caller, body, 'k', path);
@@ -66,7 +62,7 @@ describe('a repeated chat', () => {
     await chat(caller, bodyOf('a'), 'k');
     const other = await chat(caller, bodyOf('b'), 'k');
     expect([other.status, errorOf(other)]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED']);
-    const elsewhere = await chat(caller, bodyOf('a'), 'k', '/completions');
+    const elsewhere = await chat(caller, bodyOf('a'), 'k', '/chat/completions');
     expect([elsewhere.status, errorOf(elsewhere)]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED']);
     expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
   });
@@ -125,43 +121,19 @@ describe('an Idempotency-Key can be used again', () => {
   });
 });
 
-describe('an Idempotency-Key whose chat was charged', () => {
-  it('without a complete response is rejected, and is never charged again (a broken stream)', async () => {
-    const caller = await newCaller();
-    const body = bodyOf('[[words:20]] [[stream-cut:3]]', { stream: true });
-    const broken = await chat(caller, body, 'k');
-    expect(broken.text).not.toContain('[DONE]');
-    await settledChatsOf(gateway, caller);
-    // The charge may precede the answer for ten seconds; the test moves its time into the past.
-    expect(errorOf(await chat(caller, body, 'k'))).toBe('REQUEST_IN_PROGRESS');
-    await gateway.database.query(
-      `UPDATE reservation SET settled_at = settled_at - interval '1 minute'
+it('an Idempotency-Key whose chat was charged without a complete response is rejected, and is never charged again (a broken stream)', async () => {
+  const caller = await newCaller();
+  const body = bodyOf('[[words:20]] [[stream-cut:3]]', { stream: true });
+  const broken = await chat(caller, body, 'k');
+  expect(broken.text).not.toContain('[DONE]');
+  await settledChatsOf(gateway, caller);
+  // The charge may precede the answer for ten seconds; the test moves its time into the past.
+  expect(errorOf(await chat(caller, body, 'k'))).toBe('REQUEST_IN_PROGRESS');
+  await gateway.database.query(
+    `UPDATE reservation SET settled_at = settled_at - interval '1 minute'
        WHERE organization_id = '${caller.organizationId}'`,
-    );
-    const again = await chat(caller, body, 'k');
-    expect([again.status, errorOf(again)]).toEqual([409, 'ANSWER_NOT_KEPT']);
-    expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
-  });
-
-  it('returns the whole response if the caller disconnected before it was ready', async () => {
-    const caller = await newCaller();
-    const body = bodyOf('[[slow:500ms]] a');
-    const leaving = new AbortController();
-    const left = fetch(`${gateway.url}/api/v1/chat`, {
-      method: 'POST',
-      signal: leaving.signal,
-      headers: {
-        authorization: `Bearer ${caller.key}`,
-        'content-type': 'application/json',
-        'idempotency-key': 'k',
-      },
-      body: JSON.stringify(body),
-    }).catch(() => null);
-    await expect.poll(() => chatsOf(gateway, caller)).toHaveLength(1);
-    await sleep(50);
-    leaving.abort();
-    await left;
-    await expect.poll(async () => (await chat(caller, body, 'k')).replayed).toBe('true');
-    expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
-  });
+  );
+  const again = await chat(caller, body, 'k');
+  expect([again.status, errorOf(again)]).toEqual([409, 'ANSWER_NOT_KEPT']);
+  expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
 });

@@ -3,11 +3,10 @@
  * the sweeper can come before the process of the chats, and must not settle chats of a running
  * process.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createChatLedger } from '../../chat/chat-ledger.ts';
-import type { ChatLedger, ChatReserve, ChatSettle } from '../../chat/chat-moves.ts';
-import { RunningChats, type RunningChat } from '../../chat/running-chats.ts';
+import type { ChatLedger } from '../../chat/chat-moves.ts';
+import { RunningChats } from '../../chat/running-chats.ts';
 import { createLedger, type Ledger } from '../../ledger/ledger.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
@@ -15,11 +14,12 @@ import { newId } from '../../domain/ids.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
-import { isWhole } from '../harness/slow.ts';
 
 const logger = createLogger('test', 'silent');
-const ttlMs = 1000;
-const terms = { graceMs: 1500, everyMs: 300 };
+const ttlMs = 60_000;
+const terms = { graceMs: 90_000, everyMs: 20_000 };
+const priceMicro = 100;
+const servedBy = { model: 'm', provider: 'p' };
 let database: TestDatabase;
 let pool: DatabasePool;
 let ledger: Ledger;
@@ -59,6 +59,7 @@ beforeEach(async () => {
   await ledger.grant({ organizationId, ...grant });
 });
 afterEach(async () => {
+  vi.useRealTimers();
   expect(await database.audit()).toEqual([]);
 });
 afterAll(async () => {
@@ -66,36 +67,6 @@ afterAll(async () => {
   await database.drop();
 });
 
-const priceMicro = 100;
-const newReserve = (): ChatReserve => ({
-  organizationId,
-  id: newId('chat'),
-  amountMinMicro: priceMicro,
-  amountMaxMicro: priceMicro,
-  ttlMs,
-  chat: { keyId, model: 'm', provider: 'p', streamed: false, requestId: 'r' },
-});
-const chatOf = ({ id }: ChatReserve): RunningChat => ({
-  id,
-  progress: () => ({
-    id,
-    servedBy: { model: 'm', provider: 'p' },
-    inputTokens: 1,
-    outputTokens: 1,
-    amountMicro: 1,
-  }),
-});
-const endOf = ({ id }: ChatReserve): ChatSettle => ({
-  organizationId,
-  id,
-  servedBy: { model: 'm', provider: 'p' },
-  to: 'charged',
-  amountMicro: priceMicro,
-  reason: 'done',
-  inputTokens: 1,
-  outputTokens: 1,
-  countedBy: 'provider',
-});
 const sweep = () => chatLedger.sweep(terms);
 const posted = async () => (await database.balance(organizationId))?.posted ?? 0;
 const openChats = () =>
@@ -103,34 +74,60 @@ const openChats = () =>
     `SELECT id FROM reservation WHERE organization_id = $1 AND state = 'reserved'`,
     [organizationId],
   );
+/** Lets time pass in the database, by moving the times of the chats into the past. */
+const pass = (ms: number) =>
+  database.query(
+    `UPDATE reservation SET expires_at = expires_at - $1 * interval '1 millisecond',
+       owner_missing_at = owner_missing_at - $1 * interval '1 millisecond'
+     WHERE state = 'reserved'`,
+    [ms],
+  );
 
-/** Starts a chat in a registry of its own, and waits for its first checkpoint. */
-async function runningChat() {
-  const checkpointMs = 100;
+/** Starts a chat in a process of its own. */
+async function startChat({ checkpointMs }: { checkpointMs: number }) {
   const running = new RunningChats({
     ledger: reached,
     logger,
     checkpointMs,
     reservationTtlMs: ttlMs,
   });
-  const reserve = newReserve();
-  await reached.reserve(reserve);
-  const chat = chatOf(reserve);
+  const id = newId('chat');
+  await reached.reserve({
+    organizationId,
+    id,
+    amountMinMicro: priceMicro,
+    amountMaxMicro: priceMicro,
+    ttlMs,
+    chat: { keyId, ...servedBy, streamed: false, requestId: 'r' },
+  });
+  const tokens = { inputTokens: 1, outputTokens: 1 };
+  const chat = { id, progress: () => ({ id, servedBy, ...tokens, amountMicro: 1 }) };
   running.add(chat);
-  const recorded = 'SELECT FROM reservation WHERE id = $1 AND checkpoint_micro > 0';
-  await expect.poll(() => database.query(recorded, [reserve.id])).toHaveLength(1);
-  return { end: () => void running.settle(chat, endOf(reserve)), drained: () => running.drained() };
+  const end = { organizationId, id, servedBy, ...tokens, amountMicro: priceMicro } as const;
+  return {
+    end: () =>
+      void running.settle(chat, { ...end, to: 'charged', reason: 'done', countedBy: 'provider' }),
+    drained: () => running.drained(),
+    /** Waits until the progress was recorded after now. */
+    recorded: async () => {
+      await database.query('UPDATE reservation SET checkpoint_micro = 0 WHERE id = $1', [id]);
+      const progress = 'SELECT FROM reservation WHERE id = $1 AND checkpoint_micro > 0';
+      await expect.poll(() => database.query(progress, [id])).toHaveLength(1);
+    },
+  };
 }
 
 describe('a chat', () => {
   it('of a running process survives an outage longer than its time limit, whichever process reconnects first', async () => {
-    const { end, drained } = await runningChat();
+    const { end, drained, recorded } = await startChat({ checkpointMs: 100 });
+    await recorded();
     away = true;
-    await sleep(ttlMs + 500);
-    // The sweeper reconnects first.
+    await pass(ttlMs + 500);
+    // The sweeper reconnects first, and begins a grace period.
     expect(await sweep()).toEqual([]);
     away = false;
-    await sleep(terms.graceMs + 300);
+    await recorded();
+    await pass(ttlMs - 5000);
     expect(await sweep()).toEqual([]);
     end();
     await drained();
@@ -138,12 +135,13 @@ describe('a chat', () => {
   });
 
   it('survives an outage that lasts beyond the grace period', async () => {
-    const { end, drained } = await runningChat();
+    const { end, drained, recorded } = await startChat({ checkpointMs: 100 });
+    await recorded();
     away = true;
-    await sleep(ttlMs + 300);
+    await pass(ttlMs + 300);
     expect(await sweep()).toEqual([]);
     // The sweeper cannot reach Postgres either, until long after the grace period.
-    await sleep(terms.graceMs + terms.everyMs * 3 + 300);
+    await pass(terms.graceMs + terms.everyMs * 3 + 300);
     expect(await sweep()).toEqual([]);
     away = false;
     end();
@@ -152,52 +150,43 @@ describe('a chat', () => {
   });
 
   it('of a process that is gone is settled from its last checkpoint after the grace period', async () => {
-    await runningChat();
+    const { recorded } = await startChat({ checkpointMs: 100 });
+    await recorded();
     away = true;
-    await sleep(ttlMs + 300);
-    const missedAtMs = performance.now();
-    await expect.poll(async () => (await sweep()).length, { interval: 100 }).toBe(1);
-    expect(performance.now() - missedAtMs).toBeGreaterThan(terms.graceMs - 100);
+    await pass(ttlMs + 300);
+    expect(await sweep()).toEqual([]);
+    await pass(terms.graceMs - 10_000);
+    expect(await sweep()).toEqual([]);
+    await pass(10_000);
+    expect(await sweep()).toHaveLength(1);
     expect(await openChats()).toEqual([]);
     expect(await posted()).toBe(10_000_000 - 1);
   });
 
-  it('that ended during an outage is charged in full when Postgres is back', async () => {
-    const running = new RunningChats({
-      ledger: reached,
-      logger,
-      checkpointMs: 100,
-      reservationTtlMs: ttlMs,
-    });
-    const reserve = newReserve();
-    await reached.reserve(reserve);
-    const chat = chatOf(reserve);
-    running.add(chat);
+  it('that ended during an outage is charged in full when Postgres is back, a minute later', async () => {
+    const { end } = await startChat({ checkpointMs: ttlMs });
     away = true;
-    void running.settle(chat, endOf(reserve));
-    // Longer than a small number of attempts takes.
-    await sleep(isWhole ? 21_000 : 5000);
-    expect(await sweep()).toEqual([]);
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    end();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(await openChats()).toHaveLength(1);
     away = false;
+    await vi.advanceTimersByTimeAsync(5000);
+    vi.useRealTimers();
     await expect.poll(openChats).toEqual([]);
     expect(await posted()).toBe(10_000_000 - priceMicro);
   });
 
   it('that cannot be settled does not keep its process from ending', async () => {
-    const running = new RunningChats({
-      ledger: reached,
-      logger,
-      checkpointMs: 100,
-      reservationTtlMs: ttlMs,
-    });
-    const reserve = newReserve();
-    await reached.reserve(reserve);
-    const chat = chatOf(reserve);
-    running.add(chat);
+    const { end, drained } = await startChat({ checkpointMs: ttlMs });
     away = true;
-    void running.settle(chat, endOf(reserve));
-    await running.drained();
-    const twice = { ...terms, graceMs: 0 };
-    expect(await chatLedger.sweep(twice)).toHaveLength(1);
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    end();
+    const ending = drained();
+    await vi.advanceTimersByTimeAsync(10_000);
+    vi.useRealTimers();
+    await ending;
+    await pass(ttlMs + 300);
+    expect(await chatLedger.sweep({ ...terms, graceMs: 0 })).toHaveLength(1);
   });
 });

@@ -2,23 +2,14 @@
  * Prompt caching: the cache mark reaches Anthropic, and cached tokens have their own price and
  * appear in every usage report.
  */
-import Anthropic from '@anthropic-ai/sdk';
-import OpenAI from 'openai';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { chatModels } from '../../catalog/chat-catalog.ts';
-import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { settledChatsOf } from './chat-account.ts';
+import { useClients } from './chat-clients.ts';
 
-const gateway = useGateway();
-let caller: TestCaller;
-let anthropic: Anthropic;
-let openai: OpenAI;
-beforeEach(async () => {
-  caller = await gateway.newCaller({ credits: 1000 });
-  anthropic = new Anthropic({ apiKey: caller.key, baseURL: gateway.url, maxRetries: 0 });
-  openai = new OpenAI({ apiKey: caller.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
-});
-afterEach(() => gateway.expectSettled());
+const gateway = useGateway({ settled: 'last' });
+const clients = useClients(gateway);
 
 const model = 'claude-opus-4-8';
 const wordsMax = 400;
@@ -52,14 +43,14 @@ it('cache writes and reads cost the catalog’s prices, with messages whole and 
     system: [marked(promptOf('messages'))],
     messages: [{ role: 'user' as const, content: 'one two' }],
   };
-  const written = await anthropic.messages.create(request);
+  const written = await clients.anthropic.messages.create(request);
   expect(written.usage).toMatchObject({
     input_tokens: 2,
     cache_creation_input_tokens: wordsMax,
     cache_read_input_tokens: 0,
   });
   const events: unknown[] = [];
-  const stream = anthropic.messages.stream(request);
+  const stream = clients.anthropic.messages.stream(request);
   stream.on('streamEvent', (event) => events.push(event));
   const read = await stream.finalMessage();
   const cached = {
@@ -70,11 +61,13 @@ it('cache writes and reads cost the catalog’s prices, with messages whole and 
   expect(read.usage).toMatchObject(cached);
   expect(events[0]).toMatchObject({ type: 'message_start', message: { usage: cached } });
 
-  const [first, second] = await settledChatsOf(gateway, caller);
+  const [first, second] = await settledChatsOf(gateway, clients.caller);
   const output = 4;
   expect(first?.charged).toBe(priceOf({ plain: 2, read: 0, written: wordsMax, output }));
   expect(second?.charged).toBe(priceOf({ plain: 2, read: wordsMax, written: 0, output }));
-  const { body } = await gateway.call<{ usage: unknown[] }>('/api/v1/usage', { key: caller.key });
+  const { body } = await gateway.call<{ usage: unknown[] }>('/api/v1/usage', {
+    key: clients.caller.key,
+  });
   expect(body.usage).toMatchObject([
     { inputTokens: wordsMax + 2, cachedInputTokens: wordsMax },
     { inputTokens: wordsMax + 2, cacheWriteTokens: wordsMax },
@@ -90,12 +83,12 @@ it('cache marks in parts of chat completions work, and usage shows them, whole a
       { role: 'user' as const, content: 'one two' },
     ],
   };
-  const whole = await openai.chat.completions.create(request);
+  const whole = await clients.openai.chat.completions.create(request);
   expect(whole.usage).toMatchObject({
     prompt_tokens: wordsMax + 2,
     prompt_tokens_details: { cached_tokens: 0, cache_write_tokens: wordsMax },
   });
-  const stream = await openai.chat.completions.create({
+  const stream = await clients.openai.chat.completions.create({
     ...request,
     stream: true,
     stream_options: { include_usage: true },
@@ -108,16 +101,15 @@ it('cache marks in parts of chat completions work, and usage shows them, whole a
   });
   const [sent] = await gateway.sandbox.chatRequests('completions399');
   expect(sent?.body['system']).toEqual(system);
-  await settledChatsOf(gateway, caller);
 });
 
 it('OpenAI’s cache needs no mark, and the Responses API shows its tokens', async () => {
   const instructions = Array.from({ length: 1500 }, (_, index) => `responses${index}`).join(' ');
   const request = { model: 'gpt-5-mini', instructions, input: 'one two' };
-  await openai.responses.create(request);
-  const second = await openai.responses.create(request);
+  await clients.openai.responses.create(request);
+  const second = await clients.openai.responses.create(request);
   expect(second.usage?.input_tokens_details.cached_tokens).toBe(1500);
-  const [full, cached] = await settledChatsOf(gateway, caller);
+  const [full, cached] = await settledChatsOf(gateway, clients.caller);
   expect(cached?.charged).toBeLessThan(full?.charged ?? 0);
 });
 
@@ -126,7 +118,10 @@ it('only a request with a cache mark reserves the price of a cache write', async
   const estimate = async (content: unknown): Promise<number> => {
     const { body } = await gateway.call<{ data: { most: number } }>(
       '/api/v1/chat/completions/estimate',
-      { key: caller.key, body: { model, max_tokens: 10, messages: [{ role: 'user', content }] } },
+      {
+        key: clients.caller.key,
+        body: { model, max_tokens: 10, messages: [{ role: 'user', content }] },
+      },
     );
     return body.data.most;
   };

@@ -48,3 +48,41 @@ export async function textOf(answer: IncomingMessage): Promise<string> {
   for await (const chunk of answer) text += String(chunk);
   return text;
 }
+
+/** Returns the number of deltas in the text of a stream. */
+export const deltasIn = (text: string): number => text.split('"type":"delta"').length - 1;
+
+/** Reads a stream until this many deltas have arrived, and returns its text. */
+export async function readDeltas(answer: IncomingMessage, count: number): Promise<string> {
+  let text = '';
+  for await (const chunk of answer.iterator({ destroyOnReturn: false })) {
+    text += String(chunk);
+    if (deltasIn(text) >= count) break;
+  }
+  return text;
+}
+
+/** A chat for `fetch`. */
+export interface PostedChat {
+  body: object;
+  /** Path below /api/v1. */
+  path?: string;
+  /** URL of another API than that of the gateway. */
+  base?: string;
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+}
+
+/** Posts a chat and returns the response, whose body is not read. */
+export function postChat(
+  { url }: { url: string },
+  { key }: { key: string },
+  { body, path = '/chat', base = url, headers, signal }: PostedChat,
+): Promise<Response> {
+  return fetch(`${base}/api/v1${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+    ...(signal && { signal }),
+  });
+}

@@ -2,29 +2,15 @@
  * Reasoning on every chat endpoint: requested by effort or budget, returned with its signatures,
  * and accepted again.
  */
-import Anthropic from '@anthropic-ai/sdk';
-import OpenAI from 'openai';
 import type { ChatCompletionMessageParam } from 'openai/resources';
 import type { ResponseInputItem } from 'openai/resources/responses/responses';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { settledChatsOf } from './chat-account.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
+import { say, useClients } from './chat-clients.ts';
 
-const gateway = useGateway();
-let caller: TestCaller;
-let openai: OpenAI;
-let anthropic: Anthropic;
-beforeEach(async () => {
-  caller = await gateway.newCaller({ credits: 1000 });
-  openai = new OpenAI({ apiKey: caller.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
-  anthropic = new Anthropic({ apiKey: caller.key, baseURL: gateway.url, maxRetries: 0 });
-});
-afterEach(async () => {
-  await settledChatsOf(gateway, caller);
-  await gateway.expectSettled();
-});
+const gateway = useGateway({ settled: 'last' });
+const clients = useClients(gateway);
 
-const say = (content: string) => [{ role: 'user' as const, content }];
 /** Fields of a request that the types of the client do not know. */
 const withExtra = <Request extends object>(request: Request, extra: object): Request => ({
   ...request,
@@ -61,26 +47,21 @@ describe('a reasoning effort', () => {
   ] as const)('sets the reasoning of %s to %s', async (model, effort, fields) => {
     const messages = say(`effort of ${model}`);
     const plain = { model, messages };
-    await openai.chat.completions.create({ ...plain, reasoning_effort: effort });
-    await openai.chat.completions.create(withExtra(plain, { reasoning: { effort } }));
-    await openai.responses.create({ model, input: messages, reasoning: { effort } });
-    const sent = await sentTo(`effort of ${model}`);
-    expect(sent).toHaveLength(3);
-    for (const body of sent) expect(body).toMatchObject(fields);
+    await clients.openai.chat.completions.create({ ...plain, reasoning_effort: effort });
+    await clients.openai.chat.completions.create(withExtra(plain, { reasoning: { effort } }));
+    await clients.openai.responses.create({ model, input: messages, reasoning: { effort } });
+    expect(await sentTo(`effort of ${model}`)).toMatchObject([fields, fields, fields]);
   });
 
   it('of none is refused by a model that always reasons', async () => {
-    const request = {
-      model: 'claude-fable-5-2',
-      messages: say('x'),
-      reasoning_effort: 'none' as const,
-    };
-    await expect(openai.chat.completions.create(request)).rejects.toMatchObject({
+    const none = { messages: say('x'), reasoning_effort: 'none' as const };
+    const request = { ...none, model: 'claude-fable-5-2' };
+    await expect(clients.openai.chat.completions.create(request)).rejects.toMatchObject({
       status: 400,
       code: 'UNSUPPORTED_PARAMETER',
       param: 'reasoning_effort',
     });
-    await openai.chat.completions.create({ ...request, model: 'claude-sonnet-5' });
+    await clients.openai.chat.completions.create({ ...request, model: 'claude-sonnet-5' });
   });
 });
 
@@ -92,36 +73,39 @@ describe('a reasoning budget', () => {
   ])('takes effect on %s', async (model, fields) => {
     const budget = { type: 'enabled' as const, budget_tokens: 5000 };
     const messages = say(`budget of ${model}`);
-    await anthropic.messages.create({ model, max_tokens: 6000, messages, thinking: budget });
-    await openai.chat.completions.create(withExtra({ model, messages }, { thinking: budget }));
-    await openai.chat.completions.create(
+    await clients.anthropic.messages.create({
+      model,
+      max_tokens: 6000,
+      messages,
+      thinking: budget,
+    });
+    await clients.openai.chat.completions.create(
+      withExtra({ model, messages }, { thinking: budget }),
+    );
+    await clients.openai.chat.completions.create(
       withExtra({ model, messages }, { reasoning: { max_tokens: 5000 } }),
     );
-    const sent = await sentTo(`budget of ${model}`);
-    expect(sent).toHaveLength(3);
-    for (const body of sent) expect(body).toMatchObject(fields);
+    expect(await sentTo(`budget of ${model}`)).toMatchObject([fields, fields, fields]);
   });
 
   it('is refused by a model without reasoning, and if it is not smaller than max_tokens', async () => {
     const thinking = { type: 'enabled' as const, budget_tokens: 2000 };
     const request = { model: 'gpt-4o', max_tokens: 3000, messages: say('x'), thinking };
-    const refusal = { status: 400 };
-    await expect(anthropic.messages.create(request)).rejects.toMatchObject(refusal);
+    await expect(clients.anthropic.messages.create(request)).rejects.toMatchObject({ status: 400 });
     await expect(
-      anthropic.messages.create({ ...request, model: 'claude-haiku-4-5', max_tokens: 2000 }),
+      clients.anthropic.messages.create({
+        ...request,
+        model: 'claude-haiku-4-5',
+        max_tokens: 2000,
+      }),
     ).rejects.toThrow('thinking.budget_tokens: must be less than max_tokens');
-    await anthropic.messages.create({ ...request, thinking: { type: 'adaptive' } });
+    await clients.anthropic.messages.create({ ...request, thinking: { type: 'adaptive' } });
   });
 
   it('is not derived from the effort in Anthropic’s own field', async () => {
     const output_config = { effort: 'low' as const };
-    const messages = say('effort alone');
-    await anthropic.messages.create({
-      model: 'claude-sonnet-5',
-      max_tokens: 50,
-      messages,
-      output_config,
-    });
+    const request = { model: 'claude-sonnet-5', max_tokens: 50, messages: say('effort alone') };
+    await clients.anthropic.messages.create({ ...request, output_config });
     const [sent] = await sentTo('effort alone');
     expect(sent).toMatchObject({ output_config });
     expect(sent).not.toHaveProperty('thinking');
@@ -129,7 +113,15 @@ describe('a reasoning budget', () => {
 });
 
 describe('reasoning of Claude', () => {
-  const thought = /^I think about:/;
+  const thought = expect.stringMatching(/^I think about:/);
+  const content = [
+    { type: 'thinking', thinking: thought, signature: expect.stringMatching(/^sig_/) },
+    { type: 'tool_use' },
+  ];
+  /** Checks that the last request to the provider has the reasoning of its earlier response. */
+  async function expectReturned(match: string): Promise<void> {
+    expect((await sentTo(match)).at(-1)?.['messages']).toMatchObject([{}, { content }, {}]);
+  }
 
   it.each([false, true])(
     'is returned and accepted by chat completions (streamed: %s)',
@@ -142,28 +134,14 @@ describe('reasoning of Claude', () => {
         reasoning_effort: 'low' as const,
       };
       const message = stream
-        ? await openai.chat.completions.stream(request).finalMessage()
-        : (await openai.chat.completions.create(request)).choices[0]?.message;
-      expect(message).toMatchObject({ reasoning_content: expect.stringMatching(thought) });
+        ? await clients.openai.chat.completions.stream(request).finalMessage()
+        : (await clients.openai.chat.completions.create(request)).choices[0]?.message;
+      expect(message).toMatchObject({ reasoning_content: thought });
       const [call] = message?.tool_calls ?? [];
       if (!message || !call) throw new Error('a tool was called');
       messages.push(message, { role: 'tool', tool_call_id: call.id, content: 'deep' });
-      await openai.chat.completions.create(request);
-      const sent = (await sentTo('thoughts in completions')).at(-1);
-      expect(sent?.['messages']).toMatchObject([
-        {},
-        {
-          content: [
-            {
-              type: 'thinking',
-              thinking: expect.stringMatching(thought),
-              signature: expect.stringMatching(/^sig_/),
-            },
-            { type: 'tool_use' },
-          ],
-        },
-        {},
-      ]);
+      await clients.openai.chat.completions.create(request);
+      await expectReturned('thoughts in completions');
     },
   );
 
@@ -177,12 +155,12 @@ describe('reasoning of Claude', () => {
       store: false,
     };
     const response = stream
-      ? await openai.responses.stream({ ...request, stream: true }).finalResponse()
-      : await openai.responses.create(request);
+      ? await clients.openai.responses.stream({ ...request, stream: true }).finalResponse()
+      : await clients.openai.responses.create(request);
     expect(response.output).toMatchObject([
       {
         type: 'reasoning',
-        summary: [{ type: 'summary_text', text: expect.stringMatching(thought) }],
+        summary: [{ type: 'summary_text', text: thought }],
         encrypted_content: expect.any(String),
       },
       { type: 'function_call' },
@@ -194,18 +172,8 @@ describe('reasoning of Claude', () => {
       call_id: call.call_id,
       output: 'deep',
     });
-    await openai.responses.create(request);
-    const sent = (await sentTo('thoughts in responses')).at(-1);
-    expect(sent?.['messages']).toMatchObject([
-      {},
-      {
-        content: [
-          { type: 'thinking', thinking: expect.stringMatching(thought) },
-          { type: 'tool_use' },
-        ],
-      },
-      {},
-    ]);
+    await clients.openai.responses.create(request);
+    await expectReturned('thoughts in responses');
   });
 
   it.each([false, true])('is returned and accepted by messages (streamed: %s)', async (stream) => {
@@ -217,20 +185,13 @@ describe('reasoning of Claude', () => {
       thinking: { type: 'enabled' as const, budget_tokens: 2000 },
     };
     const message = stream
-      ? await anthropic.messages.stream(request).finalMessage()
-      : await anthropic.messages.create(request);
-    expect(message.content).toMatchObject([
-      {
-        type: 'thinking',
-        thinking: expect.stringMatching(thought),
-        signature: expect.stringMatching(/^sig_/),
-      },
-      { type: 'tool_use' },
-    ]);
+      ? await clients.anthropic.messages.stream(request).finalMessage()
+      : await clients.anthropic.messages.create(request);
+    expect(message.content).toMatchObject(content);
     const [, call] = message.content;
     if (call?.type !== 'tool_use') throw new Error('a tool was called');
     const result = { type: 'tool_result' as const, tool_use_id: call.id, content: 'deep' };
-    const last = await anthropic.messages.create({
+    const last = await clients.anthropic.messages.create({
       ...request,
       messages: [
         ...request.messages,
@@ -247,7 +208,7 @@ describe('reasoning of Claude', () => {
       type: 'function' as const,
       function: { name: 'look_up', arguments: '{}' },
     };
-    const answer = await openai.chat.completions.create({
+    const answer = await clients.openai.chat.completions.create({
       model: 'claude-haiku-4-5',
       reasoning_effort: 'high',
       tools: [completionTool],
@@ -266,12 +227,12 @@ describe('reasoning of a model with OpenAI’s protocol', () => {
     const model = 'deepseek-flash';
     const messages = say('open thoughts');
     const text = expect.stringMatching(/^I think about: open thoughts/);
-    const completion = await openai.chat.completions.create({ model, messages });
+    const completion = await clients.openai.chat.completions.create({ model, messages });
     expect(completion.choices[0]?.message).toMatchObject({ reasoning_content: text });
-    const response = await openai.responses.create({ model, input: messages });
+    const response = await clients.openai.responses.create({ model, input: messages });
     expect(response.output[0]).toMatchObject({ type: 'reasoning', summary: [{ text }] });
     const request = { model, max_tokens: 100, messages, tools: [messageTool] };
-    const message = await anthropic.messages.create(request);
+    const message = await clients.anthropic.messages.create(request);
     expect(message.content[0]).toMatchObject({ type: 'thinking', thinking: text });
     const [, call] = message.content;
     if (call?.type !== 'tool_use') throw new Error('a tool was called');
@@ -286,7 +247,7 @@ describe('reasoning of a model with OpenAI’s protocol', () => {
       { role: 'assistant' as const, content: message.content },
       { role: 'user' as const, content: [result] },
     ];
-    await anthropic.messages.create({ ...request, messages: turns });
+    await clients.anthropic.messages.create({ ...request, messages: turns });
     const sent = (await sentTo('open thoughts')).at(-1);
     expect(sent?.['messages']).toMatchObject([
       {},
@@ -304,8 +265,8 @@ describe('reasoning of a model with OpenAI’s protocol', () => {
         reasoning_effort: 'high' as const,
       };
       const message = stream
-        ? await openai.chat.completions.stream(request).finalMessage()
-        : (await openai.chat.completions.create(request)).choices[0]?.message;
+        ? await clients.openai.chat.completions.stream(request).finalMessage()
+        : (await clients.openai.chat.completions.create(request)).choices[0]?.message;
       expect(message).toMatchObject({
         content: 'You said: thoughts in content',
         reasoning_content: 'I think about: thoughts in content',
@@ -314,16 +275,19 @@ describe('reasoning of a model with OpenAI’s protocol', () => {
   );
 
   it('counts in usage when its text is hidden', async () => {
-    const completion = await openai.chat.completions.create({
-      model: 'gpt-5-mini',
-      messages: say('hidden'),
-      reasoning_effort: 'high',
+    const model = 'gpt-5-mini';
+    const messages = say('hidden');
+    const effort = 'high' as const;
+    const completion = await clients.openai.chat.completions.create({
+      model,
+      messages,
+      reasoning_effort: effort,
     });
     expect(completion.usage?.completion_tokens_details?.reasoning_tokens).toBeGreaterThan(0);
-    const response = await openai.responses.create({
-      model: 'gpt-5-mini',
-      input: 'hidden',
-      reasoning: { effort: 'high' },
+    const response = await clients.openai.responses.create({
+      model,
+      input: messages,
+      reasoning: { effort },
     });
     expect(response.usage?.output_tokens_details.reasoning_tokens).toBeGreaterThan(0);
   });

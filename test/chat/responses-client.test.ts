@@ -1,24 +1,19 @@
 /** The Responses API of the official `openai` client, over both upstream protocols. */
-import OpenAI, { APIError, BadRequestError, NotFoundError } from 'openai';
+import { APIError, BadRequestError, NotFoundError } from 'openai';
 import type {
   FunctionTool,
   ResponseCreateParamsNonStreaming,
   ResponseInputItem,
   ResponseStreamEvent,
 } from 'openai/resources/responses/responses';
-import { afterEach, describe, expect, it } from 'vitest';
-import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { settledChatOf, settledChatsOf } from './chat-account.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
+import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
+import { clientsOf, onePixelUrl, say, useClients } from './chat-clients.ts';
 
-let caller: TestCaller;
-let client: OpenAI;
-const gateway = useGateway();
-afterEach(() => gateway.expectSettled());
-
-async function newClient(credits = 1000): Promise<void> {
-  caller = await gateway.newCaller({ credits });
-  client = new OpenAI({ apiKey: caller.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
-}
+const gateway = useGateway({ settled: 'last' });
+const clients = useClients(gateway);
+const responses = () => clients.openai.responses;
 
 const weather: FunctionTool = {
   type: 'function',
@@ -27,12 +22,9 @@ const weather: FunctionTool = {
   parameters: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
   strict: false,
 };
-const onePixel =
-  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
-
 async function eventsOf(request: ResponseCreateParamsNonStreaming): Promise<ResponseStreamEvent[]> {
   const events: ResponseStreamEvent[] = [];
-  const stream = await client.responses.create({ ...request, stream: true });
+  const stream = await responses().create({ ...request, stream: true });
   for await (const event of stream) events.push(event);
   return events;
 }
@@ -46,8 +38,7 @@ describe.each([
   ['an Anthropic upstream', 'claude-sonnet-5'],
 ])('the Responses API over %s', (_name, model) => {
   it('returns a whole response and charges the credits that it states', async () => {
-    await newClient();
-    const response = await client.responses.create({
+    const response = await responses().create({
       model,
       instructions: 'Be brief.',
       input: 'hello there',
@@ -67,23 +58,19 @@ describe.each([
         total_tokens: 8,
       },
     });
-    const row = await settledChatOf(gateway, caller);
+    const row = await settledChatOf(gateway, clients.caller);
     expect(row).toMatchObject({ state: 'charged', input_tokens: 4, output_tokens: 4 });
     expect(response).toMatchObject({ creditsConsumed: row.charged / 1e6 });
   });
 
   it('charges as much as the same chat at /v1/chat/completions', async () => {
-    await newClient();
-    await client.responses.create({ model, instructions: 'Be brief.', input: 'the same chat' });
-    await settledChatOf(gateway, caller);
-    await client.chat.completions.create({
+    await responses().create({ model, instructions: 'Be brief.', input: 'the same chat' });
+    await settledChatOf(gateway, clients.caller);
+    await clients.openai.chat.completions.create({
       model,
-      messages: [
-        { role: 'system', content: 'Be brief.' },
-        { role: 'user', content: 'the same chat' },
-      ],
+      messages: [{ role: 'system', content: 'Be brief.' }, ...say('the same chat')],
     });
-    const [one, other] = await settledChatsOf(gateway, caller);
+    const [one, other] = await settledChatsOf(gateway, clients.caller);
     expect(one?.charged).toBeGreaterThan(0);
     expect(one).toEqual({ ...other, id: one?.id });
     const [first, second] = await gateway.sandbox.chatRequests('the same chat');
@@ -91,7 +78,6 @@ describe.each([
   });
 
   it('streams the events in the documented order', async () => {
-    await newClient();
     const events = await eventsOf({ model, input: 'a b c' });
     expect(orderOf(events)).toEqual([
       'response.created',
@@ -109,7 +95,7 @@ describe.each([
     expect(events.find(({ type }) => type === 'response.output_text.done')).toMatchObject({
       text: 'You said: a b c',
     });
-    const row = await settledChatOf(gateway, caller);
+    const row = await settledChatOf(gateway, clients.caller);
     expect(events.at(-1)).toMatchObject({
       response: {
         status: 'completed',
@@ -120,12 +106,13 @@ describe.each([
   });
 
   it('runs a tool loop of two turns, whole and streamed', async () => {
-    await newClient();
     const request = { model, tools: [weather], store: false };
     const senders = {
-      whole: (sent: ResponseCreateParamsNonStreaming) => client.responses.create(sent),
+      whole: (sent: ResponseCreateParamsNonStreaming) => responses().create(sent),
       streamed: (sent: ResponseCreateParamsNonStreaming) =>
-        client.responses.stream({ ...sent, stream: true }).finalResponse(),
+        responses()
+          .stream({ ...sent, stream: true })
+          .finalResponse(),
     };
     for (const send of [senders.whole, senders.streamed]) {
       const input: ResponseInputItem[] = [{ role: 'user', content: 'is it raining' }];
@@ -140,12 +127,15 @@ describe.each([
       input.push(reasoning, call, { ...output, output: 'it pours' });
       const second = await send({ ...request, input });
       expect(second.output_text).toBe('The tool said: it pours');
+      // Its own message is accepted as input, too.
+      input.push(...(second.output as ResponseInputItem[]), { role: 'user', content: 'thanks' });
+      const third = await send({ ...request, input, tool_choice: 'none' });
+      expect(third.output_text).toBe('You said: thanks');
     }
-    expect(await settledChatsOf(gateway, caller)).toHaveLength(4);
+    expect(await settledChatsOf(gateway, clients.caller)).toHaveLength(6);
   });
 
   it('streams a function call in the documented order', async () => {
-    await newClient();
     const choice = { type: 'function' as const, name: 'look_outside' };
     const events = await eventsOf({ model, input: 'x', tools: [weather], tool_choice: choice });
     expect(orderOf(events)).toEqual([
@@ -157,48 +147,11 @@ describe.each([
       'response.output_item.done',
       'response.completed',
     ]);
-    await settledChatsOf(gateway, caller);
-  });
-
-  it('accepts its own output as input', async () => {
-    await newClient();
-    const first = await client.responses.create({ model, input: 'one' });
-    const [message] = first.output;
-    if (message?.type !== 'message') throw new Error('the response has no message');
-    const second = await client.responses.create({
-      model,
-      input: [
-        { role: 'user', content: 'one' },
-        message,
-        { role: 'user', content: [{ type: 'input_text', text: 'two' }] },
-      ],
-    });
-    expect(second.output_text).toBe('You said: two');
-    await settledChatsOf(gateway, caller);
-  });
-
-  it('sends images to the model', async () => {
-    await newClient();
-    const response = await client.responses.create({
-      model,
-      input: [
-        {
-          role: 'user',
-          content: [
-            { type: 'input_text', text: 'what is this' },
-            { type: 'input_image', image_url: onePixel, detail: 'auto' },
-          ],
-        },
-      ],
-    });
-    expect(response.output_text).toContain('I see 1 image(s).');
-    await settledChatsOf(gateway, caller);
   });
 
   it('returns status incomplete when max_output_tokens ends the output, whole and streamed', async () => {
-    await newClient();
     const request = { model, input: '[[words:50]] go', max_output_tokens: 7 };
-    const whole = await client.responses.create(request);
+    const whole = await responses().create(request);
     const [last] = (await eventsOf(request)).slice(-1);
     const incomplete = {
       status: 'incomplete',
@@ -207,29 +160,32 @@ describe.each([
     };
     expect(whole).toMatchObject(incomplete);
     expect(last).toMatchObject({ type: 'response.incomplete', response: incomplete });
-    await settledChatsOf(gateway, caller);
   });
 
   it('makes the client throw when a stream fails, after the text before it', async () => {
-    await newClient();
     let text = '';
-    const stream = client.responses.stream({ model, input: '[[words:20]] [[stream-error:5]] x' });
+    const stream = responses().stream({ model, input: '[[words:20]] [[stream-error:5]] x' });
     stream.on('response.output_text.delta', ({ delta }) => (text += delta));
     await expect(stream.finalResponse()).rejects.toBeInstanceOf(APIError);
     expect(text.trim().split(/\s+/)).toHaveLength(5);
-    expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged' });
+    expect(await settledChatOf(gateway, clients.caller)).toMatchObject({ state: 'charged' });
   });
 });
 
 it('sends every field to the provider under its name in chat completions', async () => {
-  await newClient();
   const schema = { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] };
-  const response = await client.responses.create({
+  const response = await responses().create({
     model: 'gpt-5-mini',
     instructions: 'Be brief.',
     input: [
       { role: 'developer', content: 'Be kind.' },
-      { role: 'user', content: 'fields of responses' },
+      {
+        role: 'user',
+        content: [
+          { type: 'input_text', text: 'fields of responses' },
+          { type: 'input_image', image_url: onePixelUrl, detail: 'auto' },
+        ],
+      },
       { type: 'function_call', call_id: 'c1', name: 'look_outside', arguments: '{}' },
       { type: 'function_call', call_id: 'c2', name: 'look_outside', arguments: '{}' },
       { type: 'function_call_output', call_id: 'c1', output: 'rain' },
@@ -259,7 +215,13 @@ it('sends every field to the provider under its name in chat completions', async
     messages: [
       { role: 'system', content: 'Be brief.' },
       { role: 'system', content: 'Be kind.' },
-      { role: 'user', content: 'fields of responses' },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'fields of responses' },
+          { type: 'image_url', image_url: { url: onePixelUrl, detail: 'auto' } },
+        ],
+      },
       {
         role: 'assistant',
         content: null,
@@ -290,7 +252,6 @@ it('sends every field to the provider under its name in chat completions', async
     tools: [weather],
     parallel_tool_calls: false,
   });
-  await settledChatsOf(gateway, caller);
 });
 
 describe('errors of the Responses API', () => {
@@ -322,9 +283,8 @@ describe('errors of the Responses API', () => {
     ['input', { input: [] }, 'at least one item'],
     ['input', { input: undefined }, 'is required'],
   ])('name %s and reserve nothing (%o)', async (param, fields, sentence) => {
-    await newClient();
     const { status, body } = await gateway.call('/v1/responses', {
-      key: caller.key,
+      key: clients.caller.key,
       body: { model: 'gpt-4o', input: 'x', ...fields },
     });
     expect([status, body]).toMatchObject([
@@ -335,11 +295,7 @@ describe('errors of the Responses API', () => {
       },
     ]);
     expect(body.message).toContain(sentence);
-    expect(
-      await gateway.database.query(`SELECT 1 FROM reservation WHERE organization_id = $1`, [
-        caller.organizationId,
-      ]),
-    ).toEqual([]);
+    expect(await chatsOf(gateway, clients.caller)).toEqual([]);
   });
 
   it.each([
@@ -360,9 +316,8 @@ describe('errors of the Responses API', () => {
       'INVALID_INPUT_URL',
     ],
   ])('name %s if the model or the gateway refuses it', async (param, fields, code) => {
-    await newClient();
     const { status, body } = await gateway.call('/v1/responses', {
-      key: caller.key,
+      key: clients.caller.key,
       body: { model: 'claude-sonnet-5', input: 'x', ...fields },
     });
     expect([status, body]).toMatchObject([400, { error: { code, param } }]);
@@ -370,23 +325,21 @@ describe('errors of the Responses API', () => {
   });
 
   it('become the error classes and codes of OpenAI’s client', async () => {
-    await newClient();
     const request = { model: 'gpt-4oo', input: 'x' };
-    const unknown = client.responses.create(request);
+    const unknown = responses().create(request);
     await expect(unknown).rejects.toBeInstanceOf(BadRequestError);
     await expect(unknown).rejects.toMatchObject({ code: 'UNKNOWN_MODEL', param: 'model' });
-    await newClient(0);
-    await expect(client.responses.create({ ...request, model: 'gpt-4o' })).rejects.toMatchObject({
+    const poor = clientsOf(gateway, await gateway.newCaller({ credits: 0 })).openai;
+    await expect(poor.responses.create({ ...request, model: 'gpt-4o' })).rejects.toMatchObject({
       status: 402,
       type: 'insufficient_quota',
     });
   });
 
   it('have status 404 in OpenAI’s shape, with a message, for every unknown path below /v1', async () => {
-    await newClient();
-    const missing = client.embeddings.create({ model: 'x', input: 'x' });
+    const missing = clients.openai.embeddings.create({ model: 'x', input: 'x' });
     await expect(missing).rejects.toBeInstanceOf(NotFoundError);
-    await expect(client.responses.retrieve('resp_1')).rejects.toBeInstanceOf(NotFoundError);
+    await expect(responses().retrieve('resp_1')).rejects.toBeInstanceOf(NotFoundError);
     const { status, body } = await gateway.call('/v1/embeddings', { body: {} });
     expect([status, body]).toMatchObject([
       404,
@@ -404,23 +357,9 @@ describe('errors of the Responses API', () => {
   });
 });
 
-it('one Idempotency-Key receives one response', async () => {
-  await newClient();
-  const send = () =>
-    client.responses
-      .create({ model: 'gpt-4o', input: 'x' }, { headers: { 'idempotency-key': 'k' } })
-      .withResponse();
-  const first = await send();
-  const again = await send();
-  expect(again.response.headers.get('idempotent-replayed')).toBe('true');
-  expect(again.data).toEqual(first.data);
-  expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
-});
-
 it('lists what it ignores: store, and references to reasoning and to the text before a tool call', async () => {
-  await newClient();
   const { status, headers, body } = await gateway.call<{ store: boolean }>('/v1/responses', {
-    key: caller.key,
+    key: clients.caller.key,
     body: {
       model: 'gpt-4o',
       store: true,
@@ -435,5 +374,4 @@ it('lists what it ignores: store, and references to reasoning and to the text be
   });
   expect([status, body.store]).toEqual([200, false]);
   expect(headers.get('x-ignored-fields')).toBe('store, input.1, input.2');
-  await settledChatsOf(gateway, caller);
 });

@@ -1,21 +1,15 @@
 /**
  * Messages and tool calls that a client sends back unchanged, including the fields of each maker.
  */
-import OpenAI from 'openai';
+import type OpenAI from 'openai';
 import type { ChatCompletionMessageParam, ChatCompletionTool } from 'openai/resources';
-import { afterEach, describe, expect, it } from 'vitest';
-import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
 import { chatsOf, settledChatsOf } from './chat-account.ts';
+import { say, useClients } from './chat-clients.ts';
 
-let caller: TestCaller;
-let client: OpenAI;
-const gateway = useGateway();
-afterEach(() => gateway.expectSettled());
-
-async function newClient(): Promise<void> {
-  caller = await gateway.newCaller({ credits: 1000 });
-  client = new OpenAI({ apiKey: caller.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
-}
+const gateway = useGateway({ settled: 'last' });
+const clients = useClients(gateway);
 
 const lookUp: ChatCompletionTool = {
   type: 'function',
@@ -38,8 +32,8 @@ async function send(
   { messages, stream }: { messages: ChatCompletionMessageParam[]; stream: boolean },
 ): Promise<Message> {
   const request = { model, messages, tools: [lookUp] };
-  if (stream) return client.chat.completions.stream(request).finalMessage();
-  const completion = await client.chat.completions.create(request);
+  if (stream) return clients.openai.chat.completions.stream(request).finalMessage();
+  const completion = await clients.openai.chat.completions.create(request);
   const [choice] = completion.choices;
   if (!choice) throw new Error('the completion has no choice');
   return choice.message;
@@ -49,8 +43,7 @@ const models = ['gemini-3.5-flash', 'gemini-2.5-flash', 'claude-sonnet-5', 'gpt-
 
 describe.each([...models, 'deepseek-flash', 'mistral-large-2512'])('%s', (model) => {
   it.each([false, true])('accepts the third turn of a tool loop (streamed: %s)', async (stream) => {
-    await newClient();
-    const messages: ChatCompletionMessageParam[] = [{ role: 'user', content: question }];
+    const messages: ChatCompletionMessageParam[] = say(question);
     for (const turn of [1, 2]) {
       const message = await send(model, { messages, stream });
       expect(message.tool_calls, `turn ${turn}`).toHaveLength(2);
@@ -63,16 +56,13 @@ describe.each([...models, 'deepseek-flash', 'mistral-large-2512'])('%s', (model)
     }
     const last = await send(model, { messages, stream });
     expect(last.content).toContain('The tool said: result 2');
-    expect(await settledChatsOf(gateway, caller)).toHaveLength(3);
+    expect(await settledChatsOf(gateway, clients.caller)).toHaveLength(3);
   });
 });
 
 describe('thought signatures', () => {
   it('reach Google unchanged, and no other provider', async () => {
-    await newClient();
-    const messages: ChatCompletionMessageParam[] = [
-      { role: 'user', content: '[[tool-rounds:1]] signed' },
-    ];
+    const messages: ChatCompletionMessageParam[] = say('[[tool-rounds:1]] signed');
     const message = await send('gemini-3.5-flash', { messages, stream: false });
     expect(message.tool_calls?.[0]).toMatchObject({
       extra_content: { google: { thought_signature: 'sig_look_up' } },
@@ -85,18 +75,16 @@ describe('thought signatures', () => {
     const sent = await gateway.sandbox.chatRequests('signed');
     const signed = sent.map(({ body }) => JSON.stringify(body).includes('sig_look_up'));
     expect(signed).toEqual([false, true, false, false]);
-    await settledChatsOf(gateway, caller);
   });
 
   it('that a client dropped are replaced by Google’s documented placeholder', async () => {
-    await newClient();
     const call = {
       id: 'c1',
       type: 'function' as const,
       function: { name: 'look_up', arguments: '{}' },
     };
     const messages: ChatCompletionMessageParam[] = [
-      { role: 'user', content: 'unsigned' },
+      ...say('unsigned'),
       { role: 'assistant', content: null, tool_calls: [call] },
       { role: 'tool', tool_call_id: 'c1', content: 'low' },
     ];
@@ -111,16 +99,14 @@ describe('thought signatures', () => {
       },
       {},
     ]);
-    await settledChatsOf(gateway, caller);
   });
 });
 
 describe('unknown fields', () => {
   it('are dropped at every depth, and the response lists those outside of messages', async () => {
-    await newClient();
     const extra = { cache: 1, mime_type: 'text/plain', role: 'x' };
     const response = await gateway.call<{ content: string }>('/v1/chat/completions', {
-      key: caller.key,
+      key: clients.caller.key,
       body: {
         model: 'gpt-5-mini',
         messages: [
@@ -169,13 +155,13 @@ describe('unknown fields', () => {
       tools: [lookUp],
     });
     expect(JSON.stringify(sent?.body)).not.toMatch(/mime_type|annotations|"cache"|reasoning/);
-    await settledChatsOf(gateway, caller);
+    const fields = ['max_completion_tokens', 'messages', 'model', 'tools'];
+    expect(Object.keys(sent?.body ?? {}).toSorted()).toEqual(fields);
   });
 
   it('an answer with an empty list of tool calls can be sent back', async () => {
-    await newClient();
     const { status } = await gateway.call('/v1/chat/completions', {
-      key: caller.key,
+      key: clients.caller.key,
       body: {
         model: 'gpt-5-mini',
         messages: [
@@ -188,7 +174,6 @@ describe('unknown fields', () => {
     expect(status).toBe(200);
     const [sent] = await gateway.sandbox.chatRequests('no calls');
     expect(JSON.stringify(sent?.body)).not.toContain('tool_calls');
-    await settledChatsOf(gateway, caller);
   });
 
   const part = (fields: object) => ({ messages: [{ role: 'user', content: [fields] }] });
@@ -229,13 +214,12 @@ describe('unknown fields', () => {
     ['provider.zdr', { provider: { zdr: true } }, 'must be false'],
     ['provider.only', { provider: { only: ['x'] } }, 'each model of the gateway has one provider'],
   ])('do not hide an invalid value: %s', async (path, fields, sentence) => {
-    await newClient();
     const { status, body } = await gateway.call('/v1/chat/completions', {
-      key: caller.key,
-      body: { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'x' }], ...fields },
+      key: clients.caller.key,
+      body: { model: 'gpt-5-mini', messages: say('x'), ...fields },
     });
     expect([status, body.details[0]?.path]).toEqual([400, path]);
     expect(body.details[0]?.message).toContain(sentence);
-    expect(await chatsOf(gateway, caller)).toEqual([]);
+    expect(await chatsOf(gateway, clients.caller)).toEqual([]);
   });
 });

@@ -4,10 +4,10 @@ import { describe, expect, it } from 'vitest';
 import { runAudit } from '../../ledger/audit.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';
-import { chatsOf, settledChatsOf } from './chat-account.ts';
-import { openChat, textOf } from './raw-chat.ts';
+import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
+import { deltasIn, openChat, postChat, textOf } from './raw-chat.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
 
 interface Answer {
   creditsConsumed: number;
@@ -26,25 +26,23 @@ const opus = { input: 500, output: 2500 };
 
 describe('a chat', () => {
   it.each([false, true])('is settled before its response ends (stream: %s)', async (stream) => {
-    for (let round = 0; round < 20; round += 1) {
-      const caller = await gateway.newCaller({ credits: 10 });
+    const caller = await gateway.newCaller({ credits: 10 });
+    for (let round = 1; round <= 20; round += 1) {
       const { answer } = await openChat(gateway.url, { caller, content: 'hello', stream });
       const text = await textOf(answer);
-      const [row] = await chatsOf(gateway, caller);
-      expect(row?.state).toBe('charged');
-      expect(text).toContain(`"creditsConsumed":${(row?.charged ?? 0) / 1e6}`);
+      const rows = await chatsOf(gateway, caller);
+      expect(rows.map(({ state }) => state)).toEqual(Array(round).fill('charged'));
+      expect(text).toContain(`"creditsConsumed":${(rows[0]?.charged ?? 0) / 1e6}`);
     }
   });
 
-  it('reserves the expected output, so that 50 run at once on an expensive model', async () => {
-    const caller = await gateway.newCaller({ credits: 1000 });
+  it('reserves the expected output, so that ten run at once on an expensive model', async () => {
+    const caller = await gateway.newCaller({ credits: 200 });
     const answers = await Promise.all(
-      Array.from({ length: 50 }, () => chat(caller, '[[slow:2s]] hello', 'claude-opus-5')),
+      Array.from({ length: 10 }, () => chat(caller, '[[slow:1s]] hello', 'claude-opus-5')),
     );
-    expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 50 }, () => 200));
-    const rows = await settledChatsOf(gateway, caller);
-    expect(rows).toHaveLength(50);
-    for (const { amount, charged } of rows) {
+    expect(answers.map(({ status }) => status)).toEqual(Array(10).fill(200));
+    for (const { amount, charged } of await settledChatsOf(gateway, caller)) {
       expect(amount).toBeGreaterThanOrEqual(4096 * opus.output);
       expect(charged).toBeLessThan(amount / 100);
     }
@@ -110,20 +108,20 @@ it('a killed process loses at most the tokens since the last checkpoint of each 
     API_PORT: '0',
     CHAT_RESERVATION_TTL_MS: '5000',
   });
+  const base = `http://127.0.0.1:${port}`;
   const caller = await gateway.newCaller({ credits: 100 });
+  const silent = await gateway.newCaller({ credits: 100 });
   const streams = await Promise.all(
     Array.from({ length: 6 }, () =>
-      openChat(`http://127.0.0.1:${port}`, {
-        caller,
-        content: '[[words:200]] [[slow-chunks:50ms]] count',
-      }),
+      openChat(base, { caller, content: '[[words:200]] [[slow-chunks:50ms]] count' }),
     ),
   );
+  const body = { model: 'gpt-4o', messages: [{ role: 'user', content: '[[slow:60s]]' }] };
+  const waiting = postChat(gateway, silent, { base, body }).catch(() => null);
   let delivered = 0;
   const reading = Promise.allSettled(
     streams.map(async ({ answer }) => {
-      for await (const chunk of answer)
-        delivered += String(chunk).split('"type":"delta"').length - 1;
+      for await (const chunk of answer) delivered += deltasIn(String(chunk));
     }),
   );
   // A stream has its first checkpoint one second after its first token.
@@ -135,22 +133,25 @@ it('a killed process loses at most the tokens since the last checkpoint of each 
   expect(delivered).toBeLessThan(6 * 100);
   child.kill('SIGKILL');
   await once(child, 'exit');
-  await reading;
+  await Promise.all([reading, waiting]);
   const { chatLedger } = gateway.api.services;
+  const sweep = () => chatLedger.sweep({ graceMs: 0, everyMs: 1000 });
+  // The reservations have not expired yet. Of two sweeps at once, one settles each chat.
+  expect(await sweep()).toEqual([]);
   const swept: unknown[] = [];
   await expect
-    .poll(async () => swept.push(...(await chatLedger.sweep({ graceMs: 0, everyMs: 1000 }))), {
+    .poll(async () => swept.push(...(await Promise.all([sweep(), sweep()])).flat()), {
       timeout: 15_000,
     })
-    .toBe(6);
+    .toBe(7);
+  expect(await settledChatOf(gateway, silent)).toMatchObject({ state: 'released', charged: 0 });
   const rows = await settledChatsOf(gateway, caller);
   for (const [index, row] of rows.entries()) {
-    expect(row).toMatchObject({ state: 'charged', reason: 'CHAT_LOST' });
+    expect(row).toMatchObject({ state: 'charged', reason: 'CHAT_LOST', counted_by: 'gateway' });
     expect(row.output_tokens).toBeGreaterThanOrEqual(checkpoints[index]?.output_tokens ?? Infinity);
   }
   // A stream delivers twenty words of five characters in the second before its checkpoint. On a
-  // busy
-  // machine a stream may deliver fewer, so only a quarter of the sum is required.
+  // busy machine it may deliver fewer, so only a quarter of the sum is required.
   const tokens = rows.reduce((sum, row) => sum + row.output_tokens, 0);
   expect(tokens).toBeGreaterThan((6 * 20) / 4);
 });

@@ -4,7 +4,7 @@ import { request, type IncomingMessage } from 'node:http';
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
 
 interface Answer {
   status: number | undefined;

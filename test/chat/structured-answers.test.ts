@@ -2,20 +2,13 @@
  * Structured answers of models with Anthropic’s protocol, by the model’s own format or by a forced
  * tool call.
  */
-import OpenAI from 'openai';
 import type { ChatCompletionCreateParamsNonStreaming } from 'openai/resources';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { settledChatsOf } from './chat-account.ts';
+import { describe, expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
+import { say, useClients } from './chat-clients.ts';
 
-const gateway = useGateway();
-let caller: TestCaller;
-let client: OpenAI;
-beforeEach(async () => {
-  caller = await gateway.newCaller({ credits: 1000 });
-  client = new OpenAI({ apiKey: caller.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
-});
-afterEach(() => gateway.expectSettled());
+const gateway = useGateway({ settled: 'last' });
+const clients = useClients(gateway);
 
 const schema = {
   type: 'object',
@@ -29,11 +22,11 @@ const bySchema = (strict: boolean) => ({
 });
 const ask = (extra: Partial<ChatCompletionCreateParamsNonStreaming>) => ({
   model: 'claude-sonnet-5',
-  messages: [{ role: 'user' as const, content: 'structured tide' }],
+  messages: say('structured tide'),
   ...extra,
 });
-const requests = (match: string) =>
-  gateway.sandbox.chatRequests(match).then((all) => all.map(({ body }) => body));
+/** Returns the last request of these tests that the provider received. */
+const lastSent = async () => (await gateway.sandbox.chatRequests('structured tide')).at(-1)?.body;
 
 describe.each([
   ['claude-sonnet-5', bySchema(true), false],
@@ -45,8 +38,8 @@ describe.each([
   it.each([false, true])('responds in JSON (streamed: %s)', async (stream) => {
     const request = ask({ model, response_format });
     const completion = stream
-      ? await client.chat.completions.stream({ ...request, stream }).finalChatCompletion()
-      : await client.chat.completions.create(request);
+      ? await clients.openai.chat.completions.stream({ ...request, stream }).finalChatCompletion()
+      : await clients.openai.chat.completions.create(request);
     const [choice] = completion.choices;
     expect(choice).toMatchObject({ finish_reason: 'stop' });
     expect(choice?.message.tool_calls ?? []).toEqual([]);
@@ -55,11 +48,9 @@ describe.each([
         ? { text: 'structured tide' }
         : { place: 'structured tide', height: isForced ? 2 : 1 },
     );
-    const sent = (await requests('structured tide')).at(-1);
-    expect(sent?.['tool_choice']).toEqual(
+    expect((await lastSent())?.['tool_choice']).toEqual(
       isForced ? { type: 'tool', name: 'structured_answer' } : undefined,
     );
-    await settledChatsOf(gateway, caller);
   });
 });
 
@@ -69,24 +60,24 @@ it('a structured answer lets the model call other tools first', async () => {
     function: { name: 'look_up', parameters: { type: 'object' } },
   };
   const request = ask({ response_format: bySchema(false), tools: [tool] });
-  const first = await client.chat.completions.create(request);
+  const first = await clients.openai.chat.completions.create(request);
   expect(first.choices[0]).toMatchObject({
     finish_reason: 'tool_calls',
     message: { tool_calls: [{ function: { name: 'look_up' } }] },
   });
-  const sent = (await requests('structured tide')).at(-1);
-  expect(sent).toMatchObject({ tools: [{ name: 'look_up' }, { name: 'structured_answer' }] });
-  await settledChatsOf(gateway, caller);
+  expect(await lastSent()).toMatchObject({
+    tools: [{ name: 'look_up' }, { name: 'structured_answer' }],
+  });
 });
 
 it('a structured answer is refused by field name if the model cannot be forced to give one', async () => {
   const request = ask({ model: 'claude-fable-5-2', response_format: { type: 'json_object' } });
-  await expect(client.chat.completions.create(request)).rejects.toMatchObject({
+  await expect(clients.openai.chat.completions.create(request)).rejects.toMatchObject({
     code: 'UNSUPPORTED_PARAMETER',
     param: 'response_format',
   });
   for (const extra of [{ n: 2 }, { logprobs: true }, { seed: 5 }, { presence_penalty: 1 }]) {
-    await expect(client.chat.completions.create(ask(extra))).rejects.toMatchObject({
+    await expect(clients.openai.chat.completions.create(ask(extra))).rejects.toMatchObject({
       code: 'UNSUPPORTED_PARAMETER',
       param: Object.keys(extra)[0],
     });

@@ -5,8 +5,9 @@
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { settledChatOf } from './chat-account.ts';
+import { postChat } from './raw-chat.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
 
 interface ChatBody {
   content: string;
@@ -31,15 +32,14 @@ interface SentChat {
   /** Tokens of input that the provider counts. */
   counts: number;
   maxTokens?: number;
-  model?: string;
 }
 
-function send(caller: TestCaller, { part, counts, maxTokens = 20, model = 'gpt-4o' }: SentChat) {
+function send(caller: TestCaller, { part, counts, maxTokens = 20 }: SentChat) {
   const text = `[[counted-input:${counts}]] [[words:5]] what does it say`;
   return gateway.call<ChatBody>('/api/v1/chat', {
     key: caller.key,
     body: {
-      model,
+      model: 'gpt-4o',
       messages: [{ role: 'user', content: [{ type: 'text', text }, parts[part]] }],
       ...(maxTokens > 0 && { max_tokens: maxTokens }),
     },
@@ -140,16 +140,9 @@ describe('an image that counts many times the estimate', () => {
       const caller = await gateway.newCaller({ credits: 100 });
       const text = '[[counted-input:40000]] [[words:5]] what is it';
       const content = [{ type: 'text', text }, parts.picture];
-      const response = await fetch(`${gateway.url}/api/v1/chat`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({
-          model,
-          stream: true,
-          max_tokens: 20,
-          messages: [{ role: 'user', content }],
-        }),
-      });
+      const messages = [{ role: 'user', content }];
+      const body = { model, stream: true, max_tokens: 20, messages };
+      const response = await postChat(gateway, caller, { body });
       const charged = 40_000 * input + 5 * 1000;
       expect(await response.text()).toContain(`"creditsConsumed":${charged / 1e6}`);
       expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged', charged });

@@ -8,6 +8,8 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 import { settledChatOf } from './chat-account.ts';
+import { say } from './chat-clients.ts';
+import { postChat } from './raw-chat.ts';
 
 /** Sends the response of the provider to the next request. */
 let respond: (response: ServerResponse) => void;
@@ -18,6 +20,7 @@ server.listen(0, '127.0.0.1');
 await once(server, 'listening');
 const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 const gateway = useGateway({
+  settled: 'last',
   env: {
     MISTRAL_API_KEY: 'key',
     MISTRAL_BASE_URL: baseUrl,
@@ -48,17 +51,10 @@ function whole(answer: object) {
   };
 }
 
-async function send(body: object, path = '/api/v1/chat/completions') {
+async function send(body: object, path = '/chat/completions') {
   const caller = await gateway.newCaller({ credits: 100 });
-  const response = await fetch(`${gateway.url}${path}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({
-      model: 'mistral-medium-latest',
-      messages: [{ role: 'user', content: 'hello' }],
-      ...body,
-    }),
-  });
+  const request = { model: 'mistral-medium-latest', messages: say('hello'), ...body };
+  const response = await postChat(gateway, caller, { path, body: request });
   return { caller, status: response.status, text: await response.text() };
 }
 
@@ -66,13 +62,18 @@ const delta = (fields: object, index = 0, finish: string | null = null) => ({
   choices: [{ index, delta: fields, finish_reason: finish }],
 });
 
+/** Sends a streamed chat, and returns its row. */
+async function settledStream(body: object = {}) {
+  const { caller } = await send({ stream: true, ...body });
+  return settledChatOf(gateway, caller);
+}
+const x40 = 'x'.repeat(40);
+
 describe('a stream of OpenAI’s protocol', () => {
   it('whose usage precedes its output is charged for the delivered output', async () => {
     const usage = { prompt_tokens: 7, completion_tokens: 0, total_tokens: 7 };
-    const content = 'x'.repeat(400);
-    stream([{ ...delta({ content: '' }), usage }, delta({ content })], true);
-    const { caller } = await send({ stream: true });
-    expect(await settledChatOf(gateway, caller)).toMatchObject({
+    stream([{ ...delta({ content: '' }), usage }, delta({ content: 'x'.repeat(400) })], true);
+    expect(await settledStream()).toMatchObject({
       state: 'charged',
       input_tokens: 7,
       output_tokens: 100,
@@ -81,26 +82,19 @@ describe('a stream of OpenAI’s protocol', () => {
   });
 
   it('that breaks is charged for reasoning, text, refusals and tool calls', async () => {
-    const call = {
-      index: 0,
-      id: 'c',
-      function: { name: 'n'.repeat(8), arguments: 'a'.repeat(32) },
-    };
+    const named = { name: 'n'.repeat(8), arguments: 'a'.repeat(32) };
+    const fields = [
+      { reasoning_content: x40 },
+      { reasoning: x40 },
+      { content: x40 },
+      { refusal: x40 },
+    ];
+    const call = { tool_calls: [{ index: 0, id: 'c', function: named }] };
     stream(
-      [
-        delta({ reasoning_content: 'x'.repeat(40) }),
-        delta({ reasoning: 'x'.repeat(40) }),
-        delta({ content: 'x'.repeat(40) }),
-        delta({ refusal: 'x'.repeat(40) }),
-        delta({ tool_calls: [call] }),
-      ],
+      [...fields, call].map((each) => delta(each)),
       true,
     );
-    const { caller } = await send({ stream: true });
-    expect(await settledChatOf(gateway, caller)).toMatchObject({
-      state: 'charged',
-      output_tokens: 200 / 4,
-    });
+    expect(await settledStream()).toMatchObject({ state: 'charged', output_tokens: 200 / 4 });
   });
 
   it('that breaks before its second choice has begun ends with an error', async () => {
@@ -140,12 +134,7 @@ describe('a stream of Anthropic’s protocol', () => {
       text('hello'),
       ...end({ ...last, output_tokens: 9 }),
     ]);
-    const { caller } = await send({
-      stream: true,
-      model,
-      messages: [{ role: 'user', content: 'x'.repeat(2000) }],
-    });
-    expect(await settledChatOf(gateway, caller)).toMatchObject({
+    expect(await settledStream({ model, messages: say('x'.repeat(2000)) })).toMatchObject({
       input_tokens: 900,
       output_tokens: 9,
       counted_by: 'provider',
@@ -155,8 +144,7 @@ describe('a stream of Anthropic’s protocol', () => {
   it('that has only reported an input of 0 when it breaks is charged for the estimated input', async () => {
     const message = { id: 'm', model, usage: { input_tokens: 0, output_tokens: 0 } };
     stream([{ type: 'message_start', message }, text('hello')], true);
-    const { caller } = await send({ stream: true, model });
-    expect(await settledChatOf(gateway, caller)).toMatchObject({
+    expect(await settledStream({ model })).toMatchObject({
       // Two tokens of text, and four of the message.
       input_tokens: 6,
       output_tokens: 2,
@@ -169,8 +157,8 @@ describe('a stream of Anthropic’s protocol', () => {
     stream(
       [
         start,
-        { ...text(''), delta: { type: 'thinking_delta', thinking: 'x'.repeat(40) } },
-        text('x'.repeat(40)),
+        { ...text(''), delta: { type: 'thinking_delta', thinking: x40 } },
+        text(x40),
         { type: 'content_block_start', index: 1, content_block: block },
         {
           type: 'content_block_delta',
@@ -180,8 +168,7 @@ describe('a stream of Anthropic’s protocol', () => {
       ],
       true,
     );
-    const { caller } = await send({ stream: true, model });
-    expect(await settledChatOf(gateway, caller)).toMatchObject({
+    expect(await settledStream({ model })).toMatchObject({
       state: 'charged',
       input_tokens: 5,
       output_tokens: 120 / 4,
@@ -190,8 +177,7 @@ describe('a stream of Anthropic’s protocol', () => {
 
   it.each([5, null, {}])('with a text of %o is charged for its other texts', async (value) => {
     stream([start, text('hello'), text(value)], true);
-    const { caller } = await send({ stream: true, model });
-    expect(await settledChatOf(gateway, caller)).toMatchObject({
+    expect(await settledStream({ model })).toMatchObject({
       state: 'charged',
       input_tokens: 5,
       output_tokens: 2,
@@ -222,7 +208,7 @@ it('a tool call with more extra content than a caller may send is shown without 
   whole({
     choices: [{ message: { role: 'assistant', tool_calls: [call] }, finish_reason: 'tool_calls' }],
   });
-  const { caller, status } = await send({ max_tokens: 50 }, '/api/v1/messages');
+  const { caller, status } = await send({ max_tokens: 50 }, '/messages');
   expect(status).toBe(200);
   await settledChatOf(gateway, caller);
 });

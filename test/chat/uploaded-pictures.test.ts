@@ -4,7 +4,7 @@ import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
 import { chatsOf, settledChatsOf } from './chat-account.ts';
 
-const gateway = useGateway();
+const gateway = useGateway({ settled: 'last' });
 let caller: TestCaller;
 let fileId = '';
 
