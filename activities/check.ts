@@ -18,8 +18,8 @@ export interface AcceptedCall extends CallTask {
 export const statusTimeoutMs = 45_000;
 
 /**
- * Requests the status of the call and records its progress. If the progress cannot be recorded,
- * only logs this.
+ * Requests the status of the call and records its progress. An error while recording the progress
+ * is only logged.
  * @throws ProviderFailure if the call has failed at the provider
  */
 export async function check(deps: ProviderCallDeps, task: AcceptedCall): Promise<CheckOutcome> {

@@ -32,24 +32,25 @@ CREATE FUNCTION key_budget(of_key text) RETURNS jsonb LANGUAGE sql AS $$
 $$;
 
 -- Sets the limit of the budget that an API key spends from.
--- request: {keyId, memberId, makerKeyId, limit: {micro, per}}
+-- request: {keyId, memberId, actingKeyId, limit: {micro, per}}
 --   memberId: null for operators, who may change the limit of every key
---   makerKeyId: the API key that makes the change, or null; a key with its own limit may not change
---     limits
+--   actingKeyId: the API key that authenticates the request; null for operators. If this key has a
+--     limit, it may not change limits
 --   limit: null removes the limit
 CREATE FUNCTION set_key_limit(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE k api_key; maker api_key;
+DECLARE k api_key; acting_key api_key;
 BEGIN
   SELECT * INTO k FROM api_key WHERE id = request->>'keyId' AND revoked_at IS NULL
     AND (request->>'memberId' IS NULL OR member_id = request->>'memberId')
     AND (replaced_by IS NULL OR expires_at > clock_timestamp());
   IF NOT FOUND THEN RETURN '{"verdict": "not_found"}'; END IF;
   PERFORM FROM member WHERE id = k.member_id FOR NO KEY UPDATE;
-  IF request->>'makerKeyId' IS NOT NULL THEN
-    maker := api_key_maker(request->>'makerKeyId', k.member_id);
-    IF maker.id IS NULL THEN RETURN '{"verdict": "maker_gone"}'; END IF;
-    IF key_budget(maker.id) IS NOT NULL THEN
-      RETURN '{"verdict": "exceeds_maker", "field": "limit"}';
+  -- A request without `actingKeyId` is rejected; operators send null.
+  IF request->'actingKeyId' IS DISTINCT FROM 'null' THEN
+    acting_key := valid_acting_key(request->>'actingKeyId', k.member_id);
+    IF acting_key.id IS NULL THEN RETURN '{"verdict": "acting_key_invalid"}'; END IF;
+    IF key_budget(acting_key.id) IS NOT NULL THEN
+      RETURN '{"verdict": "exceeds_acting_key", "field": "limit"}';
     END IF;
   END IF;
   UPDATE api_key SET limit_micro = (request->'limit'->>'micro')::bigint,

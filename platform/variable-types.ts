@@ -10,7 +10,7 @@ const mustBe = (allowed: string) => ({
   error: ({ input }: { input?: unknown }) => `must be ${allowed}${formatReceived(input)}`,
 });
 
-/** Creates the schema of one of several values. */
+/** Creates the schema of a variable that has one of these values. */
 export const oneOf = <const Values extends readonly [string, ...string[]]>(values: Values) =>
   z.enum(values, { error: ({ input }) => formatNotOneOf(values, input) });
 

@@ -6,7 +6,7 @@ import { idPattern } from '../domain/ids.ts';
 import type { JsonObject } from '../domain/json.ts';
 import { defineCapability, type FinishedJob, type Recording } from './capability.ts';
 import { publishAudioModel } from './published-models.ts';
-import { urlsEnd } from './presentation.ts';
+import { urlExpiry } from './presentation.ts';
 import { asyncFlag, mediaUrl } from './request-fields.ts';
 
 const model = audioModels.transcription;
@@ -65,7 +65,7 @@ export const audioTranscribe = defineCapability({
     model: z.string(),
     source: z.enum(['file', 'url']),
     transcriptUrl: z.url().meta({ description: 'The transcript as a JSON file.' }),
-    expiresAt: urlsEnd,
+    expiresAt: urlExpiry,
   }),
   models: [publishAudioModel(model, { of: 'input', default: limits.unmeasuredSeconds.max })],
   upload: { field: 'file', bytesMax: uploadBytesMax },
@@ -153,13 +153,13 @@ function languageCode(language: string): string {
  */
 function presentTranscript(job: FinishedJob): Record<string, unknown> {
   const [document] = job.outputs[0]?.artifacts ?? [];
-  const content = document ? job.documentOf(document) : null;
+  const content = document ? job.readDocument(document) : null;
   const fields = content ?? job.outputs[0]?.data;
   return {
     ...transcript.partial().parse(fields),
     model: job.model,
     source: job.request['audioUrl'] === undefined ? 'file' : 'url',
     transcriptUrl: document ? job.urlOf(document) : null,
-    expiresAt: job.urlsEndAt,
+    expiresAt: job.urlsExpireAt,
   };
 }

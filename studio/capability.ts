@@ -16,11 +16,11 @@ export interface FinishedJob {
   /** Returns the URL of a stored artifact, signed for this response. */
   urlOf: (artifact: StoredArtifact) => string;
   /** Time at which the URLs of this response expire, in ISO 8601. */
-  urlsEndAt: string;
+  urlsExpireAt: string;
   /** True if the result was not persisted and has expired; it then has no URLs. */
-  urlsHaveEnded: boolean;
+  urlsHaveExpired: boolean;
   /** Returns the content of a JSON artifact; null in a list of jobs. */
-  documentOf: (artifact: StoredArtifact) => Json;
+  readDocument: (artifact: StoredArtifact) => Json;
 }
 
 /** Recording that a request refers to by URL or file id. */
@@ -72,7 +72,7 @@ interface Definition<Request> {
    * Returns whether the result is persisted. Omit if it always is. A result that is not persisted
    * can be read for an hour.
    */
-  keeps?: (request: JsonObject) => boolean;
+  persistsResult?: (request: JsonObject) => boolean;
   /** Builds the `data` of the response (spec §4.6). */
   present: (job: FinishedJob) => Record<string, unknown>;
 }

@@ -8,7 +8,7 @@ import { fieldError, fieldsError, invalidFieldsError, assert } from '../domain/e
 import { defineCapability, type FinishedJob } from './capability.ts';
 import type { DraftPlan, RefusedItems } from './draft-plan.ts';
 import { publishModels } from './published-models.ts';
-import { urlsEnd } from './presentation.ts';
+import { urlExpiry } from './presentation.ts';
 import { asyncFlag, mediaUrl, mediaUrls, scaleChoice } from './request-fields.ts';
 import { pictureInputs } from './image-calls.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
@@ -41,7 +41,7 @@ const batchData = z.object({
         success: z.literal(true),
         index: z.int(),
         data: z.url(),
-        expiresAt: urlsEnd,
+        expiresAt: urlExpiry,
       }),
       z.object({
         success: z.literal(false),
@@ -167,7 +167,7 @@ function presentBatch(job: FinishedJob): Record<string, unknown> {
 function presentItem(job: FinishedJob, index: number, outputs: CallOutputs[]) {
   const [artifact] = outputs.at(-1)?.artifacts ?? [];
   if (artifact) {
-    return { success: true, index, data: job.urlOf(artifact), expiresAt: job.urlsEndAt };
+    return { success: true, index, data: job.urlOf(artifact), expiresAt: job.urlsExpireAt };
   }
   const error = outputs.find((call) => call.error)?.error;
   return {

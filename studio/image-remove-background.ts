@@ -4,7 +4,7 @@ import { backgroundRemovers } from '../catalog/image-tools.ts';
 import { removalPriceRules } from '../catalog/price-rules.ts';
 import { defineCapability } from './capability.ts';
 import { publishModels } from './published-models.ts';
-import { isPersisted, showPicture, shownPictureData } from './presentation.ts';
+import { isPersisted, presentPicture, pictureToolData } from './presentation.ts';
 import { asyncFlag, mediaUrl, modelId } from './request-fields.ts';
 import { findModel, throwIfUnsupported } from '../catalog/model-parameters.ts';
 import { planRemoval } from './picture-tools.ts';
@@ -30,7 +30,7 @@ export const imageRemoveBackground = defineCapability({
   summary: 'Make the background of an image transparent',
   request,
   example: { imageUrl: 'https://example.com/portrait.png' },
-  data: shownPictureData.extend({ operatingResolution: z.string() }),
+  data: pictureToolData.extend({ operatingResolution: z.string() }),
   models: publishModels(backgroundRemovers, {
     parameters: (model) => model.parameters,
     price: (model) => removalPriceRules(model),
@@ -46,9 +46,9 @@ export const imageRemoveBackground = defineCapability({
       inputs: [source],
     };
   },
-  keeps: isPersisted,
+  persistsResult: isPersisted,
   present: (job) => ({
-    ...showPicture(job),
+    ...presentPicture(job),
     operatingResolution: job.request['operatingResolution'],
   }),
 });

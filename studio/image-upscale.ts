@@ -5,7 +5,7 @@ import { findModel, defaultsFor, throwIfUnsupported } from '../catalog/model-par
 import { upscalePriceRules } from '../catalog/price-rules.ts';
 import { defineCapability, type FinishedJob } from './capability.ts';
 import { publishModels } from './published-models.ts';
-import { isPersisted, showPicture, shownPictureData } from './presentation.ts';
+import { isPersisted, presentPicture, pictureToolData } from './presentation.ts';
 import { asyncFlag, mediaUrl, modelId, scaleChoice } from './request-fields.ts';
 import { planUpscale } from './picture-tools.ts';
 
@@ -27,7 +27,7 @@ export const imageUpscale = defineCapability({
   summary: 'Upscale an image',
   request,
   example: { imageUrl: 'https://example.com/small.png', scaleFactor: 4 },
-  data: shownPictureData.extend({ service: z.string(), scaleFactor: z.int() }),
+  data: pictureToolData.extend({ service: z.string(), scaleFactor: z.int() }),
   models: publishModels(upscalers, {
     selectedBy: ({ id }) => ({ service: id }),
     parameters: (service) => service.parameters,
@@ -45,7 +45,7 @@ export const imageUpscale = defineCapability({
       inputs: [source],
     };
   },
-  keeps: isPersisted,
+  persistsResult: isPersisted,
   present: presentUpscaled,
 });
 
@@ -53,7 +53,7 @@ function presentUpscaled(job: FinishedJob): Record<string, unknown> {
   const service = findModel(upscalers, job.model ?? '', 'service');
   const fields = { ...defaultsFor(service.parameters, job.request), ...job.request };
   return {
-    ...showPicture(job),
+    ...presentPicture(job),
     service: service.id,
     model: fields['model'] ?? null,
     scaleFactor: fields['scaleFactor'],

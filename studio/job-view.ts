@@ -43,10 +43,10 @@ export function createJobView(deps: {
       model: job.model,
       outputs: job.outputs,
       ...ends,
-      urlOf: await signUrls(ends.urlsHaveEnded ? [] : job.outputs, (artifact) =>
+      urlOf: await signUrls(ends.urlsHaveExpired ? [] : job.outputs, (artifact) =>
         deps.urlOf(artifact, urlTtlMs),
       ),
-      documentOf: ({ storageKey }) => job.documents?.get(storageKey) ?? null,
+      readDocument: ({ storageKey }) => job.documents?.get(storageKey) ?? null,
     });
   }
 
@@ -148,14 +148,14 @@ export function buildBilling(job: JobRecord): JobResource['billing'] {
  */
 function calculateUrlExpiry(job: JobRecord, capability: Capability) {
   const nowMs = Date.now();
-  const isPersisted = capability.keeps?.(job.request) ?? true;
-  const urlsEndAtMs = isPersisted
+  const isPersisted = capability.persistsResult?.(job.request) ?? true;
+  const urlsExpireAtMs = isPersisted
     ? nowMs + persistedUrlTtlMs
     : (job.completed_at ?? nowMs) + temporaryUrlTtlMs;
-  const urlTtlMs = urlsEndAtMs - nowMs;
+  const urlTtlMs = urlsExpireAtMs - nowMs;
   // Signatures expire at whole seconds, so a URL may be valid slightly longer than `expiresAt`.
-  const urlsEndAt = isoTime(Math.floor(urlsEndAtMs / 1000) * 1000);
-  return { urlsEndAt, urlTtlMs, urlsHaveEnded: urlTtlMs <= 0 };
+  const urlsExpireAt = isoTime(Math.floor(urlsExpireAtMs / 1000) * 1000);
+  return { urlsExpireAt, urlTtlMs, urlsHaveExpired: urlTtlMs <= 0 };
 }
 
 /**

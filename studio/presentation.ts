@@ -10,14 +10,14 @@ import { findAspectRatio } from './aspect-ratio.ts';
 import type { FinishedJob } from './capability.ts';
 
 /** Schema of the expiry of a result's URLs. */
-export const urlsEnd = z.iso
+export const urlExpiry = z.iso
   .datetime()
   .meta({ description: 'Time at which the URLs expire; each response signs them again.' });
 
 /** Schema fields of a stored video or recording. */
 export const storedFileData = {
   url: z.url(),
-  expiresAt: urlsEnd,
+  expiresAt: urlExpiry,
   storagePath: z.string(),
   format: z.string().meta({ example: 'mp3' }),
 };
@@ -27,7 +27,7 @@ export function presentFile(job: FinishedJob, artifact: StoredArtifact) {
   const { storageKey } = artifact;
   return {
     url: job.urlOf(artifact),
-    expiresAt: job.urlsEndAt,
+    expiresAt: job.urlsExpireAt,
     storagePath: storageKey,
     format: storageKey.slice(storageKey.lastIndexOf('.') + 1),
   };
@@ -79,7 +79,7 @@ const imageData = z
     contentType: z.string(),
     width: z.int().nullable(),
     height: z.int().nullable(),
-    expiresAt: urlsEnd,
+    expiresAt: urlExpiry,
   })
   .meta({ id: 'Image' });
 
@@ -106,7 +106,7 @@ export function presentImages(job: FinishedJob): Record<string, unknown> {
       contentType: artifact.contentType,
       width: artifact.width,
       height: artifact.height,
-      expiresAt: job.urlsEndAt,
+      expiresAt: job.urlsExpireAt,
     }));
   const [first] = images;
   return {
@@ -121,7 +121,7 @@ export function presentImages(job: FinishedJob): Record<string, unknown> {
 }
 
 /** Schema of a picture tool's result, with the model that produced it. */
-export const shownPictureData = z.object({
+export const pictureToolData = z.object({
   url: z
     .url()
     .nullable()
@@ -133,7 +133,7 @@ export const shownPictureData = z.object({
   model: z.string().nullable(),
   persisted: z.boolean(),
   storagePath: z.string().nullable(),
-  expiresAt: urlsEnd,
+  expiresAt: urlExpiry,
 });
 
 /**
@@ -147,11 +147,11 @@ export function isPersisted(request: JsonObject): boolean {
  * Presents the picture from a tool's last step: its URL with expiry (a persisted picture gets a new
  * URL in every response), and its storage path if it is persisted.
  */
-export function showPicture(job: FinishedJob) {
+export function presentPicture(job: FinishedJob) {
   const [artifact] = job.outputs.at(-1)?.artifacts ?? [];
   if (!artifact) return {};
   const persisted = isPersisted(job.request);
-  const url = job.urlsHaveEnded ? null : job.urlOf(artifact);
+  const url = job.urlsHaveExpired ? null : job.urlOf(artifact);
   return {
     url,
     imageUrl: url,
@@ -161,6 +161,6 @@ export function showPicture(job: FinishedJob) {
     model: job.model,
     persisted,
     storagePath: persisted ? artifact.storageKey : null,
-    expiresAt: job.urlsEndAt,
+    expiresAt: job.urlsExpireAt,
   };
 }

@@ -63,10 +63,10 @@ export const apiKeys = section('API keys', {
     errors: ['KEY_QUOTA_REACHED', 'KEY_ALREADY_CREATED'],
     async handle({ ctx, caller, body }, { pool, config }) {
       const { expiresAt, ...rest } = body;
-      const { memberId, organizationId, keyId: makerKeyId } = caller;
+      const { memberId, organizationId, keyId: actingKeyId } = caller;
       checkFuture(caller, expiresAt);
       const keyId = newId('key');
-      const requested = { ...rest, keyId, memberId, makerKeyId, expiresAtMs: expiresAt };
+      const requested = { ...rest, keyId, memberId, actingKeyId, expiresAtMs: expiresAt };
       // The key's secret is not stored, so a repeated request cannot return it, and fails with the
       // key's id.
       const identity = { memberId, ...body };
@@ -103,7 +103,7 @@ export const apiKeys = section('API keys', {
       checkFuture(caller, expiresAt);
       const createdKey = await keys.rotate({
         memberId: caller.memberId,
-        makerKeyId: caller.keyId,
+        actingKeyId: caller.keyId,
         keyId,
         overlapMs: overlapSeconds === undefined ? overlapDefaultMs : overlapSeconds * 1000,
         expiresAtMs: expiresAt,
@@ -132,8 +132,8 @@ export const apiKeys = section('API keys', {
     answer: keyMeta,
     errors: ['NOT_FOUND'],
     async handle({ caller, params: { keyId }, body: { limit } }, { keys }) {
-      const { memberId, keyId: makerKeyId } = caller;
-      return (await keys.setLimit({ keyId, memberId, makerKeyId, limit })).meta;
+      const { memberId, keyId: actingKeyId } = caller;
+      return (await keys.setLimit({ keyId, memberId, actingKeyId, limit })).meta;
     },
   }),
 

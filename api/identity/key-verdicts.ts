@@ -12,7 +12,7 @@ export const keyVerdict = z.discriminatedUnion('verdict', [
     /** Expiry of the old key after a rotation, in milliseconds since 1970. */
     oldExpiresAt: z.number().optional(),
   }),
-  z.object({ verdict: z.literal('exceeds_maker'), field: z.string() }),
+  z.object({ verdict: z.literal('exceeds_acting_key'), field: z.string() }),
   z.object({
     verdict: z.enum([
       'quota_reached',
@@ -20,7 +20,7 @@ export const keyVerdict = z.discriminatedUnion('verdict', [
       'no_member',
       'not_found',
       'already_replaced',
-      'maker_gone',
+      'acting_key_invalid',
     ]),
   }),
 ]);
@@ -38,7 +38,7 @@ export function requireAccepted(result: KeyVerdict): AcceptedKey {
       throw new GatewayError('KEY_QUOTA_REACHED');
     case 'expiry_past':
       throw pastExpiryError();
-    case 'exceeds_maker':
+    case 'exceeds_acting_key':
       throw new GatewayError(
         'FORBIDDEN',
         `A key must not have more permissions than the key that creates it: ${result.field} exceeds them.`,
@@ -49,7 +49,7 @@ export function requireAccepted(result: KeyVerdict): AcceptedKey {
       throw new GatewayError('NOT_FOUND', 'No such API key.');
     case 'already_replaced':
       throw new GatewayError('KEY_ALREADY_REPLACED');
-    case 'maker_gone':
+    case 'acting_key_invalid':
       // The key of the request was revoked or expired while the request was running.
       throw new GatewayError('Unauthorized');
     default:

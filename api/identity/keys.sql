@@ -1,6 +1,6 @@
 -- Creation, rotation and revocation of API keys by their users. These functions lock the user's row,
--- so that parallel requests cannot exceed the user's quota of keys. The "maker" is the key of the
--- request that creates another key.
+-- so that parallel requests cannot exceed the user's quota of keys. The "acting key" is the API key
+-- that authenticates the request.
 
 CREATE FUNCTION api_key_meta(k api_key) RETURNS jsonb LANGUAGE sql STABLE RETURN
   jsonb_build_object('keyId', k.id, 'keyPrefix', k.prefix, 'name', k.name,
@@ -10,61 +10,62 @@ CREATE FUNCTION api_key_meta(k api_key) RETURNS jsonb LANGUAGE sql STABLE RETURN
       SELECT jsonb_build_object('credits', trim_scale(holder.limit_micro / 1000000.0), 'per', holder.limit_per)
       FROM api_key holder WHERE holder.id = coalesce(k.budget_of, k.id) AND holder.limit_micro IS NOT NULL));
 
--- Returns the first field in which a new key exceeds the permissions of its maker, or null.
-CREATE FUNCTION api_key_excess(maker api_key, requested api_key) RETURNS text LANGUAGE sql IMMUTABLE RETURN CASE
-  WHEN NOT requested.scopes <@ maker.scopes THEN 'scopes'
-  WHEN maker.allowed_models IS NOT NULL
-    AND (requested.allowed_models IS NULL OR NOT requested.allowed_models <@ maker.allowed_models) THEN 'allowedModels'
-  WHEN maker.expires_at IS NOT NULL
-    AND (requested.expires_at IS NULL OR requested.expires_at > maker.expires_at) THEN 'expiresAt'
+-- Returns the first field in which a new key exceeds the permissions of the acting key, or null.
+CREATE FUNCTION api_key_excess(acting_key api_key, requested api_key) RETURNS text LANGUAGE sql IMMUTABLE RETURN CASE
+  WHEN NOT requested.scopes <@ acting_key.scopes THEN 'scopes'
+  WHEN acting_key.allowed_models IS NOT NULL
+    AND (requested.allowed_models IS NULL OR NOT requested.allowed_models <@ acting_key.allowed_models)
+    THEN 'allowedModels'
+  WHEN acting_key.expires_at IS NOT NULL
+    AND (requested.expires_at IS NULL OR requested.expires_at > acting_key.expires_at) THEN 'expiresAt'
 END;
 
--- Returns the key of the request that creates another key. Null if it was revoked or expired while
--- the request was running.
-CREATE FUNCTION api_key_maker(key_id text, of_member text) RETURNS api_key LANGUAGE sql AS $$
+-- Returns the acting key. Null if it was revoked or expired while the request was running.
+CREATE FUNCTION valid_acting_key(key_id text, of_member text) RETURNS api_key LANGUAGE sql AS $$
   SELECT k FROM api_key k WHERE id = key_id AND member_id = of_member AND revoked_at IS NULL
     AND (expires_at IS NULL OR expires_at > clock_timestamp())
 $$;
 
--- Creates a key with at most the permissions of its maker. Fields that are null are copied from the
--- maker. If the maker has a spending limit, the new key shares the maker's budget and cannot have a
--- limit of its own.
--- Request: {memberId, makerKeyId|null, id, name, prefix, mac (hex), scopes|null,
--- allowedModels|null, expiresAtMs|null, limit: {micro, per}|null, quota}
+-- Creates a key with at most the permissions of the acting key. Fields that are null are copied from
+-- the acting key. If the acting key has a spending limit, the new key shares its budget and cannot
+-- have its own limit.
+-- request: {memberId, actingKeyId (null for operators), id, name, prefix, mac (hex), scopes|null,
+--   allowedModels|null, expiresAtMs|null, limit: {micro, per}|null, quota}
 CREATE FUNCTION create_api_key(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE owner member; maker api_key; k api_key;
+DECLARE owner member; acting_key api_key; k api_key;
 BEGIN
   SELECT * INTO owner FROM member WHERE id = request->>'memberId' FOR NO KEY UPDATE;
   IF NOT FOUND THEN RETURN '{"verdict": "no_member"}'; END IF;
-  IF request->>'makerKeyId' IS NOT NULL THEN
-    maker := api_key_maker(request->>'makerKeyId', owner.id);
-    IF maker.id IS NULL THEN RETURN '{"verdict": "maker_gone"}'; END IF;
+  -- A request without `actingKeyId` is rejected; operators send null.
+  IF request->'actingKeyId' IS DISTINCT FROM 'null' THEN
+    acting_key := valid_acting_key(request->>'actingKeyId', owner.id);
+    IF acting_key.id IS NULL THEN RETURN '{"verdict": "acting_key_invalid"}'; END IF;
   END IF;
   k.id := request->>'id'; k.name := request->>'name';
   k.organization_id := owner.organization_id; k.member_id := owner.id;
-  k.scopes := coalesce(text_array(request->'scopes'), maker.scopes);
-  k.allowed_models := coalesce(text_array(request->'allowedModels'), maker.allowed_models);
-  k.expires_at := coalesce(timestamp_of_ms((request->>'expiresAtMs')::bigint), maker.expires_at);
+  k.scopes := coalesce(text_array(request->'scopes'), acting_key.scopes);
+  k.allowed_models := coalesce(text_array(request->'allowedModels'), acting_key.allowed_models);
+  k.expires_at := coalesce(timestamp_of_ms((request->>'expiresAtMs')::bigint), acting_key.expires_at);
   k.limit_micro := request->'limit'->>'micro'; k.limit_per := request->'limit'->>'per';
-  IF key_budget(maker.id) IS NOT NULL THEN
-    IF k.limit_micro IS NOT NULL THEN RETURN '{"verdict": "exceeds_maker", "field": "limit"}'; END IF;
-    k.budget_of := coalesce(maker.budget_of, maker.id);
+  IF key_budget(acting_key.id) IS NOT NULL THEN
+    IF k.limit_micro IS NOT NULL THEN RETURN '{"verdict": "exceeds_acting_key", "field": "limit"}'; END IF;
+    k.budget_of := coalesce(acting_key.budget_of, acting_key.id);
   END IF;
-  RETURN insert_api_key(maker, k, request, (SELECT count(*) FROM api_key
+  RETURN insert_api_key(acting_key, k, request, (SELECT count(*) FROM api_key
     WHERE member_id = owner.id AND revoked_at IS NULL AND replaced_by IS NULL));
 END $$;
 
 -- Replaces a key by a new one. The old key stays valid for `overlapMs` milliseconds. At most `quota`
 -- replaced keys of a user can be valid at the same time.
--- Request: {memberId, makerKeyId, keyId, id, prefix, mac (hex), expiresAtMs|null, overlapMs, quota}
+-- request: {memberId, actingKeyId, keyId, id, prefix, mac (hex), expiresAtMs|null, overlapMs, quota}
 CREATE FUNCTION rotate_api_key(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE maker api_key; old api_key; k api_key; at timestamptz; answer jsonb;
+DECLARE acting_key api_key; old api_key; k api_key; at timestamptz; answer jsonb;
 BEGIN
   PERFORM FROM member WHERE id = request->>'memberId' FOR NO KEY UPDATE;
   at := clock_timestamp();
-  maker := api_key_maker(request->>'makerKeyId', request->>'memberId');
-  IF maker.id IS NULL THEN RETURN '{"verdict": "maker_gone"}'; END IF;
-  SELECT * INTO old FROM api_key WHERE id = request->>'keyId' AND member_id = maker.member_id
+  acting_key := valid_acting_key(request->>'actingKeyId', request->>'memberId');
+  IF acting_key.id IS NULL THEN RETURN '{"verdict": "acting_key_invalid"}'; END IF;
+  SELECT * INTO old FROM api_key WHERE id = request->>'keyId' AND member_id = acting_key.member_id
     AND revoked_at IS NULL AND (replaced_by IS NULL OR expires_at > at);
   IF NOT FOUND THEN RETURN '{"verdict": "not_found"}'; END IF;
   IF old.replaced_by IS NOT NULL THEN RETURN '{"verdict": "already_replaced"}'; END IF;
@@ -72,8 +73,8 @@ BEGIN
   k.id := request->>'id'; k.last_used_at := NULL;
   k.budget_of := coalesce(old.budget_of, old.id); k.limit_micro := NULL; k.limit_per := NULL;
   k.expires_at := coalesce(timestamp_of_ms((request->>'expiresAtMs')::bigint), old.expires_at);
-  answer := insert_api_key(maker, k, request, (SELECT count(*) FROM api_key
-    WHERE member_id = maker.member_id AND revoked_at IS NULL AND replaced_by IS NOT NULL AND expires_at > at));
+  answer := insert_api_key(acting_key, k, request, (SELECT count(*) FROM api_key
+    WHERE member_id = acting_key.member_id AND revoked_at IS NULL AND replaced_by IS NOT NULL AND expires_at > at));
   IF answer->>'verdict' = 'created' THEN
     UPDATE api_key SET replaced_by = k.id, expires_at = least(expires_at,
         at + (request->>'overlapMs')::bigint * interval '1 millisecond')
@@ -83,21 +84,21 @@ BEGIN
   RETURN answer;
 END $$;
 
--- Inserts the key `k`, unless it exceeds the permissions of its maker, or the `counted` existing
+-- Inserts the key `k`, unless it exceeds the permissions of the acting key, or the `counted` existing
 -- keys reach the quota.
-CREATE FUNCTION insert_api_key(maker api_key, k api_key, request jsonb, counted bigint) RETURNS jsonb
+CREATE FUNCTION insert_api_key(acting_key api_key, k api_key, request jsonb, counted bigint) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE excess text;
 BEGIN
   k.created_at := date_trunc('milliseconds', clock_timestamp());
   k.prefix := request->>'prefix'; k.mac := decode(request->>'mac', 'hex');
   IF k.expires_at <= clock_timestamp() THEN RETURN '{"verdict": "expiry_past"}'; END IF;
-  IF maker.id IS NOT NULL THEN excess := api_key_excess(maker, k); END IF;
-  IF excess IS NULL AND key_budget(maker.id) IS NOT NULL
-    AND k.budget_of IS DISTINCT FROM coalesce(maker.budget_of, maker.id) THEN excess := 'limit';
+  IF acting_key.id IS NOT NULL THEN excess := api_key_excess(acting_key, k); END IF;
+  IF excess IS NULL AND key_budget(acting_key.id) IS NOT NULL
+    AND k.budget_of IS DISTINCT FROM coalesce(acting_key.budget_of, acting_key.id) THEN excess := 'limit';
   END IF;
   IF excess IS NOT NULL THEN
-    RETURN jsonb_build_object('verdict', 'exceeds_maker', 'field', excess);
+    RETURN jsonb_build_object('verdict', 'exceeds_acting_key', 'field', excess);
   ELSIF counted >= (request->>'quota')::integer THEN
     RETURN '{"verdict": "quota_reached"}';
   END IF;
@@ -112,7 +113,8 @@ END;
 
 -- Revokes a key and returns its organization, or null if there is no such key. The user's row is
 -- locked first, so that a parallel request that creates a key with this one either commits before or
--- is rejected with `maker_gone`. With `of_member` null (operators), the key may belong to any user.
+-- is rejected with `acting_key_invalid`. If `of_member` is null (operators), the key may belong to
+-- any user.
 CREATE FUNCTION revoke_api_key(key_id text, of_member text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE owner text; organization text;
 BEGIN

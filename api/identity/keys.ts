@@ -31,7 +31,7 @@ interface KeyRequest {
   keyId?: string;
   memberId: string;
   /** Key of the request, whose permissions the new key must not exceed. Null for an operator. */
-  makerKeyId: string | null;
+  actingKeyId: string | null;
   name: string;
   scopes?: readonly Scope[] | undefined;
   allowedModels?: readonly string[] | null | undefined;
@@ -46,7 +46,7 @@ interface KeyRequest {
 
 interface RotationRequest {
   memberId: string;
-  makerKeyId: string;
+  actingKeyId: string;
   keyId: string;
   /** How long the old key stays valid, in milliseconds. */
   overlapMs: number;
@@ -58,7 +58,8 @@ interface LimitRequest {
   keyId: string;
   /** User of the key. Null if the key may belong to any user. */
   memberId: string | null;
-  makerKeyId: string | null;
+  /** Key of the request. Null for an operator. */
+  actingKeyId: string | null;
   limit: KeyLimit | null;
 }
 
@@ -90,7 +91,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
       const request = sql.jsonb({
         ...createSecretFields(key, pepper, keyId),
         memberId: requested.memberId,
-        makerKeyId: requested.makerKeyId,
+        actingKeyId: requested.actingKeyId,
         name: requested.name,
         scopes: requested.scopes ? [...requested.scopes] : null,
         allowedModels: requested.allowedModels ? [...requested.allowedModels] : null,
@@ -153,9 +154,9 @@ function toMicroLimit(limit: KeyLimit | null | undefined): JsonObject | null {
 export async function createKey(
   connection: CommonQueryMethods,
   pepper: string,
-  request: Omit<KeyRequest, 'makerKeyId'>,
+  request: Omit<KeyRequest, 'actingKeyId'>,
 ): Promise<{ keyId: string; key: string }> {
   const keys = createKeys(connection, pepper);
-  const { meta, key } = await keys.create({ scopes, ...request, makerKeyId: null });
+  const { meta, key } = await keys.create({ scopes, ...request, actingKeyId: null });
   return { keyId: meta.keyId, key };
 }

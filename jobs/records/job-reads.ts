@@ -87,19 +87,19 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
       )`${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
         ORDER BY x.created_at DESC, x.id DESC LIMIT ${listing.limit}`);
     },
-    /** Counts the jobs of a filter, up to `countMax`. */
+    /** Counts the jobs that match a filter. Stops counting at `countMax`. */
     count(organizationId: string, filter: JobFilter, countMax: number): Promise<number> {
       const where = sql.join(conditions(organizationId, filter), sql.fragment` AND `);
       return pool.oneFirst(sql.type(countRow)`SELECT count(*) AS count FROM (
         SELECT FROM job x JOIN reservation r ON r.id = x.id WHERE ${where} LIMIT ${countMax}) AS n`);
     },
-    /** Reads those of the jobs with these ids that belong to the organization. */
+    /** Reads the jobs with these ids; omits jobs of other organizations. */
     some: (organizationId: string, jobIds: readonly string[]): Promise<readonly JobRecord[]> =>
       pool.any(
         sql.type(jobRow)`${select(sql.fragment`x.organization_id = ${organizationId}
           AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
       ),
-    /** Returns those of the ids whose jobs have ended. */
+    /** Returns the ids from this list whose jobs have ended. */
     ended: (jobIds: readonly string[]): Promise<readonly string[]> =>
       pool.anyFirst(sql.type(idRow)`
         SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'open'`),

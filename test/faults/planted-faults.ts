@@ -232,7 +232,7 @@ const access: Fault[] = [
   {
     name: 'a key creates a key with more scopes',
     file: 'api/identity/keys.sql',
-    original: "WHEN NOT requested.scopes <@ maker.scopes THEN 'scopes'",
+    original: "WHEN NOT requested.scopes <@ acting_key.scopes THEN 'scopes'",
     planted: "WHEN false THEN 'scopes'",
     tests: ['test/api/api-keys.test.ts'],
   },

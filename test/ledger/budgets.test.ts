@@ -52,7 +52,7 @@ async function holder(limitMicro: number | null, per: Per = 'day'): Promise<Hold
   const grant = { organizationId, id: 'g', amountMicro: 1_000_000, actor: 'a', reason: 'r' };
   await ledgers[0]?.grant(grant);
   const limit = limitMicro === null ? null : { credits: limitMicro / 1e6, per };
-  const key = await keys.create({ memberId, makerKeyId: null, name: 'k', scopes, limit });
+  const key = await keys.create({ memberId, actingKeyId: null, name: 'k', scopes, limit });
   return { organizationId, memberId, keyId: key.meta.keyId };
 }
 
@@ -216,9 +216,9 @@ describe('a budget of a key', () => {
     await reserve(of, 7);
     const { keyId, memberId } = of;
     const limit = { credits: 10 / 1e6, per: 'month' } as const;
-    await keys.setLimit({ keyId, memberId, makerKeyId: null, limit });
+    await keys.setLimit({ keyId, memberId, actingKeyId: null, limit });
     expect(await reserve(of, 4)).toMatchObject({ verdict: 'key_limit_exceeded', used: 7 });
-    await keys.setLimit({ keyId, memberId, makerKeyId: null, limit: null });
+    await keys.setLimit({ keyId, memberId, actingKeyId: null, limit: null });
     expect(await reserve(of, 4)).toMatchObject({ verdict: 'reserved' });
   });
 });
@@ -287,7 +287,7 @@ describe('a shared budget', () => {
   it('covers a key and its rotated successor', async () => {
     const of = await holder(10);
     const { memberId, keyId } = of;
-    const next = await keys.rotate({ memberId, makerKeyId: keyId, keyId, overlapMs: 60_000 });
+    const next = await keys.rotate({ memberId, actingKeyId: keyId, keyId, overlapMs: 60_000 });
     expect(next.meta.limit).toEqual({ credits: 10 / 1e6, per: 'day' });
     await reserve(of, 6);
     const heir = { ...of, keyId: next.meta.keyId };
@@ -297,33 +297,33 @@ describe('a shared budget', () => {
 
   it('covers a limited key and the keys that it creates', async () => {
     const of = await holder(10);
-    const { memberId, keyId: makerKeyId } = of;
-    const made = await keys.create({ memberId, makerKeyId, name: 'child' });
+    const { memberId, keyId: actingKeyId } = of;
+    const made = await keys.create({ memberId, actingKeyId, name: 'child' });
     await reserve({ ...of, keyId: made.meta.keyId }, 8);
     expect(await reserve(of, 3)).toMatchObject({ verdict: 'key_limit_exceeded', used: 8 });
     const limit = { credits: 1, per: 'day' } as const;
-    await expect(keys.create({ memberId, makerKeyId, name: 'own', limit })).rejects.toMatchObject({
+    await expect(keys.create({ memberId, actingKeyId, name: 'own', limit })).rejects.toMatchObject({
       code: 'FORBIDDEN',
     });
   });
 
   it('is not avoided by a limited key that changes a limit or rotates an unlimited key', async () => {
     const of = await holder(10);
-    const { memberId, keyId: makerKeyId } = of;
-    const free = await keys.create({ memberId, makerKeyId: null, name: 'free', scopes });
-    for (const keyId of [makerKeyId, free.meta.keyId]) {
+    const { memberId, keyId: actingKeyId } = of;
+    const free = await keys.create({ memberId, actingKeyId: null, name: 'free', scopes });
+    for (const keyId of [actingKeyId, free.meta.keyId]) {
       await expect(
-        keys.setLimit({ keyId, memberId, makerKeyId, limit: null }),
+        keys.setLimit({ keyId, memberId, actingKeyId, limit: null }),
       ).rejects.toMatchObject({ code: 'FORBIDDEN' });
     }
     await expect(
-      keys.rotate({ memberId, makerKeyId, keyId: free.meta.keyId, overlapMs: 0 }),
+      keys.rotate({ memberId, actingKeyId, keyId: free.meta.keyId, overlapMs: 0 }),
     ).rejects.toMatchObject({ code: 'FORBIDDEN' });
     const [pool] = pools as [DatabasePool];
     const { organizationId } = of;
     const stranger = await createMember(pool, { organizationId, name: 's', role: 'member' });
     await expect(
-      keys.setLimit({ keyId: makerKeyId, memberId: stranger, makerKeyId: null, limit: null }),
+      keys.setLimit({ keyId: actingKeyId, memberId: stranger, actingKeyId: null, limit: null }),
     ).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 });

@@ -51,7 +51,7 @@ export const keys = section('API keys', {
           scopes,
           ...fields,
           memberId: userId,
-          makerKeyId: null,
+          actingKeyId: null,
           expiresAtMs: expiresAt,
         });
         await recordAction(connection, write, {
@@ -84,7 +84,7 @@ export const keys = section('API keys', {
     async handle({ params: { keyId }, ...write }, { pool, config }) {
       const { limit } = write.body;
       const meta = await pool.transaction(async (connection) => {
-        const change = { keyId, memberId: null, makerKeyId: null, limit };
+        const change = { keyId, memberId: null, actingKeyId: null, limit };
         const result = await createKeys(connection, config.KEY_PEPPER).setLimit(change);
         await recordAction(connection, write, {
           action: 'key.limit_set',
