@@ -468,7 +468,8 @@ describe('the Helm chart', () => {
 
   it('sets variables that exist, and requires secrets that exist', () => {
     const set = [...template.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name);
-    const [, comment = ''] = /Together they have\n([^]*?)\nsecretNames/.exec(values) ?? [];
+    const [, comment = ''] =
+      /Together they\n# must contain ([^]*?)\nsecretNames/.exec(values) ?? [];
     const asked = [...comment.matchAll(/\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b/g)].map(([name]) => name);
     expect(set.length + asked.length).toBeGreaterThan(15);
     expect([...set, ...asked].filter((name) => !known.has(name))).toEqual([]);
