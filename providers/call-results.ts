@@ -108,21 +108,25 @@ function logDifferences(artifacts: readonly StoredArtifact[], options: StoreResu
   }
 }
 
+/** Returns whether an output is unusable, so that another attempt would fail too. */
+const isUnusable = (failure: unknown): boolean =>
+  failure instanceof ProviderFailure && failure.kind === 'failed';
+
 /**
  * Returns the stored artifacts.
- * @throws the first failure, unless it is final and other outputs are usable
+ * @throws the first failure that another attempt may resolve; if there is none and no output is
+ * usable, the first failure
  */
 function listArtifacts(results: PromiseSettledResult<StoredArtifact>[]): StoredArtifact[] {
   const artifacts: StoredArtifact[] = [];
   const failures: unknown[] = [];
-  for (const entry of results) {
-    if (entry.status === 'fulfilled') artifacts.push(entry.value);
-    else failures.push(entry.reason);
+  for (const result of results) {
+    if (result.status === 'fulfilled') artifacts.push(result.value);
+    else failures.push(result.reason);
   }
-  const allFinal = failures.every(
-    (failure) => failure instanceof ProviderFailure && failure.kind === 'failed',
-  );
-  if (failures.length > 0 && (!allFinal || artifacts.length === 0)) throw failures[0];
+  const retryable = failures.find((failure) => !isUnusable(failure));
+  if (retryable !== undefined) throw retryable;
+  if (failures.length > 0 && artifacts.length === 0) throw failures[0];
   return artifacts;
 }
 

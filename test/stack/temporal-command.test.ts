@@ -30,7 +30,7 @@ describe('npm run temporal', () => {
     const wrong = await temporal(['workflow', 'list'], { TEMPORAL_ADDRESS: 'nowhere' });
     expect(wrong).toEqual({
       status: 2,
-      out: 'temporal: configuration: TEMPORAL_ADDRESS is wrong\n',
+      out: 'temporal: invalid settings: TEMPORAL_ADDRESS\n',
     });
   });
 });

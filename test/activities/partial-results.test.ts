@@ -1,0 +1,80 @@
+/** Results whose outputs fail in part. */
+import { Readable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { ProviderFailure } from '../../domain/provider-failure.ts';
+import type { CallTask, StoredArtifact } from '../../jobs/job-plan.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { storeResult } from '../../providers/call-results.ts';
+import { StorageFailure } from '../../storage/storage-failure.ts';
+
+const unusable = new ProviderFailure('failed', 'not an image');
+const retryable = new StorageFailure('not stored', { retryable: true });
+const artifact: StoredArtifact = {
+  storageKey: 'org/job/0-0.png',
+  contentType: 'image/png',
+  sizeBytes: 1,
+  sha256: '',
+  width: 1,
+  height: 1,
+  durationSeconds: null,
+  hasAudio: null,
+};
+const task: CallTask = {
+  jobId: 'job',
+  organizationId: 'org',
+  callIndex: 0,
+  routeIndex: 0,
+  route: {
+    provider: 'fal',
+    taskQueue: 'fal',
+    providerEndpoint: 'draw',
+    input: {},
+    notifies: true,
+    submitTimeoutMs: 1000,
+  },
+  output: { medium: 'image', format: null },
+  meter: 'artifact',
+  quantity: 2,
+  source: null,
+  refusalsMax: 3,
+};
+
+/** Stores a result with one output for each entry: its artifact, or the failure of its storage. */
+function storeOutputs(entries: readonly (StoredArtifact | Error)[]) {
+  const outputs = entries.map(() => ({ kind: 'stream' as const, stream: Readable.from([]) }));
+  const store = async (_output: unknown, { place }: { place: { outputIndex: number } }) => {
+    const entry = entries[place.outputIndex] ?? unusable;
+    if (entry instanceof Error) throw entry;
+    return entry;
+  };
+  return storeResult(
+    { outputs, data: null },
+    {
+      artifacts: { store },
+      task,
+      signal: AbortSignal.timeout(1000),
+      logger: createLogger('test', 'silent'),
+    },
+  );
+}
+
+describe('a result with several outputs', () => {
+  it('keeps the usable outputs if the others are unusable', async () => {
+    expect(await storeOutputs([unusable, artifact])).toMatchObject({
+      artifacts: [artifact],
+      delivered: 1,
+      error: { code: 'PROVIDER_ERROR' },
+    });
+  });
+
+  it.each([
+    ['an unusable output', [unusable, retryable]],
+    ['a stored output', [artifact, retryable]],
+  ])('is stored again if one output failed temporarily beside %s', async (_name, entries) => {
+    await expect(storeOutputs(entries)).rejects.toBe(retryable);
+  });
+
+  it('fails if all outputs are unusable', async () => {
+    await expect(storeOutputs([unusable, unusable])).rejects.toBe(unusable);
+  });
+});
