@@ -5,25 +5,19 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 
-interface Locked {
-  version?: string;
-  integrity?: string;
-  optional?: boolean;
-  inBundle?: boolean;
-  link?: boolean;
-  resolved?: string;
-}
+type Locked = Partial<Record<'version' | 'integrity' | 'resolved', string>> &
+  Partial<Record<'optional' | 'inBundle' | 'link', boolean>>;
 const read = (name: string): unknown =>
   JSON.parse(readFileSync(new URL(`../${name}`, import.meta.url), 'utf8'));
 const manifest = read('package.json') as Record<string, Record<string, string>>;
 const local = read('dev/package.json') as Record<string, Record<string, string>>;
 const { packages } = read('package-lock.json') as { packages: Record<string, Locked> };
-/** Without the project itself and its workspaces, which come from no registry. */
+/** The locked packages, without the project and its workspaces, which come from no registry. */
 const locked = Object.entries(packages).filter(
   ([path, { link }]) => path.startsWith('node_modules/') && link !== true,
 );
 
-/** The first versions without a fault that would open us (docs/guarantees.md names the faults). */
+/** The first versions without a known vulnerability (docs/guarantees.md names them). */
 const leastVersions: Record<string, string> = { koa: '3.1.2', undici: '7.18.0' };
 const older = (version: string, least: string): boolean => {
   const [mine = [], required = []] = [version, least].map((word) => word.split('.').map(Number));
@@ -45,14 +39,10 @@ describe('the dependencies', () => {
 
   it('have checksums, and come only from the registry', () => {
     // Builds for other platforms are optional; those that are not installed here have none.
-    const bare = locked.filter(
-      ([, entry]) => !entry.integrity && !entry.optional && !entry.inBundle,
-    );
-    expect(bare.map(([path]) => path)).toEqual([]);
-    const elsewhere = locked.filter(
-      ([, { resolved }]) => resolved && !resolved.startsWith('https:'),
-    );
-    expect(elsewhere.map(([path]) => path)).toEqual([]);
+    const isBare = (entry: Locked) => !entry.integrity && !entry.optional && !entry.inBundle;
+    const isElsewhere = ({ resolved }: Locked) => resolved && !resolved.startsWith('https:');
+    const wrong = locked.filter(([, entry]) => isBare(entry) || isElsewhere(entry));
+    expect(wrong.map(([path]) => path)).toEqual([]);
   });
 
   it('run only the allowed install scripts', () => {

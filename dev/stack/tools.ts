@@ -2,11 +2,13 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { z } from 'zod';
+import { isAlive } from './process-identity.ts';
 import { commandSucceeds } from './running.ts';
 
 const run = promisify(execFile);
@@ -18,6 +20,18 @@ const lastingCache = join(
 );
 const installations = new Map<string, Promise<string>>();
 
+/** Creates a lock file with the id of this process; false if another running process holds the lock. */
+async function takeLock(path: string): Promise<boolean> {
+  try {
+    await writeFile(path, String(process.pid), { flag: 'wx' });
+    return true;
+  } catch {
+    const holder = Number(await readFile(path, 'utf8').catch(() => ''));
+    if (holder !== 0 && !isAlive(holder)) await rm(path, { force: true });
+    return false;
+  }
+}
+
 /** Installs `contents` into a folder of `.cache/` unless it is already there; returns the folder. */
 function ensureInstalled(
   kind: string,
@@ -28,10 +42,20 @@ function ensureInstalled(
     const versions = createHash('sha256').update(contents).digest('hex').slice(0, 12);
     const directory = join(cache, `${kind}-tools-${versions}`);
     const complete = join(directory, 'complete');
-    if (!existsSync(complete)) {
-      await mkdir(directory, { recursive: true });
-      await install(directory);
-      await writeFile(complete, '');
+    await mkdir(directory, { recursive: true });
+    // Test files in parallel processes use the same programs.
+    const lock = join(directory, 'installing');
+    while (!existsSync(complete)) {
+      if (!(await takeLock(lock))) {
+        await sleep(500);
+        continue;
+      }
+      try {
+        if (!existsSync(complete)) await install(directory);
+        await writeFile(complete, '');
+      } finally {
+        await rm(lock);
+      }
     }
     return directory;
   };

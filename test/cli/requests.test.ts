@@ -1,12 +1,14 @@
 /** Requests and responses of `studio`, with servers that fail on purpose. */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { studio, type Run } from './studio.ts';
+import { describe, expect, it } from 'vitest';
+import { during } from '../harness/during.ts';
+import { newFolder } from '../harness/folders.ts';
+import { startHttpServer } from '../harness/http-server.ts';
+import type { Ended } from '../harness/programs.ts';
+import { studio } from './studio.ts';
 
 interface Seen {
   method: string;
@@ -16,24 +18,12 @@ interface Seen {
 }
 type Handler = (response: ServerResponse, seen: Seen, count: number) => void | Promise<void>;
 
-let server: Server;
-let directory: string;
-/** Handlers by the key that a call uses, so that calls can run side by side. */
+const server = during(() =>
+  startHttpServer((request, response) => void receive(request, response)),
+);
+/** Handlers by the key that a call uses, so that calls can run in parallel. */
 const handlers = new Map<string, Handler>();
 const seen = new Map<string, Seen[]>();
-
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'cli-requests-'));
-  server = createServer((request, response) => void receive(request, response));
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-});
-afterAll(async () => {
-  server.closeAllConnections();
-  server.close();
-  await rm(directory, { recursive: true, force: true });
-});
 
 async function receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const chunks: Buffer[] = [];
@@ -47,12 +37,14 @@ async function receive(request: IncomingMessage, response: ServerResponse): Prom
 }
 
 /** Runs a command against a handler of its own; returns what it printed and what arrived. */
-async function run(args: string[], handler: Handler): Promise<Run & { requests: Seen[] }> {
+async function run(
+  line: string | string[],
+  handler: Handler,
+): Promise<Ended & { requests: Seen[] }> {
   const key = `key-${handlers.size}`;
   handlers.set(key, handler);
-  const { port } = server.address() as AddressInfo;
-  const env = { STUDIO_API_URL: `http://127.0.0.1:${port}/`, STUDIO_API_KEY: key };
-  return { ...(await studio(args, env)), requests: seen.get(key) ?? [] };
+  const env = { STUDIO_API_URL: `${server.url}/`, STUDIO_API_KEY: key };
+  return { ...(await studio(line, env)), requests: seen.get(key) ?? [] };
 }
 
 function json(response: ServerResponse, status: number, body: unknown, headers = {}): void {
@@ -64,27 +56,21 @@ const event = (data: unknown): string => `data: ${JSON.stringify(data)}\n\n`;
 
 describe('studio chat', () => {
   it('prints the answer as it arrives, however the stream is split', async () => {
-    const chat = await run(
-      ['chat', '-m', 'a/b', '-s', 'Be brief', 'say', 'ü'],
-      async (response) => {
-        response.writeHead(200, { 'content-type': 'text/event-stream' });
-        const text = Buffer.from(
-          `: keepalive\n\n${event({ type: 'delta', delta: 'Grü' })}${event({ type: 'delta', delta: 'ße' })}` +
-            event({
-              type: 'done',
-              usage: { inputTokens: 7, outputTokens: 2 },
-              creditsConsumed: 0.25,
-            }) +
-            'data: [DONE]\n\n',
-        );
-        for (let first = 0; first < text.length; first += 9) {
-          response.write(text.subarray(first, first + 9));
-          // Pieces, one after the other.
-          await sleep(2);
-        }
-        response.end();
-      },
-    );
+    const usage = { inputTokens: 7, outputTokens: 2 };
+    const events = [
+      event({ type: 'delta', delta: 'Grü' }),
+      event({ type: 'delta', delta: 'ße' }),
+      event({ type: 'done', usage, creditsConsumed: 0.25 }),
+    ];
+    const text = Buffer.from(`: keepalive\n\n${events.join('')}data: [DONE]\n\n`);
+    const chat = await run('chat -m a/b -s "Be brief" say ü', async (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      for (let first = 0; first < text.length; first += 9) {
+        response.write(text.subarray(first, first + 9));
+        await sleep(2);
+      }
+      response.end();
+    });
     expect(chat).toMatchObject({ status: 0, stdout: 'Grüße\n' });
     expect(chat.stderr).toBe('7 input tokens, 2 output tokens, 0.25 credits\n');
     expect(chat.requests[0]).toMatchObject({ method: 'POST', path: '/api/v1/chat' });
@@ -107,7 +93,7 @@ describe('studio chat', () => {
       'the answer ended unexpectedly: PROVIDER_ERROR: It failed.\n',
     ],
   ])('reports a stream that is %s', async (_what, text, message) => {
-    const chat = await run(['chat', '-m', 'm', 'hello'], (response) => {
+    const chat = await run('chat -m m hello', (response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.end(text);
     });
@@ -116,7 +102,7 @@ describe('studio chat', () => {
   });
 
   it('never repeats a chat without the user', async () => {
-    const chat = await run(['chat', '-m', 'm', 'hello', '--no-stream'], (response) =>
+    const chat = await run('chat -m m hello --no-stream', (response) =>
       json(response, 503, { error: 'SERVICE_UNAVAILABLE' }, { 'retry-after': '0' }),
     );
     expect(chat.status).toBe(1);
@@ -129,11 +115,11 @@ describe('studio keys', () => {
   const limit = { credits: 500, per: 'month' };
 
   it('sets the limit of a key with create and limit', async () => {
-    const made = await run(['keys', 'create', 'ci', '--limit', '500/month'], (response) =>
+    const made = await run('keys create ci --limit 500/month', (response) =>
       json(response, 200, { ...meta, key: 'gk_live_abc', limit }),
     );
     expect(JSON.parse(made.requests[0]?.text ?? '')).toEqual({ name: 'ci', limit });
-    const none = await run(['keys', 'limit', 'key_1', '--to', 'none'], (response) =>
+    const none = await run('keys limit key_1 --to none', (response) =>
       json(response, 200, { ...meta, limit: null }),
     );
     expect(none.requests[0]).toMatchObject({
@@ -141,20 +127,15 @@ describe('studio keys', () => {
       path: '/api/v1/api-keys/key_1/limit',
       text: '{"limit":null}',
     });
-    const wrong = await run(['keys', 'create', 'ci', '--limit', 'much'], () => {});
+    const wrong = await run('keys create ci --limit much', () => {});
     expect(wrong).toMatchObject({ status: 2, requests: [] });
   });
 
   it('shows the remaining credits of a key', async () => {
-    const budget = {
-      limit: 500,
-      per: 'month',
-      used: 120,
-      remaining: 380,
-      resetsAt: '2026-12-01T00:00:00.000Z',
-    };
+    const resetsAt = '2026-12-01T00:00:00.000Z';
+    const budget = { limit: 500, per: 'month', used: 120, remaining: 380, resetsAt };
     const own = { ...meta, organizationName: 'Harbour', role: 'owner', limit, budget };
-    const { stdout } = await run(['keys', 'show'], (response) => json(response, 200, own));
+    const { stdout } = await run('keys show', (response) => json(response, 200, own));
     expect(stdout).toMatch(/^limit +500\/month$/m);
     expect(stdout).toMatch(/^remaining +380$/m);
     expect(stdout).toMatch(/^resets +2026-12-01/m);
@@ -171,14 +152,13 @@ describe('--estimate', () => {
     },
   };
   it.each([
-    [['image', 'a tree', '-n', '2', '--estimate'], '/api/v1/studio/image/generate/estimate'],
-    [['chat', 'hello', '-m', 'x/one', '--estimate'], '/api/v1/chat/estimate'],
-    [
-      ['transcribe', 'https://example.com/a.mp3', '--estimate'],
-      '/api/v1/studio/audio/transcribe/estimate',
-    ],
-  ])('for %s requests only the price', async (args, path) => {
-    const { stdout, status, requests } = await run(args, (response) => json(response, 200, answer));
+    ['image "a tree" -n 2', '/api/v1/studio/image/generate/estimate'],
+    ['chat hello -m x/one', '/api/v1/chat/estimate'],
+    ['transcribe https://example.com/a.mp3', '/api/v1/studio/audio/transcribe/estimate'],
+  ])('for %s requests only the price', async (line, path) => {
+    const { stdout, status, requests } = await run(`${line} --estimate`, (response) =>
+      json(response, 200, answer),
+    );
     expect(status).toBe(0);
     expect(requests.map((request) => request.path)).toEqual([path]);
     expect(stdout).toMatch(/^credits +7\.8$/m);
@@ -190,7 +170,7 @@ describe('studio models', () => {
   it('shows the price of an example for each model with --studio', async () => {
     const example = { request: { prompt: 'a tree' }, credits: 3.9 };
     const models = [{ id: 'nano-banana', displayName: 'Nano Banana', example }];
-    const { stdout } = await run(['models', '--studio', 'nano'], (response) =>
+    const { stdout } = await run('models --studio nano', (response) =>
       json(response, 200, { success: true, data: [{ type: 'imageGenerate', models }] }),
     );
     expect(stdout).toMatch(/imageGenerate +nano-banana +Nano Banana +3\.9 +\{"prompt":"a tree"\}/);
@@ -203,87 +183,58 @@ describe('studio models', () => {
       cost: { input: 1.25, output: 10 },
       limit: { context: 200_000, output: 64_000 },
     });
-    const answer: Handler = (response) =>
-      json(response, 200, {
-        data: [],
-        models: [model('x/one', 'One'), model('y/two', 'Two\u001B[2J')],
-      });
-    const [all, some] = await Promise.all([
-      run(['models'], answer),
-      run(['models', 'TWO'], answer),
-    ]);
+    const listed = [model('x/one', 'One'), model('y/two', 'Two\u001B[2J')];
+    const answer: Handler = (response) => json(response, 200, { data: [], models: listed });
+    const [all, some] = await Promise.all([run('models', answer), run('models TWO', answer)]);
     expect(all.stdout).toMatch(/^x\/one +One +1.25 +10 +200000 +64000$/m);
     expect(some.stdout).not.toContain('x/one');
-    // A name from elsewhere must not steer the terminal.
+    // Names of models contain no control sequences of terminals.
     expect(some.stdout).not.toContain('\u001B');
   });
 });
 
 describe('Studio commands', () => {
-  it.each<[string, string[], string, object]>([
+  const pictures = ['https://x.test/1.png', 'https://x.test/2.png'];
+  const sized = ['image', 'a cat', ...pictures.flatMap((url) => ['--image-url', url])];
+  const fileId = `file_${'a'.repeat(32)}`;
+
+  it.each<[string | string[], string, object]>([
     [
-      'tts',
-      ['tts', 'Good', 'day', '--voice', 'anna'],
+      'tts Good day --voice anna',
       'voiceover/generate',
       { text: 'Good day', title: 'Good day', voice: 'anna' },
     ],
     [
-      'music',
-      ['music', 'a waltz', '--duration', '20', '--mode', 'audio-only'],
+      'music "a waltz" --duration 20 --mode audio-only',
       'music/generate',
       { prompt: 'a waltz', durationSeconds: 20, mode: 'audio-only' },
     ],
+    ['sfx thunder --duration 2.5', 'sfx/generate', { prompt: 'thunder', durationSeconds: 2.5 }],
     [
-      'sfx',
-      ['sfx', 'thunder', '--duration', '2.5'],
-      'sfx/generate',
-      { prompt: 'thunder', durationSeconds: 2.5 },
-    ],
-    [
-      'video',
-      ['video', 'a wave', '-m', 'veo', '--image-url', 'https://x.test/a.png', '-w'],
+      'video "a wave" -m veo --image-url https://x.test/a.png -w',
       'video/generate',
       { prompt: 'a wave', model: 'veo', imageUrl: 'https://x.test/a.png' },
     ],
     [
-      'image',
-      [
-        'image',
-        'a cat',
-        '--image-url',
-        'https://x.test/1.png',
-        '--image-url',
-        'https://x.test/2.png',
-        '--set',
-        'imageSize={"width":512,"height":512}',
-      ],
+      [...sized, '--set', 'imageSize={"width":512,"height":512}'],
       'image/generate',
-      {
-        prompt: 'a cat',
-        imageUrls: ['https://x.test/1.png', 'https://x.test/2.png'],
-        imageSize: { width: 512, height: 512 },
-      },
+      { prompt: 'a cat', imageUrls: pictures, imageSize: { width: 512, height: 512 } },
     ],
     [
-      'transcribe a URL',
-      ['transcribe', 'https://x.test/a.mp3', '-l', 'de'],
+      'transcribe https://x.test/a.mp3 -l de',
       'audio/transcribe',
       { audioUrl: 'https://x.test/a.mp3', language: 'de' },
     ],
-    [
-      'transcribe an upload',
-      ['transcribe', `file_${'a'.repeat(32)}`],
-      'audio/transcribe',
-      { fileId: `file_${'a'.repeat(32)}` },
-    ],
-  ])('send the request of the specification: %s', async (_what, args, path, body) => {
-    const called = await run(args, done);
+    [`transcribe ${fileId}`, 'audio/transcribe', { fileId }],
+  ])('send the request of the specification: %s', async (line, path, body) => {
+    const called = await run(line, done);
     expect(called).toMatchObject({ status: 0, stdout: 'text  heard\n' });
     expect(called.requests[0]).toMatchObject({ method: 'POST', path: `/api/v1/studio/${path}` });
     expect(JSON.parse(called.requests[0]?.text ?? '')).toEqual(body);
   });
 
   it('send a local file as a form', async () => {
+    const directory = newFolder();
     const path = join(directory, 'speech.mp3');
     await writeFile(path, 'not really speech');
     const called = await run(['transcribe', path, '--language', 'en'], done);
@@ -298,7 +249,7 @@ describe('Studio commands', () => {
   });
 
   it('repeat a request without a response under the same Idempotency-Key', async () => {
-    const called = await run(['sfx', 'thunder'], (response, request, count) => {
+    const called = await run('sfx thunder', (response, request, count) => {
       if (count === 1) return void response.destroy();
       if (count > 2) return done(response, request, count);
       return json(response, 503, { error: 'BUSY' }, { 'retry-after': '0' });
@@ -311,10 +262,9 @@ describe('Studio commands', () => {
   });
 
   it('never send a key to a redirect target', async () => {
-    const { port } = server.address() as AddressInfo;
-    const called = await run(['usage'], (response, request, count) => {
+    const called = await run('usage', (response, request, count) => {
       if (count > 9) return done(response, request, count);
-      response.writeHead(307, { location: `http://localhost:${port}/elsewhere` });
+      response.writeHead(307, { location: `http://localhost:${server.port}/elsewhere` });
       response.end();
     });
     expect(called.status).toBe(1);

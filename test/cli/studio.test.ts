@@ -1,36 +1,29 @@
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import sharp from 'sharp';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { newFolder } from '../harness/folders.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { studio } from './studio.ts';
 
 const gateway = useGateway({ media: 'full' });
-let directory: string;
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'cli-test-'));
-});
-afterAll(async () => {
-  await rm(directory, { recursive: true, force: true });
-});
+const directory = newFolder();
 
-const as = (caller: TestCaller) => (args: string) => {
-  const words = args.match(/"[^"]*"|\S+/g) ?? [];
-  return studio(
-    words.map((word) => word.replaceAll('"', '')),
-    { STUDIO_API_URL: gateway.url, STUDIO_API_KEY: caller.key },
-  );
-};
-const run = (args: string) => as(gateway.caller)(args);
-const admin = (args: string[]) =>
-  studio(['admin', ...args], {
+const as =
+  ({ key }: Pick<TestCaller, 'key'>) =>
+  (line: string) =>
+    studio(line, { STUDIO_API_URL: gateway.url, STUDIO_API_KEY: key });
+const run = (line: string) => as(gateway.caller)(line);
+const admin = (line: string) =>
+  studio(`admin ${line}`, {
     STUDIO_API_URL: gateway.url,
     STUDIO_ADMIN_KEY: gateway.config.ADMIN_API_KEY,
   });
-const why = ['--actor', 'olga', '--reason', 'ticket 7'];
+/** Runs a command that changes something, with its reason. */
+const change = (line: string) => admin(`${line} --actor olga --reason "ticket 7"`);
+const jobIn = (text: string): string => /job_[0-9a-f]{32}/.exec(text)?.[0] ?? '';
 
-/** Message after a response 401. */
+/** The message after a response 401. */
 const unauthorized = 'studio: Unauthorized: the key is not valid, was revoked or has expired\n';
 
 describe('studio image', () => {
@@ -83,11 +76,10 @@ describe('studio image', () => {
 
 describe('studio jobs', () => {
   it('lists, shows, watches and cancels', async () => {
-    const caller = await gateway.newCaller({ credits: 100 });
-    const mine = as(caller);
-    // Longer than it takes a busy machine to start the two that look at it while it runs.
+    const mine = as(await gateway.newCaller({ credits: 100 }));
+    // Longer than a busy machine needs to start the two commands that read the running job.
     const started = await mine('image "a boat [[slow:20s]]" --async');
-    const jobId = /job_[0-9a-f]{32}/.exec(started.stdout)?.[0] ?? '';
+    const jobId = jobIn(started.stdout);
     expect(started.stdout).toContain(`studio jobs watch ${jobId}`);
     const [shown, watched] = await Promise.all([
       mine(`jobs get ${jobId}`),
@@ -98,8 +90,7 @@ describe('studio jobs', () => {
     expect(watched.stderr).toMatch(/generating[^]*completed/);
     expect(watched.stdout).toMatch(/^status +completed$/m);
 
-    const second = await mine('image "a raft [[slow:60s]]" --async --json');
-    const other = (JSON.parse(second.stdout) as { data: { jobId: string } }).data.jobId;
+    const other = jobIn((await mine('image "a raft [[slow:60s]]" --async --json')).stdout);
     expect((await mine(`jobs cancel ${other}`)).status).toBe(0);
     expect((await mine(`jobs watch ${other}`)).status).toBe(1);
     const listed = await mine('jobs list');
@@ -115,28 +106,21 @@ describe('studio jobs', () => {
 
 describe('studio keys and usage', () => {
   it('create, list, rotate and revoke keys', async () => {
-    const caller = await gateway.newCaller({ credits: 100 });
-    const mine = as(caller);
-    const made = await mine(
-      'keys create "my laptop" --expires-in 30d --scope keys:read --scope chat',
-    );
+    const mine = as(await gateway.newCaller({ credits: 100 }));
+    const scopes = '--scope keys:read --scope chat';
+    const made = await mine(`keys create "my laptop" --expires-in 30d ${scopes}`);
     const key = /gk_live_\w+/.exec(made.stdout)?.[0] ?? '';
     const keyId = /key_[0-9a-f]{32}/.exec(made.stdout)?.[0] ?? '';
     expect(made.stdout).toMatch(/it will not be shown again/);
     const listed = await mine('keys list');
     expect(listed.stdout).toMatch(new RegExp(`^${keyId} +${key.slice(0, 12)}… +my laptop `, 'm'));
     expect(listed.stdout).not.toContain(key);
-    const asNew = await studio(
-      ['keys', 'list', '--json', '--api-key', key, '--api-url', gateway.url],
-      {},
-    );
-    expect((JSON.parse(asNew.stdout) as { keys: object[] }).keys).toHaveLength(2);
+    const listAs = () => studio(`keys list --json --api-key ${key} --api-url ${gateway.url}`, {});
+    expect((JSON.parse((await listAs()).stdout) as { keys: object[] }).keys).toHaveLength(2);
 
     const rotated = await mine(`keys rotate ${keyId} --overlap 0s`);
     expect(rotated.status).toBe(0);
-    expect(
-      (await studio(['keys', 'list', '--api-key', key, '--api-url', gateway.url], {})).stderr,
-    ).toBe(unauthorized);
+    expect((await listAs()).stderr).toContain(unauthorized);
     const newId = /key_[0-9a-f]{32}/.exec(rotated.stdout)?.[0] ?? '';
     expect((await mine(`keys revoke ${newId}`)).stdout).toBe(`revoked ${newId}\n`);
     expect(await mine(`keys revoke ${newId}`)).toMatchObject({ status: 1 });
@@ -159,8 +143,7 @@ describe('studio keys and usage', () => {
   it('find and sum up tagged usage', async () => {
     const mine = as(await gateway.newCaller({ credits: 100 }));
     await mine('image a lighthouse');
-    const painted = await mine('image a tagged tree --tag team=x --tag env=live --json');
-    const tree = (JSON.parse(painted.stdout) as { data: { jobId: string } }).data.jobId;
+    const tree = jobIn((await mine('image a tagged tree --tag team=x --tag env=live')).stdout);
     const tagged = await mine('jobs list --tag team=x --model nano-banana');
     expect(tagged.stdout.match(/job_\w+/g)).toEqual([tree]);
     expect((await mine(`jobs timeline ${tree}`)).stdout).toMatch(/^submit +1 +done +1 .*  fal /m);
@@ -179,117 +162,101 @@ describe('studio keys and usage', () => {
 
 describe('studio admin', () => {
   it('manages organizations, users, keys and credits', async () => {
-    const json = async (...args: string[]) =>
-      JSON.parse((await admin([...args, ...why, '--json'])).stdout) as {
-        data: Record<string, string>;
-      };
-    const { data: made } = await json('org', 'create', 'Acme', '--window', '50');
-    const organizationId = made['organizationId'] ?? '';
-    const { data: user } = await json('user', 'create', organizationId, 'Ann', '--role', 'member');
-    const { data: key } = await json('key', 'create', user['userId'] ?? '', 'first');
-    const granted = await admin(['grant', organizationId, '21', '--id', 'invoice-0', ...why]);
-    expect(granted.stdout).toMatch(/^granted +21\navailable +21$/m);
-    const back = await admin(['take-back', organizationId, '21', '--id', 'back-0', ...why]);
-    expect(back.stdout).toMatch(/^taken back +21\navailable +0$/m);
-    const none = await admin(['take-back', organizationId, '1', '--id', 'back-1', ...why]);
-    expect([none.status, none.stderr]).toEqual([
-      1,
-      expect.stringContaining('INSUFFICIENT_CREDITS'),
-    ]);
-    await admin(['grant', organizationId, '20', '--id', 'invoice-1', ...why]);
-    const again = await admin(['grant', organizationId, '20', '--id', 'invoice-1', ...why]);
-    expect(again.stdout).toMatch(/^granted +already applied\navailable +20$/m);
-    const ann = { ...gateway.caller, key: key['key'] ?? '' };
-    expect((await as(ann)('image a lighthouse')).status).toBe(0);
+    const create = async (line: string) =>
+      (JSON.parse((await change(`${line} --json`)).stdout) as { data: Record<string, string> })
+        .data;
+    const { organizationId } = await create('org create Acme --window 50');
+    const { userId } = await create(`user create ${organizationId} Ann --role member`);
+    const { key = '', keyId } = await create(`key create ${userId} first`);
+    const move = async (line: string) => change(line.replace(' ', ` ${organizationId} `));
+    const grant = 'grant 20 --id invoice-1';
+    expect((await move(grant)).stdout).toMatch(/^granted +20\navailable +20$/m);
+    expect((await move(grant)).stdout).toMatch(/^granted +already applied\navailable +20$/m);
+    const taken = await move('take-back 4 --id back-0');
+    expect(taken.stdout).toMatch(/^taken back +4\navailable +16$/m);
+    const refused = await move('take-back 17 --id back-1');
+    expect(refused.status).toBe(1);
+    expect(refused.stderr).toContain('INSUFFICIENT_CREDITS');
+    const ann = as({ key });
+    expect((await ann('image a lighthouse')).status).toBe(0);
 
     const [orgs, users, keys, ledger, jobs, open, window, audit] = await Promise.all([
-      admin(['org', 'list']),
-      admin(['user', 'list', organizationId]),
-      admin(['key', 'list', user['userId'] ?? '']),
-      admin(['ledger', organizationId]),
-      admin(['jobs', '--org', organizationId]),
-      admin(['reservations', '--org', organizationId]),
-      admin(['window', organizationId, '40.5', ...why]),
-      admin(['audit']),
+      admin('org list'),
+      admin(`user list ${organizationId}`),
+      admin(`key list ${userId}`),
+      admin(`ledger ${organizationId}`),
+      admin(`jobs --org ${organizationId}`),
+      admin(`reservations --org ${organizationId}`),
+      change(`window ${organizationId} 40.5`),
+      admin('audit'),
     ]);
-    expect(orgs.stdout).toMatch(
-      new RegExp(`^${organizationId} +Acme +active +16.1 +0 +3.9 +(50|40.5)$`, 'm'),
-    );
+    const row = new RegExp(`^${organizationId} +Acme +active +12.1 +0 +3.9 +(50|40.5)$`, 'm');
+    expect(orgs.stdout).toMatch(row);
     expect(users.stdout).toMatch(/Ann +member +1$/m);
-    expect(keys.stdout).toContain(key['keyId']);
+    expect(keys.stdout).toContain(keyId);
     expect(ledger.stdout.split('\n')).toEqual([
       expect.stringMatching(/^# +AT +KIND +POSTED +RESERVED /),
-      expect.stringMatching(/^5 .* charge +-3.9 +-3.9 +16.1 +0 +job_/),
-      expect.stringMatching(/^4 .* reserve +0 +3.9 +20 +3.9 +job_/),
-      expect.stringMatching(/^3 .* grant +20 +0 +20 +0 +olga +ticket 7$/),
-      expect.stringMatching(/^2 .* grant +-21 +0 +0 +0 +olga +ticket 7$/),
-      expect.stringMatching(/^1 .* grant +21 +0 +21 +0 +olga +ticket 7$/),
+      expect.stringMatching(/^4 .* charge +-3.9 +-3.9 +12.1 +0 +job_/),
+      expect.stringMatching(/^3 .* reserve +0 +3.9 +16 +3.9 +job_/),
+      expect.stringMatching(/^2 .* grant +-4 +0 +16 +0 +olga +ticket 7$/),
+      expect.stringMatching(/^1 .* grant +20 +0 +20 +0 +olga +ticket 7$/),
       '',
     ]);
     expect(jobs.stdout).toContain('completed');
     expect(open.stdout).toBe('(none)\n');
     expect(window.stdout).toContain('3.9 of 40.5 used');
     expect(audit).toMatchObject({ status: 0, stdout: 'clean\n' });
-    const jobId = /job_[0-9a-f]{32}/.exec(jobs.stdout)?.[0] ?? '';
-    const refund = ['refund', jobId, '--id', 'ticket-7', '--credits', '1', ...why];
-    expect((await admin(refund)).stdout).toMatch(
-      /^refunded +1\ntotal refunded +1\navailable +17.1$/m,
-    );
-    expect((await admin(refund)).stdout).toMatch(/^refunded +1 already applied$/m);
-    expect((await admin(['why', jobId])).stdout).toContain(
-      '; 1 credits refunded by olga (ticket 7)',
-    );
-    await admin(['org', 'suspend', organizationId, ...why]);
-    expect((await as(ann)('usage')).stderr).toContain('ORGANIZATION_SUSPENDED');
-    await admin(['org', 'activate', organizationId, ...why]);
-    await admin(['key', 'revoke', key['keyId'] ?? '', ...why]);
-    expect((await as(ann)('usage')).stderr).toBe(unauthorized);
-    const actions = await admin(['actions', '--org', organizationId]);
-    expect(actions.stdout.match(/olga +ticket 7$/gm)).toHaveLength(11);
+    const jobId = jobIn(jobs.stdout);
+    const refund = `refund ${jobId} --id ticket-7 --credits 1`;
+    const refunded = /^refunded +1\ntotal refunded +1\navailable +13.1$/m;
+    expect((await change(refund)).stdout).toMatch(refunded);
+    expect((await change(refund)).stdout).toMatch(/^refunded +1 already applied$/m);
+    const sentence = '; 1 credits refunded by olga (ticket 7)';
+    expect((await admin(`why ${jobId}`)).stdout).toContain(sentence);
+    await change(`org suspend ${organizationId}`);
+    expect((await ann('usage')).stderr).toContain('ORGANIZATION_SUSPENDED');
+    await change(`org activate ${organizationId}`);
+    await change(`key revoke ${keyId}`);
+    expect((await ann('usage')).stderr).toBe(unauthorized);
+    const actions = await admin(`actions --org ${organizationId}`);
+    expect(actions.stdout.match(/olga +ticket 7$/gm)).toHaveLength(10);
   });
 
   it('manages jobs and providers', async () => {
-    const paused = await admin(['pause', 'fal', ...why]);
+    const paused = await change('pause fal');
     expect(paused.stdout).toMatch(/^paused +.* by olga: ticket 7$/m);
-    const started = await as(gateway.caller)('image a waiting lighthouse --async');
-    const jobId = /job_[0-9a-f]{32}/.exec(started.stdout)?.[0] ?? '';
-    const waiting = async () =>
-      (await admin(['stuck', '--older-than-seconds', '0', '--json'])).stdout.includes('paused');
-    await expect.poll(waiting, { interval: 500 }).toBe(true);
-    const [stuck, providers, unknown, notifications, looked] = await Promise.all([
-      admin(['stuck', '--older-than-seconds', '0']),
-      admin(['providers']),
-      admin(['unknown']),
-      admin(['notifications', '--state', 'received']),
-      admin(['reverify', jobId, ...why]),
+    const jobId = jobIn((await run('image a waiting lighthouse --async')).stdout);
+    await expect
+      .poll(async () => (await admin('stuck --older-than-seconds 0')).stdout, { interval: 500 })
+      .toMatch(/job_.* call 1 is waiting: fal was paused .* by olga: ticket 7$/m);
+    const [providers, unknown, notifications, verified, refused] = await Promise.all([
+      admin('providers'),
+      admin('unknown'),
+      admin('notifications --state received'),
+      change(`reverify ${jobId}`),
+      change(`resettle ${jobId}`),
     ]);
-    expect(stuck.stdout).toMatch(/job_.* call 1 is waiting: fal was paused .* by olga: ticket 7$/m);
     expect(providers.stdout).toMatch(
       /^fal +.* by olga: ticket 7 +1 +0 +\d+ +0 +[\d.-]+ +[\d.-]+$/m,
     );
-    expect([unknown, notifications].map(({ stdout }) => stdout)).toEqual(
-      Array.from({ length: 2 }, () => '(none)\n'),
-    );
-    expect(looked.stdout).toMatch(/^ *1 +fal +not_sent +fal did not accept the call$/m);
-    const refused = await admin(['resettle', jobId, ...why]);
+    for (const { stdout } of [unknown, notifications]) expect(stdout).toBe('(none)\n');
+    expect(verified.stdout).toMatch(/^ *1 +fal +not_sent +fal did not accept the call$/m);
     expect(refused.stderr).toContain('JOB_RUNNING');
-    expect((await admin(['resume', 'fal', ...why])).stdout).toMatch(/^provider +fal$/m);
+    expect((await change('resume fal')).stdout).toMatch(/^provider +fal$/m);
     await gateway.untilDone(jobId);
   });
 
   it('explains a job of any organization, in detail and in one sentence', async () => {
     const other = await gateway.newCaller({ credits: 10 });
-    const made = await as(other)('image a lighthouse --json');
-    const { jobId } = (JSON.parse(made.stdout) as { data: { jobId: string } }).data;
+    const jobId = jobIn((await as(other)('image a lighthouse')).stdout);
     const [story, sentence, data, missing] = await Promise.all([
-      admin(['job', jobId]),
-      admin(['why', jobId]),
-      admin(['why', jobId, '--json']),
-      admin(['job', `job_${'0'.repeat(32)}`]),
+      admin(`job ${jobId}`),
+      admin(`why ${jobId}`),
+      admin(`why ${jobId} --json`),
+      admin(`job job_${'0'.repeat(32)}`),
     ]);
-    expect(sentence.stdout).toMatch(
-      /^Charged 3\.9 credits to Test: fal delivered 1 file of .*\.\n$/,
-    );
+    const charged = /^Charged 3\.9 credits to Test: fal delivered 1 file of .*\.\n$/;
+    expect(sentence.stdout).toMatch(charged);
     expect(story.stdout.startsWith(sentence.stdout)).toBe(true);
     for (const line of [
       new RegExp(`^organization +Test \\(${other.organizationId}, active\\)$`, 'm'),
@@ -307,27 +274,25 @@ describe('studio admin', () => {
   });
 
   it('creates a key for each operator, and records the operator’s name', async () => {
-    const made = await admin(['operator', 'create', 'paul', ...why]);
-    const key = /^key +(gk_oper_\w+)$/m.exec(made.stdout)?.[1] ?? '';
-    const operatorId = /^operator +(opr_\w+)$/m.exec(made.stdout)?.[1] ?? '';
-    const asPaul = (...words: string[]) => admin([...words, '--admin-key', key]);
-    expect((await asPaul('operator', 'whoami')).stdout).toBe('paul\n');
-    const { stdout } = await asPaul('pause', 'elevenlabs', '--reason', 'r');
-    expect(stdout).toMatch(/^paused +.* by paul: r$/m);
-    await asPaul('resume', 'elevenlabs', '--reason', 'r');
-    expect((await asPaul('operator', 'create', 'x', '--reason', 'r')).stderr).toContain(
-      'FORBIDDEN',
-    );
-    expect((await admin(['operator', 'list'])).stdout).toMatch(/^opr_\w+ +paul +gk_oper_/m);
-    expect((await admin(['operator', 'revoke', operatorId, ...why])).status).toBe(0);
-    expect((await asPaul('operator', 'whoami')).stderr).toBe(unauthorized);
+    const { stdout } = await change('operator create paul');
+    const key = /^key +(gk_oper_\w+)$/m.exec(stdout)?.[1] ?? '';
+    const operatorId = /^operator +(opr_\w+)$/m.exec(stdout)?.[1] ?? '';
+    const asPaul = (line: string) => admin(`${line} --admin-key ${key}`);
+    expect((await asPaul('operator whoami')).stdout).toBe('paul\n');
+    const paused = await asPaul('pause elevenlabs --reason r');
+    expect(paused.stdout).toMatch(/^paused +.* by paul: r$/m);
+    await asPaul('resume elevenlabs --reason r');
+    expect((await asPaul('operator create x --reason r')).stderr).toContain('FORBIDDEN');
+    expect((await admin('operator list')).stdout).toMatch(/^opr_\w+ +paul +gk_oper_/m);
+    expect((await change(`operator revoke ${operatorId}`)).status).toBe(0);
+    expect((await asPaul('operator whoami')).stderr).toBe(unauthorized);
   });
 
   it('requires a reason, and rejects a caller’s key', async () => {
-    const unsaid = await admin(['org', 'create', 'Acme']);
+    const unsaid = await admin('org create Acme');
     expect(unsaid.status).toBe(2);
     expect(unsaid.stderr).toContain('--reason');
-    const stranger = await studio(['admin', 'audit', '--admin-key', gateway.caller.key], {
+    const stranger = await studio(`admin audit --admin-key ${gateway.caller.key}`, {
       STUDIO_API_URL: gateway.url,
     });
     expect(stranger).toMatchObject({ status: 1, stderr: unauthorized });
@@ -341,17 +306,16 @@ describe('the address of the gateway', () => {
     await writeFile(join(directory, 'stack.json'), JSON.stringify(stack));
     const env = { DATA_DIR: directory };
     const [own, operators, elsewhere, dead] = await Promise.all([
-      studio(['usage'], env),
-      studio(['admin', 'audit'], env),
-      studio(['usage', '--api-url', 'http://127.0.0.1:1'], env),
-      studio(['usage', '--api-url', 'http://127.0.0.1:1', '--api-key', 'k'], env),
+      studio('usage', env),
+      studio('admin audit', env),
+      studio('usage --api-url http://127.0.0.1:1', env),
+      studio('usage --api-url http://127.0.0.1:1 --api-key k', env),
     ]);
     expect(own.status).toBe(0);
     expect(operators.status).toBe(0);
     expect(elsewhere.stderr).toMatch(/^studio: No API key/);
-    expect(dead.stderr).toMatch(
-      /^studio: CONNECTION_FAILED: http:\/\/127.0.0.1:1 cannot be reached/,
-    );
+    const unreachable = /^studio: CONNECTION_FAILED: http:\/\/127.0.0.1:1 cannot be reached/;
+    expect(dead.stderr).toMatch(unreachable);
     expect(dead.status).toBe(1);
   });
 });

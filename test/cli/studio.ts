@@ -1,27 +1,12 @@
 /** Runs the `studio` command as a separate process, as a user does. */
-import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { compileCache } from '../../dev/stack/node-service.ts';
+import { runProgram, type Ended } from '../harness/programs.ts';
 
-const script = fileURLToPath(new URL('../../cli/main.ts', import.meta.url));
+/** Splits a command line into words; double quotes join words, and single quotes stay. */
+const wordsOf = (line: string): string[] =>
+  (line.match(/(?:"[^"]*"|[^\s"])+/g) ?? []).map((word) => word.replaceAll('"', ''));
 
-/** Exit status and output of a command. */
-export interface Run {
-  status: number;
-  stdout: string;
-  stderr: string;
-}
-
-/** Runs `studio …args` with only this environment. */
-export async function studio(args: string[], env: Record<string, string>): Promise<Run> {
-  return new Promise((resolve) => {
-    const options = {
-      env: { DATA_DIR: '/nonexistent', ...compileCache, ...env },
-      timeout: 120_000,
-    };
-    execFile(process.execPath, [script, ...args], options, (error, stdout, stderr) => {
-      const status = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
-      resolve({ status, stdout, stderr });
-    });
-  });
+/** Runs `studio` with a command line and only this environment. */
+export function studio(line: string | string[], env: Record<string, string>): Promise<Ended> {
+  const args = typeof line === 'string' ? wordsOf(line) : line;
+  return runProgram('cli/main.ts', args, { DATA_DIR: '/nonexistent', ...env });
 }

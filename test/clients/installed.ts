@@ -1,6 +1,7 @@
 /** Packs the clients and installs them into a new folder, as users do. */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { it } from 'vitest';
 import { packPython, packTypescript } from '../../dev/clients/pack.ts';
 import { root, run } from '../../dev/clients/tools.ts';
 import { installPython } from '../../dev/stack/tools.ts';
@@ -21,6 +22,15 @@ export async function installing(install: () => Promise<unknown>): Promise<Insta
     return { missing: `cannot be installed: ${String(error).slice(0, 300)}` };
   }
 }
+
+/** Defines a test that is skipped, with the reason, if the installation failed. */
+export const testInstalled =
+  (installed: () => Installed) => (title: string, body: () => Promise<void> | void) =>
+    it(title, async ({ skip }) => {
+      const { missing } = installed();
+      if (missing !== null) skip(missing);
+      await body();
+    });
 
 /** Installs Python's frameworks; returns the path of their Python. */
 export async function installPythonFrameworks(): Promise<string> {

@@ -1,7 +1,7 @@
 /** The Python client, packed and installed, with a gateway; program.py is a user’s program. */
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { installPythonCommands, root, run } from '../../dev/clients/tools.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { download } from '../harness/media.ts';
@@ -10,6 +10,7 @@ import {
   installMs,
   installPythonClient,
   newPlace,
+  testInstalled,
   type Installed,
 } from './installed.ts';
 
@@ -35,11 +36,7 @@ afterAll(async () => {
   await rm(place, { recursive: true, force: true });
 });
 
-const testWith = (title: string, body: () => Promise<void> | void) =>
-  it(title, async ({ skip }) => {
-    if (installed.missing !== null) skip(installed.missing);
-    await body();
-  });
+const testWith = testInstalled(() => installed);
 
 describe('a program with the Python client', () => {
   testWith('runs jobs and receives their results', async () => {

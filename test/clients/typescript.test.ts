@@ -2,7 +2,7 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
 import type * as Library from '../../clients/typescript/index.ts';
 import { root, run } from '../../dev/clients/tools.ts';
 import { useGateway } from '../harness/gateway.ts';
@@ -12,6 +12,7 @@ import {
   installMs,
   installTypescriptClient,
   newPlace,
+  testInstalled,
   type Installed,
 } from './installed.ts';
 
@@ -39,6 +40,21 @@ function newClient(options: Partial<Library.GatewayOptions> = {}): Library.Studi
   return new library.StudioGateway({ ...known, ...options });
 }
 
+/** Returns a client that loses the responses to its first requests of a method. */
+function forgetfulClient(method: string, count: number, apiKey = gateway.caller.key) {
+  let lost = 0;
+  const forgetful = newClient({
+    apiKey,
+    fetch: async (url, init) => {
+      const answer = await fetch(url, init);
+      if (init.method !== method || lost === count) return answer;
+      lost += 1;
+      throw new TypeError('the connection broke');
+    },
+  });
+  return { forgetful, lost: () => lost };
+}
+
 /** Returns the error of a call. */
 const thrown = (promise: Promise<unknown>): Promise<Library.StudioError> =>
   promise.then(
@@ -57,11 +73,7 @@ async function collect<T>(items: AsyncIterable<T>): Promise<{ got: T[]; error: u
   }
 }
 
-const testWith = (title: string, body: () => Promise<void>) =>
-  it(title, async ({ skip }) => {
-    if (installed.missing !== null) skip(installed.missing);
-    await body();
-  });
+const testWith = testInstalled(() => installed);
 
 const say = (content: string) => [{ role: 'user' as const, content }];
 
@@ -72,12 +84,9 @@ describe('a job', () => {
     expect((await download(images[0]?.url ?? '')).length).toBeGreaterThan(1000);
   });
 
-  testWith('has its price before it runs', async () => {
+  testWith('has its price before it runs, and a result without an envelope', async () => {
     const { credits } = await client.estimate('image/generate', { prompt: 'a tree', numImages: 2 });
     expect(credits).toBe(7.8);
-  });
-
-  testWith('without an envelope runs until it has a result', async () => {
     const plan = await client.run('music/plan', { prompt: 'a calm song', music_length_ms: 20_000 });
     expect(plan.sections.length).toBeGreaterThan(0);
   });
@@ -103,9 +112,8 @@ describe('a job', () => {
   });
 
   testWith('can be canceled', async () => {
-    const job = await client.submit('image/generate', {
-      prompt: '[[slow:900s]] [[no-webhook]] a slow tree',
-    });
+    const prompt = '[[slow:900s]] [[no-webhook]] a slow tree';
+    const job = await client.submit('image/generate', { prompt });
     const canceled = await client.cancel(job);
     expect(canceled.jobId).toBe(job.jobId);
     expect(await thrown(client.wait(job))).toMatchObject({ code: 'CANCELED', jobId: job.jobId });
@@ -123,8 +131,8 @@ describe('a job', () => {
   });
 
   testWith('that takes longer than the timeout of one request is awaited', async () => {
-    const hasty = newClient({ timeoutMs: 500, retries: 0 });
-    const { images } = await hasty.run('image/generate', { prompt: '[[slow:2s]] a slow tree' });
+    const hasty = newClient({ timeoutMs: 3000, retries: 0 });
+    const { images } = await hasty.run('image/generate', { prompt: '[[slow:5s]] a slow tree' });
     expect(images).toHaveLength(1);
   });
 
@@ -135,10 +143,8 @@ describe('a job', () => {
         init.method === 'GET' ? Promise.reject(new TypeError('broken')) : fetch(url, init),
     });
     const error = await thrown(deaf.run('image/generate', { prompt: 'a tree' }));
-    expect(error).toMatchObject({
-      code: 'CONNECTION_FAILED',
-      jobId: expect.stringMatching(/^job_/),
-    });
+    const jobId = expect.stringMatching(/^job_/);
+    expect(error).toMatchObject({ code: 'CONNECTION_FAILED', jobId });
     await client.wait({ jobId: error.jobId ?? '' });
   });
 });
@@ -173,19 +179,10 @@ describe('a repeated request', () => {
   });
 
   testWith('after a lost response is charged once', async () => {
-    const caller = await gateway.newCaller({ credits: 100 });
-    let lost = 0;
-    const forgetful = newClient({
-      apiKey: caller.key,
-      fetch: async (url, init) => {
-        const answer = await fetch(url, init);
-        if (init.method !== 'POST' || lost > 1) return answer;
-        lost += 1;
-        throw new TypeError('the connection broke');
-      },
-    });
+    const { key } = await gateway.newCaller({ credits: 100 });
+    const { forgetful, lost } = forgetfulClient('POST', 2, key);
     await forgetful.run('image/generate', { prompt: 'a lost answer' });
-    expect(lost).toBe(2);
+    expect(lost()).toBe(2);
     const { data } = await forgetful.api.GET('/api/v1/usage');
     expect(data?.usage).toHaveLength(1);
     expect(await gateway.sandbox.submits({ match: 'a lost answer' })).toHaveLength(1);
@@ -263,10 +260,8 @@ describe('a chat', () => {
 
 describe('an upload', () => {
   testWith('can be transcribed', async () => {
-    const speech = await client.run('voiceover/generate', {
-      title: 'a talk',
-      text: 'Hello there.',
-    });
+    const words = { title: 'a talk', text: 'Hello there.' };
+    const speech = await client.run('voiceover/generate', words);
     const file = new File([await download(speech.url)], 'talk.mp3', { type: 'audio/mpeg' });
     const { fileId, url } = await client.upload(file);
     expect(await download(url)).toEqual(Buffer.from(await file.arrayBuffer()));
@@ -275,19 +270,11 @@ describe('an upload', () => {
   });
 
   testWith('after a lost response is stored once', async () => {
-    let lost = false;
-    const forgetful = newClient({
-      fetch: async (url, init) => {
-        const answer = await fetch(url, init);
-        if (init.method !== 'PUT' || lost) return answer;
-        lost = true;
-        throw new TypeError('the connection broke');
-      },
-    });
+    const { forgetful, lost } = forgetfulClient('PUT', 1);
     const speech = await client.run('sfx/generate', { prompt: 'a bell', durationSeconds: 1 });
     const bytes = await download(speech.url);
     const { url } = await forgetful.upload(new Blob([bytes], { type: 'audio/mpeg' }));
-    expect(lost).toBe(true);
+    expect(lost()).toBe(1);
     expect(await download(url)).toEqual(bytes);
   });
 

@@ -1,47 +1,15 @@
 /** The account pages of callers (usage, keys, webhooks, models) in a real browser. */
 import { readFile } from 'node:fs/promises';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../harness/webhook-receiver.ts';
-import { describeInBrowser, expectAccessible, openBrowser, openPage, signIn } from './browser.ts';
-
-const imagePath = '/api/v1/studio/image/generate';
+import type { Page } from 'playwright-core';
+import { expect, it } from 'vitest';
+import { describeInBrowser, expectAccessible, signIn, useConsole } from './browser.ts';
 
 describeInBrowser('the account in the console', () => {
-  let gateway: TestGateway;
-  let browser: Browser;
-  let receiver: WebhookReceiver;
-  beforeAll(async () => {
-    receiver = await startWebhookReceiver();
-    [gateway, browser] = await Promise.all([
-      // Settings of a worker: a failed webhook is not sent again.
-      startGateway({
-        latencyMs: 20,
-        admittedOrigins: [receiver.origin],
-        sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-        env: {
-          RATE_LIMIT_PER_MINUTE: '100000',
-          POLL_RATE_LIMIT_PER_MINUTE: '100000',
-          WEBHOOK_RETRY_DELAYS_MS: '600000',
-        },
-      }),
-      openBrowser(),
-    ]);
-  });
-  afterEach(async () => {
-    for (const context of browser.contexts()) await context.close();
-    await gateway.expectSettled();
-  });
-  afterAll(async () => {
-    await browser?.close();
-    await gateway?.close();
-    receiver?.close();
-  });
+  const { gateway, openAs } = useConsole();
 
   async function draw(key: string, more: object = {}): Promise<string> {
     const body = { prompt: 'a lighthouse', async: true, ...more };
-    const accepted = await gateway.call(imagePath, { key, body });
+    const accepted = await gateway.call('/api/v1/studio/image/generate', { key, body });
     expect(accepted.status).toBe(202);
     const { jobId } = accepted.body.data;
     await gateway.untilDone(jobId, key);
@@ -54,8 +22,7 @@ describeInBrowser('the account in the console', () => {
     const { key } = await gateway.newCaller({ credits: 100, windowCredits: 50 });
     await draw(key);
     await draw(key, { model: 'seedream' });
-    const { page, problems } = await openPage(browser, gateway.url);
-    await signIn(page, key);
+    const { page, problems } = await openAs(key);
     await visit(page, 'Usage');
     await page.getByText('of 50.00 credits').waitFor();
     await page.getByLabel('Split by').selectOption('model');
@@ -82,8 +49,7 @@ describeInBrowser('the account in the console', () => {
 
   it('creates a key with a limit, shows it once, and shows when the limit is used up', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
-    const { page, problems } = await openPage(browser, gateway.url);
-    await signIn(page, caller.key);
+    const { page, problems } = await openAs(caller.key);
     await visit(page, 'API keys');
     await page.getByRole('button', { name: 'New key' }).click();
     await expectAccessible(page);
@@ -102,8 +68,7 @@ describeInBrowser('the account in the console', () => {
     await expectAccessible(page);
     expect(problems).toEqual([]);
 
-    const spent = await openPage(browser, gateway.url);
-    await signIn(spent.page, key);
+    const spent = await openAs(key);
     await spent.page.getByLabel('Prompt', { exact: false }).first().fill('one too many');
     await spent.page.getByRole('button', { name: 'Generate' }).click();
     await spent.page.getByRole('alert').getByText(/limit/).first().waitFor();
@@ -119,8 +84,7 @@ describeInBrowser('the account in the console', () => {
 
   it('signs out, with a message, a user that revokes the key of the session', async () => {
     const { key } = await gateway.newCaller({ credits: 1 });
-    const { page } = await openPage(browser, gateway.url);
-    await signIn(page, key);
+    const { page } = await openAs(key);
     await visit(page, 'API keys');
     // The response to the revocation is delayed, so the event stream ends and the console reads the
     // session before the response arrives.
@@ -139,9 +103,7 @@ describeInBrowser('the account in the console', () => {
 
   it('lists the sessions of the user’s keys, and ends them', async () => {
     const { key } = await gateway.newCaller({ credits: 1 });
-    const [one, two] = [await openPage(browser, gateway.url), await openPage(browser, gateway.url)];
-    await signIn(one.page, key);
-    await signIn(two.page, key);
+    const [one, two] = [await openAs(key), await openAs(key)];
     await visit(one.page, 'API keys');
     const lines = one.page.locator('tr[data-row^=ses_]');
     await expect.poll(() => lines.count()).toBe(2);
@@ -159,8 +121,7 @@ describeInBrowser('the account in the console', () => {
 
   it('shows when a rejected change may be sent again', async () => {
     const { key } = await gateway.newCaller({ credits: 1 });
-    const { page } = await openPage(browser, gateway.url);
-    await signIn(page, key);
+    const { page } = await openAs(key);
     await visit(page, 'API keys');
     await page.route('**/api-keys/*', (route) =>
       route.fulfill({
@@ -171,50 +132,50 @@ describeInBrowser('the account in the console', () => {
     );
     await page.getByRole('button', { name: 'Revoke' }).click();
     await page.getByRole('button', { name: 'Revoke and sign out' }).click();
-    await page
-      .getByRole('alert')
-      .getByRole('timer')
-      .getByText(/try again in [5-9] s/)
-      .waitFor();
+    const timer = page.getByRole('alert').getByRole('timer');
+    await timer.getByText(/try again in [5-9] s/).waitFor();
   });
 
   it('disables, with a reason, actions that a key does not allow', async () => {
     const scopes = ['keys:read', 'studio:read', 'usage:read'] as const;
     const { key } = await gateway.newCaller({ credits: 1, scopes });
-    const { page, problems } = await openPage(browser, gateway.url);
-    await signIn(page, key);
-    await visit(page, 'API keys');
-    for (const name of ['New key', 'Rotate', 'Limit', 'Revoke']) {
+    const { page, problems } = await openAs(key);
+    const expectDisabled = async (name: string): Promise<void> => {
       const button = page.getByRole('button', { name });
       await button.waitFor();
       expect(await button.isDisabled(), name).toBe(true);
-    }
+    };
+    await expectDisabled('Generate');
+    await page.getByText('This key does not have the scope studio:image.').waitFor();
+    await visit(page, 'API keys');
+    for (const name of ['New key', 'Rotate', 'Limit', 'Revoke']) await expectDisabled(name);
     await page.getByText('This key does not have the scope keys:write.').first().waitFor();
     await visit(page, 'Webhooks');
-    expect(await page.getByRole('button', { name: 'Show the secret' }).isDisabled()).toBe(true);
+    await expectDisabled('Show the secret');
     expect(problems).toEqual([]);
   });
 
   it('delivers a webhook again, shows the secret on request, and stores the address for account notices', async () => {
     const { key } = await gateway.newCaller({ credits: 10 });
-    const url = receiver.at('/again', (response, count) =>
-      response.writeHead(count === 1 ? 500 : 204).end(),
-    );
+    const { receiver } = gateway;
+    let status = 500;
+    const url = receiver.at('/again', (response) => response.writeHead(status).end());
     const jobId = await draw(key, { webhookUrl: url });
-    await receiver.untilReceived('/again');
-    const { page, problems } = await openPage(browser, gateway.url);
-    await signIn(page, key);
+    // The first attempt and three repeated ones.
+    await receiver.untilReceived('/again', 4);
+    const { page, problems } = await openAs(key);
     await visit(page, 'Webhooks');
     const line = page.locator(`tr[data-row=${jobId}]`);
     await line.getByText('500').waitFor();
+    status = 204;
     await line.getByRole('button', { name: 'Redeliver' }).click();
     await line.getByText('delivered').waitFor();
-    expect(receiver.received('/again')).toHaveLength(2);
+    expect(receiver.received('/again')).toHaveLength(5);
     await page.getByLabel('State').selectOption('failing');
     await page.getByText('No deliveries match').waitFor();
     await page.getByRole('button', { name: 'Show the secret' }).click();
     await page.getByText(/^whsec_/).waitFor();
-    await page.getByRole('textbox', { name: /^URL/ }).fill(`${receiver.origin}/notices`);
+    await page.getByRole('textbox', { name: /^URL/ }).fill(receiver.at('/notices'));
     await page.getByLabel('Notify when the balance is below').fill('5');
     await page.getByRole('button', { name: 'Save' }).click();
     await page.getByText('Saved.').waitFor();
@@ -231,8 +192,7 @@ describeInBrowser('the account in the console', () => {
   });
 
   it('finds models, sorts them by price, and tries one', async () => {
-    const { page, problems } = await openPage(browser, gateway.url);
-    await signIn(page, gateway.caller.key);
+    const { page, problems } = await openAs();
     await visit(page, 'Models & prices');
     await page.getByLabel('Search').fill('image/generate');
     const studio = page.getByRole('region', { name: 'Studio models' });
@@ -255,13 +215,10 @@ describeInBrowser('the account in the console', () => {
   });
 
   it('shows an organization nothing of another', async () => {
-    const [one, other] = [
-      await gateway.newCaller({ credits: 20 }),
-      await gateway.newCaller({ credits: 20 }),
-    ];
+    const newCaller = () => gateway.newCaller({ credits: 20 });
+    const [one, other] = await Promise.all([newCaller(), newCaller()]);
     const jobId = await draw(one.key);
-    const { page } = await openPage(browser, gateway.url);
-    await signIn(page, one.key);
+    const { page } = await openAs(one.key);
     await visit(page, 'Usage');
     await page.getByRole('row', { name: /Total 1/ }).waitFor();
     await page.getByRole('button', { name: 'Sign out' }).click();

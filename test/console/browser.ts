@@ -2,8 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { chromium, type Browser, type Page } from 'playwright-core';
-import { describe, expect } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect } from 'vitest';
 import { findChromium } from '../../dev/docs/chromium.ts';
+import { useGateway } from '../harness/gateway.ts';
 
 const executablePath = findChromium();
 if (executablePath === null) {
@@ -17,17 +18,19 @@ export const describeInBrowser = describe.skipIf(executablePath === null);
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/**
- * Script that lists the tables that are wider than their containers, so that columns are cut off.
- */
-export const cutOff = `[...document.querySelectorAll('.scroll')]
+/** Lists the tables that are wider than their containers, so that columns are cut off. */
+const cutOff = `[...document.querySelectorAll('.scroll')]
   .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1)
   .map((region) => region.getAttribute('aria-label'))`;
 
-/** Starts a headless browser. */
-export function openBrowser(): Promise<Browser> {
-  // Chromium refuses its sandbox to root, which containers and CI are.
-  return chromium.launch({ executablePath: executablePath ?? '', args: ['--no-sandbox'] });
+/** Expects that a loaded page fits into its width, and is accessible. */
+export async function expectFit(page: Page, width: number): Promise<void> {
+  const place = `${page.url()} at ${width}`;
+  await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+  const widthOfPage = 'document.documentElement.scrollWidth';
+  await expect.poll(() => page.evaluate(widthOfPage), { message: place }).toBe(width);
+  await expect.poll(() => page.evaluate(cutOff), { message: place }).toEqual([]);
+  await expectAccessible(page);
 }
 
 /** Page of the console with its errors. */
@@ -38,7 +41,7 @@ export interface ConsolePage {
 }
 
 /** Opens the console in a new browser context, without a session. */
-export async function openPage(browser: Browser, url: string): Promise<ConsolePage> {
+async function openPage(browser: Browser, url: string): Promise<ConsolePage> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
   context.setDefaultTimeout(60_000);
   const page = await context.newPage();
@@ -49,6 +52,31 @@ export async function openPage(browser: Browser, url: string): Promise<ConsolePa
   page.on('pageerror', (error) => problems.push(error.message));
   await page.goto(`${url}/console`);
   return { page, problems };
+}
+
+/** Returns the shared gateway with a browser, whose pages are closed after each test. */
+export function useConsole() {
+  const gateway = useGateway();
+  let browser: Browser;
+  beforeAll(async () => {
+    // Chromium refuses its sandbox to root, which containers and CI are.
+    const args = ['--no-sandbox'];
+    browser = await chromium.launch({ executablePath: executablePath ?? '', args });
+  });
+  afterEach(async () => {
+    for (const context of browser.contexts()) await context.close();
+  });
+  afterAll(() => browser?.close());
+  return {
+    gateway,
+    open: (url = gateway.url) => openPage(browser, url),
+    /** Opens the console and signs in, as the file's caller by default. */
+    openAs: async (key = gateway.caller.key): Promise<ConsolePage> => {
+      const opened = await openPage(browser, gateway.url);
+      await signIn(opened.page, key);
+      return opened;
+    },
+  };
 }
 
 /** Signs in with a key. */

@@ -1,19 +1,11 @@
 /** The pages of callers in a real browser: sign-in, generation with each step, chat, jobs. */
-import type { Browser, Page, Request } from 'playwright-core';
+import type { Page, Request } from 'playwright-core';
 import { createServer, connect, type AddressInfo } from 'node:net';
 import { once } from 'node:events';
-import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
-import {
-  cutOff,
-  describeInBrowser,
-  expectAccessible,
-  openBrowser,
-  openPage,
-  signIn,
-} from './browser.ts';
+import { expect, it, onTestFinished } from 'vitest';
+import { describeInBrowser, expectAccessible, expectFit, signIn, useConsole } from './browser.ts';
 
-/** An address that stays while the process behind it is another one. */
+/** Starts a proxy, whose URL stays the same when `port` becomes that of another process. */
 async function openPlace(port: number) {
   const server = createServer((near) => {
     const far = connect(place.port, '127.0.0.1');
@@ -32,53 +24,42 @@ async function openPlace(port: number) {
 }
 
 describeInBrowser('the console of a caller', () => {
-  let gateway: TestGateway;
-  let browser: Browser;
-  beforeAll(async () => {
-    [gateway, browser] = await Promise.all([
-      // Pictures take long enough to be watched.
-      startGateway({
-        latencyMs: 1500,
-        sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-        env: { RATE_LIMIT_PER_MINUTE: '100000', POLL_RATE_LIMIT_PER_MINUTE: '100000' },
-      }),
-      openBrowser(),
-    ]);
-  });
-  afterEach(async () => {
-    for (const context of browser.contexts()) await context.close();
-    await gateway.expectSettled();
-  });
-  afterAll(async () => {
-    await browser?.close();
-    await gateway?.close();
-  });
+  const { gateway, open, openAs } = useConsole();
+  const imagePath = '/api/v1/studio/image/generate';
+  const promptOf = (page: Page) => page.getByLabel('Prompt', { exact: false }).first();
+  const generate = (page: Page) => page.getByRole('button', { name: 'Generate' });
+  const isStream = (request: Request) => request.url().endsWith('/studio/jobs/events');
+  /** Collects the open event streams of the pages of a context. */
+  function streamsOf(page: Page): Set<Request> {
+    const streams = new Set<Request>();
+    const context = page.context();
+    context.on('request', (request) => {
+      if (isStream(request)) streams.add(request);
+    });
+    context.on('requestfailed', (request) => streams.delete(request));
+    context.on('requestfinished', (request) => streams.delete(request));
+    return streams;
+  }
 
   it('arrives compressed in an encoding that the browser accepts', async () => {
     const page = await (await fetch(`${gateway.url}/console`)).text();
     const [script = ''] = /\/console\/assets\/[\w.-]+\.js/.exec(page) ?? [];
     const sizeOf = async (encoding: string): Promise<number> => {
-      const answer = await fetch(gateway.url + script, {
+      const { headers } = await fetch(gateway.url + script, {
         headers: { 'accept-encoding': encoding },
       });
-      expect(answer.headers.get('content-encoding')).toBe(
-        encoding === 'identity' ? null : encoding,
-      );
-      expect(answer.headers.get('vary')).toContain('Accept-Encoding');
-      expect(answer.headers.get('content-type')).toContain('text/javascript');
-      return Number(answer.headers.get('content-length'));
+      expect(headers.get('content-encoding')).toBe(encoding === 'identity' ? null : encoding);
+      expect(headers.get('vary')).toContain('Accept-Encoding');
+      expect(headers.get('content-type')).toContain('text/javascript');
+      return Number(headers.get('content-length'));
     };
-    const [plain, gzip, brotli] = [
-      await sizeOf('identity'),
-      await sizeOf('gzip'),
-      await sizeOf('br'),
-    ];
-    expect(gzip).toBeLessThan(plain * 0.4);
-    expect(brotli).toBeLessThan(gzip);
+    const gzip = await sizeOf('gzip');
+    expect(gzip).toBeLessThan((await sizeOf('identity')) * 0.4);
+    expect(await sizeOf('br')).toBeLessThan(gzip);
   });
 
   it('explains a wrong key, and stores no key in the browser', async () => {
-    const { page } = await openPage(browser, gateway.url);
+    const { page } = await open();
     await expectAccessible(page);
     await page.getByLabel('API key').fill('gk_live_wrong');
     await page.getByRole('button', { name: 'Sign in' }).click();
@@ -95,11 +76,10 @@ describeInBrowser('the console of a caller', () => {
   });
 
   it('generates an image, and shows the price before, each step during and the image after the job', async () => {
-    const { page, problems } = await openPage(browser, gateway.url);
-    await signIn(page, gateway.caller.key);
-    await page.getByLabel('Prompt', { exact: false }).first().fill('a lighthouse at dawn');
+    const { page, problems } = await openAs();
+    await promptOf(page).fill('a lighthouse at dawn [[slow:2s]]');
     await page.getByText('at most 3.90 credits').waitFor();
-    await page.getByRole('button', { name: 'Generate' }).click();
+    await generate(page).click();
     const steps = page.getByRole('list', { name: 'Steps' });
     await steps.locator('[data-step=wait][data-state=running]').waitFor();
     await steps.locator('[data-step=charge][data-state=done]').waitFor();
@@ -124,42 +104,32 @@ describeInBrowser('the console of a caller', () => {
   });
 
   it('fits price, button and job on a page 900 pixels high, and fits narrow pages', async () => {
-    const { page } = await openPage(browser, gateway.url);
-    await signIn(page, gateway.caller.key);
+    const { page } = await openAs();
+    const lists = ['jobs', 'usage', 'keys', 'webhooks', 'models'];
+    const pages = ['playground/image/generate', 'playground/chat', ...lists];
     for (const [width, height] of [
       [1440, 900],
       [1024, 900],
       [390, 844],
     ] as const) {
       await page.setViewportSize({ width, height });
-      for (const path of [
-        'playground/image/generate',
-        'playground/chat',
-        'jobs',
-        'usage',
-        'keys',
-        'webhooks',
-        'models',
-      ]) {
+      for (const path of pages) {
         await page.goto(`${gateway.url}/console/${path}`);
         await page.getByRole('heading', { level: 1 }).waitFor();
         await page.locator('.skeleton').first().waitFor({ state: 'detached' });
         expect(await page.title()).toMatch(/^\w.* · Studio Gateway$/);
         if (path === 'playground/image/generate') {
-          const box = await page.getByRole('button', { name: 'Generate' }).boundingBox();
+          const box = await generate(page).boundingBox();
           expect((box?.y ?? height) + (box?.height ?? 0)).toBeLessThanOrEqual(height);
           await page.getByText('Credits: 3.9 per image').waitFor();
         }
-        expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
-        expect(await page.evaluate(cutOff)).toEqual([]);
-        await expectAccessible(page);
+        await expectFit(page, width);
       }
     }
   });
 
   it('keeps the chosen theme, without a flash of the other', async () => {
-    const { page } = await openPage(browser, gateway.url);
-    await signIn(page, gateway.caller.key);
+    const { page } = await openAs();
     const paper = () => page.evaluate('getComputedStyle(document.documentElement).backgroundColor');
     const light = await paper();
     await page.getByLabel('Theme').selectOption('dark');
@@ -171,21 +141,18 @@ describeInBrowser('the console of a caller', () => {
 
   it('follows a video job after a reload, and cancels it', async () => {
     const { key } = await gateway.newCaller({ credits: 10_000 });
-    const { page, problems } = await openPage(browser, gateway.url);
-    await signIn(page, key);
+    const { page, problems } = await openAs(key);
     await page.goto(`${gateway.url}/console/playground/video/generate`);
-    await page.getByLabel('Prompt', { exact: false }).first().fill('waves at night');
-    await page.getByRole('button', { name: 'Generate' }).click();
+    await promptOf(page).fill('waves at night [[slow:3s]]');
+    await generate(page).click();
     const steps = page.getByRole('list', { name: 'Steps' });
     await steps.locator('[data-step=submit]').waitFor();
     await page.reload();
     await steps.locator('[data-step=wait]').waitFor();
     await steps.locator('[data-step=charge][data-state=done]').waitFor();
-    expect(await page.getByLabel('Prompt', { exact: false }).first().inputValue()).toBe(
-      'waves at night',
-    );
+    expect(await promptOf(page).inputValue()).toContain('waves at night');
 
-    await page.getByRole('button', { name: 'Generate' }).click();
+    await generate(page).click();
     await page.getByText('in progress').waitFor();
     await page.getByRole('link', { name: 'View job' }).click();
     await page.getByRole('button', { name: 'Cancel' }).click();
@@ -197,10 +164,9 @@ describeInBrowser('the console of a caller', () => {
   });
 
   it('shows why a job failed, and that it was not charged', async () => {
-    const { page } = await openPage(browser, gateway.url);
-    await signIn(page, gateway.caller.key);
-    await page.getByLabel('Prompt', { exact: false }).first().fill('[[fail:422]] a picture');
-    await page.getByRole('button', { name: 'Generate' }).click();
+    const { page } = await openAs();
+    await promptOf(page).fill('[[fail:422]] a picture');
+    await generate(page).click();
     await page.getByText('nothing was charged').waitFor();
     const steps = page.getByRole('list', { name: 'Steps' });
     await steps.locator('[data-step=release]').waitFor();
@@ -212,18 +178,16 @@ describeInBrowser('the console of a caller', () => {
   });
 
   it('shows a rejected field next to its input, and keeps everything that was typed', async () => {
-    const { page } = await openPage(browser, gateway.url);
-    await signIn(page, gateway.caller.key);
-    const prompt = page.getByLabel('Prompt', { exact: false }).first();
+    const { page } = await openAs();
+    const prompt = promptOf(page);
     await prompt.fill('no');
-    await page.getByRole('button', { name: 'Generate' }).click();
+    await generate(page).click();
     await page.locator('.field .wrong').first().waitFor();
     expect(await prompt.inputValue()).toBe('no');
   });
 
   it('streams a chat, and shows its price', async () => {
-    const { page, problems } = await openPage(browser, gateway.url);
-    await signIn(page, gateway.caller.key);
+    const { page, problems } = await openAs();
     await page.getByRole('link', { name: 'Chat' }).click();
     await page.getByLabel('Your message').fill('What lights a harbour?');
     await page.getByRole('button', { name: 'Send' }).click();
@@ -234,21 +198,9 @@ describeInBrowser('the console of a caller', () => {
     expect(problems).toEqual([]);
   });
 
-  it('disables, with a reason, actions that a key does not allow', async () => {
-    const { key } = await gateway.newCaller({ credits: 1, scopes: ['studio:read', 'usage:read'] });
-    const { page, problems } = await openPage(browser, gateway.url);
-    await signIn(page, key);
-    const button = page.getByRole('button', { name: 'Generate' });
-    await button.waitFor();
-    expect(await button.isDisabled()).toBe(true);
-    await page.getByText('This key does not have the scope studio:image.').waitFor();
-    expect(problems).toEqual([]);
-  });
-
   it('signs out when its key is revoked, and never shows jobs of others', async () => {
     const other = await gateway.newCaller({ credits: 10 });
-    const { page } = await openPage(browser, gateway.url);
-    await signIn(page, other.key);
+    const { page } = await openAs(other.key);
     await page.getByRole('link', { name: 'Jobs' }).click();
     await page.getByText('No jobs yet').waitFor();
     const made = await gateway.call(`/api/v1/api-keys/${other.keyId}`, {
@@ -271,7 +223,7 @@ describeInBrowser('the console of a caller', () => {
       expect(made.status).toBe(201);
       return gateway.url + new URL(made.body.url).pathname + new URL(made.body.url).hash;
     };
-    const { page } = await openPage(browser, gateway.url);
+    const { page } = await open();
     const keyOfSession = async () =>
       (await (await page.request.get(`${gateway.url}/api/v1/key`)).json()).keyPrefix;
     const openLink = async (url: string) => {
@@ -280,7 +232,7 @@ describeInBrowser('the console of a caller', () => {
       await page.goto(url);
     };
     await openLink(await linkOf(key));
-    await page.getByRole('button', { name: 'Generate' }).waitFor();
+    await generate(page).waitFor();
     expect(await keyOfSession()).toBe(own.body.keyPrefix);
 
     const link = await linkOf(gateway.caller.key);
@@ -290,18 +242,17 @@ describeInBrowser('the console of a caller', () => {
     await expectAccessible(page);
     expect(page.url()).not.toContain('#');
     await question.getByRole('button', { name: 'Keep this session' }).click();
-    await page.getByRole('button', { name: 'Generate' }).waitFor();
+    await generate(page).waitFor();
     expect(await keyOfSession()).toBe(own.body.keyPrefix);
 
     await openLink(link);
     await question.getByRole('button', { name: 'Replace session' }).click();
-    await page.getByRole('button', { name: 'Generate' }).waitFor();
+    await generate(page).waitFor();
     expect(gateway.caller.key.startsWith(await keyOfSession())).toBe(true);
   });
 
   it('draws the menu and a countdown while the rate limit rejects requests, then retries', async () => {
-    const { page } = await openPage(browser, gateway.url);
-    await signIn(page, gateway.caller.key);
+    const { page } = await openAs();
     let isRejecting = true;
     await page.route('**/api/v1/key', async (route) => {
       if (!isRejecting) return route.continue();
@@ -313,25 +264,19 @@ describeInBrowser('the console of a caller', () => {
     await page.reload();
     await page.getByText(/Too many requests. Retrying in [1-4] s./).waitFor();
     await page.getByRole('link', { name: 'API keys' }).waitFor();
-    await page.getByRole('button', { name: 'Generate' }).waitFor();
+    await generate(page).waitFor();
     expect(Date.now() - startedAtMs).toBeGreaterThanOrEqual(4000);
     await page.getByText('Too many requests').waitFor({ state: 'detached' });
   });
 
   it('loads eight tabs, which share one event stream that ends when no tab is visible', async () => {
-    const { page } = await openPage(browser, gateway.url);
-    const context = page.context();
-    const streams = new Set<Request>();
-    context.on('request', (request) => {
-      if (request.url().endsWith('/studio/jobs/events')) streams.add(request);
-    });
-    context.on('requestfailed', (request) => streams.delete(request));
-    context.on('requestfinished', (request) => streams.delete(request));
+    const { page } = await open();
+    const streams = streamsOf(page);
     const { key } = await gateway.newCaller({ credits: 10 });
     await signIn(page, key);
     const others: Page[] = [];
     while (others.length < 7) {
-      const tab = await context.newPage();
+      const tab = await page.context().newPage();
       others.push(tab);
       await tab.goto(`${gateway.url}/console/jobs`);
       await tab.getByText('No jobs yet').waitFor();
@@ -346,7 +291,7 @@ describeInBrowser('the console of a caller', () => {
     await setVisibility(page, 'hidden');
     await expect.poll(() => streams.size).toBe(1);
     const body = { prompt: 'a lighthouse', async: true };
-    const accepted = await gateway.call('/api/v1/studio/image/generate', { key, body });
+    const accepted = await gateway.call(imagePath, { key, body });
     for (const tab of others)
       await tab.getByRole('list', { name: 'Jobs' }).getByText('completed').waitFor();
     await gateway.untilDone(accepted.body.data.jobId, key);
@@ -362,11 +307,11 @@ describeInBrowser('the console of a caller', () => {
       gateway.newCaller({ credits: 10 }),
       gateway.newCaller({ credits: 10 }),
     ]);
-    const { page } = await openPage(browser, gateway.url);
+    const { page } = await open();
     const context = page.context();
     let streams = 0;
     context.on('request', (request) => {
-      if (request.url().endsWith('/studio/jobs/events')) streams += 1;
+      if (isStream(request)) streams += 1;
     });
     await signIn(page, first.key);
     await expect.poll(() => streams).toBe(1);
@@ -383,7 +328,7 @@ describeInBrowser('the console of a caller', () => {
       [second.key, 'nano-banana'],
     ] as const) {
       const body = { prompt: 'a lighthouse', async: true, model };
-      const accepted = await gateway.call('/api/v1/studio/image/generate', { key, body });
+      const accepted = await gateway.call(imagePath, { key, body });
       expect(accepted.status).toBe(202);
       await gateway.untilDone(accepted.body.data.jobId, key);
     }
@@ -397,15 +342,13 @@ describeInBrowser('the console of a caller', () => {
     const first = await gateway.spawn('api', alone);
     const place = await openPlace(first.port);
     onTestFinished(place.close);
-    const { page } = await openPage(browser, place.url);
+    const { page } = await open(place.url);
     await signIn(page, gateway.caller.key);
-    await page.getByLabel('Prompt', { exact: false }).first().fill('typed before');
+    await promptOf(page).fill('typed before');
     first.child.kill('SIGKILL');
     await page.getByText('The gateway does not respond').waitFor();
     place.port = (await gateway.spawn('api', alone)).port;
     await page.getByText('The gateway does not respond').waitFor({ state: 'detached' });
-    expect(await page.getByLabel('Prompt', { exact: false }).first().inputValue()).toBe(
-      'typed before',
-    );
+    expect(await promptOf(page).inputValue()).toBe('typed before');
   });
 });

@@ -6,20 +6,13 @@ import { providerDefinitions, knownProviders } from '../../providers/registry.ts
 import { execFile, execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
-  copyFileSync,
+  cpSync,
   existsSync,
-  mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   readlinkSync,
-  rmSync,
   writeFileSync,
 } from 'node:fs';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -30,12 +23,13 @@ import { sandboxOptions } from '../../dev/sandbox/server.ts';
 import { searchAttributes } from '../../jobs/contract.ts';
 import { loadConfig } from '../../platform/config.ts';
 import { codecAccessToken, readPayloadKeys } from '../../platform/payload-codec.ts';
+import { newFolder } from '../harness/folders.ts';
+import { startHttpServer } from '../harness/http-server.ts';
 import { variablesInCode } from '../harness/variables.ts';
 import { readDashboard, selectorsOf } from './expressions.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const read = (file: string): string => readFileSync(root + file, 'utf8');
-const deploy = 'deploy';
 
 interface ComposeService {
   image: string;
@@ -70,9 +64,9 @@ const secret = (seed: string): string => createHash('sha256').update(seed).diges
 /** The lines that deploy/secrets.sh makes. */
 const dotEnv: Record<string, string> = {
   ...Object.fromEntries(
-    [
-      ...(/for name in ([^;]+);/.exec(read(`${deploy}/secrets.sh`))?.[1] ?? '').matchAll(/\w+/g),
-    ].map(([name]) => [name, secret(name)]),
+    [...(/for name in ([^;]+);/.exec(read('deploy/secrets.sh'))?.[1] ?? '').matchAll(/\w+/g)].map(
+      ([name]) => [name, secret(name)],
+    ),
   ),
   PAYLOAD_KEYS: `made:${Buffer.from(secret('PAYLOAD_KEYS'), 'hex').toString('base64')}`,
   TEMPORAL_CODEC_WORD: 'word',
@@ -95,7 +89,7 @@ function interpolate(text: string, env: Record<string, string>): string {
 
 /** Reads docker-compose.yml with a .env, which also reaches the services whose `env_file` names it. */
 function composeWith(env: Record<string, string>): Compose {
-  const lines = { ...dotEnv, ...readEnv(`${deploy}/sandbox.env`), ...env };
+  const lines = { ...dotEnv, ...readEnv('deploy/sandbox.env'), ...env };
   const parsed = parse(interpolate(read('docker-compose.yml'), lines), { merge: true }) as Compose;
   for (const service of Object.values(parsed.services)) {
     if (service.env_file?.some(({ path }) => path === '.env'))
@@ -121,11 +115,9 @@ const sandboxKnown = new Set(Object.keys(sandboxOptions.in.shape));
 
 describe('deploy/secrets.sh', () => {
   it('creates every secret once, and never replaces one', () => {
-    const directory = mkdtempSync(join(tmpdir(), 'secrets-'));
-    onTestFinished(() => rmSync(directory, { recursive: true }));
-    const file = join(directory, '.env');
+    const file = join(newFolder(), '.env');
     const make = (): Record<string, string> => {
-      execFileSync('sh', [`${root}${deploy}/secrets.sh`, file]);
+      execFileSync('sh', [`${root}deploy/secrets.sh`, file]);
       return readEnv(file);
     };
     writeFileSync(file, 'KEY_PEPPER=mine\nFAL_KEY=also-mine');
@@ -140,12 +132,10 @@ describe('deploy/secrets.sh', () => {
   });
 
   it('points the providers at the sandbox, except those that the file configures', () => {
-    const directory = mkdtempSync(join(tmpdir(), 'secrets-'));
-    onTestFinished(() => rmSync(directory, { recursive: true }));
-    const file = join(directory, '.env');
+    const file = join(newFolder(), '.env');
     writeFileSync(file, 'FAL_KEY=mine\n');
-    execFileSync('sh', [`${root}${deploy}/secrets.sh`, '--sandbox', file]);
-    const sandbox = { ...readEnv(`${deploy}/sandbox.env`), FAL_KEY: 'mine' };
+    execFileSync('sh', [`${root}deploy/secrets.sh`, '--sandbox', file]);
+    const sandbox = { ...readEnv('deploy/sandbox.env'), FAL_KEY: 'mine' };
     expect(readEnv(file)).toMatchObject({ ...sandbox, COMPOSE_PROFILES: 'sandbox' });
   });
 });
@@ -164,7 +154,7 @@ describe('docker-compose.yml', () => {
       expect(unknown, name).toEqual([]);
       if (name !== 'sandbox') expect(loadConfig(knownProviders, env).STORAGE_DRIVER).toBe('s3');
       expect(existsSync(root + (service.command?.[1] ?? 'nothing')), name).toBe(true);
-      expect(service.build?.dockerfile).toBe(`${deploy}/Dockerfile`);
+      expect(service.build?.dockerfile).toBe('deploy/Dockerfile');
     }
   });
 
@@ -186,56 +176,50 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  it('serves a domain over TLS if one is named, and plain HTTP otherwise', () => {
-    const told = (env: Record<string, string>) => {
+  const plain = '127.0.0.1:7070:7070 80 443';
+  const local = ':7070 http://localhost:';
+  it.each([
+    [{}, `:4000 ${local}4000 http://localhost:7070`, `127.0.0.1:4000:4000 ${plain}`],
+    [
+      { API_PORT: '5000' },
+      `:5000 ${local}5000 http://localhost:7070`,
+      `127.0.0.1:5000:5000 ${plain}`,
+    ],
+    [
+      { DOMAIN: 'example.com' },
+      'example.com storage.example.com https://example.com https://storage.example.com',
+      '127.0.0.1:4000:4000 127.0.0.1:7070:7070 80:80 443:443',
+    ],
+  ])(
+    'serves a domain over TLS if one is named, and plain HTTP otherwise: %j',
+    (env, urls, open) => {
       const { services } = composeWith(env);
       const { environment = {}, ports } = services['load-balancer'] ?? {};
       const { PUBLIC_BASE_URL: api, S3_PUBLIC_BASE_URL: store } =
         services['api-1']?.environment ?? {};
-      return [environment['SITE_ADDRESS'], environment['STORAGE_ADDRESS'], api, store, ports];
-    };
-    const ports = ['127.0.0.1:7070:7070', '80', '443'];
-    expect(told({})).toEqual([
-      ':4000',
-      ':7070',
-      'http://localhost:4000',
-      'http://localhost:7070',
-      ['127.0.0.1:4000:4000', ...ports],
-    ]);
-    expect(told({ API_PORT: '5000' })).toEqual([
-      ':5000',
-      ':7070',
-      'http://localhost:5000',
-      'http://localhost:7070',
-      ['127.0.0.1:5000:5000', ...ports],
-    ]);
-    expect(told({ DOMAIN: 'example.com' })).toEqual([
-      'example.com',
-      'storage.example.com',
-      'https://example.com',
-      'https://storage.example.com',
-      ['127.0.0.1:4000:4000', '127.0.0.1:7070:7070', '80:80', '443:443'],
-    ]);
-    const caddyfile = read(`${deploy}/Caddyfile`);
-    for (const name of ['SITE_ADDRESS', 'STORAGE_ADDRESS'])
-      expect(caddyfile).toContain(`{$${name}:`);
-  });
+      const addresses = ['SITE_ADDRESS', 'STORAGE_ADDRESS'];
+      const listens = addresses.map((name) => environment[name]);
+      expect([...listens, api, store].join(' ')).toBe(urls);
+      expect(ports?.join(' ')).toBe(open);
+      for (const name of addresses) expect(read('deploy/Caddyfile')).toContain(`{$${name}:`);
+    },
+  );
 
   it('selects the sandbox with variables that exist', () => {
-    const variables = Object.keys(readEnv(`${deploy}/sandbox.env`));
+    const variables = Object.keys(readEnv('deploy/sandbox.env'));
     expect(variables.filter((name) => !known.has(name))).toEqual([]);
     for (const { key, sandbox } of providerDefinitions.values()) {
       if (sandbox === null) continue;
       const wanted = [key, ...Object.keys(sandbox('http://sandbox:4100'))];
       expect(variables).toEqual(expect.arrayContaining(wanted));
-      expect(readEnv(`${deploy}/sandbox.env`)).toMatchObject(sandbox('http://sandbox:4100'));
+      expect(readEnv('deploy/sandbox.env')).toMatchObject(sandbox('http://sandbox:4100'));
       for (const [name, service] of gateways) {
         if (name !== 'sandbox')
           expect(Object.keys(service.environment ?? {})).toEqual(expect.arrayContaining(wanted));
       }
     }
     const preset = sandboxOptions.parse({});
-    expect(readEnv(`${deploy}/sandbox.env`)).toMatchObject({
+    expect(readEnv('deploy/sandbox.env')).toMatchObject({
       FAL_KEY: preset.falKey,
       ELEVENLABS_API_KEY: preset.elevenLabsKey,
       OPENAI_IMAGES_API_KEY: preset.openAiKey,
@@ -263,7 +247,7 @@ describe('docker-compose.yml', () => {
   });
 
   it('registers the search attributes of jobs with their types, and logs it', () => {
-    const script = read(`${deploy}/temporal/create-namespace.sh`);
+    const script = read('deploy/temporal/create-namespace.sh');
     const made = [...script.matchAll(/--name (\w+) --type (\w+)/g)].map(([, ...pair]) => pair);
     const types = { KEYWORD: 'Keyword', KEYWORD_LIST: 'KeywordList' };
     const wanted = Object.values(searchAttributes).map(({ name, type }) => [name, types[type]]);
@@ -294,15 +278,15 @@ describe('docker-compose.yml', () => {
 
   it('uses the same ports as the load balancer and Prometheus', () => {
     const { environment } = compose.services['api-1'] ?? {};
-    const caddyfile = read(`${deploy}/Caddyfile`);
+    const caddyfile = read('deploy/Caddyfile');
     for (const name of ['api-1', 'api-2']) {
       expect(caddyfile).toContain(`${name}:${environment?.['API_PORT']}`);
     }
-    const { scrape_configs: jobs } = parse(read(`${deploy}/prometheus/prometheus.yml`)) as {
+    const { scrape_configs: jobs } = parse(read('deploy/prometheus/prometheus.yml')) as {
       scrape_configs: { static_configs: { targets: string[] }[] }[];
     };
     const targets = jobs.flatMap((job) => job.static_configs.flatMap((one) => one.targets));
-    const metricsPort = /METRICS_PORT=(\d+)/.exec(read(`${deploy}/Dockerfile`))?.[1];
+    const metricsPort = /METRICS_PORT=(\d+)/.exec(read('deploy/Dockerfile'))?.[1];
     for (const target of targets) {
       const [host = '', port] = target.split(':');
       expect(compose.services).toHaveProperty(host);
@@ -317,15 +301,12 @@ describe('deploy/healthcheck.sh', () => {
     [503, false],
   ])('treats status %i as healthy: %s', async (status, healthy) => {
     const paths: (string | undefined)[] = [];
-    const server = createServer(({ url }, response) => {
+    const { port, close } = await startHttpServer(({ url }, response) => {
       paths.push(url);
       response.writeHead(status).end('a body');
     });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    onTestFinished(() => void server.close());
-    const { port } = server.address() as AddressInfo;
-    const args = [`${root}${deploy}/healthcheck.sh`, String(port), '/readyz'];
+    onTestFinished(close);
+    const args = [`${root}deploy/healthcheck.sh`, String(port), '/readyz'];
     const answered = await promisify(execFile)('bash', args).then(
       () => true,
       () => false,
@@ -336,10 +317,8 @@ describe('deploy/healthcheck.sh', () => {
 
 describe('deploy/upgrade.sh', () => {
   it('migrates first, then replaces one process after the other', () => {
-    const directory = mkdtempSync(join(tmpdir(), 'upgrade-'));
-    onTestFinished(() => rmSync(directory, { recursive: true }));
-    mkdirSync(join(directory, 'deploy'));
-    copyFileSync(`${root}${deploy}/upgrade.sh`, join(directory, 'deploy', 'upgrade.sh'));
+    const directory = newFolder();
+    cpSync(`${root}deploy/upgrade.sh`, join(directory, 'deploy', 'upgrade.sh'));
     writeFileSync(join(directory, '.env'), 'GATEWAY_IMAGE=registry.example.com/gateway:2\n');
     writeFileSync(join(directory, 'docker'), '#!/bin/sh\necho "$@" >>"$(dirname "$0")/calls"\n', {
       mode: 0o755,
@@ -357,7 +336,7 @@ describe('deploy/upgrade.sh', () => {
 });
 
 describe('the Dockerfiles', () => {
-  const dockerfile = read(`${deploy}/Dockerfile`);
+  const dockerfile = read('deploy/Dockerfile');
   const copiedIn = (text: string): string[] => [
     ...new Set(
       [...text.matchAll(/^COPY (?!--)(.+) \S+$/gm)].flatMap(([, sources = '']) =>
@@ -415,7 +394,7 @@ describe('the Dockerfiles', () => {
   });
 
   it('use only files that .dockerignore includes, and variables that exist', () => {
-    const admitted = read(`${deploy}/Dockerfile.dockerignore`)
+    const admitted = read('deploy/Dockerfile.dockerignore')
       .split('\n')
       .filter((line) => line.startsWith('!'))
       .map((line) => line.slice(1));
@@ -463,8 +442,8 @@ describe('the dashboard', () => {
 });
 
 describe('the Helm chart', () => {
-  const template = read(`${deploy}/helm/templates/config.yaml`);
-  const values = read(`${deploy}/helm/values.yaml`);
+  const template = read('deploy/helm/templates/config.yaml');
+  const values = read('deploy/helm/values.yaml');
 
   it('sets variables that exist, and requires secrets that exist', () => {
     const set = [...template.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name);
@@ -476,11 +455,11 @@ describe('the Helm chart', () => {
   });
 
   it('contains the alerts of deploy/prometheus, not a copy of them', () => {
-    expect(readlinkSync(`${root}${deploy}/helm/alerts.yml`)).toBe('../prometheus/alerts.yml');
+    expect(readlinkSync(`${root}deploy/helm/alerts.yml`)).toBe('../prometheus/alerts.yml');
   });
 
   it('has the version of the project', () => {
     const { version } = JSON.parse(read('package.json')) as { version: string };
-    expect(parse(read(`${deploy}/helm/Chart.yaml`))).toMatchObject({ appVersion: version });
+    expect(parse(read('deploy/helm/Chart.yaml'))).toMatchObject({ appVersion: version });
   });
 });

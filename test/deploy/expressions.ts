@@ -1,7 +1,7 @@
 /** The PromQL expressions of the dashboard and of the alert rules, and the metrics they name. */
 import { readFile } from 'node:fs/promises';
-import { parse } from 'yaml';
 import { z } from 'zod';
+import { alertRules } from './alert-rules.ts';
 
 const deploy = new URL('../../deploy/', import.meta.url);
 
@@ -24,10 +24,6 @@ const dashboardFile = z.object({
     }),
   ),
 });
-const ruleFile = z.object({
-  groups: z.array(z.object({ rules: z.array(z.object({ expr: z.string() })) })),
-});
-
 /** Reads the dashboard. */
 export async function readDashboard(): Promise<z.infer<typeof dashboardFile>> {
   const file = new URL('grafana/dashboards/studio-gateway.json', deploy);
@@ -37,11 +33,7 @@ export async function readDashboard(): Promise<z.infer<typeof dashboardFile>> {
 /** Reads all expressions of the dashboard and of the alert rules. */
 export async function readExpressions(): Promise<string[]> {
   const { panels } = await readDashboard();
-  const text = await readFile(new URL('prometheus/alerts.yml', deploy), 'utf8');
-  const { groups } = ruleFile.parse(parse(text));
-  return [...panels.flatMap(({ targets }) => targets), ...groups.flatMap(({ rules }) => rules)].map(
-    ({ expr }) => expr,
-  );
+  return [...panels.flatMap(({ targets }) => targets), ...alertRules].map(({ expr }) => expr);
 }
 
 const grouping = /\b(?:by|on|without) \(([^)]*)\)/g;

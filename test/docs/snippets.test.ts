@@ -65,11 +65,7 @@ const notRun: { file: string; begins: string; reason: string }[] = [
     reason: 'takes five minutes; test/faults/outages.test.ts runs a part',
   },
   { file: 'docs/faults.md', begins: 'npm run dev -- chaos', reason: 'takes ten minutes' },
-  {
-    file: 'docs/deployment.md',
-    begins: 'sh deploy/secrets.sh',
-    reason: 'needs Docker',
-  },
+  { file: 'docs/deployment.md', begins: 'sh deploy/secrets.sh', reason: 'needs Docker' },
   {
     file: 'docs/deployment.md',
     begins: 'kubectl -n studio create secret',
@@ -138,24 +134,18 @@ async function runBlock(block: Block, directory: string): Promise<string> {
   const interpreter = interpreters[block.language];
   let script = text;
   if (interpreter) {
-    const path = join(
-      directory,
-      `line-${block.line}.${block.language === 'python' ? 'py' : 'mts'}`,
-    );
+    const extension = block.language === 'python' ? 'py' : 'mts';
+    const path = join(directory, `line-${block.line}.${extension}`);
     await writeFile(path, text);
     script = `${await interpreter(block.file)} ${path}`;
   }
-  const { status, stdout, stderr } = await runInTerminal(
-    `. ./env.sh\n${script}\nexport -p > env.sh`,
-    {
-      directory,
-      project: root,
-      env: {
-        DATA_DIR: join(directory, '.data'),
-        PYTHONPATH: join(root, 'clients', 'python', 'src'),
-      },
-    },
-  );
+  const env = {
+    DATA_DIR: join(directory, '.data'),
+    PYTHONPATH: join(root, 'clients', 'python', 'src'),
+  };
+  const terminal = { directory, project: root, env };
+  const whole = `. ./env.sh\n${script}\nexport -p > env.sh`;
+  const { status, stdout, stderr } = await runInTerminal(whole, terminal);
   if (status !== 0) throw new Error(`exit status ${status}: ${stderr}${stdout}`);
   return stdout;
 }

@@ -11,6 +11,7 @@ import { loadConfig } from '../../platform/config.ts';
 import { openDatabase } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { askPatiently, type PatientAnswer } from './caller.ts';
+import { callsOf } from './calls.ts';
 import type { Kind } from './kinds.ts';
 import type { Point } from './points.ts';
 import type { FaultStack, Part } from './stack.ts';
@@ -76,7 +77,7 @@ export async function runColumn(stack: FaultStack, column: Column): Promise<Cell
     running.map(async ({ kind, tag, answeredAt }, index): Promise<CellResult> => {
       const answer = answers[index];
       if (!answer) throw new Error('every request has an answer');
-      const submits = answer.jobId === null ? 0 : await acceptedSubmits(stack, answer.jobId);
+      const submits = answer.jobId === null ? 0 : await callsOf(stack).acceptedOf(answer.jobId);
       const violations = [
         ...(late.has(tag) ? ['never came to the point'] : []),
         ...(await checkJob(stack, { tag, answer })),
@@ -147,7 +148,7 @@ async function arrivedTags(
   const here = await Promise.all(
     jobs.map(async ({ id, tag, accepted }) => {
       if (point !== 'waiting') return arrived().has(id) ? tag : null;
-      return accepted && (await acceptedSubmits(stack, id)) > 0 ? tag : null;
+      return accepted && (await callsOf(stack).acceptedOf(id)) > 0 ? tag : null;
     }),
   );
   return new Set(here.filter((tag) => tag !== null));
@@ -257,7 +258,7 @@ export async function audit(stack: FaultStack): Promise<string[]> {
   const pool = await openDatabase({ url: stack.databaseUrl, poolMax: 2, logger });
   try {
     const { storage } = await openStorage(config, stack.url);
-    const submits = () => allSubmits(stack);
+    const submits = () => callsOf(stack).sandbox<LoggedSubmission[]>('submits');
     const { databaseUrl } = stack;
     const { checks } = await runAudit({ databaseUrl, pool, storage, submissions: submits });
     return checks.flatMap(({ name, subjects }) => subjects.map((subject) => `${name}: ${subject}`));
@@ -266,39 +267,8 @@ export async function audit(stack: FaultStack): Promise<string[]> {
   }
 }
 
-async function askSandbox<Answer>(
-  stack: FaultStack,
-  path: string,
-  init: RequestInit = {},
-): Promise<Answer> {
-  const answer = await fetch(`${stack.sandboxUrl}/_sandbox/${path}`, init);
-  if (!answer.ok) throw new Error(`sandbox: ${path} answered ${answer.status}`);
-  return (await answer.json().catch(() => null)) as Answer;
-}
-
-async function allSubmits(stack: FaultStack): Promise<LoggedSubmission[]> {
-  const body = await askSandbox<LoggedSubmission[] | { submits: LoggedSubmission[] }>(
-    stack,
-    'submits',
-  );
-  return Array.isArray(body) ? body : body.submits;
-}
-
-async function acceptedSubmits(stack: FaultStack, jobId: string): Promise<number> {
-  const body = await askSandbox<unknown[] | { submits: unknown[] }>(
-    stack,
-    `submits?jobId=${jobId}`,
-  );
-  return (Array.isArray(body) ? body : body.submits).length;
-}
-
 /** Sets the faults of every generation; null removes them. */
 export async function setSandboxFaults(stack: FaultStack, faults: string | null): Promise<void> {
-  await (faults === null
-    ? askSandbox(stack, 'faults', { method: 'DELETE' })
-    : askSandbox(stack, 'faults', {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ faults }),
-      }));
+  const { sandbox } = callsOf(stack);
+  await (faults === null ? sandbox('faults', undefined, 'DELETE') : sandbox('faults', { faults }));
 }

@@ -2,10 +2,9 @@
  * A server to which the processes of a fault test report the points they reach, and where they
  * wait.
  */
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
+import { startHttpServer } from '../harness/http-server.ts';
 import type { Arrival, Point } from './points.ts';
 
 /** The control server of one stack. */
@@ -36,11 +35,9 @@ export async function startControl(): Promise<Control> {
     held.push(response);
   }
 
-  const server = createServer((request, response) => void take(request, response));
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  const { url, close } = await startHttpServer((request, response) => void take(request, response));
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     arm(point) {
       armed = point;
       arrived.clear();
@@ -51,9 +48,6 @@ export async function startControl(): Promise<Control> {
       for (const response of held) response.end();
       held = [];
     },
-    close() {
-      server.close();
-      server.closeAllConnections();
-    },
+    close,
   };
 }

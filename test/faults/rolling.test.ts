@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findViolations } from '../../ledger/invariants.ts';
+import { callsOf } from './calls.ts';
 import { startStack, type FaultStack } from './stack.ts';
 
 const isWhole = process.env['FAULTS'] === 'all';
@@ -25,7 +26,7 @@ describe.runIf(isWhole)('a rolling restart under load', () => {
   it('loses no job and responds to every caller', async () => {
     const apis = ['api', 'api2'] as const;
     const ready = new Set<string>();
-    const statuses = new Map<number, number>();
+    const statuses = new Set<number>();
     const jobIds: string[] = [];
     const stopping = new AbortController();
 
@@ -52,18 +53,13 @@ describe.runIf(isWhole)('a rolling restart under load', () => {
         return;
       }
       const slow = index % 10 === 0 ? '[[slow:2s]] ' : '';
-      const answer = await fetch(`${url}/api/v1/studio/image/generate`, {
-        method: 'POST',
-        headers: {
-          authorization: `Bearer ${stack.caller.key}`,
-          'content-type': 'application/json',
-        },
-        body: JSON.stringify({ prompt: `${slow}a ferry ${randomUUID()}`, async: index % 2 === 0 }),
-      }).catch(() => null);
-      const status = answer?.status ?? 0;
-      statuses.set(status, (statuses.get(status) ?? 0) + 1);
-      const ticket = (await answer?.json()) as { data?: { jobId?: string } } | undefined;
-      if (ticket?.data?.jobId) jobIds.push(ticket.data.jobId);
+      const body = { prompt: `${slow}a ferry ${randomUUID()}`, async: index % 2 === 0 };
+      const path = '/api/v1/studio/image/generate';
+      const answer = await callsOf(stack)
+        .ask(path, { body, base: url })
+        .catch(() => null);
+      statuses.add(answer?.status ?? 0);
+      if (answer?.body.data.jobId) jobIds.push(answer.body.data.jobId);
       await sleep(50);
     }
 
@@ -80,7 +76,7 @@ describe.runIf(isWhole)('a rolling restart under load', () => {
     stopping.abort();
     await Promise.all([...callers, balancing]);
 
-    expect([...statuses.keys()].filter((status) => ![200, 202].includes(status))).toEqual([]);
+    expect([...statuses].filter((status) => ![200, 202].includes(status))).toEqual([]);
     expect(jobIds.length).toBeGreaterThan(20);
     const open = () => stack.query(`SELECT id FROM job WHERE status = 'open'`);
     await expect.poll(open).toEqual([]);

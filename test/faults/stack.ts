@@ -8,7 +8,7 @@ import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { Client } from 'pg';
+import { Pool } from 'pg';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
 import { createLedger } from '../../ledger/ledger.ts';
@@ -24,7 +24,7 @@ import { startTemporal } from '../../dev/stack/temporal.ts';
 import { makeTemporaryDirectory } from '../../dev/stack/temporary-directory.ts';
 import { sandboxedProviders } from '../harness/variables.ts';
 import type { TestCaller } from '../harness/gateway.ts';
-import { discPicture, download } from '../harness/media.ts';
+import { discPicture, makeFilm, speechOf } from '../harness/media.ts';
 import { startMediaServer } from '../harness/media-server.ts';
 import { startControl, type Control } from './control.ts';
 import type { Inputs } from './kinds.ts';
@@ -40,8 +40,6 @@ interface StackOptions {
   env?: Record<string, string>;
   /** Shift of a part's clock, in milliseconds. */
   clockShiftMs?: Partial<Record<Part, number>>;
-  /** Settings of Postgres, such as the directory of a tablespace. */
-  postgres?: Record<string, string>;
   /** True to run api/main.ts and worker/main.ts with metrics; they do not wait at points. */
   asDeployed?: boolean;
 }
@@ -75,8 +73,6 @@ export interface FaultStack {
   copyData: (part: 'postgres' | 'temporal', way: 'take' | 'put back') => Promise<void>;
   /** Stops or continues a part and all of its children, as SIGSTOP and SIGCONT do. */
   freeze: (part: Part, frozen: boolean) => void;
-  /** Restarts Temporal with an empty database. */
-  wipeTemporal: () => Promise<void>;
   newCaller: (credits: number, windowCredits?: number) => Promise<TestCaller>;
   query: <Row extends object>(text: string, values?: unknown[]) => Promise<Row[]>;
   /** Returns the log of a part. */
@@ -87,7 +83,6 @@ export interface FaultStack {
 const programs = fileURLToPath(new URL('./', import.meta.url));
 const project = fileURLToPath(new URL('../../', import.meta.url));
 const shiftedClock = new URL('shifted-clock.ts', import.meta.url).href;
-const sandboxScript = fileURLToPath(new URL('../../dev/sandbox/main.ts', import.meta.url));
 const logger = createLogger('faults', 'silent');
 
 function secret(): string {
@@ -158,7 +153,7 @@ function shifted(shiftMs: number | undefined): Record<string, string> {
   return { NODE_OPTIONS: `--import=${shiftedClock}`, CLOCK_SHIFT_MS: String(shiftMs) };
 }
 
-/** Starts a stack with an organization that has credits, and the inputs of every kind. */
+/** Starts a stack with inputs of every kind, and an organization that has credits. */
 export async function startStack(options: StackOptions = {}): Promise<FaultStack> {
   const directory = makeTemporaryDirectory('faults');
   const ports: Ports = { postgres: 0, temporal: 0, sandbox: 0, api: 0, api2: 0 };
@@ -207,7 +202,7 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
         password,
         logPath: logPath('postgres'),
         // A killed process loses no data that the kernel has received, and no test cuts the power.
-        settings: { fsync: 'off', ...options.postgres },
+        settings: { fsync: 'off' },
       }),
     temporal: () =>
       startTemporal({
@@ -216,7 +211,7 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
         uiPort: null,
         logPath: logPath('temporal'),
       }),
-    sandbox: node('sandbox', sandboxScript),
+    sandbox: node('sandbox', join(project, 'dev/sandbox/main.ts')),
     api: gateway('api'),
     worker: gateway('worker'),
     api2: gateway('api2'),
@@ -262,29 +257,25 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
     await ended.exited;
   }
 
-  async function query<Row extends object>(text: string, values?: unknown[]): Promise<Row[]> {
-    const client = new Client({
+  // Its connections are opened again after a restart of Postgres.
+  const openPool = (): Pool => {
+    const opened = new Pool({
       connectionString: env['DATABASE_URL'],
       connectionTimeoutMillis: 5000,
     });
-    client.on('error', () => {});
-    await client.connect();
-    try {
-      return (await client.query(text, values)).rows;
-    } finally {
-      await client.end();
-    }
-  }
+    return opened.on('error', () => {});
+  };
+  let pool = openPool();
 
   async function newCaller(credits: number, windowCredits?: number): Promise<TestCaller> {
-    const pool = await openDatabase({ url: env['DATABASE_URL'] ?? '', poolMax: 2, logger });
+    const database = await openDatabase({ url: env['DATABASE_URL'] ?? '', poolMax: 2, logger });
     try {
-      const made = await createOrganization(pool, {
+      const made = await createOrganization(database, {
         name: 'Faults',
         windowLimitMicro: windowCredits === undefined ? null : microFromCredits(windowCredits),
       });
-      const key = await createKey(pool, env['KEY_PEPPER'] ?? '', { ...made, name: 'faults' });
-      await createLedger(pool).grant({
+      const key = await createKey(database, env['KEY_PEPPER'] ?? '', { ...made, name: 'faults' });
+      await createLedger(database).grant({
         organizationId: made.organizationId,
         id: 'initial',
         amountMicro: microFromCredits(credits),
@@ -293,13 +284,13 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
       });
       return { ...made, ...key };
     } finally {
-      await pool.end();
+      await database.end();
     }
   }
 
   async function close(): Promise<void> {
     control.release();
-    await Promise.all([...running.keys()].map(kill));
+    await Promise.all([pool.end(), ...[...running.keys()].map(kill)]);
     control.close();
     media.close();
     rmSync(directory, { recursive: true, force: true });
@@ -311,18 +302,16 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
     await migrate(env['DATABASE_URL'] ?? '');
     await Promise.all((options.run ?? ['api', 'worker']).map((part) => start(part)));
     const caller = await newCaller(1_000_000);
-    const inputs: Inputs = { picture: '', film: '', speech: '' };
-    if (running.has('api') && running.has('worker')) {
-      inputs.picture = media.put('/picture.png', await discPicture(64, 64));
-      const makeInput = async (path: string, body: object): Promise<Buffer> =>
-        download(await makeResult(urlOf('api'), caller.key, { path, body }));
-      const [film, speech] = await Promise.all([
-        makeInput('/api/v1/studio/video/generate', { prompt: 'a tree' }),
-        makeInput('/api/v1/studio/voiceover/generate', { text: 'Hear me', title: 'Title' }),
-      ]);
-      inputs.film = media.put('/film.mp4', film);
-      inputs.speech = media.put('/speech.mp3', speech);
-    }
+    const [picture, film, speech] = await Promise.all([
+      discPicture(64, 64),
+      makeFilm({ hasAudio: true }),
+      speechOf(2),
+    ]);
+    const inputs: Inputs = {
+      picture: media.put('/picture.png', picture),
+      film: media.put('/film.mp4', film),
+      speech: media.put('/speech.mp3', speech),
+    };
     return {
       url: urlOf('api'),
       env,
@@ -345,7 +334,11 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
         return (await exited).code;
       },
       start,
-      configure: (settings) => void Object.assign(env, settings),
+      configure(settings) {
+        Object.assign(env, settings);
+        void pool.end();
+        pool = openPool();
+      },
       metricsUrlOf(part) {
         const port = running.has(part) && metricsPorts.get(part);
         return port ? `http://127.0.0.1:${port}/metrics` : null;
@@ -367,13 +360,9 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
         // Each Postgres process has its own process group.
         for (const one of [pid, ...childrenOf(pid)]) process.kill(one, signal);
       },
-      async wipeTemporal() {
-        await kill('temporal');
-        rmSync(join(directory, 'temporal'), { recursive: true, force: true });
-        await start('temporal');
-      },
       newCaller,
-      query,
+      query: async <Row extends object>(text: string, values?: unknown[]) =>
+        (await pool.query(text, values)).rows as Row[],
       logOf: (part) => readLog(logPath(part)),
       close,
     };
@@ -398,27 +387,4 @@ function readLog(path: string): string {
   } catch {
     return '';
   }
-}
-
-/** Runs one job to its end and returns the address of its result. */
-async function makeResult(
-  url: string,
-  key: string,
-  { path, body }: { path: string; body: object },
-): Promise<string> {
-  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
-  interface Ticket {
-    data: { jobId: string; done?: boolean; url?: string; result?: { url?: string } };
-  }
-  const answer = await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) });
-  let ticket = (await answer.json()) as Ticket;
-  while (answer.status === 202 && ticket.data.done !== true) {
-    const polled = await fetch(`${url}/api/v1/studio/jobs/${ticket.data.jobId}?wait=10`, {
-      headers,
-    });
-    ticket = (await polled.json()) as Ticket;
-  }
-  const result = answer.status === 202 ? ticket.data.result : ticket.data;
-  if (typeof result?.url !== 'string') throw new Error(`no result: ${JSON.stringify(ticket)}`);
-  return result.url;
 }

@@ -1,4 +1,4 @@
-/** Decodes media with independent programs. */
+/** Makes media for inputs, and decodes media with independent programs. */
 import { BufferSource, Input, ALL_FORMATS } from 'mediabunny';
 import sharp from 'sharp';
 import { createFilms, type Film } from '../../dev/sandbox/media/film.ts';
@@ -65,9 +65,16 @@ export async function discPicture(width: number, height: number): Promise<Buffer
   return sharp(disc).png().toBuffer();
 }
 
-/** Returns a film, as MP4; without sound unless asked for. */
+/** Returns a film, by default of two seconds without sound, as MP4. */
 export async function makeFilm(film: Partial<Film> = {}): Promise<Buffer> {
   const tiny = { width: 64, height: 64, durationSeconds: 2, hasAudio: false, prompt: 'x', seed: 0 };
   const { bytes } = await createFilms(createTones({ tiny: true })).film({ ...tiny, ...film });
   return Buffer.from(bytes);
+}
+
+/** Returns the sound of a voice, as MP3. */
+export async function speechOf(durationSeconds: number): Promise<Buffer> {
+  const format = { sampleRate: 44_100, bitrateKbps: 64 } as const;
+  const tone = { name: 'x', timbre: 'speech', format, durationSeconds } as const;
+  return Buffer.from(await createTones({ tiny: true }).generate(tone));
 }

@@ -2,6 +2,8 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { during } from './during.ts';
+import { newFolder } from './folders.ts';
 
 const script = fileURLToPath(new URL('../../dev/sandbox/main.ts', import.meta.url));
 
@@ -42,6 +44,14 @@ interface SandboxOptions {
   /** Duration of an image request, milliseconds. */
   latencyMs?: number;
   env?: Record<string, string>;
+}
+
+/** Returns a sandbox for the tests of a file, filled in before the first test. */
+export function useSandbox(env: Record<string, string> = {}): TestSandbox {
+  return during(async () => {
+    const sandbox = await startSandbox({ dataDir: newFolder(), latencyMs: 40, env });
+    return { ...sandbox, close: sandbox.stop };
+  });
 }
 
 /** Starts a sandbox on a free port. */
@@ -85,8 +95,7 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
     elevenlabsKey,
     async submits(query) {
       const answer = await ask(`submits?${new URLSearchParams(query).toString()}`);
-      const found = (await answer.json()) as AcceptedSubmit[] | { submits: AcceptedSubmit[] };
-      return Array.isArray(found) ? found : found.submits;
+      return (await answer.json()) as AcceptedSubmit[];
     },
     async chatRequests(match) {
       const answer = await ask(`chat-requests?match=${encodeURIComponent(match)}`);

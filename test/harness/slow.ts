@@ -4,7 +4,7 @@
  * that is named on the command line always runs.
  */
 
-/** True under `npm run test:all`, where tests of a part of a matrix test all of it. */
+/** True under `npm run test:all`. */
 export const isWhole = process.env['TESTS'] === 'all';
 
 /** Files that `npm test` leaves out. */
@@ -45,7 +45,6 @@ export const slowFiles = [
   'test/stack/bootstrap.test.ts',
   'test/stack/local-stack.test.ts',
   'test/stack/postgres.test.ts',
-  'test/stack/postgres-account.test.ts',
   'test/stack/temporal.test.ts',
   'test/workflows/deploys.test.ts',
   'test/workflows/payload-encryption.test.ts',
@@ -55,17 +54,9 @@ export const slowFiles = [
   'test/api/stalled-readers.test.ts',
   'test/api/wide-bodies.test.ts',
   'test/bench/bench.test.ts',
-  'test/bench/chat-bench.test.ts',
   'test/chat/client-loops.test.ts',
   'test/sandbox/elevenlabs-client.test.ts',
   'test/sandbox/fal-client.test.ts',
   'test/sandbox/openai-images-client.test.ts',
   'test/storage/container-bombs.test.ts',
 ];
-
-/**
- * Returns a fifth of the columns of a matrix, different ones for the next row, so that each row and
- * each column is tested; all columns under `npm run test:all`.
- */
-export const portion = <T>(columns: readonly T[], row: number): readonly T[] =>
-  columns.filter((_, column) => isWhole || (column + row) % 5 === 0);

@@ -1,9 +1,6 @@
-/** The audit finds every violation: each promise is broken once. */
-import { execFile } from 'node:child_process';
+/** The audit finds a violation of each invariant. */
 import { appendFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { runAudit, type AuditReport } from '../../ledger/audit.ts';
@@ -12,9 +9,11 @@ import { hasRunningWorkflow } from '../../jobs/records/job-owner.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createMetrics, createStateGauges } from '../../platform/metrics.ts';
 import { startAuditor } from '../../worker/auditor.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useOwnGateway } from '../harness/gateway.ts';
+import { runProgram } from '../harness/programs.ts';
 
-let gateway: TestGateway;
+// The tests violate invariants in its database.
+const gateway = useOwnGateway({}, 'never');
 /** Connection without triggers and foreign keys, which would reject the violations. */
 let vandal: Client;
 let jobId = '';
@@ -23,16 +22,13 @@ let storageKey = '';
 const tables = ['account', 'reservation', 'budget_spend', 'ledger_entry', 'job', 'artifact'];
 
 beforeAll(async () => {
-  gateway = await startGateway();
   const path = '/api/v1/studio/image/generate';
   const made = await gateway.call(path, { body: { prompt: 'a ledger', async: true } });
   jobId = made.body.data.jobId;
   await gateway.untilDone(jobId);
   await gateway.call(path, { body: { prompt: '[[fail:422]] a broken ledger' } });
-  const [artifact] = await gateway.database.query<{ storage_key: string }>(
-    'SELECT storage_key FROM artifact',
-  );
-  storageKey = artifact?.storage_key ?? '';
+  const artifacts = 'SELECT storage_key AS key FROM artifact';
+  [{ key: storageKey = '' } = {}] = await gateway.database.query<{ key?: string }>(artifacts);
   vandal = new Client({ connectionString: gateway.database.url });
   await vandal.connect();
   await vandal.query(`SET session_replication_role = 'replica'`);
@@ -45,19 +41,13 @@ afterEach(async () => {
   }
   expect((await audit()).clean).toBe(true);
 });
-afterAll(async () => {
-  await vandal.end();
-  await gateway.close();
-});
+afterAll(() => vandal.end());
 
-const sources = () => {
-  const { services, client } = gateway.api;
-  return {
-    databaseUrl: gateway.database.url,
-    pool: services.pool,
-    isOwned: (id: string) => hasRunningWorkflow(client, id),
-  };
-};
+const sources = () => ({
+  databaseUrl: gateway.database.url,
+  pool: gateway.api.services.pool,
+  isOwned: (id: string) => hasRunningWorkflow(gateway.api.client, id),
+});
 const audit = (): Promise<AuditReport> => runAudit(sources());
 const found = ({ checks }: AuditReport): string[] =>
   checks.filter(({ subjects }) => subjects.length > 0).map(({ name }) => name);
@@ -146,42 +136,31 @@ describe('the audit', () => {
     const [first] = await gateway.sandbox.submits({ jobId });
     const again = new URL(`${gateway.env['FAL_QUEUE_URL']}/${first?.endpoint}`);
     again.searchParams.set('fal_webhook', first?.webhookUrl ?? '');
-    const answer = await fetch(again, {
-      method: 'POST',
-      headers: {
-        authorization: `Key ${gateway.env['FAL_KEY']}`,
-        'content-type': 'application/json',
-      },
-      body: JSON.stringify(first?.body),
-    });
-    expect(answer.status).toBe(200);
+    const authorization = `Key ${gateway.env['FAL_KEY']}`;
+    const headers = { authorization, 'content-type': 'application/json' };
+    const body = JSON.stringify(first?.body);
+    expect((await fetch(again, { method: 'POST', headers, body })).status).toBe(200);
     const report = await runAudit({ ...sources(), submissions: submits });
     expect(report.checks.at(-1)?.subjects).toEqual([`${jobId}:0`]);
   });
 });
 
 describe('npm run audit', () => {
-  const command = (options: string[], env: Record<string, string>) =>
-    new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
-      const script = fileURLToPath(new URL('../../dev/stack/audit.ts', import.meta.url));
-      execFile(process.execPath, [script, ...options], { env }, (error, stdout, stderr) => {
-        resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr });
-      });
-    });
-
   it('prints its checks, and exits with 1 if there is a violation', async () => {
-    const clean = await command(['--submits', gateway.sandbox.url], gateway.env);
-    // The submit that was repeated above stays in the sandbox's log.
-    expect(clean).toMatchObject({ code: 1, stderr: '' });
-    const [json, table] = await Promise.all([
-      command(['--json'], gateway.env),
-      command(['--no-owners'], gateway.env),
+    const audited = (options: string[], env: Record<string, string> = {}) =>
+      runProgram('dev/stack/audit.ts', options, { ...gateway.env, ...env });
+    const [submits, json, table, away] = await Promise.all([
+      audited(['--submits', gateway.sandbox.url]),
+      audited(['--json']),
+      audited(['--no-owners']),
+      audited(['--no-owners'], { DATABASE_URL: 'postgres://x:y@127.0.0.1:1/none' }),
     ]);
-    expect(json.code).toBe(0);
+    // The submit that was repeated above stays in the sandbox's log.
+    expect(submits).toMatchObject({ status: 1, stderr: '' });
+    expect(json.status).toBe(0);
     expect(JSON.parse(json.stdout)).toMatchObject({ clean: true });
     for (const name of invariantNames) expect(table.stdout).toContain(name);
-    const away = { ...gateway.env, DATABASE_URL: 'postgres://x:y@127.0.0.1:1/none' };
-    expect((await command(['--no-owners'], away)).code).toBe(2);
+    expect(away.status).toBe(2);
   });
 });
 
@@ -194,25 +173,19 @@ describe('an audit of 10,000 forged rows', () => {
         SELECT 'chat_' || lpad(n::text, 32, '0'), organization_id, 'chat', 0, now(), now(),
           (SELECT id FROM api_key LIMIT 1)
         FROM account, generate_series(1, 10000) n`);
-    const script = fileURLToPath(new URL('../../worker/audit.ts', import.meta.url));
-    const { stdout } = await promisify(execFile)(process.execPath, [script], {
-      env: gateway.env,
-    }).catch((error: { stdout: string }) => error);
+    const { stdout } = await runProgram('worker/audit.ts', [], gateway.env);
     expect(stdout).toMatch(new RegExp(`${finding} +all +10000`));
     const lines = stdout.split('\n');
     expect(lines.filter((line) => line.startsWith('    chat_')).length % 100).toBe(0);
     expect(lines.length).toBeLessThan(invariantNames.length + 10 + 3 * 102);
     expect(lines.indexOf(`${finding}: the first 100`)).toBeGreaterThan(invariantNames.length);
 
-    const response = await fetch(`${gateway.url}/api/admin/v1/audit`, {
-      headers: { authorization: `Bearer ${gateway.env['ADMIN_API_KEY']}` },
-    });
-    const data = (await response.json()) as {
-      findings: { finding: string }[];
-      checks: object[];
-    };
-    expect(data.findings.filter((one) => one.finding === finding)).toHaveLength(100);
-    expect(data.checks).toContainEqual({ name: finding, examined: null, found: 10_000 });
+    const { body } = await gateway.call<{ findings: { finding: string }[]; checks: object[] }>(
+      '/api/admin/v1/audit',
+      { key: gateway.config.ADMIN_API_KEY },
+    );
+    expect(body.findings.filter((one) => one.finding === finding)).toHaveLength(100);
+    expect(body.checks).toContainEqual({ name: finding, examined: null, found: 10_000 });
   });
 });
 

@@ -3,14 +3,10 @@
  * for all repeated moves, refusals, foreign ids and organizations in it.
  */
 import * as fc from 'fast-check';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
+import { expect, it } from 'vitest';
+import { by, useLedger } from './use-ledger.ts';
 
-let database: TestDatabase;
-beforeAll(async () => {
-  database = await createTestDatabase();
-});
-afterAll(() => database.drop());
+const ledgers = useLedger();
 
 type Move = Record<string, unknown> & { organizationId: string; id: string };
 
@@ -44,11 +40,11 @@ const studioMove = fc
     const head = { organizationId, id, verb };
     const isJob = number % 2 === 0;
     if (verb === 'grant') {
-      return { ...head, amount: taken ? -move.amount : move.amount, actor: 'a', reason: 'r' };
+      return { ...head, amount: taken ? -move.amount : move.amount, ...by };
     }
     if (verb === 'refund') {
       const amount = taken ? null : Math.floor(share * move.amount);
-      return { ...head, refundId: to, amount, actor: 'a', reason: 'r' };
+      return { ...head, refundId: to, amount, ...by };
     }
     if (verb === 'reserve') {
       const job = {
@@ -118,29 +114,26 @@ async function makeWorld(world: string): Promise<void> {
   for (const [number, limit] of [null, 28].entries()) {
     const id = `org_${world}_${number}`;
     const key = `key_${world}_${number}`;
-    await database.query('INSERT INTO organization (id, name) VALUES ($1, $1)', [id]);
-    await database.query('INSERT INTO account (organization_id, window_limit) VALUES ($1, $2)', [
-      id,
-      limit,
-    ]);
-    await database.query(
+    await ledgers.query('INSERT INTO organization (id, name) VALUES ($1, $1)', [id]);
+    const account = 'INSERT INTO account (organization_id, window_limit) VALUES ($1, $2)';
+    await ledgers.query(account, [id, limit]);
+    await ledgers.query(
       `INSERT INTO member (id, organization_id, name, role) VALUES ($1, $1, 'm', 'owner')`,
       [id],
     );
-    await database.query(
+    await ledgers.query(
       `INSERT INTO api_key (id, organization_id, member_id, name, prefix, mac, scopes, limit_micro, limit_per)
         VALUES ($1, $2, $2, 'k', 'p', decode(md5($1), 'hex'), '{}', $3, $4)`,
       // The key of the first has a limit.
       [key, id, ...(number === 0 ? [42, 'total'] : [null, null])],
     );
-    const first = { verb: 'grant', organizationId: id, id: 'first', amount: 60 };
-    await apply([{ ...first, actor: 'a', reason: 'r' }]);
+    await apply([{ verb: 'grant', organizationId: id, id: 'first', amount: 60, ...by }]);
   }
 }
 
 async function apply(moves: readonly Move[]): Promise<unknown[]> {
   const text = 'SELECT ledger_apply($1) AS answers';
-  const [row] = await database.query<{ answers: unknown[] }>(text, [JSON.stringify(moves)]);
+  const [row] = await ledgers.query<{ answers: unknown[] }>(text, [JSON.stringify(moves)]);
   return row?.answers ?? [];
 }
 
@@ -169,7 +162,7 @@ async function readWorld(world: string): Promise<unknown> {
     spent: `SELECT * FROM budget_spend WHERE budget_id LIKE replace($1, 'org', 'key') ORDER BY 1, 2`,
   };
   for (const [table, text] of Object.entries(tables)) {
-    rows[table] = await database.query(text, [`org\\_${world}\\_%`]);
+    rows[table] = await ledgers.query(text, [`org\\_${world}\\_%`]);
   }
   return withoutTimes(outOfWorld(world, rows));
 }
@@ -204,8 +197,7 @@ it.each([
       }
     }
     expect(await readWorld(whole)).toEqual(await readWorld(single));
-    const audit = 'SELECT * FROM ledger_audit';
-    expect(await database.query(audit)).toEqual([]);
+    expect(await ledgers.database.audit()).toEqual([]);
   });
   const both = ['reserved', 'mismatch', 'no_account', 'settled'];
   const refusing = ['insufficient_credits', 'key_limit_exceeded'];
@@ -228,7 +220,7 @@ it.each([
 it('a batch decides each reservation by its own idempotency claim', async () => {
   await makeWorld('claims');
   const [organizationId, keyId] = ['org_claims_1', 'key_claims_1'];
-  await database.query(
+  await ledgers.query(
     `INSERT INTO idempotency_claim (organization_id, idempotency_key, fingerprint, subject_id, attempt)
        VALUES ($1, 'kept', 'f', 'chat_kept', 'a1'), ($1, 'lost', 'f', 'chat_other', 'a2')`,
     [organizationId],
@@ -253,7 +245,7 @@ it('a batch decides each reservation by its own idempotency claim', async () => 
   const verdicts = ['claim_lost', 'reserved', 'claim_lost', 'reserved'];
   expect(await apply(moves)).toMatchObject(verdicts.map((verdict) => ({ verdict })));
   expect(await apply(moves.slice(0, 1))).toMatchObject([{ verdict: 'claim_lost' }]);
-  const made = await database.query(
+  const made = await ledgers.query(
     'SELECT id FROM reservation WHERE organization_id = $1 ORDER BY id',
     [organizationId],
   );

@@ -1,39 +1,15 @@
 /** Records of provider calls: an accepted call is never sent again, also after late writes. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { createCallRecords, type CallRecords } from '../../providers/call-records.ts';
-import { createLedger } from '../../ledger/ledger.ts';
 import { createReadCalls } from '../../jobs/records/job-calls.ts';
 import type { CallOutputs } from '../../jobs/job-plan.ts';
-import { createKey } from '../../api/identity/keys.ts';
-import { createOrganization } from '../../api/identity/organizations.ts';
 import { newId } from '../../domain/ids.ts';
-import { openDatabase, type DatabasePool } from '../../platform/database.ts';
-import { createLogger } from '../../platform/logger.ts';
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
+import { useLedger } from './use-ledger.ts';
 
-let database: TestDatabase;
-let pool: DatabasePool;
+const ledgers = useLedger();
 let records: CallRecords;
-let organizationId: string;
-let keyId: string;
-beforeAll(async () => {
-  database = await createTestDatabase();
-  pool = await openDatabase({
-    url: database.url,
-    poolMax: 4,
-    logger: createLogger('test', 'silent'),
-  });
-  records = createCallRecords(pool);
-  const made = await createOrganization(pool, { name: 'calls', windowLimitMicro: null });
-  ({ organizationId } = made);
-  const pepper = 'a pepper that is only used in this very test';
-  ({ keyId } = await createKey(pool, pepper, { ...made, name: 'test' }));
-  const grant = { id: 'g', amountMicro: 1000, actor: 'test', reason: 'test' };
-  await createLedger(pool).grant({ organizationId, ...grant });
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
+beforeAll(() => {
+  records = createCallRecords(ledgers.pool);
 });
 
 const operation = { id: 'op-1', providerEndpoint: 'fal-ai/x' } as never;
@@ -43,34 +19,22 @@ const route = { routeIndex: 0, provider: 'fal', providerEndpoint: 'fal-ai/x' };
 
 async function begun(sender: { senderId?: string } = {}) {
   const jobId = newId('job');
-  await createLedger(pool).reserve({
-    organizationId,
-    id: jobId,
-    kind: 'studio',
-    amountMicro: 1,
-    ttlMs: 60_000,
-    job: {
-      keyId,
-      type: 'imageGenerate',
-      model: null,
-      provider: 'fal',
-      requestId: 'req',
-      deadlineAt: new Date(Date.now() + 60_000).toISOString(),
-      request: {},
-    },
-  });
+  await ledgers.reserve(await ledgers.newHolder(), 1, { id: jobId, hasJob: true });
   const call = { jobId, callIndex: 0 };
   expect(await records.begin({ ...call, ...route, ...sender })).toEqual({ verdict: 'send' });
   return call;
 }
+type Call = Awaited<ReturnType<typeof begun>>;
+const beginAgain = (call: Call, senderId?: string) =>
+  records.begin({ ...call, ...route, ...(senderId !== undefined && { senderId }) });
 
 describe('a call', () => {
   it('may be sent again after a refusal', async () => {
     const call = await begun();
     await records.markRefused(call, refusal);
     await records.markRefused(call, refusal);
-    expect(await records.begin({ ...call, ...route })).toEqual({ verdict: 'send' });
-    const [row] = await createReadCalls(pool)(call.jobId);
+    expect(await beginAgain(call)).toEqual({ verdict: 'send' });
+    const [row] = await createReadCalls(ledgers.pool)(call.jobId);
     expect(row).toMatchObject({
       attempts: 2,
       providerRequestId: null,
@@ -80,60 +44,47 @@ describe('a call', () => {
 
   it('is sent again only by the attempt whose begin received no response', async () => {
     const call = await begun({ senderId: 'one' });
-    expect(await records.begin({ ...call, ...route, senderId: 'two' })).toMatchObject({
+    expect(await beginAgain(call, 'two')).toMatchObject({
       verdict: 'begun',
     });
-    expect(await records.begin({ ...call, ...route })).toMatchObject({ verdict: 'begun' });
-    expect(await records.begin({ ...call, ...route, senderId: 'one' })).toEqual({
+    expect(await beginAgain(call)).toMatchObject({ verdict: 'begun' });
+    expect(await beginAgain(call, 'one')).toEqual({
       verdict: 'send',
     });
     await records.markUnknown(call, null);
-    expect(await records.begin({ ...call, ...route, senderId: 'one' })).toMatchObject({
+    expect(await beginAgain(call, 'one')).toMatchObject({
       verdict: 'unknown',
     });
   });
 
-  it('that a provider accepted is not refused by a late attempt', async () => {
-    const call = await begun();
-    await records.markAccepted({ ...call, operation });
-    await records.markRefused(call, refusal);
-    const again = await records.begin({ ...call, ...route });
-    expect(again).toMatchObject({ verdict: 'accepted', operation });
-  });
+  const accepted = { verdict: 'accepted', operation };
+  const marks = {
+    accepted: (call: Call) => records.markAccepted({ ...call, operation }),
+    answered: (call: Call) => records.markAnswered({ ...call, outputs }),
+    refused: (call: Call) => records.markRefused(call, refusal),
+    unknown: (call: Call) => records.markUnknown(call, null),
+    inProgress: (call: Call) =>
+      records.recordProgress({ ...call, progress: { state: 'generating', queuePosition: 1 } }),
+  };
 
-  it('that a notification has named stays accepted if its submit fails later', async () => {
+  it.each<[string, (keyof typeof marks)[], object]>([
+    ['that a provider accepted is not refused later', ['accepted', 'refused'], accepted],
+    ['that was accepted stays so if its submit fails later', ['accepted', 'unknown'], accepted],
+    ['that was refused is accepted if it is reported later', ['refused', 'accepted'], accepted],
+    [
+      'with outputs changes no more',
+      ['accepted', 'answered', 'refused', 'unknown', 'accepted', 'inProgress'],
+      { verdict: 'answered', outputs },
+    ],
+  ])('%s', async (_title, names, found) => {
     const call = await begun();
-    await records.markAccepted({ ...call, operation });
-    await records.markUnknown(call, null);
-    const again = await records.begin({ ...call, ...route });
-    expect(again).toMatchObject({ verdict: 'accepted', operation });
-  });
-
-  it('with outputs can become neither refused nor accepted nor unknown', async () => {
-    const call = await begun();
-    await records.markAccepted({ ...call, operation });
-    await records.markAnswered({ ...call, outputs });
-    await records.markRefused(call, refusal);
-    await records.markUnknown(call, null);
-    await records.markAccepted({ ...call, operation });
-    await records.recordProgress({ ...call, progress: { state: 'generating', queuePosition: 1 } });
-    const again = await records.begin({ ...call, ...route });
-    expect(again).toMatchObject({ verdict: 'answered', outputs });
+    for (const name of names) await marks[name](call);
+    expect(await beginAgain(call)).toMatchObject(found);
   });
 
   it('is not refused if refusal and acceptance are in one batch', async () => {
     const call = await begun();
-    await Promise.all([
-      records.markAccepted({ ...call, operation }),
-      records.markRefused(call, refusal),
-    ]);
-    expect(await records.begin({ ...call, ...route })).toMatchObject({ verdict: 'accepted' });
-  });
-
-  it('that was refused becomes accepted if the provider reports it later', async () => {
-    const call = await begun();
-    await records.markRefused(call, refusal);
-    await records.markAccepted({ ...call, operation });
-    expect(await records.begin({ ...call, ...route })).toMatchObject({ verdict: 'accepted' });
+    await Promise.all([marks.accepted(call), marks.refused(call)]);
+    expect(await beginAgain(call)).toMatchObject({ verdict: 'accepted' });
   });
 });

@@ -1,32 +1,33 @@
-import { execFile } from 'node:child_process';
-import { copyFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { Client } from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { makeTemporaryDirectory } from '../../dev/stack/temporary-directory.ts';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { assertSchemaCurrent, migrate, pendingMigrations } from '../../platform/migrations.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
+import { newFolder } from '../harness/folders.ts';
+import { runProgram } from '../harness/programs.ts';
 
 const migrations = readdirSync(new URL('../../platform/migrations/', import.meta.url)).toSorted();
 let database: TestDatabase;
 beforeAll(async () => {
   database = await createTestDatabase();
 });
+/** Removes all tables and functions. */
+const empty = () => database.query('DROP SCHEMA public CASCADE; CREATE SCHEMA public');
 beforeEach(async () => {
-  await database.query('DROP SCHEMA public CASCADE');
-  await database.query('CREATE SCHEMA public');
+  await empty();
   await migrate(database.url);
 });
 afterAll(() => database.drop());
 
-/** As if the functions had been made by a version that had others. */
+const newer = `INSERT INTO schema_migration (version, name, sha256) VALUES (9999, 'x', 'x')`;
+/** Makes the functions look as if another version had created them. */
 const forgetFunctions = () =>
   database.query(`UPDATE schema_migration SET sha256 = 'x' WHERE version = 0`);
 
 describe('the schema', () => {
   it('is created once, also by parallel migrations', async () => {
-    await database.query('DROP SCHEMA public CASCADE');
-    await database.query('CREATE SCHEMA public');
+    await empty();
     const ran = await Promise.all([migrate(database.url), migrate(database.url)]);
     const [applied, nothing] = ran.toSorted((a, b) => b.length - a.length);
     expect(applied).toEqual([...migrations, 'functions']);
@@ -35,13 +36,10 @@ describe('the schema', () => {
   });
 
   it('is extended by a later migration, with the functions, and a changed migration is refused', async () => {
-    const directory = pathToFileURL(`${makeTemporaryDirectory('migrations')}/`);
-    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const directory = pathToFileURL(`${newFolder()}/`);
     const [first = ''] = migrations;
-    copyFileSync(
-      new URL(`../../platform/migrations/${first}`, import.meta.url),
-      new URL(first, directory),
-    );
+    const original = new URL(`../../platform/migrations/${first}`, import.meta.url);
+    copyFileSync(original, new URL(first, directory));
     const later = new URL('0002-later.sql', directory);
     writeFileSync(later, 'ALTER TABLE account ADD COLUMN later integer; CREATE TABLE later ()');
     expect(await migrate(database.url, directory)).toEqual(['0002-later.sql', 'functions']);
@@ -59,9 +57,7 @@ describe('the schema', () => {
   });
 
   it('is refused if it is newer than the code', async () => {
-    await database.query(
-      `INSERT INTO schema_migration (version, name, sha256) VALUES (9999, 'x', 'x')`,
-    );
+    await database.query(newer);
     await forgetFunctions();
     await expect(migrate(database.url)).rejects.toThrow('newer than this code');
     await expect(assertSchemaCurrent(database.url)).rejects.toThrow('newer than this code');
@@ -69,15 +65,8 @@ describe('the schema', () => {
 });
 
 /** Runs `npm run migrate`. */
-function run(args: string[] = [], databaseUrl = database.url) {
-  return new Promise<{ code: number; out: string; err: string }>((resolve) => {
-    const options = { env: { ...process.env, DATABASE_URL: databaseUrl } };
-    const script = ['platform/migrate.ts', ...args];
-    execFile(process.execPath, script, options, (error, out, err) => {
-      resolve({ code: error ? Number(error.code) : 0, out, err });
-    });
-  });
-}
+const run = (args: string[] = [], databaseUrl = database.url) =>
+  runProgram('platform/migrate.ts', args, { DATABASE_URL: databaseUrl });
 const schemaNow = () =>
   database.query(`SELECT version, name, sha256, applied_at FROM schema_migration
     UNION ALL SELECT 0, relname, relkind::text, NULL FROM pg_class
@@ -85,12 +74,11 @@ const schemaNow = () =>
 
 describe('a migration plan', () => {
   it('for a current schema is empty', async () => {
-    expect(await run(['--plan'])).toEqual({ code: 0, out: 'schema is current\n', err: '' });
+    expect(await run(['--plan'])).toEqual({ status: 0, stdout: 'schema is current\n', stderr: '' });
   });
 
   it('for an empty database lists everything, and changes nothing', async () => {
-    await database.query('DROP SCHEMA public CASCADE');
-    await database.query('CREATE SCHEMA public');
+    await empty();
     expect(await pendingMigrations(database.url)).toEqual([...migrations, 'functions']);
     expect(await database.query(`SELECT to_regclass('schema_migration') AS name`)).toEqual([
       { name: null },
@@ -101,9 +89,9 @@ describe('a migration plan', () => {
     await database.query('DELETE FROM schema_migration WHERE version = $1', [migrations.length]);
     const before = await schemaNow();
     expect(await run(['--plan'])).toEqual({
-      code: 0,
-      out: `pending: ${migrations.at(-1)}, functions\n`,
-      err: '',
+      status: 0,
+      stdout: `pending: ${migrations.at(-1)}, functions\n`,
+      stderr: '',
     });
     expect(await schemaNow()).toEqual(before);
   });
@@ -114,26 +102,19 @@ describe('a migration plan', () => {
   });
 
   it('refuses the same schemas as a migration', async () => {
-    await database.query(
-      `INSERT INTO schema_migration (version, name, sha256) VALUES (9999, 'x', 'x')`,
-    );
+    await database.query(newer);
     const refused = await run(['--plan']);
-    expect(refused.code).toBe(1);
-    expect(refused.err).toMatch(/^migrate: [^\n]*newer than this code[^\n]*\n$/);
-    expect(await run(['--paln'])).toEqual({
-      code: 64,
-      out: '',
-      err: 'migrate: the only option is --plan\n',
-    });
+    expect(refused.status).toBe(1);
+    expect(refused.stderr).toMatch(/^migrate: [^\n]*newer than this code[^\n]*\n$/);
   });
 });
 
 describe('a failing migration', () => {
   it('ends with a one-sentence message if Postgres is unreachable', async () => {
-    const { code, err } = await run([], 'postgres://nobody:secret@127.0.0.1:1/gateway');
-    expect(code).toBe(1);
-    expect(err).toMatch(/^migrate: [^\n]*127\.0\.0\.1:1[^\n]*\n$/);
-    expect(err).not.toContain('secret');
+    const { status, stderr } = await run([], 'postgres://nobody:secret@127.0.0.1:1/gateway');
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^migrate: [^\n]*127\.0\.0\.1:1[^\n]*\n$/);
+    expect(stderr).not.toContain('secret');
   });
 
   it('leaves nothing behind if it is killed halfway, and runs again', async () => {
@@ -201,7 +182,6 @@ describe('functions and views', () => {
           amount: 1,
         }));
         moves += batch.length;
-        // One after the other: that is a caller.
         await client.query('SELECT ledger_apply($1)', [JSON.stringify(batch)]);
       }
       await client.end();

@@ -1,176 +1,100 @@
 /**
- * Shared parts of the runbook tests: a gateway of real processes, a page whose commands are run
- * unchanged, and its alerts, which Prometheus’ own promtool evaluates over the metrics of these
- * processes.
+ * A gateway of real processes, runbooks whose commands run unchanged, and their alerts, which
+ * Prometheus’ own promtool evaluates over the metrics of these processes.
  */
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Client as Temporal, Connection } from '@temporalio/client';
 import { Client } from 'pg';
 import { expect } from 'vitest';
-import { findPromtool } from '../deploy/promtool.ts';
-import { readExpressions, selectorsOf } from '../deploy/expressions.ts';
+import { alertRules, findPromtool } from '../deploy/alert-rules.ts';
+import { selectorsOf } from '../deploy/expressions.ts';
 import { blocksOf } from '../docs/markdown.ts';
-import { runInTerminal, type Printed } from '../docs/terminal.ts';
+import { runInTerminal } from '../docs/terminal.ts';
+import { callsOf, states } from '../faults/calls.ts';
 import { startStack, type FaultStack, type Part } from '../faults/stack.ts';
 import { readPage } from '../telemetry/page.ts';
 
 const project = fileURLToPath(new URL('../../', import.meta.url));
+export const studioPath = '/api/v1/studio/image/generate';
 
 /** Starts Postgres, Temporal, the sandbox, an API and a worker, as they are deployed. */
 export async function startRehearsal(env: Record<string, string> = {}) {
   const stack = await startStack({
     asDeployed: true,
-    // Without them the stack makes no inputs, which nobody here needs.
-    run: [],
     env: { AUDIT_INTERVAL_MS: '500', SYNC_WAIT_MS: '2000', ...env },
   });
-  await Promise.all([stack.start('api'), stack.start('worker')]);
-  const calls = callsOf(stack);
+  const calls = { ...callsOf(stack), ...stepsOf(stack) };
   return {
     stack,
     ...calls,
     ...alertsOf(stack),
     openPage: (name: string) => openPage(stack, name),
-    /** Follows a page: what it says to run has to be run, all of it, and the money has to be in order afterwards. */
+    /**
+     * Follows a page: all of its commands must have run at the end, all processes must still run,
+     * and the audit must find nothing.
+     */
     async follow(name: string, steps: (page: RunbookPage) => Promise<void>): Promise<void> {
       const page = await openPage(stack, name);
       await steps(page);
-      expect(page.left(), `${name}.md says this too`).toEqual([]);
+      expect(page.left(), `commands of ${name}.md that were not run`).toEqual([]);
       expect(stack.takeLost(), 'processes that ended by themselves').toEqual([]);
       await calls.expectInOrder();
     },
   };
 }
 
-/** A running gateway, and what is asked of it. */
+/** A running gateway with the steps of the runbook tests. */
 export type Rehearsal = Awaited<ReturnType<typeof startRehearsal>>;
 
-interface Asked {
-  key?: string;
-  body?: object;
-  /** Another API than the first. */
-  base?: string;
-}
-
-interface Answer {
-  status: number;
-  body: {
-    error?: string;
-    data: {
-      jobId: string;
-      status: string;
-      phase: string;
-      error: object | null;
-      key: string;
-      result: { images: { url: string }[] };
-    };
-    /** Of /api/v1/webhooks/secret. */
-    secret: string;
-  };
-}
-
-/** How a job stands, and the kinds of its ledger entries. */
-export interface JobState {
-  status: string;
-  code: string | null;
-  entries: string[];
-}
-
-/** States in which a job may end. */
-export const ends = {
-  paid: { status: 'completed', code: null, entries: ['reserve', 'charge'] },
-  failed: (code: string): JobState => ({ status: 'failed', code, entries: ['reserve', 'release'] }),
-};
-
-function callsOf(stack: FaultStack) {
-  const ask = async (
-    path: string,
-    { key = stack.caller.key, body, base = stack.url }: Asked = {},
-  ): Promise<Answer> => {
-    const answer = await fetch(base + path, {
-      method: body ? 'POST' : 'GET',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      ...(body && { body: JSON.stringify(body) }),
-    });
-    return { status: answer.status, body: (await answer.json()) as Answer['body'] };
-  };
-  const stateOf = async (jobId: string): Promise<JobState | undefined> => {
-    const [job] = await stack.query<JobState>(
-      `SELECT status, error->>'code' AS code, ARRAY(SELECT e.kind::text FROM ledger_entry e
-         WHERE e.reservation_id = j.id ORDER BY e.sequence) AS entries FROM job j WHERE id = $1`,
-      [jobId],
-    );
-    return job;
-  };
-  const sandbox = async (path: string, body?: object, method = body ? 'POST' : 'GET') => {
-    const answer = await fetch(`${stack.sandboxUrl}/_sandbox/${path}`, {
-      method,
-      headers: { 'content-type': 'application/json' },
-      ...(body && { body: JSON.stringify(body) }),
-    });
-    const told: unknown = await answer.json();
-    return told;
-  };
-  const submits = async (jobId: string) =>
-    (await sandbox(`submits?jobId=${jobId}`)) as { requestId: string }[];
+function stepsOf(stack: FaultStack) {
+  const { ask, sandbox, start, stateOf, submitsOf, withTemporal } = callsOf(stack);
   return {
-    /** A caller's request. */
-    ask,
-    /** Starts an asynchronous job: a picture, or a film, whose time is up sooner. */
-    start: async (prompt: string, kind: 'image' | 'video' = 'image'): Promise<string> => {
-      const answer = await ask(`/api/v1/studio/${kind}/generate`, {
-        // A model whose provider is first asked after 90 s, where no notification came.
-        body: { prompt, async: true, ...(kind === 'image' && { model: 'alpha-image' }) },
+    /**
+     * Starts an asynchronous job: an image of a model whose first check comes 90 s after the
+     * submit, or a video.
+     */
+    start: (prompt: string, kind: 'image' | 'video' = 'image') =>
+      start(prompt, kind === 'image' ? { model: 'alpha-image' } : {}, kind),
+    /** Streams a chat to its end; returns the text of the response. */
+    async stream(key: string, content: string, maxTokens: number): Promise<string> {
+      const messages = [{ role: 'user', content }];
+      const answer = await fetch(`${stack.url}/api/v1/chat`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'gpt-4o', messages, stream: true, max_tokens: maxTokens }),
       });
-      expect(answer).toMatchObject({ status: 202 });
-      return answer.body.data.jobId;
+      return answer.text();
     },
-    stateOf,
-    /** Waits until a job has ended so. */
-    untilEnded: (jobId: string, state: JobState) =>
-      expect.poll(() => stateOf(jobId), { timeout: 120_000 }).toEqual(state),
-    /** Has a job ask its provider, by the page's command, until it is paid for. */
+    /** Repeats the page's `reverify` command for a job until the job is charged. */
     untilReverified: (page: RunbookPage, jobId: string) =>
       expect
         .poll(
           async () => {
-            await page.run('npm run studio -- admin reverify', { put: { 'job_…': jobId } });
+            await page.admin('reverify', { 'job_…': jobId });
             return stateOf(jobId);
           },
           { interval: 1000 },
         )
-        .toEqual(ends.paid),
-    /** Waits until a provider has accepted a job's call, and its id is on record. */
-    untilTaken: (jobId: string) =>
-      expect
-        .poll(() => stack.query('SELECT state FROM provider_call WHERE job_id = $1', [jobId]))
-        .toEqual([{ state: 'accepted' }]),
-    /** Waits until a job tells its caller that it is in this phase. */
+        .toEqual(states.paid),
+    /** Waits until the API shows this phase of a job. */
     untilPhase: (jobId: string, phase: string) =>
       expect
         .poll(async () => (await ask(`/api/v1/studio/jobs/${jobId}`)).body.data.phase)
         .toBe(phase),
-    /** How often the provider accepted a job: its own log tells. */
-    acceptedOf: async (jobId: string) => (await submits(jobId)).length,
-    /** Has fal send the notification of a job (again); how it was answered. */
+    /** Sends fal's notification of a job (again); returns the status of the response. */
     notify: async (jobId: string, signature: 'good' | 'bad' = 'good'): Promise<number> => {
-      const [submit] = await submits(jobId);
-      const answer = await sandbox(`webhooks/${submit?.requestId}`, { signature });
-      return (answer as { status: number }).status;
+      const [submit] = await submitsOf(jobId);
+      const path = `webhooks/${submit?.requestId}`;
+      return (await sandbox<{ status: number }>(path, { signature })).status;
     },
-    /** Breaks the sandbox in one way (dev/sandbox/faults.ts), or mends it. */
+    /** Injects faults into the sandbox (dev/sandbox/faults.ts). */
     breakProvider: (fault: { match?: string; faults: string }) => sandbox('faults', fault),
     mendProvider: () => sandbox('faults', undefined, 'DELETE'),
-    /** Ends a job's workflow as nobody should. */
-    async terminate(jobId: string): Promise<void> {
-      const connection = await Connection.connect({ address: stack.env['TEMPORAL_ADDRESS'] ?? '' });
-      await new Temporal({ connection }).workflow.getHandle(jobId).terminate('rehearsal');
-      await connection.close();
-    },
-    /** Makes the open reservations older; what they use of budgets goes along, should midnight lie between. */
-    ageReservations: (by: string) =>
+    /** Terminates the workflow of a job. */
+    terminate: (jobId: string) =>
+      withTemporal(({ workflow }) => workflow.getHandle(jobId).terminate('rehearsal')),
+    /** Makes the open reservations older, and moves what they use of budgets to their new day. */
+    ageReservations: (interval: string) =>
       stack.query(
         `WITH aged AS (UPDATE reservation SET created_at = created_at - $1::interval
            WHERE state = 'reserved' RETURNING budget_id, amount, created_at)
@@ -179,41 +103,43 @@ function callsOf(stack: FaultStack) {
            UNION ALL SELECT budget_id, created_at, amount FROM aged) AS moved
          WHERE budget_id IS NOT NULL GROUP BY 1, 2
          ON CONFLICT (budget_id, day) DO UPDATE SET spent = b.spent + excluded.spent`,
-        [by],
+        [interval],
       ),
-    /** Ends a process as a deploy does, and starts it again. */
+    /** Ends a process with SIGTERM, as a deployment does, and starts it again. */
     async restart(part: Part, build?: string): Promise<void> {
       expect(await stack.end(part)).toBe(0);
       await stack.start(part, build);
     },
-    /** Waits until nothing is reserved; then the audit has to be clean. */
+    /** Waits until no reservation is open; then the audit must find nothing. */
     async expectInOrder(): Promise<void> {
       const page = await openPage(stack, 'README');
       const open = () => stack.query(`SELECT id FROM reservation WHERE state = 'reserved'`);
       await expect.poll(open).toEqual([]);
-      const audit = await page.run('npm run studio -- admin audit');
-      expect(audit.stdout).toBe('clean\n');
+      expect(await page.admin('audit')).toBe('clean\n');
     },
   };
 }
 
-/** The values of a moment by series, as text that promtool reads, and when that was. */
+/** The values of all series at one time. */
 interface Scrape {
   atMs: number;
   values: Map<string, number>;
 }
 
-/** Minutes over which the rules are evaluated: longer than any of them waits. */
+/** Minutes over which the rules are evaluated: longer than their longest range and delay. */
 const minutes = 200;
 
 /**
- * What the series become when what happened between two scrapes happens in every minute from then on: counters go on
- * growing as they grew, ages grow, times of a last success that did not move stand still, other gauges stay.
+ * Extrapolates metrics: the change between two scrapes is repeated every minute. Counters grow as
+ * they grew, ages grow by a minute, times of a last success that did not move stay, and other
+ * gauges stay.
  */
-function seriesOf(before: Scrape, after: Scrape): { series: string; values: string }[] {
-  return [...after.values].map(([series, value]) => {
+function seriesOf(names: readonly string[], { before, after }: { before: Scrape; after: Scrape }) {
+  const nameOf = (series: string): string => series.slice(0, series.indexOf('{'));
+  const read = [...after.values].filter(([series]) => names.includes(nameOf(series)));
+  return read.map(([series, value]) => {
     const grown = value - (before.values.get(series) ?? 0);
-    const name = series.slice(0, series.indexOf('{'));
+    const name = nameOf(series);
     if (/_(total|bucket|count|sum)$/.test(name)) {
       return { series, values: `${value}+${Math.max(0, grown)}x${minutes}` };
     }
@@ -231,7 +157,7 @@ function seriesOf(before: Scrape, after: Scrape): { series: string; values: stri
 function alertsOf(stack: FaultStack) {
   async function scrape(): Promise<Scrape> {
     const names = new Set(
-      (await readExpressions()).flatMap(selectorsOf).map((selector) => selector.name),
+      alertRules.flatMap(({ expr }) => selectorsOf(expr)).map(({ name }) => name),
     );
     const values = new Map<string, number>();
     for (const part of ['api', 'worker', 'api2', 'worker2'] as const) {
@@ -249,69 +175,66 @@ function alertsOf(stack: FaultStack) {
     return { atMs: Date.now(), values };
   }
 
-  /** Throws, with what promtool says, unless exactly the first ones fire of all that are named. */
-  async function evaluate(before: Scrape, expected: { fire: string[]; rest: string[] }) {
+  /** Throws the output of promtool unless these alerts fire, or none of them does. */
+  async function evaluate(before: Scrape, alerts: readonly string[], isFiring: boolean) {
     const testRules = await findPromtool();
-    // Without a network only CI insists on it.
+    // Only CI requires promtool.
     if (typeof testRules === 'string') return;
     const after = await scrape();
-    const rows = (alert: string): string => `ALERTS{alertname="${alert}",alertstate="firing"}`;
-    const tests = [
-      ...expected.fire.map((alert) => [`count(${rows(alert)}) > bool 0`, 1] as const),
-      ...expected.rest.map((alert) => [`absent(${rows(alert)})`, 1] as const),
-    ].map(([expr, value]) => ({
-      expr,
-      eval_time: `${minutes}m`,
-      exp_samples: [{ labels: expr.startsWith('absent') ? absentLabels(expr) : '{}', value }],
-    }));
-    const file = join(stack.directory, 'alerts.test.json');
-    const test = {
-      rule_files: [join(project, 'deploy', 'prometheus', 'alerts.yml')],
-      evaluation_interval: '1m',
-      tests: [{ interval: '1m', input_series: seriesOf(before, after), promql_expr_test: tests }],
-    };
-    // JSON is YAML.
-    await writeFile(file, JSON.stringify(test));
-    expect(await testRules(file)).toContain('SUCCESS');
+    const names = alertRules
+      .filter(({ alert }) => alerts.includes(alert))
+      .flatMap(({ expr }) => selectorsOf(expr).map(({ name }) => name));
+    const promql_expr_test = alerts.map((alert) => {
+      const labels = `{alertname="${alert}",alertstate="firing"}`;
+      return {
+        expr: isFiring ? `count(ALERTS${labels}) > bool 0` : `absent(ALERTS${labels})`,
+        eval_time: `${minutes}m`,
+        exp_samples: [{ labels: isFiring ? '{}' : labels, value: 1 }],
+      };
+    });
+    const input_series = seriesOf(names, { before, after });
+    const test = { interval: '1m', input_series, promql_expr_test };
+    expect(await testRules([{ alerts, test }])).toContain('SUCCESS');
   }
+  const untilEvaluated =
+    (isFiring: boolean) =>
+    (since: Scrape, ...alerts: string[]) =>
+      expect
+        .poll(() => evaluate(since, alerts, isFiring).then(() => 'as expected', messageOf), {
+          timeout: 120_000,
+          interval: 500,
+        })
+        .toBe('as expected');
 
   return {
     scrape,
-    /** Waits until these alerts would fire if what happens since a scrape goes on for hours. */
-    untilFiring: (since: Scrape, ...alerts: string[]) =>
-      expect
-        .poll(() => evaluate(since, { fire: alerts, rest: [] }).then(String, messageOf), {
-          timeout: 120_000,
-          interval: 500,
-        })
-        .toBe('undefined'),
-    /** Waits until none of these would fire. */
-    untilQuiet: (since: Scrape, ...alerts: string[]) =>
-      expect
-        .poll(() => evaluate(since, { fire: [], rest: alerts }).then(String, messageOf), {
-          timeout: 120_000,
-          interval: 500,
-        })
-        .toBe('undefined'),
+    /** Waits until these alerts would fire if the changes since a scrape continued for hours. */
+    untilFiring: untilEvaluated(true),
+    /** Waits until none of these alerts would fire. */
+    untilQuiet: untilEvaluated(false),
   };
 }
 
-const absentLabels = (expr: string): string => /\{.*\}/.exec(expr)?.[0] ?? '{}';
 const messageOf = (error: { stderr?: string } & Error): string => error.stderr ?? error.message;
 
-/** A page below docs/runbooks/, whose commands are run. */
+/** A page of docs/runbooks/, whose commands are run. */
 export interface RunbookPage {
   /**
-   * Runs the command of the page that begins with these words, with values in place of what it leaves open
-   * (`job_…`), in the folder of a build or of this project. It has to end with this status, 0 unless told.
+   * Runs the command of the page that begins with these words, with values for its placeholders
+   * (`job_…`), in the folder of a build or of this project. Returns its output. It must end with
+   * this status, by default 0.
    */
   run: (
     begins: string,
     options?: { put?: Record<string, string>; status?: number; build?: string },
-  ) => Promise<Printed>;
-  /** Runs the SQL of the page that begins so, as `psql` would; the rows of its last statement that has some. */
+  ) => Promise<string>;
+  /** Runs `npm run studio -- admin` with the command of the page that begins so; returns its output. */
+  admin: (command: string, put?: Record<string, string>, status?: number) => Promise<string>;
+  /** Repeats such a command until its output matches. */
+  untilAdmin: (command: string, output: RegExp, put?: Record<string, string>) => Promise<void>;
+  /** Runs the SQL of the page that begins with these words; returns the rows of each statement. */
   sql: <Row extends object>(begins: string, put?: Record<string, string>) => Promise<Row[][]>;
-  /** Commands and SQL of the page that were not run. */
+  /** Returns the commands and the SQL of the page that were not run. */
   left: () => string[];
 }
 
@@ -323,7 +246,7 @@ async function openPage(stack: FaultStack, name: string): Promise<RunbookPage> {
     .flatMap(({ text }) => text.split('\n'))
     .map((line) => line.replace(/\s+#.*$/, ''))
     .filter((line) => line !== '' && !line.startsWith('#'));
-  // A page may say twice to look at something.
+  // A page may contain a command twice.
   const commands = [...new Set(lines)];
   const statements = blocks.filter(({ language }) => language === 'sql').map(({ text }) => text);
   const left = new Set([...commands, ...statements]);
@@ -334,15 +257,15 @@ async function openPage(stack: FaultStack, name: string): Promise<RunbookPage> {
     const [text = ''] = found;
     left.delete(text);
     const filled = Object.entries(put).reduce((so, [open, value]) => {
-      expect(so, `${name}.md leaves it open`).toContain(open);
+      expect(so, `placeholders of ${name}.md`).toContain(open);
       return so.replaceAll(open, value);
     }, text);
-    expect(filled, `${name}.md leaves nothing else open`).not.toMatch(/(job|org|key)_…/);
+    expect(filled, `placeholders of ${name}.md`).not.toMatch(/(job|org|key)_…/);
     return filled;
   }
 
-  return {
-    async run(begins, { put = {}, status = 0, build = project } = {}) {
+  const page: RunbookPage = {
+    run: async (begins, { put = {}, status = 0, build = project } = {}) => {
       const { env, url } = stack;
       const printed = await runInTerminal(take(commands, begins, put), {
         directory: build,
@@ -355,8 +278,12 @@ async function openPage(stack: FaultStack, name: string): Promise<RunbookPage> {
         },
       });
       expect(printed.status, `${begins}\n${printed.stdout}${printed.stderr}`).toBe(status);
-      return printed;
+      return printed.stdout;
     },
+    admin: (command, put = {}, status = 0) =>
+      page.run(`npm run studio -- admin ${command}`, { put, status }),
+    untilAdmin: (command, output, put = {}) =>
+      expect.poll(() => page.admin(command, put), { interval: 1000 }).toMatch(output),
     async sql<Row extends object>(begins: string, put: Record<string, string> = {}) {
       const client = new Client({ connectionString: stack.databaseUrl });
       await client.connect();
@@ -369,4 +296,5 @@ async function openPage(stack: FaultStack, name: string): Promise<RunbookPage> {
     },
     left: () => [...left],
   };
+  return page;
 }

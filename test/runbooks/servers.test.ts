@@ -1,6 +1,6 @@
 /**
- * The runbooks about workflow code, Postgres and Temporal: each test causes the problem, checks its
- * symptom and its alerts, and solves it with the page’s own commands.
+ * Runbooks for problems of workflow code, Postgres and Temporal: each test causes the problem,
+ * checks its symptom and its alerts, and solves it with the commands of the page.
  */
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -8,20 +8,20 @@ import { cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/pr
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { shortChat, states } from '../faults/calls.ts';
 import { additionalStep } from '../harness/changed-workflows.ts';
-import { ends, startRehearsal, type Rehearsal } from './rehearsal.ts';
+import { startRehearsal, studioPath, type Rehearsal } from './rehearsal.ts';
 
 const project = fileURLToPath(new URL('../../', import.meta.url));
-/** Below the project, so that nothing of it is in anybody's way. */
+/** Folder of another build, below the project, so that it finds the packages. */
 const build = join(project, '.cache', `build-${randomUUID().slice(0, 8)}`);
-const studioPath = '/api/v1/studio/image/generate';
 
 let gateway: Rehearsal;
 beforeAll(async () => {
   [gateway] = await Promise.all([
     startRehearsal({
       FIRST_CHECK_MAX_MS: '600000',
-      // Long enough for an operator who is quick.
+      // Time for an operator to save a job before the sweeper releases it.
       RESERVATION_TTL_MS: '20000',
       LOG_LEVEL: 'info',
     }),
@@ -33,7 +33,7 @@ afterAll(async () => {
   await rm(build, { recursive: true, force: true });
 });
 
-/** A build whose jobs take a step more before their calls, without a guard for those that are past it. */
+/** Creates a build with an additional step in the workflow of jobs, and without `patched`. */
 async function makeBuild(): Promise<void> {
   await mkdir(build, { recursive: true });
   const others = new Set(['node_modules', 'test', 'docs']);
@@ -49,17 +49,17 @@ async function makeBuild(): Promise<void> {
   await writeFile(file, source.replace(place, `    ${additionalStep}\n${place}`));
 }
 
-/** A job that stands still at its provider until it is notified. */
-const waiting = async (words: string): Promise<string> => {
-  const jobId = await gateway.start(`[[no-webhook]] [[slow:300ms]] ${words}`, 'video');
-  await gateway.untilTaken(jobId);
+/** Starts a job that waits for a notification of its provider, which `notify` sends. */
+const waiting = async (prompt: string): Promise<string> => {
+  const jobId = await gateway.start(`[[no-webhook]] [[slow:300ms]] ${prompt}`, 'video');
+  await gateway.untilAccepted(jobId);
   return jobId;
 };
 
 describe('replay-failure.md', () => {
   it('jobs from before the deployment continue once the old build runs again', async () => {
     const { stack, notify } = gateway;
-    const [before, still] = [await waiting('a crane of old'), await waiting('a crane of old too')];
+    const [before, still] = [await waiting('a crane before'), await waiting('another one')];
     await gateway.restart('worker', build);
     const since = await gateway.scrape();
     expect(await notify(before)).toBe(200);
@@ -67,34 +67,30 @@ describe('replay-failure.md', () => {
       await gateway.untilFiring(since, 'WorkflowTasksFail');
       expect(stack.logOf('worker')).toMatch(/Nondeterminism error.*Failing workflow task/);
       // New jobs work.
-      await gateway.untilEnded(await gateway.start('a crane of today'), ends.paid);
+      await gateway.untilState(await gateway.start('a crane of the new build'), states.paid);
       const made = await waiting('a crane of the bad build');
       const replay = 'npm run replay -- --since';
       const diverging = await page.run(replay, { status: 1, build });
-      expect(diverging.stdout).toMatch(
+      expect(diverging).toMatch(
         new RegExp(`${before} videoGenerate: diverges\\n.*\\n.*expected.*\\n.*got.*markVerifying`),
       );
-      expect(diverging.stdout).toMatch(/at +workflows\/studio-job\.ts:\d+:\d+/);
-      expect(diverging.stdout).not.toContain(made);
-      await expect
-        .poll(async () => (await page.run('temporal workflow list')).stdout)
-        .toContain(before);
+      expect(diverging).toMatch(/at +workflows\/studio-job\.ts:\d+:\d+/);
+      expect(diverging).not.toContain(made);
+      await expect.poll(() => page.run('temporal workflow list')).toContain(before);
       expect(await gateway.stateOf(before)).toMatchObject({ entries: ['reserve'] });
 
       await gateway.restart('worker');
-      await gateway.untilEnded(before, ends.paid);
-      expect((await page.run(replay, { status: 1 })).stdout).toContain(`${made} videoGenerate`);
+      await gateway.untilState(before, states.paid);
+      expect(await page.run(replay, { status: 1 })).toContain(`${made} videoGenerate`);
       const put = { 'job_…': made };
       await page.run('temporal workflow terminate', { put });
-      const settled = await page.run('npm run studio -- admin resettle', { put });
-      expect(settled.stdout).toContain('taken_up');
+      const settled = await page.admin('resettle', put);
+      expect(settled).toContain('taken_up');
       const running = 'npm run replay -- --query';
-      await expect
-        .poll(async () => (await page.run(running)).stdout)
-        .toMatch(/^[1-9]\d* replayed, 0 diverge\n$/);
+      await expect.poll(() => page.run(running)).toMatch(/^[1-9]\d* replayed, 0 diverge\n$/);
       await notify(still);
       await notify(made);
-      for (const jobId of [still, made]) await gateway.untilEnded(jobId, ends.paid);
+      for (const jobId of [still, made]) await gateway.untilState(jobId, states.paid);
       for (const jobId of [before, made]) expect(await gateway.acceptedOf(jobId)).toBe(1);
     });
     await gateway.untilQuiet(await gateway.scrape(), 'WorkflowTasksFail');
@@ -107,25 +103,23 @@ describe('postgres-restored.md', () => {
     const org = { 'org_…': stack.caller.organizationId };
     const [saved, open] = [await waiting('a beaver to be saved'), await waiting('a beaver')];
     const [suspended, revoked] = [await stack.newCaller(10), await stack.newCaller(10)];
-    const admin = (path: string) =>
-      ask(`/api/admin/v1${path}`, {
-        key: stack.env['ADMIN_API_KEY'] ?? '',
-        body: { actor: 'olga', reason: 'rehearsal' },
-      });
+    /** Two changes since the backup, which are repeated after the restore. */
+    async function suspendAndRevoke(): Promise<void> {
+      await gateway.askAdmin(`/organizations/${suspended.organizationId}/suspend`, {});
+      await gateway.askAdmin(`/keys/${revoked.keyId}/revoke`, {});
+    }
     const statusOf = async ({ key }: { key: string }) =>
       (await ask('/api/v1/usage', { key })).status;
     await stack.copyData('postgres', 'take');
     const restoredTo = new Date().toISOString();
     await expect.poll(() => ask('/readyz')).toMatchObject({ status: 200 });
     await notify(saved);
-    await gateway.untilEnded(saved, ends.paid);
+    await gateway.untilState(saved, states.paid);
     const forgotten = await gateway.start('a beaver since');
-    await gateway.untilEnded(forgotten, ends.paid);
+    await gateway.untilState(forgotten, states.paid);
     const newcomer = await stack.newCaller(10);
-    await admin(`/organizations/${suspended.organizationId}/suspend`);
-    await admin(`/keys/${revoked.keyId}/revoke`);
-    const grant = 'npm run studio -- admin grant';
-    await gateway.openPage('postgres-restored').then((page) => page.run(grant, { put: org }));
+    await suspendAndRevoke();
+    await gateway.openPage('postgres-restored').then((page) => page.admin('grant', org));
 
     await gateway.follow('postgres-restored', async (page) => {
       for (const part of ['api', 'worker'] as const) expect(await stack.end(part)).toBe(0);
@@ -141,35 +135,30 @@ describe('postgres-restored.md', () => {
       const log = stack.logOf('api');
       expect(log).toMatch(/\/suspend".*request\.answered/);
       expect(log).toMatch(/\/revoke".*request\.answered/);
-      await admin(`/organizations/${suspended.organizationId}/suspend`);
-      await admin(`/keys/${revoked.keyId}/revoke`);
+      await suspendAndRevoke();
       await expect.poll(() => statusOf(suspended)).toBe(403);
       await expect.poll(() => statusOf(revoked)).toBe(401);
 
       const put = { '2026-11-21T12:20:52Z': restoredTo };
       const listed = await page.run('temporal workflow list', { put });
-      expect(listed.stdout).toContain(forgotten);
-      expect(listed.stdout).not.toContain(open);
-      const stuck = 'npm run studio -- admin stuck';
-      expect((await page.run(stuck)).stdout).toMatch(
+      expect(listed).toContain(forgotten);
+      expect(listed).not.toContain(open);
+
+      expect(await page.admin('stuck')).toMatch(
         new RegExp(`${saved} .*workflow ended \\(COMPLETED\\) without settling`),
       );
-      await page.run('npm run studio -- admin resettle', { put: { 'job_…': saved } });
+      await page.admin('resettle', { 'job_…': saved });
       await gateway.untilReverified(page, saved);
       expect(await gateway.acceptedOf(saved)).toBe(1);
       await notify(open);
-      await gateway.untilEnded(open, ends.paid);
-      expect((await page.run(grant, { put: org })).stdout).toMatch(/granted +100/);
-      expect((await page.run(grant, { put: org })).stdout).toMatch(/already applied/);
-      const folder = join(
-        stack.directory,
-        'storage/objects',
-        stack.caller.organizationId,
-        forgotten,
-      );
+      await gateway.untilState(open, states.paid);
+      expect(await page.admin('grant', org)).toMatch(/granted +100/);
+      expect(await page.admin('grant', org)).toMatch(/already applied/);
+      const { organizationId } = stack.caller;
+      const folder = join(stack.directory, 'storage/objects', organizationId, forgotten);
       expect(existsSync(folder)).toBe(true);
       await rm(folder, { recursive: true });
-      await expect.poll(async () => (await page.run(stuck)).stdout).toBe('(none)\n');
+      await page.untilAdmin('stuck', /^\(none\)\n$/);
     });
   });
 });
@@ -179,17 +168,13 @@ describe('temporal-lost.md', () => {
     const { stack, ask, scrape } = gateway;
     const since = await scrape();
     const [saved, left] = [await waiting('a salmon to be saved'), await waiting('a salmon')];
-    const notified = await gateway.start('[[slow:5s]] a salmon that is notified of');
-    await gateway.untilTaken(notified);
+    const notified = await gateway.start('[[slow:5s]] a salmon with a notification');
+    await gateway.untilAccepted(notified);
     await stack.kill('temporal');
-    await expect
-      .poll(() =>
-        stack.query('SELECT state FROM provider_notification WHERE job_id = $1', [notified]),
-      )
-      .toEqual([{ state: 'received' }]);
-    const chat = { model: 'gpt-4o', messages: [{ role: 'user', content: 'hi' }], max_tokens: 20 };
-    expect((await ask('/api/v1/chat', { body: chat })).status).toBe(200);
-    expect(await ask(studioPath, { body: { prompt: 'a salmon in vain' } })).toMatchObject({
+    const notification = 'SELECT state FROM provider_notification WHERE job_id = $1';
+    await expect.poll(() => stack.query(notification, [notified])).toEqual([{ state: 'received' }]);
+    expect((await ask('/api/v1/chat', { body: shortChat })).status).toBe(200);
+    expect(await ask(studioPath, { body: { prompt: 'a salmon without Temporal' } })).toMatchObject({
       status: 503,
       body: { message: expect.stringContaining('The job could not be started.') },
     });
@@ -199,32 +184,23 @@ describe('temporal-lost.md', () => {
     await gateway.follow('temporal-lost', async (page) => {
       const gone =
         /workflow missing: Temporal has no workflow with this id.*call 1 is waiting for fal/;
-      const open = 'npm run studio -- admin stuck --older-than-seconds 0';
-      await expect
-        .poll(async () => (await page.run(open)).stdout)
-        .toMatch(new RegExp(`${saved} .*${gone.source}`));
-      await expect
-        .poll(async () => {
-          const printed = await page.run('npm run studio -- admin resettle', {
-            put: { 'job_…': saved },
-          });
-          return printed.stdout;
-        })
-        .toContain('taken_up');
+      await page.untilAdmin(
+        'stuck --older-than-seconds 0',
+        new RegExp(`${saved} .*${gone.source}`),
+      );
+      await page.untilAdmin('resettle', /taken_up/, { 'job_…': saved });
       await gateway.untilReverified(page, saved);
       expect(await gateway.acceptedOf(saved)).toBe(1);
       for (const jobId of [left, notified]) {
-        await gateway.untilEnded(jobId, ends.failed('JOB_LOST'));
+        await gateway.untilState(jobId, states.failed('JOB_LOST'));
       }
       await gateway.untilFiring(since, 'JobsLost');
       expect(stack.logOf('worker')).toContain('an open reservation has no running workflow');
-      const next = await gateway.start('a salmon after the flood');
-      await gateway.untilEnded(next, ends.paid);
-      const old = await page.run('npm run studio -- admin stuck --older-than-seconds 240');
-      expect(old.stdout).toBe('(none)\n');
-      await expect
-        .poll(async () => (await page.run('npm run studio -- admin unknown')).stdout)
-        .toMatch(new RegExp(`${notified} .*fal: \\w+, notified \\d{4}`));
+      const next = await gateway.start('a salmon after the loss');
+      await gateway.untilState(next, states.paid);
+      const old = await page.admin('stuck --older-than-seconds 240');
+      expect(old).toBe('(none)\n');
+      await page.untilAdmin('unknown', new RegExp(`${notified} .*fal: \\w+, notified \\d{4}`));
     });
     const healed = await scrape();
     await gateway.untilQuiet(healed, 'LedgerBroken', 'JobsLost');

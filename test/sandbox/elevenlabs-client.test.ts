@@ -1,32 +1,29 @@
 /** The vendor’s own client works with the sandbox, and the sandbox’s media are real. */
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { createFilms } from '../../dev/sandbox/media/film.ts';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { readSound } from '../../dev/sandbox/media/probe.ts';
-import { createTones } from '../../dev/sandbox/media/tones.ts';
+import { makeFilm } from '../harness/media.ts';
+import { useSandbox } from '../harness/sandbox.ts';
 import {
   loadElevenLabs,
   type ElevenLabsClient,
   type ElevenLabsPackage,
 } from '../vendors/elevenlabs.ts';
-import { startSandbox, stopSandbox, type SandboxProcess } from './harness.ts';
 
-const apiKey = 'sandbox-elevenlabs-key';
 const aria = '9BWtsMINqrJLrRacOk9x';
 const george = 'JBFqnCBsd6RMkjVDRZzb';
 /** One MPEG-1 frame at 44.1 kHz: how near a duration can come. */
 const frameSeconds = 1152 / 44_100;
 
-let sandbox: SandboxProcess;
+const sandbox = useSandbox();
 let vendor: ElevenLabsPackage;
 let client: ElevenLabsClient;
 
 beforeAll(async () => {
-  // The client tells the console that it has parsed something.
+  // The client logs what it parses.
   vi.spyOn(console, 'log').mockReturnValue();
-  [vendor, sandbox] = await Promise.all([loadElevenLabs(), startSandbox()]);
-  client = clientWith(apiKey);
+  vendor = await loadElevenLabs();
+  client = clientWith(sandbox.elevenlabsKey);
 }, 900_000);
-afterAll(async () => stopSandbox(sandbox));
 
 function clientWith(key: string): ElevenLabsClient {
   const baseUrl = `${sandbox.url}/elevenlabs`;
@@ -57,33 +54,14 @@ async function failureOf(work: PromiseLike<unknown>) {
 
 const say = (text: string, voice = aria) => client.textToSpeech.convert(voice, { text });
 
-/** Two seconds of silence, 16-bit mono at 8 kHz. */
-function wav(): Buffer {
-  const data = Buffer.alloc(2 * 16_000);
-  const header = Buffer.alloc(44);
-  header.write('RIFF', 0, 'latin1');
-  header.writeUInt32LE(36 + data.length, 4);
-  header.write('WAVEfmt ', 8, 'latin1');
-  header.writeUInt32LE(16, 16);
-  header.writeUInt16LE(1, 20);
-  header.writeUInt16LE(1, 22);
-  header.writeUInt32LE(8000, 24);
-  header.writeUInt32LE(16_000, 28);
-  header.writeUInt16LE(2, 32);
-  header.writeUInt16LE(16, 34);
-  header.write('data', 36, 'latin1');
-  header.writeUInt32LE(data.length, 40);
-  return Buffer.concat([header, data]);
-}
+/** Two seconds of silence as WAV, 16-bit mono at 8 kHz. */
+const wav = Buffer.concat([
+  Buffer.from('RIFF\x24\x7d\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0', 'latin1'),
+  Buffer.from('\x40\x1f\0\0\x80\x3e\0\0\x02\0\x10\0data\0\x7d\0\0', 'latin1'),
+  Buffer.alloc(32_000),
+]);
 
-/** A film of 7.5 seconds with sound. */
-async function film(): Promise<Buffer> {
-  const size = { width: 64, height: 64, prompt: 'x', seed: 0 };
-  const films = createFilms(createTones({ tiny: true }));
-  return (await films.film({ ...size, durationSeconds: 7.5, hasAudio: true })).bytes;
-}
-
-async function transcribe(bytes: Buffer, name: string) {
+function transcribe(bytes: Buffer, name: string) {
   const file = { data: bytes, filename: name };
   return client.speechToText.convert({ file, modelId: 'scribe_v2' });
 }
@@ -211,15 +189,15 @@ describe('the transcription API', () => {
 
   it('measures WAV and MP4', async () => {
     const [fromWav, fromFilm] = await Promise.all([
-      transcribe(wav(), 'speech.wav'),
-      transcribe(await film(), 'speech.mp4'),
+      transcribe(wav, 'speech.wav'),
+      transcribe(await makeFilm({ durationSeconds: 7.5, hasAudio: true }), 'speech.mp4'),
     ]);
     expect(fromWav.audioDurationSecs).toBe(2);
     expect(fromFilm.audioDurationSecs).toBe(7.5);
   });
 
   it('fetches a source URL', async () => {
-    const url = `data:audio/wav;base64,${wav().toString('base64')}`;
+    const url = `data:audio/wav;base64,${wav.toString('base64')}`;
     const transcript = await client.speechToText.convert({ sourceUrl: url, modelId: 'scribe_v1' });
     expect(transcript).toMatchObject({ audioDurationSecs: 2, languageCode: 'eng' });
   });

@@ -1,24 +1,23 @@
 /** The vendor’s own client works with the sandbox. */
 import { ApiError, createFalClient, ValidationError } from '@fal-ai/client';
 import sharp from 'sharp';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { falKey, startSandbox, stopSandbox, type SandboxProcess } from './harness.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useSandbox } from '../harness/sandbox.ts';
 import { until } from '../harness/until.ts';
 
-let sandbox: SandboxProcess;
+const sandbox = useSandbox();
 let fal: ReturnType<typeof createFalClient>;
-
-beforeAll(async () => {
-  sandbox = await startSandbox();
-  fal = createFalClient({
-    credentials: falKey,
+const clientWith = (credentials: string) =>
+  createFalClient({
+    credentials,
     requestMiddleware: async (request) => ({
       ...request,
-      url: request.url.replace('https://queue.fal.run', sandbox.queue),
+      url: request.url.replace('https://queue.fal.run', `${sandbox.url}/fal/queue`),
     }),
   });
+beforeAll(() => {
+  fal = clientWith(sandbox.falKey);
 });
-afterAll(async () => stopSandbox(sandbox));
 
 async function decode(url: string) {
   return sharp(await (await fetch(url)).bytes()).metadata();
@@ -47,7 +46,7 @@ describe('@fal-ai/client against the sandbox', () => {
 
   it('subscribes to a request until its result', async () => {
     const seen: string[] = [];
-    // Long enough in the queue for a slow machine to see it there.
+    // Long enough for a slow machine to read the state IN_QUEUE.
     const input = { prompt: 'a boat [[slow:3s]]', image_size: { width: 1280, height: 960 } };
     const { data } = await fal.subscribe('fal-ai/bytedance/seedream/v4/text-to-image', {
       input,
@@ -93,16 +92,8 @@ describe('@fal-ai/client against the sandbox', () => {
   });
 
   it('rejects an invalid key', async () => {
-    const stranger = createFalClient({
-      credentials: 'wrong',
-      requestMiddleware: async (request) => ({
-        ...request,
-        url: request.url.replace('https://queue.fal.run', sandbox.queue),
-      }),
-    });
-    const failure = await stranger.queue
-      .submit('fal-ai/nano-banana', { input: { prompt: 'x' } })
-      .catch((error: unknown) => error);
-    expect(failure).toMatchObject({ status: 401 });
+    const { queue } = clientWith('wrong');
+    const submitted = queue.submit('fal-ai/nano-banana', { input: { prompt: 'x' } });
+    await expect(submitted).rejects.toMatchObject({ status: 401 });
   });
 });

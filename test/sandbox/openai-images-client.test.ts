@@ -1,20 +1,18 @@
 /** The vendor’s own client works with the sandbox’s image endpoints, and the images are real. */
 import OpenAI, { APIError, AuthenticationError, NotFoundError, toFile } from 'openai';
 import sharp from 'sharp';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startSandbox, stopSandbox, type SandboxProcess } from './harness.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useSandbox } from '../harness/sandbox.ts';
 
 const model = 'gpt-image-2.5-flare';
 
-let sandbox: SandboxProcess;
+const sandbox = useSandbox();
 let client: OpenAI;
-
-beforeAll(async () => {
-  sandbox = await startSandbox();
-  const baseURL = `${sandbox.url}/openai/v1`;
-  client = new OpenAI({ apiKey: 'sandbox-openai-key', baseURL, maxRetries: 0 });
+const clientWith = (apiKey: string) =>
+  new OpenAI({ apiKey, baseURL: `${sandbox.url}/openai/v1`, maxRetries: 0 });
+beforeAll(() => {
+  client = clientWith(sandbox.openaiKey);
 });
-afterAll(async () => stopSandbox(sandbox));
 
 function decode(image: OpenAI.Image | undefined): Buffer {
   return Buffer.from(image?.b64_json ?? '', 'base64');
@@ -30,11 +28,6 @@ async function failureOf(work: Promise<unknown>): Promise<APIError> {
   throw new Error('the call succeeded');
 }
 
-async function submits(match: string): Promise<unknown[]> {
-  const path = `/_sandbox/submits?match=${encodeURIComponent(match)}`;
-  return (await sandbox.call<unknown[]>(path)).body;
-}
-
 /** A plain picture of one colour. */
 async function plain(width: number, height: number, background: string): Promise<Buffer> {
   return sharp({ create: { width, height, channels: 3, background } })
@@ -42,13 +35,9 @@ async function plain(width: number, height: number, background: string): Promise
     .toBuffer();
 }
 
-/** Transparent in its left half. */
+/** A picture that is transparent in its left half. */
 async function leftMask(width: number, height: number): Promise<Buffer> {
-  const right = await sharp({
-    create: { width: width / 2, height, channels: 4, background: '#000' },
-  })
-    .png()
-    .toBuffer();
+  const right = await plain(width / 2, height, '#000');
   const empty = { r: 0, g: 0, b: 0, alpha: 0 };
   return sharp({ create: { width, height, channels: 4, background: empty } })
     .composite([{ input: right, left: width / 2, top: 0 }])
@@ -104,15 +93,13 @@ describe('generations', () => {
       const error = await failureOf(client.post('/images/generations', { body }));
       expect(error).toMatchObject({ status: 400, param, code, type: 'invalid_request_error' });
     }
-    expect(await submits('a bowl')).toHaveLength(0);
+    expect(await sandbox.submits({ match: 'a bowl' })).toHaveLength(0);
   });
 
   it('refuse a retired model and an invalid key', async () => {
     const dead = client.images.generate({ model: 'gpt-image-1', prompt: 'a fossil' });
     expect(await failureOf(dead)).toBeInstanceOf(NotFoundError);
-    const baseURL = `${sandbox.url}/openai/v1`;
-    const stranger = new OpenAI({ apiKey: 'wrong', baseURL, maxRetries: 0 });
-    const refused = stranger.images.generate({ model, prompt: 'a thief' });
+    const refused = clientWith('wrong').images.generate({ model, prompt: 'a thief' });
     expect(await failureOf(refused)).toBeInstanceOf(AuthenticationError);
   });
 });
@@ -146,7 +133,7 @@ describe('edits', () => {
     const { data, size } = await client.images.edit({ model, image, prompt: 'join them', n: 2 });
     expect(data).toHaveLength(2);
     expect(size).toBe('1536x1024');
-    expect(await submits('join them')).toMatchObject([
+    expect(await sandbox.submits({ match: 'join them' })).toMatchObject([
       {
         endpoint: 'openai/v1/images/edits',
         body: { n: '2', 'image[]': [{ name: '0.png' }, { name: '1.png' }] },

@@ -1,16 +1,15 @@
 /** The store of requests stays bounded, in memory and on disk. */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { platformFailure } from '../../dev/sandbox/fal/outcome.ts';
 import { RequestStore } from '../../dev/sandbox/fal/requests.ts';
+import { newFolder } from '../harness/folders.ts';
 
 let dataDir: string;
-beforeEach(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'sandbox-'));
+beforeEach(() => {
+  dataDir = newFolder();
 });
-afterEach(async () => rm(dataDir, { recursive: true, force: true }));
 
 const accepted = (requestId: string) => ({
   requestId,
@@ -33,21 +32,14 @@ it('the store keeps the newest finished requests and all unfinished ones', async
   await store.close();
 });
 
-it('the store handles concurrent appends, and ends a request once', async () => {
+it('the store ends a request once, and reads its requests after a restart', async () => {
   const store = await RequestStore.open({ dataDir, fsync: true });
-  const ids = Array.from({ length: 200 }, (_, index) => `r${index}`);
-  const requests = await Promise.all(ids.map(async (id) => store.accept(accepted(id))));
-  const [first] = requests;
-  if (!first) throw new Error('200 requests were accepted');
-  const ends = [
-    store.finish(first, platformFailure(500)),
-    store.finish(first, platformFailure(499)),
-  ];
-  expect(await Promise.all(ends)).toEqual([true, false]);
+  const first = await store.accept(accepted('first'));
+  expect(await store.finish(first, platformFailure(500))).toBe(true);
+  expect(await store.finish(first, platformFailure(499))).toBe(false);
   await store.close();
   const again = await RequestStore.open({ dataDir, fsync: true });
-  expect([...again.all()].map(({ requestId }) => requestId)).toEqual(ids);
-  expect(again.get('r0')?.outcome?.status).toBe(500);
+  expect(again.get('first')?.outcome?.status).toBe(500);
   await again.close();
 });
 

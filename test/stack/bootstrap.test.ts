@@ -5,15 +5,13 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readFileSync,
-  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { newFolder } from '../harness/folders.ts';
 
 const bootstrap = join(dirname(dirname(import.meta.dirname)), 'dev/stack/bootstrap.mjs');
 const ci = join(dirname(dirname(import.meta.dirname)), '.ci');
@@ -22,7 +20,7 @@ const lock = {
   packages: { '': {}, 'node_modules/a': { version: '1.0.0', integrity: 'sha512-a' } },
 };
 
-/** Stands for npm: installs what the lockfile says, as `ci`, as `install`, or not at all. */
+/** A replacement of npm: `ci` and `install` copy the lockfile, unless NPM_FAILS names them. */
 const npm = `
 const fs = require('node:fs');
 const [, , verb] = process.argv;
@@ -36,21 +34,24 @@ setTimeout(() => {
 }, 300);
 `;
 
-/** A project of one dependency, not installed. */
-function project(): string {
-  const directory = mkdtempSync(join(tmpdir(), 'project-'));
-  onTestFinished(() => rmSync(directory, { recursive: true }));
+/** Creates a project with this script and one dependency, which is not installed. */
+function project(script = 'console.log("ran")'): string {
+  const directory = newFolder();
   mkdirSync(join(directory, 'dev/stack'), { recursive: true });
   cpSync(bootstrap, join(directory, 'dev/stack/bootstrap.mjs'));
   writeFileSync(join(directory, 'package-lock.json'), JSON.stringify(lock));
   writeFileSync(join(directory, 'npm.js'), npm);
+  writeFileSync(join(directory, 'x.js'), script);
   return directory;
 }
 
-function install(directory: string): void {
+/** Creates a project whose dependency is installed. */
+function installedProject(script?: string): string {
+  const directory = project(script);
   mkdirSync(join(directory, 'node_modules', '.bin'), { recursive: true });
   writeFileSync(join(directory, 'node_modules', '.package-lock.json'), JSON.stringify(lock));
   symlinkSync(process.execPath, join(directory, 'node_modules', '.bin', 'node'));
+  return directory;
 }
 
 function start(directory: string, args: string[], env: NodeJS.ProcessEnv = {}) {
@@ -68,11 +69,7 @@ function start(directory: string, args: string[], env: NodeJS.ProcessEnv = {}) {
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
   }
-  const ended = once(child, 'close').then(([code, signal]: unknown[]) => ({
-    code,
-    signal,
-    output,
-  }));
+  const ended = once(child, 'close').then(([code]: unknown[]) => ({ code, output }));
   return { child, ended };
 }
 
@@ -81,18 +78,13 @@ const npmRuns = (directory: string) =>
 
 describe('the bootstrap', () => {
   it('runs the script with its arguments and keeps the exit code', async () => {
-    const directory = project();
-    install(directory);
-    writeFileSync(join(directory, 'x.js'), 'console.log(process.argv[2]); process.exit(7)');
-    const { code, output } = await start(directory, ['x.js', 'word']).ended;
-    expect({ code, output }).toEqual({ code: 7, output: 'word\n' });
+    const directory = installedProject('console.log(process.argv[2]); process.exit(7)');
+    const ended = await start(directory, ['x.js', 'word']).ended;
+    expect(ended).toEqual({ code: 7, output: 'word\n' });
   });
 
   it('passes a signal on and waits for the script', async () => {
-    const directory = project();
-    install(directory);
-    writeFileSync(
-      join(directory, 'x.js'),
+    const directory = installedProject(
       `process.on('SIGTERM', () => setTimeout(() => { console.log('tidy'); process.exit(3); }, 100));
        console.log('up'); setInterval(() => {}, 1000);`,
     );
@@ -104,7 +96,6 @@ describe('the bootstrap', () => {
 
   it('installs once if two start at the same time, and again if the lockfile changes', async () => {
     const directory = project();
-    writeFileSync(join(directory, 'x.js'), 'console.log("ran")');
     const both = [start(directory, ['x.js']), start(directory, ['x.js'])];
     const results = await Promise.all(both.map(({ ended }) => ended));
     expect(results.map(({ code }) => code)).toEqual([0, 0]);
@@ -119,16 +110,13 @@ describe('the bootstrap', () => {
   });
 
   it('does not install again while a process runs from the installed packages', async () => {
-    const directory = project();
-    install(directory);
-    // As the pinned Node, or Postgres: a program in node_modules.
+    const directory = installedProject();
+    // A program in node_modules, such as the pinned Node or Postgres.
     const program = join(directory, 'node_modules', 'sleep');
     copyFileSync(execFileSync('which', ['sleep'], { encoding: 'utf8' }).trim(), program);
     const running = spawn(program, ['60']);
     onTestFinished(() => void running.kill('SIGKILL'));
     await once(running, 'spawn');
-    writeFileSync(join(directory, 'x.js'), 'console.log("ran")');
-    // What is installed is enough: it is used.
     expect(await start(directory, ['x.js']).ended).toMatchObject({ code: 0, output: 'ran\n' });
     const tool = { version: '1.0.0', integrity: 'sha512-t', dev: true };
     const changed = { packages: { ...lock.packages, 'node_modules/tool': tool } };
@@ -155,10 +143,9 @@ describe('the bootstrap', () => {
   });
 });
 
-/** Runs a program of .ci/ on JSON files; an absent one is a file that does not exist. */
+/** Runs a program of .ci/ on JSON files; `undefined` is a file that does not exist. */
 async function runOn(program: string, ...contents: unknown[]) {
-  const directory = mkdtempSync(join(tmpdir(), 'report-'));
-  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const directory = newFolder();
   const paths = contents.map((content, index) => {
     const path = join(directory, `${index}.json`);
     if (content !== undefined) writeFileSync(path, JSON.stringify(content));
@@ -185,63 +172,39 @@ describe('a CI run', () => {
     assertionResults: [{ status: 'skipped', fullName: 'a page (needs a stack)' }],
   };
 
-  it.each([
-    ['all passed', [[passed]], { code: 0, output: '1 passed, 0 failed\n' }],
+  const skippedLine = 'skipped: a page (needs a stack)\n';
+  const again = (...names: string[]) => names.map((name) => ({ ...passed, name }));
+  const flaky = 'failed: at most 1 file may be flaky (found 3)\nflaky: b\nflaky: c\nflaky: e\n';
+
+  it.each<[string, (object[] | undefined)[], number, string]>([
+    ['all passed', [[passed]], 0, '1 passed, 0 failed\n'],
     [
-      'a failed test and a file that could not be loaded',
+      'failed tests, and files without tests',
       [[passed, failed, broken]],
-      { code: 1, output: '1 passed, 2 failed\n' },
+      1,
+      '1 passed, 2 failed\n',
     ],
-    [
-      'a skipped test, which is named',
-      [[passed, skipped]],
-      { code: 0, output: 'skipped: a page (needs a stack)\n1 passed, 0 failed\n' },
-    ],
-    [
-      'a failed file that passes in its second run as flaky',
-      [[passed, failed], [{ ...passed, name: 'b' }]],
-      { code: 0, output: 'flaky: b\n2 passed, 0 failed\n' },
-    ],
+    ['skipped tests by name', [[passed, skipped]], 0, `${skippedLine}1 passed, 0 failed\n`],
+    ['a flaky file', [[passed, failed], again('b')], 0, 'flaky: b\n2 passed, 0 failed\n'],
     [
       'three flaky files as a failed run',
-      [
-        [passed, failed, broken, { ...failed, name: 'e' }],
-        [
-          { ...passed, name: 'e' },
-          { ...passed, name: 'b' },
-          { ...passed, name: 'c' },
-        ],
-      ],
-      {
-        code: 1,
-        output:
-          'failed: at most 1 file may be flaky (found 3)\nflaky: b\nflaky: c\nflaky: e\n4 passed, 0 failed\n',
-      },
+      [[passed, failed, broken, { ...failed, name: 'e' }], again('e', 'b', 'c')],
+      1,
+      `${flaky}4 passed, 0 failed\n`,
     ],
-    [
-      'a file that fails twice',
-      [[passed, failed], [failed]],
-      { code: 1, output: '1 passed, 1 failed\n' },
-    ],
-    ['no report at all', [undefined], { code: 1, output: '0 passed, 1 failed\n' }],
-    [
-      'no second report',
-      [[passed, failed], undefined],
-      { code: 1, output: '0 passed, 1 failed\n' },
-    ],
-  ])('totals %s', async (_name, reports, expected) => {
-    expect(await runOn('total.mjs', ...reports.map(reportOf))).toEqual(expected);
+    ['a file that fails twice', [[passed, failed], [failed]], 1, '1 passed, 1 failed\n'],
+    ['no report at all', [undefined], 1, '0 passed, 1 failed\n'],
+    ['no second report', [[passed, failed], undefined], 1, '0 passed, 1 failed\n'],
+  ])('totals %s', async (_name, reports, code, output) => {
+    expect(await runOn('total.mjs', ...reports.map(reportOf))).toEqual({ code, output });
   });
 
   it.each([
     ['the files that failed', [passed, failed, broken, skipped], 'b\nc\n'],
     ['none when all passed', [passed], ''],
     [
-      'none of more than a stall explains',
-      Array.from({ length: 9 }, () => ({ ...failed })).map((file, index) => ({
-        ...file,
-        name: `${index}`,
-      })),
+      'none when more fail than a slow moment explains',
+      Array.from({ length: 9 }, (_, index) => ({ ...failed, name: `${index}` })),
       '',
     ],
     ['none without a report', undefined, ''],

@@ -1,9 +1,8 @@
 import { providerDefinitions } from '../../providers/registry.ts';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -15,6 +14,7 @@ import { claimPorts, readSettings } from '../../dev/stack/settings.ts';
 import { planStack, type StackPlan } from '../../dev/stack/stack-plan.ts';
 import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
 import { startTemporal } from '../../dev/stack/temporal.ts';
+import { newFolder } from '../harness/folders.ts';
 import { until } from '../harness/until.ts';
 
 const anyPorts = {
@@ -45,17 +45,18 @@ function startStack(dataDir: string, env: NodeJS.ProcessEnv = {}): Run {
   return { process: child, output: () => output };
 }
 
-function newDataDir(): string {
-  const directory = mkdtempSync(join(tmpdir(), 'stack-'));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
-  return join(directory, 'data');
-}
+const newDataDir = (): string => join(newFolder(), 'data');
 
 function describeStack(dataDir: string): StackDescription {
   return JSON.parse(readFileSync(join(dataDir, 'stack.json'), 'utf8'));
 }
 
-const isReady = (run: Run) => () => run.output().includes('READY');
+/** Starts a stack and waits until it is ready. */
+async function startReady(dataDir: string, env: NodeJS.ProcessEnv = {}): Promise<Run> {
+  const run = startStack(dataDir, env);
+  await until(() => run.output().includes('READY'));
+  return run;
+}
 
 beforeAll(async () => {
   await findTemporalCli(); // May install it, outside a test's time limit.
@@ -64,8 +65,7 @@ beforeAll(async () => {
 describe('the local stack', () => {
   it('starts, prints its addresses, restarts processes that end, and stops without leftovers', async () => {
     const dataDir = newDataDir();
-    const run = startStack(dataDir);
-    await until(isReady(run));
+    const run = await startReady(dataDir);
     const stack = describeStack(dataDir);
     expect(statSync(join(dataDir, 'stack.json')).mode & 0o777).toBe(0o600);
     expect(statSync(join(dataDir, 'secrets.json')).mode & 0o777).toBe(0o600);
@@ -98,14 +98,12 @@ describe('the local stack', () => {
 
   it('starts again with the same key and data after its supervisor was killed', async () => {
     const dataDir = newDataDir();
-    const first = startStack(dataDir);
-    await until(isReady(first));
+    const first = await startReady(dataDir);
     const before = describeStack(dataDir);
     first.process.kill('SIGKILL');
     await once(first.process, 'exit');
 
-    const second = startStack(dataDir);
-    await until(isReady(second));
+    await startReady(dataDir);
     const after = describeStack(dataDir);
     expect(after.apiKey).toBe(before.apiKey);
     expect(after.adminKey).toBe(before.adminKey);
@@ -118,8 +116,7 @@ describe('the local stack with another Temporal server', () => {
     const temporal = await startTemporal({ dataDir: null, port: await freePort(), uiPort: null });
     onTestFinished(() => temporal.stop());
     const dataDir = newDataDir();
-    const run = startStack(dataDir, { TEMPORAL_ADDRESS: temporal.address });
-    await until(isReady(run));
+    const run = await startReady(dataDir, { TEMPORAL_ADDRESS: temporal.address });
     const stack = describeStack(dataDir);
     expect(stack.temporalAddress).toBe(temporal.address);
     expect(stack.temporalUiUrl).toBeNull();
@@ -164,18 +161,14 @@ describe('the environment of the local stack', () => {
     });
   });
 
-  it('leaves a provider alone if the user has its key', () => {
-    const own = Object.fromEntries(
-      [...providerDefinitions.values()].map(({ key }) => [key, 'mine']),
-    );
-    const { api } = plan(own);
-    expect(api.env).toMatchObject(own);
-    expect(api.env['FAL_QUEUE_URL']).toBeUndefined();
-    expect(api.env['ELEVENLABS_BASE_URL']).toBeUndefined();
-    expect(api.env['ALLOW_PRIVATE_NETWORK_ORIGINS']).toBeUndefined();
-  });
-
-  it('points only providers without a key at the sandbox', () => {
+  it('points only providers without a key of the user at the sandbox', () => {
+    const keys = [...providerDefinitions.values()].map(({ key }) => [key, 'mine']);
+    const own = Object.fromEntries(keys);
+    const { api: withAll } = plan(own);
+    expect(withAll.env).toMatchObject(own);
+    for (const name of ['FAL_QUEUE_URL', 'ELEVENLABS_BASE_URL', 'ALLOW_PRIVATE_NETWORK_ORIGINS']) {
+      expect(withAll.env[name]).toBeUndefined();
+    }
     const { api, sandbox } = plan({ FAL_KEY: 'mine' });
     expect(api.env['FAL_QUEUE_URL']).toBeUndefined();
     expect(api.env).toMatchObject({
@@ -220,18 +213,13 @@ describe('the settings of the local stack', () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     onTestFinished(() => void server.close());
-    const address = server.address();
-    const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
+    const { port } = server.address() as AddressInfo;
     const env = { ...anyPorts, API_PORT: String(port), SANDBOX_PORT: String(port) };
-    const message = await claimPorts(readSettings(env)).catch((error: Error) => error.message);
-    expect(message).toBe(
-      ['API_PORT', 'SANDBOX_PORT']
-        .map(
-          (variable) =>
-            `Port ${port} is in use: stop the program that uses it, or set ${variable} to another port (0 chooses a free one).`,
-        )
-        .join('\n'),
+    const lines = ['API_PORT', 'SANDBOX_PORT'].map(
+      (variable) =>
+        `Port ${port} is in use: stop the program that uses it, or set ${variable} to another port (0 chooses a free one).`,
     );
+    await expect(claimPorts(readSettings(env))).rejects.toThrow(lines.join('\n'));
   });
 
   it('may have port 0, which a free port replaces', async () => {

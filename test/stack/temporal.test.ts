@@ -1,8 +1,6 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { createServer } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { freePort } from '../../dev/stack/free-port.ts';
@@ -13,16 +11,12 @@ import {
   temporalCliVersion,
 } from '../../dev/stack/temporal-cli.ts';
 import { probeTemporal, startTemporal } from '../../dev/stack/temporal.ts';
+import { newFolder } from '../harness/folders.ts';
+import { startHttpServer } from '../harness/http-server.ts';
 
-function scratch(): string {
-  const directory = mkdtempSync(join(tmpdir(), 'cli-'));
-  onTestFinished(() => rmSync(directory, { recursive: true }));
-  return directory;
-}
-
-/** A directory to stand for the PATH, with a `temporal` that says this version. */
+/** Returns a PATH, with a `temporal` that prints this version. */
 function pathWith(version: string | null): string {
-  const directory = scratch();
+  const directory = newFolder();
   if (version !== null) {
     writeFileSync(join(directory, 'temporal'), `#!/bin/sh\necho "temporal version ${version}"\n`, {
       mode: 0o755,
@@ -31,20 +25,17 @@ function pathWith(version: string | null): string {
   return directory;
 }
 
-/** Stands for Temporal's download site. */
+/** Starts a replacement of Temporal's download site, whose CLI has this content. */
 async function downloadSite(content: string): Promise<string> {
-  const directory = scratch();
+  const directory = newFolder();
   writeFileSync(join(directory, 'temporal'), content);
   execFileSync('tar', ['-czf', 'cli.tar.gz', 'temporal'], { cwd: directory });
-  const server = createServer((request, response) => {
+  const { url, close } = await startHttpServer((request, response) => {
     if (request.url === '/cli.tar.gz') response.end(readFileSync(join(directory, 'cli.tar.gz')));
     else
       response.end(JSON.stringify({ archiveUrl: `${url}/cli.tar.gz`, fileToExtract: 'temporal' }));
   });
-  const port = await freePort();
-  const url = `http://127.0.0.1:${port}`;
-  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
-  onTestFinished(() => void server.close());
+  onTestFinished(close);
   return url;
 }
 
@@ -52,7 +43,7 @@ const nowhere = 'http://127.0.0.1:9';
 
 describe('findTemporalCli', () => {
   it('uses the CLI on the PATH from version 1.9 on', async () => {
-    const cacheDir = scratch();
+    const cacheDir = newFolder();
     for (const version of ['1.9.0', '1.12.3', '2.0.0']) {
       expect(await findTemporalCli({ path: pathWith(version), cacheDir })).toBe('temporal');
     }
@@ -71,13 +62,13 @@ describe('findTemporalCli', () => {
     for (const pin of pins) expect(pin).toMatch(/^[0-9a-f]{64}$/);
     expect(new Set(pins).size).toBe(pins.length);
     const installed = await findTemporalCli({ path: process.env['PATH'] ?? '' });
-    if (installed === 'temporal') return; // The operator's own.
+    if (installed === 'temporal') return; // The one on the PATH.
     const found = createHash('sha256').update(readFileSync(installed)).digest('hex');
     expect(found).toBe(executableSha256[`${process.platform}-${process.arch}`]);
   });
 
   it('runs no download with another checksum, and deletes it', async () => {
-    const cacheDir = scratch();
+    const cacheDir = newFolder();
     const options = { cacheDir, path: pathWith(null), downloadOrigin: await downloadSite('other') };
     await expect(findTemporalCli({ ...options, sha256 })).rejects.toThrow(
       new RegExp(`127.0.0.1:\\d+: the SHA-256 must be ${sha256}`),
@@ -85,7 +76,7 @@ describe('findTemporalCli', () => {
     await expect(findTemporalCli(options)).rejects.toThrow('the SHA-256 must be');
     const target = join(cacheDir, temporalCliVersion, 'temporal');
     expect(existsSync(target)).toBe(false);
-    // Nor what was put into the cache.
+    // A changed file in the cache is not used either.
     writeFileSync(target, 'planted');
     await expect(findTemporalCli({ ...options, sha256 })).rejects.toThrow('the SHA-256 must be');
     const good = { ...options, sha256, downloadOrigin: await downloadSite('binary') };
@@ -93,7 +84,7 @@ describe('findTemporalCli', () => {
   });
 
   it('installs nothing without a checksum for the platform', async () => {
-    const options = { cacheDir: scratch(), path: pathWith(null), sha256: null };
+    const options = { cacheDir: newFolder(), path: pathWith(null), sha256: null };
     const downloadOrigin = await downloadSite('binary');
     await expect(findTemporalCli({ ...options, downloadOrigin })).rejects.toThrow(
       'cannot be installed automatically on this platform',
@@ -101,7 +92,7 @@ describe('findTemporalCli', () => {
   });
 
   it('prefers the cached CLI to an older one on the PATH', async () => {
-    const cacheDir = scratch();
+    const cacheDir = newFolder();
     const options = { cacheDir, downloadOrigin: await downloadSite('binary'), sha256 };
     const installed = await findTemporalCli({ ...options, path: pathWith(null) });
     expect(installed).toBe(join(cacheDir, temporalCliVersion, 'temporal'));
@@ -111,15 +102,11 @@ describe('findTemporalCli', () => {
   });
 
   it('lists its attempts and the solution, and leaves no partial installation', async () => {
-    const cacheDir = scratch();
+    const cacheDir = newFolder();
     const lines: string[] = [];
     const report = (line: string) => lines.push(line);
-    const attempt = findTemporalCli({
-      cacheDir,
-      report,
-      path: pathWith(null),
-      downloadOrigin: nowhere,
-    });
+    const path = pathWith(null);
+    const attempt = findTemporalCli({ cacheDir, report, path, downloadOrigin: nowhere });
     await expect(attempt).rejects.toThrow(/pip: .*\n.*virtual environment: .*\n.*:9: .*\n.*PATH/);
     expect(lines).toHaveLength(3);
     expect(existsSync(join(cacheDir, temporalCliVersion, 'temporal'))).toBe(false);

@@ -1,30 +1,29 @@
 /** The record of an artifact matches its stored bytes, also after an earlier attempt. */
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import sharp from 'sharp';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { createArtifactStore, type ArtifactStore } from '../../storage/artifacts.ts';
 import { openLocalDisk, type LocalDisk } from '../../storage/local-disk.ts';
 import { newId } from '../../domain/ids.ts';
 import { createOutbound } from '../../platform/outbound.ts';
+import { newFolder } from '../harness/folders.ts';
 
-let directory: string;
+const directory = newFolder();
+const outbound = createOutbound({ admittedOrigins: [] });
 let storage: LocalDisk;
 let artifacts: ArtifactStore;
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'artifacts-'));
   storage = await openLocalDisk({
     directory,
     secret: randomBytes(32).toString('hex'),
     publicBaseUrl: 'http://127.0.0.1:4000',
   });
-  artifacts = createArtifactStore({ storage, outbound: createOutbound({ admittedOrigins: [] }) });
+  artifacts = createArtifactStore({ storage, outbound });
 });
-afterAll(() => rm(directory, { recursive: true, force: true }));
 
 const picture = (width: number) =>
   sharp({ create: { width, height: 20, channels: 3, background: '#3366cc' } })
@@ -36,17 +35,18 @@ const newPlace = () => ({
   callIndex: 0,
   outputIndex: 0,
 });
-const store = (bytes: Buffer, place: ReturnType<typeof newPlace>) =>
-  artifacts.store(
-    { kind: 'stream', stream: Readable.from([bytes]) } as never,
-    {
-      output: { medium: 'image', format: 'png' },
-      place,
-      signal: AbortSignal.timeout(10_000),
-    } as never,
+const store = (
+  bytes: Buffer,
+  place: ReturnType<typeof newPlace>,
+  format: 'png' | 'webp' = 'png',
+  to = artifacts,
+) =>
+  to.store(
+    { kind: 'stream', stream: Readable.from([bytes]) },
+    { output: { medium: 'image', format }, place, signal: AbortSignal.timeout(10_000) },
   );
 
-async function expectTrue(artifact: Awaited<ReturnType<typeof store>>) {
+async function expectRecorded(artifact: Awaited<ReturnType<typeof store>>) {
   const object = await storage.open(artifact.storageKey);
   const bytes = await buffer(object?.stream ?? Readable.from([]));
   expect(artifact.sha256).toBe(createHash('sha256').update(bytes).digest('hex'));
@@ -56,40 +56,27 @@ async function expectTrue(artifact: Awaited<ReturnType<typeof store>>) {
 }
 
 describe('an artifact', () => {
-  it('has a record that matches its bytes', async () => {
-    await expectTrue(await store(await picture(40), newPlace()));
-  });
-
-  it('that is stored twice has the same record', async () => {
-    const place = newPlace();
-    const bytes = await picture(40);
-    const first = await store(bytes, place);
-    expect(await store(bytes, place)).toEqual(first);
-  });
-
-  it('has the record of the bytes that an earlier attempt stored', async () => {
+  it.each([
+    ['that is stored once', [40]],
+    ['that is stored twice', [40, 40]],
+    ['of which an earlier attempt stored other bytes', [40, 50]],
+  ])('%s has a record that matches its bytes', async (_title, widths) => {
     const place = newPlace();
     const first = await store(await picture(40), place);
-    const second = await store(await picture(50), place);
-    expect(second).toEqual(first);
-    await expectTrue(second);
+    await expectRecorded(first);
+    for (const width of widths.slice(1))
+      expect(await store(await picture(width), place)).toEqual(first);
+    await expectRecorded(first);
   });
 
   it('fails as a failure of the storage if it cannot be converted, and leaves no file', async () => {
     const full = createArtifactStore({
       // Only the first path can be written, as on a disk that is full afterwards.
       storage: { ...storage, spoolPath: () => Promise.resolve(paths.shift() ?? '') },
-      outbound: createOutbound({ admittedOrigins: [] }),
+      outbound,
     });
     const paths = [await storage.spoolPath(), join(directory, 'missing', 'file')];
-    const stored = full.store(
-      { kind: 'stream', stream: Readable.from([await picture(40)]) },
-      {
-        output: { medium: 'image', format: 'webp' },
-        place: newPlace(),
-        signal: AbortSignal.timeout(10_000),
-      },
-    );
+    const stored = store(await picture(40), newPlace(), 'webp', full);
     await expect(stored).rejects.toMatchObject({ name: 'StorageFailure', retryable: false });
     expect(await readdir(join(directory, 'spool'))).toEqual([]);
   });

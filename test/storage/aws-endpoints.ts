@@ -2,9 +2,9 @@
  * HTTP server that issues credentials like AWS: Security Token Service (EKS with IRSA), container
  * credentials (ECS, EKS Pod Identity) and EC2 instance metadata version 2.
  */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
+import { startHttpServer } from '../harness/http-server.ts';
 
 /** Account whose keys the server issues. */
 interface Account {
@@ -65,19 +65,12 @@ export async function startAwsEndpoints(account: Account) {
     response.end(body ?? '');
   }
 
-  const server = createServer((request, response) => void answer(request, response));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
+  const server = await startHttpServer((request, response) => void answer(request, response));
   return {
-    url: `http://127.0.0.1:${port}`,
+    ...server,
     /** Sources of the issued credentials, in order. */
     issued,
     state,
-    close: () =>
-      new Promise<void>((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
   };
 }
 

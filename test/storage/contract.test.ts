@@ -1,8 +1,8 @@
 /** One contract for all storage drivers: each driver fulfils every promise of the port. */
 import { randomBytes } from 'node:crypto';
-import { access, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { access, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { buffer } from 'node:stream/consumers';
 import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -11,13 +11,13 @@ import { openS3 } from '../../storage/s3.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { newId } from '../../domain/ids.ts';
 import { findS3Server, startS3Server, type S3Server } from '../../dev/stack/s3-server.ts';
+import { newFolder } from '../harness/folders.ts';
 
 interface Driver {
   storage: Storage;
   /** Whether URLs of the storage can be fetched here (the local driver's are served by the API). */
   server: S3Server | null;
   directory: string;
-  close: () => Promise<void>;
 }
 
 const executable = await findS3Server();
@@ -31,20 +31,19 @@ const optionsOf = (server: S3Server, spoolDirectory: string) => ({
 });
 
 async function openDriver(name: 'local' | 's3'): Promise<Driver> {
-  const directory = await mkdtemp(join(tmpdir(), 'storage-'));
-  const close = () => rm(directory, { recursive: true, force: true });
+  const directory = newFolder();
   if (name === 'local') {
     const storage = await openLocalDisk({
       directory,
       secret: randomBytes(32).toString('hex'),
       publicBaseUrl: 'http://127.0.0.1:4000',
     });
-    return { storage, server: null, directory, close };
+    return { storage, server: null, directory };
   }
   if (!executable) throw new Error('no S3 server');
   const server = (servers.s3 ??= await startS3Server(executable));
   const storage = await openS3(optionsOf(server, directory));
-  return { storage, server, directory, close };
+  return { storage, server, directory };
 }
 afterAll(async () => servers.s3?.stop());
 
@@ -52,7 +51,7 @@ const newKey = (extension = 'png') => `${newId('organization')}/${newId('upload'
 
 describe.each(['local', 's3'] as const)('the %s driver', (name) => {
   if (name === 's3' && !executable) {
-    // Without a network there may be none. CI never comes here: see findS3Server.
+    // In CI, findS3Server throws instead.
     it.skip('has no server to be tested against', () => {});
     return;
   }
@@ -60,7 +59,6 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
   beforeAll(async () => {
     driver = await openDriver(name);
   });
-  afterAll(() => driver.close());
 
   async function put(key: string, bytes: Buffer): Promise<'stored' | 'exists'> {
     const path = await driver.storage.spoolPath();
@@ -131,13 +129,11 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     const key = newKey();
     const url = new URL(await driver.storage.urlOf(key, 60_000));
     expect(driver.storage.keyOf(url)).toBe(key);
+    const above = url.href.replace(key, `../${key}`).replace(/\/(files|artifacts)\/\.\./, '/..');
     for (const other of [
       `${url.origin}/`,
       url.href.replace(key, 'org_1/file_2.png'),
-      url.href
-        .replace(key, `../${key}`)
-        .replace('/files/..', '/..')
-        .replace('/artifacts/..', '/..'),
+      above,
       url.href.replace('127.0.0.1', '127.0.0.2'),
       url.href.replace('http:', 'https:'),
     ]) {
@@ -171,7 +167,6 @@ describe.skipIf(!executable)('presigned URLs', () => {
   beforeAll(async () => {
     driver = await openDriver('s3');
   });
-  afterAll(() => driver.close());
 
   const body = Buffer.from('\x89PNG and ten more bytes', 'latin1');
   const put = async (url: string, headers: Record<string, string>, bytes = body) => {
@@ -226,9 +221,9 @@ describe.skipIf(!executable)('presigned URLs', () => {
   it.each<[string, (url: URL) => void]>([
     ['another key', (url) => (url.pathname = url.pathname.replace('file_', 'file_0'))],
     ['a raised expiry', (url) => url.searchParams.set('X-Amz-Expires', '86400')],
-    ['a cut signature', (url) => cut(url)],
+    ['a cut signature', (url) => (url.search = url.search.replace(/(Signature=\w+)\w/, '$1'))],
     ['fewer signed headers', (url) => url.searchParams.set('X-Amz-SignedHeaders', 'host')],
-    ['another access key', (url) => swap(url, 'test-access-key', 'other-access-key')],
+    ['another access key', (url) => (url.search = url.search.replace('test-access', 'other'))],
   ])('refuse %s', async (_name, tamper) => {
     const { key, url, headers } = await signed();
     const tampered = new URL(url);
@@ -243,7 +238,7 @@ describe.skipIf(!executable)('presigned URLs', () => {
     expect(await put(url, headers, Buffer.concat([body, body]))).toBe(403);
     expect(await driver.storage.size(key)).toBeNull();
     const short = await signed({ ttlMs: 1000 });
-    await new Promise((resolve) => setTimeout(resolve, 2100));
+    await sleep(2100);
     expect(await put(short.url, short.headers)).toBeGreaterThanOrEqual(400);
     expect(await driver.storage.size(short.key)).toBeNull();
   });
@@ -266,12 +261,3 @@ describe.skipIf(!executable)('presigned URLs', () => {
     expect((await fetch(other)).status).toBe(403);
   });
 });
-
-function cut(url: URL): void {
-  const signature = url.searchParams.get('X-Amz-Signature') ?? '';
-  url.searchParams.set('X-Amz-Signature', signature.slice(0, -1));
-}
-
-function swap(url: URL, from: string, to: string): void {
-  url.search = url.search.replace(from, to);
-}

@@ -2,15 +2,16 @@
  * Credentials that AWS issues to the process, read from a server that speaks its protocols, and
  * used at a real S3 server.
  */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { findS3Server, startS3Server, type S3Server } from '../../dev/stack/s3-server.ts';
 import { newId } from '../../domain/ids.ts';
 import { createAwsCredentials } from '../../storage/s3-credentials.ts';
 import { openS3 } from '../../storage/s3.ts';
+import { newFolder } from '../harness/folders.ts';
 import {
   containerPath,
   roleArn,
@@ -22,17 +23,13 @@ import {
 const account = { accessKeyId: 'test-access-key', secretAccessKey: 'x'.repeat(32) };
 const executable = await findS3Server();
 
-let directory: string;
+const directory = newFolder();
 let aws: AwsEndpoints;
 let s3: S3Server | undefined;
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'aws-'));
   s3 = executable ? await startS3Server(executable) : undefined;
 });
-afterAll(async () => {
-  await s3?.stop();
-  await rm(directory, { recursive: true, force: true });
-});
+afterAll(() => s3?.stop());
 beforeEach(async () => {
   aws = await startAwsEndpoints(s3 ?? account);
   // Neither files nor variables of this machine.
@@ -40,9 +37,9 @@ beforeEach(async () => {
   vi.stubEnv('AWS_SHARED_CREDENTIALS_FILE', join(directory, 'none'));
   vi.stubEnv('AWS_EC2_METADATA_SERVICE_ENDPOINT', 'http://127.0.0.1:1');
 });
-afterEach(async () => {
+afterEach(() => {
   vi.unstubAllEnvs();
-  await aws.close();
+  aws.close();
 });
 
 const file = async (name: string, content: string): Promise<string> => {
@@ -122,7 +119,7 @@ describe('issued credentials', () => {
     await read();
     aws.state.isAway = true;
     await read();
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await sleep(300);
     expect(await read()).toMatchObject({ sessionToken: 'session-1' });
   });
 

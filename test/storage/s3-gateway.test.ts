@@ -5,9 +5,11 @@
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { discPicture } from '../harness/media.ts';
 import { findS3Server, startS3Server, type S3Server } from '../../dev/stack/s3-server.ts';
 
 const executable = await findS3Server();
+const path = '/api/v1/studio/image/generate';
 
 interface UploadUrl {
   fileId: string;
@@ -17,49 +19,49 @@ interface UploadUrl {
   storagePath: string;
 }
 
-const bucketOf = ({ endpoint, region, bucket }: S3Server) => ({
-  STORAGE_DRIVER: 's3',
-  S3_ENDPOINT: endpoint,
-  S3_REGION: region,
-  S3_BUCKET: bucket,
+let gateway: TestGateway;
+let server: S3Server;
+const png = await discPicture(64, 64);
+beforeAll(async () => {
+  if (!executable) return;
+  server = await startS3Server(executable);
+  const { endpoint, region, bucket, accessKeyId, secretAccessKey } = server;
+  // Another storage.
+  gateway = await startGateway({
+    env: {
+      STORAGE_DRIVER: 's3',
+      S3_ENDPOINT: endpoint,
+      S3_REGION: region,
+      S3_BUCKET: bucket,
+      S3_ACCESS_KEY_ID: accessKeyId,
+      S3_SECRET_ACCESS_KEY: secretAccessKey,
+    },
+  });
+});
+afterAll(async () => {
+  await gateway?.expectSettled();
+  await gateway?.close();
+  await server?.stop();
 });
 
-describe.skipIf(!executable)('a gateway on S3', () => {
-  let gateway: TestGateway;
-  let server: S3Server;
-  let png: Buffer;
-  beforeAll(async () => {
-    if (!executable) return;
-    server = await startS3Server(executable);
-    // Another storage.
-    gateway = await startGateway({
-      env: {
-        ...bucketOf(server),
-        S3_ACCESS_KEY_ID: server.accessKeyId,
-        S3_SECRET_ACCESS_KEY: server.secretAccessKey,
-      },
-    });
-    png = await sharp({ create: { width: 64, height: 64, channels: 3, background: 'teal' } })
-      .png()
-      .toBuffer();
-  });
-  afterAll(async () => {
-    await gateway.expectSettled();
-    await gateway.close();
-    await server.stop();
-  });
+const put = async ({ uploadUrl, headers }: UploadUrl, body: Buffer = png): Promise<number> =>
+  (await fetch(uploadUrl, { method: 'PUT', headers, body })).status;
 
-  const path = '/api/v1/studio/image/generate';
+/** Returns the status of the URL that the provider received as an input. */
+async function inputStatus({ fileId }: UploadUrl): Promise<number> {
+  const [submit] = await gateway.sandbox.submits({ match: fileId });
+  const [inputUrl = ''] = (submit?.body['image_urls'] ?? []) as string[];
+  return (await fetch(inputUrl)).status;
+}
+
+describe.skipIf(!executable)('a gateway on S3', () => {
   const uploadUrl = async (body: object = {}): Promise<UploadUrl> => {
-    const answer = await gateway.call<UploadUrl>('/api/v1/storage/upload-url', {
-      method: 'POST',
-      body,
-    });
+    const answer = await gateway.call<UploadUrl>('/api/v1/storage/upload-url', { body });
     expect(answer.status).toBe(200);
     return answer.body;
   };
-  const put = async (signed: UploadUrl, body: Buffer = png): Promise<number> =>
-    (await fetch(signed.uploadUrl, { method: 'PUT', headers: signed.headers, body })).status;
+  const draw = (imageUrls: string) =>
+    gateway.call(path, { body: { prompt: 'like this one', imageUrls } });
 
   it('returns results as URLs of the store', async () => {
     const answer = await gateway.call(path, { body: { prompt: 'a jetty' } });
@@ -69,7 +71,7 @@ describe.skipIf(!executable)('a gateway on S3', () => {
     const file = await fetch(url);
     const { format } = await sharp(Buffer.from(await file.arrayBuffer())).metadata();
     expect(format).toBe('png');
-    // The API serves no files of its own then.
+    // The API serves no files itself.
     const key = new URL(url).pathname.replace(`/${server.bucket}/`, '');
     expect((await fetch(`${gateway.url}/files/${key}${new URL(url).search}`)).status).toBe(404);
     expect((await fetch(`${gateway.url}/uploads/${key}`, { method: 'PUT' })).status).toBe(404);
@@ -77,17 +79,13 @@ describe.skipIf(!executable)('a gateway on S3', () => {
 
   it('accepts uploads at the store, and checks them when they are used', async () => {
     const signed = await uploadUrl({ contentType: 'image/png', size: png.length });
-    const use = () =>
-      gateway.call(path, { body: { prompt: 'like this one', imageUrls: signed.publicUrl } });
-    expect(await use()).toMatchObject({
+    expect(await draw(signed.publicUrl)).toMatchObject({
       status: 400,
       body: { details: [{ path: 'imageUrls.0', message: 'has not been uploaded yet' }] },
     });
     expect(await put(signed)).toBe(200);
-    expect((await use()).status).toBe(200);
-    const [submit] = await gateway.sandbox.submits({ match: signed.fileId });
-    const [inputUrl] = (submit?.body['image_urls'] ?? []) as string[];
-    expect((await fetch(inputUrl ?? '')).status).toBe(200);
+    expect((await draw(signed.publicUrl)).status).toBe(200);
+    expect(await inputStatus(signed)).toBe(200);
     const [row] = await gateway.database.query(
       'SELECT content_type, size_bytes::int, completed_at IS NOT NULL AS completed FROM upload WHERE id = $1',
       [signed.fileId],
@@ -98,20 +96,11 @@ describe.skipIf(!executable)('a gateway on S3', () => {
   it('removes files of another type than declared, and reports it', async () => {
     const signed = await uploadUrl({ contentType: 'image/png' });
     expect(await put(signed, Buffer.from('<html><script>alert(1)</script>'))).toBe(200);
-    const answer = await gateway.call(path, {
-      body: { prompt: 'like this one', imageUrls: signed.publicUrl },
-    });
-    expect(answer).toMatchObject({
+    const message = 'cannot be used: The content is not a file of the type image/png.';
+    const details = [{ path: 'imageUrls.0', message }];
+    expect(await draw(signed.publicUrl)).toMatchObject({
       status: 400,
-      body: {
-        error: 'INVALID_INPUT_URL',
-        details: [
-          {
-            path: 'imageUrls.0',
-            message: 'cannot be used: The content is not a file of the type image/png.',
-          },
-        ],
-      },
+      body: { error: 'INVALID_INPUT_URL', details },
     });
     expect(await gateway.api.services.storage.size(signed.storagePath)).toBeNull();
   });
@@ -119,10 +108,8 @@ describe.skipIf(!executable)('a gateway on S3', () => {
   it('refuses an empty file with a 4xx, and removes it', async () => {
     const signed = await uploadUrl();
     expect(await put(signed, Buffer.alloc(0))).toBe(200);
-    const answer = await gateway.call(path, {
-      body: { prompt: 'like this one', imageUrls: signed.fileId },
-    });
-    expect(answer).toMatchObject({ status: 400, body: { error: 'INVALID_INPUT_URL' } });
+    const body = { error: 'INVALID_INPUT_URL' };
+    expect(await draw(signed.fileId)).toMatchObject({ status: 400, body });
     expect(await gateway.api.services.storage.size(signed.storagePath)).toBeNull();
   });
 
@@ -141,37 +128,37 @@ describe.skipIf(!executable)('a gateway on S3', () => {
   });
 });
 
-describe.skipIf(!executable)('a gateway on S3 with credentials that AWS issues', () => {
-  let gateway: TestGateway;
-  let server: S3Server;
+describe.skipIf(!executable)('an API on S3 with credentials that AWS issues', () => {
+  let url: string;
   beforeAll(async () => {
-    server = await startS3Server(executable);
     vi.stubEnv('AWS_ACCESS_KEY_ID', server.accessKeyId);
     vi.stubEnv('AWS_SECRET_ACCESS_KEY', server.secretAccessKey);
     vi.stubEnv('AWS_SESSION_TOKEN', 'session');
-    // Another storage.
-    gateway = await startGateway({
-      env: {
-        ...bucketOf(server),
-        S3_CREDENTIALS: 'aws',
-      },
-    });
+    url = await gateway.secondApi({ S3_CREDENTIALS: 'aws' });
   });
-  afterAll(async () => {
-    await gateway.expectSettled();
-    await gateway.close();
-    await server.stop();
-    vi.unstubAllEnvs();
-  });
+  afterAll(() => vi.unstubAllEnvs());
 
-  it('signs read URLs itself, and redirects them to the store for a few minutes', async () => {
-    const answer = await gateway.call('/api/v1/studio/image/generate', {
-      body: { prompt: 'a jetty' },
+  async function post<Body>(to: string, body: object): Promise<Body> {
+    const answer = await fetch(url + to, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${gateway.caller.key}`,
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify(body),
     });
     expect(answer.status).toBe(200);
-    const url = answer.body.data.images[0]?.url ?? '';
-    expect(url.startsWith(`${gateway.url}/files/org_`)).toBe(true);
-    const redirect = await fetch(url, { redirect: 'manual' });
+    return (await answer.json()) as Body;
+  }
+
+  it('signs read URLs itself, and redirects them to the store for a few minutes', async () => {
+    const { data } = await post<{ data: { images: { url: string }[] } }>(path, {
+      prompt: 'a pier',
+    });
+    const [image] = data.images;
+    const fileUrl = image?.url ?? '';
+    expect(fileUrl.startsWith(`${url}/files/org_`)).toBe(true);
+    const redirect = await fetch(fileUrl, { redirect: 'manual' });
     expect(redirect.status).toBe(302);
     expect(redirect.headers.get('cross-origin-resource-policy')).toBe('cross-origin');
     const location = new URL(redirect.headers.get('location') ?? '');
@@ -179,32 +166,21 @@ describe.skipIf(!executable)('a gateway on S3 with credentials that AWS issues',
     expect(location.searchParams.get('X-Amz-Expires')).toBe('300');
     expect(location.searchParams.get('X-Amz-Security-Token')).toBe('session');
     // rclone sends the range with the status 200.
-    const file = await fetch(url, { headers: { range: 'bytes=1-3' } });
+    const file = await fetch(fileUrl, { headers: { range: 'bytes=1-3' } });
     expect([file.ok, await file.text()]).toEqual([true, 'PNG']);
-    const changed = url.replace('signature=', 'signature=x');
+    const changed = fileUrl.replace('signature=', 'signature=x');
     expect((await fetch(changed, { redirect: 'manual' })).status).toBe(404);
   });
 
   it('accepts uploads at the store, and their public URL as an input', async () => {
-    const png = await sharp({ create: { width: 64, height: 64, channels: 3, background: 'red' } })
-      .png()
-      .toBuffer();
-    const { body: signed } = await gateway.call<UploadUrl>('/api/v1/storage/upload-url', {
-      method: 'POST',
-      body: { contentType: 'image/png', size: png.length },
-    });
+    const file = { contentType: 'image/png', size: png.length };
+    const signed = await post<UploadUrl>('/api/v1/storage/upload-url', file);
     expect(signed.uploadUrl.startsWith(`${server.endpoint}/`)).toBe(true);
-    const { uploadUrl, headers } = signed;
-    expect((await fetch(uploadUrl, { method: 'PUT', headers, body: png })).status).toBe(200);
-    const answer = await gateway.call('/api/v1/studio/image/generate', {
-      body: { prompt: 'like this one', imageUrls: signed.publicUrl },
-    });
-    expect(answer.status).toBe(200);
-    const [submit] = await gateway.sandbox.submits({ match: signed.fileId });
-    const [inputUrl] = (submit?.body['image_urls'] ?? []) as string[];
-    expect((await fetch(inputUrl ?? '')).status).toBe(200);
+    expect(await put(signed)).toBe(200);
+    await post(path, { prompt: 'like this one', imageUrls: signed.publicUrl });
+    expect(await inputStatus(signed)).toBe(200);
     // No other route of the API writes to the store.
-    const own = `${gateway.url}/uploads/${signed.storagePath}`;
+    const own = `${url}/uploads/${signed.storagePath}`;
     expect((await fetch(own, { method: 'PUT', body: png })).status).toBe(403);
   });
 });

@@ -1,37 +1,26 @@
 /** A store that fails: each operation ends in time, with an error that names no key and no URL. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer, type RequestListener, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { writeFile } from 'node:fs/promises';
+import type { RequestListener } from 'node:http';
 import { buffer } from 'node:stream/consumers';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { openS3 } from '../../storage/s3.ts';
 import type { Storage } from '../../storage/storage.ts';
+import { newFolder } from '../harness/folders.ts';
+import { startHttpServer, type HttpServer } from '../harness/http-server.ts';
 
 const key = `${newId('organization')}/${newId('upload')}.png`;
-let directory: string;
-let server: Server | undefined;
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 's3-'));
-});
-afterEach(() => {
-  server?.close();
-  server?.closeAllConnections();
-});
-afterAll(() => rm(directory, { recursive: true, force: true }));
+let server: HttpServer | undefined;
+afterEach(() => server?.close());
 
 async function storeThat(listener: RequestListener): Promise<Storage> {
-  const started = createServer(listener);
-  server = started;
-  await new Promise<void>((resolve) => started.listen(0, '127.0.0.1', resolve));
+  server = await startHttpServer(listener);
   return openS3({
-    endpoint: `http://127.0.0.1:${(started.address() as AddressInfo).port}`,
+    endpoint: server.url,
     region: 'us-east-1',
     bucket: 'media',
     readCredentials: () => Promise.resolve({ accessKeyId: 'id', secretAccessKey: 'key' }),
-    spoolDirectory: directory,
+    spoolDirectory: newFolder(),
   });
 }
 

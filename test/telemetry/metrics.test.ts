@@ -12,6 +12,8 @@ let api: SpawnedProcess;
 let worker: SpawnedProcess;
 const scrape = ({ metricsPort }: SpawnedProcess): Promise<Page> =>
   readPage(`http://127.0.0.1:${metricsPort}/metrics`);
+const untilPositive = (of: SpawnedProcess, name: string, labels: Record<string, string> = {}) =>
+  expect.poll(async () => sumOf(await scrape(of), name, labels)).toBeGreaterThan(0);
 const probe = async (port: number, path: string) => {
   const answer = await fetch(`http://127.0.0.1:${port}${path}`);
   return { status: answer.status, body: (await answer.json()) as { checks: object } };
@@ -30,16 +32,12 @@ const call = async (path: string, body: object): Promise<{ status: number; body:
 };
 
 beforeAll(async () => {
-  // It measures processes of its own.
+  // Its processes are measured.
   gateway = await startGateway({ worker: false });
-  const env = {
-    METRICS_PORT: '0',
-    API_PORT: '0',
-    LOG_LEVEL: 'info',
-    AUDIT_INTERVAL_MS: '500',
-  };
+  const ports = { METRICS_PORT: '0', API_PORT: '0' };
+  const env = { ...ports, LOG_LEVEL: 'info', AUDIT_INTERVAL_MS: '500' };
   worker = await gateway.spawn('worker', env);
-  api = await gateway.spawn('api', { ...env });
+  api = await gateway.spawn('api', env);
 });
 afterAll(async () => {
   await gateway.expectSettled();
@@ -67,16 +65,12 @@ describe('probes', () => {
 
 describe('an API without workers on its queues', () => {
   it('is ready for chat, and reports the missing workers', async () => {
-    const alone = await gateway.spawn('api', {
-      API_PORT: '0',
-      TASK_QUEUE_PREFIX: 'nobody-polls-',
-    });
+    const env = { API_PORT: '0', TASK_QUEUE_PREFIX: 'nobody-polls-' };
+    const alone = await gateway.spawn('api', env);
+    const checks = { postgres: true, temporal: true, pollers: false };
     expect(await probe(alone.port, '/readyz')).toMatchObject({
       status: 200,
-      body: {
-        status: 'degraded',
-        checks: { postgres: true, temporal: true, pollers: false },
-      },
+      body: { status: 'degraded', checks },
     });
     expect((await probe(alone.port, '/healthz')).status).toBe(200);
     expect(alone.metricsPort).toBe(0);
@@ -95,9 +89,7 @@ describe('metrics', () => {
       stream: true,
     });
     expect(chat.body).toContain('[DONE]');
-    await expect
-      .poll(async () => sumOf(await scrape(api), 'gateway_credits_charged_total', { kind: 'chat' }))
-      .toBeGreaterThan(0);
+    await untilPositive(api, 'gateway_credits_charged_total', { kind: 'chat' });
 
     const page = await scrape(api);
     const route = generate;
@@ -121,42 +113,29 @@ describe('metrics', () => {
     // Without a markup, the cost is the price.
     const chatCredits = sumOf(page, 'gateway_credits_charged_total', charged);
     expect(sumOf(page, 'gateway_chat_cost_usd_total')).toBeCloseTo(chatCredits * 0.01);
-    expect(
-      sumOf(page, 'gateway_provider_requests_total', {
-        provider: 'openai',
-        verb: 'chat',
-        outcome: 'ok',
-      }),
-    ).toBe(1);
+    const chats = { provider: 'openai', verb: 'chat', outcome: 'ok' };
+    expect(sumOf(page, 'gateway_provider_requests_total', chats)).toBe(1);
     expect(sumOf(page, 'gateway_batch_size_count', { batch: 'access' })).toBeGreaterThan(1);
     expect(sumOf(page, 'gateway_postgres_pool_wait_seconds_count')).toBeGreaterThan(1);
 
     const studio = { kind: 'studio' };
-    await expect
-      .poll(async () => sumOf(await scrape(worker), 'gateway_credits_charged_total', studio))
-      .toBeGreaterThan(0);
+    await untilPositive(worker, 'gateway_credits_charged_total', studio);
     const work = await scrape(worker);
     const { credits } = JSON.parse(image.body) as { credits: { cost: number } };
     expect(sumOf(work, 'gateway_credits_reserved_total', studio)).toBeCloseTo(credits.cost);
     expect(sumOf(work, 'gateway_credits_charged_total', studio)).toBeCloseTo(credits.cost);
     expect(sumOf(work, 'gateway_credits_released_total', studio)).toBe(0);
-    expect(
-      sumOf(work, 'gateway_jobs_ended_total', {
-        type: 'imageGenerate',
-        status: 'completed',
-        reason: 'none',
-      }),
-    ).toBe(1);
+    const pictures = { type: 'imageGenerate' };
+    const completed = { ...pictures, status: 'completed', reason: 'none' };
+    expect(sumOf(work, 'gateway_jobs_ended_total', completed)).toBe(1);
     const generated = { gen_ai_operation_name: 'generate_content', gen_ai_provider_name: 'fal' };
     expect(sumOf(work, 'gen_ai_client_operation_duration_seconds_count', generated)).toBe(1);
-    const pictures = { type: 'imageGenerate' };
     expect(sumOf(work, 'gateway_job_overhead_seconds_count', pictures)).toBe(1);
     expect(sumOf(work, 'gateway_job_overhead_seconds_sum', pictures)).toBeLessThan(
       sumOf(work, 'gateway_job_duration_seconds_sum', pictures),
     );
-    expect(
-      sumOf(work, 'gateway_provider_requests_total', { provider: 'fal', verb: 'submit' }),
-    ).toBe(1);
+    const submits = { provider: 'fal', verb: 'submit' };
+    expect(sumOf(work, 'gateway_provider_requests_total', submits)).toBe(1);
   });
 
   it('show why a provider delivered nothing, and the released credits', async () => {
@@ -165,7 +144,7 @@ describe('metrics', () => {
     await gateway.sandbox.inject({ match: 'a wreck', faults: 'policy' });
     const refused = await call(generate, { prompt: 'a wreck' });
     expect(refused).toMatchObject({ status: 400 });
-    // The caller may hear of the end before the worker hears the ledger's answer.
+    // The caller may receive the response before the worker has counted the release.
     await expect
       .poll(async () => sumOf(await scrape(worker), 'gateway_credits_released_total', released))
       .toBeGreaterThan(before);
@@ -178,22 +157,12 @@ describe('metrics', () => {
 
   it('show the state of the gateway from the worker alone', async () => {
     const queued = { queue: 'studio', task: 'workflow' };
-    await expect
-      .poll(async () => sumOf(await scrape(worker), 'gateway_task_queue_pollers', queued))
-      .toBe(1);
-    await expect
-      .poll(async () =>
-        sumOf(await scrape(worker), 'gateway_ledger_audit_success_timestamp_seconds'),
-      )
-      .toBeGreaterThan(1e9);
+    await untilPositive(worker, 'gateway_task_queue_pollers', queued);
+    await untilPositive(worker, 'gateway_ledger_audit_success_timestamp_seconds');
     const page = await scrape(worker);
     expect(sumOf(page, 'gateway_reservations_open', { kind: 'studio' })).toBe(0);
     const { organizationId: organization } = gateway.caller;
-    await expect
-      .poll(async () =>
-        sumOf(await scrape(worker), 'gateway_organization_spend_credits', { organization }),
-      )
-      .toBeGreaterThan(0);
+    await untilPositive(worker, 'gateway_organization_spend_credits', { organization });
     expect(sumOf(page, 'gateway_task_queue_backlog', queued)).toBe(0);
     expect(sumOf(page, 'gateway_ledger_audit_rows')).toBe(0);
     expect(sumOf(page, 'gateway_sweeper_success_timestamp_seconds')).toBeGreaterThan(1e9);
@@ -216,11 +185,11 @@ describe('the dashboard and the alert rules', () => {
     const expressions = await readExpressions();
     const selectors = expressions.flatMap(selectorsOf);
     expect(selectors.length).toBeGreaterThan(60);
-    // The SDK makes it with the first task that fails; docs/runbooks/replay-failure.md has seen it.
+    // The SDK exports it after the first failed task (test/runbooks/servers.test.ts).
     const onFailure = 'temporal_workflow_task_execution_failed_total';
     const names = new Set(selectors.map(({ name }) => name).filter((name) => name !== onFailure));
     expect([...names].filter((name) => !page.has(name))).toEqual([]);
-    // A metric that nothing has happened to has no labels yet; Prometheus adds labels of its own.
+    // A metric without samples has no labels; Prometheus adds its own labels.
     const ofPrometheus = ['job', 'instance', 'namespace'];
     const has = (name: string, label: string) => {
       const [sample] = page.get(name) ?? [];

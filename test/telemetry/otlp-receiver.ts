@@ -1,6 +1,6 @@
 /** A small OTLP/HTTP receiver that keeps the spans of the JSON encoding, and the bodies of others. */
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import { startHttpServer } from '../harness/http-server.ts';
 
 /** A received span; ids are hex. */
 export interface ReceivedSpan {
@@ -20,15 +20,7 @@ export interface ReceivedSpan {
 }
 
 /** A listening receiver. */
-export interface OtlpReceiver {
-  url: string;
-  spans: ReceivedSpan[];
-  /** Headers of the exports. */
-  headers: Record<string, unknown>[];
-  /** Bodies of exports in another encoding than JSON, as Latin-1 text. */
-  encoded: string[];
-  close: () => Promise<void>;
-}
+export type OtlpReceiver = Awaited<ReturnType<typeof startOtlpReceiver>>;
 
 interface Attribute {
   key: string;
@@ -44,7 +36,7 @@ interface Export {
 const plain = (attributes: Attribute[]): Record<string, unknown> =>
   Object.fromEntries(attributes.map(({ key, value }) => [key, valueOf(value)]));
 
-/** The value of `{intValue: 1}` and the like; a list for `{arrayValue: {values: […]}}`. */
+/** Returns the value of `{intValue: 1}` and similar objects; a list for `{arrayValue: {values: […]}}`. */
 function valueOf(value: Record<string, unknown>): unknown {
   const [inner] = Object.values(value);
   const { values } = (inner ?? {}) as { values?: Record<string, unknown>[] };
@@ -52,21 +44,20 @@ function valueOf(value: Record<string, unknown>): unknown {
 }
 
 /** Starts a receiver on a free port. */
-export async function startOtlpReceiver(): Promise<OtlpReceiver> {
+export async function startOtlpReceiver() {
   const spans: ReceivedSpan[] = [];
+  /** Headers of the exports. */
   const headers: Record<string, unknown>[] = [];
+  /** Bodies of exports in another encoding than JSON, as Latin-1 text. */
   const encoded: string[] = [];
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
+  const server = await startHttpServer((request, response) => {
+    void buffer(request).then((body) => {
       headers.push(request.headers);
       if (request.headers['content-type'] !== 'application/json') {
-        encoded.push(Buffer.concat(chunks).toString('latin1'));
-        response.writeHead(200).end();
-        return;
+        encoded.push(body.toString('latin1'));
+        return response.writeHead(200).end();
       }
-      const sent = JSON.parse(Buffer.concat(chunks).toString('utf8')) as Export;
+      const sent = JSON.parse(body.toString('utf8')) as Export;
       for (const { resource, scopeSpans } of sent.resourceSpans) {
         const about = plain(resource.attributes);
         for (const span of scopeSpans.flatMap((scope) => scope.spans)) {
@@ -79,22 +70,8 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
           });
         }
       }
-      response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+      return response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
     });
   });
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  const { port } = server.address() as AddressInfo;
-  return {
-    url: `http://127.0.0.1:${port}`,
-    spans,
-    headers,
-    encoded,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
+  return { ...server, spans, headers, encoded };
 }

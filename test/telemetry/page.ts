@@ -6,7 +6,7 @@ export interface Sample {
   value: number;
 }
 
-/** Samples by name, `_bucket`, `_sum` and `_count` included; a metric without samples is there, empty. */
+/** Samples by name, including `_bucket`, `_sum` and `_count`; a metric without samples has an empty list. */
 export type Page = Map<string, Sample[]>;
 
 const suffixes: Record<string, string[]> = { histogram: ['_bucket', '_sum', '_count'] };
@@ -38,15 +38,10 @@ export async function readPage(url: string): Promise<Page> {
   return page;
 }
 
-/** The samples of a metric that have these labels. */
-function seriesOf(page: Page, name: string, labels: Record<string, string> = {}): Sample[] {
-  return (page.get(name) ?? []).filter((sample) =>
+/** Returns the sum of the samples of a metric with these labels; NaN if there is none. */
+export function sumOf(page: Page, name: string, labels: Record<string, string> = {}): number {
+  const found = (page.get(name) ?? []).filter((sample) =>
     Object.entries(labels).every(([key, value]) => sample.labels[key] === value),
   );
-}
-
-/** Their sum; NaN when there is none, which equals nothing. */
-export function sumOf(page: Page, name: string, labels: Record<string, string> = {}): number {
-  const found = seriesOf(page, name, labels);
   return found.length === 0 ? Number.NaN : found.reduce((sum, { value }) => sum + value, 0);
 }

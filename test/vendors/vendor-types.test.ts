@@ -7,13 +7,12 @@ import { execFile } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createFilms } from '../../dev/sandbox/media/film.ts';
-import { createTones } from '../../dev/sandbox/media/tones.ts';
+import { describe, expect, it } from 'vitest';
 import { during } from '../harness/during.ts';
-import { discPicture } from '../harness/media.ts';
+import { discPicture, makeFilm, speechOf } from '../harness/media.ts';
 import { startMediaServer } from '../harness/media-server.ts';
-import { startSandbox, stopSandbox, type SandboxProcess } from '../sandbox/harness.ts';
+import { useSandbox } from '../harness/sandbox.ts';
+import { until } from '../harness/until.ts';
 import { elevenLabsModules } from './elevenlabs.ts';
 import { plannedBodies, type PlannedBody } from './planned-bodies.ts';
 
@@ -115,43 +114,49 @@ it('the gateway sends bodies of the types that fal, OpenAI and ElevenLabs publis
 
 describe('the sandbox', () => {
   const media = during(startMediaServer);
-  let sandbox: SandboxProcess;
-  beforeAll(async () => {
-    sandbox = await startSandbox({ SANDBOX_TINY_MEDIA: '1', SANDBOX_LATENCY_MS: '1' });
-  });
-  afterAll(() => stopSandbox(sandbox));
+  const sandbox = useSandbox({ SANDBOX_TINY_MEDIA: '1', SANDBOX_LATENCY_MS: '1' });
 
   /** Returns the body with inputs that the sandbox can read. */
   async function readable(input: object): Promise<object> {
-    const drawing = { width: 64, height: 64, durationSeconds: 1, prompt: 'x', seed: 0 };
-    const films = createFilms(createTones({ tiny: true }));
-    const film = await films.film({ ...drawing, hasAudio: false });
     const picture = media.put('/a.png', await discPicture(320, 200));
-    const video = media.put('/film.mp4', Buffer.from(film.bytes));
+    const video = media.put('/film.mp4', await makeFilm());
     return JSON.parse(
       JSON.stringify(input)
         .replaceAll(/https:\/\/example\.com\/[\w.-]+\.png/g, picture)
         .replaceAll(/https:\/\/example\.com\/[\w.-]+\.mp4/g, video),
     ) as object;
   }
-  const post = async (path: string, apiKey: object, body: unknown): Promise<unknown> =>
-    (
-      await sandbox.call(path, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', ...apiKey },
-        body: JSON.stringify(body),
-      })
-    ).body;
+  async function send(path: string, headers: Record<string, string>, body?: unknown) {
+    const url = new URL(path, sandbox.url);
+    const isForm = body instanceof FormData;
+    const answer = await fetch(url, {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: { ...headers, ...(!isForm && { 'content-type': 'application/json' }) },
+      ...(body !== undefined && { body: isForm ? body : JSON.stringify(body) }),
+    });
+    const parsed = (await answer.json()) as Record<string, string>;
+    expect(answer.ok, JSON.stringify(parsed)).toBe(true);
+    return parsed;
+  }
+  /** Submits a request to the queue of fal; returns its result. */
+  async function resultOf(endpoint: string, input: object): Promise<unknown> {
+    const headers = { authorization: `Key ${sandbox.falKey}` };
+    const { status_url: statusUrl = '', response_url: responseUrl = '' } = await send(
+      `/fal/queue/${endpoint}`,
+      headers,
+      await readable(input),
+    );
+    await until(async () => (await send(statusUrl, headers))['status'] === 'COMPLETED');
+    return send(responseUrl, headers);
+  }
 
   it('responds with the types that fal publishes', async () => {
     const bodies = plannedBodies().filter((body) => body.provider === 'fal' && isPublished(body));
     const values = await Promise.all(
       Object.entries(Object.groupBy(bodies, ({ endpoint }) => endpoint)).map(
         async ([endpoint, same]) => {
-          const submitted = await sandbox.submit(endpoint, await readable(same?.[0]?.input ?? {}));
-          const { result } = await sandbox.finish(submitted);
-          expect(result.status, JSON.stringify(result.body)).toBe(200);
-          return { type: `Fal<'${endpoint}'>['output']`, value: result.body };
+          const value = await resultOf(endpoint, same?.[0]?.input ?? {});
+          return { type: `Fal<'${endpoint}'>['output']`, value };
         },
       ),
     );
@@ -162,30 +167,22 @@ describe('the sandbox', () => {
   it('responds with the types that OpenAI and ElevenLabs publish', async () => {
     const find = (endpoint: string) =>
       plannedBodies().find((body) => body.endpoint === endpoint)?.input;
-    const openai = { Authorization: 'Bearer sandbox-openai-key' };
-    const elevenlabs = { 'xi-api-key': 'sandbox-elevenlabs-key' };
+    const openai = { authorization: `Bearer ${sandbox.openaiKey}` };
+    const elevenlabs = { 'xi-api-key': sandbox.elevenlabsKey };
     const music = '/elevenlabs/v1/music/plan';
+    const form = new FormData();
+    form.set('model_id', 'scribe_v2');
+    form.set('file', new Blob([await speechOf(2)]), 'a.mp3');
+    const transcript = await send('/elevenlabs/v1/speech-to-text', elevenlabs, form);
     expect(
       await errorsOf([
         {
           type: 'OpenAI.Images.ImagesResponse',
-          value: await post('/openai/v1/images/generations', openai, find('images/generations')),
+          value: await send('/openai/v1/images/generations', openai, find('images/generations')),
         },
-        { type: 'raw.MusicPrompt.Raw', value: await post(music, elevenlabs, find('music/plan')) },
-        { type: 'raw.SpeechToTextChunkResponseModel.Raw', value: await transcript() },
+        { type: 'raw.MusicPrompt.Raw', value: await send(music, elevenlabs, find('music/plan')) },
+        { type: 'raw.SpeechToTextChunkResponseModel.Raw', value: transcript },
       ]),
     ).toEqual([]);
   });
-
-  async function transcript(): Promise<unknown> {
-    const format = { sampleRate: 44_100, bitrateKbps: 64 } as const;
-    const tone = { name: 'x', timbre: 'speech', format, durationSeconds: 2 } as const;
-    const bytes = await createTones({ tiny: true }).generate(tone);
-    const form = new FormData();
-    form.set('model_id', 'scribe_v2');
-    form.set('file', new Blob([Buffer.from(bytes)]), 'a.mp3');
-    const headers = { 'xi-api-key': 'sandbox-elevenlabs-key' };
-    const path = '/elevenlabs/v1/speech-to-text';
-    return (await sandbox.call(path, { method: 'POST', headers, body: form })).body;
-  }
 });

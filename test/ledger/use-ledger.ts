@@ -1,0 +1,119 @@
+/** Ledgers for the tests of a file, over a database that the audit checks after each test. */
+import { afterEach, expect } from 'vitest';
+import { createKey, createKeys } from '../../api/identity/keys.ts';
+import { createOrganization } from '../../api/identity/organizations.ts';
+import { createChatLedger } from '../../chat/chat-ledger.ts';
+import { newId } from '../../domain/ids.ts';
+import { createLedger, type Ledger } from '../../ledger/ledger.ts';
+import { openDatabase } from '../../platform/database.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { createTestDatabase } from '../harness/database.ts';
+import { during } from '../harness/during.ts';
+
+/** An organization with credits, and a key. */
+export interface Holder {
+  organizationId: string;
+  memberId: string;
+  keyId: string;
+}
+
+interface MoveOptions {
+  /** The ledger of one of two processes; the first by default. */
+  from?: Ledger;
+  /** True to write the row of a job too. */
+  hasJob?: boolean;
+}
+
+const pepper = 'a pepper that is only used in these tests';
+/** The person and the reason of grants. */
+export const by = { actor: 'test', reason: 'test' };
+export const servedBy = { model: 'm', provider: 'p' };
+
+async function start() {
+  const database = await createTestDatabase();
+  const logger = createLogger('test', 'silent');
+  const open = () => openDatabase({ url: database.url, poolMax: 8, logger });
+  const [pool, otherPool] = [await open(), await open()];
+  const ledger = createLedger(pool);
+  const chatLedger = createChatLedger(pool);
+
+  return {
+    database,
+    query: database.query,
+    pool,
+    ledger,
+    /** The ledger of a second process, whose batches race with those of the first. */
+    other: createLedger(otherPool),
+    chatLedger,
+    keys: createKeys(pool, pepper),
+
+    async newHolder(
+      amountMicro = 1_000_000,
+      windowLimitMicro: number | null = null,
+    ): Promise<Holder> {
+      const made = await createOrganization(pool, { name: 'ledger', windowLimitMicro });
+      const { keyId } = await createKey(pool, pepper, { ...made, name: 'test' });
+      const grant = { organizationId: made.organizationId, id: 'g', amountMicro, ...by };
+      if (amountMicro > 0) await ledger.grant(grant);
+      return { ...made, keyId };
+    },
+
+    reserve(
+      { organizationId, keyId }: Holder,
+      amountMicro: number,
+      { id = newId('job'), from = ledger, hasJob = false }: MoveOptions & { id?: string } = {},
+    ) {
+      const deadlineAt = new Date(Date.now() + 60_000).toISOString();
+      const request = { provider: 'fal', requestId: 'req_1', deadlineAt, request: {} };
+      const job = { keyId, type: 'imageGenerate', model: null, ...request };
+      const reservation = {
+        organizationId,
+        id,
+        kind: 'studio',
+        amountMicro,
+        ttlMs: 60_000,
+      } as const;
+      return from.reserve({ ...reservation, ...(hasJob && { job }) });
+    },
+
+    /** Charges this amount; null releases the reservation. */
+    settle(
+      { organizationId }: Pick<Holder, 'organizationId'>,
+      id: string,
+      amountMicro: number | null,
+      { from = ledger, hasJob = false }: MoveOptions = {},
+    ) {
+      const [to, status] =
+        amountMicro === null
+          ? (['released', 'failed'] as const)
+          : (['charged', 'completed'] as const);
+      const error = amountMicro === null ? ({ code: 'CANCELED', message: 'x' } as const) : null;
+      const job = { status, outputs: error ? null : [], error, artifacts: [] };
+      const settlement = { organizationId, id, to, amountMicro: amountMicro ?? 0, reason: 'test' };
+      return from.settle({ ...settlement, ...(hasJob && { job }) });
+    },
+
+    reserveChat(
+      { organizationId, keyId }: Holder,
+      amountMinMicro: number,
+      amountMaxMicro = amountMinMicro,
+      id = newId('chat'),
+    ) {
+      const amounts = { amountMinMicro, amountMaxMicro, ttlMs: 60_000 };
+      const chat = { keyId, ...servedBy, streamed: false, requestId: 'req_1' };
+      return chatLedger.reserve({ organizationId, id, ...amounts, chat });
+    },
+
+    async close(): Promise<void> {
+      await Promise.all([pool.end(), otherPool.end()]);
+      await database.drop();
+    },
+  };
+}
+
+/** Returns the ledgers of a file, filled in before its first test. */
+export function useLedger() {
+  const ledgers = during(start);
+  afterEach(async () => expect(await ledgers.database.audit()).toEqual([]));
+  return ledgers;
+}
