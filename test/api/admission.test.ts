@@ -2,51 +2,29 @@
  * Admission counts every request in Postgres, and counts simultaneous requests in one statement.
  * Two access objects over one database stand for two API processes.
  */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createAccess, type Access, type Caller } from '../../api/identity/access.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
 import { generateApiKey } from '../../api/identity/key-format.ts';
-import { openDatabase, type DatabasePool } from '../../platform/database.ts';
-import { createLogger } from '../../platform/logger.ts';
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
+import { useDatabase } from '../harness/database.ts';
 
 const pepper = 'a pepper that is only used in this very test';
-let database: TestDatabase;
-let pool: DatabasePool;
+const database = useDatabase();
 
-beforeAll(async () => {
-  database = await createTestDatabase();
-  const logger = createLogger('test', 'silent');
-  pool = await openDatabase({ url: database.url, poolMax: 4, logger });
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
-});
-
-async function newKey(expiresAtMs?: number) {
-  const made = await createOrganization(pool, { name: 'Test', windowLimitMicro: null });
-  const wanted = { ...made, name: 'test', ...(expiresAtMs !== undefined && { expiresAtMs }) };
-  return { ...made, ...(await createKey(pool, pepper, wanted)) };
+async function newKey() {
+  const made = await createOrganization(database.pool, { name: 'Test', windowLimitMicro: null });
+  return createKey(database.pool, pepper, { ...made, name: 'test' });
 }
 
 function newAccess(perMinute: number): Access {
-  return createAccess(pool, {
+  return createAccess(database.pool, {
     KEY_PEPPER: pepper,
     KEY_PEPPER_PREVIOUS: undefined,
     RATE_LIMIT_PER_MINUTE: perMinute,
     POLL_RATE_LIMIT_PER_MINUTE: perMinute,
     CONSOLE_RATE_LIMIT_PER_MINUTE: 60,
   });
-}
-
-async function hitsOf(keyId: string): Promise<number> {
-  const [row] = await database.query<{ hits: number }>(
-    'SELECT hits FROM rate_window WHERE key_id = $1',
-    [keyId],
-  );
-  return row?.hits ?? 0;
 }
 
 describe('the rate limit', () => {
@@ -89,7 +67,9 @@ describe('the rate limit', () => {
     expect(await hits(1)).toEqual([2]);
     expect(await hits(38)).toEqual(upTo(40).slice(2));
     expect((await hits(500)).toSorted((a = 0, b = 0) => a - b)).toEqual(upTo(540).slice(40));
-    expect(await hitsOf(keyId)).toBe(540);
+    expect(await database.query('SELECT hits FROM rate_window WHERE key_id = $1', [keyId])).toEqual(
+      [{ hits: 540 }],
+    );
   });
 
   it('is separate for each key and each bucket, also for simultaneous requests', async () => {

@@ -31,12 +31,7 @@ const capabilities = {
   async transcription(words: string, key: string) {
     const form = new FormData();
     form.append('file', new Blob([speech]), words);
-    const answer = await fetch(`${gateway.url}/api/v1/studio/audio/transcribe`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}` },
-      body: form,
-    });
-    return { status: answer.status, body: (await answer.json()) as StudioBody };
+    return gateway.call('/api/v1/studio/audio/transcribe', { key, body: form });
   },
 } satisfies Record<string, Send>;
 type Name = keyof typeof capabilities;

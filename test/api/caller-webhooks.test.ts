@@ -175,11 +175,7 @@ describe.concurrent('a caller webhook', () => {
     const form = new FormData();
     form.set('file', new Blob([await recordTone(1)], { type: 'audio/mpeg' }), 'a.mp3');
     form.set('webhookUrl', at('/form'));
-    const answer = await fetch(`${gateway.url}/api/v1/studio/audio/transcribe`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${gateway.caller.key}` },
-      body: form,
-    });
+    const answer = await gateway.call('/api/v1/studio/audio/transcribe', { body: form });
     expect([200, 202]).toContain(answer.status);
     expect((await untilOnly('/form')).body).toMatchObject({
       type: 'studio.job.completed',

@@ -147,19 +147,20 @@ async function mixedRun(): Promise<void> {
   }
   const upload = await ask('/api/v1/storage/upload-url', { body: { contentType: 'image/png' } });
   await ask(new URL(String(upload['uploadUrl'])).pathname, { method: 'PUT', body: 'no picture' });
-  for (const key of ['gk_live_nonsense', secrets['ADMIN_API_KEY'], secrets['FAL_KEY']]) {
-    await ask('/api/v1/usage', { key: key ?? '' });
+  const admin = (path: string, body?: object) =>
+    ask(`/api/admin/v1/${path}`, { key: gateway.config.ADMIN_API_KEY, body });
+  for (const key of ['gk_live_nonsense', gateway.config.ADMIN_API_KEY, secrets['FAL_KEY'] ?? '']) {
+    await ask('/api/v1/usage', { key });
   }
   for (const path of ['organizations', 'jobs', 'reservations', 'audit', 'actions', 'nothing']) {
-    await ask(`/api/admin/v1/${path}`, { key: secrets['ADMIN_API_KEY'] ?? '' });
+    await admin(path);
   }
-  await ask(`/api/admin/v1/temporal/codec/encode`, {
-    key: secrets['ADMIN_API_KEY'] ?? '',
-    body: { payloads: [{ metadata: { encoding: btoa('json/plain') }, data: btoa('"x"') }] },
+  await admin('temporal/codec/encode', {
+    payloads: [{ metadata: { encoding: btoa('json/plain') }, data: btoa('"x"') }],
   });
   for (const jobId of Array.from(jobs)) {
     await ask(`/api/v1/studio/jobs/${jobId}?wait=30`);
-    await ask(`/api/admin/v1/jobs/${jobId}`, { key: secrets['ADMIN_API_KEY'] ?? '' });
+    await admin(`jobs/${jobId}`);
     await ask(`/hooks/fal/${jobId}/0/${'x'.repeat(43)}`, { body: { request_id: 'x' } });
   }
   for (const path of [

@@ -4,14 +4,21 @@
  */
 import { once } from 'node:events';
 import { Client } from 'pg';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { useOwnGateway } from '../harness/gateway.ts';
+import { startWorkers } from '../harness/running-gateway.ts';
+import { sweepOnce } from '../harness/sweeps.ts';
 
 // Its workers are killed.
 const gateway = useOwnGateway({ worker: false, env: { RESERVATION_TTL_MS: '2000' } });
 afterEach(() => gateway.endSpawned());
 
 const path = '/api/v1/studio/image/generate';
+
+/** Runs workers in the process of the test, until its end. */
+async function runWorkers(): Promise<void> {
+  onTestFinished(await startWorkers(gateway.config, gateway.api.services));
+}
 
 /** Starts a job and waits until its provider has accepted it. */
 async function startAccepted(prompt: string): Promise<string> {
@@ -44,7 +51,7 @@ describe('a worker', () => {
     const exited = once(child, 'exit');
     child.kill('SIGTERM');
     expect(await exited).toEqual([0, null]);
-    await gateway.spawn('worker');
+    await runWorkers();
     await expectCharged(jobId);
   });
 
@@ -70,7 +77,7 @@ describe('a worker', () => {
     await holder.query('COMMIT');
     await holder.end();
 
-    await gateway.spawn('worker');
+    await runWorkers();
     const [image] = (await expectCharged(jobId)).images;
     expect((await fetch(image?.url ?? '')).status).toBe(200);
   });
@@ -78,7 +85,7 @@ describe('a worker', () => {
 
 describe('an API process that is killed', () => {
   it('while a caller waits leaves a job that finishes and is found by its Idempotency-Key', async () => {
-    await gateway.spawn('worker');
+    await runWorkers();
     const { child, port } = await gateway.spawn('api', { API_PORT: '0' });
     const request = {
       method: 'POST',
@@ -104,7 +111,9 @@ describe('an API process that is killed', () => {
 
 describe('the sweeper', () => {
   it('releases and fails a job whose workflow was terminated, and leaves a running job alone, however long it takes', async () => {
-    await gateway.spawn('worker', { SWEEP_INTERVAL_MS: '200' });
+    await runWorkers();
+    const sweeping = setInterval(() => void sweepOnce(gateway), 200);
+    onTestFinished(() => clearInterval(sweeping));
     const slow = await startAccepted('[[slow:5s]] a slow lighthouse');
     const lost = await startAccepted('[[slow:60s]] a lighthouse forgotten');
     await gateway.api.client.workflow.getHandle(lost).terminate('test');
@@ -131,7 +140,7 @@ describe('a job without a running worker', () => {
     const { jobId } = undecided.body;
     expect(await ask()).toMatchObject({ status: 503, body: { jobId } });
 
-    await gateway.spawn('worker');
+    await runWorkers();
     await expect.poll(async () => (await ask()).status).toBe(200);
     await expectCharged(jobId);
   });
@@ -141,7 +150,7 @@ describe('a job without a running worker', () => {
     const ask = await impatientRequest('an unpaid keeper', key);
     const undecided = await ask();
     expect(undecided.status).toBe(503);
-    await gateway.spawn('worker');
+    await runWorkers();
     const { workflow } = gateway.api.client;
     const refused = await workflow.getHandle(undecided.body.jobId).result();
     expect(refused).toMatchObject({ status: 'refused', billing: 'none' });

@@ -99,16 +99,3 @@ describe('a data URL', () => {
     await expect.poll(uploads).toEqual([]);
   });
 });
-
-describe('a time without a time zone', () => {
-  it('is rejected with a message that names the time zone', async () => {
-    const { key } = caller;
-    for (const time of ['2026-01-31T12:00:00', '2026-01-31']) {
-      const answer = await gateway.call(`/api/v1/usage?after=${time}`, { key });
-      expect(answer).toMatchObject({ status: 400, body: { details: [{ path: 'after' }] } });
-      expect(answer.body.message).toContain('with a time zone');
-    }
-    const other = await gateway.call('/api/v1/usage?after=soon', { key });
-    expect(other.body.message).toContain('ISO 8601');
-  });
-});

@@ -39,13 +39,11 @@ const storyOf = async (jobId: string) => {
   expect(answer.status).toBe(200);
   return answer.body.data;
 };
-const start = async (prompt: string, body: object = {}) =>
-  (
-    await gateway.call('/api/v1/studio/image/generate', {
-      key: caller.key,
-      body: { prompt, async: true, ...body },
-    })
-  ).body.data.jobId;
+const start = async (prompt: string, more: object = {}) => {
+  const body = { prompt, async: true, ...more };
+  const accepted = await gateway.call('/api/v1/studio/image/generate', { key: caller.key, body });
+  return accepted.body.data.jobId;
+};
 const ended = async (prompt: string, body?: object) => {
   const jobId = await start(prompt, body);
   await gateway.untilDone(jobId, caller.key);

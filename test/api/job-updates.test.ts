@@ -1,35 +1,27 @@
 /**
  * Job updates come from Postgres alone, whichever process reserved, rejected or settled the job.
  */
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createJobReads } from '../../jobs/records/job-reads.ts';
 import { createLedger, type Ledger, type Reservation } from '../../ledger/ledger.ts';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
 import { openJobUpdates, type JobChange, type JobUpdates } from '../../api/studio/job-updates.ts';
 import { newId } from '../../domain/ids.ts';
-import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
+import { useDatabase } from '../harness/database.ts';
 import { until } from '../harness/until.ts';
 
 const logger = createLogger('test', 'silent');
-let database: TestDatabase;
-let pool: DatabasePool;
+const database = useDatabase();
 let ledger: Ledger;
-beforeAll(async () => {
-  database = await createTestDatabase();
-  pool = await openDatabase({ url: database.url, poolMax: 4, logger });
-  ledger = createLedger(pool);
-});
-afterAll(async () => {
-  await pool.end();
-  await database.drop();
+beforeAll(() => {
+  ledger = createLedger(database.pool);
 });
 
 /** Opens job updates as another gateway process does, and collects the changes of all jobs. */
 async function listener(): Promise<{ updates: JobUpdates; changes: JobChange[] }> {
-  const reads = createJobReads(pool);
+  const reads = createJobReads(database.pool);
   const updates = await openJobUpdates({ databaseUrl: database.url, reads, logger });
   onTestFinished(() => updates.close());
   const changes: JobChange[] = [];
@@ -39,10 +31,10 @@ async function listener(): Promise<{ updates: JobUpdates; changes: JobChange[] }
 
 /** A job that an organization with 10 micro-credits could have. */
 async function newJob(amountMicro: number): Promise<Reservation> {
-  const made = await createOrganization(pool, { name: 'updates', windowLimitMicro: null });
+  const made = await createOrganization(database.pool, { name: 'updates', windowLimitMicro: null });
   const { organizationId } = made;
   await ledger.grant({ organizationId, id: 'g', amountMicro: 10, actor: 'test', reason: 'test' });
-  const { keyId } = await createKey(pool, 'a pepper of this test alone', {
+  const { keyId } = await createKey(database.pool, 'a pepper of this test alone', {
     ...made,
     name: 'updates',
   });

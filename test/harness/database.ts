@@ -3,6 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { Client } from 'pg';
 import { inject } from 'vitest';
 import type { Balance } from '../../jobs/ledger-verdicts.ts';
+import { openDatabase, type DatabasePool } from '../../platform/database.ts';
+import { createLogger } from '../../platform/logger.ts';
+import { during } from './during.ts';
 
 /** A database; `drop` deletes it. */
 export interface TestDatabase {
@@ -50,4 +53,18 @@ export async function createTestDatabase(): Promise<TestDatabase> {
       await admin.end();
     },
   };
+}
+
+/** A database of the tests of a file, with a pool like those of the gateway. */
+export function useDatabase(): TestDatabase & { pool: DatabasePool } {
+  return during(async () => {
+    const database = await createTestDatabase();
+    const logger = createLogger('test', 'silent');
+    const pool = await openDatabase({ url: database.url, poolMax: 4, logger });
+    const close = async (): Promise<void> => {
+      await pool.end();
+      await database.drop();
+    };
+    return { ...database, pool, close };
+  });
 }

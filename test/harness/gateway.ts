@@ -66,6 +66,7 @@ interface CallOptions {
   method?: string;
   key?: string | null;
   headers?: Record<string, string>;
+  /** Text and forms are sent as they are, other values as JSON. */
   body?: unknown;
 }
 
@@ -140,16 +141,18 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
     path: string,
     options: CallOptions = {},
   ): Promise<Answer<Body>> {
+    const { body } = options;
     const key = options.key === undefined ? caller.key : options.key;
+    const isForm = body instanceof FormData;
     const answer = await fetch(`${url}${path}`, {
-      method: options.method ?? (options.body === undefined ? 'GET' : 'POST'),
+      method: options.method ?? (body === undefined ? 'GET' : 'POST'),
       headers: {
         ...(key !== null && { authorization: `Bearer ${key}` }),
-        ...(options.body !== undefined && { 'content-type': 'application/json' }),
+        ...(body !== undefined && !isForm && { 'content-type': 'application/json' }),
         ...options.headers,
       },
-      ...(options.body !== undefined && {
-        body: typeof options.body === 'string' ? options.body : JSON.stringify(options.body),
+      ...(body !== undefined && {
+        body: typeof body === 'string' || isForm ? body : JSON.stringify(body),
       }),
     });
     const text = await answer.text();

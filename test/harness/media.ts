@@ -65,6 +65,28 @@ export async function discPicture(width: number, height: number): Promise<Buffer
   return sharp(disc).png().toBuffer();
 }
 
+/** Returns a mask whose right half is white, as PNG. */
+export async function rightHalfMask(width: number, height: number): Promise<Buffer> {
+  const plain = (edge: number, background: string) =>
+    sharp({ create: { width: edge, height, channels: 3, background } }).png();
+  const input = await plain(width / 2, '#fff').toBuffer();
+  return plain(width, '#000')
+    .composite([{ input, left: width / 2, top: 0 }])
+    .toBuffer();
+}
+
+/** Returns whether a picture has colors other than white between two shares of its width. */
+export async function isPainted(bytes: Buffer, from: number, to: number): Promise<boolean> {
+  const picture = await pixelsOf(bytes);
+  for (let x = Math.floor(picture.width * from); x < picture.width * to; x += 2) {
+    for (let y = 0; y < picture.height; y += 2) {
+      const [red, green, blue] = picture.at(x, y);
+      if (Math.min(red, green, blue) < 250) return true;
+    }
+  }
+  return false;
+}
+
 /** Returns a film, by default of two seconds without sound, as MP4. */
 export async function makeFilm(film: Partial<Film> = {}): Promise<Buffer> {
   const tiny = { width: 64, height: 64, durationSeconds: 2, hasAudio: false, prompt: 'x', seed: 0 };
