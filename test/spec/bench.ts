@@ -123,11 +123,22 @@ function inServiceShape(answer: Answer<Loose>): Answer<Loose> {
   return { ...answer, body: { ...answer.body, error: code } };
 }
 
+/** Checks the status of a response, and fields of its body. */
+export function expectBody(
+  { path }: Request,
+  { status, body }: Answer<Loose>,
+  expectedStatus: number,
+  fields: object,
+): void {
+  const expected = { path, status: expectedStatus, body: fields };
+  expect({ path, status, body }).toMatchObject(expected);
+}
+
 /** The answer has this status, and its body these fields. */
 export function answers(request: Request, status: number, body: object = {}): Check {
   return async (bench) => {
     const answer = await (status < 400 ? send : sendRefused)(bench, request);
-    expect({ status: answer.status, body: answer.body }).toMatchObject({ status, body });
+    expectBody(request, answer, status, body);
   };
 }
 
@@ -321,23 +332,15 @@ export const needsKey = ofEach(async (bench, request) => {
 export const needsRight = ofEach(async (bench, request) => {
   const scopes = request.path.includes('/models') ? ['chat' as const] : ['models:read' as const];
   const caller = await bench.gateway.newCaller({ credits: 10_000, scopes });
-  const { status, body } = await send(bench, request, caller);
-  expect({ path: request.path, status, body }).toMatchObject({
-    path: request.path,
-    status: 403,
-    body: { error: 'FORBIDDEN', message: expect.any(String) },
-  });
+  const answer = await send(bench, request, caller);
+  expectBody(request, answer, 403, { error: 'FORBIDDEN', message: expect.any(String) });
 });
 
 /** 402 if the balance is too small. */
 export const needsCredits = ofEach(async (bench, request) => {
   const caller = await bench.gateway.newCaller({ credits: 0.000_001 });
-  const { status, body } = await send(bench, request, caller);
-  expect({ path: request.path, status, body }).toMatchObject({
-    path: request.path,
-    status: 402,
-    body: { error: 'INSUFFICIENT_CREDITS' },
-  });
+  const answer = await send(bench, request, caller);
+  expectBody(request, answer, 402, { error: 'INSUFFICIENT_CREDITS' });
 });
 
 /** 429 if the six-hour window is used up, although the balance could pay. */
@@ -348,17 +351,13 @@ export const needsWindow = ofEach(async (bench, request) => {
   const { organizationId } = caller;
   const id = newId('job');
   await ledger.reserve({ organizationId, id, ...whole });
-  const { status, headers, body } = await send(bench, request, caller);
+  const answer = await send(bench, request, caller);
   await ledger.settle({ organizationId, id, to: 'released', amountMicro: 0, reason: 'test' });
-  expect({ path: request.path, status, body }).toMatchObject({
-    path: request.path,
-    status: 429,
-    body: { error: 'WINDOW_EXHAUSTED', resetAt: expect.any(String) },
-  });
-  const leftMs = Date.parse(String(body['resetAt'])) - Date.now();
+  expectBody(request, answer, 429, { error: 'WINDOW_EXHAUSTED', resetAt: expect.any(String) });
+  const leftMs = Date.parse(String(answer.body['resetAt'])) - Date.now();
   expect(leftMs).toBeGreaterThan(5.9 * 3_600_000);
   expect(leftMs).toBeLessThan(6.1 * 3_600_000);
-  expect(Number(headers.get('retry-after')) * 1000).toBeGreaterThan(leftMs - 60_000);
+  expect(Number(answer.headers.get('retry-after')) * 1000).toBeGreaterThan(leftMs - 60_000);
 });
 
 /** A caller whose key has used up its requests of the minute, one per gateway. */
@@ -386,14 +385,10 @@ export const needsRest = ofEach(async (bench, request) => {
     await spendMinute(bench, caller);
     answer = await send(bench, request, caller);
   }
-  const { status, headers, body } = answer;
-  expect({ path: request.path, status, error: body['error'] }).toEqual({
-    path: request.path,
-    status: 429,
-    error: 'Rate limit exceeded. Please slow down.',
-  });
-  expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
-  expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(60);
+  expectBody(request, answer, 429, { error: 'Rate limit exceeded. Please slow down.' });
+  const seconds = Number(answer.headers.get('retry-after'));
+  expect(seconds).toBeGreaterThanOrEqual(1);
+  expect(seconds).toBeLessThanOrEqual(60);
 });
 
 /** Each request needs a key with the right, and a rate below the limit. */

@@ -7,6 +7,7 @@ import {
   carriesHeaders,
   endpoints,
   endpointsOf,
+  expectBody,
   get,
   linesOf,
   needsCredits,
@@ -121,14 +122,10 @@ export const brokenLines = linesOf('7', {
   '| 500 | Internal server error | `error`: `Internal server error` |': endpoints.map(
     (request): Check =>
       async (bench) => {
-        const { status, body } = await send(bench, request, bench.gateway.caller);
-        expect({ path: request.path, status, body }).toMatchObject({
-          path: request.path,
-          status: 500,
-          body: { error: 'Internal server error' },
-        });
+        const answer = await send(bench, request, bench.gateway.caller);
+        expectBody(request, answer, 500, { error: 'Internal server error' });
         // The response does not show the cause.
-        expect(JSON.stringify(body)).not.toMatch(/api_key|relation|sql/i);
+        expect(JSON.stringify(answer.body)).not.toMatch(/api_key|relation|sql/i);
       },
   ),
 });
