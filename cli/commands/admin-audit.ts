@@ -26,7 +26,7 @@ export function addAudit(admin: Command): void {
       session.output.show(raw, () =>
         body.clean
           ? `clean${body.chatLossCredits > 0 ? `; chat costs not covered by balances: ${body.chatLossCredits} credits` : ''}\n`
-          : `${table(violated.map((each) => toCells(each, counts)))}\n${table(body.findings.map((each) => toCells(each, columns)))}`,
+          : `${table(violated.map((check) => toCells(check, counts)))}\n${table(body.findings.map((finding) => toCells(finding, columns)))}`,
       );
       if (!body.clean) process.exitCode = 1;
     });

@@ -5,14 +5,7 @@
 
 export interface paths {
     "/api/v1/chat": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Chat with a model
          * @description Reserves credits for the input and for output of the expected length, then charges the tokens used.
@@ -20,21 +13,9 @@ export interface paths {
          *     Scope: `chat`.
          */
         post: operations["chat"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/chat/completions": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Chat with a model (OpenAI-compatible)
          * @description Set the base URL of an OpenAI SDK to `{base}/api/v1`. Tools and other fields are passed to the provider.
@@ -42,21 +23,9 @@ export interface paths {
          *     Scope: `chat`.
          */
         post: operations["chatCompletions"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/chat/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the price of a chat
          * @description Accepts the body of the chat and returns the credits that it would reserve. Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.
@@ -64,21 +33,9 @@ export interface paths {
          *     Scope: `chat`.
          */
         post: operations["chatEstimate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/chat/completions/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the price of a chat
          * @description Accepts the body of the chat and returns the credits that it would reserve. Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.
@@ -86,19 +43,9 @@ export interface paths {
          *     Scope: `chat`.
          */
         post: operations["chatCompletionsEstimate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/chats/{chatId}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Get the tokens and the price of a chat
          * @description The chat id is the `id` in the response of every chat endpoint, and in every event of a stream.
@@ -106,23 +53,9 @@ export interface paths {
          *     Scope: `usage:read`.
          */
         get: operations["getChat"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/messages": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Chat with a model (Anthropic-compatible)
          * @description Accepts every chat model. Set the base URL of an Anthropic SDK to `{base}` or `{base}/api`. The key may be sent as `x-api-key`. Fields that are not listed here are ignored.
@@ -130,21 +63,9 @@ export interface paths {
          *     Scope: `chat`.
          */
         post: operations["createMessage"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/messages/count_tokens": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the input tokens of a message (Anthropic-compatible)
          * @description Accepts the body of a message and returns the estimate that its reservation is based on: one token per four characters. The provider may count more or fewer. Nothing is sent to the provider, reserved or charged.
@@ -152,39 +73,17 @@ export interface paths {
          *     Scope: `chat`.
          */
         post: operations["countMessageTokens"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/models": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * List the chat models
          * @description Scope: `models:read`.
          */
         get: operations["listModels"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/models/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Get a chat model
          * @description The id may contain slashes, plain or URL-encoded.
@@ -192,43 +91,17 @@ export interface paths {
          *     Scope: `models:read`.
          */
         get: operations["getModel"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/image/generate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Generate images from a prompt
          * @description Scope: `studio:image`.
          */
         post: operations["imageGenerate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/image/generate/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the price: Generate images from a prompt
          * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
@@ -236,41 +109,17 @@ export interface paths {
          *     Scope: `studio:image`.
          */
         post: operations["imageGenerateEstimate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/image/edit": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Edit images with a prompt
          * @description Scope: `studio:image`.
          */
         post: operations["imageEdit"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/image/edit/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the price: Edit images with a prompt
          * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
@@ -278,41 +127,17 @@ export interface paths {
          *     Scope: `studio:image`.
          */
         post: operations["imageEditEstimate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/image/upscale": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Upscale an image
          * @description Scope: `studio:image`.
          */
         post: operations["imageUpscale"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/image/upscale/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the price: Upscale an image
          * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
@@ -320,41 +145,17 @@ export interface paths {
          *     Scope: `studio:image`.
          */
         post: operations["imageUpscaleEstimate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/image/remove-background": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Make the background of an image transparent
          * @description Scope: `studio:image`.
          */
         post: operations["imageRemoveBackground"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/image/remove-background/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the price: Make the background of an image transparent
          * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
@@ -362,41 +163,17 @@ export interface paths {
          *     Scope: `studio:image`.
          */
         post: operations["imageRemoveBackgroundEstimate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/image/batch": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Upscale several images or remove their backgrounds, each charged on its own
          * @description Scope: `studio:image`.
          */
         post: operations["imageBatch"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/image/batch/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the price: Upscale several images or remove their backgrounds, each charged on its own
          * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
@@ -404,41 +181,17 @@ export interface paths {
          *     Scope: `studio:image`.
          */
         post: operations["imageBatchEstimate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/video/generate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Generate a video from a prompt, an image or references
          * @description Scope: `studio:video`.
          */
         post: operations["videoGenerate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/video/generate/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the price: Generate a video from a prompt, an image or references
          * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
@@ -446,41 +199,17 @@ export interface paths {
          *     Scope: `studio:video`.
          */
         post: operations["videoGenerateEstimate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/video/upscale": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Upscale a video
          * @description Scope: `studio:video`.
          */
         post: operations["videoUpscale"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/video/upscale/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the price: Upscale a video
          * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
@@ -488,41 +217,17 @@ export interface paths {
          *     Scope: `studio:video`.
          */
         post: operations["videoUpscaleEstimate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/video/remove-background": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Remove the background of a video
          * @description Scope: `studio:video`.
          */
         post: operations["videoRemoveBackground"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/video/remove-background/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the price: Remove the background of a video
          * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
@@ -530,41 +235,17 @@ export interface paths {
          *     Scope: `studio:video`.
          */
         post: operations["videoRemoveBackgroundEstimate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/voiceover/generate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Turn text into speech
          * @description Scope: `studio:audio`.
          */
         post: operations["voiceoverGenerate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/voiceover/generate/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the price: Turn text into speech
          * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
@@ -572,41 +253,17 @@ export interface paths {
          *     Scope: `studio:audio`.
          */
         post: operations["voiceoverGenerateEstimate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/dialogue/generate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Turn a dialogue into speech with several voices
          * @description Scope: `studio:audio`.
          */
         post: operations["dialogueGenerate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/dialogue/generate/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the price: Turn a dialogue into speech with several voices
          * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
@@ -614,41 +271,17 @@ export interface paths {
          *     Scope: `studio:audio`.
          */
         post: operations["dialogueGenerateEstimate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/music/plan": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Write a composition plan for a song
          * @description Scope: `studio:audio`.
          */
         post: operations["musicPlan"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/music/plan/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the price: Write a composition plan for a song
          * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
@@ -656,41 +289,17 @@ export interface paths {
          *     Scope: `studio:audio`.
          */
         post: operations["musicPlanEstimate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/music/generate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Generate a song from a prompt or a composition plan
          * @description Scope: `studio:audio`.
          */
         post: operations["musicGenerate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/music/generate/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the price: Generate a song from a prompt or a composition plan
          * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
@@ -698,41 +307,17 @@ export interface paths {
          *     Scope: `studio:audio`.
          */
         post: operations["musicGenerateEstimate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/sfx/generate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Generate a sound effect
          * @description Scope: `studio:audio`.
          */
         post: operations["sfxGenerate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/sfx/generate/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the price: Generate a sound effect
          * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
@@ -740,41 +325,17 @@ export interface paths {
          *     Scope: `studio:audio`.
          */
         post: operations["sfxGenerateEstimate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/audio/transcribe": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Transcribe a recording with word timestamps
          * @description Scope: `studio:audio`.
          */
         post: operations["audioTranscribe"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/audio/transcribe/estimate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Estimate the price: Transcribe a recording with word timestamps
          * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
@@ -782,19 +343,9 @@ export interface paths {
          *     Scope: `studio:audio`.
          */
         post: operations["audioTranscribeEstimate"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/models": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * List the models of every Studio endpoint, with their parameters and prices
          * @description Requests are validated against exactly this data.
@@ -802,61 +353,25 @@ export interface paths {
          *     Scope: `studio:read`.
          */
         get: operations["listStudioModels"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/voices": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * List the voices
          * @description Scope: `studio:read`.
          */
         get: operations["listStudioVoices"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/pricing": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Get the price list in credits
          * @description No key required.
          */
         get: operations["getPricing"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/jobs/events": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Follow all jobs of the organization
          * @description Sends server-sent events named `job`, each with one job: first all open jobs, then every job that is created, changes or ends. The stream ends if the key loses access or if an event may have been lost. Then reconnect and list the jobs.
@@ -864,21 +379,9 @@ export interface paths {
          *     Scope: `studio:read`.
          */
         get: operations["streamJobs"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/jobs/{jobId}/events": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Follow a job
          * @description Sends server-sent events named `job`, each with the job. The stream ends when the job has ended.
@@ -886,61 +389,25 @@ export interface paths {
          *     Scope: `studio:read`.
          */
         get: operations["streamJob"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/jobs/count": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Count jobs
          * @description Scope: `studio:read`.
          */
         get: operations["countJobs"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/jobs/{jobId}/timeline": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Get the request of a job and the times of its steps
          * @description Scope: `studio:read`.
          */
         get: operations["getJobTimeline"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/jobs/{jobId}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Get a job
          * @description With `wait`, the server responds when the job has ended, or at the latest after this number of seconds.
@@ -948,43 +415,17 @@ export interface paths {
          *     Scope: `studio:read`.
          */
         get: operations["getJob"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/jobs": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * List jobs, newest first
          * @description Scope: `studio:read`.
          */
         get: operations["listJobs"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/jobs/{jobId}/cancel": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Cancel a job
          * @description If no provider has been called yet, the job is canceled and its credits are released. Otherwise the cancellation is sent to the provider, which decides the outcome.
@@ -992,41 +433,17 @@ export interface paths {
          *     Scope: `studio:read`.
          */
         post: operations["cancelJob"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/jobs/{jobId}/webhook": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Get the webhook of a job and the attempts to deliver it
          * @description Scope: `studio:read`.
          */
         get: operations["getJobWebhook"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/jobs/{jobId}/webhook/redeliver": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Deliver the webhook of a job again
          * @description The key also needs the scope of the job’s endpoint, for example `studio:image`.
@@ -1034,41 +451,17 @@ export interface paths {
          *     Scope: `studio:read`.
          */
         post: operations["redeliverJobWebhook"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/webhooks/deliveries": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * List the webhooks of jobs, newest job first
          * @description Scope: `studio:read`.
          */
         get: operations["listWebhookDeliveries"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/webhooks/test": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Send a test webhook, signed like the webhooks of jobs
          * @description Sends one event of type `webhook.test` and waits for the response. The webhook is neither retried nor recorded.
@@ -1076,21 +469,9 @@ export interface paths {
          *     Scope: `keys:write`.
          */
         post: operations["testWebhook"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/responses": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Create a response (OpenAI-compatible)
          * @description Accepts every chat model, for `responses` of an OpenAI SDK. No response is stored: send the whole conversation in `input`. Only function tools are supported. Fields that are not listed here are ignored.
@@ -1098,21 +479,9 @@ export interface paths {
          *     Scope: `chat`.
          */
         post: operations["createResponse"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/images/generations": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Generate images (OpenAI-compatible)
          * @description Creates the same job as POST /api/v1/studio/image/generate. Fields that are not listed here are ignored.
@@ -1120,21 +489,9 @@ export interface paths {
          *     Scope: `studio:image`.
          */
         post: operations["imagesGenerations"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/images/edits": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Edit images (OpenAI-compatible)
          * @description Creates the same job as POST /api/v1/studio/image/edit. Fields that are not listed here are ignored.
@@ -1142,21 +499,9 @@ export interface paths {
          *     Scope: `studio:image`.
          */
         post: operations["imagesEdits"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/audio/speech": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Turn text into speech (OpenAI-compatible)
          * @description Creates the same job as POST /api/v1/studio/voiceover/generate, and returns its audio file.
@@ -1164,21 +509,9 @@ export interface paths {
          *     Scope: `studio:audio`.
          */
         post: operations["audioSpeech"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/audio/transcriptions": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Transcribe a recording (OpenAI-compatible)
          * @description Creates the same job as POST /api/v1/studio/audio/transcribe. Fields that are not listed here are ignored. With the response formats `text`, `srt` and `vtt` the response is plain text.
@@ -1186,25 +519,14 @@ export interface paths {
          *     Scope: `studio:audio`.
          */
         post: operations["audioTranscriptions"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/videos": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * List videos, newest first (OpenAI-compatible)
          * @description Scope: `studio:read`.
          */
         get: operations["listVideos"];
-        put?: never;
         /**
          * Generate a video (OpenAI-compatible)
          * @description Creates the same job as POST /api/v1/studio/video/generate. Fields that are not listed here are ignored.
@@ -1212,81 +534,33 @@ export interface paths {
          *     Scope: `studio:video`.
          */
         post: operations["createVideo"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/videos/{jobId}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Get a video (OpenAI-compatible)
          * @description Scope: `studio:read`.
          */
         get: operations["getVideo"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/videos/{jobId}/content": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Download a video (OpenAI-compatible)
          * @description Scope: `studio:read`.
          */
         get: operations["getVideoContent"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/webhooks/secret": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Get the secret that signs your webhooks
          * @description Scope: `keys:write`.
          */
         get: operations["getWebhookSecret"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/webhooks/secret/rotate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Rotate the secret that signs your webhooks
          * @description For `overlapSeconds` (default: one day), webhooks are signed with both secrets. With 0, the old secret stops being used immediately.
@@ -1294,19 +568,9 @@ export interface paths {
          *     Scope: `keys:write`.
          */
         post: operations["rotateWebhookSecret"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/webhooks/notices": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Get the URL for notices of low balances and key limits, and the latest notices
          * @description Scope: `keys:write`.
@@ -1319,22 +583,9 @@ export interface paths {
          *     Scope: `keys:write`.
          */
         put: operations["setNotices"];
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/storage/upload-url": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Get a signed URL to upload a file
          * @description The URL accepts a single PUT with exactly the requested size and type. Images may be up to 25 MB, audio up to 100 MB, video up to 200 MB. Files count toward the storage quota of the organization (`storage` of /usage). A file that no request uses for 30 days (configurable) is deleted.
@@ -1342,42 +593,17 @@ export interface paths {
          *     Scope: `storage:write`.
          */
         post: operations["createUploadUrl"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/storage/files": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * List files, newest first: job outputs and uploads
          * @description Scope: `studio:read`.
          */
         get: operations["listFiles"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/storage/files/{fileId}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post?: never;
+        parameters: {};
         /**
          * Delete an uploaded file
          * @description The file no longer counts toward the quota, its URL returns 404, and jobs that have not yet read it fail. Deleting it again has no effect.
@@ -1385,21 +611,9 @@ export interface paths {
          *     Scope: `files:delete`.
          */
         delete: operations["deleteFile"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/studio/jobs/{jobId}/media": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post?: never;
+        parameters: {};
         /**
          * Delete the outputs of a job
          * @description The job, its request and its billing are kept. Its `result` becomes null and `mediaDeletedAt` is set. Deleting again has no effect.
@@ -1407,24 +621,14 @@ export interface paths {
          *     Scope: `files:delete`.
          */
         delete: operations["deleteJobMedia"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/api-keys": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * List your API keys, newest first
          * @description Scope: `keys:read`.
          */
         get: operations["listApiKeys"];
-        put?: never;
         /**
          * Create an API key
          * @description A user can have at most 10 keys. A new key can have at most the permissions of the key that creates it; scopes, models and expiry that you omit are copied from that key. Keys created by a key with a limit share that limit. A repeated request with the same Idempotency-Key creates no second key: it fails with the id of the first.
@@ -1432,21 +636,9 @@ export interface paths {
          *     Scope: `keys:write`.
          */
         post: operations["createApiKey"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/api-keys/{keyId}/rotate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Rotate an API key
          * @description Creates a key with the same name and permissions. The old key keeps working for `overlapSeconds` (default: one day).
@@ -1454,20 +646,9 @@ export interface paths {
          *     Scope: `keys:write`.
          */
         post: operations["rotateApiKey"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/api-keys/{keyId}/limit": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
+        parameters: {};
         /**
          * Set the credit limit of an API key
          * @description Sets the credits per UTC day, week (from Monday) or month, or in total; null removes the limit. Credits already spent in the period count. Keys that replaced this key, and keys that it created, share the limit. A key that has a limit may not change any limit.
@@ -1475,66 +656,30 @@ export interface paths {
          *     Scope: `keys:write`.
          */
         put: operations["setApiKeyLimit"];
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/api-keys/{keyId}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post?: never;
+        parameters: {};
         /**
          * Revoke an API key
          * @description Scope: `keys:write`.
          */
         delete: operations["revokeApiKey"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/key": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Get the API key of the request: its owner, scopes and remaining limit
          * @description Any key may call this endpoint.
          */
         get: operations["getKey"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/session": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Get the current console sessions of an API key and of an operator
          * @description No key required.
          */
         get: operations["getSession"];
-        put?: never;
         /**
          * Sign in to the console with an API key
          * @description Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the permissions of the key, and works only on the console pages. It ends when you sign out, or when the key expires or is revoked or replaced.
@@ -1547,20 +692,9 @@ export interface paths {
          * @description No key required.
          */
         delete: operations["endSession"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/session/links": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Create a single-use link that signs in to the console
          * @description The first request that uses the link, within one hour, starts a session with the permissions of this key. A link can be created only with an API key, not in a session.
@@ -1568,99 +702,41 @@ export interface paths {
          *     Any key may call this endpoint.
          */
         post: operations["createSignInLink"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/session/links/use": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Sign in to the console with a link
          * @description No key required.
          */
         post: operations["useSignInLink"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/sessions": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * List the console sessions of your API keys, newest first
          * @description Scope: `keys:read`.
          */
         get: operations["listSessions"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/sessions/{sessionId}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post?: never;
+        parameters: {};
         /**
          * End a console session
          * @description Scope: `keys:write`.
          */
         delete: operations["endSessionById"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/usage": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Get balance, window and usage records, newest first
          * @description Scope: `usage:read`.
          */
         get: operations["getUsage"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/v1/usage/summary": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Sum up usage by day, model, key, type or metadata
          * @description Covers the time from `after` (default: 30 days earlier) to `before` (default: now), at most 366 days. With `format=csv` or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.
@@ -1668,134 +744,43 @@ export interface paths {
          *     Scope: `usage:read`.
          */
         get: operations["getUsageSummary"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
 }
 export interface webhooks {
     "studio.job.started": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /** A job started: a provider accepted its first call */
         post: operations["startedJobWebhook"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "studio.job.completed": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /** A job is completed */
         post: operations["completedJobWebhook"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "studio.job.failed": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /** A job is failed */
         post: operations["failedJobWebhook"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "studio.job.canceled": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /** A job is canceled */
         post: operations["canceledJobWebhook"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "account.balance.low": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /** The balance is low */
         post: operations["lowBalanceWebhook"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "key.limit.near": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /** A key has used 80 % of its limit */
         post: operations["nearKeyLimitWebhook"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "key.limit.reached": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /** A key has reached its limit, or a request was rejected because of the limit */
         post: operations["reachedKeyLimitWebhook"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
 }
 export interface components {
@@ -5027,13 +4012,10 @@ export type $defs = Record<string, never>;
 export interface operations {
     chat: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -5055,9 +4037,6 @@ export interface operations {
         responses: {
             /** @description The response. With `stream: true` it is sent as server-sent events that end with `[DONE]`. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ChatAnswer"];
                     "text/event-stream": {
@@ -5070,13 +4049,10 @@ export interface operations {
     };
     chatCompletions: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -5098,9 +4074,6 @@ export interface operations {
         responses: {
             /** @description The response. With `stream: true` it is sent as server-sent events that end with `[DONE]`. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ChatCompletionsAnswer"];
                     "text/event-stream": {
@@ -5112,12 +4085,7 @@ export interface operations {
         };
     };
     chatEstimate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -5138,9 +4106,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ChatEstimateAnswer"];
                 };
@@ -5148,12 +4113,7 @@ export interface operations {
         };
     };
     chatCompletionsEstimate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -5174,9 +4134,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ChatCompletionsEstimateAnswer"];
                 };
@@ -5185,20 +4142,13 @@ export interface operations {
     };
     getChat: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 chatId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["GetChatAnswer"];
                 };
@@ -5207,13 +4157,10 @@ export interface operations {
     };
     createMessage: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -5235,9 +4182,6 @@ export interface operations {
         responses: {
             /** @description The message. With `stream: true` it is sent as server-sent events. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["CreateMessageAnswer"];
                     "text/event-stream": {
@@ -5249,12 +4193,7 @@ export interface operations {
         };
     };
     countMessageTokens: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -5274,9 +4213,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["CountMessageTokensAnswer"];
                 };
@@ -5290,17 +4226,10 @@ export interface operations {
                 after_id?: string;
                 before_id?: string;
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description All models, or the requested page. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ListModelsAnswer"];
                 };
@@ -5309,20 +4238,13 @@ export interface operations {
     };
     getModel: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 id: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description The model. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["Model"];
                 };
@@ -5331,15 +4253,12 @@ export interface operations {
     };
     imageGenerate: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -5355,18 +4274,12 @@ export interface operations {
         responses: {
             /** @description The result of the charged job. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ImageGenerateAnswer"];
                 };
             };
             /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -5379,12 +4292,7 @@ export interface operations {
         };
     };
     imageGenerateEstimate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -5399,9 +4307,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ImageGenerateEstimateAnswer"];
                 };
@@ -5410,15 +4315,12 @@ export interface operations {
     };
     imageEdit: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -5436,18 +4338,12 @@ export interface operations {
         responses: {
             /** @description The result of the charged job. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ImageEditAnswer"];
                 };
             };
             /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -5460,12 +4356,7 @@ export interface operations {
         };
     };
     imageEditEstimate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -5482,9 +4373,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ImageEditEstimateAnswer"];
                 };
@@ -5493,15 +4381,12 @@ export interface operations {
     };
     imageUpscale: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -5517,18 +4402,12 @@ export interface operations {
         responses: {
             /** @description The result of the charged job. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ImageUpscaleAnswer"];
                 };
             };
             /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -5541,12 +4420,7 @@ export interface operations {
         };
     };
     imageUpscaleEstimate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -5561,9 +4435,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ImageUpscaleEstimateAnswer"];
                 };
@@ -5572,15 +4443,12 @@ export interface operations {
     };
     imageRemoveBackground: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -5595,18 +4463,12 @@ export interface operations {
         responses: {
             /** @description The result of the charged job. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ImageRemoveBackgroundAnswer"];
                 };
             };
             /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -5619,12 +4481,7 @@ export interface operations {
         };
     };
     imageRemoveBackgroundEstimate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -5638,9 +4495,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ImageRemoveBackgroundEstimateAnswer"];
                 };
@@ -5649,15 +4503,12 @@ export interface operations {
     };
     imageBatch: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -5676,18 +4527,12 @@ export interface operations {
         responses: {
             /** @description The result of the charged job. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ImageBatchAnswer"];
                 };
             };
             /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -5700,12 +4545,7 @@ export interface operations {
         };
     };
     imageBatchEstimate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -5723,9 +4563,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ImageBatchEstimateAnswer"];
                 };
@@ -5734,15 +4571,12 @@ export interface operations {
     };
     videoGenerate: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -5759,18 +4593,12 @@ export interface operations {
         responses: {
             /** @description The result of the charged job. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["VideoGenerateAnswer"];
                 };
             };
             /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -5783,12 +4611,7 @@ export interface operations {
         };
     };
     videoGenerateEstimate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -5804,9 +4627,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["VideoGenerateEstimateAnswer"];
                 };
@@ -5815,15 +4635,12 @@ export interface operations {
     };
     videoUpscale: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -5838,18 +4655,12 @@ export interface operations {
         responses: {
             /** @description The result of the charged job. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["VideoUpscaleAnswer"];
                 };
             };
             /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -5862,12 +4673,7 @@ export interface operations {
         };
     };
     videoUpscaleEstimate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -5881,9 +4687,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["VideoUpscaleEstimateAnswer"];
                 };
@@ -5892,15 +4695,12 @@ export interface operations {
     };
     videoRemoveBackground: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -5915,18 +4715,12 @@ export interface operations {
         responses: {
             /** @description The result of the charged job. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["VideoRemoveBackgroundAnswer"];
                 };
             };
             /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -5939,12 +4733,7 @@ export interface operations {
         };
     };
     videoRemoveBackgroundEstimate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -5958,9 +4747,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["VideoRemoveBackgroundEstimateAnswer"];
                 };
@@ -5969,15 +4755,12 @@ export interface operations {
     };
     voiceoverGenerate: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -5994,18 +4777,12 @@ export interface operations {
         responses: {
             /** @description The result of the charged job. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["VoiceoverGenerateAnswer"];
                 };
             };
             /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -6018,12 +4795,7 @@ export interface operations {
         };
     };
     voiceoverGenerateEstimate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -6039,9 +4811,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["VoiceoverGenerateEstimateAnswer"];
                 };
@@ -6050,15 +4819,12 @@ export interface operations {
     };
     dialogueGenerate: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -6083,18 +4849,12 @@ export interface operations {
         responses: {
             /** @description The result of the charged job. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["DialogueGenerateAnswer"];
                 };
             };
             /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -6107,12 +4867,7 @@ export interface operations {
         };
     };
     dialogueGenerateEstimate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -6136,9 +4891,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["DialogueGenerateEstimateAnswer"];
                 };
@@ -6147,15 +4899,12 @@ export interface operations {
     };
     musicPlan: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -6171,18 +4920,12 @@ export interface operations {
         responses: {
             /** @description The result of the charged job, without an envelope. After a 202, the job’s `result` contains the same object. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["CompositionPlanOutput"];
                 };
             };
             /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -6195,12 +4938,7 @@ export interface operations {
         };
     };
     musicPlanEstimate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -6215,9 +4953,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["MusicPlanEstimateAnswer"];
                 };
@@ -6226,15 +4961,12 @@ export interface operations {
     };
     musicGenerate: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -6250,18 +4982,12 @@ export interface operations {
         responses: {
             /** @description The result of the charged job. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["MusicGenerateAnswer"];
                 };
             };
             /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -6274,12 +5000,7 @@ export interface operations {
         };
     };
     musicGenerateEstimate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -6294,9 +5015,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["MusicGenerateEstimateAnswer"];
                 };
@@ -6305,15 +5023,12 @@ export interface operations {
     };
     sfxGenerate: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -6329,18 +5044,12 @@ export interface operations {
         responses: {
             /** @description The result of the charged job. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["SfxGenerateAnswer"];
                 };
             };
             /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -6353,12 +5062,7 @@ export interface operations {
         };
     };
     sfxGenerateEstimate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -6373,9 +5077,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["SfxGenerateEstimateAnswer"];
                 };
@@ -6384,15 +5085,12 @@ export interface operations {
     };
     audioTranscribe: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -6426,18 +5124,12 @@ export interface operations {
         responses: {
             /** @description The result of the charged job. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["AudioTranscribeAnswer"];
                 };
             };
             /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
             202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -6450,12 +5142,7 @@ export interface operations {
         };
     };
     audioTranscribeEstimate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -6488,9 +5175,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["AudioTranscribeEstimateAnswer"];
                 };
@@ -6505,17 +5189,10 @@ export interface operations {
                 /** @description Return only this model. */
                 model?: string;
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description All endpoints, with the limits and prices of their models. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ListStudioModelsAnswer"];
                 };
@@ -6523,19 +5200,10 @@ export interface operations {
         };
     };
     listStudioVoices: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description All voices that requests accept. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ListStudioVoicesAnswer"];
                 };
@@ -6543,19 +5211,10 @@ export interface operations {
         };
     };
     getPricing: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["GetPricingAnswer"];
                 };
@@ -6563,19 +5222,10 @@ export interface operations {
         };
     };
     streamJobs: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description The events. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "text/event-stream": {
                         /** @constant */
@@ -6588,20 +5238,13 @@ export interface operations {
     };
     streamJob: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 jobId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description The events. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "text/event-stream": {
                         /** @constant */
@@ -6632,17 +5275,10 @@ export interface operations {
                     [key: string]: string;
                 };
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["CountJobsAnswer"];
                 };
@@ -6651,20 +5287,13 @@ export interface operations {
     };
     getJobTimeline: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 jobId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["GetJobTimelineAnswer"];
                 };
@@ -6676,19 +5305,13 @@ export interface operations {
             query?: {
                 wait?: number;
             };
-            header?: never;
             path: {
                 jobId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["GetJobAnswer"];
                 };
@@ -6717,17 +5340,10 @@ export interface operations {
                 limit?: number;
                 cursor?: string;
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ListJobsAnswer"];
                 };
@@ -6736,29 +5352,19 @@ export interface operations {
     };
     cancelJob: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 jobId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description The job has ended. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["CancelJobAnswer"];
                 };
             };
             /** @description The provider has not decided yet. */
             202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -6772,20 +5378,13 @@ export interface operations {
     };
     getJobWebhook: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 jobId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["GetJobWebhookAnswer"];
                 };
@@ -6794,20 +5393,13 @@ export interface operations {
     };
     redeliverJobWebhook: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 jobId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description The webhook will be delivered again. */
             202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -6826,17 +5418,10 @@ export interface operations {
                 limit?: number;
                 cursor?: string;
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ListWebhookDeliveriesAnswer"];
                 };
@@ -6844,12 +5429,7 @@ export interface operations {
         };
     };
     testWebhook: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -6863,9 +5443,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["TestWebhookAnswer"];
                 };
@@ -6874,13 +5451,10 @@ export interface operations {
     };
     createResponse: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -6897,9 +5471,6 @@ export interface operations {
         responses: {
             /** @description The response. With `stream: true` it is sent as server-sent events. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["CreateResponseAnswer"];
                     "text/event-stream": {
@@ -6912,15 +5483,12 @@ export interface operations {
     };
     imagesGenerations: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -6937,9 +5505,6 @@ export interface operations {
         responses: {
             /** @description The images. If it takes longer than 15 seconds, it begins with spaces and has no credits headers. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["OpenAIImages"];
                 };
@@ -6948,15 +5513,12 @@ export interface operations {
     };
     imagesEdits: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -6982,9 +5544,6 @@ export interface operations {
         responses: {
             /** @description The images. If it takes longer than 15 seconds, it begins with spaces and has no credits headers. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["OpenAIImages"];
                 };
@@ -6993,15 +5552,12 @@ export interface operations {
     };
     audioSpeech: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -7018,9 +5574,6 @@ export interface operations {
         responses: {
             /** @description The audio file. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "audio/mpeg": string;
                 };
@@ -7029,15 +5582,12 @@ export interface operations {
     };
     audioTranscriptions: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -7059,9 +5609,6 @@ export interface operations {
         responses: {
             /** @description The transcript. If it takes longer than 15 seconds, it begins with spaces and has no credits headers. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["AudioTranscriptionsAnswer"];
                 };
@@ -7075,17 +5622,10 @@ export interface operations {
                 limit?: number;
                 order?: "desc";
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ListVideosAnswer"];
                 };
@@ -7094,15 +5634,12 @@ export interface operations {
     };
     createVideo: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
                 /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
                 Prefer?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -7128,9 +5665,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["OpenAIVideo"];
                 };
@@ -7139,20 +5673,13 @@ export interface operations {
     };
     getVideo: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 jobId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["OpenAIVideo"];
                 };
@@ -7164,19 +5691,13 @@ export interface operations {
             query?: {
                 variant?: "video";
             };
-            header?: never;
             path: {
                 jobId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description The video file. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "video/mp4": string;
                 };
@@ -7184,19 +5705,10 @@ export interface operations {
         };
     };
     getWebhookSecret: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["GetWebhookSecretAnswer"];
                 };
@@ -7205,13 +5717,10 @@ export interface operations {
     };
     rotateWebhookSecret: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody?: {
             content: {
@@ -7226,9 +5735,6 @@ export interface operations {
         responses: {
             /** @description The new secret. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["RotateWebhookSecretAnswer"];
                 };
@@ -7236,19 +5742,10 @@ export interface operations {
         };
     };
     getNotices: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["GetNoticesAnswer"];
                 };
@@ -7256,12 +5753,7 @@ export interface operations {
         };
     };
     setNotices: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -7276,9 +5768,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["SetNoticesAnswer"];
                 };
@@ -7286,12 +5775,7 @@ export interface operations {
         };
     };
     createUploadUrl: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody?: {
             content: {
                 /**
@@ -7307,9 +5791,6 @@ export interface operations {
         responses: {
             /** @description The URL to upload the file to, and the URL to read it from. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["UploadUrl"];
                 };
@@ -7324,17 +5805,10 @@ export interface operations {
                 /** @description `nextCursor` of the previous page. */
                 cursor?: string;
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ListFilesAnswer"];
                 };
@@ -7343,20 +5817,13 @@ export interface operations {
     };
     deleteFile: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 fileId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["DeleteFileAnswer"];
                 };
@@ -7365,20 +5832,13 @@ export interface operations {
     };
     deleteJobMedia: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 jobId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["DeleteJobMediaAnswer"];
                 };
@@ -7386,19 +5846,10 @@ export interface operations {
         };
     };
     listApiKeys: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description The keys that have not been revoked. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ListApiKeysAnswer"];
                 };
@@ -7407,13 +5858,10 @@ export interface operations {
     };
     createApiKey: {
         parameters: {
-            query?: never;
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -7428,9 +5876,6 @@ export interface operations {
         responses: {
             /** @description The key. It is shown only once. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["CreateApiKeyAnswer"];
                 };
@@ -7439,12 +5884,9 @@ export interface operations {
     };
     rotateApiKey: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 keyId: string;
             };
-            cookie?: never;
         };
         requestBody?: {
             content: {
@@ -7459,9 +5901,6 @@ export interface operations {
         responses: {
             /** @description The new key. It is shown only once. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["RotateApiKeyAnswer"];
                 };
@@ -7470,12 +5909,9 @@ export interface operations {
     };
     setApiKeyLimit: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 keyId: string;
             };
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -7493,9 +5929,6 @@ export interface operations {
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ApiKeyMeta"];
                 };
@@ -7504,20 +5937,13 @@ export interface operations {
     };
     revokeApiKey: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 keyId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["RevokeApiKeyAnswer"];
                 };
@@ -7525,19 +5951,10 @@ export interface operations {
         };
     };
     getKey: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description The key. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["GetKeyAnswer"];
                 };
@@ -7545,19 +5962,10 @@ export interface operations {
         };
     };
     getSession: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description The current sessions, each null if there is none. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["GetSessionAnswer"];
                 };
@@ -7565,19 +5973,10 @@ export interface operations {
         };
     };
     beginSession: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description The session has begun. */
             201: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** Format: date-time */
@@ -7588,19 +5987,10 @@ export interface operations {
         };
     };
     endSession: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["EndSessionAnswer"];
                 };
@@ -7608,19 +5998,10 @@ export interface operations {
         };
     };
     createSignInLink: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description The link. It is shown only once. */
             201: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** Format: uri */
@@ -7633,12 +6014,7 @@ export interface operations {
         };
     };
     useSignInLink: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -7652,9 +6028,6 @@ export interface operations {
         responses: {
             /** @description The session has begun. */
             201: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** Format: date-time */
@@ -7665,19 +6038,10 @@ export interface operations {
         };
     };
     listSessions: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["ListSessionsAnswer"];
                 };
@@ -7686,20 +6050,13 @@ export interface operations {
     };
     endSessionById: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 sessionId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["EndSessionByIdAnswer"];
                 };
@@ -7728,17 +6085,10 @@ export interface operations {
                 /** @description `nextCursor` of the previous page. */
                 cursor?: string;
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["GetUsageAnswer"];
                 };
@@ -7768,17 +6118,10 @@ export interface operations {
                 /** @description Format of the response; overrides the Accept header. */
                 format?: "json" | "csv";
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description The sums. CSV contains only the rows. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": components["schemas"]["UsageSummary"];
                 };
@@ -7787,7 +6130,6 @@ export interface operations {
     };
     startedJobWebhook: {
         parameters: {
-            query?: never;
             header: {
                 /** @description Id of the webhook. It is the same when the webhook is sent again. */
                 "webhook-id": string;
@@ -7796,8 +6138,6 @@ export interface operations {
                 /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -7813,30 +6153,17 @@ export interface operations {
         responses: {
             /** @description The webhook will not be sent again. */
             410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description The webhook was received. */
             "2XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description The webhook will be sent again later. */
             default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
         };
     };
     completedJobWebhook: {
         parameters: {
-            query?: never;
             header: {
                 /** @description Id of the webhook. It is the same when the webhook is sent again. */
                 "webhook-id": string;
@@ -7845,8 +6172,6 @@ export interface operations {
                 /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -7862,30 +6187,17 @@ export interface operations {
         responses: {
             /** @description The webhook will not be sent again. */
             410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description The webhook was received. */
             "2XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description The webhook will be sent again later. */
             default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
         };
     };
     failedJobWebhook: {
         parameters: {
-            query?: never;
             header: {
                 /** @description Id of the webhook. It is the same when the webhook is sent again. */
                 "webhook-id": string;
@@ -7894,8 +6206,6 @@ export interface operations {
                 /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -7911,30 +6221,17 @@ export interface operations {
         responses: {
             /** @description The webhook will not be sent again. */
             410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description The webhook was received. */
             "2XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description The webhook will be sent again later. */
             default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
         };
     };
     canceledJobWebhook: {
         parameters: {
-            query?: never;
             header: {
                 /** @description Id of the webhook. It is the same when the webhook is sent again. */
                 "webhook-id": string;
@@ -7943,8 +6240,6 @@ export interface operations {
                 /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -7960,30 +6255,17 @@ export interface operations {
         responses: {
             /** @description The webhook will not be sent again. */
             410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description The webhook was received. */
             "2XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description The webhook will be sent again later. */
             default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
         };
     };
     lowBalanceWebhook: {
         parameters: {
-            query?: never;
             header: {
                 /** @description Id of the webhook. It is the same when the webhook is sent again. */
                 "webhook-id": string;
@@ -7992,8 +6274,6 @@ export interface operations {
                 /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -8014,30 +6294,17 @@ export interface operations {
         responses: {
             /** @description The webhook will not be sent again. */
             410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description The webhook was received. */
             "2XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description The webhook will be sent again later. */
             default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
         };
     };
     nearKeyLimitWebhook: {
         parameters: {
-            query?: never;
             header: {
                 /** @description Id of the webhook. It is the same when the webhook is sent again. */
                 "webhook-id": string;
@@ -8046,8 +6313,6 @@ export interface operations {
                 /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -8075,30 +6340,17 @@ export interface operations {
         responses: {
             /** @description The webhook will not be sent again. */
             410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description The webhook was received. */
             "2XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description The webhook will be sent again later. */
             default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
         };
     };
     reachedKeyLimitWebhook: {
         parameters: {
-            query?: never;
             header: {
                 /** @description Id of the webhook. It is the same when the webhook is sent again. */
                 "webhook-id": string;
@@ -8107,8 +6359,6 @@ export interface operations {
                 /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
                 "webhook-signature": string;
             };
-            path?: never;
-            cookie?: never;
         };
         requestBody: {
             content: {
@@ -8136,24 +6386,12 @@ export interface operations {
         responses: {
             /** @description The webhook will not be sent again. */
             410: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description The webhook was received. */
             "2XX": {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
             /** @description The webhook will be sent again later. */
             default: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
             };
         };
     };

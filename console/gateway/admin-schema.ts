@@ -5,585 +5,100 @@
 
 export interface paths {
     "/api/admin/v1/organizations": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** List organizations, newest first */
         get: operations["listOrganizations"];
-        put?: never;
-        /** Create an organization with an owner */
-        post: operations["createOrganization"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/organizations/{organizationId}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** Get an organization */
         get: operations["getOrganization"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/organizations/{organizationId}/suspend": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Suspend an organization */
-        post: operations["suspendOrganization"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/organizations/{organizationId}/activate": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Activate an organization */
-        post: operations["activateOrganization"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/organizations/{organizationId}/window-allowance": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        /** Set the limit of Studio credits per six hours; null removes the limit */
-        put: operations["setWindowAllowance"];
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/organizations/{organizationId}/users": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** List the users of an organization, oldest first */
         get: operations["listUsers"];
-        put?: never;
-        /** Create a user */
-        post: operations["createUser"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/users/{userId}/keys": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** List the keys of a user, newest first */
         get: operations["listKeys"];
-        put?: never;
-        /** Create an API key with any permissions for a user */
-        post: operations["createKey"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/keys/{keyId}/limit": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        /** Set the credit limit of a key; null removes it */
-        put: operations["setKeyLimit"];
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/keys/{keyId}/revoke": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Revoke a key */
-        post: operations["revokeKey"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/organizations/{organizationId}/grants": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Grant credits */
-        post: operations["grantCredits"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/organizations/{organizationId}/take-backs": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Take back available credits */
-        post: operations["takeCreditsBack"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/organizations/{organizationId}/ledger": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** List the ledger entries of an organization, newest first */
         get: operations["listLedgerEntries"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/reservations": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** List open reservations, oldest first */
         get: operations["listReservations"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/audit/last": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** Get the age of the last audit and its number of findings */
         get: operations["getLastAudit"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/audit": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /**
          * Audit the ledger
          * @description `checks` counts all findings; `findings` lists at most 100 ids of each kind.
          */
         get: operations["audit"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/jobs": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** List jobs, newest first */
         get: operations["listJobs"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/jobs/{jobId}/cancel": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Cancel a job */
-        post: operations["cancelJob"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/jobs/{jobId}/reverify": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Check the calls of a job with their providers again */
-        post: operations["reverifyJob"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/jobs/{jobId}/resettle": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Settle a job whose workflow no longer exists, according to its outcome at the provider */
-        post: operations["resettleJob"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/jobs/{jobId}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** Explain a job: its owner, steps and credits, and the next action */
         get: operations["getJob"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/jobs/{jobId}/refunds": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Refund charged credits of a job
-         * @description The job remains charged and its result remains available. The six-hour window and the budget of the key do not change.
-         */
-        post: operations["refundJob"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/webhooks": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** List webhooks, newest first */
         get: operations["listWebhooks"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/jobs/{jobId}/webhook": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** Get the webhook of a job and the attempts to deliver it */
         get: operations["getJobWebhook"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/jobs/{jobId}/webhook/redeliver": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Deliver the webhook of a job again */
-        post: operations["redeliverJobWebhook"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/stuck": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** List stuck jobs, with the reasons */
         get: operations["listStuckWork"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/unknown-outcomes": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** List jobs that were released before the provider reported an outcome, newest first */
         get: operations["listUnknownOutcomes"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/notifications": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** List provider notifications, newest first */
         get: operations["listNotifications"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/providers": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** List the providers, with their pauses and recent figures */
         get: operations["listProviders"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/providers/{provider}/pause": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Pause a provider: no new calls are sent to it */
-        post: operations["pauseProvider"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/providers/{provider}/resume": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Resume a provider: its waiting jobs continue */
-        post: operations["resumeProvider"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/operator": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** Get the operator of this key */
         get: operations["getOperator"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/operators": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** List operators, newest first */
         get: operations["listOperators"];
-        put?: never;
-        /** Create an operator with a key; requires the admin key */
-        post: operations["createOperator"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/admin/v1/operators/{operatorId}/revoke": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Revoke the key of an operator; requires the admin key */
-        post: operations["revokeOperator"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/session": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
+        parameters: {};
         /**
          * Sign in to the console
          * @description Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the permissions of the key, and works only on the console pages. It ends when the operator signs out or the key is revoked. Actions in the session are recorded with the name of the operator’s key, or with `actor` for the admin key.
@@ -591,44 +106,16 @@ export interface paths {
         post: operations["beginOperatorSession"];
         /** Sign out of the console */
         delete: operations["endOperatorSession"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/actions": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** List operators’ actions, newest first */
         get: operations["listActions"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
     "/api/admin/v1/openapi.json": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         /** Get this OpenAPI description */
         get: operations["getDescription"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
     };
 }
 export type webhooks = Record<string, never>;
@@ -1139,17 +626,10 @@ export interface operations {
                 limit?: number;
                 cursor?: string;
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -1162,198 +642,15 @@ export interface operations {
             };
         };
     };
-    createOrganization: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "actor": "olga",
-                 *       "reason": "ticket 7",
-                 *       "name": "Acme",
-                 *       "windowAllowanceCredits": 500
-                 *     }
-                 */
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                    name: string;
-                    /** @default null */
-                    windowAllowanceCredits?: number | null;
-                };
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: {
-                            organizationId: string;
-                            name: string;
-                            /** @enum {string} */
-                            status: "active" | "suspended";
-                            /** Format: date-time */
-                            createdAt: string;
-                            /** @description Available balance. */
-                            credits: number;
-                            balance: {
-                                available: number;
-                                reserved: number;
-                                total: number;
-                            };
-                            /** @description Studio credits used in the current six-hour window. `limit` is null if there is no limit. */
-                            window: {
-                                limit: number | null;
-                                used: number;
-                                remaining: number | null;
-                                startedAt: string | null;
-                                resetAt: string | null;
-                            };
-                            ownerId: string;
-                        };
-                    };
-                };
-            };
-        };
-    };
     getOrganization: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 organizationId: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: components["schemas"]["Organization"];
-                    };
-                };
-            };
-        };
-    };
-    suspendOrganization: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                organizationId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                };
             };
         };
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: components["schemas"]["Organization"];
-                    };
-                };
-            };
-        };
-    };
-    activateOrganization: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                organizationId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                };
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: components["schemas"]["Organization"];
-                    };
-                };
-            };
-        };
-    };
-    setWindowAllowance: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                organizationId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "actor": "olga",
-                 *       "reason": "ticket 7",
-                 *       "credits": 500
-                 *     }
-                 */
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                    credits: number | null;
-                };
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -1366,20 +663,13 @@ export interface operations {
     };
     listUsers: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 organizationId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -1390,70 +680,15 @@ export interface operations {
             };
         };
     };
-    createUser: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                organizationId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "actor": "olga",
-                 *       "reason": "ticket 7",
-                 *       "name": "Ann",
-                 *       "role": "viewer"
-                 *     }
-                 */
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                    name: string;
-                    /**
-                     * @default member
-                     * @enum {string}
-                     */
-                    role?: "owner" | "admin" | "member" | "viewer";
-                };
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: components["schemas"]["User"];
-                    };
-                };
-            };
-        };
-    };
     listKeys: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 userId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -1488,243 +723,6 @@ export interface operations {
             };
         };
     };
-    createKey: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                userId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "actor": "olga",
-                 *       "reason": "ticket 7",
-                 *       "name": "reads",
-                 *       "scopes": [
-                 *         "usage:read"
-                 *       ]
-                 *     }
-                 */
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                    name: string;
-                    expiresAt?: number | null;
-                    scopes?: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
-                    allowedModels?: string[];
-                    limit?: components["schemas"]["KeyLimit"];
-                };
-            };
-        };
-        responses: {
-            /** @description The key. It is shown only once. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: {
-                            keyId: string;
-                            keyPrefix: string;
-                            name: string;
-                            /** @description Unix milliseconds. */
-                            createdAt: number;
-                            expiresAt: number | null;
-                            lastUsedAt: number | null;
-                            scopes: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
-                            /** @description Ids of the allowed models. Null if all models are allowed. */
-                            allowedModels: string[] | null;
-                            /** @description Spending limit. Null if only the balance limits the key. */
-                            limit: components["schemas"]["KeyLimit"] | null;
-                            /** @description The secret API key. It is shown only once. */
-                            key: string;
-                        };
-                    };
-                };
-            };
-        };
-    };
-    setKeyLimit: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                keyId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "actor": "olga",
-                 *       "reason": "ticket 7",
-                 *       "limit": {
-                 *         "credits": 500,
-                 *         "per": "month"
-                 *       }
-                 *     }
-                 */
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                    limit: components["schemas"]["KeyLimit"] | null;
-                };
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: components["schemas"]["ApiKeyMeta"];
-                    };
-                };
-            };
-        };
-    };
-    revokeKey: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                keyId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                };
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: {
-                            keyId: string;
-                        };
-                    };
-                };
-            };
-        };
-    };
-    grantCredits: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                organizationId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "actor": "olga",
-                 *       "reason": "ticket 7",
-                 *       "id": "invoice-1",
-                 *       "credits": 12.5
-                 *     }
-                 */
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                    /** @description Unique id of the grant or take-back. A repeated request with the same id changes nothing. */
-                    id: string;
-                    credits: number;
-                };
-            };
-        };
-        responses: {
-            /** @description The balance has been changed; `available` is the new available balance. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        repeated: boolean;
-                        available: number;
-                    };
-                };
-            };
-        };
-    };
-    takeCreditsBack: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                organizationId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "actor": "olga",
-                 *       "reason": "ticket 7",
-                 *       "id": "invoice-1",
-                 *       "credits": 12.5
-                 *     }
-                 */
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                    /** @description Unique id of the grant or take-back. A repeated request with the same id changes nothing. */
-                    id: string;
-                    credits: number;
-                };
-            };
-        };
-        responses: {
-            /** @description The balance has been changed; `available` is the new available balance. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        repeated: boolean;
-                        available: number;
-                    };
-                };
-            };
-        };
-    };
     listLedgerEntries: {
         parameters: {
             query?: {
@@ -1733,19 +731,13 @@ export interface operations {
                 /** @description `sequence` of the last entry of the previous page. */
                 cursor?: number;
             };
-            header?: never;
             path: {
                 organizationId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -1764,17 +756,10 @@ export interface operations {
                 organizationId?: string;
                 limit?: number;
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -1786,19 +771,10 @@ export interface operations {
         };
     };
     getLastAudit: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -1820,17 +796,10 @@ export interface operations {
                 /** @description If true, the audit also reads the result of every charged job. */
                 results?: "true" | "false";
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         clean: boolean;
@@ -1869,17 +838,10 @@ export interface operations {
                 limit?: number;
                 cursor?: string;
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -1892,267 +854,20 @@ export interface operations {
             };
         };
     };
-    cancelJob: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                jobId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                };
-            };
-        };
-        responses: {
-            /** @description The job has ended. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: components["schemas"]["OwnedJob"];
-                    };
-                };
-            };
-            /** @description The provider has not decided yet. */
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: components["schemas"]["OwnedJob"];
-                    };
-                };
-            };
-        };
-    };
-    reverifyJob: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                jobId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                };
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: {
-                            jobId: string;
-                            organizationId: string;
-                            /** @enum {string} */
-                            status: "open" | "completed" | "failed" | "canceled";
-                            verifying: boolean;
-                            errorCode: string | null;
-                            /** @enum {string} */
-                            billing: "reserved" | "charged" | "released";
-                            findings: {
-                                callIndex: number;
-                                provider: string;
-                                verdict: string;
-                                operation: unknown;
-                                message: string;
-                            }[];
-                            workflow: {
-                                state: string;
-                                status: string | null;
-                            };
-                            /** @description True if the running workflow received a signal to check its calls. */
-                            workflowSignaled: boolean;
-                        };
-                    };
-                };
-            };
-        };
-    };
-    resettleJob: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                jobId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                    /**
-                     * @description If the job cannot be continued, releases its credits even if the provider may still deliver.
-                     * @default false
-                     */
-                    release?: boolean;
-                };
-            };
-        };
-        responses: {
-            /** @description The job is settled. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: {
-                            jobId: string;
-                            organizationId: string;
-                            /** @enum {string} */
-                            status: "open" | "completed" | "failed" | "canceled";
-                            verifying: boolean;
-                            errorCode: string | null;
-                            /** @enum {string} */
-                            billing: "reserved" | "charged" | "released";
-                            findings: {
-                                callIndex: number;
-                                provider: string;
-                                verdict: string;
-                                operation: unknown;
-                                message: string;
-                            }[];
-                            /** @enum {string} */
-                            decision: "taken_up" | "released" | "already_settled";
-                        };
-                    };
-                };
-            };
-            /** @description A new run of the workflow completes the job. */
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: {
-                            jobId: string;
-                            organizationId: string;
-                            /** @enum {string} */
-                            status: "open" | "completed" | "failed" | "canceled";
-                            verifying: boolean;
-                            errorCode: string | null;
-                            /** @enum {string} */
-                            billing: "reserved" | "charged" | "released";
-                            findings: {
-                                callIndex: number;
-                                provider: string;
-                                verdict: string;
-                                operation: unknown;
-                                message: string;
-                            }[];
-                            /** @enum {string} */
-                            decision: "taken_up" | "released" | "already_settled";
-                        };
-                    };
-                };
-            };
-        };
-    };
     getJob: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 jobId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
                         success: true;
                         data: components["schemas"]["ExplainedJob"];
-                    };
-                };
-            };
-        };
-    };
-    refundJob: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                jobId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "actor": "olga",
-                 *       "reason": "ticket 7",
-                 *       "id": "ticket-7",
-                 *       "credits": 1.5
-                 *     }
-                 */
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                    /** @description Id of the refund, unique within the job. A repeated request with the same id refunds nothing more. */
-                    id: string;
-                    /** @description Credits to refund. Defaults to everything charged and not yet refunded. */
-                    credits?: number;
-                };
-            };
-        };
-        responses: {
-            /** @description `credits` is the amount of this refund, `refunded` the sum of all refunds of the job, and `available` the new available balance. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        repeated: boolean;
-                        credits: number;
-                        refunded: number;
-                        available: number;
                     };
                 };
             };
@@ -2167,17 +882,10 @@ export interface operations {
                 limit?: number;
                 cursor?: string;
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -2192,54 +900,13 @@ export interface operations {
     };
     getJobWebhook: {
         parameters: {
-            query?: never;
-            header?: never;
             path: {
                 jobId: string;
             };
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: components["schemas"]["Webhook"];
-                    };
-                };
-            };
-        };
-    };
-    redeliverJobWebhook: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                jobId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                };
-            };
-        };
-        responses: {
-            /** @description The webhook will be delivered again. */
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -2258,17 +925,10 @@ export interface operations {
                 olderThanSeconds?: number;
                 limit?: number;
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -2285,17 +945,10 @@ export interface operations {
                 limit?: number;
                 cursor?: string;
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -2318,17 +971,10 @@ export interface operations {
                 state?: "received" | "delivered" | "late";
                 limit?: number;
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -2340,19 +986,10 @@ export interface operations {
         };
     };
     listProviders: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -2363,102 +1000,11 @@ export interface operations {
             };
         };
     };
-    pauseProvider: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                provider: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                };
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: components["schemas"]["Provider"];
-                    };
-                };
-            };
-        };
-    };
-    resumeProvider: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                provider: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                };
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: {
-                            provider: string;
-                            paused: {
-                                /** Format: date-time */
-                                since: string;
-                                actor: string;
-                                reason: string;
-                            } | null;
-                            /** @description Number of calls that are waiting for the pause to end. */
-                            waiting: number;
-                            /** @description Number of calls that were sent and have not ended. */
-                            open: number;
-                            /** @description Number of waiting jobs that receive a signal to continue. */
-                            signaled: number;
-                        };
-                    };
-                };
-            };
-        };
-    };
     getOperator: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -2474,19 +1020,10 @@ export interface operations {
         };
     };
     listOperators: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -2497,96 +1034,8 @@ export interface operations {
             };
         };
     };
-    createOperator: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "actor": "olga",
-                 *       "reason": "ticket 7",
-                 *       "name": "paul"
-                 *     }
-                 */
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                    name: string;
-                };
-            };
-        };
-        responses: {
-            /** @description The operator with its key, which is shown only once. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: {
-                            operatorId: string;
-                            name: string;
-                            keyPrefix: string;
-                            /** Format: date-time */
-                            createdAt: string;
-                            revokedAt: string | null;
-                            lastUsedAt: string | null;
-                            key: string;
-                        };
-                    };
-                };
-            };
-        };
-    };
-    revokeOperator: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                operatorId: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": {
-                    /** @description Name of the person who performs the action. Required with `ADMIN_API_KEY`. With an operator’s key, the operator’s name is recorded instead. */
-                    actor?: string;
-                    reason: string;
-                };
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": {
-                        /** @constant */
-                        success: true;
-                        data: components["schemas"]["Operator"];
-                    };
-                };
-            };
-        };
-    };
     beginOperatorSession: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
+        parameters: {};
         requestBody: {
             content: {
                 /**
@@ -2603,9 +1052,6 @@ export interface operations {
         responses: {
             /** @description The session has begun. */
             201: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -2620,19 +1066,10 @@ export interface operations {
         };
     };
     endOperatorSession: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -2650,17 +1087,10 @@ export interface operations {
                 limit?: number;
                 cursor?: number;
             };
-            header?: never;
-            path?: never;
-            cookie?: never;
         };
-        requestBody?: never;
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */
@@ -2674,19 +1104,10 @@ export interface operations {
         };
     };
     getDescription: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
+        parameters: {};
         responses: {
             /** @description Done. */
             200: {
-                headers: {
-                    [name: string]: unknown;
-                };
                 content: {
                     "application/json": {
                         /** @constant */

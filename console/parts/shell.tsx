@@ -61,16 +61,16 @@ export function Shell({ sessionKey, children }: ShellProps) {
 function Menu({ isCaller }: { isCaller: boolean }) {
   const [location] = useLocation();
   const isOperator = useIsOperator();
-  const shown = [...(isCaller ? pages : []), ...(isOperator ? operatorPages : [])];
-  const here = shown
+  const visiblePages = [...(isCaller ? pages : []), ...(isOperator ? operatorPages : [])];
+  const currentPage = visiblePages
     .filter(({ path }) => location === path || location.startsWith(`${path}/`))
     .toSorted((one, other) => other.path.length - one.path.length)[0];
   return (
     <nav aria-label="Pages">
-      <title>{`${here?.name ?? 'Console'} · Studio Gateway`}</title>
+      <title>{`${currentPage?.name ?? 'Console'} · Studio Gateway`}</title>
       <ul>
-        {shown.map((page) => (
-          <MenuItem key={page.path} page={page} isCurrent={page === here} />
+        {visiblePages.map((page) => (
+          <MenuItem key={page.path} page={page} isCurrent={page === currentPage} />
         ))}
       </ul>
     </nav>

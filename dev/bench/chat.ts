@@ -10,7 +10,7 @@ import { installNpm } from '../stack/tools.ts';
 import { findGateway, startGateway, type Gateway } from './gateway.ts';
 import { runClosedLoop, type ClosedLoad } from './load.ts';
 import type { Benchmark, OpenVariant } from './measurement.ts';
-import { logPathOf, startServers, type Servers } from './servers.ts';
+import { buildLogPath, startServers, type Servers } from './servers.ts';
 import type { Stops } from './stops.ts';
 
 /** Names of the variants to compare; `gateway@FOLDER` is the gateway of another checkout. */
@@ -144,7 +144,7 @@ async function startRelay(
   const running = await nodeService({
     name,
     script: `dev/bench/${name}.ts`,
-    logPath: logPathOf(servers, name),
+    logPath: buildLogPath(servers, name),
     env: { ...process.env, ...env, PORT: String(port) },
   }).start();
   return { ...running, url: `http://127.0.0.1:${port}` };
@@ -188,7 +188,7 @@ async function startPortkey(servers: Servers, upstreamUrl: string): Promise<Chat
   const url = `http://127.0.0.1:${port}`;
   const modules = await installNpm('portkey', portkey);
   const script = join(modules, '@portkey-ai/gateway/build/start-server.js');
-  const logPath = logPathOf(servers, 'portkey');
+  const logPath = buildLogPath(servers, 'portkey');
   const running = await launch({
     command: process.execPath,
     args: [script, `--port=${port}`, '--headless'],

@@ -6,7 +6,7 @@ import type * as Demo from '../stack/demo.ts';
 import { freePort } from '../stack/free-port.ts';
 import { nodeService } from '../stack/node-service.ts';
 import type { Running } from '../stack/running.ts';
-import { demoCredits, logPathOf, type Servers } from './servers.ts';
+import { demoCredits, buildLogPath, type Servers } from './servers.ts';
 
 /** Checkout and database of a gateway. */
 export interface Gateway {
@@ -66,7 +66,7 @@ export async function startGateway(
     return nodeService({
       name: kind,
       script: checkout === null ? program.script : join(checkout, kind, 'main.ts'),
-      logPath: logPathOf(servers, `${name}-${kind}`),
+      logPath: buildLogPath(servers, `${name}-${kind}`),
       env: {
         ...program.env,
         DATABASE_URL: databaseUrl,

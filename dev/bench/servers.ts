@@ -71,6 +71,6 @@ export async function planPrivately(
 }
 
 /** Returns the path of a process's log file. */
-export function logPathOf({ directory }: Pick<Servers, 'directory'>, name: string): string {
+export function buildLogPath({ directory }: Pick<Servers, 'directory'>, name: string): string {
   return join(directory, 'logs', `${name}.log`);
 }

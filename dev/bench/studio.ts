@@ -7,7 +7,7 @@ import { nodeService } from '../stack/node-service.ts';
 import { findGateway, startGateway, type Gateway } from './gateway.ts';
 import { runOpenLoop, untilEnded, type OpenLoad } from './load.ts';
 import type { Benchmark, LoadResult, OpenVariant, Variant } from './measurement.ts';
-import { logPathOf, startServers, type Servers } from './servers.ts';
+import { buildLogPath, startServers, type Servers } from './servers.ts';
 import type { Stops } from './stops.ts';
 
 /** Names of the variants to compare; `gateway@FOLDER` is the gateway of another checkout. */
@@ -188,7 +188,7 @@ async function openBare(servers: Servers): Promise<OpenVariant<StudioLoad>> {
   const worker = await nodeService({
     name: 'bare',
     script: 'dev/bench/bare.ts',
-    logPath: logPathOf(servers, 'bare'),
+    logPath: buildLogPath(servers, 'bare'),
     env: { ...process.env, PORT: String(port), TEMPORAL_ADDRESS: servers.plan.temporalAddress },
   }).start();
   const engine: Engine = {

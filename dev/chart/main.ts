@@ -84,7 +84,8 @@ const invalidValues: readonly [string, string][] = [
 ];
 
 const report = (line: string): void => void process.stdout.write(`${line}\n`);
-const toSetFlags = (values: readonly string[]): string[] => values.flatMap((one) => ['--set', one]);
+const toSetFlags = (values: readonly string[]): string[] =>
+  values.flatMap((value) => ['--set', value]);
 /** Values files for particular clouds. */
 const valuesFiles = ['values-temporal-cloud.yaml', 'values-aws-storage.yaml'];
 
@@ -123,8 +124,8 @@ function checkConfiguration(manifests: string, directory: string): void {
     ADMIN_API_KEY: secrets.adminKey,
   };
   const s3Keys = { S3_ACCESS_KEY_ID: 'id', S3_SECRET_ACCESS_KEY: secrets.sandboxKey };
-  const documents = parseAllDocuments(manifests).map((one): unknown => one.toJS());
-  const [map] = documents.flatMap((one) => configMap.safeParse(one).data ?? []);
+  const documents = parseAllDocuments(manifests).map((document): unknown => document.toJS());
+  const [map] = documents.flatMap((document) => configMap.safeParse(document).data ?? []);
   const isIssued = map?.data['S3_CREDENTIALS'] === 'aws';
   loadConfig(knownProviders, { ...map?.data, ...secret, ...(!isIssued && s3Keys) });
 }
@@ -150,11 +151,11 @@ async function checkSettings(executable: string, directory: string): Promise<voi
   const file = join(directory, 'settings.yaml');
   writeFileSync(file, JSON.stringify({ config: settings }));
   const manifests = await render(executable, ['--values', file]);
-  const documents = parseAllDocuments(manifests).map((one): unknown => one.toJS());
-  const [map] = documents.flatMap((one) => configMap.safeParse(one).data ?? []);
+  const documents = parseAllDocuments(manifests).map((document): unknown => document.toJS());
+  const [map] = documents.flatMap((document) => configMap.safeParse(document).data ?? []);
   const missing = Object.keys(settings).filter((name) => map?.data[name] !== settings[name]);
   if (missing.length > 0) throw new Error(`the ConfigMap lacks ${missing.join(', ')}`);
-  const readers = documents.flatMap((one) => deployment.safeParse(one).data ?? []);
+  const readers = documents.flatMap((document) => deployment.safeParse(document).data ?? []);
   const names = readers.flatMap(({ spec }) =>
     spec.template.spec.containers.flatMap(({ envFrom }) =>
       envFrom.flatMap(({ configMapRef }) => configMapRef?.name ?? []),

@@ -71,12 +71,19 @@ function removeResult(job: Schema | undefined): Schema {
   return { ...job, properties, required: job.required.filter((name) => name !== 'result') };
 }
 
-/** Builds the description of the operators' API, from which the console's types are generated. */
+/**
+ * Builds the description of the operators' API, from which the console's types are generated. It has the endpoints that the
+ * console calls with types: those that read, and the sign-in. It sends other requests by path (operator-action.tsx).
+ */
 export function describeForOperators(): object {
   const documents = createDocuments('http://127.0.0.1:4000', endpoints);
   const description: Description = JSON.parse(documents.operators().json);
-  for (const methods of Object.values(description.paths)) {
-    for (const endpoint of Object.values(methods)) removeErrorResponses(endpoint);
+  for (const [path, methods] of Object.entries(description.paths)) {
+    for (const [method, endpoint] of Object.entries(methods)) {
+      if (method !== 'get' && path !== '/api/admin/v1/session') delete methods[method];
+      else removeErrorResponses(endpoint);
+    }
+    if (Object.keys(methods).length === 0) delete description.paths[path];
   }
   return description;
 }

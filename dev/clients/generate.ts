@@ -62,6 +62,15 @@ async function generateTypescript(openapi: string, output: string): Promise<void
   // A request may omit fields that have a default.
   const flags = ['--default-non-nullable=false', '--alphabetize=false'];
   await run(process.execPath, [command, openapi, '--output', output, ...flags]);
+  await writeFile(output, removeEmptyTypes(await readFile(output, 'utf8')));
+}
+
+/** Removes the properties that openapi-typescript adds for parts that an operation does not have. */
+function removeEmptyTypes(source: string): string {
+  return source
+    .replaceAll(/^ +\w+\?: never;\n/gm, '')
+    .replaceAll(/^ +headers: \{\n +\[name: string\]: unknown;\n +\};\n/gm, '')
+    .replaceAll(/^( +parameters:) \{\n +\};\n/gm, '$1 {};\n');
 }
 
 async function generatePython(openapi: string, output: string): Promise<void> {

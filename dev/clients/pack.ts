@@ -33,8 +33,9 @@ export async function packPython(into: string): Promise<{ wheel: string; sdist: 
   const python = join(await installPythonCommands(), 'python');
   await run(python, ['-m', 'build', '--no-isolation', '--outdir', into, source]);
   const files = await readdir(into);
-  const one = (end: string): string => join(into, files.find((name) => name.endsWith(end)) ?? '');
-  return { wheel: one('.whl'), sdist: one('.tar.gz') };
+  const findFile = (end: string): string =>
+    join(into, files.find((name) => name.endsWith(end)) ?? '');
+  return { wheel: findFile('.whl'), sdist: findFile('.tar.gz') };
 }
 
 if (import.meta.main) {

@@ -1,7 +1,7 @@
 /** Runs the services of docker-compose.yml as processes on this machine; each can be stopped and started again. */
 import { join } from 'node:path';
 import { migrate } from '../../platform/migrations.ts';
-import { logPathOf, planPrivately } from '../bench/servers.ts';
+import { buildLogPath, planPrivately } from '../bench/servers.ts';
 import type { Stops } from '../bench/stops.ts';
 import { ensureDemoOrganization } from '../stack/demo.ts';
 import { freePort } from '../stack/free-port.ts';
@@ -95,7 +95,7 @@ async function startProxy({ url, apiPorts }: Layout, directory: string): Promise
   return launch({
     command,
     args,
-    logPath: logPathOf({ directory }, 'proxy'),
+    logPath: buildLogPath({ directory }, 'proxy'),
     env: {
       PATH: process.env['PATH'],
       HOME: directory,
@@ -111,7 +111,7 @@ function locateTemporal({ plan, temporalPort }: Layout, directory: string): Temp
     postgresPort: plan.postgres.port,
     password: plan.postgres.password ?? '',
     port: temporalPort,
-    logPath: logPathOf({ directory }, 'temporal'),
+    logPath: buildLogPath({ directory }, 'temporal'),
   };
 }
 
@@ -123,9 +123,9 @@ export async function startCluster(options: Options): Promise<Cluster> {
   const { databaseUrl, sandboxUrl } = plan;
   const running = new Map<string, Running>();
   const stop = async (name: string): Promise<void> => {
-    const one = running.get(name);
+    const service = running.get(name);
     running.delete(name);
-    await one?.stop();
+    await service?.stop();
   };
   const close = async (): Promise<void> => {
     // Stop APIs and workers before the servers that they use.
@@ -172,10 +172,10 @@ export async function startCluster(options: Options): Promise<Cluster> {
       running.set(name, await startProcess({ layout, env, directory, name, build }));
     },
     async kill(name) {
-      const one = running.get(name);
+      const service = running.get(name);
       running.delete(name);
-      one?.kill();
-      await one?.exited;
+      service?.kill();
+      await service?.exited;
     },
     setCurrent: ({ id }) =>
       setCurrentVersion(programs, { port: temporalPort, deployment, build: id }),
@@ -196,7 +196,7 @@ async function startProcess(options: {
   return nodeService({
     name,
     script,
-    logPath: logPathOf({ directory }, name),
+    logPath: buildLogPath({ directory }, name),
     env: {
       ...env,
       STORAGE_DIR: join(directory, 'spool', name),

@@ -112,8 +112,10 @@ async function readOutcome(
     return {
       // Number of requests that received 200 or 202.
       accepted: accepted.size,
-      charged: rows.filter(({ status, charges: one }) => status === 'completed' && one > 0).length,
-      released: rows.filter(({ status, charges: one }) => status === 'failed' && one === 0).length,
+      charged: rows.filter(({ status, charges: count }) => status === 'completed' && count > 0)
+        .length,
+      released: rows.filter(({ status, charges: count }) => status === 'failed' && count === 0)
+        .length,
       // Tags of accepted requests without a charged or released job.
       lost: [...accepted.keys()].filter((tag) => !known.has(tag)),
       twice: [...charges].filter(([, times]) => times > 1).map(([tag]) => tag),

@@ -60,8 +60,11 @@ const columns = [
 
 /** Sets the columns of the workflow list, and removes the path of this checkout from stack traces. */
 async function prepare(page: Page): Promise<void> {
-  await page.addInitScript((shown) => {
-    localStorage.setItem('namespace-workflow-table-columns', JSON.stringify({ default: shown }));
+  await page.addInitScript((shownColumns) => {
+    localStorage.setItem(
+      'namespace-workflow-table-columns',
+      JSON.stringify({ default: shownColumns }),
+    );
   }, columns);
   await page.route('**/api/v1/**', async (route) => {
     const response = await route.fetch();

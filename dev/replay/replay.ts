@@ -77,11 +77,11 @@ async function run(runArgument: string | undefined, options: Options): Promise<n
   if (runArgument === undefined) {
     return withClient((client) => report(fetchRuns(client, query), options.limit));
   }
-  const one = runArgument.endsWith('.json')
+  const replayedRun = runArgument.endsWith('.json')
     ? await readRun(runArgument)
     : await fetchRun(runArgument);
-  const status = await report([one]);
-  if (status === 0 && options.save !== undefined) await save(one, options.save);
+  const status = await report([replayedRun]);
+  if (status === 0 && options.save !== undefined) await save(replayedRun, options.save);
   return status;
 }
 
@@ -114,17 +114,17 @@ async function report(
   let recording: ReplayedCode | undefined;
   let replayed = 0;
   let diverged = 0;
-  for await (const one of runs) {
+  for await (const replayedRun of runs) {
     if (replayed >= limit) break;
     replayed += 1;
-    if (await replays(bundle, one)) continue;
+    if (await replays(bundle, replayedRun)) continue;
     diverged += 1;
     recording ??= await buildBundle(bundleWithRecorder);
-    const found = await findDivergence(recording, one);
+    const found = await findDivergence(recording, replayedRun);
     const type =
-      one.history.events?.[0]?.workflowExecutionStartedEventAttributes?.workflowType?.name;
+      replayedRun.history.events?.[0]?.workflowExecutionStartedEventAttributes?.workflowType?.name;
     process.stdout.write(
-      `${one.workflowId} ${type}: diverges\n` +
+      `${replayedRun.workflowId} ${type}: diverges\n` +
         `  event     ${found?.eventId ?? '-'}\n` +
         `  expected  ${found?.expected}\n` +
         `  got       ${found?.got}\n` +

@@ -70,9 +70,9 @@ export async function readJson({ request }: Exchange): Promise<unknown> {
 }
 
 function findRoute(routes: readonly Route[], method: string, path: string) {
-  const wanted = method === 'HEAD' ? 'GET' : method;
+  const effectiveMethod = method === 'HEAD' ? 'GET' : method;
   for (const [routeMethod, pattern, handle] of routes) {
-    const match = routeMethod === wanted ? pattern.exec(path) : null;
+    const match = routeMethod === effectiveMethod ? pattern.exec(path) : null;
     if (match) return { handle, params: match.groups ?? {} };
   }
   return undefined;

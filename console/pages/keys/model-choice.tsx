@@ -16,7 +16,7 @@ interface ModelChoiceProps {
 /** Shows a collapsible list of models with a search field. */
 export function ModelChoice({ sessionKey, selected, select }: ModelChoiceProps) {
   const [text, setText] = useState('');
-  const shown = useModelIds(sessionKey).filter((id) =>
+  const matchingIds = useModelIds(sessionKey).filter((id) =>
     id.toLowerCase().includes(text.trim().toLowerCase()),
   );
   const toggle = (id: string, isSelected: boolean): void => {
@@ -39,7 +39,7 @@ export function ModelChoice({ sessionKey, selected, select }: ModelChoiceProps) 
           change={setText}
         />
         <div className="model-choice checks" role="group" aria-label="Models">
-          {shown.map((id) => (
+          {matchingIds.map((id) => (
             <label key={id} className="check">
               <input
                 type="checkbox"

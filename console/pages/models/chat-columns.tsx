@@ -13,17 +13,17 @@ export interface ChatRow {
   price: Price | undefined;
 }
 
-/** Returns the models whose id or name contains all words, with their prices. */
+/** Returns the models whose id or name contains all terms, with their prices. */
 export function findChatModels(
   models: readonly Model[],
   prices: readonly Price[],
-  words: readonly string[],
+  terms: readonly string[],
 ): ChatRow[] {
   const byId = new Map(prices.map((price) => [price.model, price]));
   return models
     .filter(({ id, name }) => {
       const text = `chat ${id} ${name}`.toLowerCase();
-      return words.every((word) => text.includes(word));
+      return terms.every((term) => text.includes(term));
     })
     .map((model) => ({ model, price: byId.get(model.id) }));
 }

@@ -15,7 +15,7 @@ import { findStudioModels, studioColumns } from './studio-columns.tsx';
 export default function Models() {
   const [search, change] = useAddressQuery();
   const text = search.get('find') ?? '';
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const terms = text.toLowerCase().split(/\s+/).filter(Boolean);
   return (
     <>
       <div className="head">
@@ -30,17 +30,17 @@ export default function Models() {
         />
       </div>
       <div className="stack">
-        <StudioModels words={words} />
-        <ChatModels words={words} />
+        <StudioModels terms={terms} />
+        <ChatModels terms={terms} />
       </div>
     </>
   );
 }
 
-function StudioModels({ words }: { words: readonly string[] }) {
+function StudioModels({ terms }: { terms: readonly string[] }) {
   const denial = useSessionKey().explainDenial('studio:read');
   const { data, error } = useQuery({ ...capabilitiesQuery, enabled: denial === null });
-  const rows = data && findStudioModels(data.data, words);
+  const rows = data && findStudioModels(data.data, terms);
   if (denial) return <Empty title="Studio models">{denial}</Empty>;
   return (
     <Panel
@@ -56,11 +56,11 @@ function StudioModels({ words }: { words: readonly string[] }) {
   );
 }
 
-function ChatModels({ words }: { words: readonly string[] }) {
+function ChatModels({ terms }: { terms: readonly string[] }) {
   const denial = useSessionKey().explainDenial('models:read');
   const { data, error } = useQuery({ ...chatModelsQuery, enabled: denial === null });
   const { data: pricing } = useQuery(pricingQuery);
-  const rows = data && findChatModels(data.models, pricing?.chat ?? [], words);
+  const rows = data && findChatModels(data.models, pricing?.chat ?? [], terms);
   if (denial) return <Empty title="Chat models">{denial}</Empty>;
   return (
     <Panel

@@ -38,13 +38,13 @@ const formatMegapixels = (pixels: number): string =>
 /** Describes the allowed values of a field. Returns null if the model's rule limits nothing. */
 export function formatRule(rule: Schemas['ParameterRule']): string | null {
   const { oneOf, min, max, itemsMax, charactersMax, size, default: preset } = rule;
-  const words = [
+  const parts = [
     oneOf?.map((value) => (value === true ? 'yes' : value === false ? 'no' : value)).join(', '),
     min !== undefined && max !== undefined ? `${min} to ${max}` : undefined,
     itemsMax === undefined ? undefined : `up to ${itemsMax}`,
     charactersMax === undefined ? undefined : `up to ${charactersMax} characters`,
     size && `edges up to ${size.edgeMax}, in steps of ${size.multipleOf}`,
     preset === undefined ? undefined : `(default ${String(preset)})`,
-  ].filter((word) => word !== undefined);
-  return words.length === 0 ? null : words.join(' ');
+  ].filter((part) => part !== undefined);
+  return parts.length === 0 ? null : parts.join(' ');
 }

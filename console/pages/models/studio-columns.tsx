@@ -14,10 +14,10 @@ export interface StudioRow {
   model: Capability['models'][number];
 }
 
-/** Returns the models that match all words: one row for each model and endpoint. */
+/** Returns the models that match all terms: one row for each model and endpoint. */
 export function findStudioModels(
   capabilities: readonly Capability[],
-  words: readonly string[],
+  terms: readonly string[],
 ): StudioRow[] {
   return capabilities
     .flatMap((capability) => capability.models.map((model) => ({ capability, model })))
@@ -25,7 +25,7 @@ export function findStudioModels(
       const text = [findEndpointName(capability), model.id, model.displayName, model.servedBy].join(
         ' ',
       );
-      return words.every((word) => text.toLowerCase().includes(word));
+      return terms.every((term) => text.toLowerCase().includes(term));
     });
 }
 

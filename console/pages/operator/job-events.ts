@@ -75,7 +75,7 @@ function listCallEvents({ calls }: Explanation): TimelineEvent[] {
   return calls.flatMap(
     ({ index, provider, providerEndpoint, begunAt, updatedAt, state, attempts }) => {
       const name = `call ${index + 1}`;
-      const begun: TimelineEvent = {
+      const start: TimelineEvent = {
         id: `${name} begun`,
         at: begunAt,
         kind: 'call',
@@ -84,13 +84,13 @@ function listCallEvents({ calls }: Explanation): TimelineEvent[] {
           .filter(Boolean)
           .join(', '),
       };
-      const now: TimelineEvent = {
+      const latest: TimelineEvent = {
         id: `${name} now`,
         at: updatedAt,
         kind: 'call',
         text: `${name}: ${state.replaceAll('_', ' ')}`,
       };
-      return [begun, now];
+      return [start, latest];
     },
   );
 }

@@ -127,7 +127,7 @@ interface ChoiceProps extends Omit<FieldProps, 'name'> {
 
 function Choice({ schema, value, change, isRequired, id, choices }: ChoiceProps): ReactNode {
   const preset = schema.default;
-  const shown =
+  const defaultLabel =
     preset === undefined
       ? 'Model default'
       : `${JSON.stringify(preset).replaceAll('"', '')} (default)`;
@@ -138,7 +138,7 @@ function Choice({ schema, value, change, isRequired, id, choices }: ChoiceProps)
       value={value === undefined ? '' : JSON.stringify(value)}
       onChange={({ target }) => change(target.value === '' ? undefined : JSON.parse(target.value))}
     >
-      <option value="">{isRequired && preset === undefined ? 'Choose' : shown}</option>
+      <option value="">{isRequired && preset === undefined ? 'Choose' : defaultLabel}</option>
       {choices
         .filter((choice) => choice !== preset)
         .map((choice) => (

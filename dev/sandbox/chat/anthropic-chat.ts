@@ -23,7 +23,7 @@ const textBlock = z.strictObject({
   ...cacheControl,
 });
 const imageBlock = z.strictObject({ type: z.literal('image'), source, ...cacheControl });
-const block = z.discriminatedUnion('type', [
+const blockSchema = z.discriminatedUnion('type', [
   textBlock,
   imageBlock,
   z.strictObject({
@@ -61,7 +61,9 @@ const messagesRequest = z.strictObject({
   model: z.string().min(1),
   max_tokens: z.int().positive(),
   messages: z
-    .array(z.strictObject({ role: z.enum(['user', 'assistant']), content: z.array(block).min(1) }))
+    .array(
+      z.strictObject({ role: z.enum(['user', 'assistant']), content: z.array(blockSchema).min(1) }),
+    )
     .min(1),
   system: z.union([z.string(), z.array(textBlock)]).optional(),
   stream: z.boolean().optional(),
@@ -110,7 +112,7 @@ const messagesRequest = z.strictObject({
 });
 
 type MessagesRequest = z.infer<typeof messagesRequest>;
-type Block = z.infer<typeof block>;
+type Block = z.infer<typeof blockSchema>;
 type Turn = MessagesRequest['messages'][number];
 
 function readText(one: Block): string {
@@ -207,7 +209,9 @@ function lookUpCache(request: MessagesRequest, cache: PromptCache): Conversation
   const blocks = [...system, ...request.messages.flatMap(({ content }) => content)];
   const last = request.cache_control
     ? blocks.length - 1
-    : blocks.findLastIndex((one) => 'cache_control' in one && one.cache_control !== undefined);
+    : blocks.findLastIndex(
+        (block) => 'cache_control' in block && block.cache_control !== undefined,
+      );
   return cache.lookUp(
     blocks
       .slice(0, last + 1)
@@ -229,7 +233,7 @@ function buildConversation(request: MessagesRequest, cache: PromptCache): Conver
     text: last.map(readText).join(' '),
     question: findQuestion(messages),
     allText: [head, ...blocks.map(readText)].join(' '),
-    images: blocks.reduce((sum, one) => sum + countImages(one), 0),
+    images: blocks.reduce((sum, block) => sum + countImages(block), 0),
     tools: (request.tools ?? []).map((tool) => ({
       name: tool.name,
       parameters: tool.input_schema,

@@ -7,7 +7,7 @@ import { buildResponse, buildEvents, type OpenaiRequest } from './openai-answers
 import type { PromptCache } from './prompt-cache.ts';
 import type { Conversation, ParsedRequest } from './script.ts';
 
-const part = z.discriminatedUnion('type', [
+const partSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('text'), text: z.string() }),
   z.strictObject({ type: z.literal('refusal'), refusal: z.string() }),
   z.strictObject({
@@ -37,9 +37,9 @@ const toolCall = z.strictObject({
   extra_content: extraContent.optional(),
 });
 /** Schema of a message; strict, because these providers reject unknown fields. */
-const message = z.strictObject({
+const messageSchema = z.strictObject({
   role: z.enum(['system', 'developer', 'user', 'assistant', 'tool']),
-  content: z.union([z.string(), z.array(part)]).nullish(),
+  content: z.union([z.string(), z.array(partSchema)]).nullish(),
   name: z.string().optional(),
   refusal: z.string().nullish(),
   tool_calls: z.array(toolCall).optional(),
@@ -50,7 +50,7 @@ const message = z.strictObject({
 /** Schema of a request. */
 const completionRequest = z.looseObject({
   model: z.string().min(1),
-  messages: z.array(message).min(1),
+  messages: z.array(messageSchema).min(1),
   stream: z.boolean().nullish(),
   stream_options: z.strictObject({ include_usage: z.boolean() }).nullish(),
   max_tokens: z.int().positive().nullish(),
@@ -86,7 +86,7 @@ const completionRequest = z.looseObject({
 });
 
 type CompletionRequest = z.infer<typeof completionRequest>;
-type Message = z.infer<typeof message>;
+type Message = z.infer<typeof messageSchema>;
 
 const isGoogle = (model: string): boolean => model.startsWith('gemini');
 const isMistral = (model: string): boolean => /^(mistral|ministral|codestral)/.test(model);
@@ -95,7 +95,7 @@ const returnsReasoning = (model: string): boolean => /^(deepseek|kimi|mimo)/.tes
 
 function readText({ content }: Message): string {
   if (typeof content === 'string') return content;
-  return (content ?? []).map((one) => (one.type === 'text' ? one.text : '')).join(' ');
+  return (content ?? []).map((part) => (part.type === 'text' ? part.text : '')).join(' ');
 }
 
 function countImages({ content }: Message): number {
@@ -170,13 +170,13 @@ function buildConversation(request: CompletionRequest, cache: PromptCache): Conv
     text: last ? readText(last) : '',
     question: question ? readText(question) : '',
     allText: messages.map(readText).join(' '),
-    images: messages.reduce((sum, one) => sum + countImages(one), 0),
+    images: messages.reduce((sum, message) => sum + countImages(message), 0),
     tools: (request.tools ?? []).map(({ function: { name, parameters } }) => ({
       name,
       parameters,
     })),
     toolChoice: parseToolChoice(request),
-    rounds: currentTurn(messages).filter((one) => one.tool_calls).length,
+    rounds: currentTurn(messages).filter((message) => message.tool_calls).length,
     afterTool: last?.role === 'tool',
     maxTokens: request.max_completion_tokens ?? request.max_tokens ?? null,
     stops: [request.stop ?? []].flat(),

@@ -58,10 +58,10 @@ export function planEndpoint(): CallEndpoint {
     check: (body) => {
       const { music_length_ms: lengthMs } = body;
       const source = body.source_composition_plan ?? undefined;
-      const words = withoutMarkers(body.prompt);
+      const text = withoutMarkers(body.prompt);
       const plan = compose({
-        prompt: words,
-        lengthMs: lengthMs ?? (source ? calculateLengthMs(source) : defaultLengthMs(words)),
+        prompt: text,
+        lengthMs: lengthMs ?? (source ? calculateLengthMs(source) : defaultLengthMs(text)),
         isInstrumental: false,
         source,
       });
@@ -72,7 +72,7 @@ export function planEndpoint(): CallEndpoint {
 
 interface Song {
   plan: Plan;
-  words: string;
+  text: string;
   format: Mp3Format;
 }
 
@@ -97,34 +97,34 @@ function checkCombination(body: SongBody): void {
 function planSong(exchange: Exchange, body: SongBody): Song {
   checkCombination(body);
   const format = parseOutputFormat(exchange);
-  const words = withoutMarkers(body.prompt ?? '');
+  const text = withoutMarkers(body.prompt ?? '');
   const { composition_plan: plan } = body;
   if (plan) {
     if (!musicLengthMs.safeParse(calculateLengthMs(plan)).success) {
       throw invalidField('composition_plan', 'The plan must last between 3000 and 600000 ms');
     }
-    return { plan, words: withoutMarkers(listTexts(plan)), format };
+    return { plan, text: withoutMarkers(listTexts(plan)), format };
   }
   const composed = compose({
-    prompt: words,
-    lengthMs: body.music_length_ms ?? defaultLengthMs(words),
+    prompt: text,
+    lengthMs: body.music_length_ms ?? defaultLengthMs(text),
     isInstrumental: body.force_instrumental === true,
   });
-  return { plan: composed, words, format };
+  return { plan: composed, text, format };
 }
 
-async function generateAudio({ plan, words, format }: Song, tones: Tones): Promise<Buffer> {
+async function generateAudio({ plan, text, format }: Song, tones: Tones): Promise<Buffer> {
   const durationSeconds = calculateLengthMs(plan) / 1000;
-  return tones.generate({ timbre: 'music', name: words, durationSeconds, format });
+  return tones.generate({ timbre: 'music', name: text, durationSeconds, format });
 }
 
-function buildDetails({ plan, words }: Song) {
+function buildDetails({ plan, text }: Song) {
   const hasLyrics = plan.sections.some(({ lines }) => lines.length > 0);
   return {
     composition_plan: plan,
     song_metadata: {
-      title: buildTitle(words),
-      description: `A song about ${words.slice(0, 200)}`,
+      title: buildTitle(text),
+      description: `A song about ${text.slice(0, 200)}`,
       genres: ['electronic', 'pop'],
       languages: hasLyrics ? ['en'] : [],
       is_explicit: false,

@@ -145,9 +145,9 @@ export function createFileCdn({ store, filesUrl, generate }: FileCdnOptions) {
       }
       const media = cache.get(requestId) ?? (await generate(request)).media;
       cache.set(requestId, media);
-      const one = media[Number(index)];
-      if (one && name === fileName(requestId, Number(index), one.extension)) {
-        sendMedia(exchange, one, request.faults);
+      const file = media[Number(index)];
+      if (file && name === fileName(requestId, Number(index), file.extension)) {
+        sendMedia(exchange, file, request.faults);
       } else {
         sendJson(exchange, notFound);
       }

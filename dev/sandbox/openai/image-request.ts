@@ -96,7 +96,7 @@ function readSize(requested: string, model: Model, shape: Size): Size {
   const isText = /^\d{2,4}x\d{2,4}$/.test(requested);
   if (isText && !model.hasFixedSizes && isCustomSizeAllowed(parseSize(requested)))
     return parseSize(requested);
-  const supported = [...standardSizes, 'auto'].map((one) => `'${one}'`).join(', ');
+  const supported = [...standardSizes, 'auto'].map((size) => `'${size}'`).join(', ');
   throw invalidRequest({
     code: 'invalid_value',
     message: `Invalid value: '${requested}'. Supported values are: ${supported}.`,

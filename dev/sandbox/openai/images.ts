@@ -43,11 +43,11 @@ function inputTokens({ width, height }: Size): number {
   return 65 + 129 * tiles;
 }
 
-function calculateUsage(order: ImageRequest, inputs: readonly Size[], made: number) {
-  const textTokens = Math.ceil(order.prompt.length / 4);
+function calculateUsage(request: ImageRequest, inputs: readonly Size[], count: number) {
+  const textTokens = Math.ceil(request.prompt.length / 4);
   const imageTokens = inputs.reduce((sum, size) => sum + inputTokens(size), 0);
-  const share = (order.width * order.height) / 1024 ** 2;
-  const output = Math.round(outputTokens[order.quality] * share) * made;
+  const share = (request.width * request.height) / 1024 ** 2;
+  const output = Math.round(outputTokens[request.quality] * share) * count;
   return {
     input_tokens: textTokens + imageTokens,
     input_tokens_details: { text_tokens: textTokens, image_tokens: imageTokens },
@@ -58,21 +58,24 @@ function calculateUsage(order: ImageRequest, inputs: readonly Size[], made: numb
 }
 
 interface Job {
-  order: ImageRequest;
+  request: ImageRequest;
   /** Sizes of the input images. */
   inputs: Size[];
   make: (drawing: Drawing) => Promise<Media>;
 }
 
-async function generateImages({ order, inputs, make }: Job, context: CallContext): Promise<Reply> {
-  const { width, height, format, isTransparent, quality } = order;
+async function generateImages(
+  { request, inputs, make }: Job,
+  context: CallContext,
+): Promise<Reply> {
+  const { width, height, format, isTransparent, quality } = request;
   const partial = findFault(context.faults, 'partial');
-  const count = partial ? Math.min(order.count, Number(partial.argument || 1)) : order.count;
+  const count = partial ? Math.min(request.count, Number(partial.argument || 1)) : request.count;
   const drawing = {
     width,
     height,
     format,
-    prompt: withoutMarkers(order.prompt),
+    prompt: withoutMarkers(request.prompt),
     seed: deriveSeed(context.requestId),
     transparent: isTransparent,
   };
@@ -88,7 +91,7 @@ async function generateImages({ order, inputs, make }: Job, context: CallContext
     output_format: format,
     quality,
     size: `${width}x${height}`,
-    usage: calculateUsage(order, inputs, count),
+    usage: calculateUsage(request, inputs, count),
   });
 }
 
@@ -104,8 +107,9 @@ export function generationEndpoint(pictures: Pictures): CallEndpoint {
     buildError: invalidBody,
     readPrompt: ({ prompt }) => prompt,
     check: (body) => {
-      const order = readImageRequest(body, square);
-      return async (context) => generateImages({ order, inputs: [], make: pictures.draw }, context);
+      const request = readImageRequest(body, square);
+      return async (context) =>
+        generateImages({ request, inputs: [], make: pictures.draw }, context);
     },
   });
 }
@@ -195,11 +199,11 @@ export function editEndpoint(pictures: Pictures): CallEndpoint {
           if (!parsed.success) throw invalidBody(parsed.error, fields);
           const { images, sizes } = await readImages(form.files.filter(isImage), pictures);
           const shape = sizes[0] ?? square;
-          const order = readImageRequest(parsed.data, shape);
+          const request = readImageRequest(parsed.data, shape);
           const file = form.files.find(({ field }) => field === 'mask');
           const mask = file && (await readMask(file, shape));
           const make = async (drawing: Drawing) => pictures.edit({ ...drawing, images, mask });
-          return async (context) => generateImages({ order, inputs: sizes, make }, context);
+          return async (context) => generateImages({ request, inputs: sizes, make }, context);
         },
       };
     },
