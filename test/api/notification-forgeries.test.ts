@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { Agent, createServer, request, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createNotificationUrls } from '../../providers/notification-urls.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';
@@ -48,6 +48,7 @@ beforeAll(async () => {
   [jobId, path] = await waitingJob();
   otherPath = (await waitingJob())[1];
 });
+afterEach(async () => expect(await gateway.database.audit()).toEqual([]));
 afterAll(() => jwksServer.close());
 
 async function waitingJob(): Promise<[string, string]> {

@@ -1,8 +1,9 @@
 /** Refunds of charged jobs by operators, and every place that shows them. */
-import { expect, it } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
 import { operatorAction, useGateway } from '../harness/gateway.ts';
 
 const gateway = useGateway({ settled: 'last' });
+afterEach(async () => expect(await gateway.database.audit()).toEqual([]));
 
 interface Refund {
   repeated: boolean;

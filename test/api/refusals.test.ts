@@ -151,40 +151,32 @@ describe('a Studio request', () => {
 });
 
 describe('a chat', () => {
-  const messages = [{ role: 'user', content: 'hi' }];
-  it.each([
+  const image = { type: 'image_url', image_url: { url: 5 } };
+  const url = 'messages.0.content.0.image_url.url';
+  it.each<[object, string, RegExp]>([
+    [{ temperature: 3 }, 'temperature', /^must be a number of 0–2 \(received 3\)$/],
+    [{ temprature: 1 }, 'temprature', /did you mean temperature\?/],
     [
-      { messages, model: 'gpt-4o', temperature: 3 },
-      'temperature',
-      'must be a number of 0–2 (received 3)',
-    ],
-    [
-      { messages, model: 'gpt-4o', temprature: 1 },
-      'temprature',
-      expect.stringMatching(/did you mean temperature\?/),
-    ],
-    [
-      { messages: [], model: 'gpt-4o' },
+      { messages: [] },
       'messages',
-      'must contain at least one message (received an array of 0)',
+      /^must contain at least one message \(received an array of 0\)$/,
     ],
     [
-      { messages: [{ role: 'usr', content: 'hi' }], model: 'gpt-4o' },
+      { messages: [{ role: 'usr', content: 'hi' }] },
       'messages.0.role',
-      'must be one of system, user, assistant (received "usr")',
+      /^must be one of system, user, assistant \(received "usr"\)$/,
     ],
     [
-      {
-        messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 5 } }] }],
-        model: 'gpt-4o',
-      },
-      'messages.0.content.0.image_url.url',
-      expect.stringMatching(/^must be a string of .* characters \(received 5\)/),
+      { messages: [{ role: 'user', content: [image] }] },
+      url,
+      /^must be a string of .* characters \(received 5\)/,
     ],
-  ])('with %j gets an error for the field %s: %s', async (body, path, words) => {
+  ])('with %j gets an error for the field %s: %s', async (fields, path, words) => {
+    const messages = [{ role: 'user', content: 'hi' }];
+    const body = { model: 'gpt-4o', messages, ...fields };
     const answer = await gateway.call('/api/v1/chat', { body });
     expect(answer.status).toBe(400);
-    expectWords(answer.body, path, words as string);
+    expectWords(answer.body, path, expect.stringMatching(words) as string);
   });
 
   it('with only system messages is rejected for a model that cannot respond to them', async () => {
