@@ -95,7 +95,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
       return new ObservedChat({
         ...order,
         id: identity.id,
-        candidates: candidates.grant(payableMicro),
+        candidates: candidates.limitTo(payableMicro),
         usdPerCredit,
         running,
         metrics: telemetry.metrics,
@@ -126,7 +126,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
   };
 }
 /** Service that opens and estimates chats. */
-export type Chat = ReturnType<typeof createChat>;
+export type ChatService = ReturnType<typeof createChat>;
 
 /**
  * Reserves the credits of a chat. Returns the most that the balance and the budget of the key can

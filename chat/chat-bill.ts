@@ -13,7 +13,7 @@ export type ChatEnd =
   | 'broken'
   /** The caller disconnected, or stopped reading. */
   | 'left'
-  /** The provider sent no answer. */
+  /** No answer can be returned: the provider failed, or its answer was unusable. */
   | 'refused';
 
 /** Data from which the tokens of a chat are calculated. */
@@ -39,11 +39,14 @@ export interface Billing extends TokenUsage {
 const released: Billing = { to: 'released', inputTokens: 0, outputTokens: 0, countedBy: null };
 
 /**
- * Calculates which tokens to charge. A final report of the provider is charged, even if it is zero.
- * Without one, input tokens are charged as the provider reported them (or as the gateway estimated
- * them), and delivered output as the gateway counted it. A chat that fails before any output is
- * delivered is free. If the caller disconnects, the input is charged once the provider has
- * responded with a success status, because the provider bills it from then on.
+ * Calculates which tokens to charge:
+ * - `refused`: none
+ * - `broken`: none if no output was delivered, otherwise as `complete`
+ * - `left`: none if the provider has not yet responded with a success status, otherwise as
+ *   `complete`, because the provider bills the input from then on
+ * - `complete`: the tokens of the provider's final report, even if they are zero. If there is no
+ *   final report, the input as the provider reported it (or as the gateway estimated it), and the
+ *   delivered output as the gateway counted it.
  */
 export function calculateBilling(end: ChatEnd, counts: ChatCounts): Billing {
   const { accepted, delivered } = counts;
@@ -85,9 +88,9 @@ export function reportedUsage(counts: ChatCounts): ReportedUsage {
 }
 
 /**
- * Returns the tokens to charge if the chat ended now. After the provider's final report, these are
- * its tokens. Before it, output tokens are the gateway's own count of the delivered output; input
- * tokens are those reported so far, or the gateway's estimate if that is 0.
+ * Returns the tokens to charge if the chat ended now. If the provider's final report has arrived,
+ * returns its tokens. Otherwise, output tokens are the gateway's own count of the delivered output;
+ * input tokens are those reported so far, or the gateway's estimate if none were reported.
  */
 export function usageToCharge(counts: ChatCounts): TokenUsage {
   const { candidate, sent, outputTokens } = counts;
@@ -110,8 +113,8 @@ export function usagePriceMicro(
   const reported = reportedUsage(counts);
   const { cachedInputTokens = 0, cacheWriteTokens = 0 } = reported;
   const uncachedTokens = inputTokens - cachedInputTokens - cacheWriteTokens;
-  // If the provider does not report audio tokens, they are its input minus the estimated text
-  // tokens.
+  // If the provider does not report audio tokens, they are the reported input minus the estimated
+  // text tokens.
   const audio = reported.audioInputTokens ?? inputTokens - (tokens.input - tokens.audioInput);
   const audioInputTokens = tokens.audioInput > 0 ? Math.min(Math.max(0, audio), uncachedTokens) : 0;
   const input = { inputTokens, audioInputTokens, cachedInputTokens, cacheWriteTokens };

@@ -21,7 +21,8 @@ import type { Upstream, Upstreams } from './upstreams.ts';
 export interface EncodedRequest {
   body: string;
   /**
-   * Maximum usage that is possible for this request. A higher report is an error of the provider.
+   * Maximum usage that is possible for this request. If the provider reports more, its report is
+   * wrong.
    */
   usageMax: Required<TokenUsage>;
 }
@@ -75,7 +76,7 @@ export interface CandidatesDraft {
    * Returns the candidates. Their answers are limited to the length that `payableMicro` can pay
    * for.
    */
-  grant: (payableMicro: number) => ChatCandidates;
+  limitTo: (payableMicro: number) => ChatCandidates;
 }
 
 /**
@@ -95,16 +96,16 @@ export function draftCandidates(
     amountMinMicro: Math.max(...drafts.map(({ amountMinMicro }) => amountMinMicro)),
     amountMaxMicro: Math.max(...drafts.map(({ amountMaxMicro }) => amountMaxMicro)),
     mostExpensive() {
-      const charges = drafts.map(({ model, grant }) => {
-        const { usageMax } = grant(Infinity).encode();
+      const charges = drafts.map(({ model, limitTo }) => {
+        const { usageMax } = limitTo(Infinity).encode();
         const micro = chatPriceMicro(model, usageMax, context.usdPerCredit);
         return { model, usageMax, micro };
       });
       return charges.reduce((a, b) => (b.micro > a.micro ? b : a));
     },
-    grant: (payableMicro) => [
-      firstDraft.grant(payableMicro),
-      ...otherDrafts.map(({ grant }) => grant(payableMicro)),
+    limitTo: (payableMicro) => [
+      firstDraft.limitTo(payableMicro),
+      ...otherDrafts.map(({ limitTo }) => limitTo(payableMicro)),
     ],
   };
 }
@@ -127,7 +128,7 @@ function draftCandidate(
     model,
     amountMinMicro: calculatePrice(tokens.outputMin),
     amountMaxMicro: calculatePrice(tokens.outputExpected),
-    grant: (payableMicro: number): ChatCandidate => ({
+    limitTo: (payableMicro: number): ChatCandidate => ({
       model,
       upstream,
       tokens,

@@ -17,7 +17,7 @@ export interface ChatClaim {
  * Amounts of a reservation in micro-credits. The ledger reserves `amountMaxMicro`, or as much of it
  * as the balance and the budget of the key allow, but never less than `amountMinMicro`.
  */
-export interface ChatPrice {
+export interface ReserveAmounts {
   organizationId: string;
   keyId: string;
   amountMinMicro: number;
@@ -25,14 +25,15 @@ export interface ChatPrice {
 }
 
 /** Reservation for a chat. */
-export interface ChatReserve extends Omit<ChatPrice, 'keyId'> {
+export interface ChatReserve extends Omit<ReserveAmounts, 'keyId'> {
   id: string;
   /**
    * How long the reservation lasts without a checkpoint, in milliseconds; then the chat is swept.
    */
   ttlMs: number;
   /**
-   * Claim of the Idempotency-Key. The reservation is rejected if another request has taken it over.
+   * Claim of the Idempotency-Key. If another request has taken over the claim, the reservation is
+   * rejected.
    */
   claim?: ChatClaim;
   chat: {
@@ -106,7 +107,7 @@ export const sweptChat = z.object({ id: z.string(), state: z.string(), charged: 
 export interface ChatLedger {
   reserve: (reserve: ChatReserve) => Promise<z.infer<typeof chatReserveVerdict>>;
   /** Returns the micro-credits that a reservation of these amounts would reserve now. */
-  price: (amounts: ChatPrice) => Promise<number>;
+  price: (amounts: ReserveAmounts) => Promise<number>;
   settle: (settle: ChatSettle) => Promise<SettleVerdict>;
   /**
    * Records the progress of a chat and extends its reservation. Chats that do so at the same time
@@ -125,8 +126,8 @@ export interface ChatSweep {
    */
   graceMs: number;
   /**
-   * Time between sweeps, in milliseconds. If a grace period ended much earlier than the sweep that
-   * notices it, there was an outage, and the grace period starts again.
+   * Time between sweeps, in milliseconds. If a sweep notices the end of a grace period much later
+   * than this, an outage interrupted the sweeps, and the grace period starts again.
    */
   everyMs: number;
 }

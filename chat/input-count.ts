@@ -93,8 +93,8 @@ function writesCache({ messages, tools = [], cache_control: requestMarker }: Cha
 
 /**
  * Returns a lower bound for the tokens of the messages: their number of words, because no token
- * spans several words. Stops counting above `countMax`; returns 0 if the text is too short to
- * exceed it.
+ * spans several words. Stops at `countMax` + 1 words. Returns 0 without counting if the messages
+ * are too short to contain more than `countMax`.
  */
 export function minimumTokens({ messages }: ChatBody, countMax: number): number {
   const texts = messages.flatMap(({ content }) =>

@@ -113,7 +113,7 @@ export class ObservedChat extends OpenChat {
       let hasOutput = false;
       try {
         await super.stream((steps) => {
-          if (!hasOutput && steps.some(({ written }) => written !== '')) {
+          if (!hasOutput && steps.some(({ outputText }) => outputText !== '')) {
             hasOutput = true;
             const seconds = (performance.now() - startedAtMs) / 1000;
             span.setAttribute('gen_ai.response.time_to_first_chunk', seconds);

@@ -127,7 +127,7 @@ export class OpenChat implements RunningChat {
       );
       const answer = this.#candidate.upstream.protocol.decode(parseJson(text));
       if (!answer) throw invalidResponseError(null);
-      this.#meter.add(answer.written);
+      this.#meter.add(answer.outputText);
       this.#reported = { ...answer.usage, final: answer.usage !== null };
       await this.#end('complete');
       return answer;
@@ -139,8 +139,8 @@ export class OpenChat implements RunningChat {
   }
 
   /**
-   * Streams the answer: calls `deliver` with the steps of each packet, and waits for it, until the
-   * answer is complete. Output delivered before an error is charged.
+   * Streams the answer: calls `deliver` with the steps of each packet, and awaits each call, until
+   * the answer is complete. Output delivered before an error is charged.
    * @throws GatewayError if the provider fails or ends its stream early
    * @throws any error of `deliver`
    */
@@ -201,11 +201,11 @@ export class OpenChat implements RunningChat {
   }
 
   #recordDelivery(steps: StreamStep[]): void {
-    for (const { written } of steps) {
-      if (written === '') continue;
+    for (const { outputText } of steps) {
+      if (outputText === '') continue;
       if (!this.#delivered) this.#parts.running.started(this);
       this.#delivered = true;
-      this.#meter.add(written);
+      this.#meter.add(outputText);
     }
   }
 

@@ -23,7 +23,7 @@ export const jobResource = z.looseObject({
 });
 const jobResponse = z.looseObject({ data: jobResource });
 const studioResponse = z.looseObject({ data: z.looseObject({}), credits: credits.optional() });
-const ticket = z.looseObject({ jobId: z.string(), statusUrl: z.string() });
+const acceptedJob = z.looseObject({ jobId: z.string(), statusUrl: z.string() });
 
 /** Job, and the response body that contained it. */
 interface JobResponse {
@@ -131,7 +131,7 @@ export async function submitJob(session: Session, submission: Submission): Promi
     // A form cannot be retried, because its body is a stream.
     canRetry: submission.form === undefined,
   });
-  const accepted = ticket.safeParse(body.data);
+  const accepted = acceptedJob.safeParse(body.data);
   if (status !== 202 || !accepted.success) {
     await showResult(output, { data: body.data, raw }, submission.out);
     return true;

@@ -42,7 +42,7 @@ export function list(values: Record<string, Cell>): string {
     .join('');
 }
 
-/** Creates the output of this process, which prints results as JSON if `json` is true. */
+/** Creates the functions that print. If `json` is true, results are printed as JSON. */
 export function createOutput(json: boolean) {
   let lastProgress = '';
   const isTerminal = process.stderr.isTTY;
@@ -98,8 +98,8 @@ export function createNumberColumn(path: string): (row: Fields) => Cell {
 }
 
 /**
- * Converts a field to a cell. Times lose their milliseconds, and lists are joined on one line.
- * Returns null if the field is missing.
+ * Converts a field to a cell. Fields whose name ends in `At` or `since` are times, and are shown
+ * without milliseconds; lists are joined on one line. Returns null if the field is missing.
  */
 export function toCell(row: Fields, path: string): Cell {
   let value: unknown = row;

@@ -61,7 +61,7 @@ export function toResponse<Row extends object>(row: Row): Response<Row> {
   return Object.fromEntries(fields) as Response<Row>;
 }
 
-/** Returns the name of a field in responses. */
+/** Returns the name that a row's field has in responses: without `Ms` and `Micro`. */
 export function responseName(name: string): string {
   return name.replace(/(?<=At)Ms$|Micro$/, '');
 }

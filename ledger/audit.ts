@@ -1,7 +1,7 @@
 /**
  * Audits every guarantee about credits and results, with queries that share no code with the
  * ledger. The audit reads Postgres and, if the caller gives access to them, workflows, stored files
- * and a provider's log of submissions.
+ * and the submissions that the sandbox provider logged as accepted.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -10,7 +10,7 @@ import { digestStream } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
 import { findViolations, invariantNames, type Finding } from './invariants.ts';
 
-/** Submission that a provider logged as accepted. */
+/** Submission that the sandbox provider logged as accepted. */
 export interface LoggedSubmission {
   webhookUrl: string | null;
   idempotencyKey: string | null;
@@ -31,7 +31,7 @@ interface AuditCheck {
   name: string;
   /** Number of subjects checked one by one; null if one SQL statement checked all rows. */
   examined: number | null;
-  /** Ids of the rows that violate the check. */
+  /** Ids of the rows that fail the check. */
   subjects: string[];
 }
 
@@ -157,7 +157,7 @@ async function isIntact(
 /** Matches the job id and the call index in a notification URL or an idempotency key. */
 const callPattern = /(job_[0-9a-f]{32})[:/](\d{1,3})(?:\/|$)/;
 
-/** Checks that providers accepted each call at most once (design §3.6). */
+/** Checks that providers accepted each call at most once. */
 function checkSubmissions(submissions: readonly LoggedSubmission[]): AuditCheck {
   const countByCall = new Map<string, number>();
   for (const { webhookUrl, idempotencyKey } of submissions) {

@@ -16,8 +16,8 @@ CREATE FUNCTION ledger_balance(a account) RETURNS json LANGUAGE sql STABLE RETUR
   json_build_object('posted', a.posted, 'reserved', a.reserved, 'available', a.posted - a.reserved);
 
 -- Reserves credits.
--- move of Studio: {organizationId, id, kind, ttlMs, amount, job?}
--- move of a chat: {organizationId, id, kind, ttlMs, amountMin, amountMax, claim?, chat}
+-- Studio move: {organizationId, id, kind, ttlMs, amount, job?}
+-- Chat move: {organizationId, id, kind, ttlMs, amountMin, amountMax, claim?, chat}
 --   amountMax is reserved, or as much as the balance and the budget allow, but at least amountMin
 -- budget: the budget of the API key (budgets.sql); null if it has no limit
 -- `payable` of the answer is the most that the balance and the budget can pay.
@@ -81,9 +81,9 @@ END $$;
 
 -- Settles a reservation: charges or releases its credits. Both have the same idempotency key, so
 -- that only one of them can happen.
--- move of Studio: {organizationId, id, to: charged|released, amount?, reason, job?: {status,
+-- Studio move: {organizationId, id, to: charged|released, amount?, reason, job?: {status,
 --   outputs?, error?, artifacts?}}
--- move of a chat: {organizationId, id, to, amount?, reason, inputTokens, outputTokens, countedBy,
+-- Chat move: {organizationId, id, to, amount?, reason, inputTokens, outputTokens, countedBy,
 --   model?, provider?}; model and provider are those that were called most recently
 -- A chat may cost more than its reservation. The balance and the budget of its API key pay the
 -- difference; `loss_micro` is what they cannot pay.

@@ -35,7 +35,7 @@ export const openReservation = z.object({
   createdAtMs: z.number(),
   /** When the sweeper next checks whether the owner, a workflow or a process, still runs. */
   expiresAtMs: z.number(),
-  /** When the sweeper first found no owner; null if it has not. */
+  /** When the sweeper first found no owner; null while an owner was always found. */
   ownerMissingAtMs: z.number().nullable(),
 });
 type OpenReservation = z.infer<typeof openReservation>;

@@ -12,7 +12,7 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
 DECLARE
   answers json[] := array_fill(NULL::json, ARRAY[jsonb_array_length(moves)]);
   accounts account[]; a account; account_index integer := 0; m record; d record;
-  reservations reservation[]; entries ledger_entry[]; moved budget_spend[];
+  reservations reservation[]; entries ledger_entry[]; spends budget_spend[];
   budget jsonb;
 BEGIN
   -- If the timeout passes while an account is locked, the batch fails with lock_not_available, and
@@ -31,13 +31,13 @@ BEGIN
   END IF;
   FOR m IN
     SELECT x.position, x.move, x.move->>'verb' AS verb, x.move->>'organizationId' AS organization, r AS found,
-      coalesce(r.budget_id, k.budget_of, k.id) AS budget_id, holder
+      coalesce(r.budget_id, k.budget_of, k.id) AS budget_id, limited_key
     FROM jsonb_array_elements(moves) WITH ORDINALITY AS x(move, position)
     LEFT JOIN reservation r ON r.id = x.move->>'id'
     LEFT JOIN api_key k ON k.id = coalesce(x.move->'job'->>'keyId', x.move->'chat'->>'keyId')
     -- The API key whose limit applies to this move, if any.
-    LEFT JOIN api_key holder ON holder.id = coalesce(r.budget_id, k.budget_of, k.id)
-      AND holder.limit_micro IS NOT NULL AND (x.move->>'verb' = 'reserve' OR r.kind = 'chat')
+    LEFT JOIN api_key limited_key ON limited_key.id = coalesce(r.budget_id, k.budget_of, k.id)
+      AND limited_key.limit_micro IS NOT NULL AND (x.move->>'verb' = 'reserve' OR r.kind = 'chat')
     ORDER BY x.move->>'organizationId', x.move->>'id'
   LOOP
     IF a.organization_id IS DISTINCT FROM m.organization THEN
@@ -45,8 +45,8 @@ BEGIN
       IF a.organization_id = m.organization THEN account_index := account_index + 1;
       ELSE a := NULL; END IF;
     END IF;
-    budget := CASE WHEN (m.holder).id IS NOT NULL
-      THEN budget_state(m.holder, coalesce((m.found).created_at, clock_timestamp()), moved) END;
+    budget := CASE WHEN (m.limited_key).id IS NOT NULL
+      THEN budget_state(m.limited_key, coalesce((m.found).created_at, clock_timestamp()), spends) END;
     d := CASE m.verb
       WHEN 'reserve' THEN decide_reserve(a, m.found, m.move, budget)
       WHEN 'settle' THEN decide_settle(a, m.found, m.move, budget)
@@ -55,7 +55,7 @@ BEGIN
     END;
     answers[m.position] := d.answer;
     IF budget IS NOT NULL AND d.answer->>'verdict' = 'key_limit_exceeded' THEN
-      PERFORM budget_note_refusal(m.holder);
+      PERFORM budget_note_refusal(m.limited_key);
     END IF;
     IF d.key IS NOT NULL THEN
       entries := entries || ROW(m.organization, a.sequence + 1, d.key, d.kind, (d.r).id,
@@ -63,7 +63,7 @@ BEGIN
         m.move->>'actor', m.move->>'reason', clock_timestamp())::ledger_entry;
       IF m.verb = 'reserve' THEN d.r.budget_id := m.budget_id; END IF;
       IF (d.r).budget_id IS NOT NULL AND d.kind <> 'refund' THEN
-        moved := moved || ROW((d.r).budget_id, ((d.r).created_at AT TIME ZONE 'UTC')::date,
+        spends := spends || ROW((d.r).budget_id, ((d.r).created_at AT TIME ZONE 'UTC')::date,
           (d.a).reserved - a.reserved - ((d.a).posted - a.posted))::budget_spend;
       END IF;
       d.a.sequence := a.sequence + 1;
@@ -91,7 +91,7 @@ BEGIN
       SELECT r.organization_id, pair.key, pair.value, r.created_at, r.id
       FROM unnest(reservations) AS r, jsonb_each_text(r.metadata) AS pair ON CONFLICT DO NOTHING;
   END IF;
-  INSERT INTO budget_spend AS b SELECT budget_id, day, sum(spent) FROM unnest(moved)
+  INSERT INTO budget_spend AS b SELECT budget_id, day, sum(spent) FROM unnest(spends)
     GROUP BY budget_id, day HAVING sum(spent) <> 0
     ON CONFLICT (budget_id, day) DO UPDATE SET spent = b.spent + excluded.spent;
   IF moves @? '$[*].job' THEN PERFORM ledger_write_jobs(moves, answers); END IF;

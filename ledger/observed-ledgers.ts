@@ -84,7 +84,10 @@ const settledRow = z.object({
   provider: z.string(),
 });
 
-/** Maximum uncounted settlements; at this number they are counted without waiting for a scrape. */
+/**
+ * Maximum number of settlements kept for the next scrape. When it is reached, they are counted
+ * immediately.
+ */
 const pendingMax = 5000;
 
 /**
@@ -121,6 +124,7 @@ export function createSettlements(
       for (const row of rows) countOne(metrics, row);
     } catch (error) {
       logger.warn({ error, settlements: ids.length }, 'metrics.settlements_not_read');
+      // Drops the oldest settlements if there are too many.
       pending = [...ids, ...pending].slice(-pendingMax);
     }
   }
@@ -154,6 +158,6 @@ function countOne(metrics: Metrics, row: z.infer<typeof settledRow>): void {
     row.seconds,
   );
   if (row.overheadSeconds === null) return;
-  // The time is negative if the notification arrived after a check had already found the outputs.
+  // Negative if a check found the outputs before the notification arrived.
   metrics.jobOverheadSeconds.observe({ type }, Math.max(0, row.overheadSeconds));
 }

@@ -115,6 +115,7 @@ const columns = sql.fragment`x.id, x.created_at, x.key_id, x.model, r.state AS s
 const kinds = {
   job: sql.fragment`SELECT ${columns}, x.type, x.id AS job_id
       FROM job x JOIN reservation r ON r.id = x.id`,
+  // A chat has no row in `job`, so its reservation is both `x` and `r`.
   chat: sql.fragment`SELECT ${columns}, 'chat' AS type, NULL AS job_id
       FROM reservation x JOIN LATERAL (SELECT x.*) r ON x.kind = 'chat'`,
 };

@@ -1,4 +1,7 @@
-/** Ids of the current request, activity or sweeper pass, which are added to every log line. */
+/**
+ * Correlation ids of the current request, activity or pass of the sweeper, which are added to every
+ * log line.
+ */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { context, ROOT_CONTEXT } from '@opentelemetry/api';
 
@@ -11,7 +14,7 @@ export interface CorrelationIds {
   organizationId?: string;
   jobId?: string;
   workflowId?: string;
-  /** W3C trace id, if the request, activity or pass is traced. */
+  /** W3C trace id, if the request, activity or pass of the sweeper is traced. */
   traceId?: string;
   /** W3C id of its outermost span. */
   spanId?: string;
@@ -19,25 +22,34 @@ export interface CorrelationIds {
 
 const scopes = new AsyncLocalStorage<CorrelationIds>();
 
-/** Returns the current ids; empty outside of a request, activity or pass. */
+/**
+ * Returns the current correlation ids. Empty outside a request, an activity or a pass of the
+ * sweeper.
+ */
 export function correlation(): Readonly<CorrelationIds> {
   return scopes.getStore() ?? {};
 }
 
-/** Runs a function with new ids, which replace the current ones. */
+/**
+ * Runs a function with these correlation ids instead of the current ones; the current ones apply
+ * again afterwards.
+ */
 export function withCorrelation<Result>(ids: CorrelationIds, work: () => Result): Result {
   return scopes.run(ids, work);
 }
 
-/** Adds ids to the current ids; does nothing outside of a request, activity or pass. */
+/**
+ * Adds ids to the current correlation ids. Does nothing outside a request, an activity or a pass of
+ * the sweeper.
+ */
 export function correlate(ids: CorrelationIds): void {
   const scope = scopes.getStore();
   if (scope) Object.assign(scope, ids);
 }
 
 /**
- * Runs a function without ids. For work that starts during one request but does not belong to it,
- * such as a timer or the end of a shared connection.
+ * Runs a function without correlation ids. For work that starts during one request but does not
+ * belong to it, such as a timer or the end of a shared connection.
  */
 export function withoutCorrelation<Result>(work: () => Result): Result {
   return scopes.exit(() => context.with(ROOT_CONTEXT, work));

@@ -2,8 +2,8 @@
 import type { Logger } from './logger.ts';
 
 /**
- * Number of completed items, and of failed or skipped items. The next pass handles the latter
- * again.
+ * Number of completed items, and of failed or skipped items. The next call handles failed and
+ * skipped items again.
  */
 export interface IsolationReport {
   done: number;
@@ -11,7 +11,7 @@ export interface IsolationReport {
 }
 
 interface IsolationOptions {
-  /** Kind of item in the log, e.g. `reservation` or `upload`. */
+  /** What the items are called in log lines, e.g. `reservation` or `upload`. */
   subject: string;
   logger: Logger;
 }

@@ -1,6 +1,6 @@
 /**
  * Records of provider calls in the database. A call is recorded before it is sent, so that it is
- * never sent twice, even if a process crashes in between (design §3.6).
+ * never sent twice, even if a process crashes in between.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -17,8 +17,8 @@ export interface CallIds {
 }
 
 /**
- * Result of `begin`: whether the attempt may send the call, or the state that an earlier attempt
- * recorded.
+ * Result of `begin` and `find`: whether the attempt may send the call, or the state that an earlier
+ * attempt recorded.
  */
 const beginVerdict = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('send') }),
@@ -26,7 +26,10 @@ const beginVerdict = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('paused') }),
   /** The job is settled, so none of its calls may be sent. */
   z.object({ verdict: z.literal('settled') }),
-  /** The provider is not paused. Returned only to attempts with `wait`. */
+  /**
+   * The provider is no longer paused. Only returned if the attempt merely waits for that
+   * (`CallAttempt.wait`).
+   */
   z.object({ verdict: z.literal('resumed') }),
   /**
    * `refused` means that the provider certainly did not accept the call, `waiting` that the call
@@ -52,13 +55,12 @@ const beginVerdict = z.discriminatedUnion('verdict', [
     providerRequestId: z.string().nullable(),
   }),
 ]);
-/** Result of `begin` or `find`. */
 export type BeginVerdict = z.infer<typeof beginVerdict>;
 
 const beginRow = z.object({ verdict: beginVerdict });
 
-/** A call on one of its routes. */
-interface RoutedCall extends CallIds {
+/** Attempt to send a call by one of its routes. */
+interface CallAttempt extends CallIds {
   routeIndex: number;
   provider: string;
   providerEndpoint: string;
@@ -87,7 +89,7 @@ export function createCallRecords(pool: DatabasePool) {
     /**
      * Records that the call is about to be sent, unless it must not be sent; returns the verdict.
      */
-    begin: (call: RoutedCall): Promise<BeginVerdict> =>
+    begin: (call: CallAttempt): Promise<BeginVerdict> =>
       pool.oneFirst(sql.type(beginRow)`SELECT call_begin(${sql.jsonb({ ...call })}) AS verdict`),
     /** Reads what earlier attempts recorded; null if there is no record. */
     find: ({ jobId, callIndex }: CallIds): Promise<BeginVerdict | null> =>

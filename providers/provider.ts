@@ -1,6 +1,6 @@
 /**
  * Interface of provider adapters. An adapter only sends single requests: waiting, retries and
- * charges belong to the workflow, which is durable (design §3.4).
+ * charges belong to the workflow, which is durable.
  */
 import { z } from 'zod';
 import type { Json, JsonObject } from '../domain/json.ts';
@@ -29,7 +29,10 @@ export interface ProviderResult {
    * Temporal's history stores it.
    */
   data: Json;
-  /** Seconds that the provider processed or generated, if the outputs do not show them. */
+  /**
+   * Seconds of media that were processed or generated; set if the outputs themselves do not show
+   * it.
+   */
   seconds?: number;
 }
 

@@ -48,7 +48,7 @@ function openObjects(directory: string): StorageObjects {
     async put(key, spoolPath) {
       const path = buildPath(key);
       await mkdir(dirname(path), { recursive: true });
-      // The file is flushed to the disk first, because the customer is charged right after `put`.
+      // The file is flushed to the disk first, because the caller is charged right after `put`.
       const file = await open(spoolPath, 'r+');
       try {
         await file.sync();

@@ -79,8 +79,8 @@ export async function sniff(head: Buffer): Promise<MediaType | undefined> {
 export const pixelsMax = 64_000_000;
 
 /**
- * Returns the maximum size of an upload in bytes: the limit of its declared type, or the largest
- * limit if `contentType` is null.
+ * Returns the maximum size of an upload in bytes: the limit of its declared type. If `contentType`
+ * is null or not an allowed type, returns the largest limit.
  */
 export function maximumBytes(contentType: string | null): number {
   const type = contentType === null ? undefined : findMediaType(contentType);

@@ -5,7 +5,7 @@ import { forEachIsolated, type IsolationReport } from '../platform/isolation.ts'
 import { checkObject } from './upload-check.ts';
 import { columns, removeUpload, uploadRow, type Upload, type UploadsDeps } from './upload-rows.ts';
 
-/** How long after its URL expires an upload is swept; a transfer may outlast the URL. */
+/** Time from the expiry of an upload's URL to its sweep. A transfer may outlast the URL. */
 const sweepAfterMs = 3_600_000;
 /** Maximum number of expired uploads, and of unused uploads, that one sweep handles. */
 const sweepCountMax = 100;

@@ -71,7 +71,7 @@ export const jobSchema = z
     result: z
       .record(z.string(), z.unknown())
       .nullable()
-      .meta({ description: 'The `data` of the synchronous answer.' }),
+      .meta({ description: 'The same object as `data` in the response to a synchronous request.' }),
     mediaDeletedAt: time.nullable().meta({
       description: 'Time at which the owner deleted the media; `result` is null afterwards.',
     }),

@@ -11,7 +11,7 @@ import { command, type DatabasePool } from '../platform/database.ts';
 const begunAttempt = z.object({
   url: z.string(),
   number: z.number(),
-  /** Number of attempts before this one since the last redelivery. */
+  /** Number of failed attempts before this one, counted from the last redelivery. */
   failures: z.number(),
 });
 const idsRow = z.object({ subjectId: z.string(), organizationId: z.string() });
@@ -113,8 +113,8 @@ const unstartedAfter = '5 seconds';
  */
 const overdueAfter = '2 minutes';
 /**
- * How long a webhook without a job is kept. There are such webhooks only after a crash, because
- * the webhooks of a rejected job are deleted.
+ * How long a webhook whose job was never created is kept. The webhook is stored before the job
+ * starts, and deleted if the job is rejected, so one is left over only after a crash.
  */
 const orphanedAfter = '1 day';
 

@@ -101,8 +101,8 @@ function attemptsMaxMs({ plan, deadlineAtMs }: RunningJob, { name }: Step): numb
 }
 
 /**
- * Waits until a step may be retried after its first attempt failed. Rethrows the error if it may
- * not.
+ * Waits for the delay before the retry of a step whose first attempt has failed. Rethrows the error
+ * if the step must not be retried.
  */
 async function waitBeforeRetry(job: RunningJob, step: Step, error: unknown): Promise<void> {
   const { signals, progress } = job;

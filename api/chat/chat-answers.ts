@@ -158,7 +158,7 @@ async function relayStream(
     }
     sentText?.push(text);
     const written = eventStream.write(text);
-    if (!hasOutput && steps.some((step) => step.written !== '')) {
+    if (!hasOutput && steps.some((step) => step.outputText !== '')) {
       hasOutput = true;
       opened.firstToken({ provider: opened.chat.servedBy.provider });
     }

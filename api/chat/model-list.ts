@@ -80,6 +80,7 @@ export function formatModelEntry(model: ChatModel): z.infer<typeof modelEntry> {
   };
 }
 
+/** Formats a model for older clients, which read `models` instead of `data`. */
 function formatLegacyEntry(model: ChatModel): z.infer<typeof legacyModel> {
   const { id, name, cost, limit, reasoning, description } = model;
   const { supportsImages, supportsVideo, supportsAudio } = model;

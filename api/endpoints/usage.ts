@@ -81,7 +81,7 @@ export const usage = section('Usage', {
     answer: accountSchema.extend({
       storage: z.object({ limit: z.int(), used: z.int(), remaining: z.int() }).meta({
         description:
-          'Storage of uploaded files, in bytes. An unused upload URL counts as the largest file that it accepts.',
+          'Storage of uploaded files, in bytes. An upload URL that has not been used yet counts with the maximum size that it accepts.',
       }),
       usage: z.array(usageRecord),
       hasMore: z.boolean(),

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { isRecord } from '../../domain/json.ts';
 
 const namesMax = 20;
-/** Pattern of the field names that are listed: names that are safe in a header. */
+/** Names that are safe in a header. Other names are not listed. */
 const listedName = /^[\w$-]{1,64}$/;
 
 /**

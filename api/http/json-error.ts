@@ -1,6 +1,6 @@
 /**
- * Finds the first error in a text that is not JSON, because V8 reports the position of some errors
- * only.
+ * Finds the position of the first syntax error in malformed JSON. V8's own messages contain a
+ * position only for some errors.
  */
 
 const token =

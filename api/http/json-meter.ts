@@ -1,7 +1,7 @@
 /**
  * Limits on how expensive a JSON body is to parse, checked while it arrives: nesting depth, values,
  * escapes and bytes outside strings. Parsing one body must not delay the requests of other callers
- * (docs/architecture.md).
+ * (docs/decisions/0009-isolation.md).
  */
 import { GatewayError } from '../../domain/errors.ts';
 
@@ -9,7 +9,7 @@ import { GatewayError } from '../../domain/errors.ts';
 const depthMax = 32;
 /** Maximum number of values in a body; the longest chat with tool calls has fewer. */
 const valuesMax = 50_000;
-/** Maximum number of escapes in a body, because escapes are slow to parse. */
+/** Maximum number of escapes in a body. Escapes are slow to parse. */
 const escapesMax = 1_000_000;
 /** Maximum number of bytes outside strings, enough for `valuesMax` indented values. */
 const outsideStringsMax = 4 * 1024 * 1024;
@@ -25,7 +25,7 @@ const structural = {
   bracketEnd: 93,
 } as const;
 
-/** Returns the error INVALID_REQUEST for a body that cannot be parsed; its path is `(body)`. */
+/** Returns INVALID_REQUEST for the body as a whole; its detail has the path `(body)`. */
 export function invalidBodyError(message: string): GatewayError {
   return new GatewayError('INVALID_REQUEST', message, { details: [{ path: '(body)', message }] });
 }
@@ -34,7 +34,10 @@ export function invalidBodyError(message: string): GatewayError {
 export class JsonMeter {
   #depth = 0;
   #depthReached = 0;
-  /** Number of values, estimated from commas and opening brackets: an empty array counts as two. */
+  /**
+   * Approximate number of values: one, plus one per comma and opening bracket. Too high for empty
+   * arrays, which count as two.
+   */
   #values = 1;
   #escapes = 0;
   #outsideStrings = 0;

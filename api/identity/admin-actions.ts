@@ -18,7 +18,10 @@ interface AdminAction {
   subject: string;
   /** Arguments of the request, without secrets. */
   details?: JsonObject;
-  /** Idempotency key of an action that may be requested twice; it is recorded once. */
+  /**
+   * Idempotency key of the action. If a request is repeated with the same key, the action is logged
+   * only once.
+   */
   actionKey?: string | null;
 }
 

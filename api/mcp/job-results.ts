@@ -51,8 +51,8 @@ export async function followJob(
     );
     const job = await services.jobWaits.awaitEnd({ organizationId, jobId }, waitMs);
     if (!job) throw new McpError(ErrorCode.InternalError, `The job ${jobId} was not found.`);
-    const isOver = job.status !== 'open' || signal.aborted || services.jobWaits.isDraining();
-    if (isOver || performance.now() - startedAtMs >= waitMaxMs)
+    const mustReturn = job.status !== 'open' || signal.aborted || services.jobWaits.isDraining();
+    if (mustReturn || performance.now() - startedAtMs >= waitMaxMs)
       return buildJobResult(job, services);
     if (progressToken !== undefined) {
       const message = describeProgress(await services.view.resource(job));
@@ -68,7 +68,7 @@ export async function followJob(
 function describeProgress({ jobId, phase, progress }: JobResource): string {
   const { queuePosition = null, etaSeconds = null } = progress ?? {};
   const position = queuePosition === null ? '' : `, queue position ${queuePosition}`;
-  const left = etaSeconds === null ? '' : `, usually ${etaSeconds} s more`;
+  const left = etaSeconds === null ? '' : `, about ${etaSeconds} s left`;
   return `${jobId} ${phase}${position}${left}`;
 }
 
@@ -93,7 +93,7 @@ async function buildJobResult(
     return { content: [{ type: 'text', text }], structuredContent, isError: true };
   }
   const content: ContentBlock[] = [{ type: 'text', text: JSON.stringify(structuredContent) }];
-  // The files of an expired result have been deleted.
+  // `result` is null if the media were deleted; then there are no files to link.
   const artifacts = resource.result
     ? (job.outputs ?? []).flatMap((output) => output.artifacts)
     : [];

@@ -25,7 +25,10 @@ interface AdmissionDeps {
   config: Config;
 }
 
-/** Functions of the claim that are called before the start, and if the ledger rejects the job. */
+/**
+ * Functions of the claim that are needed here: `recordStart` before the start, `noteRejection` if
+ * the ledger rejects the job.
+ */
 type StartClaim = Pick<HeldClaim, 'recordStart' | 'noteRejection'>;
 
 /** How long to wait for an event before reading the job's row, in milliseconds. */

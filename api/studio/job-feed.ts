@@ -229,7 +229,7 @@ async function closeStreamsOfInvalidKeys(
 }
 
 /**
- * Returns a text that changes whenever the job's state changes. Result URLs are not part of it,
+ * Returns a string that changes whenever the job's state changes. Result URLs are not part of it,
  * because they differ in each response.
  */
 function createFingerprint(job: JobRecord): string {

@@ -177,8 +177,8 @@ async function admit(
     claim.stopRenewal();
     return updates;
   } catch (error) {
-    // A job that was started may run despite the error, so its key, webhook and inputs are deleted
-    // only if it was not started.
+    // The key, webhook and inputs are deleted only if the job was certainly not started: a started
+    // job may run despite the error.
     if (await claim.release()) {
       await copies.discard();
       if (webhook) await webhooks.drop(jobId);

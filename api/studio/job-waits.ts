@@ -16,8 +16,8 @@ interface AwaitedJob {
   organizationId: string;
   jobId: string;
   /**
-   * Subscription opened before the job started. With it, `awaitEnd` waits for the end event before
-   * it reads the row. Without it, the row is read immediately.
+   * Subscription that was opened before the job started. If set, `awaitEnd` waits for the end event
+   * before it reads the row; otherwise it reads the row immediately.
    */
   updates?: JobSubscription | null;
 }
@@ -42,8 +42,8 @@ export function createJobWaits(deps: WaitDeps) {
     },
 
     /**
-     * Waits up to `waitMs` milliseconds until the job ends or the process stops. Returns the job's
-     * row, or null if it has none.
+     * Waits until the job ends, at most `waitMs` milliseconds; returns earlier if the process is
+     * shutting down. Returns the job's row, or null if it has none.
      */
     awaitEnd: (job: AwaitedJob, waitMs: number) => awaitEnd(deps, job, waitMs),
 

@@ -157,7 +157,10 @@ function calculateTypicalSeconds(calls: readonly DraftCall[]): number | null {
   return Math.max(...endSeconds);
 }
 
-/** Returns the expected output of a call, with the price discount of each cheaper variant. */
+/**
+ * Returns what the call is expected to deliver, and the discount for each cheaper kind of output
+ * that the provider may deliver instead.
+ */
 function buildOutput(
   creditPrice: CreditPrice,
   call: DraftCall,

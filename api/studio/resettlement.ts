@@ -1,7 +1,7 @@
 /**
  * Settles a job whose workflow no longer exists, after checking its operations with the provider.
- * If the provider can no longer deliver, the job is released. Otherwise a new workflow run with the
- * same plan continues the job. Each of its steps is idempotent by job id.
+ * If the provider can no longer deliver, its reservation is released. Otherwise a new workflow run
+ * with the same plan continues the job. Each of its steps is idempotent by job id.
  */
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -25,10 +25,12 @@ type Services = Pick<Composition, 'config' | 'client' | 'ledger' | 'checkCalls' 
 const finalVerdicts = new Set(['not_sent', 'failed', 'canceled']);
 
 /**
- * Releases or continues a job whose workflow no longer exists. With `release`, a job that cannot be
- * continued is released even if the provider may still deliver.
- * @throws GatewayError JOB_ALREADY_DONE, JOB_RUNNING if the workflow is running, OUTCOME_UNDECIDED
- * if the provider may still deliver, the job cannot be continued, and `release` is false
+ * Releases or continues a job whose workflow no longer exists. If `release` is true, a job that
+ * cannot be continued is released even if the provider may still deliver.
+ * @throws GatewayError JOB_ALREADY_DONE if the job is settled
+ * @throws GatewayError JOB_RUNNING if its workflow is running
+ * @throws GatewayError OUTCOME_UNDECIDED if the provider may still deliver, the job cannot be
+ * continued, and `release` is false
  */
 export async function resettle(
   job: JobRecord,

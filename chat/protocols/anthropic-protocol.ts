@@ -114,7 +114,7 @@ function decodeAnthropic(answer: unknown): ChatAnswer | null {
     finishReason,
     stopSequence,
     usage: isComplete ? { ...usage, inputTokens, outputTokens } : null,
-    written:
+    outputText:
       text + thoughts + calls.map((call) => call.function.name + call.function.arguments).join(''),
   };
 }

@@ -51,10 +51,10 @@ export class AnthropicReader implements StreamReader {
     }
   }
 
-  #step(delta: JsonObject, { text = '', written = '', finishReason = '' } = {}): StreamStep {
+  #step(delta: JsonObject, { text = '', outputText = '', finishReason = '' } = {}): StreamStep {
     return {
       text,
-      written,
+      outputText,
       chunk: {
         object: 'chat.completion.chunk',
         created: this.head.created,
@@ -87,16 +87,16 @@ export class AnthropicReader implements StreamReader {
     this.#calls.set(index, call);
     const id = asText(block['id']);
     const started = { index: call, id, type: 'function', function: { name, arguments: '' } };
-    return this.#step({ tool_calls: [started] }, { written: name });
+    return this.#step({ tool_calls: [started] }, { outputText: name });
   }
 
   #text(text: string): StreamStep {
-    return this.#step({ content: text }, { text, written: text });
+    return this.#step({ content: text }, { text, outputText: text });
   }
 
   #thought(text: string): StreamStep {
     this.#thoughtText += text;
-    return this.#step({ reasoning_content: text }, { written: text });
+    return this.#step({ reasoning_content: text }, { outputText: text });
   }
 
   /**
@@ -133,7 +133,7 @@ export class AnthropicReader implements StreamReader {
     const call = this.#calls.get(index);
     if (call === null) return this.#text(json);
     const piece = { index: call ?? 0, function: { arguments: json } };
-    return this.#step({ tool_calls: [piece] }, { written: json });
+    return this.#step({ tool_calls: [piece] }, { outputText: json });
   }
 
   #end(delta: Fields, usage: Fields): StreamStep {

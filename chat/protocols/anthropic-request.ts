@@ -9,7 +9,10 @@ import { toTools } from './anthropic-tools.ts';
 import { unsupportedField, type ChatCall } from './protocol.ts';
 import { toStructuredAnswer } from './structured-answer.ts';
 
-/** Fields that Anthropic's API does not have, and their values that change nothing. */
+/**
+ * Fields that Anthropic's API lacks, with the values that can be dropped because they are the
+ * default.
+ */
 const neutralValues: Readonly<Record<string, readonly unknown[]>> = {
   n: [1],
   seed: [],

@@ -146,7 +146,7 @@ function decode(answer: unknown): ChatAnswer | null {
     finishReason: typeof finish === 'string' ? finish : null,
     stopSequence: null,
     usage: parseUsage(answer['usage']),
-    written: choices.map(({ message }) => joinOutput(asRecord(message))).join(''),
+    outputText: choices.map(({ message }) => joinOutput(asRecord(message))).join(''),
   };
 }
 
@@ -194,12 +194,12 @@ class OpenaiReader implements StreamReader {
     if (!choices || (reported && choices.length === 0)) return null;
     const step = this.#step(chunk, choices);
     // Usage that was reported earlier does not include this output.
-    if (!usage && step.written !== '') this.usage.final = false;
+    if (!usage && step.outputText !== '') this.usage.final = false;
     return step;
   }
 
   #step(chunk: object, choices: readonly Record<string, unknown>[]): StreamStep {
-    const step = { chunk: { ...chunk, choices }, text: '', written: '' };
+    const step = { chunk: { ...chunk, choices }, text: '', outputText: '' };
     for (const choice of choices) {
       const { finish_reason: finish } = choice;
       const index = parseTokenCount(choice['index']) ?? 0;
@@ -208,7 +208,7 @@ class OpenaiReader implements StreamReader {
         if (index === 0) this.finishReason = finish;
       }
       const delta = asRecord(choice['delta']);
-      step.written += joinOutput(delta);
+      step.outputText += joinOutput(delta);
       if (index === 0) step.text += asText(delta['content']);
     }
     return step;

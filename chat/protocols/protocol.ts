@@ -33,7 +33,7 @@ export interface ChatAnswer {
   /** Usage that the provider reported; null if it reported none. */
   usage: TokenUsage | null;
   /** All output of the model; its tokens are counted if the provider reports no usage. */
-  written: string;
+  outputText: string;
 }
 
 /** Content of one event of a provider's stream. */
@@ -46,7 +46,7 @@ export interface StreamStep {
   /** Text that the event adds to the first choice. */
   text: string;
   /** Output of the model in this event; its tokens are counted if the provider reports no usage. */
-  written: string;
+  outputText: string;
 }
 
 /** Parser of one stream. */

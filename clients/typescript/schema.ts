@@ -837,7 +837,7 @@ export interface components {
             completedAt: string | null;
             /** Format: date-time */
             deadlineAt: string;
-            /** @description The `data` of the synchronous answer. */
+            /** @description The same object as `data` in the response to a synchronous request. */
             result: {
                 [key: string]: unknown;
             } | null;
@@ -1319,7 +1319,7 @@ export interface components {
             completedAt: string | null;
             /** Format: date-time */
             deadlineAt: string;
-            /** @description The `data` of the synchronous answer. */
+            /** @description The same object as `data` in the response to a synchronous request. */
             result: {
                 [key: string]: unknown;
             } | null;
@@ -3933,7 +3933,7 @@ export interface components {
                 startedAt: string | null;
                 resetAt: string | null;
             };
-            /** @description Storage of uploaded files, in bytes. An unused upload URL counts as the largest file that it accepts. */
+            /** @description Storage of uploaded files, in bytes. An upload URL that has not been used yet counts with the maximum size that it accepts. */
             storage: {
                 limit: number;
                 used: number;

@@ -273,7 +273,7 @@ export interface components {
             completedAt: string | null;
             /** Format: date-time */
             deadlineAt: string;
-            /** @description The `data` of the synchronous answer. */
+            /** @description The same object as `data` in the response to a synchronous request. */
             result: {
                 [key: string]: unknown;
             } | null;
@@ -333,7 +333,7 @@ export interface components {
             completedAt: string | null;
             /** Format: date-time */
             deadlineAt: string;
-            /** @description The `data` of the synchronous answer. */
+            /** @description The same object as `data` in the response to a synchronous request. */
             result: {
                 [key: string]: unknown;
             } | null;

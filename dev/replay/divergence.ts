@@ -30,7 +30,9 @@ export interface Divergence {
   expected: string;
   /** Command that the code issued at this point. */
   got: string;
-  /** Lines of workflow code that issued this command, otherwise the last command; innermost first. */
+  /**
+   * Stack of the workflow code that issued this command (or the last command, if there is none), innermost frame first.
+   */
   at: string[];
   /** Error message of the SDK. */
   message: string;
@@ -58,7 +60,7 @@ export function bundleWithRecorder(options: {
 /** Path of the interceptor that records the commands of the code. */
 export const recorderPath = fileURLToPath(new URL('./replay-recorder.ts', import.meta.url));
 
-/** Replays a history with the recorder; returns where the code diverges, or null if it does not. */
+/** Replays a history with the recorder. Returns where the code diverges, or null if it does not diverge. */
 export async function findDivergence(
   recording: ReplayedCode,
   run: NamedHistory,

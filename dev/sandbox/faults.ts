@@ -1,6 +1,7 @@
 /**
- * Faults that tests and users can request: by a marker in a prompt, `[[name:argument x times; option=value]]`, or by a rule
- * sent to `POST /_sandbox/faults`.
+ * Faults that tests and users can request: by a marker in a prompt, or by a rule sent to `POST /_sandbox/faults`. A
+ * marker is `[[name:argument]]`, optionally with `x2` (twice) and `;option=value`, e.g.
+ * `[[submit:503x2;retry-after=2]]`.
  */
 import { z } from 'zod';
 import type { Exchange } from './http.ts';
@@ -234,7 +235,9 @@ export class FaultBook {
     return [...fromMarkers, ...fromRules];
   }
 
-  /** Returns the fault with this name if it occurs now, which increases its count; undefined once the count is reached. */
+  /**
+   * Returns the named fault and counts the occurrence. Undefined if the fault is absent or has occurred `times` times.
+   */
   takeFault(faults: readonly Fault[], name: FaultName, scope = ''): Fault | undefined {
     const fault = findFault(faults, name);
     if (!fault || fault.times === null) return fault;

@@ -7,7 +7,10 @@ import { readJson, type ProviderResponse } from '../provider-http.ts';
 import { readDetailedSong } from './detailed-song.ts';
 import { parseTranscript } from './transcript.ts';
 
-/** Maximum size of a composition plan in bytes, because Temporal's history stores it. */
+/**
+ * Maximum size of a composition plan in bytes. It is small, because Temporal's history stores the
+ * plan.
+ */
 const planBytesMax = 48 * 1024;
 const transcriptBytesMax = 16 * 1024 * 1024;
 

@@ -22,8 +22,8 @@ interface VerifierOptions {
 /** Age at which fetched keys expire; fal allows at most a day. */
 const keysAgeMaxMs = 24 * 3_600_000;
 /**
- * Minimum time between two requests for the keys, so that not every forged signature causes a
- * request.
+ * Minimum time between two requests for the keys, so that forged signatures cause at most one
+ * request per minute.
  */
 const refetchIntervalMs = 60_000;
 /** Minimum time between two requests for the keys after a failed one. */

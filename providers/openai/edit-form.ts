@@ -72,7 +72,7 @@ export async function createEditForm(
   } catch (cause) {
     await discard();
     if (cause instanceof ProviderFailure) throw cause;
-    // Nothing was sent, so the outcome of the call is not unknown.
+    // Nothing was sent, so the provider certainly did no work and the call may be repeated.
     throw new ProviderFailure('not_accepted', 'the form of the edit cannot be created now', {
       cause,
     });

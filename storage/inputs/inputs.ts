@@ -51,7 +51,10 @@ const notOwnFile = 'is not a file of this organization';
 /** Input that cannot be used. The caller receives the message with the name of the field. */
 class UnusableInput extends Error {}
 
-/** Organization that must own the file, and medium that the field accepts (undefined if any). */
+/**
+ * Organization that must own the file, and medium that the field accepts (undefined if the field
+ * accepts every medium).
+ */
 interface InputRequirement {
   organizationId: string;
   medium: PlanInput['medium'];

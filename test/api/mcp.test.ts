@@ -128,8 +128,8 @@ describe('generating a picture', () => {
     const { content, job, isError } = await call(client, 'imageGenerate', given, { onprogress });
     expect(isError).toBeUndefined();
     expect(told.length).toBeGreaterThan(0);
-    expect(told[0]).toMatch(/^job_\w+ \w+(, queue position \d+)?(, usually \d+ s more)?$/);
-    expect(told.join('\n')).toMatch(/ generating.*, usually \d+ s more/);
+    expect(told[0]).toMatch(/^job_\w+ \w+(, queue position \d+)?(, about \d+ s left)?$/);
+    expect(told.join('\n')).toMatch(/ generating.*, about \d+ s left/);
     expect(job).toMatchObject({ status: 'completed', billing: { state: 'charged', charged: 3.9 } });
     const link = content.find(({ type }) => type === 'resource_link');
     const bytes = await download(link?.type === 'resource_link' ? link.uri : '');

@@ -84,7 +84,7 @@ const money: Fault[] = [
   {
     name: 'a budget does not count the other moves of its batch',
     file: ledgerSql,
-    original: 'coalesce((m.found).created_at, clock_timestamp()), moved)',
+    original: 'coalesce((m.found).created_at, clock_timestamp()), spends)',
     planted: 'coalesce((m.found).created_at, clock_timestamp()), NULL)',
     tests: ['test/ledger/budgets.test.ts', 'test/ledger/batches.test.ts'],
   },

@@ -33,7 +33,7 @@ const presets = [
   { name: 'Admin', about: 'All permissions of your own key', includes: () => true },
 ] as const;
 
-/** Returns the scopes of the preset "App", as far as the session's key has them. */
+/** Returns the scopes of the preset "App" that the session's key also has. */
 export const appScopes = (sessionKey: SessionKey): Scope[] =>
   sessionKey.scopes.filter(presets[0].includes);
 

@@ -77,8 +77,8 @@ function EndButton({ session }: { session: Session }) {
     >
       <p>
         {isOwn
-          ? 'You will be signed out of this browser.'
-          : 'That browser is signed out at its next request. The key stays valid.'}
+          ? 'You will be signed out in this browser.'
+          : 'The other browser will be signed out at its next request. The key stays valid.'}
       </p>
     </ConfirmButton>
   );

@@ -4,7 +4,7 @@ import type { Schemas } from '../../gateway/client.ts';
 import { Credits } from '../../parts/amounts.tsx';
 import { DescriptionList } from '../../parts/description-list.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { findEndpointName, toTitle, type Capability } from '../playground/capability.ts';
+import { studioPath, toTitle, type Capability } from '../playground/capability.ts';
 import { readDraft, storeDraft } from '../playground/draft.ts';
 import { formatPrice, formatRule } from './price-text.ts';
 
@@ -22,9 +22,7 @@ export function findStudioModels(
   return capabilities
     .flatMap((capability) => capability.models.map((model) => ({ capability, model })))
     .filter(({ capability, model }) => {
-      const text = [findEndpointName(capability), model.id, model.displayName, model.servedBy].join(
-        ' ',
-      );
+      const text = [studioPath(capability), model.id, model.displayName, model.servedBy].join(' ');
       return terms.every((term) => text.toLowerCase().includes(term));
     });
 }
@@ -45,8 +43,8 @@ export const studioColumns: readonly Column<StudioRow>[] = [
   },
   {
     title: 'Endpoint',
-    sortValue: ({ capability }) => findEndpointName(capability),
-    cell: ({ capability }) => findEndpointName(capability),
+    sortValue: ({ capability }) => studioPath(capability),
+    cell: ({ capability }) => studioPath(capability),
   },
   {
     title: 'Credits',
@@ -67,7 +65,7 @@ export const studioColumns: readonly Column<StudioRow>[] = [
 
 function TryButton({ capability, model: { displayName, selectedBy } }: StudioRow) {
   const [, navigate] = useLocation();
-  const name = findEndpointName(capability);
+  const name = studioPath(capability);
   const open = (): void => {
     storeDraft(capability.type, { ...readDraft(capability.type), ...selectedBy });
     navigate(`/playground/${name}`);

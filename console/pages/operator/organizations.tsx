@@ -15,16 +15,23 @@ import { OperatorAction } from './operator-action.tsx';
 
 type Organization = OperatorSchemas['Organization'];
 
-const isNumber = true;
 const columns: Column<Organization>[] = [
   {
     title: 'Name',
     cell: ({ organizationId, name }) => <OrganizationLink id={organizationId} name={name} />,
   },
   { title: 'State', cell: ({ status }) => <State name={status} /> },
-  { title: 'Available', isNumber, cell: ({ balance }) => <Credits amount={balance.available} /> },
-  { title: 'Reserved', isNumber, cell: ({ balance }) => <Credits amount={balance.reserved} /> },
-  { title: '6-hour window', isNumber, cell: ({ window }) => <WindowUse window={window} /> },
+  {
+    title: 'Available',
+    isNumber: true,
+    cell: ({ balance }) => <Credits amount={balance.available} />,
+  },
+  {
+    title: 'Reserved',
+    isNumber: true,
+    cell: ({ balance }) => <Credits amount={balance.reserved} />,
+  },
+  { title: '6-hour window', isNumber: true, cell: ({ window }) => <WindowUse window={window} /> },
   { title: 'Created', cell: ({ createdAt }) => <Moment at={createdAt} /> },
 ];
 

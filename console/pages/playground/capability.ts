@@ -36,7 +36,7 @@ export interface Field {
 }
 
 /** Returns the path of an endpoint below /studio: `image/generate`. */
-export const findEndpointName = ({ endpoint }: Capability): string =>
+export const studioPath = ({ endpoint }: Capability): string =>
   endpoint.replace(/^.*\/studio\//, '');
 
 /** Returns the model that the form values select. */

@@ -10,13 +10,13 @@ import { jobQuery } from '../job/job-query.ts';
 import { splitType } from '../../parts/names.ts';
 import { State } from '../../parts/state.tsx';
 import { capabilitiesQuery } from './capabilities-query.ts';
-import { findEndpointName, type Capability } from './capability.ts';
+import { studioPath, type Capability } from './capability.ts';
 import { CapabilityForm } from './capability-form.tsx';
 
 /** Shows the playground of an endpoint. `name` is the endpoint's path below /studio. */
 export default function Playground({ name }: { name: string }) {
   const { data } = useSuspenseQuery(capabilitiesQuery);
-  const capability = data.data.find((candidate) => findEndpointName(candidate) === name);
+  const capability = data.data.find((candidate) => studioPath(candidate) === name);
   if (!capability) return <Redirect to="/playground/image/generate" replace />;
   return (
     <>
@@ -45,7 +45,7 @@ function Endpoints({ capabilities, current }: EndpointsProps) {
         {[...kinds].map(([kind, [first]]) => (
           <li key={kind}>
             <Link
-              href={`/playground/${first && findEndpointName(first)}`}
+              href={`/playground/${first && studioPath(first)}`}
               aria-current={kind === mediaKind(current) ? 'true' : undefined}
             >
               {kind}
@@ -57,7 +57,7 @@ function Endpoints({ capabilities, current }: EndpointsProps) {
         {kinds.get(mediaKind(current))?.map((capability) => (
           <li key={capability.type}>
             <Link
-              href={`/playground/${findEndpointName(capability)}`}
+              href={`/playground/${studioPath(capability)}`}
               aria-current={capability === current ? 'page' : undefined}
             >
               {splitType(capability.type).action}

@@ -93,7 +93,7 @@ function Sums({ query, split, shape }: SumsProps) {
   return (
     <>
       <div className="usage">
-        <UsageChart sums={sums} shape={shape} point={setDay} />
+        <UsageChart sums={sums} shape={shape} onPoint={setDay} />
         <Totals sums={sums} day={day} seriesName={seriesName} />
       </div>
       <DayTable sums={sums} seriesName={seriesName} />

@@ -10,8 +10,8 @@ export type Shape = 'stacked' | 'lines';
 interface UsageChartProps {
   sums: DailySums;
   shape: Shape;
-  /** Receives the index of the day under the pointer, or null if there is none. */
-  point: (day: number | null) => void;
+  /** Called with the index of the day under the pointer, or null if there is none. */
+  onPoint: (day: number | null) => void;
 }
 
 const heightPixels = 260;
@@ -19,12 +19,12 @@ const halfDaySeconds = 43_200;
 const short = new Intl.NumberFormat(undefined, { notation: 'compact' });
 
 /** Draws the chart. */
-export function UsageChart({ sums, shape, point }: UsageChartProps) {
+export function UsageChart({ sums, shape, onPoint }: UsageChartProps) {
   const container = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const { current } = container;
-    return current ? draw(current, { sums, shape, point }) : undefined;
-  }, [sums, shape, point]);
+    return current ? draw(current, { sums, shape, onPoint }) : undefined;
+  }, [sums, shape, onPoint]);
   return (
     <div
       ref={container}
@@ -76,7 +76,7 @@ function buildChartData({ sums: { days, series }, shape }: UsageChartProps): uPl
 
 function buildOptions(
   container: HTMLElement,
-  { sums, shape, point }: UsageChartProps,
+  { sums, shape, onPoint }: UsageChartProps,
 ): uPlot.Options {
   const color = (index: number): string => {
     const probe = container.querySelector(`.series-${index}`);
@@ -110,6 +110,6 @@ function buildOptions(
       { ...axis, values: (_, ticks) => ticks.map((tick) => short.format(tick)) },
     ],
     series: [{}, ...(shape === 'lines' ? lines : bars)],
-    hooks: { setCursor: [({ cursor }) => point(cursor.idx ?? null)] },
+    hooks: { setCursor: [({ cursor }) => onPoint(cursor.idx ?? null)] },
   };
 }
