@@ -40,7 +40,10 @@ export function alreadySettledFailure(): ApplicationFailure {
   );
 }
 
-/** Number of an attempt on a task queue, and the number of the attempt whose refusal is final. */
+/**
+ * Number of an attempt on a task queue, and the number of the last attempt that is made if the
+ * provider accepts none.
+ */
 export interface AttemptCount {
   /** Zero for a first attempt as a local activity. */
   attempt: number;

@@ -39,8 +39,8 @@ export async function attemptInSlot<Outcome>(
 /** Options of an attempt. */
 interface AttemptOptions {
   /**
-   * Number of the attempt on the task queue whose refusal is final. A first attempt as a local
-   * activity is not counted.
+   * Number of the last attempt on the task queue that is made if the provider accepts none. A first
+   * attempt as a local activity is not counted.
    */
   refusalsMax?: number;
   /**

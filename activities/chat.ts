@@ -1,7 +1,7 @@
 /**
  * Chats: reserve → one provider call → charge | release. The API process calls these functions
- * directly, without Temporal (design §6). `open` reserves credits; `answer` or `stream` of the
- * opened chat settles them. If the process crashes, the sweeper settles its chats.
+ * directly, without Temporal (docs/architecture.md). `open` reserves credits; `answer` or `stream`
+ * of the opened chat settles them. If the process crashes, the sweeper settles its chats.
  */
 import type { ChatModel } from '../catalog/chat-model.ts';
 import { GatewayError } from '../domain/errors.ts';

@@ -12,8 +12,8 @@ export interface AcceptedCall extends CallTask {
 }
 
 /**
- * Timeout of a status request, shorter than that of a submit, because a status request causes no
- * work at the provider.
+ * Timeout of a status check, shorter than that of a submit, because a status check causes no work
+ * at the provider.
  */
 export const statusTimeoutMs = 45_000;
 

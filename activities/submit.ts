@@ -58,7 +58,7 @@ export async function submit(deps: ProviderCallDeps, task: CallTask): Promise<Su
   return outcomeFromRecord(deps, task, begun);
 }
 
-/** Replaces references to stored files with signed URLs, which are used for this attempt only. */
+/** Replaces references to stored files with signed URLs, which are used only for this attempt. */
 async function withReadableInput(deps: ProviderCallDeps, task: CallTask): Promise<CallTask> {
   const { source, route, organizationId } = task;
   const fromSource = source ? { [source.field]: storageReference(source.storageKey) } : {};

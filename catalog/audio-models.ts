@@ -3,7 +3,9 @@
  * prices are the provider's 2026 list prices in USD; operators change them here.
  */
 
-/** Limits of a number, or of the number of characters of a text; `preset` is the default value. */
+/**
+ * Limits of a number, or of the number of characters of a string; `preset` is the default value.
+ */
 export interface Limit {
   min: number;
   max: number;

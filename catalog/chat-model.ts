@@ -56,10 +56,10 @@ export const chatModelSchema = z.strictObject({
   limit: z.strictObject({ context: tokens, output: tokens }),
   reasoning: present.exactOptional(),
   /**
-   * Kind of reasoning of a model with Anthropic's protocol; defaults to `budget`. With `budget`, a
-   * request sets a number of tokens. With `adaptive`, it sets an effort, and the model decides how
-   * much to reason. `always` is like `adaptive`, but reasoning cannot be turned off, and the model
-   * cannot be forced to call a tool.
+   * Kind of reasoning of a model with Anthropic's protocol; defaults to `budget`. If it is
+   * `budget`, a request sets a number of tokens. If it is `adaptive`, a request sets an effort, and
+   * the model decides how much to reason. `always` is like `adaptive`, but reasoning cannot be
+   * turned off, and the model cannot be forced to call a tool.
    */
   thinking: z.enum(['budget', 'adaptive', 'always']).exactOptional(),
   supportsImages: present.exactOptional(),

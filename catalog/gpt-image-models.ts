@@ -97,7 +97,7 @@ interface GptImageModel extends CatalogRow {
 
 function createRow({ upstream, fal, perCall, usdByQuality, ...row }: GptImageModel): ImageModel {
   const price: ImagePrice = {
-    // With `auto`, the provider chooses the quality and may choose the most expensive one.
+    // If the quality is `auto`, the provider chooses it and may choose the most expensive one.
     usd: usdByQuality.high,
     by: { quality: usdByQuality },
     includedPixels: 1024 * 1024,

@@ -154,7 +154,7 @@ export const imageModels: readonly ImageModel[] = [
         omit: { quality: ['auto'] },
       },
     ],
-    // With `auto`, the provider chooses the quality and may choose the most expensive one.
+    // If the quality is `auto`, the provider chooses it and may choose the most expensive one.
     price: { usd: 0.133, by: { quality: { low: 0.009, medium: 0.034, high: 0.133 } } },
   },
   {

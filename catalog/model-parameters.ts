@@ -1,7 +1,6 @@
 /**
  * Rules for the request fields that a model supports, and their limits. Requests are checked
- * against these rules before credits are reserved (design §7), and GET /studio/models publishes the
- * same rules.
+ * against these rules before credits are reserved, and GET /studio/models publishes the same rules.
  */
 import { countCharacters, formatNotOneOf, formatReceived } from '../domain/field-messages.ts';
 import {

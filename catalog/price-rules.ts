@@ -48,8 +48,8 @@ export interface PriceRule {
   unit: 'image' | 'second' | 'character' | 'request';
   /**
    * Number of units. `of` is the request field that determines it: a number (rounded up), the
-   * characters of a text, or the length of a list; `input` means the measured seconds of the input,
-   * rounded up. `default` applies if `of` gives no number.
+   * characters of a string, or the length of a list; `input` means the measured seconds of the
+   * input, rounded up. `default` applies if `of` gives no number.
    */
   quantity: { of: string | null; default: number | null };
   pixels: PricedPixels | null;

@@ -14,7 +14,7 @@ export interface FieldMap {
   /** Request values that are not sent: a field with one of them is omitted. */
   omit?: Readonly<Record<string, readonly string[]>>;
   /**
-   * Fields that the spec allows but the provider does not support, e.g. `seed`; they are not sent.
+   * Fields that the spec allows but the provider does not support, e.g. `seed`. They are not sent.
    */
   drop?: readonly string[];
   /** Numbers to send as text, with the suffix to append: `s` sends 8 as `'8s'`. */

@@ -27,9 +27,7 @@ export interface ReserveAmounts {
 /** Reservation for a chat. */
 export interface ChatReserve extends Omit<ReserveAmounts, 'keyId'> {
   id: string;
-  /**
-   * How long the reservation lasts without a checkpoint, in milliseconds; then the chat is swept.
-   */
+  /** Time after which the chat is swept if it has recorded no checkpoint, in milliseconds. */
   ttlMs: number;
   /**
    * Claim of the Idempotency-Key. If another request has taken over the claim, the reservation is

@@ -51,7 +51,7 @@ export class TextMeter {
   }
 }
 
-/** Estimates the input tokens of a request, from every text in every field. */
+/** Estimates the input tokens of a request, from every string in every field. */
 export function estimateInput(body: ChatBody): InputCount {
   const meter = new TextMeter();
   const media: Media = { tokens: 0, audioTokens: 0, beyondBytes: 0 };
@@ -134,7 +134,7 @@ const fieldsOutsideInput: ReadonlySet<string> = new Set([
   'thinking',
 ]);
 
-/** Counts the texts in fields. Numbers and flags are not counted, because they are parameters. */
+/** Counts the strings in fields. Numbers and flags are not counted, because they are parameters. */
 function countFields(fields: object, meter: TextMeter): void {
   for (const value of Object.values(fields)) {
     if (typeof value === 'string') meter.add(value);

@@ -118,7 +118,7 @@ export class OpenChat implements RunningChat {
 
   /**
    * Waits for the answer and returns it.
-   * @throws GatewayError if the provider fails; then nothing is charged
+   * @throws GatewayError if the provider fails; nothing is charged in this case
    */
   async answer(): Promise<ChatAnswer> {
     try {

@@ -51,7 +51,7 @@ const protocols: Record<ProtocolName, ChatProtocol> = {
 const defaultUrls = new Map(chatProviders.map(({ name, baseUrl }) => [name, baseUrl]));
 const connectTimeoutMs = 5000;
 const keepAliveTimeoutMs = 30_000;
-/** Maximum size of a whole response in bytes, because it is held in memory. */
+/** Maximum size of a whole response in bytes. A whole response is held in memory. */
 const responseBytesMax = 32 * 1024 * 1024;
 /** Maximum size of an error response in bytes; a longer one is treated as empty. */
 const errorBytesMax = 64 * 1024;

@@ -117,7 +117,7 @@ interface Submission {
 }
 
 /**
- * Submits a Studio request and prints its result or, without `wait`, the job id. Returns false if
+ * Submits a Studio request. Prints its result, or the job id if `wait` is false. Returns false if
  * the job failed.
  */
 export async function submitJob(session: Session, submission: Submission): Promise<boolean> {

@@ -1,6 +1,4 @@
-/**
- * Conversion of credits: code calculates in integer micro-credits, JSON shows credits (design §5).
- */
+/** Conversion of credits: code calculates in integer micro-credits, JSON shows credits. */
 import { assert } from './errors.ts';
 
 /** Micro-credits in one credit. */

@@ -2,7 +2,7 @@
  * Error table. A code is the `error` field of an HTTP response, the `ApplicationFailure.type` in
  * Temporal, and a row of docs/errors.md.
  *
- * Sources: spec §7 (401, 402, 403, 404, 429, 500 bodies), design §4, §5 and §7.
+ * The bodies of 401, 402, 403, 404, 429 and 500 are those of spec §7.
  */
 
 interface ErrorRow {

@@ -47,7 +47,7 @@ const similarityMin = 0.4;
 /** Maximum number of characters to compare, so that very long names stay cheap. */
 const lengthMax = 128;
 
-/** Creates a function that returns up to three names similar to a text (Sørensen–Dice). */
+/** Creates a function that returns up to three names similar to a string (Sørensen–Dice). */
 export function createSuggester(names: readonly string[]): (text: string) => string[] {
   const known = names.map((name) => ({ name, pairs: splitPairs(name) }));
   return (text) => {
@@ -61,7 +61,7 @@ export function createSuggester(names: readonly string[]): (text: string) => str
   };
 }
 
-/** Splits a text into pairs of adjacent letters, after adding markers for its start and end. */
+/** Splits a string into pairs of adjacent letters, after adding markers for its start and end. */
 function splitPairs(text: string): Set<string> {
   const letters = text
     .slice(0, lengthMax)
@@ -79,7 +79,7 @@ function calculateSimilarity(a: ReadonlySet<string>, b: ReadonlySet<string>): nu
   return shared === 0 ? 0 : (2 * shared) / (a.size + b.size);
 }
 
-/** Counts the characters of a text; an emoji counts as one, not as two UTF-16 units. */
+/** Counts the characters of a string; an emoji counts as one, not as two UTF-16 units. */
 export function countCharacters(text: string): number {
   return Array.from(text).length;
 }

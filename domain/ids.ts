@@ -35,7 +35,7 @@ export function idPattern(kind: IdKind): RegExp {
   return new RegExp(`^${prefixes[kind]}_[0-9a-f]{32}$`);
 }
 
-/** Returns whether a text has the format of an id of this kind, even if no record has this id. */
+/** Returns whether a string has the format of an id of this kind, even if no record has this id. */
 export function isId(kind: IdKind, text: string): boolean {
   return idPattern(kind).test(text);
 }

@@ -4,11 +4,11 @@ export type FailureKind =
   | 'rejected'
   /** The input violates the provider's content policy. */
   | 'content_policy'
-  /** The provider certainly did not accept the call, so it may be sent again. */
+  /** The provider certainly did not accept the call now, so it may be sent again. */
   | 'not_accepted'
   /**
-   * The provider will never accept the call, because of the gateway's API key or the provider
-   * endpoint.
+   * The provider certainly did not accept the call, and will not accept it later, because of the
+   * gateway's API key or the provider endpoint.
    */
   | 'refused'
   /** The provider may have accepted the call, so it must not be sent again. */

@@ -148,8 +148,8 @@ export interface JobOutcome {
   billing: 'charged' | 'released' | 'none';
   chargedMicro: number;
   /**
-   * Why the reservation was refused, or the error code of a job that failed or was canceled;
-   * otherwise null.
+   * Why the ledger rejected the reservation, or the error code of a job that failed or was
+   * canceled; otherwise null.
    */
   reason: string | null;
 }

@@ -1,7 +1,7 @@
 /**
  * The job plan: everything that a running workflow needs, decided once by the API. A workflow reads
  * neither the catalog nor the configuration, so a later change of them does not affect a running
- * job (design §3.1).
+ * job.
  */
 import type { z } from 'zod';
 import type { JsonObject } from '../domain/json.ts';
@@ -52,7 +52,10 @@ export interface OutputVariant {
   hasAudio?: false;
   /** Applies to outputs with fewer pixels than this. */
   pixelsBelow?: number;
-  /** How much cheaper a unit is than a unit of the requested output, in micro-credits. */
+  /**
+   * Price of a unit of the requested output minus the price of a unit of this output, in
+   * micro-credits.
+   */
   unitDiscountMicro: number;
 }
 
@@ -155,11 +158,11 @@ export interface CallTask {
    * receives its URL; null if there is none.
    */
   source: { field: string; storageKey: string } | null;
-  /** Maximum number of attempts that the provider may refuse before the next route is tried. */
+  /** Number of attempts not accepted by the provider after which the next route is tried. */
   refusalsMax: number;
 }
 
-/** A call of the plan, the index of its route, and its input from an earlier call. */
+/** Call of the plan, with the index of its route and its input from an earlier call. */
 export interface RoutedCall {
   call: PlannedCall;
   routeIndex: number;

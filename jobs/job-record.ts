@@ -27,7 +27,9 @@ export const callOutputs = z.object({
   data: z.json(),
   /** Units to charge, at most the call's quantity. */
   delivered: z.number(),
-  /** How much cheaper the delivered units are than the requested ones, in micro-credits. */
+  /**
+   * Discount on the delivered units, if they are cheaper than the requested ones, in micro-credits.
+   */
   discountMicro: z.number().exactOptional(),
   /** Error of a call that delivered less than requested; null if it delivered everything. */
   error: z.object({ code: z.string(), message: z.string() }).nullable(),

@@ -36,7 +36,10 @@ export const keyLimitExceeded = keyBudget.extend({
   required: z.number(),
 });
 
-/** Reason why a reservation was refused. Times are ISO 8601, measured with the database's clock. */
+/**
+ * Reason why the ledger rejected a reservation. Times are ISO 8601, measured with the database's
+ * clock.
+ */
 export const refusal = z.discriminatedUnion('verdict', [
   insufficientCredits,
   keyLimitExceeded,

@@ -66,7 +66,10 @@ const violations = `
   SELECT DISTINCT 'a job that was not paid for has artifacts', a.job_id
     FROM artifact a JOIN job j ON j.id = a.job_id WHERE j.status <> 'completed'`;
 
-/** Time limit of the statement in milliseconds; it reads every row of a large ledger. */
+/**
+ * Time limit of the statement in milliseconds. The statement reads every row of the ledger, which
+ * may be large.
+ */
 const timeoutMs = 15 * 60_000;
 
 /** Returns all violations. Uses its own connection, snapshot and time limit. */

@@ -1,6 +1,6 @@
 /**
  * Applies ledger moves in batches: the moves of a batch share one round trip and one commit (group
- * commit; design §5). A move is one change of an account: reserve, settle, refund or grant.
+ * commit). A move is one change of an account: reserve, settle, refund or grant.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';

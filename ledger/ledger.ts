@@ -1,7 +1,7 @@
 /**
  * The credit ledger: reserve → charge | release, refunds and grants. Postgres decides each move
  * while it holds the lock of the organization's account. Each move is idempotent by its id. Moves
- * that are requested at the same time share one round trip (group commit; design §5).
+ * that are requested at the same time share one round trip and one commit (group commit).
  */
 import { z } from 'zod';
 import { type ErrorCode, assert } from '../domain/errors.ts';
@@ -26,9 +26,7 @@ export interface Reservation {
   id: string;
   kind: 'studio' | 'chat';
   amountMicro: number;
-  /**
-   * How long until the sweeper checks whether the workflow of the job still runs, in milliseconds.
-   */
+  /** Time until the sweeper checks whether the workflow of the job still runs, in milliseconds. */
   ttlMs: number;
   job?: {
     keyId: string;

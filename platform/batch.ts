@@ -35,7 +35,7 @@ interface QueuedItem<Item, Answer> {
   reject: (error: unknown) => void;
 }
 
-/** Pause before the items of a locked group are retried; they hold no connection meanwhile. */
+/** Pause before the items of a locked group are retried. The items hold no connection meanwhile. */
 const lockedPauseMs = 100;
 /**
  * How long the items of a locked group are retried before they fail: the time limit of a statement.

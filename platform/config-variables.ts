@@ -180,7 +180,10 @@ export const gatewayVariables = {
    * allow.
    */
   UPLOAD_BYTES_MAX: count(1, 1_000_000_000_000_000).default(50 * 1024 ** 3),
-  /** How long an upload is kept after the last request that used it; longer than any job runs. */
+  /**
+   * How long an upload is kept after the last request that used it. Must be longer than any job
+   * runs.
+   */
   UPLOAD_KEPT_MS: count(86_400_000 * 2, 86_400_000 * 3650).default(86_400_000 * 30),
 
   // Studio providers: time limits. The variables of each provider are in providers/.
@@ -220,7 +223,7 @@ export const gatewayVariables = {
   CHAT_SILENCE_TIMEOUT_MS: count(1000, 3_600_000).default(120_000),
   /** How long a caller may stop reading the stream before it is disconnected. */
   CHAT_STALL_TIMEOUT_MS: count(100, 600_000).default(30_000),
-  /** Interval of comments in a silent stream, which keep proxies from closing it (design §6). */
+  /** Interval of comments in a silent stream, which keep proxies from closing it. */
   CHAT_KEEPALIVE_MS: count(50, 15_000).default(10_000),
   /** Interval of chat checkpoints; the sweeper settles a chat whose checkpoint is overdue. */
   CHAT_CHECKPOINT_MS: count(50, 600_000).default(5000),

@@ -29,7 +29,7 @@ export function createLogger(name: string, level: string): Logger {
   return pino(options, stdout);
 }
 
-/** Returns the id of the current span; empty outside of a span. */
+/** Returns the id of the current span; empty outside a span. */
 function activeSpan(): { spanId?: string } {
   const spanContext = trace.getActiveSpan()?.spanContext();
   return spanContext && isSpanContextValid(spanContext) ? { spanId: spanContext.spanId } : {};

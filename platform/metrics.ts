@@ -93,7 +93,7 @@ function ledgerMetrics(registry: Registry) {
       'Credits not charged for chats, because their price exceeded the balance or the limit of the key.',
     ]),
     reservationsRefused: counter(registry, 'reservations_refused_total', [
-      'Reservations that the ledger refused.',
+      'Reservations that the ledger rejected.',
       'kind',
       'verdict',
     ]),
@@ -264,7 +264,7 @@ export function createMetrics() {
   const collectors: (() => unknown)[] = [];
   return {
     registry,
-    /** Registers a function that sets values before each scrape; it must not reject. */
+    /** Registers a function that sets values before each scrape. The function must not reject. */
     onScrape: (collect: () => unknown) => void collectors.push(collect),
     /** Returns the page that Prometheus reads. */
     async page(): Promise<string> {

@@ -1,7 +1,7 @@
 /**
- * Fetches the URLs that callers and providers supply, and rejects private addresses (design §9).
- * Checks an IP address in the URL, all addresses of a host name, and the address of the connection.
- * Redirects are limited in number, and each is checked like the first URL.
+ * Fetches the URLs that callers and providers supply, and rejects private addresses. Checks an IP
+ * address in the URL, all addresses of a host name, and the address of the connection. Redirects
+ * are limited in number, and each is checked like the first URL.
  */
 import { isIP } from 'node:net';
 import type { Readable } from 'node:stream';

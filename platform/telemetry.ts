@@ -63,7 +63,7 @@ export function inSpan<Result>(
   return tracer.startActiveSpan(name, options, parent, async (span) => {
     const spanContext = span.spanContext();
     if (isSpanContextValid(spanContext)) {
-      // Log lines outside of any span contain the id of the outermost span.
+      // Log lines outside any span contain the id of the outermost span.
       const { spanId = spanContext.spanId } = correlation();
       correlate({ traceId: spanContext.traceId, spanId });
     }

@@ -41,7 +41,7 @@ export const decimal = (min: number, max: number) =>
 /** TCP port; 0 chooses any free port. */
 export const port = count(0, 65_535);
 
-/** Creates the schema of a text that matches `pattern`, which `allowed` describes. */
+/** Creates the schema of a string that matches `pattern`, which `allowed` describes. */
 export const matching = (pattern: RegExp, allowed: string) =>
   z.string().regex(pattern, mustBe(allowed));
 
@@ -55,7 +55,7 @@ function isWebUrl(text: string): boolean {
 export const webUrl = z
   .string()
   .trim()
-  .refine(isWebUrl, mustBe('an http(s) URL without credentials, query and fragment'));
+  .refine(isWebUrl, mustBe('an http(s) URL without credentials, query or fragment'));
 
 const splitList = (text: string): string[] =>
   text

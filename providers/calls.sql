@@ -16,11 +16,11 @@ END $$;
 -- recorded `begun`, it may have reached the provider, so the call is not sent again. A call to a
 -- paused provider is recorded as waiting. A call of a settled job is never begun, even if its
 -- workflow is reset. Pauses and settlements are read in the same transaction, so no call begins
--- after a pause or a settlement is committed. With `wait`, the call is not begun: it is recorded as
--- waiting if the provider is paused; otherwise the verdict is `resumed`. An attempt that lost the
--- connection before it received the verdict calls this function again with the same senderId. It
--- has not sent the call, so the verdict is `send` again.
--- move: {jobId, callIndex, routeIndex, provider, providerEndpoint, senderId?, wait?}
+-- after a pause or a settlement is committed. If `wait` is true, the call is not begun: if the
+-- provider is paused, the call is recorded as waiting; otherwise the verdict is `resumed`. An
+-- attempt that lost the connection before it received the verdict calls this function again with
+-- the same senderId. It has not sent the call, so the verdict is `send` again. move: {jobId,
+-- callIndex, routeIndex, provider, providerEndpoint, senderId?, wait?}
 CREATE FUNCTION call_begin(move jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   c provider_call;

@@ -1,6 +1,5 @@
 /**
- * URLs to which providers send notifications (design §3.5). A MAC in the URL proves that the
- * gateway created it.
+ * URLs to which providers send notifications. A MAC in the URL proves that the gateway created it.
  */
 import { createHmac } from 'node:crypto';
 import { isSecret } from '../platform/secret-comparison.ts';

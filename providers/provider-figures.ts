@@ -14,8 +14,8 @@ const providerFigures = z.object({
   step: z.number(),
   calls: z.number(),
   /**
-   * Number of calls that were refused, failed or got no response. Calls whose input was rejected do
-   * not count.
+   * Number of calls that were not accepted, failed or got no response. Calls whose input was
+   * rejected do not count.
    */
   failed: z.number(),
   /**

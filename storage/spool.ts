@@ -10,8 +10,8 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
 /**
- * Age at which a leftover file is removed. Longer than any file is in use, because other processes
- * share the directory.
+ * Age at which a leftover file is removed. Longer than any file is in use: other processes share
+ * the directory.
  */
 const leftoverAgeMs = 3_600_000;
 

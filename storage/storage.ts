@@ -92,11 +92,11 @@ export function contentTypeOf(key: string): string {
 }
 
 /**
- * Pattern of all storage keys, e.g. `organization/job/call-output.ext`; it excludes path traversal.
+ * Pattern of all storage keys, e.g. `organization/job/call-output.ext`. Excludes path traversal.
  */
 const keyPattern = /^org_[0-9a-f]{32}\/(job|file)_[0-9a-f]{32}(\/\d{1,3}-\d{1,3})?\.[a-z0-9]{2,4}$/;
 
-/** Returns whether a text is a well-formed storage key. */
+/** Returns whether a string is a well-formed storage key. */
 export function isStorageKey(text: string): boolean {
   return keyPattern.test(text);
 }

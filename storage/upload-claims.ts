@@ -22,7 +22,7 @@ export type WithUploadClaim = <Result>(
 const claimTtlMs = 60_000;
 
 /**
- * Creates the function that claims uploads. A claim is an expiry time in the upload's row; it is
+ * Creates the function that claims uploads. A claim is an expiry time in the upload's row, which is
  * renewed while the file is being received.
  */
 export function createUploadClaims(pool: DatabasePool): WithUploadClaim {

@@ -86,7 +86,8 @@ export function createUploads(deps: UploadsDeps) {
     /** Removes the file of a rejected request. Does nothing if it is already removed. */
     discard: (storageKey: string) => removeUpload(deps, sql.fragment`storage_key = ${storageKey}`),
     /**
-     * Deletes an upload for its owner; it then no longer counts against the quota. Safe to repeat.
+     * Deletes an upload for its owner. A deleted upload no longer counts against the quota. Safe to
+     * repeat.
      * @returns the time of the deletion (Unix ms); null if the organization has no such upload
      */
     delete: (id: string, organizationId: string) => markDeleted(deps, { id, organizationId }),

@@ -1,4 +1,4 @@
-/** POST /studio/audio/transcribe (spec §4.10, design §7): speech to text with word timestamps. */
+/** POST /studio/audio/transcribe (spec §4.10): speech to text with word timestamps. */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { fieldError, fieldsError } from '../domain/errors.ts';

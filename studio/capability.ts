@@ -17,7 +17,7 @@ export interface FinishedJob {
   urlOf: (artifact: StoredArtifact) => string;
   /** Time at which the URLs of this response expire, in ISO 8601. */
   urlsExpireAt: string;
-  /** True if the result was not persisted and has expired; it then has no URLs. */
+  /** True if the result was not persisted and has expired. An expired result has no URLs. */
   urlsHaveExpired: boolean;
   /** Returns the content of a JSON artifact; null in a list of jobs. */
   readDocument: (artifact: StoredArtifact) => Json;

@@ -21,7 +21,7 @@ const upscaleOnly = ['scaleFactor', 'service'] as const;
 const fields = z.strictObject({
   operation: z.enum(['remove-background', 'upscale']),
   imageUrls: mediaUrls.optional(),
-  /** Former name of `imageUrls`, accepted if every item is a URL (design §7). */
+  /** Former name of `imageUrls`, accepted if every item is a URL. */
   prompts: z.array(z.string().max(4096)).min(1).max(10).optional(),
   scaleFactor: scaleChoice.optional(),
   service: z.string().max(64).optional(),

@@ -1,4 +1,4 @@
-/** Schemas of the job resource (design §4), of a 202 response and of the `credits` block. */
+/** Schemas of the job resource, of a 202 response and of the `credits` block. */
 import { z } from 'zod';
 import type { CreditsBlock } from '../domain/credits.ts';
 import { errorTable } from '../domain/errors.ts';

@@ -1,4 +1,4 @@
-/** Renders jobs as the job resource (design §4) and the Studio envelope (spec §4.6). */
+/** Renders jobs as the job resource and the Studio envelope (spec §4.6). */
 import type { z } from 'zod';
 import { creditsFromMicro, type CreditsBlock } from '../domain/credits.ts';
 import { errorTable, assert } from '../domain/errors.ts';
@@ -14,9 +14,7 @@ export type JobView = ReturnType<typeof createJobView>;
 
 /** Lifetime of the URLs of a persisted result, in milliseconds; each response signs new URLs. */
 const persistedUrlTtlMs = 24 * 3_600_000;
-/**
- * How long after the end of its job a result that is not persisted can be read, in milliseconds.
- */
+/** Time from the end of a job until its result expires, if it is not persisted, in milliseconds. */
 const temporaryUrlTtlMs = 3_600_000;
 
 /** Creates the functions that render jobs. `urlOf` signs the URL of an artifact. */
@@ -30,8 +28,8 @@ export function createJobView(deps: {
   };
 
   /**
-   * Builds the `data` of the synchronous response. Returns null if the job is not completed or its
-   * media were deleted.
+   * Builds the `data` of the response to a synchronous request. Returns null if the job is not
+   * completed or its media were deleted.
    */
   async function result(job: JobRecord): Promise<Record<string, unknown> | null> {
     const capability = findCapability(job.type);

@@ -1,6 +1,6 @@
 /**
- * Presents finished jobs (spec §4.7–§4.10, design §7): pictures, videos and recordings, with
- * measured sizes and durations.
+ * Presents finished jobs (spec §4.7–§4.10): pictures, videos and recordings, with measured sizes
+ * and durations.
  */
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';

@@ -44,7 +44,7 @@ export function modelId(models: readonly { id: string }[], defaultId: string) {
     });
 }
 
-/** Creates the schema of a text with a length limit that is not only white space. */
+/** Creates the schema of a string with a length limit that is not only white space. */
 export function textField({ min, max }: Limit) {
   return z.string().min(min).max(max).regex(/\S/u, 'must not be blank');
 }

@@ -1,4 +1,4 @@
-/** POST /studio/sfx/generate (spec §4.10, design §7). */
+/** POST /studio/sfx/generate (spec §4.10). */
 import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { defineCapability } from './capability.ts';

@@ -1,7 +1,4 @@
-/**
- * POST /studio/video/generate (spec §4.10, design §7). It always returns 202, because videos take
- * minutes.
- */
+/** POST /studio/video/generate (spec §4.10). It always returns 202, because videos take minutes. */
 import { z } from 'zod';
 import {
   findModel,

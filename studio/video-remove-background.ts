@@ -3,8 +3,8 @@ import { videoBackgroundRemover } from '../catalog/video-tools.ts';
 import { defineVideoTool } from './video-tool.ts';
 
 /**
- * Removes the background of a video; it becomes a plain color, because MP4 does not support
- * transparency.
+ * Removes the background of a video. The removed area becomes a plain color, because MP4 does not
+ * support transparency.
  */
 export const videoRemoveBackground = defineVideoTool(
   {

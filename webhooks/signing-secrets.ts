@@ -17,10 +17,7 @@ export interface SigningSecret {
   retiresAtMs: number | null;
 }
 
-/**
- * Maximum number of secrets that sign at the same time, because each adds a signature to the
- * header.
- */
+/** Maximum number of secrets that sign at the same time. Each adds a signature to the header. */
 const liveMax = 5;
 
 const row = z.object({ generation: z.number(), retires_at: z.number().nullable() });

@@ -103,12 +103,12 @@ export interface AttemptEnd {
 }
 
 /**
- * How long after the end of a job the sweeper starts a delivery that the job's workflow has not
+ * Time from the end of a job until the sweeper starts a delivery that the job's workflow has not
  * started.
  */
 const unstartedAfter = '5 seconds';
 /**
- * How long after the start of an attempt the sweeper starts the delivery again. No attempt takes
+ * Time from the start of an attempt until the sweeper starts the delivery again. No attempt takes
  * this long, so the worker must have crashed.
  */
 const overdueAfter = '2 minutes';

@@ -2,15 +2,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 interface RepeatOptions {
-  /** Milliseconds between the end of a pass and the start of the next. */
+  /** Milliseconds between the end of a call and the start of the next. */
   intervalMs: number;
-  /** Milliseconds before the first pass. Defaults to no delay. */
+  /** Milliseconds before the first call. Defaults to no delay. */
   firstAfterMs?: number;
 }
 
 /**
  * Repeats `pass`, which must handle its own failures.
- * @returns a function that waits for the current pass and starts no further one
+ * @returns a function that waits for the current call and starts no further one
  */
 export function repeat(pass: () => Promise<void>, options: RepeatOptions): () => Promise<void> {
   const stopping = new AbortController();

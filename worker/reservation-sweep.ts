@@ -27,7 +27,10 @@ interface ReservationSweepDeps {
  * up again later.
  */
 type Decision = 'extended' | 'missing' | 'released';
-/** Number of reservations by decision. `skipped` counts those whose check failed in this pass. */
+/**
+ * Number of reservations by decision. `skipped` counts those whose check failed in this pass of the
+ * sweeper.
+ */
 type ReservationCounts = Record<Decision | 'skipped', number>;
 
 const due = z.object({

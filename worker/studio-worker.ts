@@ -71,7 +71,7 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     dataConverter: createDataConverter(config),
   };
   const version = getWorkerVersion(config);
-  const studio = await Worker.create({
+  const studioWorker = await Worker.create({
     ...shared,
     taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
     workflowBundle:
@@ -101,7 +101,7 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     activities: { attemptDelivery, stopDelivery },
     maxConcurrentActivityTaskExecutions: webhookAttemptsMax,
   });
-  const workers = [studio, ...providers, webhooks];
+  const workers = [studioWorker, ...providers, webhooks];
   return {
     done: runAll(workers),
     shutdown() {
@@ -110,7 +110,7 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
       }
     },
     running: () => workers.every((worker) => worker.getState() === 'RUNNING'),
-    identity: studio.options.identity,
+    identity: studioWorker.options.identity,
   };
 }
 

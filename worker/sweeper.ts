@@ -26,12 +26,12 @@ const emptyReport = {
   webhooks: 0,
   /** Chats of crashed API processes, settled at their last checkpoint. */
   chats: 0,
-  /** Reservations, uploads and webhooks that failed in this pass. */
+  /** Reservations, uploads and webhooks that failed in this pass of the sweeper. */
   skipped: 0,
   /** Steps that failed as a whole. */
   failed: 0,
 };
-/** Counts of one pass. */
+/** Counts of one pass of the sweeper. */
 type SweepReport = typeof emptyReport;
 
 /**
@@ -41,8 +41,8 @@ type SweepReport = typeof emptyReport;
 const claimRetention = '48 hours';
 
 /**
- * Runs one pass; several processes may do so at the same time. If a step fails, the others still
- * run.
+ * Runs one pass of the sweeper. Several processes may do so at the same time. If a step fails, the
+ * others still run.
  */
 export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   const { services } = deps;

@@ -1,7 +1,7 @@
 /**
  * Waits for the outputs of a call that its provider has accepted. A notification only says that the
  * call may have ended: `store` always reads the result from the provider. While the outcome is
- * unknown, no credits are released (design §3.5, §3.6).
+ * unknown, no credits are released.
  */
 import { condition } from '@temporalio/workflow';
 import type { CallOutputs } from '../jobs/job-plan.ts';

@@ -17,7 +17,7 @@ export interface WaitState {
 }
 
 /** Current time and cancellation state after a check that found the call pending. */
-export interface Pending {
+export interface PendingCheck {
   nowMs: number;
   cancelRequested: boolean;
 }
@@ -26,7 +26,8 @@ export interface Pending {
 export type NextAction = 'cancel' | 'mark_verifying' | 'give_up';
 
 /**
- * Wait before the first check after a cancellation, because a provider usually confirms it soon.
+ * Wait before the first check after a cancellation. It is short, because a provider usually
+ * confirms a cancellation soon.
  */
 const afterCancelMs = 1000;
 const afterCancelMaxMs = 30_000;
@@ -41,7 +42,7 @@ export function nextWaitMs(waiting: WaitState, nowMs: number): number {
 /** Decides what to do after a check that found the call pending, and how long to wait then. */
 export function decideNext(
   waiting: WaitState,
-  { nowMs, cancelRequested }: Pending,
+  { nowMs, cancelRequested }: PendingCheck,
 ): { waiting: WaitState; actions: NextAction[] } {
   const { deadlineAtMs, outcomeWaitMs, waitMs } = waiting;
   if (waiting.overdue && nowMs >= deadlineAtMs + outcomeWaitMs) {

@@ -9,7 +9,7 @@ import type { StepFailure } from './failures.ts';
 import { formatTimeUtc, formatCredits } from './display-texts.ts';
 import type { Step } from './step.ts';
 
-/** Maximum number of failed attempts shown, because a job may call a provider hundreds of times. */
+/** Maximum number of failed attempts shown. A job may call a provider hundreds of times. */
 const failuresMax = 10;
 
 /** Creates the progress report of a workflow and registers the handler of the query `progress`. */

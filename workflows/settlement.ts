@@ -56,7 +56,7 @@ function endReleased(job: RunningJob, { status, errorCode }: EarlierSettlement):
   return recordOutcome(job.plan, { status, billing: 'released', reason: errorCode });
 }
 
-/** Ends a job whose reservation the ledger refused. */
+/** Ends a job whose reservation the ledger rejected. */
 export function endRefused({ plan, progress }: RunningJob, reason: string): JobOutcome {
   progress.setPhase(`refused: ${reason}`);
   return recordOutcome(plan, { status: 'refused', billing: 'none', reason });

@@ -1,7 +1,7 @@
 /**
  * Submits a call on one route. A call is sent again only if the provider certainly did not accept
  * it. If the outcome of a submit is unknown, the workflow waits for a provider notification that
- * identifies the call (design §3.6).
+ * identifies the call.
  */
 import { condition, upsertSearchAttributes } from '@temporalio/workflow';
 import type { AcceptedOutcome, AdoptOutcome } from '../activities/adopt.ts';

@@ -1,7 +1,4 @@
-/**
- * Formats the responses of chats (design §6) in the gateway's own format, or as a superset of
- * OpenAI's.
- */
+/** Formats the responses of chats in the gateway's own format, or as a superset of OpenAI's. */
 import type { ChatAnswer, StreamStep } from '../../chat/protocols/protocol.ts';
 import type { ChatBill, OpenChat } from '../../chat/open-chat.ts';
 import type { FailedTry } from '../../chat/chat-candidates.ts';
@@ -69,7 +66,7 @@ export function formatTried({ tried }: OpenChat): { tried?: readonly FailedTry[]
   return tried.length > 0 ? { tried } : {};
 }
 
-/** Returns the gateway's ids of the chat and its model; they replace the provider's ids. */
+/** Returns the gateway's ids of the chat and its model, which replace the provider's ids. */
 function formatIds({ id, servedBy }: OpenChat): { id: string; model: string } {
   return { id, model: servedBy.model };
 }

@@ -172,8 +172,7 @@ export const chatRequest = z
 
 /**
  * Schema of the body of POST /api/v1/chat/completions: the fields of /chat and OpenAI's other
- * fields. OpenAI's clients may send further fields; they are dropped, and no provider receives
- * them.
+ * fields. OpenAI's clients may send further fields, which are dropped: no provider receives them.
  */
 export const completionsRequest = z
   .object({ messages: completionsMessages, ...sharedFields, ...openaiFields, ...rejectedFields })

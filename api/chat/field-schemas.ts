@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { idPattern } from '../../domain/ids.ts';
 
-/** Schema of a text. The length limit is above the context of every model. */
+/** Schema of a string. The length limit is above the context of every model. */
 export const text = z.string().max(10_000_000);
 /** Schema of a name or id in a conversation. */
 export const name = z.string().min(1).max(256);

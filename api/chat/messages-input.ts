@@ -18,7 +18,7 @@ export function convertSystemPrompt(prompt: SystemPrompt = ''): ChatMessage[] {
   return content === '' ? [] : [{ role: 'system', content }];
 }
 
-/** Joins text parts to one text, or returns them as parts if any of them has `cache_control`. */
+/** Joins text parts to one string, or returns them as parts if any of them has `cache_control`. */
 function joinTexts(parts: readonly TextPart[], separator: string): string | ContentPart[] {
   return parts.some((part) => part.cache_control)
     ? [...parts]

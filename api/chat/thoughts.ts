@@ -42,7 +42,7 @@ const sealedSchema = z.object({
 /** Content of a sealed text. */
 export type SealedContent = z.infer<typeof sealedSchema>;
 
-/** Prefix of sealed texts. A text without this prefix comes from the provider. */
+/** Prefix of sealed strings. A string without this prefix comes from the provider. */
 const sealPrefix = 'sg1.';
 
 /** Encodes content as a sealed text. */
@@ -50,7 +50,7 @@ export function seal(content: SealedContent): string {
   return sealPrefix + Buffer.from(JSON.stringify(content)).toString('base64url');
 }
 
-/** Decodes a sealed text; returns null if the text is not sealed, or is invalid. */
+/** Decodes a sealed string. Returns null if the string is not sealed, or is invalid. */
 export function unseal(text: string): SealedContent | null {
   if (!text.startsWith(sealPrefix)) return null;
   try {

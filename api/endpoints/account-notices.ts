@@ -15,7 +15,7 @@ const creditsMax = 1_000_000_000;
 
 const lowBalanceCredits = z.number().min(0).max(creditsMax).nullable();
 
-const noticesSchema = z.object({
+const noticeSettings = z.object({
   url: z.string().nullable(),
   lowBalanceCredits,
   notices: z
@@ -38,13 +38,13 @@ const noticesSchema = z.object({
 const noticesAccess = {
   scope: 'keys:write',
   viewerError: 'A viewer may not see or change the URL of notices.',
-  answer: noticesSchema,
+  answer: noticeSettings,
 } as const;
 
 async function readNotices(
   accountNotices: AccountNotices,
   organizationId: string,
-): Promise<z.infer<typeof noticesSchema>> {
+): Promise<z.infer<typeof noticeSettings>> {
   const [{ url, lowBalanceMicro }, newest] = await Promise.all([
     accountNotices.target(organizationId),
     accountNotices.list(organizationId, noticesShownMax),

@@ -41,7 +41,9 @@ interface EndpointDefinition<Parts extends RequestParts, Answer> extends Pick<
 > {
   /** Method and path. `:name` matches one path segment, `*name` the rest of the path. */
   route: `${'GET' | 'POST' | 'PUT' | 'DELETE' | 'OPTIONS'} /${string}`;
-  /** Required access. Defaults to `admin`. With `open`, `handle` may check the access itself. */
+  /**
+   * Required access. Defaults to `admin`. If it is `open`, `handle` may check the access itself.
+   */
   scope?: EndpointScope;
   request?: Parts;
   /** Schema of the body of a 2xx response, which `handle` returns. */

@@ -25,7 +25,8 @@ export const files = defineEndpoint({
     302: 'The URL in Location serves the file for a few minutes.',
   },
   async handle({ ctx, params: { key } }, { storage, signedUrls, redirectUrl }) {
-    // Without `signedUrls`, the store serves its own URLs, so every request is rejected here.
+    // If `signedUrls` is undefined, the store serves its own URLs, so every request is rejected
+    // here.
     if (!signedUrls?.verifyRead(key, ctx.query)) throw new GatewayError('NOT_FOUND');
     // Allows pages of every origin to embed the file.
     ctx.set('Cross-Origin-Resource-Policy', 'cross-origin');

@@ -1,4 +1,4 @@
-/** Endpoints that stream the events of one job, or of all jobs of an organization (design §4). */
+/** Endpoints that stream the events of one job, or of all jobs of an organization. */
 import { PassThrough } from 'node:stream';
 import { z } from 'zod';
 import type { Composition } from '../composition.ts';

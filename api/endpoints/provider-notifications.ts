@@ -1,7 +1,7 @@
 /**
  * POST /hooks/…: receives provider notifications. Verifies the URL, signature and time of a
  * notification, stores it, and signals the job to check its call. The state in the payload is never
- * used (design §3.5).
+ * used: the job reads the result from the provider.
  */
 import { z } from 'zod';
 import { NotificationRefused } from '../../providers/provider.ts';

@@ -52,7 +52,7 @@ function setErrorFormat({ errorFormat = 'service' }: Endpoint): Middleware {
   };
 }
 
-/** Returns the middleware that checks access. Errors have this order: 401, 429, 403 (design §5). */
+/** Returns the middleware that checks access. Errors have this order: 401, 429, 403. */
 function listAccessChecks(endpoint: Endpoint, services: Composition): Middleware[] {
   const { scope, viewerError } = endpoint;
   if (scope === 'open') return [];

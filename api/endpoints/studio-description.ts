@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { ErrorCode } from '../../domain/errors.ts';
 import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
 
-/** Error codes of Studio requests (spec §7, design §4, §5). */
+/** Error codes of Studio requests (spec §7). */
 export const studioErrors: readonly ErrorCode[] = [
   'UNKNOWN_MODEL',
   'UNSUPPORTED_PARAMETER',
@@ -43,12 +43,12 @@ export const jobHeader = z.object({
 export const resultHeaders = jobHeader.extend({
   'Idempotent-Replayed': z.literal('true').optional(),
 });
-const credit = z
+const creditsHeader = z
   .number()
   .meta({ description: 'Same value as in the `credits` block of other responses.' });
 /** Schema of the headers of a response whose body has no `credits` block. */
 export const creditHeaders = resultHeaders.extend({
-  'X-Credits-Used': credit,
-  'X-Credits-Cost': credit,
-  'X-Credits-Remaining': credit,
+  'X-Credits-Used': creditsHeader,
+  'X-Credits-Cost': creditsHeader,
+  'X-Credits-Remaining': creditsHeader,
 });

@@ -1,4 +1,4 @@
-/** /api/v1/studio/jobs: gets (with long polling), lists, counts and cancels jobs (design §4). */
+/** /api/v1/studio/jobs: gets (with long polling), lists, counts and cancels jobs. */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
@@ -32,7 +32,9 @@ const listQuery = z.strictObject({
 });
 const countMax = 100_000;
 const count = z.object({
-  count: z.int().meta({ description: `Number of jobs, at most ${countMax}.` }),
+  count: z
+    .int()
+    .meta({ description: `Number of jobs, capped at ${countMax.toLocaleString('en')}.` }),
 });
 const timeline = z
   .object({

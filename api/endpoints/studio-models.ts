@@ -1,6 +1,6 @@
 /**
  * GET /api/v1/studio/models and /studio/voices: list the parameters, prices and voices of the
- * Studio's models, using the same data that validates requests (design §7).
+ * Studio's models, using the same data that validates requests.
  */
 import { z } from 'zod';
 import { defaultVoiceName, voices } from '../../catalog/voices.ts';

@@ -1,4 +1,7 @@
-/** Builds the response to a Studio request: the result of the job, or 202 and the job's ticket. */
+/**
+ * Builds the response to a Studio request: the result of the job, or 202 with the job's id and
+ * URLs.
+ */
 import type { ParameterizedContext } from 'koa';
 import type { z } from 'zod';
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
@@ -37,7 +40,7 @@ export function throwIfFailed({ id, error }: JobRecord): void {
   if (error) throw new GatewayError(error.code, error.message, { body: { jobId: id } });
 }
 
-/** Sets status 202 and the headers for polling the job. Returns the job's ticket (design §4). */
+/** Sets status 202 and the headers for polling the job. Returns the job's id and URLs. */
 export function buildTicketResponse(
   ctx: ParameterizedContext,
   job: JobRecord,

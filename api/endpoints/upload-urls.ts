@@ -1,4 +1,4 @@
-/** POST /api/v1/storage/upload-url: creates signed URLs for uploads (spec §4.5, design §7). */
+/** POST /api/v1/storage/upload-url: creates signed URLs for uploads (spec §4.5). */
 import { z } from 'zod';
 import {
   findMediaType,

@@ -1,4 +1,4 @@
-/** GET /api/v1/usage: returns balance, six-hour window and usage records (spec §4.4, design §5). */
+/** GET /api/v1/usage: returns balance, six-hour window and usage records (spec §4.4). */
 import { z } from 'zod';
 import type { UsagePage, UsageRecord } from '../../ledger/usage-records.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';

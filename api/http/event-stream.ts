@@ -65,7 +65,9 @@ export function createEventStream(response: ServerResponse, options: Options) {
     get opened(): boolean {
       return opened;
     },
-    /** Writes a text, and resolves when the next can be written. @throws ReaderDisconnected */
+    /**
+     * Writes a string, and resolves when the next one can be written. @throws ReaderDisconnected
+     */
     async write(text: string): Promise<void> {
       if (response.destroyed) throw new ReaderDisconnected('the client has disconnected');
       keepalive.refresh();

@@ -27,8 +27,8 @@ function* listIgnored(schema: z.core.$ZodType, value: unknown, prefix: string): 
 }
 
 /**
- * Returns the object schema inside a schema. Undefined if it is not an object schema, or rejects
- * unknown fields.
+ * Returns the object schema inside a schema. Undefined if there is none, or if it rejects unknown
+ * fields.
  */
 function unwrapObject(schema: z.core.$ZodType): z.ZodObject | undefined {
   if (schema instanceof z.ZodObject) return schema.def.catchall ? undefined : schema;

@@ -52,7 +52,7 @@ export function nullIfEmpty(
   return pairs && Object.keys(pairs).length > 0 ? pairs : null;
 }
 
-/** Returns whether a text is a valid metadata name, such as `team` in `groupBy=metadata.team`. */
+/** Returns whether a string is a valid metadata name, such as `team` in `groupBy=metadata.team`. */
 export function isMetadataName(text: string): boolean {
   return namePattern.test(text);
 }

@@ -67,7 +67,10 @@ export function createClaims(pool: DatabasePool, logger: Logger) {
   };
 }
 
-/** Creates the claim of a request without an Idempotency-Key; it has no row in the database. */
+/**
+ * Creates the claim of a request without an Idempotency-Key. Such a claim has no row in the
+ * database.
+ */
 function createUnkeyedClaim(subjectId: string): HeldClaim {
   let started = false;
   return {

@@ -1,8 +1,8 @@
 /**
  * Claims of Idempotency-Keys. A key identifies one request and its subject: the one job, chat or
- * row that the request creates (design §4). A request claims its key with a random token, and
- * renews the claim while it runs. A claim that is not renewed expires, and another request may take
- * it over with a new token; the first request then stops.
+ * row that the request creates (docs/guarantees.md). A request claims its key with a random token,
+ * and renews the claim while it runs. A claim that is not renewed expires, and another request may
+ * take it over with a new token; the first request then stops.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';

@@ -1,4 +1,4 @@
-/** Parses the header `Idempotency-Key` (design §4). */
+/** Parses the header `Idempotency-Key`. */
 import { z } from 'zod';
 import type { Context } from '../context.ts';
 import { parseWith } from '../http/parsing.ts';

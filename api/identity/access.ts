@@ -9,7 +9,7 @@ import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Metrics } from '../../platform/metrics.ts';
 import { isApiKey, calculateKeyMac } from './key-format.ts';
 
-/** All scopes that an API key can have (design §7). */
+/** All scopes that an API key can have (docs/keys.md). */
 export const scopes = [
   'chat',
   'models:read',

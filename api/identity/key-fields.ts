@@ -17,7 +17,7 @@ const printable = '[^\\u0000-\\u001f\\u007f-\\u009f]';
 /** Pattern of one visible character. */
 const visible = '[^\\s\\u0000-\\u001f\\u007f-\\u009f]';
 
-/** Creates the schema of a text that is not blank and has no control characters. */
+/** Creates the schema of a string that is not blank and has no control characters. */
 export const plainTextSchema = (lengthMax: number) =>
   z
     .string()

@@ -32,7 +32,7 @@ function calculateChecksum(prefix: string, body: string): string {
   return encodeBase62(BigInt(crc32(prefix + body)), 6);
 }
 
-/** Returns whether a text is a key with this prefix and a correct checksum. */
+/** Returns whether a string is a key with this prefix and a correct checksum. */
 export function isApiKey(text: string, expected = apiKeyPrefix): boolean {
   const [, prefix, body = '', sum] = keyPattern.exec(text) ?? [];
   return prefix === expected && calculateChecksum(prefix, body) === sum;

@@ -125,7 +125,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
     },
 
     /**
-     * Revokes a key, and returns the id of its organization. With `memberId` null, the key may
+     * Revokes a key, and returns the id of its organization. If `memberId` is null, the key may
      * belong to any user.
      * @throws GatewayError NOT_FOUND
      */

@@ -109,6 +109,6 @@ async function replaceUrls<Fields extends Record<string, unknown>>(
     }
     replaced[name] = items;
   }
-  // oxlint-disable-next-line no-unsafe-type-assertion -- texts are replaced by texts
+  // oxlint-disable-next-line no-unsafe-type-assertion -- strings are replaced by strings
   return replaced as Fields;
 }

@@ -78,8 +78,8 @@ function calculatePauseMs(calls: readonly JobCall[]): number {
 }
 
 /**
- * Describes how long a job waited for paused providers, and the attempts that each provider
- * refused.
+ * Describes how long a job waited for paused providers, and the attempts that each provider did not
+ * accept.
  */
 function describePausesAndRefusals({ calls }: JobEvidence): string {
   const pauseMs = calculatePauseMs(calls);

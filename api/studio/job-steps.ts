@@ -53,8 +53,8 @@ export function listSteps(
 }
 
 /**
- * Marks the step in which a job failed. If no provider step has failed, marks the last one, because
- * a provider may end a wait by rejecting the call.
+ * Marks the step in which a job failed. If no provider step has failed, marks the last provider
+ * step, because a provider may end a wait by rejecting the call.
  */
 function markFailure({ status }: JobRecord, steps: readonly Step[]): readonly Step[] {
   const isProviderStep = ({ name }: Step): boolean =>
@@ -97,7 +97,7 @@ function listCallSteps(job: JobRecord, call: JobCall): Step[] {
   return [...submitSteps, wait];
 }
 
-/** Returns the step in which a call waited for a paused provider, if it did. */
+/** Returns the step in which a call waited for a paused provider. Empty if it did not wait. */
 function buildPauseStep({ index, provider, state, pausedAtMs, begunAtMs }: JobCall): Step[] {
   if (pausedAtMs === null) return [];
   const isPaused = state === 'waiting';
@@ -114,7 +114,7 @@ function buildPauseStep({ index, provider, state, pausedAtMs, begunAtMs }: JobCa
   ];
 }
 
-/** Returns a failed submit step for each earlier route that refused the call. */
+/** Returns a failed submit step for each earlier route whose provider did not accept the call. */
 function listRefusedSteps({ index, routeIndex, begunAtMs, refusals }: JobCall): Step[] {
   const earlierRefusals = refusals.filter((refusal) => refusal.routeIndex !== routeIndex);
   let startedAtMs = begunAtMs;

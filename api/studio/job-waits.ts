@@ -47,7 +47,7 @@ export function createJobWaits(deps: WaitDeps) {
      */
     awaitEnd: (job: AwaitedJob, waitMs: number) => awaitEnd(deps, job, waitMs),
 
-    /** Returns whether the process is stopping; then no request may wait. */
+    /** Returns whether the process is stopping. No request may wait in a stopping process. */
     isDraining: () => deps.updates.isDraining,
   };
 }

@@ -1,6 +1,6 @@
 /**
  * Turns drafts into job plans: ids, prices, deadlines and task queues are decided once, before the
- * job starts (design §3.1).
+ * job starts.
  */
 import type { ProviderDefinition } from '../../providers/provider-definition.ts';
 import { providerDefinitions } from '../../providers/registry.ts';

@@ -17,7 +17,7 @@ const webhookEvents = z
   .optional();
 const eventsSchema = z.object({ webhookEvents });
 
-/** Webhook that a request specifies. Without `events`, it only reports the end of the job. */
+/** Webhook that a request specifies. If `events` is not set, it only reports the end of the job. */
 export interface RequestedWebhook {
   url: string;
   events: z.infer<typeof webhookEvents>;

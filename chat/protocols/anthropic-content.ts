@@ -16,7 +16,7 @@ function hasCacheControl({ content }: ChatMessage): boolean {
   return Array.isArray(content) && content.some((part) => part.cache_control);
 }
 
-/** Joins the system messages to one text, or to blocks if any part has `cache_control`. */
+/** Joins the system messages to one string, or to blocks if any part has `cache_control`. */
 export function joinSystemMessages(messages: readonly ChatMessage[]): string | unknown[] {
   const system = messages.filter(({ role }) => role === 'system');
   if (!system.some(hasCacheControl))
@@ -79,7 +79,7 @@ function toToolResult(message: ChatMessage, path: string): unknown {
   };
 }
 
-/** Converts a part to content blocks. Empty texts are omitted, because Anthropic rejects them. */
+/** Converts a part to content blocks. Empty strings are omitted, because Anthropic rejects them. */
 function partToBlocks(part: ContentPart, path: string): unknown[] {
   const cache = copyCacheControl(part);
   switch (part.type) {

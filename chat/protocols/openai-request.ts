@@ -20,8 +20,8 @@ interface Dialect {
   /** Fields that have another name at the provider: internal name → the provider's name. */
   renamed: Readonly<Record<string, string>>;
   /**
-   * Reasoning of earlier answers is dropped or sent. With `required`, an empty text is sent if
-   * there is none, because the provider rejects tool calls without reasoning.
+   * Reasoning of earlier answers is dropped or sent. If it is `required` and there is none, an
+   * empty string is sent, because the provider rejects tool calls without reasoning.
    */
   reasoning: 'dropped' | 'accepted' | 'required';
   /** True if tool calls of the provider contain thought signatures. */

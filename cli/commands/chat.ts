@@ -92,7 +92,7 @@ const chatResponse = z.looseObject({
   usage,
   creditsConsumed: z.number(),
 });
-/** Event in the stream of POST /api/v1/chat (design §6). */
+/** Event in the stream of POST /api/v1/chat. */
 const chatEvent = z.union([
   z.looseObject({ type: z.literal('delta'), delta: z.string() }),
   z.looseObject({ type: z.literal('done'), usage: usage.optional(), creditsConsumed: z.number() }),

@@ -103,7 +103,7 @@ const endpointCommands: EndpointCommand[] = [
     path: '/voiceover/generate',
     textField: 'text',
     waits: true,
-    // The title is required (design §7); by default it is the start of the text.
+    // The API requires a title; its default is the start of the text.
     defaults: (text) => ({ title: Array.from(text).slice(0, 60).join('') }),
     fields: [
       title,

@@ -3322,7 +3322,7 @@ export interface components {
             /** @constant */
             success: true;
             data: {
-                /** @description Number of jobs, at most 100000. */
+                /** @description Number of jobs, capped at 100,000. */
                 count: number;
             };
         };

@@ -19,7 +19,7 @@ export interface UploadOptions {
 export interface UploadedFile {
   /** Id of the file, for request fields such as `fileId`. */
   fileId: string;
-  /** URL of the file, for request fields such as `imageUrl`; it requires no API key. */
+  /** URL of the file, for request fields such as `imageUrl`. Opening it requires no API key. */
   url: string;
   storagePath: string;
 }

@@ -29,7 +29,7 @@ type Scope = Schemas['GetKeyAnswer']['scopes'][number];
 
 /** The session's API key, with its permissions. */
 export type SessionKey = Schemas['GetKeyAnswer'] & {
-  /** Returns why the key may not use a scope, or null if it may. */
+  /** Returns why the key may not use a scope, or null if it may use it. */
   explainDenial: (scope: Scope) => string | null;
 };
 

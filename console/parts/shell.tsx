@@ -9,7 +9,7 @@ import { RateLimited } from './rate-limited.tsx';
 import { ThemeSwitch } from './theme.tsx';
 import { Credits, Money } from './amounts.tsx';
 
-/** Pages for callers. An entry is current if the URL starts with `path`; it links to `to`. */
+/** Pages for callers. An entry links to `to`, and is current if the URL starts with `path`. */
 const pages = [
   { name: 'Playground', path: '/playground', to: '/playground/image/generate' },
   { name: 'Chat', path: '/playground/chat', to: '/playground/chat' },

@@ -19,7 +19,7 @@ interface OpenLoopResult {
   firstFailure: string | null;
 }
 
-/** How long after the provider should have finished a job counts as lost. */
+/** Time from the expected end of a job until it counts as lost. */
 const lostAfterMs = 120_000;
 const pollIntervalMs = 1000;
 

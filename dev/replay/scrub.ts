@@ -6,7 +6,7 @@ import { Buffer } from 'node:buffer';
 
 type Value = unknown;
 
-/** Fields with texts of callers or providers; the workflow passes them on without reading them. */
+/** Fields with strings from callers or providers, which the workflow passes on without reading them. */
 const privateFields = new Set(['request', 'input', 'data', 'progress']);
 /** Fields with the name of a machine or a path on it. */
 const placeFields = new Set(['identity', 'stackTrace', 'binaryChecksum']);
@@ -37,7 +37,7 @@ export function scrubHistory(history: Value): Value {
       replaceId(id, (count) => count.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')),
     );
 
-  /** Replaces all texts in a private field, and keeps its structure. */
+  /** Replaces all strings in a private field, and keeps its structure. */
   function scrubPrivateField(value: Value): Value {
     if (typeof value === 'string') return value === '' ? '' : 'scrubbed';
     return mapValues(value, scrubPrivateField);

@@ -114,7 +114,7 @@ function parseFault(text: string, countScope: string): Fault | undefined {
   };
 }
 
-/** Parses the fault markers in a text. Markers with unknown names are ignored. */
+/** Parses the fault markers in a string. Markers with unknown names are ignored. */
 function parseMarkers(text: string, countScope: string): Fault[] {
   if (!text.includes('[[')) return [];
   return [...text.matchAll(markerPattern)]
@@ -122,7 +122,7 @@ function parseMarkers(text: string, countScope: string): Fault[] {
     .filter((fault) => fault !== undefined);
 }
 
-/** Removes the fault markers from a text. */
+/** Removes the fault markers from a string. */
 export function withoutMarkers(text: string): string {
   return text
     .replaceAll(markerPattern, (marker, inner: string) => (parseFault(inner, '') ? '' : marker))

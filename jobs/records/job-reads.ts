@@ -140,8 +140,8 @@ function statusConditions(status: NonNullable<JobListing['status']>): FragmentSq
 }
 
 /**
- * Reads the JSON artifacts from storage; they are too long for a database row or a workflow's
- * history. Omits deleted artifacts.
+ * Reads the JSON artifacts from storage, because they are too long for a database row or a
+ * workflow's history. Omits deleted artifacts.
  */
 async function loadDocuments(
   storage: Pick<Storage, 'open'>,

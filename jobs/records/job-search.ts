@@ -11,10 +11,10 @@ export const searchedJobsMax = 10_000;
 const idEndingLengthMin = 6;
 
 /**
- * Creates the SQL condition that a job `x` matches a text. A job matches if the text is its job id,
- * request id, provider request id or Idempotency-Key (stored for two days). One of the newest
- * `searchedJobsMax` jobs also matches if the text is the end of its job id or part of its prompt.
- * If `organizationId` is null, these are the newest jobs of all organizations.
+ * Creates the SQL condition that a job `x` matches a search. A job matches if the searched string
+ * is its job id, request id, provider request id or Idempotency-Key (stored for two days). One of
+ * the newest `searchedJobsMax` jobs also matches if the text is the end of its job id or part of
+ * its prompt. If `organizationId` is null, these are the newest jobs of all organizations.
  */
 export function matchesSearch(organizationId: string | null, text: string): FragmentSqlToken {
   const scope =

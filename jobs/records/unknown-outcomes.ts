@@ -10,7 +10,7 @@ export const listedCall = z.object({
   provider: z.string(),
   state: z.string(),
   operation: providerOperation.nullable(),
-  /** When the first notification arrived after the workflow had ended; null if none did. */
+  /** When the first notification arrived after the workflow had ended; null if none arrived. */
   lateNotificationAtMs: z.number().nullable(),
 });
 

@@ -19,7 +19,8 @@ interface DetailedSong {
 
 const detailsBytesMax = 1024 * 1024;
 /**
- * Maximum length of the lyrics; longer ones are truncated, because Temporal's history stores them.
+ * Maximum length of the lyrics. Longer lyrics are truncated, because Temporal's history stores
+ * them.
  */
 const lyricsCharactersMax = 12_000;
 const titleCharactersMax = 255;

@@ -68,8 +68,8 @@ function requireMedium(contentType: string, medium: PlanInput['medium']): void {
 }
 
 /**
- * Creates the function that checks one URL or file id. It returns the text that replaces the input
- * in the plan: a reference to a stored file, or a URL. Throws `UnusableInput`.
+ * Creates the function that checks one URL or file id. It returns the string that replaces the
+ * input in the plan: a reference to a stored file, or a URL. Throws `UnusableInput`.
  */
 function createResolver(deps: InputsDeps): ResolveInput {
   const ownOrigin = new URL(deps.publicBaseUrl).origin;

@@ -1,6 +1,6 @@
 /**
  * A second provider for a model: called only when the first provider certainly did not accept the
- * call (design §3.6).
+ * call.
  */
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';

@@ -1,4 +1,4 @@
-/** Upload URLs (spec §4.5, design §7) on the embedded storage: accepted and rejected uploads. */
+/** Upload URLs (spec §4.5) on the embedded storage: accepted and rejected uploads. */
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readdir, writeFile } from 'node:fs/promises';

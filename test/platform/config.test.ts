@@ -61,7 +61,7 @@ describe('a configuration', () => {
   });
 
   const integer = (min: number, max: number) => `must be an integer from ${min} to ${max}`;
-  const webUrl = 'must be an http(s) URL without credentials, query and fragment';
+  const webUrl = 'must be an http(s) URL without credentials, query or fragment';
   const origins = 'must be origins such as https://studio.example, separated by commas';
   const delays = 'must be at most 50 integers from 0 to 86400000, separated by commas';
   it.each([

@@ -23,7 +23,7 @@ const speech = z.object({
   instructions: z.literal('', 'is not supported: put the instructions into `input`').nullish(),
 });
 
-/** Returns the first 120 characters of a text. */
+/** Returns the first 120 characters of a string. */
 function truncateTitle(text: string): string {
   return Array.from(text.trim()).slice(0, titleMax).join('') || text;
 }

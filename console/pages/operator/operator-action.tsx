@@ -9,7 +9,7 @@ interface OperatorActionProps<Response> {
   /** Label of the button, and of the confirm button in the dialog. */
   verb: string;
   title: string;
-  /** Why the action is not possible, or null if it is. */
+  /** Why the action is not possible, or null if it is possible. */
   disabledReason?: string | null;
   isDangerous?: boolean;
   /** Path of the POST request below /api/admin/v1. */

@@ -91,14 +91,14 @@ function NewOrganization() {
       path="/organizations"
       body={(read) => ({
         name: read('name'),
-        windowAllowanceCredits: read('allowance') === '' ? null : Number(read('allowance')),
+        windowAllowanceCredits: read('limit') === '' ? null : Number(read('limit')),
       })}
     >
       <TextField label="Name" name="name" required maxLength={200} />
       <TextField
-        label="Studio credits per 6 hours"
+        label="Window limit (Studio credits per 6 hours)"
         hint="leave empty for no limit"
-        name="allowance"
+        name="limit"
         type="number"
         min={0}
         step="any"

@@ -71,7 +71,7 @@ const writeCode: Record<Language, (path: string, body: Values) => string> = {
     ].join('\n'),
 };
 
-/** Returns the start of the client call for an endpoint; it is the same in both languages. */
+/** Returns the start of the client call for an endpoint, which is the same in both languages. */
 function buildCallStart(path: string): string {
   return path.includes('/studio/') ? `run('${path.replace(/^.*\/studio\//, '')}', ` : 'chat(';
 }

@@ -48,7 +48,9 @@ function readHeader(exchange: Exchange, name: string): string | null {
   return typeof value === 'string' ? value : null;
 }
 
-/** Sends a chunked response, as real providers do; with `isCut`, closes the connection after half of the bytes. */
+/**
+ * Sends a chunked response, as real providers do. If `isCut` is true, closes the connection after half of the bytes.
+ */
 function sendReply({ request, response }: Exchange, reply: Reply, isCut: boolean): void {
   const { bytes, contentType, headers } = reply;
   response.writeHead(200, { ...headers, 'Content-Type': contentType });

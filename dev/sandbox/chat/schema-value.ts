@@ -19,7 +19,7 @@ const keywords = z.looseObject({
 });
 type Schema = z.infer<typeof keywords>;
 
-/** Example texts for the `format` keyword. */
+/** Example strings for the `format` keyword. */
 const formats: Readonly<Record<string, string>> = {
   date: '2026-01-31',
   'date-time': '2026-01-31T12:00:00Z',

@@ -46,11 +46,11 @@ export interface Script {
   pieces: string[];
   toolCalls: ScriptedCall[];
   stop: 'end' | 'length' | 'tool' | 'sequence';
-  /** Stop sequence that ended the response; null if none did. */
+  /** Stop sequence that ended the response; null if the response ended otherwise. */
   stopSequence: string | null;
   /** Token usage; null if the response reports none. */
   usage: { input: number; output: number; reasoning: number; read: number; write: number } | null;
-  /** Number of chunks after which the stream ends early; null if it does not. */
+  /** Number of chunks after which the stream ends early; null if it does not end early. */
   cutAfter: number | null;
   /** How the stream ends early: the connection breaks, or it closes without an error. */
   cut: 'broken' | 'clean';
@@ -91,7 +91,7 @@ function split(text: string): string[] {
   return text.match(/\s*\S+/g) ?? [];
 }
 
-/** Counts the tokens of a text, as the sandbox defines them. */
+/** Counts the tokens of a string, as the sandbox defines them. */
 export function countTokens(text: string): number {
   return split(text).length;
 }

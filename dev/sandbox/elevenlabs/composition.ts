@@ -37,7 +37,7 @@ export function calculateLengthMs(plan: Plan): number {
   return plan.sections.reduce((sum, { duration_ms: durationMs }) => sum + durationMs, 0);
 }
 
-/** Returns all texts in a plan, which may contain fault markers. */
+/** Returns all strings in a plan, which may contain fault markers. */
 export function listTexts(plan: Plan): string {
   const parts = plan.sections.flatMap((section) => [
     ...section.positive_local_styles,

@@ -1,4 +1,4 @@
-/** Ed25519 key that signs fal's webhooks; it is stored, so that it stays the same across restarts. */
+/** Ed25519 key that signs fal's webhooks. The key is stored, so that it stays the same across restarts. */
 import {
   createHash,
   createPrivateKey,

@@ -11,7 +11,7 @@ export type PictureFormat = 'png' | 'jpeg' | 'webp' | 'gif';
 export interface Drawing extends Size {
   prompt: string;
   seed: number;
-  /** Index of the image in its request; it changes the image. */
+  /** Index of the image in its request. Each index results in another image. */
   index: number;
   format: PictureFormat;
   /** Whether to leave out the background. */

@@ -46,7 +46,7 @@ export interface MediaInput {
   url: string;
 }
 
-/** Derives a number from 0 to 2³¹ − 1 from a text. */
+/** Derives a number from 0 to 2³¹ − 1 from a string. */
 export function deriveSeed(text: string): number {
   return createHash('sha256').update(text).digest().readUInt32BE(0) >>> 1;
 }
