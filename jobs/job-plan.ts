@@ -52,10 +52,7 @@ export interface OutputVariant {
   hasAudio?: false;
   /** Applies to outputs with fewer pixels than this. */
   pixelsBelow?: number;
-  /**
-   * Price of a unit of the requested output minus the price of a unit of this output, in
-   * micro-credits.
-   */
+  /** Discount per unit, compared with the requested output, in micro-credits. */
   unitDiscountMicro: number;
 }
 

@@ -12,15 +12,18 @@ BEGIN
         ORDER BY received_at DESC LIMIT 1));
 END $$;
 
--- Decides whether a call may be sent now, and if so records it as begun. If an earlier attempt has
--- recorded `begun`, it may have reached the provider, so the call is not sent again. A call to a
--- paused provider is recorded as waiting. A call of a settled job is never begun, even if its
--- workflow is reset. Pauses and settlements are read in the same transaction, so no call begins
--- after a pause or a settlement is committed. If `wait` is true, the call is not begun: if the
--- provider is paused, the call is recorded as waiting; otherwise the verdict is `resumed`. An
--- attempt that lost the connection before it received the verdict calls this function again with
--- the same senderId. It has not sent the call, so the verdict is `send` again. move: {jobId,
--- callIndex, routeIndex, provider, providerEndpoint, senderId?, wait?}
+-- Decides whether a call may be sent now, and if so records it as begun.
+-- move: {jobId, callIndex, routeIndex, provider, providerEndpoint, senderId?, wait?}
+-- * If an earlier attempt has recorded `begun`, the call is not sent again, because it may have
+--   reached the provider. An attempt that lost the connection before it received the verdict calls
+--   this function again with the same senderId. It has not sent the call, so the verdict is `send`
+--   again.
+-- * A call to a paused provider is recorded as waiting.
+-- * A call of a settled job is never begun, even if its workflow is reset.
+-- * If `wait` is true, the call is not begun: if the provider is paused, the call is recorded as
+--   waiting; otherwise the verdict is `resumed`.
+-- Pauses and settlements are read in the same transaction, so no call begins after a pause or a
+-- settlement is committed.
 CREATE FUNCTION call_begin(move jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   c provider_call;

@@ -9,7 +9,7 @@ interface RepeatOptions {
 }
 
 /**
- * Repeats `pass`, which must handle its own failures.
+ * Calls `pass` repeatedly. `pass` must handle its own failures.
  * @returns a function that waits for the current call and starts no further one
  */
 export function repeat(pass: () => Promise<void>, options: RepeatOptions): () => Promise<void> {

@@ -56,8 +56,8 @@ const due = z.object({
 type Due = z.infer<typeof due>;
 
 /**
- * How long a workflow must be missing before its reservation is released. A Temporal server that is
- * being restored may briefly not find a workflow that exists.
+ * Time for which a workflow must be missing before its reservation is released. A Temporal server
+ * that is being restored may briefly not find a workflow that exists.
  */
 export const missingGraceMs = 30_000;
 /**

@@ -39,13 +39,13 @@ const sealedSchema = z.object({
   details: z.array(anyJsonObject).optional(),
   extraContent: anyJsonObject.optional(),
 });
-/** Content of a sealed text. */
+/** Content of a sealed string. */
 export type SealedContent = z.infer<typeof sealedSchema>;
 
 /** Prefix of sealed strings. A string without this prefix comes from the provider. */
 const sealPrefix = 'sg1.';
 
-/** Encodes content as a sealed text. */
+/** Encodes content as a sealed string. */
 export function seal(content: SealedContent): string {
   return sealPrefix + Buffer.from(JSON.stringify(content)).toString('base64url');
 }

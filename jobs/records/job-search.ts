@@ -1,4 +1,4 @@
-/** Searches jobs by an id or by the text of their requests. */
+/** Searches jobs by an id or by words of their prompts. */
 import { sql, type FragmentSqlToken } from 'slonik';
 
 /**
@@ -13,8 +13,8 @@ const idEndingLengthMin = 6;
 /**
  * Creates the SQL condition that a job `x` matches a search. A job matches if the searched string
  * is its job id, request id, provider request id or Idempotency-Key (stored for two days). One of
- * the newest `searchedJobsMax` jobs also matches if the text is the end of its job id or part of
- * its prompt. If `organizationId` is null, these are the newest jobs of all organizations.
+ * the newest `searchedJobsMax` jobs also matches if the searched string is the end of its job id or
+ * part of its prompt. If `organizationId` is null, these are the newest jobs of all organizations.
  */
 export function matchesSearch(organizationId: string | null, text: string): FragmentSqlToken {
   const scope =
