@@ -92,6 +92,12 @@ function writesCache({ messages, tools = [], cache_control: requestMarker }: Cha
 }
 
 /**
+ * First character of a word. `\S+` would find whole words, but V8 can run out of stack in a word of
+ * megabytes.
+ */
+const wordStart = /(?<!\S)\S/g;
+
+/**
  * Returns a lower bound for the tokens of the messages: their number of words, because no token
  * spans several words. Stops at `countMax` + 1 words. Returns 0 without counting if the messages
  * are too short to contain more than `countMax`.
@@ -105,7 +111,7 @@ export function minimumTokens({ messages }: ChatBody, countMax: number): number 
   if (texts.reduce((sum, { length }) => sum + length, 0) < 2 * countMax) return 0;
   let count = 0;
   for (const text of texts) {
-    for (const _ of text.matchAll(/\S+/g)) {
+    for (const _ of text.matchAll(wordStart)) {
       count += 1;
       if (count > countMax) return count;
     }

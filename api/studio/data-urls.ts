@@ -76,11 +76,16 @@ export async function receiveDataUrls(
   };
 }
 
+/** Base64 padding, and a character that Base64 does not have. */
+const padding = /={1,2}$/;
+const notBase64 = /[^A-Za-z0-9+/]/;
+
 /** Decodes a `data:` URL. @throws GatewayError INVALID_INPUT_URL, FILE_TOO_LARGE */
 function decodeDataUrl(text: string, path: string): Buffer {
   const start = /^data:[\w.+-]+\/[\w.+-]+;base64,/.exec(text.slice(0, 200))?.[0];
   const encoded = text.slice(start?.length ?? 0);
-  if (start === undefined || !/^[A-Za-z0-9+/]+={0,2}$/.test(encoded)) {
+  const digits = encoded.slice(0, -2) + encoded.slice(-2).replace(padding, '');
+  if (start === undefined || digits === '' || notBase64.test(digits)) {
     throw fieldError('INVALID_INPUT_URL', path, 'must be data:TYPE;base64,DATA with valid Base64');
   }
   const bytes = Buffer.from(encoded, 'base64');
