@@ -13,7 +13,7 @@ export default defineConfig({
     setupFiles: ['test/harness/file-costs.ts'],
     reporters: ['default', './test/harness/cost-reporter.ts'],
     // Two cores, and tests about real servers, which wait for each other more than they compute.
-    maxWorkers: 3,
+    maxWorkers: 5,
     // Fewer garbage collections, because what a test allocates lives until its requests end.
     execArgv: ['--max-semi-space-size=64'],
     // What a test starts it ends; to load all modules anew for each file took a quarter of the run.
