@@ -1,6 +1,6 @@
 /** Activity `charge`: charges a job and completes it with its outputs, in one transaction. */
 import type { CallOutputs } from '../jobs/job-plan.ts';
-import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
+import type { SettleResult } from '../jobs/ledger-results.ts';
 import { settleJob, type SettlementDeps } from './job-settlement.ts';
 
 /** A job whose outputs are stored. */
@@ -13,7 +13,7 @@ export interface DeliveredJob {
 }
 
 /** Charges the delivered outputs and completes the job. Repeating it has no effect. */
-export function charge(deps: SettlementDeps, job: DeliveredJob): Promise<SettleVerdict> {
+export function charge(deps: SettlementDeps, job: DeliveredJob): Promise<SettleResult> {
   const { jobId, organizationId, chargeMicro, outputs } = job;
   return settleJob(deps, {
     organizationId,

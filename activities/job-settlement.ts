@@ -1,5 +1,5 @@
 /** Settles a job, for `charge` and `release`. */
-import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
+import type { SettleResult } from '../jobs/ledger-results.ts';
 import type { Ledger, Settlement } from '../ledger/ledger.ts';
 import type { Logger } from '../platform/logger.ts';
 
@@ -13,7 +13,7 @@ export interface SettlementDeps {
 export async function settleJob(
   { ledger, logger }: SettlementDeps,
   move: Settlement,
-): Promise<SettleVerdict> {
+): Promise<SettleResult> {
   const { id: jobId, reason } = move;
   const verdict = await ledger.settle(move);
   logger.info({ jobId, verdict: verdict.verdict, reason }, `reservation.${move.to}`);

@@ -1,6 +1,6 @@
 /** Activity `release`: releases the credits of a job and ends it, in one transaction. */
 import { errorTable, type ErrorCode } from '../domain/errors.ts';
-import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
+import type { SettleResult } from '../jobs/ledger-results.ts';
 import type { Ledger, Settlement } from '../ledger/ledger.ts';
 import { settleJob, type SettlementDeps } from './job-settlement.ts';
 
@@ -13,7 +13,7 @@ export interface UndeliveredJob {
 }
 
 /** Releases the credits and ends the job. Repeating it has no effect. */
-export function release(deps: SettlementDeps, job: UndeliveredJob): Promise<SettleVerdict> {
+export function release(deps: SettlementDeps, job: UndeliveredJob): Promise<SettleResult> {
   return settleJob(deps, buildReleaseMove(job));
 }
 
@@ -23,7 +23,7 @@ export function release(deps: SettlementDeps, job: UndeliveredJob): Promise<Sett
 export function releaseLostJob(
   ledger: Pick<Ledger, 'settle'>,
   { organizationId, id: jobId }: { organizationId: string; id: string },
-): Promise<SettleVerdict> {
+): Promise<SettleResult> {
   const error = { code: 'JOB_LOST', message: errorTable.JOB_LOST.message } as const;
   return ledger.settle(buildReleaseMove({ jobId, organizationId, status: 'failed', error }));
 }

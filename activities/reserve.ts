@@ -3,7 +3,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { asJson } from '../domain/json.ts';
 import type { JobPlan } from '../jobs/job-plan.ts';
-import type { Refusal, ReserveVerdict } from '../jobs/ledger-verdicts.ts';
+import type { Refusal, ReserveResult } from '../jobs/ledger-results.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { correlate } from '../platform/correlation.ts';
 import type { DatabasePool } from '../platform/database.ts';
@@ -19,7 +19,7 @@ const settledRow = z.object({
 export type EarlierSettlement = z.infer<typeof settledRow>;
 
 /** Result for a job that has a reservation. */
-type Reserved = Extract<ReserveVerdict, { verdict: 'reserved' }> & {
+type Reserved = Extract<ReserveResult, { verdict: 'reserved' }> & {
   /** Paused providers, to which no call may be sent. */
   paused: string[];
   /** How the job ended, if it is already settled; otherwise null. */

@@ -105,7 +105,7 @@ function createOperatorServices({ config, services, client }: AppDeps) {
       runAudit({
         databaseUrl: config.DATABASE_URL,
         pool,
-        isOwned: (jobId) => hasRunningWorkflow(client, jobId),
+        hasRunningWorkflow: (jobId) => hasRunningWorkflow(client, jobId),
         ...(results && { storage }),
       }),
   };

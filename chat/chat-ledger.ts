@@ -7,8 +7,8 @@ import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
-import { settleVerdict } from '../jobs/ledger-verdicts.ts';
-import { createLedgerMoves } from '../ledger/ledger-moves.ts';
+import { settleResult } from '../jobs/ledger-results.ts';
+import { createApplyOperation } from '../ledger/ledger-batches.ts';
 import { createBatcher } from '../platform/batch.ts';
 import {
   chatReserveVerdict,
@@ -23,7 +23,7 @@ const sweepCountMax = 100;
 
 /** Creates the chat ledger. Command-line tools pass no `metrics`. */
 export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLedger {
-  const move = createLedgerMoves(pool, { name: 'chat', metrics });
+  const apply = createApplyOperation(pool, { name: 'chat', metrics });
   const checkpoint = createBatcher<ChatProgress, null>({
     name: 'checkpoint',
     metrics,
@@ -41,7 +41,7 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
   });
   return {
     reserve: ({ amountMinMicro, amountMaxMicro, claim, ...rest }) =>
-      move(
+      apply(
         {
           verb: 'reserve',
           kind: 'chat',
@@ -63,7 +63,7 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
         Number.isSafeInteger(amountMicro) && amountMicro >= 0,
         'the charge must be a non-negative integer',
       );
-      return move({ verb: 'settle', amount: amountMicro, ...servedBy, ...rest }, settleVerdict);
+      return apply({ verb: 'settle', amount: amountMicro, ...servedBy, ...rest }, settleResult);
     },
     checkpoint: async (progress) => void (await checkpoint(progress)),
     sweep: (terms) => sweep(pool, terms),

@@ -4,8 +4,8 @@ import {
   balance,
   insufficientCredits,
   keyLimitExceeded,
-  type SettleVerdict,
-} from '../jobs/ledger-verdicts.ts';
+  type SettleResult,
+} from '../jobs/ledger-results.ts';
 
 /** Idempotency-Key, and the attempt id of the request that has claimed it. */
 export interface ChatClaim {
@@ -106,7 +106,7 @@ export interface ChatLedger {
   reserve: (reserve: ChatReserve) => Promise<z.infer<typeof chatReserveVerdict>>;
   /** Returns the micro-credits that a reservation of these amounts would reserve now. */
   price: (amounts: ReserveAmounts) => Promise<number>;
-  settle: (settle: ChatSettle) => Promise<SettleVerdict>;
+  settle: (settle: ChatSettle) => Promise<SettleResult>;
   /**
    * Records the progress of a chat and extends its reservation. Chats that do so at the same time
    * share one statement.

@@ -1,9 +1,9 @@
-/** Calculates what a job is charged. */
+/** Calculates the charge of a job. */
 import type { CallOutputs, JobPlan } from './job-plan.ts';
 
 /**
- * Calculates the charge for the delivered outputs, in micro-credits. It never exceeds the price in
- * the plan.
+ * Calculates the charge of a job for its delivered outputs, in micro-credits. The charge is at most
+ * the price in the plan.
  */
 export function calculateChargeMicro(plan: JobPlan, outputs: readonly CallOutputs[]): number {
   return plan.calls.reduce((sum, call) => {
@@ -14,8 +14,8 @@ export function calculateChargeMicro(plan: JobPlan, outputs: readonly CallOutput
 }
 
 /**
- * Returns whether a call is charged. A call whose result is the input of other calls is charged
- * only if all of them delivered.
+ * Returns whether a call is charged. If the result of the call is the input of other calls, it is
+ * charged only if each of them delivered an artifact.
  */
 function isCharged(plan: JobPlan, outputs: readonly CallOutputs[], callIndex: number): boolean {
   return plan.calls

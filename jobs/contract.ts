@@ -6,8 +6,8 @@ import { defineSearchAttributeKey } from '@temporalio/common';
 import { defineQuery, defineSignal } from '@temporalio/workflow';
 
 /**
- * Returns the workflow id of a job. It is the job id, so that operators can search for a workflow
- * by job id.
+ * Returns the workflow id of a job. It equals the job id, so that operators can search for a
+ * workflow by job id.
  */
 export function jobWorkflowId(jobId: string): string {
   return jobId;
@@ -19,24 +19,24 @@ export function studioTaskQueue(prefix: string): string {
 }
 
 /**
- * Returns the task queue of a provider's calls. Each provider has its own, so that its concurrency
- * is limited and shared fairly between organizations.
+ * Returns the task queue of a provider's calls. Each provider has its own task queue, so that the
+ * number of simultaneous calls is limited per provider and shared fairly between organizations.
  */
 export function providerTaskQueue(prefix: string, provider: string): string {
   return `${prefix}provider-${provider}`;
 }
 
 /**
- * Returns the task queue of webhook deliveries. It is separate, so that slow receivers do not
- * occupy the slots that jobs need.
+ * Returns the task queue of webhook deliveries. Webhooks have their own task queue, so that slow
+ * receivers do not occupy the activity slots that jobs need.
  */
 export function webhookTaskQueue(prefix: string): string {
   return `${prefix}webhooks`;
 }
 
-/** A task queue that at least one worker must poll. */
+/** Task queue that at least one worker must poll. */
 export interface PolledQueue {
-  /** The queue's name without the prefix. */
+  /** Name of the task queue without the configured prefix. */
   name: string;
   queue: string;
   task: 'workflow' | 'activity';
@@ -57,27 +57,29 @@ export function polledQueues(prefix: string, providers: readonly string[]): Poll
   ];
 }
 
-/** Content of a provider notification: the call, and the provider's operation id. */
+/**
+ * Content of a provider notification: the index of the call, and the id of its provider operation.
+ */
 export interface CallNotification {
   callIndex: number;
   operationId: string;
 }
 
-/** Signal with a verified provider notification. */
+/** Signal that passes a verified provider notification to the workflow. */
 export const providerNotification = defineSignal<[CallNotification]>('providerNotification');
 
 /**
- * Signal that makes a workflow check its calls now instead of at the next timer. Operators send it,
- * and the gateway sends it when a provider is resumed.
+ * Signal that makes a workflow check its calls immediately instead of at the next timer. Operators
+ * send the signal; the gateway sends it when a paused provider is resumed.
  */
 export const checkNow = defineSignal('checkNow');
 
-/** Progress of a job, as shown in Temporal's Current Details. */
+/** Progress of a job, which Temporal's Current Details show. */
 export interface JobProgress {
-  /** Phase as operators see it, for example `charged 3.9 credits`. */
+  /** Phase of the job in words, for example `charged 3.9 credits`. */
   phase: string;
   calls: { call: number; phase: string; providerRequestId: string | null }[];
-  /** The most recent failed attempts. */
+  /** Descriptions of the most recent failed attempts. */
   failures: string[];
 }
 
@@ -87,21 +89,21 @@ export const progressQuery = defineQuery<JobProgress>('progress');
 /** Workflow type that delivers a caller webhook. */
 export const webhookDeliveryType = 'webhookDelivery';
 
-/** Events of a job that its webhook may report. */
+/** Events of a job that a webhook can report. */
 export const webhookEvents = ['started', 'completed', 'failed', 'canceled'] as const;
 export type WebhookEventName = (typeof webhookEvents)[number];
 
 /**
- * Returns the subject id of the webhook that reports the start of a job. The webhook that reports
- * its end has the job id as its subject id.
+ * Returns the `subjectId` of the webhook that reports the start of a job. For the webhook that
+ * reports the end of a job, `subjectId` is the job id.
  */
 export function startSubjectId(jobId: string): string {
   return jobId.replace(/^job_/, 'start_');
 }
 
 /**
- * Returns the id of the job whose start a webhook reports. Returns null if the webhook reports
- * something else.
+ * Returns the id of the job whose start a webhook reports; null if the webhook reports another
+ * event.
  */
 export function findStartedJobId(subjectId: string): string | null {
   return subjectId.startsWith('start_') ? subjectId.replace(/^start_/, 'job_') : null;
@@ -115,23 +117,23 @@ export function deliveryWorkflowId(subjectId: string): string {
 /** Input of the webhook delivery workflow. */
 export interface WebhookDelivery {
   /**
-   * Id of the event that the webhook reports: a job id for the end of the job, `startSubjectId` for
-   * its start, or the id of an account notice.
+   * Id of the event that the webhook reports. End of a job: the job id. Start of a job: the result
+   * of `startSubjectId`. Account notice: the id of the notice.
    */
   subjectId: string;
   organizationId: string;
-  /** Task queue of the delivery attempts. */
+  /** Task queue of the activity that delivers the webhook. */
   taskQueue: string;
 }
 
-/** Search attributes of every Studio workflow, registered at start-up. */
+/** Search attributes that Studio workflows set. A process registers them when it starts. */
 export const searchAttributes = {
   organizationId: defineSearchAttributeKey('OrganizationId', 'KEYWORD'),
   keyId: defineSearchAttributeKey('KeyId', 'KEYWORD'),
   model: defineSearchAttributeKey('Model', 'KEYWORD'),
-  /** Provider that accepted the job's last call. */
+  /** Provider that most recently accepted a call of the job. */
   provider: defineSearchAttributeKey('Provider', 'KEYWORD'),
-  /** Provider request ids of the job's calls. */
+  /** Provider request ids of the accepted calls of the job. */
   providerRequestId: defineSearchAttributeKey('ProviderRequestId', 'KEYWORD_LIST'),
   jobStatus: defineSearchAttributeKey('JobStatus', 'KEYWORD'),
   billingState: defineSearchAttributeKey('BillingState', 'KEYWORD'),
@@ -148,8 +150,8 @@ export interface JobOutcome {
   billing: 'charged' | 'released' | 'none';
   chargedMicro: number;
   /**
-   * Why the ledger rejected the reservation, or the error code of a job that failed or was
-   * canceled; otherwise null.
+   * Reason for the status. `failed`, `canceled`: the error code of the job. `refused`: the reason
+   * for which the ledger rejected the reservation. `completed`: null.
    */
   reason: string | null;
 }

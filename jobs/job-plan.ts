@@ -1,39 +1,46 @@
 /**
- * The job plan: everything that a running workflow needs, decided once by the API. A workflow reads
- * neither the catalog nor the configuration, so a later change of them does not affect a running
+ * The job plan: everything that the workflow of a job needs, decided once by the API. A workflow
+ * does not read the catalog or the configuration, so later changes to them do not affect a running
  * job.
  */
 import type { z } from 'zod';
 import type { JsonObject } from '../domain/json.ts';
 import type { callOutputs, storedArtifact } from './job-record.ts';
 
-/** A route of a call: the provider, its endpoint, and the request body in its format. */
+/**
+ * Route of a call: the provider, the provider endpoint, and the request body in the format of the
+ * provider.
+ */
 export interface CallRoute {
   provider: string;
-  /** Temporal task queue on which this provider's calls run. */
+  /** Temporal task queue of the provider's calls. */
   taskQueue: string;
-  /** Provider endpoint, e.g. fal's endpoint id. */
+  /** Endpoint of the provider, for example fal's endpoint id. */
   providerEndpoint: string;
   /** Request body in the provider's format. */
   input: JsonObject;
   /**
-   * True if the provider sends a notification when the call ends, even if its response to the
-   * submit was lost.
+   * True if the provider sends a notification when the call ends. It sends the notification even if
+   * its response to the submit was lost.
    */
   notifies: boolean;
-  /** Timeout of a submit. After it, the outcome of the call is unknown. */
+  /**
+   * Timeout of a submit in milliseconds. If the submit times out, the outcome of the call is
+   * unknown.
+   */
   submitTimeoutMs: number;
 }
 
 /**
- * Unit of a call's quantity. `artifact`: delivered outputs; `second`: seconds of the output,
- * rounded up; `character`: characters sent, all charged when the output is delivered.
+ * Unit in which a call is charged. `artifact`: a delivered output. `second`: a second of the
+ * output; a part of a second counts as a whole one. `character`: a character of the input; all
+ * characters are charged if the output is delivered.
  */
 export type Meter = 'artifact' | 'second' | 'character';
 
 /**
- * Properties of an output that the request determines. If the delivered output differs, a warning
- * is logged.
+ * Properties of an output that follow from the request. If the delivered output has other
+ * properties, a warning is logged.
  */
 export interface ExpectedOutput {
   /** Pixels. */
@@ -44,51 +51,61 @@ export interface ExpectedOutput {
 }
 
 /**
- * An output that is cheaper than the requested one. It applies if the delivered output has all of
- * these properties.
+ * Variant of an output that costs less than the requested output. A delivered output is this
+ * variant if it has all of these properties.
  */
 export interface OutputVariant {
-  /** Applies to outputs without sound. */
+  /** Condition that the output has no sound. */
   hasAudio?: false;
-  /** Applies to outputs with fewer pixels than this. */
+  /** Condition that the output has fewer pixels than this number. */
   pixelsBelow?: number;
-  /** Discount per unit, compared with the requested output, in micro-credits. */
+  /** Discount on the price of each unit, in micro-credits. */
   unitDiscountMicro: number;
 }
 
-/** Outputs expected from a call, and the format in which they are stored. */
+/**
+ * Specification of the outputs of a call: their medium, the format in which they are stored, and
+ * their expected properties.
+ */
 export interface OutputSpec {
   medium: 'image' | 'video' | 'audio' | 'json';
-  /** Format that the caller requested; null if outputs are stored as delivered. */
+  /**
+   * Format to which outputs are converted, as the caller requested; null if outputs are stored in
+   * the delivered format.
+   */
   format: 'png' | 'jpeg' | 'webp' | null;
-  /** Expected properties, compared with the delivered outputs before they are charged. */
+  /**
+   * Expected properties of the outputs. The delivered outputs are compared with them before they
+   * are charged.
+   */
   expected?: ExpectedOutput;
   /**
-   * Cheaper outputs that the provider may deliver. If several apply, the largest discount counts.
+   * Cheaper variants of the output that the provider may deliver. If an output matches several
+   * variants, the largest discount applies.
    */
   variants?: OutputVariant[];
 }
 
 /**
- * A request to a provider. Its routes are tried in order; the next route is tried only if the
- * previous provider certainly did not accept the call.
+ * Call of a plan: one request to a provider. Its routes are tried in order. The next route is tried
+ * only if the provider of the previous route certainly did not accept the call.
  */
 export interface PlannedCall {
   index: number;
   routes: CallRoute[];
   output: OutputSpec;
   meter: Meter;
-  /** Number of requested units (see `Meter`), the most that is charged. */
+  /** Number of requested units (`Meter`). At most this number is charged. */
   quantity: number;
   /** Price of one delivered unit, in micro-credits. */
   unitPriceMicro: number;
-  /** True if the failure of this call fails the job. */
+  /** True if the job fails when this call fails. */
   required: boolean;
-  /** How long to wait for a notification before the first status check. */
+  /** Time to wait for a notification before the first status check, in milliseconds. */
   firstCheckMs: number;
   /**
-   * Earlier call whose first artifact is an input of this call, and the input field that receives
-   * its URL; null if there is none.
+   * Input from an earlier call: the index of that call, and the input field that receives the URL
+   * of its first artifact. Null if this call needs no earlier call.
    */
   inputFrom: { callIndex: number; field: string } | null;
 }
@@ -96,7 +113,7 @@ export interface PlannedCall {
 /** Version of the plan format that this code creates and runs. */
 export const planVersion = 1;
 
-/** A complete Studio job. */
+/** Plan of a Studio job. */
 export interface JobPlan {
   planVersion: number;
   jobId: string;
@@ -108,31 +125,40 @@ export interface JobPlan {
   model: string | null;
   /** Reserved micro-credits: the sum of quantity × unit price of all calls. */
   priceMicro: number;
-  /** The caller's metadata, if the request had any. */
+  /** Metadata of the caller; absent if the request has none. */
   metadata?: Record<string, string>;
-  /** The validated request, which responses contain. Never shown in a Temporal summary. */
+  /**
+   * Validated request of the caller. Responses that show the job contain it; Temporal summaries
+   * never contain it.
+   */
   request: JsonObject;
   calls: PlannedCall[];
   /**
-   * How the artifacts of all calls are joined into an additional output; null if they are not
+   * Method of joining the artifacts of all calls into an additional output; null if they are not
    * joined.
    */
   assembly: 'concat_audio' | null;
   /**
-   * Deadline in ISO 8601. After it, cancellation is requested from the provider, and the workflow
-   * waits up to `outcomeWaitMs` for the outcome.
+   * Deadline of the job in ISO 8601. When it passes, the workflow requests cancellation from the
+   * provider, and then waits up to `outcomeWaitMs` for the outcome.
    */
   deadlineAt: string;
   deadlineMs: number;
-  /** Typical duration of the calls in seconds; null if the catalog has none. */
+  /**
+   * Typical duration of the calls together, in seconds; null if the catalog has none for one of
+   * them.
+   */
   typicalSeconds: number | null;
   /**
-   * Task queue of the caller's webhook, and whether it reports the start of the job; null if the
-   * caller has none.
+   * Webhook of the caller: its task queue, and `started` if it also reports the start of the job.
+   * Null if the caller did not request a webhook.
    */
   webhook: { taskQueue: string; started?: true } | null;
   outcomeWaitMs: number;
-  /** Interval at which the sweeper checks whether the workflow is still running. */
+  /**
+   * Interval at which the sweeper checks whether the workflow of the job is still running, in
+   * milliseconds.
+   */
   reservationTtlMs: number;
 }
 
@@ -151,31 +177,35 @@ export interface CallTask {
   meter: Meter;
   quantity: number;
   /**
-   * Storage key of the earlier result that the call uses as input, and the input field that
-   * receives its URL; null if there is none.
+   * Input from an earlier call: the storage key of the artifact, and the input field that receives
+   * its URL. Null if the call needs no earlier call.
    */
   source: { field: string; storageKey: string } | null;
-  /** Number of attempts not accepted by the provider after which the next route is tried. */
+  /**
+   * Maximum number of attempts on this route. If the provider accepts none of them, the next route
+   * is tried.
+   */
   refusalsMax: number;
 }
 
-/** Call of the plan, with the index of its route and its input from an earlier call. */
+/** Call of the plan on one of its routes, with its input from an earlier call. */
 export interface RoutedCall {
   call: PlannedCall;
   routeIndex: number;
-  /** Storage key of the earlier result that the call uses as input. */
+  /** Storage key of the artifact of an earlier call that this call uses as input. */
   inputKey?: string | undefined;
 }
 
 const refusalsMax = 4;
 /**
- * Same maximum for the last route. It is higher, so that the provider has about 15 seconds to
- * recover before the call fails.
+ * Maximum number of attempts on the last route. It is larger than on the other routes, so that the
+ * provider has about 15 seconds to recover before the call fails.
  */
 const lastRouteRefusalsMax = 6;
 
 /**
- * Creates the activity input for a call on one of its routes; null if the call has no such route.
+ * Creates the input of an activity that calls a provider; null if the call has no route with this
+ * index.
  */
 export function createCallTask(plan: JobPlan, routed: RoutedCall): CallTask | null {
   const { call, routeIndex, inputKey } = routed;

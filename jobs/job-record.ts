@@ -1,9 +1,9 @@
-/** A job as read from the database. Every response that shows a job is built from it. */
+/** Job as it is read from the database. Every response that shows a job is built from it. */
 import { z } from 'zod';
 import { errorTable } from '../domain/errors.ts';
 import { keysOf, type Json } from '../domain/json.ts';
 
-/** One stored output. */
+/** Schema of a stored output. */
 export const storedArtifact = z.object({
   storageKey: z.string(),
   contentType: z.string(),
@@ -17,18 +17,20 @@ export const storedArtifact = z.object({
   hasAudio: z.boolean().nullable(),
 });
 
-/** Outputs of a call. */
+/** Schema of the outputs of a call. */
 export const callOutputs = z.object({
   callIndex: z.number(),
   artifacts: z.array(storedArtifact),
   /**
-   * Data that the provider returned in addition to artifacts, or the result itself if it is data.
+   * Data that the provider returned in addition to artifacts. If the result has no artifacts, the
+   * data is the result.
    */
   data: z.json(),
-  /** Units to charge, at most the call's quantity. */
+  /** Number of delivered units that are charged, at most the quantity of the call. */
   delivered: z.number(),
   /**
-   * Discount on the delivered units, if they are cheaper than the requested ones, in micro-credits.
+   * Discount on the whole charge of the call in micro-credits; absent if no delivered output is
+   * cheaper than the requested output.
    */
   discountMicro: z.number().exactOptional(),
   /** Error of a call that delivered less than requested; null if it delivered everything. */
@@ -36,8 +38,8 @@ export const callOutputs = z.object({
 });
 
 /**
- * A job with its billing state and the balance of its organization. Times are Unix milliseconds,
- * amounts are micro-credits.
+ * Schema of a job with its billing state and the available credits of its organization. Times are
+ * Unix milliseconds; amounts are micro-credits.
  */
 export const jobRow = z.object({
   id: z.string(),
@@ -58,18 +60,26 @@ export const jobRow = z.object({
   created_at: z.number(),
   deadline_at: z.number(),
   completed_at: z.number().nullable(),
-  /** Time at which the owner deleted the outputs. */
+  /** Time at which the outputs were deleted; null if they were not deleted. */
   media_deleted_at: z.number().nullable(),
-  /** Time at which the first call was recorded, just before it was sent. */
+  /**
+   * Time at which the first call was recorded, immediately before it was sent; null if no call was
+   * sent.
+   */
   started_at: z.number().nullable(),
   /**
-   * States of the calls that were recorded. `storing` means that the provider has finished the call
-   * and its result is being stored.
+   * States of the recorded calls. `storing`: the provider has finished the call, and its result is
+   * being stored.
    */
   call_states: z.array(z.string()).nullable(),
-  /** Highest position of a call in its provider's queue; null if no provider reports one. */
+  /**
+   * Largest queue position that a provider reports for a call of the job; null if no provider
+   * reports one.
+   */
   queue_position: z.number().nullable(),
-  /** Typical duration of this kind of job in seconds; null if unknown. */
+  /**
+   * Typical duration of the calls in seconds; null if the catalog has none or the job has ended.
+   */
   typical_seconds: z.number().nullable(),
   billing_state: z.enum(['reserved', 'charged', 'released']),
   reserved: z.number(),
@@ -78,7 +88,7 @@ export const jobRow = z.object({
   available: z.number(),
 });
 
-/** Parsed content of JSON artifacts, by storage key. */
+/** Parsed contents of JSON artifacts, by storage key. */
 export type Documents = ReadonlyMap<string, Json>;
 
 export type JobRecord = z.infer<typeof jobRow> & { documents?: Documents };

@@ -1,7 +1,8 @@
--- Checks the invariants of the ledger. Each row of this view is a violation (docs/guarantees.md).
+-- View that checks invariants of the ledger. Each row is a violation: the invariant and the id of
+-- the row that violates it (docs/guarantees.md).
 
 CREATE VIEW ledger_audit AS
-SELECT 'account differs from the sum of its entries' AS finding, a.organization_id AS subject
+SELECT 'the totals of an account differ from its ledger entries' AS finding, a.organization_id AS subject
   FROM account a
   LEFT JOIN (SELECT organization_id, sum(posted_change) AS posted, sum(reserved_change) AS reserved,
       max(sequence) AS last, count(*) AS entries FROM ledger_entry GROUP BY 1) e USING (organization_id)
@@ -9,24 +10,24 @@ SELECT 'account differs from the sum of its entries' AS finding, a.organization_
       IS DISTINCT FROM (coalesce(e.posted, 0), coalesce(e.reserved, 0), coalesce(e.last, 0))
     OR coalesce(e.last, 0) <> coalesce(e.entries, 0)
 UNION ALL
-SELECT 'reserved credits differ from the open reservations', a.organization_id FROM account a
+SELECT 'the reserved credits of an account differ from its open reservations', a.organization_id FROM account a
   LEFT JOIN (SELECT organization_id, sum(amount) AS open FROM reservation WHERE state = 'reserved'
     GROUP BY 1) r USING (organization_id)
   WHERE a.reserved <> coalesce(r.open, 0)
 UNION ALL
-SELECT 'a reservation and its settle entry disagree', r.id FROM reservation r
+SELECT 'a reservation differs from its charge or release entry', r.id FROM reservation r
   LEFT JOIN ledger_entry s
     ON s.organization_id = r.organization_id AND s.idempotency_key = 'settle:' || r.id
   WHERE (r.state = 'reserved') <> (s.sequence IS NULL) OR -s.reserved_change <> r.amount
     OR (s.kind = 'charge') <> (r.state = 'charged') OR -s.posted_change <> coalesce(r.charged, 0)
 UNION ALL
-SELECT 'a reservation and its refund entries disagree', id FROM (
+SELECT 'the refunds of a reservation differ from its refund entries', id FROM (
     SELECT id, -refunded AS refunded FROM reservation WHERE refunded IS NOT NULL
     UNION ALL
     SELECT reservation_id, posted_change FROM ledger_entry WHERE kind = 'refund') AS refunds
   GROUP BY id HAVING sum(refunded) <> 0
 UNION ALL
-SELECT 'an entry does not continue the totals of the previous entry', organization_id || ':' || sequence FROM (
+SELECT 'the totals of a ledger entry do not follow from the previous entry', organization_id || ':' || sequence FROM (
     SELECT *, lag(posted_after, 1, 0::bigint) OVER chain AS posted_before,
       lag(reserved_after, 1, 0::bigint) OVER chain AS reserved_before
     FROM ledger_entry WINDOW chain AS (PARTITION BY organization_id ORDER BY sequence)) e
@@ -34,14 +35,14 @@ SELECT 'an entry does not continue the totals of the previous entry', organizati
     OR reserved_after <> reserved_before + reserved_change
     OR posted_after < 0 OR reserved_after < 0 OR reserved_after > posted_after
 UNION ALL
-SELECT 'window use differs from its reservations', a.organization_id FROM account a
+SELECT 'the use of a six-hour window differs from its reservations', a.organization_id FROM account a
   LEFT JOIN (SELECT organization_id, window_started_at,
       sum(CASE state WHEN 'reserved' THEN amount ELSE coalesce(charged, 0) END) AS used
     FROM reservation WHERE kind = 'studio' GROUP BY 1, 2) r
     ON r.organization_id = a.organization_id AND r.window_started_at = a.window_started_at
   WHERE a.window_used <> coalesce(r.used, 0)
 UNION ALL
-SELECT 'budget use differs from its reservations and chats', budget_id || ' ' || day FROM (
+SELECT 'the spending of a budget differs from its jobs and chats', budget_id || ' ' || day FROM (
     SELECT budget_id, day, -spent AS spent FROM budget_spend
     UNION ALL
     SELECT budget_id, (created_at AT TIME ZONE 'UTC')::date,
@@ -49,11 +50,11 @@ SELECT 'budget use differs from its reservations and chats', budget_id || ' ' ||
       FROM reservation WHERE budget_id IS NOT NULL) AS spending
   GROUP BY budget_id, day HAVING sum(spent) <> 0
 UNION ALL
-SELECT 'a job or chat is counted against a different budget from its key''s', r.id FROM reservation r
+SELECT 'a job or chat is counted in another budget than that of its API key', r.id FROM reservation r
   LEFT JOIN job j USING (id) JOIN api_key k ON k.id = coalesce(j.key_id, r.key_id)
   WHERE r.budget_id IS DISTINCT FROM coalesce(k.budget_of, k.id)
 UNION ALL
-SELECT 'a job and its reservation disagree', j.id FROM job j JOIN reservation r ON r.id = j.id
+SELECT 'the status of a job contradicts its reservation', j.id FROM job j JOIN reservation r ON r.id = j.id
   WHERE (j.status = 'completed') <> (r.state = 'charged')
     OR (j.status IN ('failed', 'canceled')) <> (r.state = 'released')
 UNION ALL

@@ -1,7 +1,7 @@
 /**
  * Audits every guarantee about credits and results, with queries that share no code with the
- * ledger. The audit reads Postgres and, if the caller gives access to them, workflows, stored files
- * and the submissions that the sandbox provider logged as accepted.
+ * ledger. The audit reads Postgres. If the caller gives access to them, it also reads workflows,
+ * stored files and the calls that the provider sandbox logged as accepted.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -10,33 +10,33 @@ import { digestStream } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
 import { findViolations, invariantNames, type Finding } from './invariants.ts';
 
-/** Submission that the sandbox provider logged as accepted. */
-export interface LoggedSubmission {
+/** Call that the provider sandbox logged as accepted. */
+export interface LoggedCall {
   webhookUrl: string | null;
   idempotencyKey: string | null;
 }
 
-/** Data that an audit may read. Checks whose source is missing are not run. */
+/** Sources that an audit reads. A check whose source is absent is not run. */
 export interface AuditSources {
   databaseUrl: string;
   pool: DatabasePool;
-  /** Returns whether a running workflow owns this job. */
-  isOwned?: (jobId: string) => Promise<boolean>;
+  /** Returns whether the workflow of a job is running. */
+  hasRunningWorkflow?: (jobId: string) => Promise<boolean>;
   storage?: Pick<Storage, 'open'>;
-  /** Returns the submissions that the sandbox provider logged as accepted. */
-  submissions?: () => Promise<readonly LoggedSubmission[]>;
+  /** Returns the calls that the provider sandbox logged as accepted. */
+  acceptedCalls?: () => Promise<readonly LoggedCall[]>;
 }
 
 interface AuditCheck {
   name: string;
-  /** Number of subjects checked one by one; null if one SQL statement checked all rows. */
+  /** Number of objects that were checked one by one; null if one SQL statement checked all rows. */
   examined: number | null;
-  /** Ids of the rows that fail the check. */
-  subjects: string[];
+  /** Ids of the objects that violate the invariant. */
+  violatingIds: string[];
 }
 
-/** Maximum ids that a report shows for one check. */
-export const subjectsShownMax = 100;
+/** Maximum number of violations that the printed report lists for one check. */
+export const violationsShownMax = 100;
 
 /** Report of an audit. */
 export interface AuditReport {
@@ -44,28 +44,32 @@ export interface AuditReport {
   at: string;
   tookMs: number;
   checks: AuditCheck[];
-  /** Micro-credits of chat usage that neither the balance nor the budget of the key could cover. */
+  /**
+   * Price of chat usage that the balance or the budget of the API key could not pay, in
+   * micro-credits.
+   */
   chatLossMicro: number;
 }
 
 const unownedCheck = 'an open reservation has no running workflow';
-const unreadableCheck = 'a paid result is not readable with its recorded hash';
+const unreadableCheck = 'a charged result is missing, or its hash is not the recorded one';
 const repeatedCheck = 'a provider accepted one call more than once';
 
 const emptyRow = z.object({});
 
 /**
- * Runs every check whose source is given, and records the number of violations.
+ * Runs every check whose source is given, and stores the number of violations.
  * @throws any error of a source
  */
 export async function runAudit(sources: AuditSources): Promise<AuditReport> {
   const startedAt = performance.now();
   const at = new Date().toISOString();
   const checks = groupByName(await findViolations(sources.databaseUrl));
-  if (sources.isOwned) checks.push(await checkOwners(sources.pool, sources.isOwned));
+  if (sources.hasRunningWorkflow)
+    checks.push(await checkOwners(sources.pool, sources.hasRunningWorkflow));
   if (sources.storage) checks.push(await checkResults(sources.pool, sources.storage));
-  if (sources.submissions) checks.push(checkSubmissions(await sources.submissions()));
-  const findings = checks.reduce((sum, { subjects }) => sum + subjects.length, 0);
+  if (sources.acceptedCalls) checks.push(checkAcceptedCalls(await sources.acceptedCalls()));
+  const findings = checks.reduce((sum, { violatingIds }) => sum + violatingIds.length, 0);
   await sources.pool.query(sql.type(emptyRow)`
     INSERT INTO last_audit (findings, finished_at) VALUES (${findings}, clock_timestamp())
     ON CONFLICT (id) DO UPDATE SET findings = excluded.findings, finished_at = excluded.finished_at`);
@@ -84,36 +88,36 @@ function groupByName(findings: readonly Finding[]): AuditCheck[] {
   return [...names].map((name) => ({
     name,
     examined: null,
-    subjects: findings.filter(({ finding }) => finding === name).map(({ subject }) => subject),
+    violatingIds: findings.filter(({ finding }) => finding === name).map(({ subject }) => subject),
   }));
 }
 
 const lossRow = z.object({ loss: z.number() });
-const openIds = z.object({ id: z.string() });
+const idRow = z.object({ id: z.string() });
 
 function listOpenReservations(pool: DatabasePool, ids: readonly string[] | null) {
-  return pool.anyFirst(sql.type(openIds)`
+  return pool.anyFirst(sql.type(idRow)`
     SELECT id FROM reservation WHERE state = 'reserved' AND kind = 'studio'
       AND (${ids === null} OR id = ANY(${sql.array(ids ?? [], 'text')}))
     ORDER BY created_at, id LIMIT 5000`);
 }
 
 /**
- * Finds open reservations without a running workflow. Reads the reservations again at the end,
- * because jobs may end during the check.
+ * Finds open reservations whose job has no running workflow. Reads the found reservations again,
+ * because jobs may have ended during the check.
  */
 async function checkOwners(
   pool: DatabasePool,
-  isOwned: NonNullable<AuditSources['isOwned']>,
+  hasRunningWorkflow: NonNullable<AuditSources['hasRunningWorkflow']>,
 ): Promise<AuditCheck> {
-  const open = await listOpenReservations(pool, null);
-  const missing: string[] = [];
-  for (const id of open) {
-    // Workflows are read one at a time, so that an audit puts little load on Temporal.
-    if (!(await isOwned(id))) missing.push(id);
+  const openIds = await listOpenReservations(pool, null);
+  const missingIds: string[] = [];
+  for (const id of openIds) {
+    // One workflow is read at a time, so that an audit puts little load on Temporal.
+    if (!(await hasRunningWorkflow(id))) missingIds.push(id);
   }
-  const subjects = missing.length > 0 ? await listOpenReservations(pool, missing) : [];
-  return { name: unownedCheck, examined: open.length, subjects: [...subjects] };
+  const violatingIds = missingIds.length > 0 ? await listOpenReservations(pool, missingIds) : [];
+  return { name: unownedCheck, examined: openIds.length, violatingIds: [...violatingIds] };
 }
 
 const artifactRow = z.object({
@@ -126,25 +130,25 @@ async function checkResults(
   pool: DatabasePool,
   storage: Pick<Storage, 'open'>,
 ): Promise<AuditCheck> {
-  const subjects: string[] = [];
+  const violatingIds: string[] = [];
   let examined = 0;
   for (let after = ''; ;) {
-    // Results are read in pages, to limit memory use.
+    // The artifacts are read in pages, to limit memory use.
     const page = await pool.any(sql.type(artifactRow)`
       SELECT f.storage_key, f.size_bytes, f.sha256 FROM artifact f JOIN job j ON j.id = f.job_id
       WHERE j.status = 'completed' AND f.deleted_at IS NULL AND f.storage_key > ${after}
       ORDER BY f.storage_key LIMIT 500`);
     for (const row of page) {
-      if (!(await isIntact(storage, row))) subjects.push(row.storage_key);
+      if (!(await hasRecordedHash(storage, row))) violatingIds.push(row.storage_key);
     }
     examined += page.length;
     const last = page.at(-1);
-    if (!last) return { name: unreadableCheck, examined, subjects };
+    if (!last) return { name: unreadableCheck, examined, violatingIds };
     after = last.storage_key;
   }
 }
 
-async function isIntact(
+async function hasRecordedHash(
   storage: Pick<Storage, 'open'>,
   row: z.infer<typeof artifactRow>,
 ): Promise<boolean> {
@@ -154,18 +158,18 @@ async function isIntact(
   return sizeBytes === row.size_bytes && sha256 === row.sha256;
 }
 
-/** Matches the job id and the call index in a notification URL or an idempotency key. */
+/** Pattern of the job id and the call index in a notification URL or an idempotency key. */
 const callPattern = /(job_[0-9a-f]{32})[:/](\d{1,3})(?:\/|$)/;
 
 /** Checks that providers accepted each call at most once. */
-function checkSubmissions(submissions: readonly LoggedSubmission[]): AuditCheck {
+function checkAcceptedCalls(acceptedCalls: readonly LoggedCall[]): AuditCheck {
   const countByCall = new Map<string, number>();
-  for (const { webhookUrl, idempotencyKey } of submissions) {
+  for (const { webhookUrl, idempotencyKey } of acceptedCalls) {
     const [, jobId, call] = callPattern.exec(webhookUrl ?? idempotencyKey ?? '') ?? [];
     if (jobId === undefined) continue;
     const callId = `${jobId}:${call}`;
     countByCall.set(callId, (countByCall.get(callId) ?? 0) + 1);
   }
-  const subjects = [...countByCall].filter(([, count]) => count > 1).map(([callId]) => callId);
-  return { name: repeatedCheck, examined: countByCall.size, subjects };
+  const violatingIds = [...countByCall].filter(([, count]) => count > 1).map(([callId]) => callId);
+  return { name: repeatedCheck, examined: countByCall.size, violatingIds };
 }

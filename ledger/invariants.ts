@@ -1,42 +1,46 @@
-/** Checks invariants of credits and results in all rows, with one SQL statement. */
+/**
+ * Finds rows of the database that violate an invariant of credits or results, with one SQL
+ * statement.
+ */
 import { Client } from 'pg';
 
-/** A violated invariant, and the id of the row that violates it. */
+/** Violation: the name of an invariant, and the id of the row that violates it. */
 export interface Finding {
   finding: string;
   subject: string;
 }
 
 /**
- * Names of all checks, including those of the view `ledger_audit`, for reports without violations.
+ * Names of all invariants, including those that the view `ledger_audit` checks. A report also lists
+ * invariants without violations.
  */
 export const invariantNames: readonly string[] = [
-  'account differs from the sum of its entries',
-  'reserved credits differ from the open reservations',
-  'a reservation and its settle entry disagree',
-  'a reservation and its refund entries disagree',
-  'an entry does not continue the totals of the previous entry',
-  'window use differs from its reservations',
-  'budget use differs from its reservations and chats',
-  "a job or chat is counted against a different budget from its key's",
-  'a job and its reservation disagree',
+  'the totals of an account differ from its ledger entries',
+  'the reserved credits of an account differ from its open reservations',
+  'a reservation differs from its charge or release entry',
+  'the refunds of a reservation differ from its refund entries',
+  'the totals of a ledger entry do not follow from the previous entry',
+  'the use of a six-hour window differs from its reservations',
+  'the spending of a budget differs from its jobs and chats',
+  'a job or chat is counted in another budget than that of its API key',
+  'the status of a job contradicts its reservation',
   'a completed job has no artifact',
-  'a reservation was not reserved exactly once',
+  'a reservation does not have exactly one reserve entry',
   'a reservation was settled more than once',
   'an open Studio reservation has no open job',
   'an open reservation has waited too long for the sweeper',
   'the outputs of a job differ from its artifacts',
-  'a job that was not paid for has artifacts',
+  'a job that was not charged has artifacts',
 ];
 
 /**
- * Selects all violations. A reservation that is more than 15 minutes overdue means that the sweeper
- * is not running.
+ * Statement that selects all violations. If a reservation is more than 15 minutes overdue, the
+ * sweeper is not running.
  */
 const violations = `
   SELECT finding, subject FROM ledger_audit
   UNION ALL
-  SELECT 'a reservation was not reserved exactly once', r.id FROM reservation r
+  SELECT 'a reservation does not have exactly one reserve entry', r.id FROM reservation r
     LEFT JOIN ledger_entry e ON e.reservation_id = r.id AND e.kind = 'reserve'
     GROUP BY r.id, r.amount HAVING count(e.sequence) <> 1 OR sum(e.reserved_change) <> r.amount
   UNION ALL
@@ -63,16 +67,18 @@ const violations = `
       WHERE a.job_id = j.id) stored
     WHERE j.status = 'completed' AND listed.files <> stored.files
   UNION ALL
-  SELECT DISTINCT 'a job that was not paid for has artifacts', a.job_id
+  SELECT DISTINCT 'a job that was not charged has artifacts', a.job_id
     FROM artifact a JOIN job j ON j.id = a.job_id WHERE j.status <> 'completed'`;
 
 /**
- * Time limit of the statement in milliseconds. The statement reads every row of the ledger, which
- * may be large.
+ * Time limit of the statement in milliseconds. It is long, because the statement reads every row of
+ * the ledger.
  */
 const timeoutMs = 15 * 60_000;
 
-/** Returns all violations. Uses its own connection, snapshot and time limit. */
+/**
+ * Returns all violations. Uses a separate database connection with its own snapshot and time limit.
+ */
 export async function findViolations(databaseUrl: string): Promise<Finding[]> {
   const client = new Client({
     connectionString: databaseUrl,
@@ -80,7 +86,7 @@ export async function findViolations(databaseUrl: string): Promise<Finding[]> {
     statement_timeout: timeoutMs,
     query_timeout: timeoutMs,
   });
-  // Without a listener, an error of an idle connection would crash the process.
+  // Without this listener, an error of the idle connection would end the process.
   client.on('error', () => {});
   await client.connect();
   try {

@@ -1,13 +1,13 @@
--- Decides the moves of the ledger: reserve → charge | release, refunds of charges, and grants.
+-- Decides ledger operations: reserve → charge | release, refunds of charges, and grants.
 --
--- Each function decide_… receives the account, the reservation that has the id of the move (each is
--- null if it does not exist), and the move. It returns:
---   answer: the verdict of the move, with its amounts
---   a, r: the new account and the new reservation
---   key, kind: the idempotency key and the kind of the ledger entry; if `key` is null, nothing
---     changes
--- Moves are idempotent by id. A move that cannot be applied returns a verdict instead of raising an
--- error, so that the other moves of the batch are not affected.
+-- Each function decide_… receives the account, the reservation with the id of the operation, and
+-- the operation. The account or the reservation is null if it does not exist. The function returns:
+--   answer: the result of the operation, with its amounts.
+--   a, r: the changed account and the changed reservation.
+--   key, kind: the idempotency key and the kind of the ledger entry. If `key` is null, the
+--   operation changes nothing.
+-- Ledger operations are idempotent by id. An operation that cannot be applied returns a result
+-- instead of raising an error, so that the other operations of the batch are not affected.
 
 CREATE FUNCTION ledger_window_end(started timestamptz) RETURNS timestamptz
   LANGUAGE sql IMMUTABLE RETURN started + interval '6 hours';
@@ -16,32 +16,33 @@ CREATE FUNCTION ledger_balance(a account) RETURNS json LANGUAGE sql STABLE RETUR
   json_build_object('posted', a.posted, 'reserved', a.reserved, 'available', a.posted - a.reserved);
 
 -- Reserves credits.
--- Studio move: {organizationId, id, kind, ttlMs, amount, job?}
--- Chat move: {organizationId, id, kind, ttlMs, amountMin, amountMax, claim?, chat}
---   amountMax is reserved, or as much as the balance and the budget allow, but at least amountMin
--- budget: the budget of the API key (budgets.sql); null if it has no limit
--- `payable` of the answer is the most that the balance and the budget can pay.
-CREATE FUNCTION decide_reserve(INOUT a account, INOUT r reservation, move jsonb, budget jsonb,
+-- Properties of a Studio operation: {organizationId, id, kind, ttlMs, amount, job?}.
+-- Properties of a chat operation: {organizationId, id, kind, ttlMs, amountMin, amountMax, claim?,
+-- chat}. It reserves as much of `amountMax` as the balance and the budget allow; if they allow less
+-- than `amountMin`, it is rejected.
+-- `budget` is the budget of the API key (budgets.sql); null if the key has no limit.
+-- `payable` in the result is the most that the balance and the budget can pay.
+CREATE FUNCTION decide_reserve(INOUT a account, INOUT r reservation, operation jsonb, budget jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
-  at timestamptz := clock_timestamp();
+  decided_at timestamptz := clock_timestamp();
   available bigint := a.posted - a.reserved;
   key_limit bigint := budget->>'limit';
   key_used bigint := budget->>'used';
   payable bigint := least(available, key_limit - key_used);
-  price bigint := coalesce((move->>'amount')::bigint,
-    greatest((move->>'amountMin')::bigint, least((move->>'amountMax')::bigint, payable)));
-  studio boolean := move->>'kind' = 'studio';
-  chat jsonb := move->'chat';
+  price bigint := coalesce((operation->>'amount')::bigint,
+    greatest((operation->>'amountMin')::bigint, least((operation->>'amountMax')::bigint, payable)));
+  is_studio boolean := operation->>'kind' = 'studio';
+  chat jsonb := operation->'chat';
 BEGIN
-  -- The first reservation after the end of a window starts the next window. Its start is truncated
-  -- to milliseconds, because responses show milliseconds.
-  IF studio AND (at < ledger_window_end(a.window_started_at)) IS NOT TRUE THEN
-    a.window_started_at := date_trunc('milliseconds', at); a.window_used := 0;
+  -- The first Studio reservation after the end of a six-hour window starts the next one. The start
+  -- of a window is truncated to milliseconds, because responses show milliseconds.
+  IF is_studio AND (decided_at < ledger_window_end(a.window_started_at)) IS NOT TRUE THEN
+    a.window_started_at := date_trunc('milliseconds', decided_at); a.window_used := 0;
   END IF;
   IF a.organization_id IS NULL THEN
     answer := '{"verdict": "no_account"}';
-  ELSIF move ? 'claim' AND NOT holds_claim(a.organization_id, move->'claim') THEN
+  ELSIF operation ? 'claim' AND NOT holds_claim(a.organization_id, operation->'claim') THEN
     answer := '{"verdict": "claim_lost"}';
   ELSIF r.organization_id <> a.organization_id OR r.amount <> price THEN
     answer := '{"verdict": "mismatch"}';
@@ -53,16 +54,16 @@ BEGIN
   ELSIF available < price THEN
     answer := json_build_object('verdict', 'insufficient_credits', 'required', price,
       'balance', ledger_balance(a));
-  ELSIF studio AND price > a.window_limit THEN
+  ELSIF is_studio AND price > a.window_limit THEN
     answer := json_build_object('verdict', 'window_limit_exceeded', 'required', price,
       'limit', a.window_limit, 'balance', ledger_balance(a));
-  ELSIF studio AND a.window_used + price > a.window_limit THEN
-    answer := json_build_object('verdict', 'window_exhausted', 'now', at, 'required', price,
+  ELSIF is_studio AND a.window_used + price > a.window_limit THEN
+    answer := json_build_object('verdict', 'window_exhausted', 'now', decided_at, 'required', price,
       'limit', a.window_limit, 'used', a.window_used,
       'resetAt', ledger_window_end(a.window_started_at), 'balance', ledger_balance(a));
   ELSE
     a.reserved := a.reserved + price;
-    IF studio THEN
+    IF is_studio THEN
       a.window_used := a.window_used + price;
       r.window_started_at := a.window_started_at;
     ELSE
@@ -70,28 +71,29 @@ BEGIN
       r.streamed := chat->'streamed'; r.request_id := chat->>'requestId'; r.metadata := chat->'metadata';
       r.input_tokens := 0; r.output_tokens := 0; r.checkpoint_micro := 0; r.loss_micro := 0;
     END IF;
-    r.id := move->>'id'; r.organization_id := a.organization_id; r.kind := move->>'kind';
-    r.amount := price; r.state := 'reserved'; r.created_at := at;
-    r.expires_at := at + (move->>'ttlMs')::bigint * interval '1 millisecond';
+    r.id := operation->>'id'; r.organization_id := a.organization_id; r.kind := operation->>'kind';
+    r.amount := price; r.state := 'reserved'; r.created_at := decided_at;
+    r.expires_at := decided_at + (operation->>'ttlMs')::bigint * interval '1 millisecond';
     key := 'reserve:' || r.id; kind := 'reserve';
     answer := json_build_object('verdict', 'reserved', 'repeated', false, 'state', 'reserved',
-      'amount', price, 'payable', payable, 'createdAt', at, 'balance', ledger_balance(a));
+      'amount', price, 'payable', payable, 'createdAt', decided_at, 'balance', ledger_balance(a));
   END IF;
 END $$;
 
--- Settles a reservation: charges or releases its credits. Both have the same idempotency key, so
--- that only one of them can happen.
--- Studio move: {organizationId, id, to: charged|released, amount?, reason, job?: {status,
---   outputs?, error?, artifacts?}}
--- Chat move: {organizationId, id, to, amount?, reason, inputTokens, outputTokens, countedBy,
---   model?, provider?}; model and provider are those that were called most recently
+-- Settles a reservation: charges or releases its credits. A charge and a release have the same
+-- idempotency key, so that only one of them can happen.
+-- Properties of a Studio operation: {organizationId, id, to: charged|released, amount?, reason,
+-- job?: {status, outputs?, error?, artifacts?}}.
+-- Properties of a chat operation: {organizationId, id, to, amount?, reason, inputTokens,
+-- outputTokens, countedBy, model?, provider?}. `model` and `provider` are those that were called
+-- most recently.
 -- A chat may cost more than its reservation. The balance and the budget of its API key pay the
--- difference; `loss_micro` is what they cannot pay.
-CREATE FUNCTION decide_settle(INOUT a account, INOUT r reservation, move jsonb, budget jsonb,
+-- difference; `loss_micro` is the part that they cannot pay.
+CREATE FUNCTION decide_settle(INOUT a account, INOUT r reservation, operation jsonb, budget jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
-  charging boolean := move->>'to' = 'charged';
-  price bigint := CASE WHEN charging THEN (move->>'amount')::bigint ELSE 0 END;
+  is_charge boolean := operation->>'to' = 'charged';
+  price bigint := CASE WHEN is_charge THEN (operation->>'amount')::bigint ELSE 0 END;
   payable bigint := r.amount + greatest(0,
     least(a.posted - a.reserved, (budget->>'limit')::bigint - (budget->>'used')::bigint));
   cost bigint := least(price, payable);
@@ -105,42 +107,45 @@ BEGIN
     answer := '{"verdict": "above_reservation"}';
   ELSE
     a.posted := a.posted - cost; a.reserved := a.reserved - r.amount;
-    -- Unused credits are returned only to the window in which they were reserved.
+    -- Credits that were reserved but not charged are subtracted from the use of the six-hour window
+    -- only if it is still the window in which they were reserved.
     IF a.window_started_at = r.window_started_at THEN
       a.window_used := a.window_used - (r.amount - cost);
     END IF;
-    r.state := move->>'to'; r.reason := move->>'reason'; r.settled_at := clock_timestamp();
-    IF charging THEN r.charged := cost; END IF;
+    r.state := operation->>'to'; r.reason := operation->>'reason'; r.settled_at := clock_timestamp();
+    IF is_charge THEN r.charged := cost; END IF;
     IF r.kind = 'chat' THEN
-      r.input_tokens := move->'inputTokens'; r.output_tokens := move->'outputTokens';
-      r.cached_input_tokens := move->'cachedInputTokens'; r.cache_write_tokens := move->'cacheWriteTokens';
-      r.reasoning_tokens := move->'reasoningTokens';
-      r.counted_by := move->>'countedBy'; r.loss_micro := price - cost;
-      r.model := coalesce(move->>'model', r.model); r.provider := coalesce(move->>'provider', r.provider);
+      r.input_tokens := operation->'inputTokens'; r.output_tokens := operation->'outputTokens';
+      r.cached_input_tokens := operation->'cachedInputTokens'; r.cache_write_tokens := operation->'cacheWriteTokens';
+      r.reasoning_tokens := operation->'reasoningTokens';
+      r.counted_by := operation->>'countedBy'; r.loss_micro := price - cost;
+      r.model := coalesce(operation->>'model', r.model); r.provider := coalesce(operation->>'provider', r.provider);
     END IF;
-    key := 'settle:' || r.id; kind := CASE WHEN charging THEN 'charge' ELSE 'release' END;
+    key := 'settle:' || r.id; kind := CASE WHEN is_charge THEN 'charge' ELSE 'release' END;
     answer := json_build_object('verdict', 'settled', 'state', r.state, 'charged', cost,
       'balance', ledger_balance(a));
   END IF;
 END $$;
 
 -- Refunds charged credits of a reservation.
--- move: {organizationId, id, refundId, amount?, actor, reason}; `amount` defaults to everything
---   that was charged and has not been refunded
--- The six-hour window and the budget of the API key do not change, because the work was done.
-CREATE FUNCTION decide_refund(INOUT a account, INOUT r reservation, move jsonb,
+-- Properties of the operation: {organizationId, id, refundId, amount?, actor, reason}. `amount`
+-- defaults to everything that was charged and has not been refunded.
+-- A refund does not change the six-hour window or the budget of the API key, because the provider
+-- did the work.
+CREATE FUNCTION decide_refund(INOUT a account, INOUT r reservation, operation jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
-  refund_key text := 'refund:' || r.id || ':' || (move->>'refundId');
+  refund_key text := 'refund:' || r.id || ':' || (operation->>'refundId');
   repeated ledger_entry; refundable bigint; change bigint;
 BEGIN
   SELECT * INTO repeated FROM ledger_entry e
     WHERE e.organization_id = a.organization_id AND e.idempotency_key = refund_key;
-  -- For a repeated refund, only earlier refunds count, so that the verdict is the same as before.
+  -- For a repeated refund, only refunds before the first one are subtracted, so that the result is
+  -- the same as the first time.
   refundable := r.charged - (SELECT coalesce(sum(e.posted_change), 0) FROM ledger_entry e
     WHERE e.reservation_id = r.id AND e.kind = 'refund'
       AND (repeated.sequence IS NULL OR e.sequence < repeated.sequence));
-  change := coalesce((move->>'amount')::bigint, refundable);
+  change := coalesce((operation->>'amount')::bigint, refundable);
   IF (r.organization_id = a.organization_id) IS NOT TRUE THEN
     answer := '{"verdict": "not_reserved"}';
   ELSIF repeated.posted_change <> change THEN
@@ -159,25 +164,25 @@ BEGIN
 END $$;
 
 -- Grants credits, or removes unreserved credits if the amount is negative.
--- move: {organizationId, id, amount, actor, reason}
-CREATE FUNCTION decide_grant(INOUT a account, INOUT r reservation, move jsonb,
+-- Properties of the operation: {organizationId, id, amount, actor, reason}.
+CREATE FUNCTION decide_grant(INOUT a account, INOUT r reservation, operation jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
-DECLARE change bigint := move->>'amount'; granted bigint;
+DECLARE change bigint := operation->>'amount'; granted_amount bigint;
 BEGIN
   r := NULL;
-  SELECT e.posted_change INTO granted FROM ledger_entry e
-    WHERE e.organization_id = a.organization_id AND e.idempotency_key = 'grant:' || (move->>'id');
+  SELECT e.posted_change INTO granted_amount FROM ledger_entry e
+    WHERE e.organization_id = a.organization_id AND e.idempotency_key = 'grant:' || (operation->>'id');
   IF a.organization_id IS NULL THEN
     answer := '{"verdict": "no_account"}';
-  ELSIF granted IS NOT NULL THEN
+  ELSIF granted_amount IS NOT NULL THEN
     answer := json_build_object('repeated', true, 'balance', ledger_balance(a),
-      'verdict', CASE WHEN granted = change THEN 'granted' ELSE 'mismatch' END);
+      'verdict', CASE WHEN granted_amount = change THEN 'granted' ELSE 'mismatch' END);
   ELSIF a.posted - a.reserved + change < 0 THEN
     answer := json_build_object('verdict', 'insufficient_credits', 'required', -change,
       'balance', ledger_balance(a));
   ELSE
     a.posted := a.posted + change;
-    key := 'grant:' || (move->>'id'); kind := 'grant';
+    key := 'grant:' || (operation->>'id'); kind := 'grant';
     answer := json_build_object('verdict', 'granted', 'repeated', false, 'balance', ledger_balance(a));
   END IF;
 END $$;

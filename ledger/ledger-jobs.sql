@@ -1,29 +1,29 @@
--- Writes Studio jobs in the transaction of their ledger moves.
+-- Writes the rows of Studio jobs, in the transaction of their ledger operations.
 
--- Inserts a job for each reservation of a batch, and completes the job of each settlement. Notifies
--- listeners of both, and of rejected reservations (api/studio/job-updates.ts).
-CREATE FUNCTION ledger_write_jobs(moves jsonb, answers json[]) RETURNS void LANGUAGE plpgsql AS $$
+-- Inserts a job for each reservation of a batch, and stores the end of the job of each settlement.
+-- Notifies the API processes of both, and of rejected reservations (api/studio/job-updates.ts).
+CREATE FUNCTION ledger_write_jobs(operations jsonb, answers json[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  IF moves @? '$[*] ? (@.verb == "reserve").job' THEN
+  IF operations @? '$[*] ? (@.verb == "reserve").job' THEN
     INSERT INTO job (id, organization_id, key_id, type, model, provider, request, plan, request_id,
         metadata, created_at, deadline_at)
       SELECT m->>'id', m->>'organizationId', j->>'keyId', j->>'type', j->>'model', j->>'provider',
         j->'request', j->'plan', j->>'requestId', j->'metadata', (answer->>'createdAt')::timestamptz,
         (j->>'deadlineAt')::timestamptz
-      FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer),
+      FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(m, answer),
         LATERAL (SELECT m->'job' AS j) AS fields
       WHERE j IS NOT NULL AND answer->>'verdict' = 'reserved' AND answer->>'repeated' = 'false';
   END IF;
-  IF moves @? '$[*] ? (@.verb == "settle").job' THEN
+  IF operations @? '$[*] ? (@.verb == "settle").job' THEN
     UPDATE job SET status = j->>'status', outputs = nullif(j->'outputs', 'null'),
         error = nullif(j->'error', 'null'), completed_at = r.settled_at, verifying = false,
         plan = NULL
-      FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
+      FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(m, answer)
       JOIN reservation r ON r.id = m->>'id', LATERAL (SELECT m->'job' AS j) AS fields
       WHERE j IS NOT NULL AND answer->>'verdict' = 'settled' AND job.id = r.id;
     INSERT INTO artifact (storage_key, job_id, organization_id, content_type, size_bytes, sha256)
       SELECT f."storageKey", m->>'id', m->>'organizationId', f."contentType", f."sizeBytes", f.sha256
-      FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer),
+      FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(m, answer),
         jsonb_to_recordset(m->'job'->'artifacts') AS f(
           "storageKey" text, "contentType" text, "sizeBytes" bigint, sha256 text)
       WHERE answer->>'verdict' = 'settled';
@@ -33,9 +33,9 @@ BEGIN
         WHEN answer->>'repeated' = 'false' THEN '{"event": "reserved"}'
         ELSE jsonb_build_object('event', 'refused', 'refusal', answer)
       END || jsonb_build_object('id', m->>'id', 'organizationId', m->>'organizationId'))::text)
-    FROM ROWS FROM (jsonb_array_elements(moves), unnest(answers)) AS x(m, answer)
-    -- A repeated move is skipped, because listeners were notified the first time. An answer without
-    -- `required` is not a rejection (jobs/ledger-verdicts.ts).
+    FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(m, answer)
+    -- A repeated operation sends no notification, because the first one has sent it. Every rejected
+    -- reservation has the property `required` (jobs/ledger-results.ts).
     WHERE m ? 'job' AND (answer->>'verdict' = 'settled' OR answer->>'repeated' = 'false'
       OR answer->>'required' IS NOT NULL);
 END $$;

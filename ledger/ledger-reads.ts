@@ -20,7 +20,7 @@ type LedgerEntry = z.infer<typeof ledgerEntry>;
 
 interface EntryListing {
   kind: LedgerEntry['kind'] | undefined;
-  /** Sequence of the last entry on the previous page; undefined for the first page. */
+  /** Sequence number of the last entry on the previous page; undefined for the first page. */
   before: number | undefined;
   limit: number;
 }
@@ -33,9 +33,15 @@ export const openReservation = z.object({
   creditsMicro: z.number(),
   ageSeconds: z.number(),
   createdAtMs: z.number(),
-  /** When the sweeper next checks whether the owner, a workflow or a process, still runs. */
+  /**
+   * Time of the next check of the sweeper: whether the workflow of the job, or the process of the
+   * chat, is still running.
+   */
   expiresAtMs: z.number(),
-  /** When the sweeper first found no owner; null while an owner was always found. */
+  /**
+   * Time at which the sweeper found the workflow or process missing or overdue; null if its last
+   * check found it running.
+   */
   ownerMissingAtMs: z.number().nullable(),
 });
 type OpenReservation = z.infer<typeof openReservation>;
@@ -48,14 +54,14 @@ const entryColumns = sql.fragment`sequence, kind, reservation_id AS "reservation
   posted_after AS "postedAfterMicro", reserved_after AS "reservedAfterMicro", actor, reason,
   created_at AS "createdAtMs"`;
 
-/** Creates the read functions of the ledger. */
+/** Creates the functions that read the ledger. */
 export function createLedgerReads(pool: DatabasePool) {
   return {
     /** Returns the last audit; null if none has run. */
     lastAudit: () =>
       pool.maybeOne(sql.type(lastAudit)`
         SELECT findings, finished_at AS "finishedAtMs" FROM last_audit`),
-    /** Lists entries, newest first. */
+    /** Lists the ledger entries of an organization, newest first. */
     entries: (
       organizationId: string,
       { kind, before, limit }: EntryListing,

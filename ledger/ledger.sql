@@ -1,44 +1,45 @@
--- Applies moves of the ledger; a move is one change of an account. ledger_apply applies a batch of
--- moves in one round trip and one commit: it locks the accounts, decides each move in memory with
--- the function of its verb (ledger-decisions.sql), and then writes each table once.
+-- Applies ledger operations. A ledger operation is one change of an account: reserve, settle,
+-- refund or grant. ledger_apply applies a batch of them in one round trip and one commit: it locks
+-- the accounts, decides each operation in memory with the decide_… function of its verb
+-- (ledger-decisions.sql), and then writes each table once.
 
--- Applies a batch of moves and returns one answer per move, in the given order. Accounts are locked
--- in the order of their organization ids, so that two batches cannot deadlock. Reservations are
--- read once the accounts are locked. The planner settings make Postgres use indexes, because the
--- statistics of a growing table may be outdated.
-CREATE FUNCTION ledger_apply(moves jsonb, lock_timeout_ms integer DEFAULT NULL) RETURNS json LANGUAGE plpgsql
+-- Applies a batch of ledger operations and returns their results in the same order. The accounts
+-- are locked in the order of their organization ids, so that two batches cannot deadlock. The
+-- reservations are read after the accounts are locked. The planner settings make Postgres use
+-- indexes, because the statistics of a growing table may be outdated.
+CREATE FUNCTION ledger_apply(operations jsonb, lock_timeout_ms integer DEFAULT NULL) RETURNS json LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-  answers json[] := array_fill(NULL::json, ARRAY[jsonb_array_length(moves)]);
+  answers json[] := array_fill(NULL::json, ARRAY[jsonb_array_length(operations)]);
   accounts account[]; a account; account_index integer := 0; m record; d record;
   reservations reservation[]; entries ledger_entry[]; spends budget_spend[];
   budget jsonb;
 BEGIN
-  -- If the timeout passes while an account is locked, the batch fails with lock_not_available, and
-  -- nothing is written.
+  -- If an account is still locked by another transaction after this timeout, the batch fails with
+  -- lock_not_available, and nothing is written.
   IF lock_timeout_ms IS NOT NULL THEN
     PERFORM set_config('lock_timeout', lock_timeout_ms || 'ms', true);
   END IF;
   accounts := ARRAY(SELECT l FROM account l
-    WHERE organization_id = ANY (ARRAY(SELECT jsonb_array_elements(moves)->>'organizationId'))
+    WHERE organization_id = ANY (ARRAY(SELECT jsonb_array_elements(operations)->>'organizationId'))
     ORDER BY organization_id FOR UPDATE);
-  -- If two moves have the same id, the moves of the batch are applied one at a time, because the
-  -- second move must read the rows that the first one wrote.
-  IF jsonb_array_length(moves) > 1
-    AND (SELECT count(*) > count(DISTINCT x->>'id') FROM jsonb_array_elements(moves) AS x) THEN
-    RETURN ledger_apply_singly(moves);
+  -- If two operations of the batch have the same id, the operations are applied one at a time,
+  -- because the second must read the rows that the first has written.
+  IF jsonb_array_length(operations) > 1
+    AND (SELECT count(*) > count(DISTINCT x->>'id') FROM jsonb_array_elements(operations) AS x) THEN
+    RETURN ledger_apply_singly(operations);
   END IF;
   FOR m IN
-    SELECT x.position, x.move, x.move->>'verb' AS verb, x.move->>'organizationId' AS organization, r AS found,
+    SELECT x.position, x.operation, x.operation->>'verb' AS verb, x.operation->>'organizationId' AS organization, r AS found,
       coalesce(r.budget_id, k.budget_of, k.id) AS budget_id, limited_key
-    FROM jsonb_array_elements(moves) WITH ORDINALITY AS x(move, position)
-    LEFT JOIN reservation r ON r.id = x.move->>'id'
-    LEFT JOIN api_key k ON k.id = coalesce(x.move->'job'->>'keyId', x.move->'chat'->>'keyId')
-    -- The API key whose limit applies to this move, if any.
+    FROM jsonb_array_elements(operations) WITH ORDINALITY AS x(operation, position)
+    LEFT JOIN reservation r ON r.id = x.operation->>'id'
+    LEFT JOIN api_key k ON k.id = coalesce(x.operation->'job'->>'keyId', x.operation->'chat'->>'keyId')
+    -- API key whose spending limit applies to the operation; null if there is none.
     LEFT JOIN api_key limited_key ON limited_key.id = coalesce(r.budget_id, k.budget_of, k.id)
-      AND limited_key.limit_micro IS NOT NULL AND (x.move->>'verb' = 'reserve' OR r.kind = 'chat')
-    ORDER BY x.move->>'organizationId', x.move->>'id'
+      AND limited_key.limit_micro IS NOT NULL AND (x.operation->>'verb' = 'reserve' OR r.kind = 'chat')
+    ORDER BY x.operation->>'organizationId', x.operation->>'id'
   LOOP
     IF a.organization_id IS DISTINCT FROM m.organization THEN
       a := accounts[account_index + 1];
@@ -48,10 +49,10 @@ BEGIN
     budget := CASE WHEN (m.limited_key).id IS NOT NULL
       THEN budget_state(m.limited_key, coalesce((m.found).created_at, clock_timestamp()), spends) END;
     d := CASE m.verb
-      WHEN 'reserve' THEN decide_reserve(a, m.found, m.move, budget)
-      WHEN 'settle' THEN decide_settle(a, m.found, m.move, budget)
-      WHEN 'refund' THEN decide_refund(a, m.found, m.move)
-      WHEN 'grant' THEN decide_grant(a, m.found, m.move)
+      WHEN 'reserve' THEN decide_reserve(a, m.found, m.operation, budget)
+      WHEN 'settle' THEN decide_settle(a, m.found, m.operation, budget)
+      WHEN 'refund' THEN decide_refund(a, m.found, m.operation)
+      WHEN 'grant' THEN decide_grant(a, m.found, m.operation)
     END;
     answers[m.position] := d.answer;
     IF budget IS NOT NULL AND d.answer->>'verdict' = 'key_limit_exceeded' THEN
@@ -60,7 +61,7 @@ BEGIN
     IF d.key IS NOT NULL THEN
       entries := entries || ROW(m.organization, a.sequence + 1, d.key, d.kind, (d.r).id,
         (d.a).posted - a.posted, (d.a).reserved - a.reserved, (d.a).posted, (d.a).reserved,
-        m.move->>'actor', m.move->>'reason', clock_timestamp())::ledger_entry;
+        m.operation->>'actor', m.operation->>'reason', clock_timestamp())::ledger_entry;
       IF m.verb = 'reserve' THEN d.r.budget_id := m.budget_id; END IF;
       IF (d.r).budget_id IS NOT NULL AND d.kind <> 'refund' THEN
         spends := spends || ROW((d.r).budget_id, ((d.r).created_at AT TIME ZONE 'UTC')::date,
@@ -76,7 +77,7 @@ BEGIN
     window_started_at = n.window_started_at, window_used = n.window_used
     FROM unnest(accounts) AS n
     WHERE w.organization_id = n.organization_id AND w.sequence <> n.sequence;
-  -- Reservations are written before the entries, which refer to them.
+  -- Reservations are inserted before the ledger entries, which have a foreign key to them.
   INSERT INTO reservation AS w SELECT * FROM unnest(reservations)
     ON CONFLICT (id) DO UPDATE SET state = excluded.state, reason = excluded.reason,
       settled_at = excluded.settled_at, charged = excluded.charged, refunded = excluded.refunded,
@@ -86,7 +87,7 @@ BEGIN
       counted_by = excluded.counted_by,
       loss_micro = excluded.loss_micro;
   INSERT INTO ledger_entry SELECT * FROM unnest(entries);
-  IF moves @? '$[*].chat.metadata' THEN
+  IF operations @? '$[*].chat.metadata' THEN
     INSERT INTO tag (organization_id, name, value, created_at, id)
       SELECT r.organization_id, pair.key, pair.value, r.created_at, r.id
       FROM unnest(reservations) AS r, jsonb_each_text(r.metadata) AS pair ON CONFLICT DO NOTHING;
@@ -94,19 +95,20 @@ BEGIN
   INSERT INTO budget_spend AS b SELECT budget_id, day, sum(spent) FROM unnest(spends)
     GROUP BY budget_id, day HAVING sum(spent) <> 0
     ON CONFLICT (budget_id, day) DO UPDATE SET spent = b.spent + excluded.spent;
-  IF moves @? '$[*].job' THEN PERFORM ledger_write_jobs(moves, answers); END IF;
+  IF operations @? '$[*].job' THEN PERFORM ledger_write_jobs(operations, answers); END IF;
   RETURN to_json(answers);
 END $$;
 
--- Applies moves one at a time, so that each reads the rows that earlier moves wrote.
-CREATE FUNCTION ledger_apply_singly(moves jsonb) RETURNS json LANGUAGE plpgsql AS $$
-DECLARE answers json[] := array_fill(NULL::json, ARRAY[jsonb_array_length(moves)]); m record;
+-- Applies ledger operations one at a time, so that each reads the rows that earlier ones have
+-- written.
+CREATE FUNCTION ledger_apply_singly(operations jsonb) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE answers json[] := array_fill(NULL::json, ARRAY[jsonb_array_length(operations)]); m record;
 BEGIN
   FOR m IN
-    SELECT x.position, x.move FROM jsonb_array_elements(moves) WITH ORDINALITY AS x(move, position)
-    ORDER BY x.move->>'organizationId', x.move->>'id', x.position
+    SELECT x.position, x.operation FROM jsonb_array_elements(operations) WITH ORDINALITY AS x(operation, position)
+    ORDER BY x.operation->>'organizationId', x.operation->>'id', x.position
   LOOP
-    answers[m.position] := ledger_apply(jsonb_build_array(m.move))->0;
+    answers[m.position] := ledger_apply(jsonb_build_array(m.operation))->0;
   END LOOP;
   RETURN to_json(answers);
 END $$;

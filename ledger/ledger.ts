@@ -1,7 +1,8 @@
 /**
- * The credit ledger: reserve → charge | release, refunds and grants. Postgres decides each move
- * while it holds the lock of the organization's account. Each move is idempotent by its id. Moves
- * that are requested at the same time share one round trip and one commit (group commit).
+ * The credit ledger: reserve → charge | release, refunds and grants. Each of them is a ledger
+ * operation, which is idempotent by its id. Postgres decides an operation while the account of the
+ * organization is locked. Operations that are requested at the same time share one round trip and
+ * one commit (group commit).
  */
 import { z } from 'zod';
 import { type ErrorCode, assert } from '../domain/errors.ts';
@@ -12,21 +13,27 @@ import type { CallOutputs, StoredArtifact } from '../jobs/job-plan.ts';
 import {
   balance,
   insufficientCredits,
-  reserveVerdict,
-  settleVerdict,
-  type ReserveVerdict,
-  type SettleVerdict,
-} from '../jobs/ledger-verdicts.ts';
-import { createLedgerMoves } from './ledger-moves.ts';
+  reserveResult,
+  settleResult,
+  type ReserveResult,
+  type SettleResult,
+} from '../jobs/ledger-results.ts';
+import { createApplyOperation } from './ledger-batches.ts';
 
-/** Reservation of credits. The row of its `job` is written in the same transaction. */
+/**
+ * Reservation of credits. If it has a `job`, the row of the job is inserted in the same
+ * transaction.
+ */
 export interface Reservation {
   organizationId: string;
   /** Id of the job or chat. A second reservation with the same id changes nothing. */
   id: string;
   kind: 'studio' | 'chat';
   amountMicro: number;
-  /** Time until the sweeper checks whether the workflow of the job still runs, in milliseconds. */
+  /**
+   * Time after which the sweeper checks whether the workflow of the job is still running, in
+   * milliseconds.
+   */
   ttlMs: number;
   job?: {
     keyId: string;
@@ -36,7 +43,7 @@ export interface Reservation {
     requestId: string;
     deadlineAt: string;
     request: JsonObject;
-    /** Job plan without its request. Missing if no workflow runs the job. */
+    /** Job plan without its request. Absent if no workflow runs the job. */
     plan?: Json;
     metadata?: Record<string, string>;
   };
@@ -47,7 +54,10 @@ export interface Settlement {
   organizationId: string;
   id: string;
   to: 'charged' | 'released';
-  /** Micro-credits to charge, at most the reserved amount; the rest is released. */
+  /**
+   * Micro-credits to charge, at most the reserved amount. The other reserved micro-credits are
+   * released.
+   */
   amountMicro: number;
   reason: string;
   job?: {
@@ -62,16 +72,16 @@ export interface Settlement {
 interface Refund {
   organizationId: string;
   id: string;
-  /** Idempotency id of this refund; unique within the reservation. */
+  /** Idempotency id of the refund. It is unique among the refunds of the reservation. */
   refundId: string;
-  /** Micro-credits to refund. Defaults to everything charged and not yet refunded. */
+  /** Micro-credits to refund. Defaults to all charged micro-credits that have not been refunded. */
   amountMicro?: number | undefined;
   actor: string;
   reason: string;
 }
 
-/** Schema of a refund's result; amounts in micro-credits. */
-const refundVerdict = z.discriminatedUnion('verdict', [
+/** Schema of the result of a refund. Amounts are micro-credits. */
+const refundResult = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.literal('refunded'),
     repeated: z.boolean(),
@@ -81,7 +91,7 @@ const refundVerdict = z.discriminatedUnion('verdict', [
     balance,
   }),
   z.object({
-    /** The amount exceeds what remains refundable. */
+    /** The amount is larger than the part of the charge that has not been refunded. */
     verdict: z.literal('not_refundable'),
     state: z.enum(['reserved', 'charged', 'released']),
     charged: z.number(),
@@ -89,7 +99,7 @@ const refundVerdict = z.discriminatedUnion('verdict', [
   }),
   z.object({ verdict: z.literal('mismatch') }),
 ]);
-export type RefundVerdict = z.infer<typeof refundVerdict>;
+export type RefundResult = z.infer<typeof refundResult>;
 
 /** Grant of credits. A negative amount removes unreserved credits. */
 interface Grant {
@@ -101,47 +111,47 @@ interface Grant {
   reason: string;
 }
 
-/** Schema of a grant's result. */
-const grantVerdict = z.discriminatedUnion('verdict', [
+/** Schema of the result of a grant. Its balance is in micro-credits. */
+const grantResult = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.enum(['granted', 'mismatch']), repeated: z.boolean(), balance }),
   insufficientCredits,
   z.object({ verdict: z.literal('no_account') }),
 ]);
-type GrantVerdict = z.infer<typeof grantVerdict>;
+type GrantResult = z.infer<typeof grantResult>;
 
-/** Creates the ledger. Command-line tools pass no `metrics`. */
+/** Creates the ledger. Omit `metrics` in command-line tools. */
 export function createLedger(pool: DatabasePool, metrics?: Metrics) {
-  const move = createLedgerMoves(pool, { name: 'ledger', metrics });
+  const apply = createApplyOperation(pool, { name: 'ledger', metrics });
   return {
     /**
      * Reserves credits.
      * @throws AssertionError if the organization has no account, or if the id was already reserved
      * with a different amount
      */
-    reserve: async ({ amountMicro, ...reservation }: Reservation): Promise<ReserveVerdict> => {
+    reserve: async ({ amountMicro, ...reservation }: Reservation): Promise<ReserveResult> => {
       assert(
         Number.isSafeInteger(amountMicro) && amountMicro >= 0,
         'the price must be a non-negative integer',
       );
-      return move({ verb: 'reserve', amount: amountMicro, ...reservation }, reserveVerdict);
+      return apply({ verb: 'reserve', amount: amountMicro, ...reservation }, reserveResult);
     },
     /**
      * Charges or releases reserved credits.
-     * @throws AssertionError if the charge is above the reservation
+     * @throws AssertionError if the charge is larger than the reservation
      */
-    settle: async ({ amountMicro, job, ...settle }: Settlement): Promise<SettleVerdict> => {
+    settle: async ({ amountMicro, job, ...settle }: Settlement): Promise<SettleResult> => {
       assert(
         Number.isSafeInteger(amountMicro) && amountMicro >= 0,
         'the charge must be a non-negative integer',
       );
       const settlement = { verb: 'settle', amount: amountMicro, ...settle };
-      return move(job ? { ...settlement, job: asJson(job) } : settlement, settleVerdict);
+      return apply(job ? { ...settlement, job: asJson(job) } : settlement, settleResult);
     },
     /** Refunds charged credits. @throws AssertionError if the reservation does not exist */
-    refund: ({ amountMicro, ...refund }: Refund): Promise<RefundVerdict> =>
-      move({ verb: 'refund', amount: amountMicro ?? null, ...refund }, refundVerdict),
-    grant: ({ amountMicro, ...grant }: Grant): Promise<GrantVerdict> =>
-      move({ verb: 'grant', amount: amountMicro, ...grant }, grantVerdict),
+    refund: ({ amountMicro, ...refund }: Refund): Promise<RefundResult> =>
+      apply({ verb: 'refund', amount: amountMicro ?? null, ...refund }, refundResult),
+    grant: ({ amountMicro, ...grant }: Grant): Promise<GrantResult> =>
+      apply({ verb: 'grant', amount: amountMicro, ...grant }, grantResult),
   };
 }
 export type Ledger = ReturnType<typeof createLedger>;

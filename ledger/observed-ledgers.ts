@@ -1,4 +1,4 @@
-/** Adds metrics and traces to the ledgers. */
+/** Adds metrics and traces to the ledgers of Studio and chat. */
 import { SpanKind } from '@opentelemetry/api';
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -9,56 +9,56 @@ import type { Ledger } from './ledger.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 
-/** Where moves are reported: the metrics and the settlement counter. */
+/** Objects to which ledger operations are reported: the metrics and the settlement counter. */
 export interface Observers {
   metrics: Metrics;
   settlements: Settlements;
 }
 
-interface Verdict {
+interface LedgerResult {
   verdict: string;
 }
 
-/** Runs a move in a span that records its verdict. */
-export function observeMove<Answer extends Verdict>(
+/** Runs a ledger operation in a span that records its result. */
+export function observeOperation<Result extends LedgerResult>(
   name: string,
-  move: () => Promise<Answer>,
-): Promise<Answer> {
+  operation: () => Promise<Result>,
+): Promise<Result> {
   return inSpan({ name, kind: SpanKind.CLIENT }, async (span) => {
-    const answer = await move();
+    const answer = await operation();
     span.setAttributes({ 'ledger.verdict': answer.verdict });
     return answer;
   });
 }
 
 /** Runs a settlement in a span, and counts it in the metrics. */
-export async function observeSettlement<Answer extends Verdict>(
+export async function observeSettlement<Result extends LedgerResult>(
   { settlements }: Observers,
   id: string,
-  settle: () => Promise<Answer>,
-): Promise<Answer> {
-  const answer = await observeMove('ledger.settle', settle);
+  settle: () => Promise<Result>,
+): Promise<Result> {
+  const answer = await observeOperation('ledger.settle', settle);
   if (answer.verdict === 'settled') settlements.add(id);
   return answer;
 }
 
-/** Counts a reservation, or its rejection, in the metrics. */
+/** Counts a reservation in the metrics, as made or as rejected. */
 export function countReserve(
   metrics: Metrics,
   kind: string,
-  { verdict, amountMicro }: Verdict & { amountMicro: number },
+  { verdict, amountMicro }: LedgerResult & { amountMicro: number },
 ): void {
   if (verdict === 'reserved') metrics.creditsReserved.inc({ kind }, creditsFromMicro(amountMicro));
   else metrics.reservationsRefused.inc({ kind, verdict });
 }
 
-/** Adds metrics and traces to the ledger of Studio. */
+/** Adds metrics and traces to the Studio ledger. */
 export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
   const { metrics } = observers;
   return {
     ...ledger,
     async reserve(reserve) {
-      const answer = await observeMove('ledger.reserve', () => ledger.reserve(reserve));
+      const answer = await observeOperation('ledger.reserve', () => ledger.reserve(reserve));
       const { kind, amountMicro } = reserve;
       const repeated = answer.verdict === 'reserved' && answer.repeated;
       if (!repeated) countReserve(metrics, kind, { verdict: answer.verdict, amountMicro });
@@ -74,25 +74,28 @@ const settledRow = z.object({
   charged: z.number(),
   loss: z.number(),
   seconds: z.number(),
-  /** Duration of a job without its provider calls, in seconds; null if not recorded. */
+  /**
+   * Duration of a job without its provider calls, in seconds. Null if the job was not completed or
+   * the end of a call was not recorded.
+   */
   overheadSeconds: z.number().nullable(),
   type: z.string().nullable(),
   status: z.string().nullable(),
   reason: z.string().nullable(),
-  /** Model of the job or chat; the type of the job if it has no model. */
+  /** Model of the job or chat. A job without a model has its type here. */
   model: z.string(),
   provider: z.string(),
 });
 
 /**
- * Maximum number of settlements kept for the next scrape. When it is reached, they are counted
- * immediately.
+ * Maximum number of settlements that wait for the next scrape. When it is reached, all of them are
+ * counted immediately.
  */
 const pendingMax = 5000;
 
 /**
- * Creates the counter of this process's settlements. It reads the settled rows at the next scrape
- * and counts them in the metrics.
+ * Creates the counter of this process's settlements. It collects the ids of settled reservations,
+ * reads their rows at the next scrape, and counts them in the metrics.
  */
 export function createSettlements(
   pool: DatabasePool,
@@ -124,14 +127,14 @@ export function createSettlements(
       for (const row of rows) countOne(metrics, row);
     } catch (error) {
       logger.warn({ error, settlements: ids.length }, 'metrics.settlements_not_read');
-      // Drops the oldest settlements if there are too many.
+      // Drops the oldest settlements if more than `pendingMax` wait.
       pending = [...ids, ...pending].slice(-pendingMax);
     }
   }
 
   metrics.onScrape(countPending);
   return {
-    /** Adds a reservation that this process has settled. */
+    /** Adds the id of a reservation that this process has settled. */
     add(id: string): void {
       pending.push(id);
       if (pending.length >= pendingMax) void countPending();
@@ -158,6 +161,6 @@ function countOne(metrics: Metrics, row: z.infer<typeof settledRow>): void {
     row.seconds,
   );
   if (row.overheadSeconds === null) return;
-  // Negative if a check found the outputs before the notification arrived.
+  // The duration is negative if a status check found the outputs before the notification arrived.
   metrics.jobOverheadSeconds.observe({ type }, Math.max(0, row.overheadSeconds));
 }

@@ -11,7 +11,7 @@ import {
 } from '../platform/record-lists.ts';
 import { accountColumns, accountState } from './account.ts';
 
-/** Record of a job or chat; amounts in micro-credits. */
+/** Schema of the usage record of a job or chat. Amounts are micro-credits. */
 const usageRecord = z.object({
   id: z.string(),
   /** `chat`, or the type of the Studio job. */
@@ -31,18 +31,18 @@ const usageRecord = z.object({
   requestId: z.string().nullable(),
   metadata: z.record(z.string(), z.string()).nullable(),
   createdAtMs: z.number(),
-  /** Creation time in microseconds: the position of the record for the cursor of the next page. */
+  /** Creation time in Unix microseconds. The cursor of the next page contains it. */
   createdAtMicros: z.number(),
 });
 export type UsageRecord = z.infer<typeof usageRecord>;
 
-/** Request for a page of records, newest first. */
+/** Filter and page of a list of usage records, newest first. */
 interface UsageListing extends UsageFilter {
   cursor: string | undefined;
   limit: number;
 }
 
-/** Page of records. */
+/** Page of usage records, with the state of the account. */
 export interface UsagePage {
   account: z.infer<typeof accountState>;
   records: UsageRecord[];
@@ -51,10 +51,10 @@ export interface UsagePage {
 
 const row = accountState.extend({ records: z.array(usageRecord) });
 
-/** Creates the read functions of usage records. */
+/** Creates the functions that read usage records. */
 export function createUsageReads(pool: DatabasePool) {
   return {
-    /** Reads a page. @throws GatewayError INVALID_REQUEST for an invalid cursor */
+    /** Reads a page of records. @throws GatewayError INVALID_REQUEST for an invalid cursor */
     async page(organizationId: string, listing: UsageListing): Promise<UsagePage> {
       const { records, ...account } = await pool.one(sql.type(row)`
         WITH page AS (${selectPage(organizationId, listing)})
@@ -69,19 +69,22 @@ export function createUsageReads(pool: DatabasePool) {
     async chat(organizationId: string, id: string): Promise<UsageRecord | null> {
       return pool.maybeOne(sql.type(usageRecord)`
         SELECT ${recordColumns}
-        FROM (${kinds.chat} WHERE x.id = ${id} AND x.organization_id = ${organizationId}) AS found`);
+        FROM (${recordSelects.chat} WHERE x.id = ${id} AND x.organization_id = ${organizationId}) AS found`);
     },
   };
 }
 
-/** Columns of a record, selected from the statements of `kinds`. */
+/** Columns of `usageRecord`, selected from the statements of `recordSelects`. */
 const recordColumns = sql.fragment`id, type, model, status, net AS "creditsMicro",
   refunded AS "refundedMicro", input_tokens AS "inputTokens", output_tokens AS "outputTokens",
   cached_input_tokens AS "cachedInputTokens", cache_write_tokens AS "cacheWriteTokens",
   reasoning_tokens AS "reasoningTokens", job_id AS "jobId", key_id AS "keyId",
   request_id AS "requestId", metadata, ${listedTimes}`;
 
-/** Builds the statement that reads a page and one more record, using one index per kind. */
+/**
+ * Builds the statement that reads a page and one more record. It uses one index for jobs and one
+ * for chats.
+ */
 function selectPage(organizationId: string, listing: UsageListing): FragmentSqlToken {
   const { cursor, limit } = listing;
   const bounds = afterCursor(cursor, sql.fragment`x.id`);
@@ -94,47 +97,48 @@ function selectPage(organizationId: string, listing: UsageListing): FragmentSqlT
     ORDER BY created_at DESC, id DESC LIMIT ${limit + 1}`;
 }
 
-/** Filter of records. */
+/** Filter of usage records. */
 export interface UsageFilter extends RecordFilter {
   /** `chat`, or a type of Studio job. */
   type?: string | undefined;
   status?: 'reserved' | 'charged' | 'released' | undefined;
 }
 
-interface Records extends UsageFilter {
-  /** Additional conditions on the rows `x`. */
+interface RecordSelection extends UsageFilter {
+  /** Additional SQL conditions on the row `x` of a job or chat. */
   bounds?: FragmentSqlToken[];
 }
 
-const columns = sql.fragment`x.id, x.created_at, x.key_id, x.model, r.state AS status,
+const sharedColumns = sql.fragment`x.id, x.created_at, x.key_id, x.model, r.state AS status,
   coalesce(r.charged, 0) - coalesce(r.refunded, 0) AS net, coalesce(r.refunded, 0) AS refunded,
   r.input_tokens, r.output_tokens, r.cached_input_tokens, r.cache_write_tokens, r.reasoning_tokens,
   x.request_id, x.metadata`;
 
-/** Statements that select the records of each kind, with the same columns. */
-const kinds = {
-  job: sql.fragment`SELECT ${columns}, x.type, x.id AS job_id
+/** Statements that select the records of jobs and of chats. Both have the same columns. */
+const recordSelects = {
+  job: sql.fragment`SELECT ${sharedColumns}, x.type, x.id AS job_id
       FROM job x JOIN reservation r ON r.id = x.id`,
-  // A chat has no row in `job`, so its reservation is both `x` and `r`.
-  chat: sql.fragment`SELECT ${columns}, 'chat' AS type, NULL AS job_id
+  // A chat has no row in `job`, so both `x` and `r` are its reservation.
+  chat: sql.fragment`SELECT ${sharedColumns}, 'chat' AS type, NULL AS job_id
       FROM reservation x JOIN LATERAL (SELECT x.*) r ON x.kind = 'chat'`,
 };
 
 /**
- * Builds a statement for each kind of record in the filter. All have the columns id, created_at,
- * key_id, type, model, status, net and refunded (micro-credits), the tokens of a chat, request_id,
- * job_id, metadata.
+ * Builds the statements that select the filtered records: one for jobs and one for chats, or only
+ * one of them. Both have the columns id, created_at, key_id, type, model, status, net and refunded
+ * (micro-credits), the tokens of a chat, request_id, job_id and metadata.
  */
 export function usageRecords(
   organizationId: string,
-  { type, status, bounds = [], ...filter }: Records,
+  { type, status, bounds = [], ...filter }: RecordSelection,
 ): FragmentSqlToken[] {
-  const ofType = type === 'chat' ? [kinds.chat] : [kinds.job];
-  const listedKinds = type === undefined ? Object.values(kinds) : ofType;
-  return listedKinds.map((kind) => {
+  const { job, chat } = recordSelects;
+  const ofOneKind = type === 'chat' ? [chat] : [job];
+  const selects = type === undefined ? [job, chat] : ofOneKind;
+  return selects.map((select) => {
     const conditions = [...recordConditions(organizationId, filter), ...bounds];
     if (status !== undefined) conditions.push(sql.fragment`r.state = ${status}`);
-    if (type !== undefined && kind === kinds.job) conditions.push(sql.fragment`x.type = ${type}`);
-    return sql.fragment`${kind} WHERE ${sql.join(conditions, sql.fragment` AND `)}`;
+    if (type !== undefined && select === job) conditions.push(sql.fragment`x.type = ${type}`);
+    return sql.fragment`${select} WHERE ${sql.join(conditions, sql.fragment` AND `)}`;
   });
 }

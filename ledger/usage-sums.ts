@@ -4,7 +4,10 @@ import { z } from 'zod';
 import type { DatabasePool } from '../platform/database.ts';
 import { usageRecords, type UsageFilter } from './usage-records.ts';
 
-/** Property to group records by; `metadata.team` groups by the value of `team` in the metadata. */
+/**
+ * Property by which usage records are grouped. `metadata.team` groups them by the value of `team`
+ * in their metadata.
+ */
 export type UsageGroup = 'day' | 'model' | 'key' | 'type' | `metadata.${string}`;
 
 const sums = z.object({
@@ -14,7 +17,10 @@ const sums = z.object({
   inputTokens: z.number(),
   outputTokens: z.number(),
 });
-/** Row of a summary: the values of its groups, in the requested order, and the sums. */
+/**
+ * Schema of a row of a usage summary: the values of the grouped properties, in the requested order,
+ * and the sums.
+ */
 const usageSum = sums.extend({ keys: z.array(z.string().nullable()) });
 export type UsageSum = z.infer<typeof usageSum>;
 
@@ -23,7 +29,7 @@ interface UsageSummary extends UsageFilter {
   limit: number;
 }
 
-const columns: Record<Exclude<UsageGroup, `metadata.${string}`>, FragmentSqlToken> = {
+const columnByGroup: Record<Exclude<UsageGroup, `metadata.${string}`>, FragmentSqlToken> = {
   day: sql.fragment`to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')`,
   model: sql.fragment`model`,
   key: sql.fragment`key_id`,
@@ -33,11 +39,11 @@ const columns: Record<Exclude<UsageGroup, `metadata.${string}`>, FragmentSqlToke
 function groupColumn(group: UsageGroup): FragmentSqlToken {
   const [, tag] = /^metadata\.(.*)$/.exec(group) ?? [];
   if (tag !== undefined) return sql.fragment`metadata->>${tag}`;
-  // oxlint-disable-next-line no-unsafe-type-assertion -- every group without `metadata.` is a key of `columns`
-  return columns[group as keyof typeof columns];
+  // oxlint-disable-next-line no-unsafe-type-assertion -- every group without `metadata.` is a key of `columnByGroup`
+  return columnByGroup[group as keyof typeof columnByGroup];
 }
 
-/** Creates the function that sums records by group. */
+/** Creates the function that sums usage records by group. */
 export function createSumUsage(pool: DatabasePool) {
   return (
     organizationId: string,

@@ -1,8 +1,8 @@
 /**
  * `node worker/audit.ts`: checks every guarantee about credits and results (docs/guarantees.md) and
- * prints a table. The environment variables select the gateway.
- *
- * Exit status: 0 if there are no violations, 1 if there are violations, 2 if the audit failed.
+ * prints a table. The environment variables of the gateway select the database, storage and
+ * Temporal server. Exit status: 0 if there are no violations, 1 if there are violations, 2 if the
+ * audit failed.
  */
 import { Client } from '@temporalio/client';
 import { Command } from 'commander';
@@ -10,10 +10,10 @@ import { z } from 'zod';
 import { hasRunningWorkflow } from '../jobs/records/job-owner.ts';
 import {
   runAudit,
-  subjectsShownMax,
+  violationsShownMax,
   type AuditReport,
   type AuditSources,
-  type LoggedSubmission,
+  type LoggedCall,
 } from '../ledger/audit.ts';
 import { loadConfig } from '../platform/config.ts';
 import { openDatabase } from '../platform/database.ts';
@@ -22,33 +22,33 @@ import { openTemporal } from '../platform/temporal.ts';
 import { knownProviders } from '../providers/registry.ts';
 import { openStorage } from '../storage/open-storage.ts';
 
-const submitList = z.array(
+const acceptedCallList = z.array(
   z.object({ webhookUrl: z.string().nullable(), idempotencyKey: z.string().nullable() }),
 );
 
-/** Reads the submits that a provider sandbox has accepted. */
-async function readSubmits(sandboxUrl: string): Promise<LoggedSubmission[]> {
+/** Reads the calls that the provider sandbox has accepted. */
+async function readAcceptedCalls(sandboxUrl: string): Promise<LoggedCall[]> {
   const response = await fetch(`${sandboxUrl}/_sandbox/submits`);
   if (!response.ok) throw new Error(`${sandboxUrl} responded with status ${response.status}`);
   const body: unknown = await response.json();
-  return submitList.parse(
-    Array.isArray(body) ? body : z.object({ submits: submitList }).parse(body).submits,
+  return acceptedCallList.parse(
+    Array.isArray(body) ? body : z.object({ submits: acceptedCallList }).parse(body).submits,
   );
 }
 
 /** Formats a report: a table with the counts of each check, then the ids of the violations. */
 function formatReport({ checks, tookMs }: AuditReport): string {
   const width = Math.max(...checks.map(({ name }) => name.length));
-  const counts = checks.map(({ name, examined, subjects }) => {
+  const counts = checks.map(({ name, examined, violatingIds }) => {
     const count = examined === null ? 'all' : String(examined);
-    return `${name.padEnd(width)}  ${count.padStart(8)}  ${String(subjects.length).padStart(10)}`;
+    return `${name.padEnd(width)}  ${count.padStart(8)}  ${String(violatingIds.length).padStart(10)}`;
   });
   const findings = checks
-    .filter(({ subjects }) => subjects.length > 0)
-    .flatMap(({ name, subjects }) => [
+    .filter(({ violatingIds }) => violatingIds.length > 0)
+    .flatMap(({ name, violatingIds }) => [
       '',
-      subjects.length > subjectsShownMax ? `${name}: the first ${subjectsShownMax}` : name,
-      ...subjects.slice(0, subjectsShownMax).map((subject) => `    ${subject}`),
+      violatingIds.length > violationsShownMax ? `${name}: the first ${violationsShownMax}` : name,
+      ...violatingIds.slice(0, violationsShownMax).map((id) => `    ${id}`),
     ]);
   const head = `${'check'.padEnd(width)}  examined  violations`;
   return [head, ...counts, `${tookMs} ms`, ...findings].join('\n');
@@ -62,35 +62,35 @@ interface Options {
 }
 const options = new Command('audit')
   .description('Checks every guarantee about credits and results.')
-  .option('--results', 'read every paid result and compare it with its recorded hash')
+  .option('--results', 'read every charged result and compare its hash with the recorded hash')
   .option(
     '--submits <url>',
-    'compare the recorded calls with those that the provider sandbox at this URL accepted',
+    'check that the provider sandbox at this URL accepted no call more than once',
   )
-  .option('--no-owners', 'do not check that a running workflow owns every open reservation')
+  .option('--no-owners', 'do not check that every open reservation has a running workflow')
   .option('--json', 'print the report as JSON')
   .parse()
   .opts<Options>();
 
-/** Connections that must be closed before the process can end. */
-const closing: (() => Promise<void>)[] = [];
+/** Functions that close the connections. An open connection keeps the process running. */
+const closeFunctions: (() => Promise<void>)[] = [];
 
 async function openSources(): Promise<AuditSources> {
   const config = loadConfig(knownProviders);
   const logger = createLogger('audit', 'silent');
   const databaseUrl = config.DATABASE_URL;
   const pool = await openDatabase({ url: databaseUrl, poolMax: 2, logger });
-  closing.push(() => pool.end());
+  closeFunctions.push(() => pool.end());
   const sources: AuditSources = { databaseUrl, pool };
   if (options.owners) {
     const connection = await openTemporal(config);
-    closing.push(() => connection.close());
+    closeFunctions.push(() => connection.close());
     const client = new Client({ connection, namespace: config.TEMPORAL_NAMESPACE });
-    sources.isOwned = (jobId) => hasRunningWorkflow(client, jobId);
+    sources.hasRunningWorkflow = (jobId) => hasRunningWorkflow(client, jobId);
   }
   if (options.results) sources.storage = (await openStorage(config, 'http://127.0.0.1')).storage;
   const { submits } = options;
-  if (submits !== undefined) sources.submissions = () => readSubmits(submits);
+  if (submits !== undefined) sources.acceptedCalls = () => readAcceptedCalls(submits);
   return sources;
 }
 
@@ -104,5 +104,5 @@ try {
   process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
   process.exitCode = 2;
 } finally {
-  await Promise.all(closing.map((close) => close().catch(() => {})));
+  await Promise.all(closeFunctions.map((close) => close().catch(() => {})));
 }

@@ -7,16 +7,16 @@ import { repeat } from './repeat.ts';
 interface AuditorOptions {
   sources: AuditSources;
   logger: Logger;
-  /** Interval between audits. If it is 0, no audits run. */
+  /** Interval between audits, in milliseconds. If it is 0, no audits run. */
   intervalMs: number;
   state: StateGauges;
 }
 
-/** Maximum number of findings in a log line. */
-const loggedFindingsMax = 20;
+/** Maximum number of violations in a log line. */
+const loggedViolationsMax = 20;
 /**
- * Maximum delay of the first audit, short so that violations that exist at the start are found
- * soon.
+ * Maximum delay of the first audit, in milliseconds. It is short, so that violations that exist
+ * when the process starts are found soon.
  */
 const firstAuditDelayMs = 5000;
 
@@ -31,14 +31,14 @@ export function startAuditor(options: AuditorOptions): () => Promise<void> {
 async function audit({ sources, logger, state }: AuditorOptions): Promise<void> {
   try {
     const { checks } = await runAudit(sources);
-    const findings = checks.flatMap(({ name, subjects }) =>
-      subjects.map((subject) => ({ finding: name, subject })),
+    const findings = checks.flatMap(({ name, violatingIds }) =>
+      violatingIds.map((subject) => ({ finding: name, subject })),
     );
     state.auditRows.set(findings.length);
     state.auditedAt.setToCurrentTime();
     if (findings.length === 0) return;
     logger.error(
-      { rows: findings.length, findings: findings.slice(0, loggedFindingsMax) },
+      { rows: findings.length, findings: findings.slice(0, loggedViolationsMax) },
       'ledger.broken',
     );
   } catch (error) {

@@ -94,7 +94,7 @@ function createAuditSources(config: Config, { pool }: Services, client: Client):
   return {
     databaseUrl: config.DATABASE_URL,
     pool,
-    isOwned: (jobId) => hasRunningWorkflow(client, jobId),
+    hasRunningWorkflow: (jobId) => hasRunningWorkflow(client, jobId),
   };
 }
 

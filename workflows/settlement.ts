@@ -7,7 +7,7 @@ import type { EarlierSettlement } from '../activities/reserve.ts';
 import { searchAttributes, type JobOutcome } from '../jobs/contract.ts';
 import { calculateChargeMicro } from '../jobs/charge-rule.ts';
 import type { CallOutputs, JobPlan } from '../jobs/job-plan.ts';
-import type { SettleVerdict } from '../jobs/ledger-verdicts.ts';
+import type { SettleResult } from '../jobs/ledger-results.ts';
 import { toPublicError } from './public-errors.ts';
 import { formatCredits } from './display-texts.ts';
 import type { RunningJob } from './running-job.ts';
@@ -27,7 +27,7 @@ export async function charge(job: RunningJob, outputs: CallOutputs[]): Promise<J
 }
 
 /** Ends a job whose charge was sent to the ledger. */
-async function endCharged(job: RunningJob, settled: SettleVerdict): Promise<JobOutcome> {
+async function endCharged(job: RunningJob, settled: SettleResult): Promise<JobOutcome> {
   await startWebhookDelivery(job.plan);
   // If the job is not charged, the sweeper has already released it as lost.
   if (settled.verdict === 'not_reserved' || settled.state !== 'charged') {

@@ -2,7 +2,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../../domain/errors.ts';
-import { keyBudget } from '../../jobs/ledger-verdicts.ts';
+import { keyBudget } from '../../jobs/ledger-results.ts';
 import { role } from '../identity/access.ts';
 import { budgetSchema, formatBudget, keyMeta } from '../identity/key-fields.ts';
 import { defineEndpoint, section } from './endpoint.ts';

@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { countCharacters } from '../../domain/field-messages.ts';
 import { toResponse } from '../../domain/json.ts';
-import { keyBudget } from '../../jobs/ledger-verdicts.ts';
+import { keyBudget } from '../../jobs/ledger-results.ts';
 import { scopes } from './access.ts';
 
 const nameLengthMax = 64;

@@ -8,7 +8,7 @@ import { microFromCredits } from '../../domain/credits.ts';
 import { GatewayError, assert } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import { keyBudget } from '../../jobs/ledger-verdicts.ts';
+import { keyBudget } from '../../jobs/ledger-results.ts';
 import { scopes, type Scope } from './access.ts';
 import { formatBudget, keyMeta, type keyLimit, type ListedKey } from './key-fields.ts';
 import { calculateKeyMac, generateApiKey, extractKeyPrefix } from './key-format.ts';

@@ -9,7 +9,7 @@ import { throwRefusal } from '../../ledger/refusals.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { jobWorkflowId } from '../../jobs/contract.ts';
 import type { JobPlan } from '../../jobs/job-plan.ts';
-import type { Refusal } from '../../jobs/ledger-verdicts.ts';
+import type { Refusal } from '../../jobs/ledger-results.ts';
 import type { Config } from '../../platform/config.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';

@@ -172,7 +172,7 @@ async function sendChanges(deps: JobFeedDeps, organizationId: string, topic: Top
   topic.changed.clear();
   if (ids.length === 0) return;
   for (const id of ids.slice(openMax)) topic.changed.add(id);
-  for (const job of await reads.some(organizationId, ids.slice(0, openMax))) {
+  for (const job of await reads.readMany(organizationId, ids.slice(0, openMax))) {
     const isOpen = job.status === 'open';
     const fingerprint = createFingerprint(job);
     if (topic.open.get(job.id) !== fingerprint) {

@@ -1,6 +1,6 @@
 /** Distributes job events inside a process: a subscription receives the events of one job. */
 import { z } from 'zod';
-import { refusal } from '../../jobs/ledger-verdicts.ts';
+import { refusal } from '../../jobs/ledger-results.ts';
 
 /** Schema of a job event as `ledger_write_jobs` sends it. `id` is the job's id. */
 export const jobEvent = z.discriminatedUnion('event', [

@@ -45,7 +45,7 @@ export async function resettle(
   if (findings.every(({ verdict }) => finalVerdicts.has(verdict))) {
     return { decision: await releaseLost(ledger, job), findings };
   }
-  const plan = await jobOverview.plan(job);
+  const plan = await jobOverview.readPlan(job);
   if (plan) {
     await startWorkflow(services, plan);
     return { decision: 'taken_up', findings };

@@ -1,4 +1,4 @@
-/** Provider calls of a job, as operators see them. */
+/** Lists the provider calls of a job for operators. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
@@ -8,13 +8,14 @@ export const jobCall = z.object({
   index: z.int(),
   routeIndex: z.int(),
   provider: z.string(),
-  /** Endpoint of the provider, for example fal's endpoint id; null if unknown. */
+  /** Endpoint of the provider, for example fal's endpoint id; null if it was not recorded. */
   providerEndpoint: z.string().nullable(),
   state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
   operation: z.json(),
   providerRequestId: z.string().nullable(),
   /**
-   * Refusals of the call, oldest first. After each one except the last, the call was sent again.
+   * Attempts that the provider did not accept, oldest first. The call was sent again after each
+   * attempt except possibly the last.
    */
   refusals: z.array(
     z.object({
@@ -25,9 +26,12 @@ export const jobCall = z.object({
       refusedAtMs: z.number(),
     }),
   ),
-  /** When the call first waited for a paused provider; null if it never did. */
+  /** Time at which the call first waited for a paused provider; null if it never waited. */
   pausedAtMs: z.number().nullable(),
-  /** How often the call was sent. It is sent again only if the provider did not accept it. */
+  /**
+   * Number of times that the call was sent. A call is sent again only if the provider did not
+   * accept it.
+   */
   attempts: z.int(),
   begunAtMs: z.number(),
   acceptedAtMs: z.number().nullable(),
@@ -37,7 +41,7 @@ export const jobCall = z.object({
 });
 export type JobCall = z.infer<typeof jobCall>;
 
-/** Creates the function that lists the calls of a job, in order. */
+/** Creates the function that lists the calls of a job, ordered by call index. */
 export function createReadCalls(pool: DatabasePool) {
   return (jobId: string): Promise<readonly JobCall[]> =>
     pool.any(sql.type(jobCall)`

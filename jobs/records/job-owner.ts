@@ -5,12 +5,11 @@ import { checkNow, jobWorkflowId } from '../contract.ts';
 
 /** State of a job's workflow. */
 export interface JobWorkflow {
-  /**
-   * `closed` means that the workflow has ended, `missing` that Temporal has no workflow with its
-   * id.
-   */
+  /** `closed`: the workflow has ended. `missing`: Temporal has no workflow with this id. */
   state: 'running' | 'closed' | 'missing';
-  /** Workflow execution status of Temporal, e.g. `TERMINATED`; null if missing. */
+  /**
+   * Workflow execution status in Temporal, for example `TERMINATED`; null if `state` is `missing`.
+   */
   status: string | null;
 }
 
@@ -35,7 +34,10 @@ export async function hasRunningWorkflow(client: Client, jobId: string): Promise
   return (await readWorkflow(client, jobId)).state === 'running';
 }
 
-/** Signals a job's workflow to check its calls now. Returns false if no workflow is running. */
+/**
+ * Signals the workflow of a job to check its calls immediately. Returns false if the workflow is
+ * not running.
+ */
 export async function requestCheck(client: Client, jobId: string): Promise<boolean> {
   try {
     const handle = client.workflow.getHandle(jobWorkflowId(jobId));

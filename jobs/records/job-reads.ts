@@ -1,6 +1,6 @@
 /**
- * Queries that read jobs for polling, lists and responses. The phase of a job is derived from its
- * rows, never stored.
+ * Reads jobs from the database for API responses. The phase of a job is not stored; it is derived
+ * from the rows of the job and its calls.
  */
 import { buffer } from 'node:stream/consumers';
 import { sql, type FragmentSqlToken } from 'slonik';
@@ -17,7 +17,7 @@ const idRow = z.object({ id: z.string() });
 const countRow = z.object({ count: z.number() });
 
 const planHead = z.looseObject({ planVersion: z.literal(planVersion) });
-/** Schema of the plan that `reserve` stored; null if the plan has another version. */
+/** Schema of a stored plan. A plan of another version is read as null. */
 const planRow = z.object({
   plan: z
     .custom<Omit<JobPlan, 'request'>>((plan) => planHead.safeParse(plan).success)
@@ -34,18 +34,18 @@ interface JobFilter extends RecordFilter {
   type?: string | undefined;
   provider?: string | undefined;
   errorCode?: string | undefined;
-  /** Only jobs that match this id or text (job-search.ts). */
+  /** Id or text that a job must match (job-search.ts). */
   search?: string | undefined;
 }
 
 /** Filter and page of a list of jobs, newest first. */
 interface JobListing extends JobFilter {
-  /** Only jobs before this id. */
+  /** Id of the last job on the previous page. */
   beforeId?: string | undefined;
   limit: number;
 }
 
-const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
+const selectJobs = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT x.id, x.organization_id, x.key_id, x.type, x.model, x.provider, x.status, x.verifying,
     x.request, x.metadata, x.outputs, x.error, x.request_id, x.created_at, x.deadline_at, x.completed_at, x.media_deleted_at,
     c.started_at, c.call_states, c.queue_position, (x.plan->>'typicalSeconds')::float8 AS typical_seconds,
@@ -65,15 +65,15 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   WHERE ${where}`;
 
 /**
- * Creates the functions that read an organization's jobs. `read` also reads the JSON artifacts of
- * the job, if `storage` is given.
+ * Creates the functions that read the jobs of an organization. If `storage` is given, `read` also
+ * reads the JSON artifacts of the job.
  */
 export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open'>) {
   return {
     /** Reads a job; null if the organization has no such job. */
     read: async (organizationId: string, jobId: string): Promise<JobRecord | null> => {
       const job = await pool.maybeOne(
-        sql.type(jobRow)`${select(
+        sql.type(jobRow)`${selectJobs(
           sql.fragment`x.organization_id = ${organizationId} AND x.id = ${jobId}`,
         )}`,
       );
@@ -81,25 +81,25 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
       return { ...job, documents: await loadDocuments(storage, job.outputs) };
     },
     list(organizationId: string, listing: JobListing): Promise<readonly JobRecord[]> {
-      const where = [...conditions(organizationId, listing), ...pageConditions(listing)];
+      const where = [...buildConditions(organizationId, listing), ...buildPageConditions(listing)];
       return pool.any(sql.type(
         jobRow,
-      )`${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
+      )`${selectJobs(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
         ORDER BY x.created_at DESC, x.id DESC LIMIT ${listing.limit}`);
     },
-    /** Counts the jobs that match a filter. Stops counting at `countMax`. */
+    /** Counts the jobs that match a filter, up to `countMax`. */
     count(organizationId: string, filter: JobFilter, countMax: number): Promise<number> {
-      const where = sql.join(conditions(organizationId, filter), sql.fragment` AND `);
+      const where = sql.join(buildConditions(organizationId, filter), sql.fragment` AND `);
       return pool.oneFirst(sql.type(countRow)`SELECT count(*) AS count FROM (
         SELECT FROM job x JOIN reservation r ON r.id = x.id WHERE ${where} LIMIT ${countMax}) AS n`);
     },
-    /** Reads the jobs with these ids; omits jobs of other organizations. */
-    some: (organizationId: string, jobIds: readonly string[]): Promise<readonly JobRecord[]> =>
+    /** Reads the jobs with the given ids. Omits jobs of other organizations. */
+    readMany: (organizationId: string, jobIds: readonly string[]): Promise<readonly JobRecord[]> =>
       pool.any(
-        sql.type(jobRow)`${select(sql.fragment`x.organization_id = ${organizationId}
+        sql.type(jobRow)`${selectJobs(sql.fragment`x.organization_id = ${organizationId}
           AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
       ),
-    /** Returns the ids from this list whose jobs have ended. */
+    /** Returns those of the given job ids whose jobs have ended. */
     ended: (jobIds: readonly string[]): Promise<readonly string[]> =>
       pool.anyFirst(sql.type(idRow)`
         SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'open'`),
@@ -107,18 +107,18 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
 }
 export type JobReads = ReturnType<typeof createJobReads>;
 
-function conditions(organizationId: string | null, filter: JobFilter): FragmentSqlToken[] {
+function buildConditions(organizationId: string | null, filter: JobFilter): FragmentSqlToken[] {
   const { status, type, provider, errorCode, search } = filter;
-  const all = recordConditions(organizationId, filter);
-  if (status !== undefined) all.push(...statusConditions(status));
-  if (type !== undefined) all.push(sql.fragment`x.type = ${type}`);
-  if (provider !== undefined) all.push(sql.fragment`x.provider = ${provider}`);
-  if (errorCode !== undefined) all.push(sql.fragment`x.error->>'code' = ${errorCode}`);
-  if (search !== undefined) all.push(matchesSearch(organizationId, search));
-  return all;
+  const conditions = recordConditions(organizationId, filter);
+  if (status !== undefined) conditions.push(...buildStatusConditions(status));
+  if (type !== undefined) conditions.push(sql.fragment`x.type = ${type}`);
+  if (provider !== undefined) conditions.push(sql.fragment`x.provider = ${provider}`);
+  if (errorCode !== undefined) conditions.push(sql.fragment`x.error->>'code' = ${errorCode}`);
+  if (search !== undefined) conditions.push(matchesSearch(organizationId, search));
+  return conditions;
 }
 
-function pageConditions({ beforeId }: JobListing): FragmentSqlToken[] {
+function buildPageConditions({ beforeId }: JobListing): FragmentSqlToken[] {
   if (beforeId === undefined) return [];
   return [
     sql.fragment`(x.created_at, x.id) < (SELECT b.created_at, b.id FROM job b
@@ -126,22 +126,25 @@ function pageConditions({ beforeId }: JobListing): FragmentSqlToken[] {
   ];
 }
 
-/** Returns the conditions for a status, written so that an index covers them. */
-function statusConditions(status: NonNullable<JobListing['status']>): FragmentSqlToken[] {
-  const begun = sql.fragment`EXISTS (SELECT FROM provider_call p
+/**
+ * Returns the SQL conditions for a job status. They have the same form as the conditions of the
+ * indexes, so that Postgres uses an index.
+ */
+function buildStatusConditions(status: NonNullable<JobListing['status']>): FragmentSqlToken[] {
+  const hasBegunCall = sql.fragment`EXISTS (SELECT FROM provider_call p
     WHERE p.job_id = x.id AND p.state <> 'waiting')`;
   if (status === 'open' || status === 'queued' || status === 'in_progress') {
-    const open = sql.fragment`x.status = 'open' AND r.state = 'reserved'`;
-    if (status === 'open') return [open];
-    return [open, status === 'queued' ? sql.fragment`NOT ${begun}` : begun];
+    const isOpen = sql.fragment`x.status = 'open' AND r.state = 'reserved'`;
+    if (status === 'open') return [isOpen];
+    return [isOpen, status === 'queued' ? sql.fragment`NOT ${hasBegunCall}` : hasBegunCall];
   }
-  const ended = sql.fragment`x.status = ${status}`;
-  return status === 'completed' ? [ended] : [ended, sql.fragment`x.error IS NOT NULL`];
+  const hasEnded = sql.fragment`x.status = ${status}`;
+  return status === 'completed' ? [hasEnded] : [hasEnded, sql.fragment`x.error IS NOT NULL`];
 }
 
 /**
- * Reads the JSON artifacts from storage, because they are too long for a database row or a
- * workflow's history. Omits deleted artifacts.
+ * Reads the JSON artifacts of a job from storage. They are not in the database, because they are
+ * too long for a row or for a workflow's history. Deleted artifacts are omitted.
  */
 async function loadDocuments(
   storage: Pick<Storage, 'open'>,
@@ -151,16 +154,16 @@ async function loadDocuments(
     .flatMap((output) => output.artifacts)
     .filter((artifact) => artifact.contentType === 'application/json')
     .map((artifact) => artifact.storageKey);
-  const loaded = await Promise.all(
+  const contents = await Promise.all(
     keys.map(async (key): Promise<[string, Json][]> => {
       const object = await storage.open(key);
       return object ? [[key, JSON.parse((await buffer(object.stream)).toString('utf8'))]] : [];
     }),
   );
-  return new Map(loaded.flat());
+  return new Map(contents.flat());
 }
 
-/** Organization, API key and user that submitted a job. */
+/** Schema of the caller of a job: the organization, the API key and the user. */
 const jobCaller = z.object({
   organizationName: z.string(),
   organizationStatus: z.enum(['active', 'suspended']),
@@ -172,38 +175,38 @@ const jobCaller = z.object({
 });
 export type JobCaller = z.infer<typeof jobCaller>;
 
-/** Filter and page of the operators' list of jobs, newest first. */
-interface OversightListing extends JobListing {
+/** Filter and page of the list of jobs that operators read, newest first. */
+interface OperatorJobListing extends JobListing {
   organizationId?: string | undefined;
 }
 
 /**
- * Creates the functions with which operators read the jobs of all organizations. They do not read
- * JSON artifacts.
+ * Creates the functions with which operators read the jobs of all organizations. These functions do
+ * not read JSON artifacts.
  */
 export function createJobOverview(pool: DatabasePool) {
   return {
-    list(listing: OversightListing): Promise<readonly JobRecord[]> {
+    list(listing: OperatorJobListing): Promise<readonly JobRecord[]> {
       const { organizationId = null, beforeId, limit } = listing;
-      const where = conditions(organizationId, listing);
-      // The order of job ids is the order in which the jobs were created.
+      const where = buildConditions(organizationId, listing);
+      // Job ids are in the order in which the jobs were created.
       if (beforeId !== undefined) where.push(sql.fragment`x.id < ${beforeId}`);
       return pool.any(
-        sql.type(jobRow)`${select(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
+        sql.type(jobRow)`${selectJobs(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
         ORDER BY x.id DESC LIMIT ${limit}`,
       );
     },
     /** Reads a job; null if it does not exist. */
     find: (jobId: string): Promise<JobRecord | null> =>
-      pool.maybeOne(sql.type(jobRow)`${select(sql.fragment`x.id = ${jobId}`)}`),
+      pool.maybeOne(sql.type(jobRow)`${selectJobs(sql.fragment`x.id = ${jobId}`)}`),
     /** Reads the plan of an open job; null if the job has ended or the plan has another version. */
-    async plan({ id, request }: JobRecord): Promise<JobPlan | null> {
+    async readPlan({ id, request }: JobRecord): Promise<JobPlan | null> {
       const plan = await pool.maybeOneFirst(
         sql.type(planRow)`SELECT plan FROM job WHERE id = ${id}`,
       );
       return plan && { ...plan, request };
     },
-    caller: ({ key_id: keyId }: Pick<JobRecord, 'key_id'>): Promise<JobCaller> =>
+    readCaller: ({ key_id: keyId }: Pick<JobRecord, 'key_id'>): Promise<JobCaller> =>
       pool.one(sql.type(jobCaller)`
         SELECT o.name AS "organizationName", o.status AS "organizationStatus", k.name AS "keyName",
           k.prefix AS "keyPrefix", k.revoked_at AS "keyRevokedAtMs", m.id AS "userId",

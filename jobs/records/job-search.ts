@@ -1,19 +1,22 @@
-/** Searches jobs by an id or by words of their prompts. */
+/** Searches jobs by an id or by a part of their prompts. */
 import { sql, type FragmentSqlToken } from 'slonik';
 
 /**
- * Maximum number of jobs, newest first, that a text search examines, so that its cost does not grow
- * with the number of jobs.
+ * Number of newest jobs that a text search examines. It is limited, so that the duration of a
+ * search does not grow with the number of jobs.
  */
 export const searchedJobsMax = 10_000;
 
-/** Minimum length of a search for the end of a job id; shorter endings are ambiguous. */
+/**
+ * Minimum length of a searched string that is compared with the ends of job ids. A shorter string
+ * would match many jobs.
+ */
 const idEndingLengthMin = 6;
 
 /**
- * Creates the SQL condition that a job `x` matches a search. A job matches if the searched string
- * is its job id, request id, provider request id or Idempotency-Key (stored for two days). One of
- * the newest `searchedJobsMax` jobs also matches if the searched string is the end of its job id or
+ * Builds the SQL condition that a job `x` matches a search. A job matches if the searched string is
+ * its job id, request id, provider request id or Idempotency-Key (stored for two days). One of the
+ * newest `searchedJobsMax` jobs also matches if the searched string is the end of its job id or
  * part of its prompt. If `organizationId` is null, these are the newest jobs of all organizations.
  */
 export function matchesSearch(organizationId: string | null, text: string): FragmentSqlToken {
@@ -21,7 +24,7 @@ export function matchesSearch(organizationId: string | null, text: string): Frag
     organizationId === null
       ? sql.fragment`true`
       : sql.fragment`j.organization_id = ${organizationId}`;
-  // Both orders have an index; ids are ordered by time.
+  // There is an index for each of the two orders. Job ids are ordered by time.
   const order =
     organizationId === null ? sql.fragment`j.id DESC` : sql.fragment`j.created_at DESC, j.id DESC`;
   return sql.fragment`(x.id IN (

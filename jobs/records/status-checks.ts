@@ -1,6 +1,6 @@
 /**
- * Checks the status of a job's provider calls for operators, outside the job's workflow. A check
- * only requests the status from the provider; it changes no record and no credits.
+ * Checks the status of a job's provider calls for operators, outside of its workflow. A check only
+ * requests the status from the provider; it changes no record and no credits.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -33,7 +33,7 @@ export interface CallFinding {
   callIndex: number;
   provider: string;
   verdict: CallStatus;
-  /** Operation of the call at the provider; null if unknown. */
+  /** Provider operation of the call; null if it is unknown. */
   operation: ProviderOperation | null;
   /** Description for operators. */
   message: string;
@@ -77,7 +77,7 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
     return createFinding('not_sent', `${call.provider} did not accept the call`);
   }
   if (call.state === 'answered') {
-    return createFinding('succeeded', 'its result was received and stored');
+    return createFinding('succeeded', 'the result was received and stored');
   }
   if (!provider?.operations || !operation) {
     return createFinding(
@@ -105,8 +105,8 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
 }
 
 /**
- * Returns the recorded operation, or one created from the operation id in a verified notification;
- * null if neither exists.
+ * Returns the provider operation of a call from its record, or creates it from the id in a verified
+ * notification. Returns null if the call has neither.
  */
 function findOperation(
   provider: Provider | undefined,

@@ -1,4 +1,7 @@
-/** Lists reservations that have been open for longer than expected, with the reasons. */
+/**
+ * Lists reservations that have been open for longer than expected, with the reasons why they are
+ * open.
+ */
 import type { Client } from '@temporalio/client';
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -17,7 +20,7 @@ const openCall = z.object({
 type OpenCall = z.infer<typeof openCall>;
 
 /** Schema of an open reservation. */
-export const openWork = z.object({
+export const unsettledReservation = z.object({
   id: z.string(),
   kind: z.enum(['studio', 'chat']),
   organizationId: z.string(),
@@ -30,27 +33,27 @@ export const openWork = z.object({
   verifying: z.boolean().nullable(),
   calls: z.array(openCall),
 });
-type OpenWork = z.infer<typeof openWork>;
+type UnsettledReservation = z.infer<typeof unsettledReservation>;
 
 /** An open reservation, with the state of its workflow and the reasons why it is open. */
-export interface StuckReservation extends OpenWork {
+export interface StuckReservation extends UnsettledReservation {
   owner: JobWorkflow | null;
   /** Reasons, most specific first. */
   reasons: string[];
 }
 
-/** Filter of the list, oldest first. */
+/** Filter and size of a list of open reservations, oldest first. */
 interface StuckListing {
   organizationId: string | undefined;
   /**
-   * Only reservations that have been open for longer than this. Reservations past their deadline,
-   * or without a workflow, are always listed.
+   * Minimum age of the listed reservations, in milliseconds. Reservations whose job is past its
+   * deadline, has an unknown outcome or has no workflow are listed at every age.
    */
   olderThanMs: number;
   limit: number;
 }
 
-const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
+const selectReservations = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT r.id, r.kind, r.organization_id AS "organizationId", j.type,
     coalesce(j.model, r.model) AS model, r.amount AS "creditsMicro",
     r.created_at AS "createdAtMs", j.deadline_at AS "deadlineAtMs",
@@ -65,24 +68,29 @@ const select = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   FROM reservation r LEFT JOIN job j ON j.id = r.id
   WHERE r.state = 'reserved' AND ${where}`;
 
-/** Creates the functions that read stuck reservations from Postgres and Temporal. */
+/**
+ * Creates the functions that read open reservations from Postgres and the states of their workflows
+ * from Temporal.
+ */
 export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
-  async function explain(row: OpenWork): Promise<StuckReservation> {
+  async function addReasons(row: UnsettledReservation): Promise<StuckReservation> {
     const owner =
       row.kind === 'studio' ? await readWorkflow(deps.client, row.id).catch(() => null) : null;
-    return { ...row, owner, reasons: listReasons(row, owner, Date.now()) };
+    return { ...row, owner, reasons: findReasons(row, owner, Date.now()) };
   }
 
   return {
     async list({ organizationId, olderThanMs, limit }: StuckListing): Promise<StuckReservation[]> {
       const owner = organizationId ?? null;
-      const rows = await deps.pool.any(sql.type(openWork)`${select(sql.fragment`
+      const rows = await deps.pool.any(sql.type(
+        unsettledReservation,
+      )`${selectReservations(sql.fragment`
           (${owner}::text IS NULL OR r.organization_id = ${owner}::text)
           AND (r.created_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
             OR j.deadline_at < clock_timestamp() OR j.verifying
             OR r.owner_missing_at IS NOT NULL)`)}
         ORDER BY r.created_at, r.id LIMIT ${limit}`);
-      return Promise.all(rows.map(explain));
+      return Promise.all(rows.map(addReasons));
     },
     /**
      * Returns an open reservation with the reasons why it is open; null if it is settled or does
@@ -90,17 +98,23 @@ export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
      */
     async find(id: string): Promise<StuckReservation | null> {
       const row = await deps.pool.maybeOne(
-        sql.type(openWork)`${select(sql.fragment`r.id = ${id}`)}`,
+        sql.type(unsettledReservation)`${selectReservations(sql.fragment`r.id = ${id}`)}`,
       );
-      return row && explain(row);
+      return row && addReasons(row);
     },
   };
 }
 
 /** Describes why a reservation is still open. */
-function listReasons(work: OpenWork, owner: JobWorkflow | null, nowMs: number): string[] {
-  if (work.kind === 'chat')
-    return ['a chat: it is settled when it ends or, after a crash, at its last checkpoint'];
+function findReasons(
+  reservation: UnsettledReservation,
+  owner: JobWorkflow | null,
+  nowMs: number,
+): string[] {
+  if (reservation.kind === 'chat')
+    return [
+      'an open chat: it is settled when it ends or, if its process crashes, at its last checkpoint',
+    ];
   const ago = (timeMs: number): string => `${formatDuration(nowMs - timeMs)} ago`;
   const reasons: string[] = [];
   if (owner === null)
@@ -108,28 +122,30 @@ function listReasons(work: OpenWork, owner: JobWorkflow | null, nowMs: number): 
   else if (owner.state === 'missing')
     reasons.push('workflow missing: Temporal has no workflow with this id');
   else if (owner.state === 'closed') {
-    reasons.push(`workflow ended (${owner.status}) without settling`);
+    reasons.push(`workflow ended (${owner.status}) without settling the reservation`);
   }
-  if (work.ownerMissingAtMs !== null) {
-    const since = ago(work.ownerMissingAtMs);
+  if (reservation.ownerMissingAtMs !== null) {
+    const since = ago(reservation.ownerMissingAtMs);
     reasons.push(
       owner?.state === 'running'
-        ? `the sweeper found it overdue ${since} and will terminate its workflow later`
-        : `the sweeper found no workflow ${since} and will release it soon`,
+        ? `the sweeper found its workflow overdue ${since} and will terminate it later`
+        : `the sweeper found no workflow ${since} and will release the reservation soon`,
     );
   }
-  if (work.deadlineAtMs !== null && work.deadlineAtMs < nowMs) {
-    reasons.push(`deadline passed ${ago(work.deadlineAtMs)}`);
+  if (reservation.deadlineAtMs !== null && reservation.deadlineAtMs < nowMs) {
+    reasons.push(`deadline passed ${ago(reservation.deadlineAtMs)}`);
   }
-  const unfinished = work.calls.filter((call) => call.state !== 'answered');
-  reasons.push(...unfinished.map((call) => describeCall(call, work.verifying === true, ago)));
-  if (work.calls.length === 0) reasons.push('no call has been sent');
+  const unfinished = reservation.calls.filter((call) => call.state !== 'answered');
+  reasons.push(
+    ...unfinished.map((call) => describeCall(call, reservation.verifying === true, ago)),
+  );
+  if (reservation.calls.length === 0) reasons.push('no call has been sent');
   else if (unfinished.length === 0)
     reasons.push('all calls have results, but the job is not settled');
   return reasons;
 }
 
-/** Describes the state of a call. `ago` formats how long ago a time was. */
+/** Describes the state of a call. `ago` formats a Unix time as the time since then. */
 function describeCall(call: OpenCall, verifying: boolean, ago: (timeMs: number) => string): string {
   const { provider, providerRequestId } = call;
   const number = call.index + 1;
@@ -140,17 +156,17 @@ function describeCall(call: OpenCall, verifying: boolean, ago: (timeMs: number) 
         ? `call ${number} is waiting: ${provider} was paused ${ago(call.paused.sinceMs)} by ${call.paused.actor}: ${call.paused.reason}`
         : `call ${number} is waiting: ${provider} was paused and has been resumed`;
     case 'begun':
-      return `call ${number}: its submit to ${provider} began ${ago(call.sinceMs)}`;
+      return `call ${number}: the submit to ${provider} began ${ago(call.sinceMs)}`;
     case 'unknown':
-      return `call ${number}, outcome unknown: ${provider} sent no response to the submit ${ago(call.sinceMs)}`;
+      return `call ${number} has an unknown outcome: ${provider} sent no response to the submit of ${ago(call.sinceMs)}`;
     case 'refused':
-      return `call ${number} was refused by ${provider} ${ago(call.updatedAtMs)} and will be tried again`;
+      return `call ${number} was not accepted by ${provider} ${ago(call.updatedAtMs)} and will be sent again`;
     case 'accepted':
       return verifying
-        ? `call ${number}, outcome unknown: ${provider}${requestId} reported no outcome; last checked ${ago(call.updatedAtMs)}`
+        ? `call ${number} has an unknown outcome: ${provider}${requestId} has not reported it; last checked ${ago(call.updatedAtMs)}`
         : `call ${number} is waiting for ${provider}${requestId}, submitted ${ago(call.sinceMs)}`;
     case 'answered':
-      return `call ${number}: its result is stored`;
+      return `call ${number}: the result is stored`;
     default:
       return call.state satisfies never;
   }

@@ -5,17 +5,19 @@ import type { DatabasePool } from '../../platform/database.ts';
 import { providerOperation } from '../../providers/provider.ts';
 
 /** Schema of a call of a job whose outcome is unknown. */
-export const listedCall = z.object({
+export const callWithUnknownOutcome = z.object({
   index: z.int(),
   provider: z.string(),
   state: z.string(),
   operation: providerOperation.nullable(),
-  /** When the first notification arrived after the workflow had ended; null if none arrived. */
+  /**
+   * Time of the first notification that arrived after the workflow had ended; null if none arrived.
+   */
   lateNotificationAtMs: z.number().nullable(),
 });
 
 /** Schema of a job whose credits were released although its outcome is unknown. */
-export const unknownOutcome = z.object({
+export const jobWithUnknownOutcome = z.object({
   jobId: z.string(),
   organizationId: z.string(),
   type: z.string(),
@@ -23,29 +25,32 @@ export const unknownOutcome = z.object({
   errorCode: z.string(),
   creditsMicro: z.number(),
   releasedAtMs: z.number(),
-  calls: z.array(listedCall),
+  calls: z.array(callWithUnknownOutcome),
 });
-type UnknownOutcome = z.infer<typeof unknownOutcome>;
+type JobWithUnknownOutcome = z.infer<typeof jobWithUnknownOutcome>;
 
 /**
- * Number of jobs whose outcome is being verified, and of jobs released although their outcome is
- * unknown.
+ * Schema of two numbers of jobs. `verifying`: jobs whose outcome is being verified. `released`:
+ * jobs whose credits were released although their outcome is unknown.
  */
 export const outcomeCounts = z.object({ verifying: z.int(), released: z.int() });
 
-// The index `job_without_verdict` has the same condition.
-const withoutVerdict = sql.fragment`j.error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST')`;
+// The condition is that of the index `job_without_outcome`, so that Postgres uses the index.
+const hasUnknownOutcome = sql.fragment`j.error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST')`;
 
-/** Creates the functions that read the jobs released although their outcome is unknown. */
+/**
+ * Creates the functions that read the jobs whose credits were released although their outcome is
+ * unknown.
+ */
 export function createUnknownOutcomes(pool: DatabasePool) {
   return {
     /** Lists the jobs, newest first. */
     list: (page: {
       beforeId: string | undefined;
       limit: number;
-    }): Promise<readonly UnknownOutcome[]> => {
+    }): Promise<readonly JobWithUnknownOutcome[]> => {
       const before = page.beforeId ?? null;
-      return pool.any(sql.type(unknownOutcome)`
+      return pool.any(sql.type(jobWithUnknownOutcome)`
         SELECT j.id AS "jobId", j.organization_id AS "organizationId", j.type, j.model,
           j.error->>'code' AS "errorCode", r.amount AS "creditsMicro",
           j.completed_at AS "releasedAtMs",
@@ -56,13 +61,13 @@ export function createUnknownOutcomes(pool: DatabasePool) {
               ORDER BY c.call_index)
             FROM provider_call c WHERE c.job_id = j.id), '[]') AS calls
         FROM job j JOIN reservation r ON r.id = j.id
-        WHERE ${withoutVerdict} AND (${before}::text IS NULL OR j.id < ${before}::text)
+        WHERE ${hasUnknownOutcome} AND (${before}::text IS NULL OR j.id < ${before}::text)
         ORDER BY j.id DESC LIMIT ${page.limit}`);
     },
     counts: () =>
       pool.one(sql.type(outcomeCounts)`SELECT
         (SELECT count(*) FROM reservation r JOIN job j ON j.id = r.id
           WHERE r.state = 'reserved' AND j.verifying) AS verifying,
-        (SELECT count(*) FROM job j WHERE ${withoutVerdict}) AS released`),
+        (SELECT count(*) FROM job j WHERE ${hasUnknownOutcome}) AS released`),
   };
 }

@@ -251,7 +251,7 @@ CREATE INDEX job_of_key ON job (key_id, created_at DESC, id DESC);
 CREATE INDEX job_of_type ON job (organization_id, type, created_at DESC, id DESC);
 CREATE INDEX job_of_model ON job (organization_id, model, created_at DESC, id DESC);
 CREATE INDEX job_undelivered ON job (organization_id, created_at DESC, id DESC) WHERE error IS NOT NULL;
-CREATE INDEX job_without_verdict ON job (id)
+CREATE INDEX job_without_outcome ON job (id)
   WHERE error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST');
 
 -- One row per call of a job, written before the call is sent. A call in `begun` may have reached

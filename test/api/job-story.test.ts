@@ -142,7 +142,7 @@ describe('a job is explained', () => {
       .poll(async () => (await storyOf(jobId)).workflow.status, { interval: 50 })
       .toBe('TERMINATED');
     const lost = await storyOf(jobId);
-    expect(lost.why).toContain('workflow ended (TERMINATED) without settling');
+    expect(lost.why).toContain('workflow ended (TERMINATED) without settling the reservation');
     expect(lost.next).toMatchObject([
       { operation: 'resettleJob', command: `admin resettle ${jobId}` },
     ]);

@@ -168,7 +168,7 @@ describe('a job', () => {
     await gateway.api.client.workflow.getHandle(jobId).terminate('test');
     const [line] = (await operators.read('/stuck?olderThanSeconds=0')).data;
     expect(line?.reasons).toEqual([
-      'workflow ended (TERMINATED) without settling',
+      'workflow ended (TERMINATED) without settling the reservation',
       expect.stringMatching(/^call 1 is waiting for fal \(.+\), submitted \d+ s ago$/),
     ]);
     const racing = await Promise.all(

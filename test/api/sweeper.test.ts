@@ -110,7 +110,7 @@ describe('a workflow that runs longer than the deadline of its job', () => {
     expect((await handle.describe()).status.name).toBe('RUNNING');
     const { services, client } = gateway.api;
     const stuck = await createStuckJobs({ pool: services.pool, client }).find(id);
-    expect(stuck?.reasons).toContainEqual(expect.stringContaining('found it overdue'));
+    expect(stuck?.reasons).toContainEqual(expect.stringContaining('found its workflow overdue'));
 
     expect(await pass(7200, 0.1)).toEqual({ extended: 0, released: 1, state: 'released' });
     expect((await handle.describe()).status.name).toBe('TERMINATED');

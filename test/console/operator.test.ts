@@ -60,7 +60,7 @@ describeInBrowser('the console of an operator', () => {
     await page.getByLabel('Open for at least').selectOption('any time');
     const stuck = page.getByRole('region', { name: 'Stuck jobs' });
     const line = stuck.locator(`tr[data-row=${jobId}]`);
-    await line.getByText('ended (TERMINATED) without settling').waitFor();
+    await line.getByText('ended (TERMINATED) without settling the reservation').waitFor();
     await expectAccessible(page);
     await line.getByRole('button', { name: 'Resettle' }).click();
     await expectAccessible(page);

@@ -5,7 +5,7 @@
 import { knownProviders } from '../../providers/registry.ts';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { runAudit, type LoggedSubmission } from '../../ledger/audit.ts';
+import { runAudit, type LoggedCall } from '../../ledger/audit.ts';
 import { openStorage } from '../../storage/open-storage.ts';
 import { loadConfig } from '../../platform/config.ts';
 import { openDatabase } from '../../platform/database.ts';
@@ -258,10 +258,12 @@ export async function audit(stack: FaultStack): Promise<string[]> {
   const pool = await openDatabase({ url: stack.databaseUrl, poolMax: 2, logger });
   try {
     const { storage } = await openStorage(config, stack.url);
-    const submits = () => callsOf(stack).sandbox<LoggedSubmission[]>('submits');
+    const submits = () => callsOf(stack).sandbox<LoggedCall[]>('submits');
     const { databaseUrl } = stack;
-    const { checks } = await runAudit({ databaseUrl, pool, storage, submissions: submits });
-    return checks.flatMap(({ name, subjects }) => subjects.map((subject) => `${name}: ${subject}`));
+    const { checks } = await runAudit({ databaseUrl, pool, storage, acceptedCalls: submits });
+    return checks.flatMap(({ name, violatingIds }) =>
+      violatingIds.map((subject) => `${name}: ${subject}`),
+    );
   } finally {
     await pool.end();
   }

@@ -49,7 +49,7 @@ const money: Fault[] = [
   {
     name: 'a grant is repeated',
     file: decisionsSql,
-    original: 'ELSIF granted IS NOT NULL THEN',
+    original: 'ELSIF granted_amount IS NOT NULL THEN',
     planted: 'ELSIF false THEN',
     tests: [ledger],
   },
@@ -70,8 +70,9 @@ const money: Fault[] = [
   {
     name: 'a window never ends',
     file: decisionsSql,
-    original: 'IF studio AND (at < ledger_window_end(a.window_started_at)) IS NOT TRUE THEN',
-    planted: 'IF studio AND a.window_started_at IS NULL THEN',
+    original:
+      'IF is_studio AND (decided_at < ledger_window_end(a.window_started_at)) IS NOT TRUE THEN',
+    planted: 'IF is_studio AND a.window_started_at IS NULL THEN',
     tests: ['test/ledger/window.test.ts'],
   },
   {
@@ -82,7 +83,7 @@ const money: Fault[] = [
     tests: ['test/ledger/budgets.test.ts'],
   },
   {
-    name: 'a budget does not count the other moves of its batch',
+    name: 'a budget does not count the other operations of its batch',
     file: ledgerSql,
     original: 'coalesce((m.found).created_at, clock_timestamp()), spends)',
     planted: 'coalesce((m.found).created_at, clock_timestamp()), NULL)',
@@ -187,7 +188,8 @@ const chat: Fault[] = [
   {
     name: 'a chat reserves for an Idempotency-Key that another request holds',
     file: decisionsSql,
-    original: "ELSIF move ? 'claim' AND NOT holds_claim(a.organization_id, move->'claim') THEN",
+    original:
+      "ELSIF operation ? 'claim' AND NOT holds_claim(a.organization_id, operation->'claim') THEN",
     planted: 'ELSIF false THEN',
     tests: ['test/ledger/batches.test.ts'],
   },

@@ -83,7 +83,7 @@ describe('a database restored to an earlier time while the other keeps its state
       );
     });
     expect((await calls.askAdmin(`/jobs/${saved}`)).body.data.why).toContain(
-      'workflow ended (COMPLETED) without settling',
+      'workflow ended (COMPLETED) without settling the reservation',
     );
     expect((await calls.askAdmin(`/jobs/${saved}/resettle`, {})).status).toBe(202);
     await ends(saved, paid);

@@ -46,11 +46,11 @@ afterAll(() => vandal.end());
 const sources = () => ({
   databaseUrl: gateway.database.url,
   pool: gateway.api.services.pool,
-  isOwned: (id: string) => hasRunningWorkflow(gateway.api.client, id),
+  hasRunningWorkflow: (id: string) => hasRunningWorkflow(gateway.api.client, id),
 });
 const audit = (): Promise<AuditReport> => runAudit(sources());
 const found = ({ checks }: AuditReport): string[] =>
-  checks.filter(({ subjects }) => subjects.length > 0).map(({ name }) => name);
+  checks.filter(({ violatingIds }) => violatingIds.length > 0).map(({ name }) => name);
 
 /** A Studio reservation without a job or workflow. */
 const openReservation = (expires: string) => `
@@ -65,22 +65,26 @@ const openReservation = (expires: string) => `
 
 /** Statements that cause a violation, by its finding. */
 const damage: Record<string, string> = {
-  'account differs from the sum of its entries': 'UPDATE account SET posted = posted + 1',
-  'reserved credits differ from the open reservations': 'UPDATE account SET reserved = 1',
-  'a reservation and its settle entry disagree': `UPDATE reservation SET charged = charged - 1
+  'the totals of an account differ from its ledger entries':
+    'UPDATE account SET posted = posted + 1',
+  'the reserved credits of an account differ from its open reservations':
+    'UPDATE account SET reserved = 1',
+  'a reservation differs from its charge or release entry': `UPDATE reservation SET charged = charged - 1
     WHERE state = 'charged'`,
-  'a reservation and its refund entries disagree': `UPDATE reservation SET refunded = 1
+  'the refunds of a reservation differ from its refund entries': `UPDATE reservation SET refunded = 1
     WHERE state = 'charged'`,
-  'an entry does not continue the totals of the previous entry':
+  'the totals of a ledger entry do not follow from the previous entry':
     'UPDATE ledger_entry SET posted_after = posted_after + 1 WHERE sequence = 2',
-  'window use differs from its reservations': 'UPDATE account SET window_used = window_used + 1',
-  'budget use differs from its reservations and chats': 'UPDATE budget_spend SET spent = spent + 1',
-  "a job or chat is counted against a different budget from its key's": `UPDATE reservation
+  'the use of a six-hour window differs from its reservations':
+    'UPDATE account SET window_used = window_used + 1',
+  'the spending of a budget differs from its jobs and chats':
+    'UPDATE budget_spend SET spent = spent + 1',
+  'a job or chat is counted in another budget than that of its API key': `UPDATE reservation
     SET budget_id = 'another'`,
-  'a job and its reservation disagree': `UPDATE job SET status = 'failed', outputs = NULL, error = '{}'
+  'the status of a job contradicts its reservation': `UPDATE job SET status = 'failed', outputs = NULL, error = '{}'
     WHERE status = 'completed'`,
   'a completed job has no artifact': 'DELETE FROM artifact',
-  'a reservation was not reserved exactly once': `DELETE FROM ledger_entry WHERE kind = 'reserve'`,
+  'a reservation does not have exactly one reserve entry': `DELETE FROM ledger_entry WHERE kind = 'reserve'`,
   'a reservation was settled more than once': `INSERT INTO ledger_entry
     SELECT organization_id, sequence + 100, idempotency_key || ':again', kind, reservation_id,
       posted_change, reserved_change, posted_after, reserved_after, actor, reason, created_at
@@ -89,7 +93,7 @@ const damage: Record<string, string> = {
   'an open reservation has waited too long for the sweeper':
     openReservation(`now() - interval '1 hour'`),
   'the outputs of a job differ from its artifacts': `UPDATE artifact SET sha256 = 'another'`,
-  'a job that was not paid for has artifacts': `UPDATE artifact
+  'a job that was not charged has artifacts': `UPDATE artifact
     SET job_id = (SELECT id FROM job WHERE status = 'failed')`,
   'an open reservation has no running workflow': openReservation(`now() + interval '1 hour'`),
 };
@@ -111,17 +115,21 @@ describe('the audit', () => {
     // missing.
     await vandal.query(`DELETE FROM ledger_entry WHERE reservation_id =
       (SELECT id FROM job WHERE status = 'failed') AND kind IN ('reserve', 'release')`);
-    expect(found(await audit())).toContain('account differs from the sum of its entries');
+    expect(found(await audit())).toContain(
+      'the totals of an account differ from its ledger entries',
+    );
   });
 
   it('reads results, and finds one with changed bytes', async () => {
     const { storage } = gateway.api.services;
     const whole = await runAudit({ ...sources(), storage });
     expect(whole.clean).toBe(true);
-    expect(whole.checks.find(({ name }) => name.startsWith('a paid result'))?.examined).toBe(1);
+    expect(whole.checks.find(({ name }) => name.startsWith('a charged result'))?.examined).toBe(1);
     await appendFile(join(gateway.config.STORAGE_DIR, 'objects', storageKey), 'x');
     const report = await runAudit({ ...sources(), storage });
-    expect(found(report)).toEqual(['a paid result is not readable with its recorded hash']);
+    expect(found(report)).toEqual([
+      'a charged result is missing, or its hash is not the recorded one',
+    ]);
     await storage.remove(storageKey);
     expect((await runAudit({ ...sources(), storage })).clean).toBe(false);
   });
@@ -132,7 +140,7 @@ describe('the audit', () => {
         webhookUrl,
         idempotencyKey: null,
       }));
-    expect((await runAudit({ ...sources(), submissions: submits })).clean).toBe(true);
+    expect((await runAudit({ ...sources(), acceptedCalls: submits })).clean).toBe(true);
     const [first] = await gateway.sandbox.submits({ jobId });
     const again = new URL(`${gateway.env['FAL_QUEUE_URL']}/${first?.endpoint}`);
     again.searchParams.set('fal_webhook', first?.webhookUrl ?? '');
@@ -140,8 +148,8 @@ describe('the audit', () => {
     const headers = { authorization, 'content-type': 'application/json' };
     const body = JSON.stringify(first?.body);
     expect((await fetch(again, { method: 'POST', headers, body })).status).toBe(200);
-    const report = await runAudit({ ...sources(), submissions: submits });
-    expect(report.checks.at(-1)?.subjects).toEqual([`${jobId}:0`]);
+    const report = await runAudit({ ...sources(), acceptedCalls: submits });
+    expect(report.checks.at(-1)?.violatingIds).toEqual([`${jobId}:0`]);
   });
 });
 
@@ -165,7 +173,7 @@ describe('npm run audit', () => {
 });
 
 describe('an audit of 10,000 forged rows', () => {
-  const finding = 'a reservation was not reserved exactly once';
+  const finding = 'a reservation does not have exactly one reserve entry';
 
   it('counts them and lists at most 100 of a kind, with the counts first', async () => {
     await vandal.query(`

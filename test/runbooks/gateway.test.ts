@@ -55,7 +55,7 @@ describe('audit-row.md', () => {
 
     await gateway.follow('audit-row', async (page) => {
       const found = await page.admin('audit', {}, 1);
-      expect(found).toContain('account differs from the sum of its entries');
+      expect(found).toContain('the totals of an account differ from its ledger entries');
       expect(found).toContain(caller.organizationId);
       await page.admin('org suspend', org);
       await expect
@@ -73,7 +73,7 @@ describe('audit-row.md', () => {
       expect(counted?.max).toBe(counted?.count);
       // The job was settled while the row was wrong.
       expect(broken).toMatchObject([
-        { finding: 'an entry does not continue the totals of the previous entry' },
+        { finding: 'the totals of a ledger entry do not follow from the previous entry' },
       ]);
       await page.sql('BEGIN;\nALTER TABLE', org);
       expect(await stack.query('SELECT * FROM ledger_audit')).toEqual([]);
@@ -124,7 +124,7 @@ describe('provider-down.md', () => {
       await gateway.untilFiring(since, ...alerts);
       const retried = await start('an otter that is submitted again');
 
-      await page.untilAdmin('stuck', /call 1 was refused by fal .* and will be tried again/);
+      await page.untilAdmin('stuck', /call 1 was not accepted by fal .* and will be sent again/);
       expect(await page.admin('providers')).toMatch(/fal .* [1-9]/);
 
       await page.admin('pause fal');
@@ -215,7 +215,7 @@ describe('stuck-reservation.md', () => {
       const stdout = await page.admin('stuck');
       expect(stdout).toMatch(new RegExp(`${silent} .*call 1 is waiting for fal .*, submitted`));
       expect(stdout).toMatch(
-        new RegExp(`${orphaned} .*workflow ended \\(TERMINATED\\) without settling`),
+        new RegExp(`${orphaned} .*workflow ended \\(TERMINATED\\) without settling the reservation`),
       );
       const pollers = await page.run('temporal task-queue describe');
       expect(pollers).toMatch(/Pollers:[^]*workflow/);

@@ -145,7 +145,7 @@ describe('postgres-restored.md', () => {
       expect(listed).not.toContain(open);
 
       expect(await page.admin('stuck')).toMatch(
-        new RegExp(`${saved} .*workflow ended \\(COMPLETED\\) without settling`),
+        new RegExp(`${saved} .*workflow ended \\(COMPLETED\\) without settling the reservation`),
       );
       await page.admin('resettle', { 'job_…': saved });
       await gateway.untilReverified(page, saved);

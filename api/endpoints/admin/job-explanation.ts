@@ -103,7 +103,7 @@ async function readEvidence(job: JobRecord, services: Composition) {
   const { id: jobId, organization_id: organizationId } = job;
   const [caller, calls, open, entries, notifications, webhook, attempts, actions] =
     await Promise.all([
-      jobOverview.caller(job),
+      jobOverview.readCaller(job),
       readCalls(jobId),
       stuckJobs.find(jobId),
       ledgerReads.entriesOf(jobId),

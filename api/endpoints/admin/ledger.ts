@@ -1,6 +1,6 @@
 /** Operator endpoints for ledger entries, open reservations and the audit. */
 import { z } from 'zod';
-import { subjectsShownMax } from '../../../ledger/audit.ts';
+import { violationsShownMax } from '../../../ledger/audit.ts';
 import { lastAudit, ledgerEntry, openReservation } from '../../../ledger/ledger-reads.ts';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { toResponse } from '../../../domain/json.ts';
@@ -105,7 +105,7 @@ export const ledger = section('Credits', {
   audit: defineEndpoint({
     route: 'GET /api/admin/v1/audit',
     summary: 'Audit the ledger',
-    description: `\`checks\` counts all findings; \`findings\` lists at most ${subjectsShownMax} ids of each kind.`,
+    description: `\`checks\` counts all findings; \`findings\` lists at most ${violationsShownMax} ids of each kind.`,
     request: {
       query: z.strictObject({
         results: z
@@ -120,13 +120,13 @@ export const ledger = section('Credits', {
       return {
         clean,
         chatLossCredits: creditsFromMicro(chatLossMicro),
-        findings: checks.flatMap(({ name, subjects }) =>
-          subjects.slice(0, subjectsShownMax).map((subject) => ({ finding: name, subject })),
+        findings: checks.flatMap(({ name, violatingIds }) =>
+          violatingIds.slice(0, violationsShownMax).map((subject) => ({ finding: name, subject })),
         ),
-        checks: checks.map(({ name, examined, subjects }) => ({
+        checks: checks.map(({ name, examined, violatingIds }) => ({
           name,
           examined,
-          found: subjects.length,
+          found: violatingIds.length,
         })),
       };
     },

@@ -4,11 +4,11 @@
  */
 import { z } from 'zod';
 import {
-  listedCall,
+  callWithUnknownOutcome,
   outcomeCounts,
-  unknownOutcome,
+  jobWithUnknownOutcome,
 } from '../../../jobs/records/unknown-outcomes.ts';
-import { openWork } from '../../../jobs/records/stuck-jobs.ts';
+import { unsettledReservation } from '../../../jobs/records/stuck-jobs.ts';
 import { storedNotification } from '../../../providers/notification-inbox.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { addOrganizationNames } from '../../identity/organizations.ts';
@@ -23,7 +23,7 @@ import {
 } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 
-const stuckSchema = responseSchema(openWork)
+const stuckSchema = responseSchema(unsettledReservation)
   .omit({ ownerMissingAt: true, verifying: true, calls: true })
   .extend({
     organizationName: z.string(),
@@ -32,10 +32,10 @@ const stuckSchema = responseSchema(openWork)
   })
   .meta({ id: 'StuckWork' });
 
-const unknownSchema = responseSchema(unknownOutcome)
+const unknownSchema = responseSchema(jobWithUnknownOutcome)
   .extend({
     organizationName: z.string(),
-    calls: z.array(responseSchema(listedCall).extend({ operation: z.unknown() })),
+    calls: z.array(responseSchema(callWithUnknownOutcome).extend({ operation: z.unknown() })),
   })
   .meta({ id: 'UnknownOutcome' });
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { fieldError, GatewayError } from '../../../domain/errors.ts';
 import { formatReceived } from '../../../domain/field-messages.ts';
-import type { RefundVerdict } from '../../../ledger/ledger.ts';
+import type { RefundResult } from '../../../ledger/ledger.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { auditFields, exampleAuditFields } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
@@ -81,7 +81,7 @@ export const refunds = section('Jobs', {
 
 /** Returns the error for a rejected refund: nothing is left to refund, or less than requested. */
 function refundError(
-  { state, charged, refunded }: Extract<RefundVerdict, { verdict: 'not_refundable' }>,
+  { state, charged, refunded }: Extract<RefundResult, { verdict: 'not_refundable' }>,
   credits: number | undefined,
 ): GatewayError {
   const remainingCredits = creditsFromMicro(charged - refunded);

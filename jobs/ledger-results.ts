@@ -1,10 +1,10 @@
 /**
- * Results of ledger transactions, as workflows, activities and the API receive them. Amounts are
+ * Results of ledger operations, as workflows, activities and the API receive them. Amounts are
  * micro-credits.
  */
 import { z } from 'zod';
 
-/** Balance of an organization, in micro-credits; `available` = posted − reserved. */
+/** Balance of an organization, in micro-credits. `available` is `posted` minus `reserved`. */
 export const balance = z.object({
   posted: z.number(),
   reserved: z.number(),
@@ -12,7 +12,7 @@ export const balance = z.object({
 });
 export type Balance = z.infer<typeof balance>;
 
-/** The balance is insufficient: less than `required` is available. */
+/** Rejection because the organization has less than `required` micro-credits available. */
 export const insufficientCredits = z.object({
   verdict: z.literal('insufficient_credits'),
   required: z.number(),
@@ -20,8 +20,8 @@ export const insufficientCredits = z.object({
 });
 
 /**
- * Budget of an API key. `used` is what was reserved or charged in the current period, which ends at
- * `resetsAtMs` (null if it never ends).
+ * Budget of an API key. `used` is the sum of what was reserved or charged in the current period.
+ * `resetsAtMs` is the end of the period; null if the limit applies to the total spending.
  */
 export const keyBudget = z.object({
   limit: z.number(),
@@ -30,22 +30,20 @@ export const keyBudget = z.object({
   resetsAtMs: z.number().nullable(),
 });
 
-/** The budget of the API key is insufficient: less than `required` remains. */
+/** Rejection because less than `required` micro-credits remain in the budget of the API key. */
 export const keyLimitExceeded = keyBudget.extend({
   verdict: z.literal('key_limit_exceeded'),
   required: z.number(),
 });
 
-/**
- * Reason why the ledger rejected a reservation. Times are ISO 8601, measured with the database's
- * clock.
- */
+/** Result of a rejected reservation. Times are ISO 8601, measured with the database's clock. */
 export const refusal = z.discriminatedUnion('verdict', [
   insufficientCredits,
   keyLimitExceeded,
   z.object({
     /**
-     * The price exceeds the allowance of a whole six-hour window, so that waiting does not help.
+     * The price is larger than the limit of a whole six-hour window, so the reservation would also
+     * be rejected later.
      */
     verdict: z.literal('window_limit_exceeded'),
     required: z.number(),
@@ -65,7 +63,7 @@ export const refusal = z.discriminatedUnion('verdict', [
 export type Refusal = z.infer<typeof refusal>;
 
 /** Result of a reservation. */
-export const reserveVerdict = z.discriminatedUnion('verdict', [
+export const reserveResult = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.literal('reserved'),
     repeated: z.boolean(),
@@ -75,12 +73,13 @@ export const reserveVerdict = z.discriminatedUnion('verdict', [
   }),
   refusal,
 ]);
-export type ReserveVerdict = z.infer<typeof reserveVerdict>;
+export type ReserveResult = z.infer<typeof reserveResult>;
 
 /**
- * Result of a settlement. `state` is the state of the reservation, even if it was already settled.
+ * Result of a settlement. `state` is the final state of the reservation, also if an earlier
+ * operation settled it.
  */
-export const settleVerdict = z.discriminatedUnion('verdict', [
+export const settleResult = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.enum(['settled', 'already_settled']),
     state: z.enum(['charged', 'released']),
@@ -89,4 +88,4 @@ export const settleVerdict = z.discriminatedUnion('verdict', [
   }),
   z.object({ verdict: z.literal('not_reserved') }),
 ]);
-export type SettleVerdict = z.infer<typeof settleVerdict>;
+export type SettleResult = z.infer<typeof settleResult>;
