@@ -21,7 +21,7 @@ const failureTypes: Record<FailureKind, FailureType> = {
   rejected: { type: 'PROVIDER_REJECTED_INPUT', nonRetryable: true, benign: true },
   content_policy: { type: 'CONTENT_POLICY', nonRetryable: true, benign: true },
   not_accepted: { type: 'PROVIDER_NOT_ACCEPTED', nonRetryable: false, benign: false },
-  refused: { type: 'PROVIDER_NOT_ACCEPTED', nonRetryable: true, benign: false },
+  misconfigured: { type: 'PROVIDER_NOT_ACCEPTED', nonRetryable: true, benign: false },
   unknown: { type: 'OUTCOME_UNKNOWN', nonRetryable: true, benign: false },
   failed: { type: 'PROVIDER_ERROR', nonRetryable: true, benign: false },
   canceled: { type: 'CANCELED', nonRetryable: true, benign: true },
@@ -47,7 +47,7 @@ export function alreadySettledFailure(): ApplicationFailure {
 export interface AttemptCount {
   /** Zero for a first attempt as a local activity. */
   attempt: number;
-  refusalsMax: number;
+  submitAttemptsMax: number;
 }
 
 /** Number of attempts after which a result that cannot be read from its provider is given up. */
@@ -60,7 +60,7 @@ const readAttemptsMax = 6;
  */
 export function toApplicationFailure(
   error: unknown,
-  { attempt, refusalsMax }: AttemptCount,
+  { attempt, submitAttemptsMax }: AttemptCount,
 ): unknown {
   const isLastRead = attempt >= readAttemptsMax;
   if (error instanceof StorageFailure) {
@@ -72,7 +72,7 @@ export function toApplicationFailure(
   }
   if (!(error instanceof ProviderFailure)) return error;
   const row = failureTypes[error.kind];
-  const isLast = error.kind === 'not_accepted' ? attempt >= refusalsMax : isLastRead;
+  const isLast = error.kind === 'not_accepted' ? attempt >= submitAttemptsMax : isLastRead;
   return ApplicationFailure.create({
     message: error.message,
     type: row.type,

@@ -35,7 +35,7 @@ const recordPollMs = 500;
  */
 export async function adopt(deps: ProviderCallDeps, task: CallTask): Promise<AdoptOutcome> {
   const found = await waitUntilDecided(() => deps.records.find(getCallIds(task)));
-  if (found === null || found.verdict === 'refused' || found.verdict === 'waiting') {
+  if (found === null || found.verdict === 'not_accepted' || found.verdict === 'waiting') {
     return { kind: 'not_sent' };
   }
   return outcomeFromRecord(deps, task, found);

@@ -15,7 +15,7 @@ const heartbeatIntervalMs = 4000;
  */
 export async function attemptInSlot<Outcome>(
   freeSlots: Map<string, number>,
-  { route: { provider, submitTimeoutMs }, refusalsMax }: CallTask,
+  { route: { provider, submitTimeoutMs }, submitAttemptsMax }: CallTask,
   run: () => Promise<Outcome>,
 ): Promise<Outcome> {
   const { activityType, isLocal } = Context.current().info;
@@ -30,7 +30,7 @@ export async function attemptInSlot<Outcome>(
   freeSlots.set(provider, free() - 1);
   try {
     const limit = activityType === 'submit' ? { providerLimitSeconds: submitTimeoutMs / 1000 } : {};
-    return await attempt(run, { refusalsMax, detail: { provider, ...limit } });
+    return await attempt(run, { submitAttemptsMax, detail: { provider, ...limit } });
   } finally {
     freeSlots.set(provider, free() + 1);
   }
@@ -42,7 +42,7 @@ interface AttemptOptions {
    * Number of the last attempt on the task queue that is made if the provider accepts none. A first
    * attempt as a local activity is not counted.
    */
-  refusalsMax?: number;
+  submitAttemptsMax?: number;
   /**
    * Heartbeat details, which the Temporal UI shows while the activity is pending. The start time of
    * the attempt is added.
@@ -53,7 +53,7 @@ interface AttemptOptions {
 /** Runs one attempt with heartbeats. @throws ApplicationFailure */
 export async function attempt<Outcome>(
   run: () => Promise<Outcome>,
-  { refusalsMax = Infinity, detail }: AttemptOptions = {},
+  { submitAttemptsMax = Infinity, detail }: AttemptOptions = {},
 ): Promise<Outcome> {
   const context = Context.current();
   const since = new Date().toISOString();
@@ -65,7 +65,7 @@ export async function attempt<Outcome>(
     return await run();
   } catch (error) {
     const { isLocal, attempt: number } = context.info;
-    throw toApplicationFailure(error, { attempt: isLocal ? 0 : number, refusalsMax });
+    throw toApplicationFailure(error, { attempt: isLocal ? 0 : number, submitAttemptsMax });
   } finally {
     clearInterval(heartbeats);
   }

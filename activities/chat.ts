@@ -8,7 +8,7 @@ import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Telemetry } from '../platform/telemetry.ts';
-import { throwRefusal } from '../ledger/refusals.ts';
+import { throwRejection } from '../ledger/rejections.ts';
 import { ObservedChat, observeUpstreams } from '../chat/observed-chat.ts';
 import { RunningChats } from '../chat/running-chats.ts';
 import type { ChatBody } from '../chat/chat-body.ts';
@@ -135,7 +135,7 @@ export type ChatService = ReturnType<typeof createChat>;
 async function reserve(ledger: ChatLedger, reservation: ChatReserve): Promise<number> {
   const verdict = await ledger.reserve(reservation);
   if (verdict.verdict === 'reserved') return verdict.payable;
-  if (verdict.verdict !== 'claim_lost') throwRefusal(verdict);
+  if (verdict.verdict !== 'claim_lost') throwRejection(verdict);
   throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
 }
 

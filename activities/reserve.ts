@@ -3,7 +3,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { asJson } from '../domain/json.ts';
 import type { JobPlan } from '../jobs/job-plan.ts';
-import type { Refusal, ReserveResult } from '../jobs/ledger-results.ts';
+import type { Rejection, ReserveResult } from '../jobs/ledger-results.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { correlate } from '../platform/correlation.ts';
 import type { DatabasePool } from '../platform/database.ts';
@@ -27,7 +27,7 @@ type Reserved = Extract<ReserveResult, { verdict: 'reserved' }> & {
 };
 
 /** Result of `reserve`. */
-export type ReserveOutcome = Refusal | Reserved;
+export type ReserveOutcome = Rejection | Reserved;
 
 /** Services that `reserve` uses. */
 interface ReserveDeps {

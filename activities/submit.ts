@@ -132,7 +132,7 @@ async function send(deps: ProviderCallDeps, task: CallTask): Promise<SubmitResul
     await record(deps, task, (call) =>
       mayBeAccepted
         ? deps.records.markUnknown(call, providerRequestId)
-        : deps.records.markRefused(call, { message, providerRequestId }),
+        : deps.records.markNotAccepted(call, { message, providerRequestId }),
     );
     throw error;
   }

@@ -14,7 +14,7 @@ export type ChatEnd =
   /** The caller disconnected, or stopped reading. */
   | 'left'
   /** No answer can be returned: the provider failed, or its answer was unusable. */
-  | 'refused';
+  | 'failed';
 
 /** Data from which the tokens of a chat are calculated. */
 export interface ChatCounts {
@@ -40,7 +40,7 @@ const released: Billing = { to: 'released', inputTokens: 0, outputTokens: 0, cou
 
 /**
  * Calculates which tokens to charge:
- * - `refused`: none
+ * - `failed`: none
  * - `broken`: none if no output was delivered, otherwise as `complete`
  * - `left`: none if the provider has not yet responded with a success status, otherwise as
  *   `complete`, because the provider bills the input from then on
@@ -50,7 +50,7 @@ const released: Billing = { to: 'released', inputTokens: 0, outputTokens: 0, cou
  */
 export function calculateBilling(end: ChatEnd, counts: ChatCounts): Billing {
   const { accepted, delivered } = counts;
-  if (end === 'refused' || (end === 'broken' && !delivered) || (end === 'left' && !accepted)) {
+  if (end === 'failed' || (end === 'broken' && !delivered) || (end === 'left' && !accepted)) {
     return released;
   }
   const { final, ...reported } = reportedUsage(counts);

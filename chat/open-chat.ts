@@ -133,7 +133,7 @@ export class OpenChat implements RunningChat {
       return answer;
     } catch (error) {
       this.#cancellation.abort();
-      await this.#end('refused');
+      await this.#end('failed');
       throw this.#hasCallerLeft ? callerLeftError(error) : error;
     }
   }

@@ -49,7 +49,7 @@ export function errorFromReport(status: number, report: ErrorReport): GatewayErr
       .slice(0, messageLengthMax);
     return new GatewayError(
       isTooLong ? 'CONTEXT_LENGTH_EXCEEDED' : 'PROVIDER_REJECTED_INPUT',
-      safeMessage === '' ? undefined : `The provider did not accept the input: ${safeMessage}`,
+      safeMessage === '' ? undefined : `The provider rejected the input: ${safeMessage}`,
       param === '' ? {} : { details: [{ path: param.slice(0, 100), message: code || 'invalid' }] },
     );
   }

@@ -95,7 +95,7 @@ export const errorTable = {
   ),
   WINDOW_EXHAUSTED: temporary(429, 'The six-hour usage window is exhausted.'),
   CONTEXT_LENGTH_EXCEEDED: permanent(400, 'The prompt is too long for the model.'),
-  PROVIDER_REJECTED_INPUT: permanent(400, 'The provider did not accept the input.'),
+  PROVIDER_REJECTED_INPUT: permanent(400, 'The provider rejected the input.'),
   CONTENT_POLICY: permanent(400, 'The provider rejected the input under its content policy.'),
   PROVIDER_ERROR: temporary(500, 'The provider failed.'),
   STORAGE_ERROR: temporary(500, 'The result could not be stored.'),

@@ -10,7 +10,7 @@ export type FailureKind =
    * The provider certainly did not accept the call, and will not accept it later, because of the
    * gateway's API key or the provider endpoint.
    */
-  | 'refused'
+  | 'misconfigured'
   /** The provider may have accepted the call, so it must not be sent again. */
   | 'unknown'
   /** The provider accepted the call, and it ended without a result. */

@@ -146,7 +146,7 @@ export const searchAttributes = {
 /** Result of a Studio workflow. */
 export interface JobOutcome {
   jobId: string;
-  status: 'completed' | 'failed' | 'canceled' | 'refused';
+  status: 'completed' | 'failed' | 'canceled' | 'rejected';
   billing: 'charged' | 'released' | 'none';
   chargedMicro: number;
   /**

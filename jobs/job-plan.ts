@@ -185,7 +185,7 @@ export interface CallTask {
    * Maximum number of attempts on this route. If the provider accepts none of them, the next route
    * is tried.
    */
-  refusalsMax: number;
+  submitAttemptsMax: number;
 }
 
 /** Call of the plan on one of its routes, with its input from an earlier call. */
@@ -196,12 +196,12 @@ export interface RoutedCall {
   inputKey?: string | undefined;
 }
 
-const refusalsMax = 4;
+const submitAttemptsMax = 4;
 /**
  * Maximum number of attempts on the last route. It is larger than on the other routes, so that the
  * provider has about 15 seconds to recover before the call fails.
  */
-const lastRouteRefusalsMax = 6;
+const lastRouteSubmitAttemptsMax = 6;
 
 /**
  * Creates the input of an activity that calls a provider; null if the call has no route with this
@@ -224,6 +224,7 @@ export function createCallTask(plan: JobPlan, routed: RoutedCall): CallTask | nu
       call.inputFrom && inputKey !== undefined
         ? { field: call.inputFrom.field, storageKey: inputKey }
         : null,
-    refusalsMax: routeIndex === call.routes.length - 1 ? lastRouteRefusalsMax : refusalsMax,
+    submitAttemptsMax:
+      routeIndex === call.routes.length - 1 ? lastRouteSubmitAttemptsMax : submitAttemptsMax,
   };
 }

@@ -37,7 +37,7 @@ export const keyLimitExceeded = keyBudget.extend({
 });
 
 /** Result of a rejected reservation. Times are ISO 8601, measured with the database's clock. */
-export const refusal = z.discriminatedUnion('verdict', [
+export const rejection = z.discriminatedUnion('verdict', [
   insufficientCredits,
   keyLimitExceeded,
   z.object({
@@ -60,7 +60,7 @@ export const refusal = z.discriminatedUnion('verdict', [
     balance,
   }),
 ]);
-export type Refusal = z.infer<typeof refusal>;
+export type Rejection = z.infer<typeof rejection>;
 
 /** Result of a reservation. */
 export const reserveResult = z.discriminatedUnion('verdict', [
@@ -71,7 +71,7 @@ export const reserveResult = z.discriminatedUnion('verdict', [
     createdAt: z.string(),
     balance,
   }),
-  refusal,
+  rejection,
 ]);
 export type ReserveResult = z.infer<typeof reserveResult>;
 

@@ -62,11 +62,11 @@ SELECT 'a completed job has no artifact', j.id FROM job j
   WHERE j.status = 'completed' AND jsonb_path_exists(j.outputs, '$[*].artifacts[*]')
     AND NOT EXISTS (SELECT FROM artifact f WHERE f.job_id = j.id);
 
-CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION reject_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   RAISE EXCEPTION '% is append-only', TG_TABLE_NAME;
 END $$;
 CREATE OR REPLACE TRIGGER ledger_entry_append_only BEFORE UPDATE OR DELETE ON ledger_entry
-  FOR EACH ROW EXECUTE FUNCTION refuse_change();
+  FOR EACH ROW EXECUTE FUNCTION reject_change();
 CREATE OR REPLACE TRIGGER admin_action_append_only BEFORE UPDATE OR DELETE ON admin_action
-  FOR EACH ROW EXECUTE FUNCTION refuse_change();
+  FOR EACH ROW EXECUTE FUNCTION reject_change();

@@ -31,7 +31,7 @@ BEGIN
   PERFORM pg_notify('studio_job', (CASE
         WHEN answer->>'verdict' = 'settled' THEN '{"event": "done"}'
         WHEN answer->>'repeated' = 'false' THEN '{"event": "reserved"}'
-        ELSE jsonb_build_object('event', 'refused', 'refusal', answer)
+        ELSE jsonb_build_object('event', 'rejected', 'rejection', answer)
       END || jsonb_build_object('id', m->>'id', 'organizationId', m->>'organizationId'))::text)
     FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(m, answer)
     -- A repeated operation sends no notification, because the first one has sent it. Every rejected

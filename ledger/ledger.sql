@@ -56,7 +56,7 @@ BEGIN
     END;
     answers[m.position] := d.answer;
     IF budget IS NOT NULL AND d.answer->>'verdict' = 'key_limit_exceeded' THEN
-      PERFORM budget_note_refusal(m.limited_key);
+      PERFORM record_budget_rejection(m.limited_key);
     END IF;
     IF d.key IS NOT NULL THEN
       entries := entries || ROW(m.organization, a.sequence + 1, d.key, d.kind, (d.r).id,

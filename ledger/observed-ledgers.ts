@@ -49,7 +49,7 @@ export function countReserve(
   { verdict, amountMicro }: LedgerResult & { amountMicro: number },
 ): void {
   if (verdict === 'reserved') metrics.creditsReserved.inc({ kind }, creditsFromMicro(amountMicro));
-  else metrics.reservationsRefused.inc({ kind, verdict });
+  else metrics.reservationsRejected.inc({ kind, verdict });
 }
 
 /** Adds metrics and traces to the Studio ledger. */

@@ -64,7 +64,7 @@ function requestMetrics(registry: Registry) {
       'provider',
     ]),
     notifications: counter(registry, 'provider_notifications_total', [
-      'Provider notifications by outcome: new, repeated, late (the job had ended), refused (invalid signature).',
+      'Provider notifications by outcome: new, repeated, late (the job had ended), rejected (invalid signature).',
       'provider',
       'outcome',
     ]),
@@ -92,7 +92,7 @@ function ledgerMetrics(registry: Registry) {
     chatLoss: counter(registry, 'chat_loss_credits_total', [
       'Credits not charged for chats, because their price exceeded the balance or the limit of the key.',
     ]),
-    reservationsRefused: counter(registry, 'reservations_refused_total', [
+    reservationsRejected: counter(registry, 'reservations_rejected_total', [
       'Reservations that the ledger rejected.',
       'kind',
       'verdict',

@@ -6,12 +6,12 @@ import ipaddr from 'ipaddr.js';
 import { Agent, buildConnector } from 'undici';
 
 /**
- * URL that could not be fetched. `refused`: the guard rejected it; other reasons: the server is
+ * URL that could not be fetched. `blocked`: the guard does not allow it; other reasons: the server is
  * unreachable or sent an unusable response.
  */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError';
-  readonly reason: 'refused' | 'unreachable' | 'status' | 'too_large' | 'broken';
+  readonly reason: 'blocked' | 'unreachable' | 'status' | 'too_large' | 'broken';
   readonly status: number | undefined;
 
   constructor(reason: OutboundError['reason'], message: string, status?: number) {
@@ -23,10 +23,10 @@ export class OutboundError extends Error {
 
 /**
  * Throws the error for a URL that the guard rejects.
- * @throws OutboundError refused
+ * @throws OutboundError blocked
  */
-export function throwRefused(message: string): never {
-  throw new OutboundError('refused', message);
+export function throwBlocked(message: string): never {
+  throw new OutboundError('blocked', message);
 }
 
 /** Function that resolves a host name to all its addresses. */
@@ -86,13 +86,13 @@ async function resolveByNameServer(host: string): Promise<LookupAddress[]> {
 
 /**
  * Wraps a resolver so that it rejects a name if any of its addresses is not public.
- * @throws OutboundError refused, unreachable
+ * @throws OutboundError blocked, unreachable
  */
 export function guardResolver(resolve: ResolveName = resolveByNameServer): ResolveName {
   return async (host) => {
     const found = await resolve(host);
     if (found.length === 0 || found.some((entry) => !isPublicAddress(entry.address))) {
-      throwRefused(notPublic);
+      throwBlocked(notPublic);
     }
     return found;
   };
@@ -126,7 +126,7 @@ export function createGuardedAgent(resolve: ResolveName): Agent {
         if (error) return done(error, null);
         if (!isPublicAddress(socket.remoteAddress ?? '')) {
           socket.destroy();
-          return done(new OutboundError('refused', notPublic), null);
+          return done(new OutboundError('blocked', notPublic), null);
         }
         return done(null, socket);
       });

@@ -13,7 +13,7 @@ import {
   isPublicHost,
   notPublic,
   OutboundError,
-  throwRefused,
+  throwBlocked,
   type ResolveName,
 } from './outbound-addresses.ts';
 import { openBody, discard, readStart } from './outbound-responses.ts';
@@ -52,18 +52,18 @@ export interface Outbound {
   fetch: (url: string, limits: FetchLimits) => Promise<Readable>;
   /**
    * Sends a POST request once, without following redirects.
-   * @throws OutboundError refused, unreachable
+   * @throws OutboundError blocked, unreachable
    */
   post: (url: string, message: PostMessage) => Promise<PostResponse>;
   /**
    * Parses a URL, and rejects it if it can never be fetched.
-   * @throws OutboundError refused
+   * @throws OutboundError blocked
    */
   check: (url: string) => URL;
   /**
    * Checks a URL and resolves its host name, for URLs that a provider, or later the gateway,
    * fetches.
-   * @throws OutboundError refused, unreachable
+   * @throws OutboundError blocked, unreachable
    */
   vet: (url: string) => Promise<URL>;
 }
@@ -88,17 +88,17 @@ type Check = Outbound['check'];
 function createCheck(admitted: ReadonlySet<string>, extraPorts: readonly number[]): Check {
   const ports = new Set(['', ...extraPorts.map(String)]);
   return (text) => {
-    if (text.length > urlLengthMax) throwRefused('the URL is too long');
-    const url = URL.canParse(text) ? new URL(text) : throwRefused('not a URL');
+    if (text.length > urlLengthMax) throwBlocked('the URL is too long');
+    const url = URL.canParse(text) ? new URL(text) : throwBlocked('not a URL');
     // Checked before the origin, because a blob: URL has the origin of the page that created it.
-    if (url.protocol !== 'https:' && url.protocol !== 'http:') throwRefused('must be an https URL');
-    if (url.username || url.password) throwRefused('the URL must not contain credentials');
+    if (url.protocol !== 'https:' && url.protocol !== 'http:') throwBlocked('must be an https URL');
+    if (url.username || url.password) throwBlocked('the URL must not contain credentials');
     url.hash = '';
     if (admitted.has(url.origin)) return url;
-    if (url.protocol !== 'https:') throwRefused('must be an https URL');
-    if (!ports.has(url.port)) throwRefused('the port must be 443');
+    if (url.protocol !== 'https:') throwBlocked('must be an https URL');
+    if (!ports.has(url.port)) throwBlocked('the port must be 443');
     const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.+$/, '');
-    if (!isPublicHost(host)) throwRefused(notPublic);
+    if (!isPublicHost(host)) throwBlocked(notPublic);
     return url;
   };
 }
@@ -160,10 +160,10 @@ export function createOutbound(options: OutboundOptions): Outbound {
           return openBody(response, limits.bytesMax);
         }
         discard(response);
-        if (!URL.canParse(location, url.href)) throwRefused('not a URL');
+        if (!URL.canParse(location, url.href)) throwBlocked('not a URL');
         url = check(new URL(location, url.href).href);
       }
-      return throwRefused(`more than ${redirectsMax} redirects`);
+      return throwBlocked(`more than ${redirectsMax} redirects`);
     },
     async vet(text) {
       const url = check(text);

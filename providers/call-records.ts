@@ -32,10 +32,10 @@ const beginVerdict = z.discriminatedUnion('verdict', [
    */
   z.object({ verdict: z.literal('resumed') }),
   /**
-   * `refused` means that the provider certainly did not accept the call, `waiting` that the call
+   * `not_accepted` means that the provider certainly did not accept the call, `waiting` that the call
    * waits until its provider is resumed.
    */
-  z.object({ verdict: z.enum(['refused', 'waiting']) }),
+  z.object({ verdict: z.enum(['not_accepted', 'waiting']) }),
   /**
    * Another attempt is sending the call. `touchedAtMs` is when it last recorded that it is running
    * (Unix milliseconds, database clock). `notifiedId` is the operation id in the newest
@@ -74,7 +74,7 @@ interface CallAttempt extends CallIds {
 }
 
 /** Response of a provider that certainly did not accept a call. */
-interface Refusal {
+interface FailedSubmit {
   message: string;
   /** The provider's id of the request; null if there was no response. */
   providerRequestId: string | null;
@@ -100,8 +100,8 @@ export function createCallRecords(pool: DatabasePool) {
     /**
      * Records that the provider certainly did not accept the call, so that it may be sent again.
      */
-    markRefused: (call: CallIds, refusal: Refusal): Promise<void> =>
-      record(call, { state: 'refused', ...refusal }),
+    markNotAccepted: (call: CallIds, submit: FailedSubmit): Promise<void> =>
+      record(call, { state: 'not_accepted', ...submit }),
     /**
      * Records that the call was sent and its outcome is unknown, so that it is never sent again.
      */

@@ -42,13 +42,13 @@ BEGIN
   IF FOUND THEN RETURN verdict; END IF;
   SELECT * INTO c FROM provider_call
     WHERE job_id = move->>'jobId' AND call_index = (move->>'callIndex')::integer FOR UPDATE;
-  IF NOT open AND (c.state IS NULL OR c.state IN ('refused', 'waiting')) THEN
+  IF NOT open AND (c.state IS NULL OR c.state IN ('not_accepted', 'waiting')) THEN
     RETURN jsonb_build_object('verdict', 'settled');
   END IF;
   IF c.state = 'begun' AND c.sender_id = move->>'senderId' THEN RETURN '{"verdict": "send"}'; END IF;
-  IF c.state IN ('refused', 'waiting') THEN
+  IF c.state IN ('not_accepted', 'waiting') THEN
     UPDATE provider_call SET state = begun_state,
-      attempts = attempts + CASE c.state WHEN 'refused' THEN 1 ELSE 0 END, route_index = (move->>'routeIndex')::integer,
+      attempts = attempts + CASE c.state WHEN 'not_accepted' THEN 1 ELSE 0 END, route_index = (move->>'routeIndex')::integer,
       provider = move->>'provider', provider_endpoint = move->>'providerEndpoint', sender_id = move->>'senderId',
       provider_request_id = NULL,
       paused_at = coalesce(c.paused_at, CASE WHEN paused THEN clock_timestamp() END),
@@ -61,7 +61,7 @@ BEGIN
   RETURN call_found(c);
 END $$;
 
--- Records a change of a call. `refused` (the provider certainly did not accept the call) and
+-- Records a change of a call. `not_accepted` (the provider certainly did not accept the call) and
 -- `unknown` are only recorded for a call in state `begun`, and `accepted` is not recorded for a
 -- call that is `answered`. Otherwise a late or concurrent attempt could cause a paid call to be
 -- sent again, or overwrite an operation that a notification has identified.
@@ -74,15 +74,15 @@ BEGIN
     progress = coalesce(nullif(change->'progress', 'null'), progress), updated_at = clock_timestamp(),
     provider_request_id = coalesce(change->>'providerRequestId', change->'operation'->>'id',
       provider_request_id),
-    refusals = CASE change->>'state' WHEN 'refused' THEN refusals || jsonb_build_object(
+    failed_submits = CASE change->>'state' WHEN 'not_accepted' THEN failed_submits || jsonb_build_object(
         'routeIndex', route_index, 'provider', provider, 'message', change->>'message',
-        'providerRequestId', change->>'providerRequestId', 'refusedAtMs', unix_ms(clock_timestamp()))
-      ELSE refusals END,
+        'providerRequestId', change->>'providerRequestId', 'failedAtMs', unix_ms(clock_timestamp()))
+      ELSE failed_submits END,
     accepted_at = CASE change->>'state' WHEN 'accepted' THEN clock_timestamp() ELSE accepted_at END,
     answered_at = CASE change->>'state' WHEN 'answered' THEN clock_timestamp() ELSE answered_at END
     WHERE job_id = job AND call_index = index
       AND CASE change->>'state'
-        WHEN 'refused' THEN state = 'begun'
+        WHEN 'not_accepted' THEN state = 'begun'
         WHEN 'unknown' THEN state = 'begun'
         WHEN 'accepted' THEN state <> 'answered'
         ELSE true

@@ -47,14 +47,14 @@ export function toStatusFailure(
   const providerRequestId = findRequestId(headers);
   if ([400, 413, 415, 422].includes(status)) {
     const suffix = fields.length > 0 ? ` (${fields.join(', ')})` : '';
-    const message = `the provider did not accept the input${suffix}`;
+    const message = `the provider rejected the input${suffix}`;
     return new ProviderFailure('rejected', message, { providerRequestId });
   }
-  const message = `the provider refused the call (${status})`;
+  const message = `the provider did not accept the call (${status})`;
   // Invalid key, missing permission, exceeded quota or unknown model: the provider did no work, and
   // a retry does not help.
   if ([401, 402, 403, 404].includes(status)) {
-    return new ProviderFailure('refused', message, { providerRequestId });
+    return new ProviderFailure('misconfigured', message, { providerRequestId });
   }
   // Too many calls or overload: the provider did no work, and a retry may succeed.
   if ([429, 503].includes(status)) {

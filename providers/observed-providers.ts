@@ -4,7 +4,7 @@ import { GatewayError } from '../domain/errors.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import { inSpan } from '../platform/telemetry.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
-import { NotificationRefused, type Provider, type OperationsApi } from './provider.ts';
+import { NotificationRejected, type Provider, type OperationsApi } from './provider.ts';
 
 interface Observers {
   metrics: Metrics;
@@ -120,8 +120,8 @@ function observeOperations(
       try {
         return await operations.verify(raw);
       } catch (error) {
-        if (error instanceof NotificationRefused) {
-          metrics.notifications.inc({ provider, outcome: 'refused' });
+        if (error instanceof NotificationRejected) {
+          metrics.notifications.inc({ provider, outcome: 'rejected' });
         }
         throw error;
       }

@@ -48,7 +48,7 @@ export function createReadProviderFigures(pool: DatabasePool) {
         least(greatest(width_bucket(extract(epoch FROM j.created_at) * 1000, ${startMs},
           ${startMs + minutes * 60_000}, ${steps}) - 1, 0), ${steps - 1}) AS step,
         count(*) AS calls,
-        count(*) FILTER (WHERE c.state <> 'answered' AND (c.state IN ('refused', 'unknown')
+        count(*) FILTER (WHERE c.state <> 'answered' AND (c.state IN ('not_accepted', 'unknown')
           OR j.error->>'code' IN ('PROVIDER_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN')))
           AS failed,
         percentile_cont(0.5) WITHIN GROUP (ORDER BY t.seconds) AS "medianSeconds",

@@ -114,13 +114,13 @@ export interface OperationsApi {
   adopt: (providerEndpoint: string, operationId: string) => ProviderOperation;
   /**
    * Verifies a webhook request.
-   * @throws NotificationRefused if the provider did not sign it within the last minutes;
+   * @throws NotificationRejected if the provider did not sign it within the last minutes;
    *   GatewayError SERVICE_UNAVAILABLE if the signature cannot be checked now
    */
   verify: (raw: RawNotification) => Promise<ProviderNotification>;
 }
 
 /** Error of a webhook request whose signature, time or body is invalid. */
-export class NotificationRefused extends Error {
-  override readonly name = 'NotificationRefused';
+export class NotificationRejected extends Error {
+  override readonly name = 'NotificationRejected';
 }

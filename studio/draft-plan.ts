@@ -85,7 +85,7 @@ export interface DraftCall {
 }
 
 /** Errors of rejected items, keyed by the field of their input; stored with the job's request. */
-export type RefusedItems = Record<string, { code: string; message: string }>;
+export type RejectedItems = Record<string, { code: string; message: string }>;
 
 /** Draft plan of a request. */
 export interface DraftPlan {
@@ -99,6 +99,6 @@ export interface DraftPlan {
    */
   itemized?: true;
   /** Rejected items, whose calls were removed. */
-  refusedItems?: RefusedItems;
+  rejectedItems?: RejectedItems;
   assembly?: JobPlan['assembly'];
 }

@@ -6,7 +6,7 @@ import { backgroundRemovers, upscalers } from '../catalog/image-tools.ts';
 import { removalPriceRules, upscalePriceRules } from '../catalog/price-rules.ts';
 import { fieldError, fieldsError, invalidFieldsError, assert } from '../domain/errors.ts';
 import { defineCapability, type FinishedJob } from './capability.ts';
-import type { DraftPlan, RefusedItems } from './draft-plan.ts';
+import type { DraftPlan, RejectedItems } from './draft-plan.ts';
 import { publishModels } from './published-models.ts';
 import { urlExpiry } from './presentation.ts';
 import { asyncFlag, mediaUrl, mediaUrls, scaleChoice } from './request-fields.ts';
@@ -140,7 +140,7 @@ function haveSameItems(left: readonly string[], right: readonly string[]): boole
   return left.length === right.length && left.every((item, index) => item === right[index]);
 }
 
-const refusedItems: z.ZodType<RefusedItems> = z
+const rejectedItems: z.ZodType<RejectedItems> = z
   .record(z.string(), z.object({ code: z.string(), message: z.string() }))
   .default({});
 
@@ -148,11 +148,11 @@ function presentBatch(job: FinishedJob): Record<string, unknown> {
   const field = job.request['imageUrls'] === undefined ? 'prompts' : 'imageUrls';
   const items = job.request[field];
   const total = Array.isArray(items) ? items.length : 0;
-  const refused = refusedItems.parse(job.request['refusedItems']);
-  const steps = job.outputs.length / (total - Object.keys(refused).length);
+  const rejected = rejectedItems.parse(job.request['rejectedItems']);
+  const steps = job.outputs.length / (total - Object.keys(rejected).length);
   let first = 0;
   const results = Array.from({ length: total }, (_, index) => {
-    const error = refused[`${field}.${index}`];
+    const error = rejected[`${field}.${index}`];
     if (error) return { success: false, index, error };
     first += steps;
     return presentItem(job, index, job.outputs.slice(first - steps, first));

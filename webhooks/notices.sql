@@ -2,8 +2,8 @@
 -- that change credits need not. They are delivered as webhooks.
 
 -- Records that the limit of a key has rejected a request today.
-CREATE FUNCTION budget_note_refusal(holder api_key) RETURNS void LANGUAGE sql AS $$
-  INSERT INTO budget_refusal VALUES (holder.id, holder.limit_micro,
+CREATE FUNCTION record_budget_rejection(holder api_key) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO budget_rejection VALUES (holder.id, holder.limit_micro,
     (clock_timestamp() AT TIME ZONE 'UTC')::date) ON CONFLICT DO NOTHING
 $$;
 
@@ -19,7 +19,7 @@ RETURNS TABLE (key_id text, period text, type text, body jsonb) LANGUAGE sql AS 
     CROSS JOIN LATERAL (SELECT
       concat_ws(' ', p.starts, k.limit_per, k.limit_micro) AS period,
       CASE WHEN (b.budget->>'used')::bigint >= k.limit_micro OR EXISTS (
-          SELECT FROM budget_refusal r WHERE r.budget_id = k.id AND r.limit_micro = k.limit_micro
+          SELECT FROM budget_rejection r WHERE r.budget_id = k.id AND r.limit_micro = k.limit_micro
             AND r.day >= p.starts AND (p.ends IS NULL OR r.day < p.ends)) THEN 'key.limit.reached'
         WHEN (b.budget->>'used')::bigint >= k.limit_micro * 0.8 THEN 'key.limit.near'
       END AS type) AS due

@@ -51,7 +51,7 @@ async function tryRoutes(
   call: PlannedCall,
   inputKey: string | undefined,
 ): Promise<RouteResult> {
-  let refusal = 'no route is configured';
+  let failureMessage = 'no route is configured';
   const paused: RunningCall[] = [];
   for (const [routeIndex, route] of call.routes.entries()) {
     throwIfOver(job);
@@ -65,14 +65,14 @@ async function tryRoutes(
         if (submitted.kind === 'outputs') return submitted;
         return { kind: 'outputs', outputs: await awaitOutputs(running, submitted.operation) };
       }
-      if (submitted.kind === 'refused') refusal = submitted.message;
+      if (submitted.kind === 'not_accepted') failureMessage = submitted.message;
       else job.paused.add(route.provider);
     }
     if (job.paused.has(route.provider)) paused.push(running);
   }
   if (paused.length > 0) return { kind: 'paused', paused };
   throwIfOver(job);
-  throw createFailure('PROVIDER_ERROR', refusal);
+  throw createFailure('PROVIDER_ERROR', failureMessage);
 }
 
 /**

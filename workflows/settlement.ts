@@ -57,9 +57,9 @@ function endReleased(job: RunningJob, { status, errorCode }: EarlierSettlement):
 }
 
 /** Ends a job whose reservation the ledger rejected. */
-export function endRefused({ plan, progress }: RunningJob, reason: string): JobOutcome {
-  progress.setPhase(`refused: ${reason}`);
-  return recordOutcome(plan, { status: 'refused', billing: 'none', reason });
+export function endRejected({ plan, progress }: RunningJob, reason: string): JobOutcome {
+  progress.setPhase(`rejected: ${reason}`);
+  return recordOutcome(plan, { status: 'rejected', billing: 'none', reason });
 }
 
 /**

@@ -43,7 +43,7 @@ export const policies: Record<StepName, StepPolicy> = {
     scheduleToCloseTimeout: '40s',
     retry: backoff,
   },
-  // The activity itself limits the number of refusals (`CallTask.refusalsMax`).
+  // The activity itself limits the number of submits (`CallTask.submitAttemptsMax`).
   submit: {
     // A provider without notifications responds only when the result is complete, which takes too
     // long for a local activity.

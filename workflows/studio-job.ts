@@ -12,7 +12,7 @@ import { runCalls } from './job-calls.ts';
 import { reportProgress } from './progress.ts';
 import { formatCredits } from './display-texts.ts';
 import type { RunningJob } from './running-job.ts';
-import { charge, endSettled, endRefused, release } from './settlement.ts';
+import { charge, endSettled, endRejected, release } from './settlement.ts';
 import { listenToSignals } from './signals.ts';
 import { runStep } from './steps.ts';
 import { createStartReport } from './webhook-start.ts';
@@ -59,7 +59,7 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
     const reserved = await runStep(job, { name: 'reserve', summary: credits }, (activities) =>
       activities.reserve(plan),
     );
-    if (reserved.verdict !== 'reserved') return endRefused(job, reserved.verdict);
+    if (reserved.verdict !== 'reserved') return endRejected(job, reserved.verdict);
     // A workflow that was reset after its settlement runs `reserve` again. The job is already
     // settled, so no call may be sent.
     if (reserved.settledBefore) return await endSettled(job, reserved.settledBefore);

@@ -20,7 +20,7 @@ import { runStep, runStepAsActivity } from './steps.ts';
  */
 export async function submit(
   running: RunningCall,
-): Promise<SubmitOutcome | { kind: 'refused'; message: string }> {
+): Promise<SubmitOutcome | { kind: 'not_accepted'; message: string }> {
   const { call, route, progress } = running;
   progress.setCallPhase(call.index, `submitting to ${route.provider}`);
   try {
@@ -29,7 +29,7 @@ export async function submit(
     return submitted;
   } catch (error) {
     const { type, message } = readFailure(error);
-    if (type === 'PROVIDER_NOT_ACCEPTED') return { kind: 'refused', message };
+    if (type === 'PROVIDER_NOT_ACCEPTED') return { kind: 'not_accepted', message };
     // Like a broken connection, a timeout leaves the outcome unknown.
     if (type !== 'OUTCOME_UNKNOWN' && type !== null) throw error;
     if (!route.notifies) throw createFailure('OUTCOME_UNKNOWN', message);

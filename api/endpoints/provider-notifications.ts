@@ -4,7 +4,7 @@
  * used: the job reads the result from the provider.
  */
 import { z } from 'zod';
-import { NotificationRefused } from '../../providers/provider.ts';
+import { NotificationRejected } from '../../providers/provider.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import { correlate } from '../../platform/correlation.ts';
@@ -43,7 +43,7 @@ export const providerNotifications = defineEndpoint({
     try {
       ({ operationId } = await operations.verify({ headers, body }));
     } catch (error) {
-      if (!(error instanceof NotificationRefused)) throw error;
+      if (!(error instanceof NotificationRejected)) throw error;
       logger.warn(
         { jobId, provider: name, reason: error.message },
         'provider_notification.refused',

@@ -5,11 +5,11 @@
  */
 import { ServiceError, type Client } from '@temporalio/client';
 import type { JobReads } from '../../jobs/records/job-reads.ts';
-import { throwRefusal } from '../../ledger/refusals.ts';
+import { throwRejection } from '../../ledger/rejections.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { jobWorkflowId } from '../../jobs/contract.ts';
 import type { JobPlan } from '../../jobs/job-plan.ts';
-import type { Refusal } from '../../jobs/ledger-results.ts';
+import type { Rejection } from '../../jobs/ledger-results.ts';
 import type { Config } from '../../platform/config.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
@@ -72,10 +72,10 @@ export function createAdmission(deps: AdmissionDeps) {
       const updates = deps.updates.subscribe(plan.jobId);
       try {
         await startFairly(plan, claim);
-        const refusal = await awaitReservation(deps, plan, updates);
-        if (refusal) {
+        const rejection = await awaitReservation(deps, plan, updates);
+        if (rejection) {
           claim.noteRejection();
-          throwRefusal(refusal);
+          throwRejection(rejection);
         }
         return updates;
       } catch (error) {
@@ -98,13 +98,13 @@ async function awaitReservation(
   { config, reads }: AdmissionDeps,
   plan: JobPlan,
   updates: JobSubscription,
-): Promise<Refusal | null> {
+): Promise<Rejection | null> {
   const deadlineAtMs = performance.now() + config.VERDICT_WAIT_MS;
   for (;;) {
     const leftMs = deadlineAtMs - performance.now();
     if (leftMs <= 0) throw startUnconfirmed(plan, 'The job is waiting for a worker.');
     const event = await updates.next(Math.min(rowPollMs, leftMs));
-    if (event) return event.event === 'refused' ? event.refusal : null;
+    if (event) return event.event === 'rejected' ? event.rejection : null;
     if (await reads.read(plan.organizationId, plan.jobId)) return null;
   }
 }

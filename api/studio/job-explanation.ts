@@ -39,7 +39,7 @@ export function explainJob(evidence: JobEvidence): string {
       const reservedNote = charged === job.reserved ? '' : ` of ${reserved} reserved`;
       const count = (job.outputs ?? []).flatMap(({ artifacts }) => artifacts).length;
       const files = count === 1 ? '1 file' : `${count} files`;
-      return `Charged ${formatCredits(charged)}${reservedNote} to ${caller.organizationName}: ${listProviders(evidence)} delivered ${files} of ${job.model ?? job.type} in ${duration}${describePausesAndRefusals(evidence)}${describeWebhook(evidence)}${describeRefund(evidence)}.`;
+      return `Charged ${formatCredits(charged)}${reservedNote} to ${caller.organizationName}: ${listProviders(evidence)} delivered ${files} of ${job.model ?? job.type} in ${duration}${describePausesAndFailures(evidence)}${describeWebhook(evidence)}${describeRefund(evidence)}.`;
     }
     case 'canceled': {
       const cancelRequest = evidence.actions.find(
@@ -48,10 +48,10 @@ export function explainJob(evidence: JobEvidence): string {
       const actorNote = cancelRequest
         ? `by ${cancelRequest.actor} (${cancelRequest.reason}), `
         : '';
-      return `Canceled ${actorNote}after ${duration} and released ${reserved}: ${describeError(evidence)}${describePausesAndRefusals(evidence)}${describeWebhook(evidence)}.`;
+      return `Canceled ${actorNote}after ${duration} and released ${reserved}: ${describeError(evidence)}${describePausesAndFailures(evidence)}${describeWebhook(evidence)}.`;
     }
     case 'failed':
-      return `Failed after ${duration} and released ${reserved}: ${describeError(evidence)}${describePausesAndRefusals(evidence)}${describeWebhook(evidence)}.`;
+      return `Failed after ${duration} and released ${reserved}: ${describeError(evidence)}${describePausesAndFailures(evidence)}${describeWebhook(evidence)}.`;
     default:
       return job.status satisfies never;
   }
@@ -81,22 +81,20 @@ function calculatePauseMs(calls: readonly JobCall[]): number {
  * Describes how long a job waited for paused providers, and the attempts that each provider did not
  * accept.
  */
-function describePausesAndRefusals({ calls }: JobEvidence): string {
+function describePausesAndFailures({ calls }: JobEvidence): string {
   const pauseMs = calculatePauseMs(calls);
   const pause =
     pauseMs > 0 ? [`before that, it waited ${formatDuration(pauseMs)} for a paused provider`] : [];
   const byProvider = Map.groupBy(
-    calls.flatMap(({ refusals }) => refusals),
+    calls.flatMap(({ failedSubmits }) => failedSubmits),
     ({ provider }) => provider,
   );
-  const refusals = [...byProvider].map(([provider, providerRefusals]) => {
+  const failures = [...byProvider].map(([provider, submits]) => {
     const attempts =
-      providerRefusals.length === 1
-        ? '1 attempt ('
-        : `${providerRefusals.length} attempts (last error: `;
-    return `${provider} refused ${attempts}${providerRefusals.at(-1)?.message})`;
+      submits.length === 1 ? '1 attempt (' : `${submits.length} attempts (last error: `;
+    return `${provider} did not accept ${attempts}${submits.at(-1)?.message})`;
   });
-  return [...pause, ...refusals].map((part) => `; ${part}`).join('');
+  return [...pause, ...failures].map((part) => `; ${part}`).join('');
 }
 
 function listProviders({ calls, job }: JobEvidence): string {

@@ -72,17 +72,20 @@ function listCallSteps(job: JobRecord, call: JobCall): Step[] {
   const isOver = job.status !== 'open';
   const submittedAtMs = acceptedAtMs ?? answeredAtMs;
   const isAccepted = state === 'accepted' || state === 'answered';
-  const refusedSteps = listRefusedSteps(call);
-  const sentAtMs = refusedSteps.at(-1)?.endedAtMs ?? call.begunAtMs;
+  const failedSubmitSteps = listFailedSubmits(call);
+  const sentAtMs = failedSubmitSteps.at(-1)?.endedAtMs ?? call.begunAtMs;
   const submit: Step = {
     ...callFields,
     name: 'submit',
     state: isAccepted ? 'done' : isOver ? 'failed' : state === 'waiting' ? 'waiting' : 'running',
-    attempts: refusedSteps.reduce((left, { attempts: refused }) => left - (refused ?? 0), attempts),
+    attempts: failedSubmitSteps.reduce(
+      (left, { attempts: failed }) => left - (failed ?? 0),
+      attempts,
+    ),
     startedAtMs: state === 'waiting' ? null : sentAtMs,
     endedAtMs: submittedAtMs ?? (isOver ? job.completed_at : null),
   };
-  const submitSteps = [...buildPauseStep(call), ...refusedSteps, submit];
+  const submitSteps = [...buildPauseStep(call), ...failedSubmitSteps, submit];
   if (acceptedAtMs === null) return submitSteps;
   const endedAtMs = notifiedAtMs ?? answeredAtMs ?? job.completed_at;
   const isLost = isOver && job.status !== 'completed' && notifiedAtMs === null;
@@ -115,14 +118,14 @@ function buildPauseStep({ index, provider, state, pausedAtMs, begunAtMs }: JobCa
 }
 
 /** Returns a failed submit step for each earlier route whose provider did not accept the call. */
-function listRefusedSteps({ index, routeIndex, begunAtMs, refusals }: JobCall): Step[] {
-  const earlierRefusals = refusals.filter((refusal) => refusal.routeIndex !== routeIndex);
+function listFailedSubmits({ index, routeIndex, begunAtMs, failedSubmits }: JobCall): Step[] {
+  const failedOnEarlierRoutes = failedSubmits.filter((submit) => submit.routeIndex !== routeIndex);
   let startedAtMs = begunAtMs;
-  return [...Map.groupBy(earlierRefusals, (refusal) => refusal.routeIndex).values()].flatMap(
+  return [...Map.groupBy(failedOnEarlierRoutes, (submit) => submit.routeIndex).values()].flatMap(
     (all) => {
       const last = all.at(-1);
       if (!last) return [];
-      const { provider, providerRequestId, refusedAtMs: endedAtMs } = last;
+      const { provider, providerRequestId, failedAtMs: endedAtMs } = last;
       const step: Step = {
         name: 'submit',
         state: 'failed',

@@ -1,6 +1,6 @@
 /** Distributes job events inside a process: a subscription receives the events of one job. */
 import { z } from 'zod';
-import { refusal } from '../../jobs/ledger-results.ts';
+import { rejection } from '../../jobs/ledger-results.ts';
 
 /** Schema of a job event as `ledger_write_jobs` sends it. `id` is the job's id. */
 export const jobEvent = z.discriminatedUnion('event', [
@@ -10,7 +10,7 @@ export const jobEvent = z.discriminatedUnion('event', [
     /** Organization of the job. Undefined if the event was derived from the job's row. */
     organizationId: z.string().optional(),
   }),
-  z.object({ event: z.literal('refused'), id: z.string(), refusal }),
+  z.object({ event: z.literal('rejected'), id: z.string(), rejection }),
 ]);
 type JobEvent = z.infer<typeof jobEvent>;
 

@@ -43,7 +43,7 @@ export async function openJobUpdates(deps: UpdatesDeps) {
   function receive(payload: string): void {
     const event = jobEvent.parse(JSON.parse(payload));
     topics.publish(event);
-    if (event.event === 'refused' || event.organizationId === undefined) return;
+    if (event.event === 'rejected' || event.organizationId === undefined) return;
     announce({ jobId: event.id, organizationId: event.organizationId });
   }
 

@@ -87,7 +87,7 @@ export function completePlan(config: Config, input: PlanInput): JobPlan {
     model: input.draft.model,
     priceMicro: pricedCalls.priceMicro,
     ...(input.metadata && { metadata: input.metadata }),
-    request: addRefusedItems(input),
+    request: addRejectedItems(input),
     calls,
     assembly: input.draft.assembly ?? null,
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
@@ -122,8 +122,8 @@ function findRoutes(config: Config, call: DraftCall): PlannedCall['routes'] {
 /**
  * Adds the errors of rejected items to the request, for the response. Rejected items have no call.
  */
-function addRefusedItems({ request, draft: { refusedItems } }: PlanInput): JsonObject {
-  return refusedItems ? { ...request, refusedItems } : request;
+function addRejectedItems({ request, draft: { rejectedItems } }: PlanInput): JsonObject {
+  return rejectedItems ? { ...request, rejectedItems } : request;
 }
 
 function findDefinition(provider: string): ProviderDefinition {

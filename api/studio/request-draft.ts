@@ -12,7 +12,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import type { Capability } from '../../studio/capability.ts';
 import type {
   DraftPlan,
-  RefusedItems,
+  RejectedItems,
   DraftCall,
   InputMeasurements,
 } from '../../studio/draft-plan.ts';
@@ -50,7 +50,7 @@ export async function draftRequest(
   const unpreparedDraft = capability.plan(request, recording);
   const prepare = (plan: DraftPlan) => inputs.prepare(plan, organizationId);
   const draft = await prepare(unpreparedDraft).catch((error: unknown) =>
-    prepare(removeRefusedItems(unpreparedDraft, error)),
+    prepare(removeRejectedItems(unpreparedDraft, error)),
   );
   return { request, draft };
 }
@@ -61,33 +61,33 @@ export async function draftRequest(
  * @throws the error itself if it names anything other than inputs of items; INVALID_INPUT_URL if no
  * item would be left
  */
-function removeRefusedItems(draft: DraftPlan, error: unknown): DraftPlan {
+function removeRejectedItems(draft: DraftPlan, error: unknown): DraftPlan {
   const details = (error instanceof GatewayError && error.details) || [];
-  const earlierRefusals = draft.refusedItems ?? {};
+  const earlierRejections = draft.rejectedItems ?? {};
   // The items have already been removed, because several steps of an item can reject the same
   // input.
-  if (details.length > 0 && details.every(({ path }) => earlierRefusals[path])) return draft;
+  if (details.length > 0 && details.every(({ path }) => earlierRejections[path])) return draft;
   const inputs = draft.inputs ?? [];
-  const refused: RefusedItems = { ...earlierRefusals };
+  const rejected: RejectedItems = { ...earlierRejections };
   for (const { path, message } of details) {
-    refused[path] = { code: error instanceof GatewayError ? error.code : '', message };
+    rejected[path] = { code: error instanceof GatewayError ? error.code : '', message };
   }
-  const isInputRefused = ({ field }: { field: string }): boolean => refused[field] !== undefined;
-  if (!draft.itemized || !inputs.some(isInputRefused)) throw error;
-  if (inputs.every(isInputRefused)) {
-    const all = Object.entries(refused).map(([path, { message }]) => ({ path, message }));
+  const isInputRejected = ({ field }: { field: string }): boolean => rejected[field] !== undefined;
+  if (!draft.itemized || !inputs.some(isInputRejected)) throw error;
+  if (inputs.every(isInputRejected)) {
+    const all = Object.entries(rejected).map(([path, { message }]) => ({ path, message }));
     throw invalidFieldsError('INVALID_INPUT_URL', all);
   }
   const steps = draft.calls.length / inputs.length;
   const calls = [...draft.calls.entries()].filter(([index]) => {
     const input = inputs[Math.floor(index / steps)];
-    return input !== undefined && !isInputRefused(input);
+    return input !== undefined && !isInputRejected(input);
   });
   const newIndexes = new Map(calls.map(([index], newIndex) => [index, newIndex]));
   return {
     ...draft,
-    refusedItems: refused,
-    inputs: inputs.filter((input) => !isInputRefused(input)),
+    rejectedItems: rejected,
+    inputs: inputs.filter((input) => !isInputRejected(input)),
     calls: calls.map(([, call]) => ({
       ...call,
       ...(call.inputFrom && {
@@ -159,7 +159,7 @@ export async function measurePrices(
   });
   let measured: DraftPlan = { ...draft, calls };
   for (const end of ends) {
-    if (end.status === 'rejected') measured = removeRefusedItems(measured, end.reason);
+    if (end.status === 'rejected') measured = removeRejectedItems(measured, end.reason);
   }
   return substituteInputs(measured, references);
 }

@@ -57,12 +57,17 @@ function getDialect(model: ChatModel): Dialect {
   return dialects[model.provider] ?? defaultDialect;
 }
 
-/** Adds the token limit of the answer to a request. */
+/**
+ * Adds the token limit of the answer to a request. With `prediction`, OpenAI accepts only
+ * `max_tokens` (source: OpenAI's guide to Predicted Outputs, limitations).
+ */
 export function addOpenaiLimit(
   fields: Record<string, unknown>,
   { model, answerTokens }: { model: ChatModel; answerTokens: number },
 ): Record<string, unknown> {
-  return { ...fields, [getDialect(model).limitField]: answerTokens };
+  const isPredicted = model.provider === 'openai' && fields['prediction'] !== undefined;
+  const limitField = isPredicted ? 'max_tokens' : getDialect(model).limitField;
+  return { ...fields, [limitField]: answerTokens };
 }
 
 /**

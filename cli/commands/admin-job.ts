@@ -82,13 +82,13 @@ const parts: { name: string; title: string; columns: Columns }[] = [
     },
   },
   {
-    name: 'refusals',
+    name: 'failedSubmits',
     title: 'Attempts rejected by the provider',
     columns: {
       call: createNumberColumn('callIndex'),
       provider: 'provider',
       request: 'providerRequestId',
-      at: 'refusedAt',
+      at: 'failedAt',
       reason: 'message',
     },
   },

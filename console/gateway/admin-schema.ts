@@ -409,14 +409,14 @@ export interface components {
                 /** Format: date-time */
                 updatedAt: string;
             }[];
-            /** @description Attempts that a provider definitely did not accept, oldest first. */
-            refusals: {
+            /** @description Submits that a provider certainly did not accept, oldest first. */
+            failedSubmits: {
                 routeIndex: number;
                 provider: string;
                 providerRequestId: string | null;
                 message: string;
                 /** Format: date-time */
-                refusedAt: string;
+                failedAt: string;
                 callIndex: number;
             }[];
             /** @description Ledger entries of the job, oldest first. */
@@ -425,11 +425,18 @@ export interface components {
             notifications: components["schemas"]["ProviderNotification"][];
             webhook: components["schemas"]["Webhook"] | null;
             workflow: {
-                workflowId: string;
                 /** @enum {string} */
                 state: "running" | "closed" | "missing" | "unreachable";
-                /** @description Status in Temporal, for example `TERMINATED`; null if unknown. */
+                /** @description Workflow execution status of Temporal, e.g. `TERMINATED`; null if missing. */
                 status: string | null;
+                /** @description Activities that have failed and that Temporal retries. */
+                retries: {
+                    /** @description Activity type, e.g. `store`. */
+                    activity: string;
+                    failures: number;
+                    lastError: string;
+                }[];
+                workflowId: string;
                 /** @description Page of the workflow in the first Temporal UI of `TEMPORAL_UI_ORIGINS`. */
                 url: string | null;
             };
@@ -532,8 +539,20 @@ export interface components {
             deadlineAt: string | null;
             organizationName: string;
             workflow: {
-                state: string;
+                /**
+                 * @description `closed`: the workflow has ended. `missing`: Temporal has no workflow with its id.
+                 * @enum {string}
+                 */
+                state: "running" | "closed" | "missing";
+                /** @description Workflow execution status of Temporal, e.g. `TERMINATED`; null if missing. */
                 status: string | null;
+                /** @description Activities that have failed and that Temporal retries. */
+                retries: {
+                    /** @description Activity type, e.g. `store`. */
+                    activity: string;
+                    failures: number;
+                    lastError: string;
+                }[];
             } | null;
             reasons: string[];
         };

@@ -1,7 +1,7 @@
 /** Creates counters that start at zero. Tests use them to check, for example, that a job was submitted exactly once. */
 export const createCounters = () => ({
   submitsAccepted: 0,
-  submitsRefused: 0,
+  submitsRejected: 0,
   unauthorized: 0,
   statusPolls: 0,
   resultFetches: 0,
@@ -13,7 +13,7 @@ export const createCounters = () => ({
   webhooksFailed: 0,
   /** Chat requests that received a response, complete or partial. */
   chatCalls: 0,
-  chatCallsRefused: 0,
+  chatCallsRejected: 0,
   /** Chat requests whose caller disconnected before the end of the response. */
   chatCallsLeft: 0,
 });

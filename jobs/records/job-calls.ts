@@ -10,20 +10,20 @@ export const jobCall = z.object({
   provider: z.string(),
   /** Endpoint of the provider, for example fal's endpoint id; null if it was not recorded. */
   providerEndpoint: z.string().nullable(),
-  state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
+  state: z.enum(['waiting', 'begun', 'not_accepted', 'accepted', 'answered', 'unknown']),
   operation: z.json(),
   providerRequestId: z.string().nullable(),
   /**
    * Attempts that the provider did not accept, oldest first. The call was sent again after each
    * attempt except possibly the last.
    */
-  refusals: z.array(
+  failedSubmits: z.array(
     z.object({
       routeIndex: z.int(),
       provider: z.string(),
       providerRequestId: z.string().nullable(),
       message: z.string(),
-      refusedAtMs: z.number(),
+      failedAtMs: z.number(),
     }),
   ),
   /** Time at which the call first waited for a paused provider; null if it never waited. */
@@ -47,7 +47,7 @@ export function createReadCalls(pool: DatabasePool) {
     pool.any(sql.type(jobCall)`
       SELECT c.call_index AS index, c.route_index AS "routeIndex", c.provider, c.provider_endpoint AS "providerEndpoint", c.state,
         c.operation, c.provider_request_id AS "providerRequestId", c.attempts,
-        c.refusals, c.paused_at AS "pausedAtMs",
+        c.failed_submits AS "failedSubmits", c.paused_at AS "pausedAtMs",
         c.begun_at AS "begunAtMs", c.accepted_at AS "acceptedAtMs", c.answered_at AS "answeredAtMs",
         (SELECT min(n.received_at) FROM provider_notification n
           WHERE n.job_id = c.job_id AND n.call_index = c.call_index) AS "notifiedAtMs",

@@ -1,29 +1,66 @@
 /** Reads and signals the workflow of a job through Temporal. */
-import { WorkflowNotFoundError, type Client } from '@temporalio/client';
+import {
+  WorkflowNotFoundError,
+  type Client,
+  type WorkflowExecutionDescription,
+} from '@temporalio/client';
+import { z } from 'zod';
 import { callTemporal } from '../../platform/temporal.ts';
 import { checkNow, jobWorkflowId } from '../contract.ts';
 
+/** Schema of the state of a job's workflow. */
+export const jobWorkflow = z.object({
+  state: z.enum(['running', 'closed', 'missing']).meta({
+    description:
+      '`closed`: the workflow has ended. `missing`: Temporal has no workflow with its id.',
+  }),
+  status: z.string().nullable().meta({
+    description: 'Workflow execution status of Temporal, e.g. `TERMINATED`; null if missing.',
+  }),
+  retries: z
+    .array(
+      z.object({
+        activity: z.string().meta({ description: 'Activity type, e.g. `store`.' }),
+        failures: z.int(),
+        lastError: z.string(),
+      }),
+    )
+    .meta({ description: 'Activities that have failed and that Temporal retries.' }),
+});
 /** State of a job's workflow. */
-export interface JobWorkflow {
-  /** `closed`: the workflow has ended. `missing`: Temporal has no workflow with this id. */
-  state: 'running' | 'closed' | 'missing';
-  /**
-   * Workflow execution status in Temporal, for example `TERMINATED`; null if `state` is `missing`.
-   */
-  status: string | null;
-}
+export type JobWorkflow = z.infer<typeof jobWorkflow>;
 
 /** Returns the state of a job's workflow. @throws ServiceError if Temporal cannot be reached */
 export async function readWorkflow(client: Client, jobId: string): Promise<JobWorkflow> {
   try {
     const handle = client.workflow.getHandle(jobWorkflowId(jobId));
-    const { status } = await callTemporal(client, () => handle.describe());
+    const { status, raw } = await callTemporal(client, () => handle.describe());
     const runs = status.name === 'RUNNING' || status.name === 'PAUSED';
-    return { state: runs ? 'running' : 'closed', status: status.name };
+    const retries = listRetries(raw.pendingActivities ?? []);
+    return { state: runs ? 'running' : 'closed', status: status.name, retries };
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return { state: 'missing', status: null };
+    if (error instanceof WorkflowNotFoundError) {
+      return { state: 'missing', status: null, retries: [] };
+    }
     throw error;
   }
+}
+
+/** Lists the pending activities of a workflow that have failed at least once. */
+function listRetries(
+  pending: NonNullable<WorkflowExecutionDescription['raw']['pendingActivities']>,
+): JobWorkflow['retries'] {
+  return pending.flatMap(({ activityType, attempt, lastFailure }) =>
+    lastFailure
+      ? [
+          {
+            activity: activityType?.name ?? 'activity',
+            failures: Math.max(1, (attempt ?? 1) - 1),
+            lastError: lastFailure.message ?? 'unknown',
+          },
+        ]
+      : [],
+  );
 }
 
 /**

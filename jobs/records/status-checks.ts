@@ -42,7 +42,7 @@ export interface CallFinding {
 const recordedCall = z.object({
   callIndex: z.number(),
   provider: z.string(),
-  state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
+  state: z.enum(['waiting', 'begun', 'not_accepted', 'accepted', 'answered', 'unknown']),
   operation: providerOperation.nullable(),
   providerEndpoint: z.string().nullable(),
   notifiedId: z.string().nullable(),
@@ -73,7 +73,7 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
     operation,
     message,
   });
-  if (call.state === 'waiting' || call.state === 'refused') {
+  if (call.state === 'waiting' || call.state === 'not_accepted') {
     return createFinding('not_sent', `${call.provider} did not accept the call`);
   }
   if (call.state === 'answered') {

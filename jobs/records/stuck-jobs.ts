@@ -11,7 +11,7 @@ import { readWorkflow, type JobWorkflow } from './job-owner.ts';
 const openCall = z.object({
   index: z.number(),
   provider: z.string(),
-  state: z.enum(['waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown']),
+  state: z.enum(['waiting', 'begun', 'not_accepted', 'accepted', 'answered', 'unknown']),
   providerRequestId: z.string().nullable(),
   sinceMs: z.number(),
   updatedAtMs: z.number(),
@@ -38,7 +38,7 @@ type UnsettledReservation = z.infer<typeof unsettledReservation>;
 /** An open reservation, with the state of its workflow and the reasons why it is open. */
 export interface StuckReservation extends UnsettledReservation {
   owner: JobWorkflow | null;
-  /** Reasons, most specific first. */
+  /** Reasons: the state of the workflow, then the calls, then the activities that are retried. */
   reasons: string[];
 }
 
@@ -142,7 +142,19 @@ function findReasons(
   if (reservation.calls.length === 0) reasons.push('no call has been sent');
   else if (unfinished.length === 0)
     reasons.push('all calls have results, but the job is not settled');
-  return reasons;
+  return [...reasons, ...listRetryReasons(owner)];
+}
+
+/**
+ * Describes the activities that Temporal retries, except the wait for a paused provider, which the
+ * state of the call describes.
+ */
+function listRetryReasons(owner: JobWorkflow | null): string[] {
+  const retries = (owner?.retries ?? []).filter(({ activity }) => activity !== 'awaitResume');
+  return retries.map(({ activity, failures, lastError }) => {
+    const times = failures === 1 ? 'once' : `${failures} times`;
+    return `activity ${activity} failed ${times} and is retried; last error: ${lastError}`;
+  });
 }
 
 /** Describes the state of a call. `ago` formats a Unix time as the time since then. */
@@ -159,12 +171,12 @@ function describeCall(call: OpenCall, verifying: boolean, ago: (timeMs: number) 
       return `call ${number}: the submit to ${provider} began ${ago(call.sinceMs)}`;
     case 'unknown':
       return `call ${number} has an unknown outcome: ${provider} sent no response to the submit of ${ago(call.sinceMs)}`;
-    case 'refused':
+    case 'not_accepted':
       return `call ${number} was not accepted by ${provider} ${ago(call.updatedAtMs)} and will be sent again`;
     case 'accepted':
       return verifying
         ? `call ${number} has an unknown outcome: ${provider}${requestId} has not reported it; last checked ${ago(call.updatedAtMs)}`
-        : `call ${number} is waiting for ${provider}${requestId}, submitted ${ago(call.sinceMs)}`;
+        : `call ${number} was submitted to ${provider}${requestId} ${ago(call.sinceMs)}; its result is not stored`;
     case 'answered':
       return `call ${number}: the result is stored`;
     default:

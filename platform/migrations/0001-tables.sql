@@ -208,8 +208,8 @@ CREATE TABLE budget_spend (
   PRIMARY KEY (budget_id, day)
 ) WITH (fillfactor = 50);
 
--- Limits that refused a request, by UTC day: they are `reached` although less than all is used.
-CREATE TABLE budget_refusal (
+-- Key limits that rejected a request, by UTC day: they are `reached` although less than all is used.
+CREATE TABLE budget_rejection (
   budget_id text NOT NULL,
   limit_micro bigint NOT NULL,
   day date NOT NULL,
@@ -266,7 +266,7 @@ CREATE TABLE provider_call (
   -- Provider's id of the request that was sent last.
   provider_request_id text,
   state text NOT NULL
-    CHECK (state IN ('waiting', 'begun', 'refused', 'accepted', 'answered', 'unknown')),
+    CHECK (state IN ('waiting', 'begun', 'not_accepted', 'accepted', 'answered', 'unknown')),
   operation jsonb,
   outputs jsonb,
   progress jsonb,
@@ -281,8 +281,8 @@ CREATE TABLE provider_call (
   attempts integer NOT NULL DEFAULT 1,
   -- Time at which the call first waited for a paused provider.
   paused_at timestamptz,
-  -- Refusals, oldest first: {routeIndex, provider, providerRequestId, message, refusedAtMs}.
-  refusals jsonb NOT NULL DEFAULT '[]',
+  -- Submits that the provider did not accept, oldest first: {routeIndex, provider, providerRequestId, message, failedAtMs}.
+  failed_submits jsonb NOT NULL DEFAULT '[]',
   PRIMARY KEY (job_id, call_index)
 ) WITH (fillfactor = 70);
 CREATE INDEX provider_call_of_request ON provider_call (provider_request_id)
@@ -374,11 +374,11 @@ CREATE INDEX upload_last_used ON upload (coalesce(used_at, completed_at))
   WHERE completed_at IS NOT NULL;
 
 -- Copies of foreign inputs, recorded before the object is stored, so that none is forgotten. They
--- are removed when their request is refused or their job is settled.
+-- are removed when their request is rejected or their job is settled.
 CREATE TABLE input_copy (
   storage_key text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES organization,
-  -- A refused request has no such job.
+  -- A rejected request has no such job.
   job_id text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );

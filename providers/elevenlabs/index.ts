@@ -138,9 +138,13 @@ async function toFailure(response: ProviderResponse): Promise<ProviderFailure> {
   const code = detail?.status ?? detail?.code ?? '';
   if (policyCodes.has(code)) return contentPolicyFailure(response);
   if (status !== 429 && accountCodes.has(code)) {
-    return new ProviderFailure('refused', `the provider refused the call (${status})`, {
-      providerRequestId: findRequestId(response.headers),
-    });
+    return new ProviderFailure(
+      'misconfigured',
+      `the provider did not accept the call (${status})`,
+      {
+        providerRequestId: findRequestId(response.headers),
+      },
+    );
   }
   const { fields } = readInvalidFields(body);
   return toStatusFailure(response, {

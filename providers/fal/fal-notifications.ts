@@ -7,7 +7,7 @@ import { request, type Dispatcher } from 'undici';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import {
-  NotificationRefused,
+  NotificationRejected,
   type ProviderNotification,
   type RawNotification,
 } from '../provider.ts';
@@ -100,23 +100,23 @@ export function createFalVerifier(
     const timestamp = raw.headers['x-fal-webhook-timestamp'] ?? '';
     const signature = raw.headers['x-fal-webhook-signature'] ?? '';
     if (!requestId || !/^\d{1,12}$/.test(timestamp) || !signatureForm.test(signature)) {
-      throw new NotificationRefused('signature headers are missing or malformed');
+      throw new NotificationRejected('signature headers are missing or malformed');
     }
     const digest = createHash('sha256').update(raw.body).digest('hex');
     const message = Buffer.from([requestId, userId, timestamp, digest].join('\n'));
     if (!(await isSigned(message, Buffer.from(signature, 'hex')))) {
-      throw new NotificationRefused('the signature is not valid');
+      throw new NotificationRejected('the signature is not valid');
     }
     // The time is checked after the signature, so that the error of an old notification differs
     // from that of a forged one.
     if (Math.abs(Date.now() / 1000 - Number(timestamp)) > timestampSkewMaxSeconds) {
-      throw new NotificationRefused(
+      throw new NotificationRejected(
         'the timestamp differs from the current time by more than 5 minutes',
       );
     }
     const body = notificationBody.safeParse(parseJson(raw.body));
     if (!body.success || body.data.request_id !== requestId) {
-      throw new NotificationRefused(
+      throw new NotificationRejected(
         'the request id of the body differs from the signed request id',
       );
     }

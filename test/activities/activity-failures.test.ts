@@ -21,7 +21,7 @@ describe('a failed attempt', () => {
     ['that the storage did not accept', storage, { attempt: 1000, isFinal: false }],
     ['whose bytes cannot be read again', lostBytes, { attempt: 0, isFinal: true }],
   ])('%s (%s) is retried as its attempt allows: $attempt', (_name, error, { attempt, isFinal }) => {
-    expect(toApplicationFailure(error, { attempt, refusalsMax: 2 })).toMatchObject({
+    expect(toApplicationFailure(error, { attempt, submitAttemptsMax: 2 })).toMatchObject({
       nonRetryable: isFinal,
     });
   });

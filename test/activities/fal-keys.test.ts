@@ -77,7 +77,7 @@ function verifierWithClock() {
 
 const forger = generateKeyPairSync('ed25519').privateKey;
 const unavailable = { code: 'SERVICE_UNAVAILABLE' };
-const refused = { name: 'NotificationRefused' };
+const refused = { name: 'NotificationRejected' };
 
 describe('the signature keys of fal', () => {
   it('are fetched once for many notifications, and not again for each forged one', async () => {

@@ -36,7 +36,7 @@ const task: CallTask = {
   meter: 'artifact',
   quantity: 2,
   source: null,
-  refusalsMax: 3,
+  submitAttemptsMax: 3,
 };
 
 /** Stores a result with one output for each entry: its artifact, or the failure of its storage. */

@@ -150,7 +150,15 @@ async function newTask(): Promise<CallTask> {
   };
   const output = { medium: 'json', format: null } as const;
   const what = { output, meter: 'artifact', quantity: 1, source: null } as const;
-  return { jobId, organizationId, callIndex: 0, routeIndex: 0, route, ...what, refusalsMax: 3 };
+  return {
+    jobId,
+    organizationId,
+    callIndex: 0,
+    routeIndex: 0,
+    route,
+    ...what,
+    submitAttemptsMax: 3,
+  };
 }
 
 interface Process {
@@ -345,7 +353,7 @@ describe('a submit', () => {
     });
     const refused = (nonRetryable: boolean) => ({ type: 'PROVIDER_NOT_ACCEPTED', nonRetryable });
     // The local attempt is not counted as an attempt of the task queue.
-    await expect(inTask(task.refusalsMax).run(calls.submit, task)).rejects.toMatchObject({
+    await expect(inTask(task.submitAttemptsMax).run(calls.submit, task)).rejects.toMatchObject({
       ...refused(false),
       details: [{ retryAfterMs: 40 }],
       nextRetryDelay: 40,
@@ -356,7 +364,7 @@ describe('a submit', () => {
       );
     }
     expect(sent).toHaveLength(4);
-    expect(await stateOf(task)).toBe('refused');
+    expect(await stateOf(task)).toBe('not_accepted');
   });
 });
 
@@ -364,7 +372,11 @@ describe('while Postgres is unreachable', () => {
   it.each<[string, () => Promise<SubmitResult>, string]>([
     ['taken', async () => taken, 'accepted'],
     ['answered', async () => withResult, 'answered'],
-    ['refused', () => Promise.reject(new ProviderFailure('refused', 'never')), 'refused'],
+    [
+      'not accepted',
+      () => Promise.reject(new ProviderFailure('misconfigured', 'never')),
+      'not_accepted',
+    ],
     ['unknown', () => Promise.reject(new Error('the connection broke')), 'unknown'],
   ])('a call that was %s is recorded once Postgres is back', async (_how, answer, state) => {
     const task = await newTask();

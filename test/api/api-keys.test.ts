@@ -85,7 +85,7 @@ async function expire(keyId: string): Promise<number> {
   return expiredAt;
 }
 
-function expectRefusal(answer: Answer<KeyBody>, status: number, error: string): void {
+function expectRejection(answer: Answer<KeyBody>, status: number, error: string): void {
   expect({ status: answer.status, error: answer.body.error }).toEqual({ status, error });
 }
 
@@ -134,7 +134,7 @@ describe('creating a key', () => {
     ['an unknown field', { name: 'n', admin: true }, 'admin'],
   ])('rejects %s', async (_what, body, field) => {
     const answer = await create(gateway.caller.key, body);
-    expectRefusal(answer, 400, 'INVALID_REQUEST');
+    expectRejection(answer, 400, 'INVALID_REQUEST');
     expect(answer.body.details[0]?.path).toBe(field);
     expect(await list(gateway.caller.key)).toHaveLength(1);
   });
@@ -148,7 +148,7 @@ describe('creating a key', () => {
     const made = racing.filter((answer) => answer.status === 200);
     expect(made).toHaveLength(1);
     for (const answer of racing.filter((each) => each.status !== 200)) {
-      expectRefusal(answer, 400, 'KEY_QUOTA_REACHED');
+      expectRejection(answer, 400, 'KEY_QUOTA_REACHED');
     }
     expect(await list(caller.key)).toHaveLength(10);
 
@@ -156,7 +156,7 @@ describe('creating a key', () => {
     expect((await remove(caller.key, made[0]?.body.keyId ?? '')).status).toBe(200);
     expect(await list(caller.key)).toHaveLength(9);
     expect((await create(caller.key, { name: 'again' })).status).toBe(200);
-    expectRefusal(await create(caller.key, { name: 'more' }), 400, 'KEY_QUOTA_REACHED');
+    expectRejection(await create(caller.key, { name: 'more' }), 400, 'KEY_QUOTA_REACHED');
     const colleague = await newUser(caller, 'member');
     expect((await create(colleague.key, { name: 'mine' })).status).toBe(200);
   });
@@ -175,7 +175,7 @@ describe('creating a key with an Idempotency-Key', () => {
     expect(made).toHaveLength(1);
     const keyId = made[0]?.body.keyId;
     for (const answer of racing.filter(({ status }) => status !== 200)) {
-      expectRefusal(answer, 409, 'KEY_ALREADY_CREATED');
+      expectRejection(answer, 409, 'KEY_ALREADY_CREATED');
       expect(answer.body.keyId).toBe(keyId);
     }
     expect((await list(caller.key)).map((entry) => entry.keyId)).toEqual([keyId, caller.keyId]);
@@ -189,10 +189,10 @@ describe('creating a key with an Idempotency-Key', () => {
   it('rejects the same Idempotency-Key with another body, and keeps the key usable after a rejection', async () => {
     const caller = await newCaller();
     await keyed(caller.key, 'k', { name: 'once' });
-    expectRefusal(await keyed(caller.key, 'k', { name: 'twice' }), 422, 'IDEMPOTENCY_KEY_REUSED');
+    expectRejection(await keyed(caller.key, 'k', { name: 'twice' }), 422, 'IDEMPOTENCY_KEY_REUSED');
     const narrow = await create(caller.key, { name: 'narrow', scopes: ['keys:write'] });
     const wide = { name: 'wide', scopes: ['chat'] };
-    expectRefusal(await keyed(narrow.body.key, 'w', wide), 403, 'FORBIDDEN');
+    expectRejection(await keyed(narrow.body.key, 'w', wide), 403, 'FORBIDDEN');
     expect((await keyed(caller.key, 'w', wide)).status).toBe(200);
   });
 });
@@ -210,8 +210,8 @@ describe('an expired key', () => {
       keyId: brief.keyId,
       expiresAt: expiredAt,
     });
-    expectRefusal(await rotate(caller.key, brief.keyId), 400, 'INVALID_REQUEST');
-    expectRefusal(await create(caller.key, { name: 'n' }), 400, 'KEY_QUOTA_REACHED');
+    expectRejection(await rotate(caller.key, brief.keyId), 400, 'INVALID_REQUEST');
+    expectRejection(await create(caller.key, { name: 'n' }), 400, 'KEY_QUOTA_REACHED');
     await remove(caller.key, brief.keyId);
     expect((await create(caller.key, { name: 'n' })).status).toBe(200);
   });
@@ -238,15 +238,15 @@ describe('granting permissions to a new key', () => {
       { allowedModels: ['seedream', 'alpha-image'] },
       { expiresAt: expiresAt + 1 },
     ]) {
-      expectRefusal(await create(maker.key, { name: 'more', ...more }), 403, 'FORBIDDEN');
+      expectRejection(await create(maker.key, { name: 'more', ...more }), 403, 'FORBIDDEN');
     }
     expect(await list(maker.key)).toHaveLength(3);
   });
 
   it('is rejected for a viewer, which may only list and revoke existing keys', async () => {
     const viewer = await newUser(await newCaller(), 'viewer');
-    expectRefusal(await create(viewer.key, { name: 'n' }), 403, 'FORBIDDEN');
-    expectRefusal(await rotate(viewer.key, viewer.keyId), 403, 'FORBIDDEN');
+    expectRejection(await create(viewer.key, { name: 'n' }), 403, 'FORBIDDEN');
+    expectRejection(await rotate(viewer.key, viewer.keyId), 403, 'FORBIDDEN');
     expect(await list(viewer.key)).toHaveLength(1);
     expect((await remove(viewer.key, viewer.keyId)).status).toBe(200);
   });
@@ -278,14 +278,14 @@ describe('rotating a key', () => {
     expect(leftMs).toBeLessThanOrEqual(600_000);
     expect((await gateway.call(path, { key: old.body.key })).status).toBe(200);
     expect((await gateway.call(path, { key: fresh.body.key })).status).toBe(200);
-    expectRefusal(await rotate(caller.key, old.body.keyId), 409, 'KEY_ALREADY_REPLACED');
+    expectRejection(await rotate(caller.key, old.body.keyId), 409, 'KEY_ALREADY_REPLACED');
     expect((await list(caller.key)).map((key) => key.keyId)).toContain(old.body.keyId);
 
     await expire(old.body.keyId);
     expect((await gateway.call(path, { key: old.body.key })).status).toBe(401);
     expect((await gateway.call(path, { key: fresh.body.key })).status).toBe(200);
     expect((await list(caller.key)).map((key) => key.keyId)).not.toContain(old.body.keyId);
-    expectRefusal(await rotate(caller.key, old.body.keyId), 404, 'NOT_FOUND');
+    expectRejection(await rotate(caller.key, old.body.keyId), 404, 'NOT_FOUND');
   });
 
   it('disables the old key at once without an overlap, and never extends its lifetime', async () => {
@@ -313,19 +313,19 @@ describe('rotating a key', () => {
     const [newest] = await list(caller.key);
     expect((await rotateOne(newest?.keyId)).status).toBe(200);
     const [next] = await list(caller.key);
-    expectRefusal(await rotateOne(next?.keyId), 400, 'KEY_QUOTA_REACHED');
+    expectRejection(await rotateOne(next?.keyId), 400, 'KEY_QUOTA_REACHED');
     expect(await list(caller.key)).toHaveLength(20);
-    expectRefusal(await create(caller.key, { name: 'n' }), 400, 'KEY_QUOTA_REACHED');
+    expectRejection(await create(caller.key, { name: 'n' }), 400, 'KEY_QUOTA_REACHED');
   });
 
   it('is rejected for a key with more permissions than the calling key', async () => {
     const owner = await newCaller();
     const narrow = await create(owner.key, { name: 'narrow', scopes: ['keys:write'] });
-    expectRefusal(await rotate(narrow.body.key, owner.keyId), 403, 'FORBIDDEN');
+    expectRejection(await rotate(narrow.body.key, owner.keyId), 403, 'FORBIDDEN');
     expect((await gateway.call(path, { key: owner.key })).status).toBe(200);
     expect((await rotate(narrow.body.key, narrow.body.keyId)).status).toBe(200);
     const stranger = await newCaller();
-    expectRefusal(await rotate(owner.key, stranger.keyId), 404, 'NOT_FOUND');
+    expectRejection(await rotate(owner.key, stranger.keyId), 404, 'NOT_FOUND');
   });
 
   it.each([
@@ -335,7 +335,7 @@ describe('rotating a key', () => {
     { expiresAt: 5 },
     { name: 'n' },
   ])('rejects %j', async (body) => {
-    expectRefusal(
+    expectRejection(
       await rotate(gateway.caller.key, gateway.caller.keyId, body),
       400,
       'INVALID_REQUEST',

@@ -278,7 +278,7 @@ describe.concurrent('a webhookUrl that', () => {
     );
     const webhook = await untilState(jobId, 'failed');
     expect(new Set(webhook.deliveries.map(({ error }) => error))).toEqual(
-      new Set(['refused: the host does not have a public address']),
+      new Set(['blocked: the host does not have a public address']),
     );
   });
 

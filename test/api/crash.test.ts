@@ -153,7 +153,7 @@ describe('a job without a running worker', () => {
     await runWorkers();
     const { workflow } = gateway.api.client;
     const refused = await workflow.getHandle(undecided.body.jobId).result();
-    expect(refused).toMatchObject({ status: 'refused', billing: 'none' });
+    expect(refused).toMatchObject({ status: 'rejected', billing: 'none' });
     expect(await ask()).toMatchObject({ status: 402, body: { error: 'INSUFFICIENT_CREDITS' } });
   });
 

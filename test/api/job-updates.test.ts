@@ -83,9 +83,9 @@ describe('the updates of a job', () => {
     const { updates, changes } = await listener();
     const job = await newJob(11);
     const heard = updates.subscribe(job.id);
-    const refusal = await ledger.reserve(job);
-    expect(refusal.verdict).toBe('insufficient_credits');
-    expect(await heard.next(hangMs)).toMatchObject({ event: 'refused', refusal });
+    const rejection = await ledger.reserve(job);
+    expect(rejection.verdict).toBe('insufficient_credits');
+    expect(await heard.next(hangMs)).toMatchObject({ event: 'rejected', rejection });
     expect(changes).toEqual([]);
   });
 

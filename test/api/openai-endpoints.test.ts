@@ -421,6 +421,11 @@ describe('/videos', () => {
     });
     expect(await ask({ seconds: '5' })).toMatchObject({ status: 400, param: 'seconds' });
     expect(await ask({ size: '1024x1792' })).toMatchObject({ status: 400, param: 'size' });
+    const twoImages = { file_id: 'file_1', image_url: 'https://example.com/a.png' };
+    expect(await ask({ input_reference: twoImages })).toMatchObject({
+      status: 400,
+      param: 'input_reference',
+    });
     expect(await failureOf(client.videos.retrieve('nothing'))).toMatchObject({ status: 404 });
   });
 });

@@ -169,7 +169,9 @@ describe('a job', () => {
     const [line] = (await operators.read('/stuck?olderThanSeconds=0')).data;
     expect(line?.reasons).toEqual([
       'workflow ended (TERMINATED) without settling the reservation',
-      expect.stringMatching(/^call 1 is waiting for fal \(.+\), submitted \d+ s ago$/),
+      expect.stringMatching(
+        /^call 1 was submitted to fal \(.+\) \d+ s ago; its result is not stored$/,
+      ),
     ]);
     const racing = await Promise.all(
       Array.from({ length: 5 }, () => operators.write(`/jobs/${jobId}/resettle`)),

@@ -15,7 +15,7 @@ const gateway = useGateway({ env, settled: 'last' });
 /** A job as operators read it. */
 interface Story {
   why: string;
-  refusals: object[];
+  failedSubmits: object[];
   calls: object[];
   steps: { name: string; state: string; provider: string | null }[];
 }
@@ -167,12 +167,14 @@ describe('a job', () => {
     const { provider, requests } = await attributesOf(jobId);
     expect(provider).toBe('openai');
     const details = await detailsOf(jobId);
-    expect(details).toContain('submit of call 1 at fal: the provider refused the call (401)');
+    expect(details).toContain(
+      'submit of call 1 at fal: the provider did not accept the call (401)',
+    );
     expect(details).toContain(`call 1: delivered, request \`${requests?.[0]}\``);
     const story = await gateway.admin<{ data: Story }>(`/jobs/${jobId}`);
-    const { why, refusals, calls, steps } = story.body.data;
-    expect(why).toMatch(/: openai delivered 1 file .* fal refused 1 attempt \(.*401\)\)\.$/);
-    expect(refusals).toMatchObject([{ callIndex: 0, provider: 'fal', routeIndex: 0 }]);
+    const { why, failedSubmits, calls, steps } = story.body.data;
+    expect(why).toMatch(/: openai delivered 1 file .* fal did not accept 1 attempt \(.*401\)\)\.$/);
+    expect(failedSubmits).toMatchObject([{ callIndex: 0, provider: 'fal', routeIndex: 0 }]);
     expect(calls).toMatchObject([{ provider: 'openai', providerRequestId: requests?.[0] }]);
     expect(steps.map(({ name, state, provider: at }) => [name, state, at])).toEqual([
       ['reserve', 'done', null],

@@ -11,7 +11,7 @@ import type { GatewayError } from '../../domain/errors.ts';
 const rows: { id: string }[] = [...imageModels, ...videoModels];
 const page = readFileSync(new URL('../../docs/compatible-clients.md', import.meta.url), 'utf8');
 
-function refusalOf(find: () => unknown): GatewayError {
+function rejectionOf(find: () => unknown): GatewayError {
   try {
     find();
   } catch (error) {
@@ -38,7 +38,7 @@ describe('a Studio model', () => {
   it.each(['dall-e-3', 'sora-2', '', 'constructor', 'x'.repeat(1000)])(
     'with an unknown name is refused with similar ids: %s',
     (name) => {
-      const { code, message } = refusalOf(() => findByAnyName(rows, name));
+      const { code, message } = rejectionOf(() => findByAnyName(rows, name));
       expect(code).toBe('UNKNOWN_MODEL');
       expect(message).toContain('did you mean');
       expect(message.length).toBeLessThan(500);
@@ -46,7 +46,7 @@ describe('a Studio model', () => {
   );
 
   it('without edit support is unknown to edits, by any of its names', () => {
-    expect(refusalOf(() => findByAnyName(editModels, 'gpt-image-1')).message).toContain(
+    expect(rejectionOf(() => findByAnyName(editModels, 'gpt-image-1')).message).toContain(
       'gpt-image-2',
     );
   });

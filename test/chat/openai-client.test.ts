@@ -211,6 +211,15 @@ describe('the request to the upstream', () => {
     ]);
   });
 
+  it('sends the token limit as max_tokens with a prediction, as OpenAI requires', async () => {
+    const prediction = { type: 'content' as const, content: 'const a = 1;' };
+    const messages = say('witness of predictions');
+    await completions().create({ model: 'gpt-4o', messages, prediction });
+    const [request] = await sent('witness of predictions');
+    expect(request).toMatchObject({ prediction, max_tokens: 16_384 });
+    expect(request).not.toHaveProperty('max_completion_tokens');
+  });
+
   it('requests usage in streams, by the provider’s field', async () => {
     const request = { messages: say('witness of dialects'), seed: 5, stream: true as const };
     for (const model of ['gpt-4o', 'mistral-large-2512']) {
@@ -329,7 +338,7 @@ describe('errors of chat completions', () => {
     const { message } = await fail(
       '[[fail:400;message=bad for org-abcdef123 see https://x.example]]',
     );
-    expect(message).toBe('400 The provider did not accept the input: bad for … see …');
+    expect(message).toBe('400 The provider rejected the input: bad for … see …');
   });
 
   it('become the error classes of OpenAI’s client, with their messages', async () => {

@@ -172,7 +172,7 @@ describeInBrowser('the console of a caller', () => {
     await steps.locator('[data-step=release]').waitFor();
     const failed = steps.locator('[data-state=failed]');
     expect(await failed.getAttribute('data-step')).toBe('wait');
-    const error = page.getByText('did not accept the input');
+    const error = page.getByText('The provider rejected the input');
     await error.waitFor();
     expect(await error.count()).toBe(1);
   });

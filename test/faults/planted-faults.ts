@@ -267,7 +267,7 @@ const access: Fault[] = [
   {
     name: 'private addresses are read',
     file: 'platform/outbound.ts',
-    original: 'if (!isPublicHost(host)) throwRefused(notPublic);',
+    original: 'if (!isPublicHost(host)) throwBlocked(notPublic);',
     planted: '',
     tests: ['test/platform/outbound.test.ts'],
   },

@@ -21,7 +21,7 @@ export function takes(capability: Capability, body: object): boolean {
 }
 
 /** Returns the error with which the schema or the plan refuses a body. */
-export function refusalOf(capability: Capability, body: object): GatewayError {
+export function rejectionOf(capability: Capability, body: object): GatewayError {
   try {
     planOf(capability, body);
   } catch (error) {

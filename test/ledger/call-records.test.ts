@@ -14,7 +14,7 @@ beforeAll(() => {
 
 const operation = { id: 'op-1', providerEndpoint: 'fal-ai/x' } as never;
 const outputs: CallOutputs = { callIndex: 0, artifacts: [], data: null, delivered: 1, error: null };
-const refusal = { message: 'refused (401)', providerRequestId: 'req_refused' };
+const failedSubmit = { message: 'refused (401)', providerRequestId: 'req_refused' };
 const route = { routeIndex: 0, provider: 'fal', providerEndpoint: 'fal-ai/x' };
 
 async function begun(sender: { senderId?: string } = {}) {
@@ -29,16 +29,16 @@ const beginAgain = (call: Call, senderId?: string) =>
   records.begin({ ...call, ...route, ...(senderId !== undefined && { senderId }) });
 
 describe('a call', () => {
-  it('may be sent again after a refusal', async () => {
+  it('may be sent again after a submit that was not accepted', async () => {
     const call = await begun();
-    await records.markRefused(call, refusal);
-    await records.markRefused(call, refusal);
+    await records.markNotAccepted(call, failedSubmit);
+    await records.markNotAccepted(call, failedSubmit);
     expect(await beginAgain(call)).toEqual({ verdict: 'send' });
     const [row] = await createReadCalls(ledgers.pool)(call.jobId);
     expect(row).toMatchObject({
       attempts: 2,
       providerRequestId: null,
-      refusals: [{ ...refusal, routeIndex: 0, provider: 'fal' }],
+      failedSubmits: [{ ...failedSubmit, routeIndex: 0, provider: 'fal' }],
     });
   });
 
@@ -61,19 +61,23 @@ describe('a call', () => {
   const marks = {
     accepted: (call: Call) => records.markAccepted({ ...call, operation }),
     answered: (call: Call) => records.markAnswered({ ...call, outputs }),
-    refused: (call: Call) => records.markRefused(call, refusal),
+    not_accepted: (call: Call) => records.markNotAccepted(call, failedSubmit),
     unknown: (call: Call) => records.markUnknown(call, null),
     inProgress: (call: Call) =>
       records.recordProgress({ ...call, progress: { state: 'generating', queuePosition: 1 } }),
   };
 
   it.each<[string, (keyof typeof marks)[], object]>([
-    ['that a provider accepted is not refused later', ['accepted', 'refused'], accepted],
+    ['that a provider accepted stays accepted', ['accepted', 'not_accepted'], accepted],
     ['that was accepted stays so if its submit fails later', ['accepted', 'unknown'], accepted],
-    ['that was refused is accepted if it is reported later', ['refused', 'accepted'], accepted],
+    [
+      'that was not accepted is accepted if it is reported later',
+      ['not_accepted', 'accepted'],
+      accepted,
+    ],
     [
       'with outputs changes no more',
-      ['accepted', 'answered', 'refused', 'unknown', 'accepted', 'inProgress'],
+      ['accepted', 'answered', 'not_accepted', 'unknown', 'accepted', 'inProgress'],
       { verdict: 'answered', outputs },
     ],
   ])('%s', async (_title, names, found) => {
@@ -82,9 +86,9 @@ describe('a call', () => {
     expect(await beginAgain(call)).toMatchObject(found);
   });
 
-  it('is not refused if refusal and acceptance are in one batch', async () => {
+  it('is accepted if a failed submit and its acceptance are in one batch', async () => {
     const call = await begun();
-    await Promise.all([marks.accepted(call), marks.refused(call)]);
+    await Promise.all([marks.accepted(call), marks.not_accepted(call)]);
     expect(await beginAgain(call)).toMatchObject({ verdict: 'accepted' });
   });
 });

@@ -114,7 +114,10 @@ describe('random moves', () => {
     fc.record({ verb: fc.constant('release' as const), job }),
   );
 
-  const refusalOf = (amount: number, { fits, inWindow }: { fits: boolean; inWindow: boolean }) => {
+  const rejectionOf = (
+    amount: number,
+    { fits, inWindow }: { fits: boolean; inWindow: boolean },
+  ) => {
     if (!fits) return 'insufficient_credits';
     if (amount > 200) return 'window_limit_exceeded';
     return inWindow ? null : 'window_exhausted';
@@ -147,7 +150,9 @@ describe('random moves', () => {
             const verdict = await ledgers.reserve(of, step.amount, { id: name });
             const fits = model.posted - reserved() >= step.amount;
             const inWindow = model.window + step.amount <= 200;
-            expect(verdict.verdict).toBe(refusalOf(step.amount, { fits, inWindow }) ?? 'reserved');
+            expect(verdict.verdict).toBe(
+              rejectionOf(step.amount, { fits, inWindow }) ?? 'reserved',
+            );
             if (!fits || !inWindow) continue;
             model.jobs.set(step.job, { amount: step.amount, open: true });
             model.window += step.amount;

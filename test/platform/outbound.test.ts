@@ -24,7 +24,7 @@ import { newFolder } from '../harness/folders.ts';
 import { startHttpServer } from '../harness/http-server.ts';
 
 const limits = { bytesMax: 1_000_000, timeoutMs: 5000 };
-const refused = { name: 'OutboundError', reason: 'refused' };
+const refused = { name: 'OutboundError', reason: 'blocked' };
 
 /** Returns a lookup result. */
 const found = (...addresses: string[]): LookupAddress[] =>

@@ -113,13 +113,13 @@ describe('provider-down.md', () => {
     const failing = await start('an otter whose call is refused');
     const refused = () =>
       stack.query('SELECT state FROM provider_call WHERE job_id = $1', [failing]);
-    await expect.poll(refused).toEqual([{ state: 'refused' }]);
+    await expect.poll(refused).toEqual([{ state: 'not_accepted' }]);
     expect(await chatted).toContain('[DONE]');
 
     await gateway.follow('provider-down', async (page) => {
       await gateway.untilState(failing, states.failed('PROVIDER_ERROR'));
       const { error } = (await ask(`/api/v1/studio/jobs/${failing}`)).body.data;
-      const message = 'the provider refused the call (503)';
+      const message = 'the provider did not accept the call (503)';
       expect(error).toMatchObject({ code: 'PROVIDER_ERROR', message });
       await gateway.untilFiring(since, ...alerts);
       const retried = await start('an otter that is submitted again');
@@ -169,7 +169,8 @@ describe('storage.md', () => {
     await writeFile(objects, '');
     await gateway.follow('storage', async (page) => {
       const failing = await start('a heron that cannot be stored');
-      await page.untilAdmin('stuck', new RegExp(`${failing} .*call 1 is waiting for fal`));
+      const retried = /activity store failed .*last error: the object could not be stored/;
+      await page.untilAdmin('stuck', new RegExp(`${failing} .*${retried.source}`));
       await gateway.untilFiring(since, 'StorageFails');
       expect((await fetch(`${stack.url}/readyz`)).status).toBe(200);
       expect(await page.run('temporal workflow list')).not.toContain(failing);
@@ -213,9 +214,11 @@ describe('stuck-reservation.md', () => {
     await gateway.ageReservations('3 hours');
     await gateway.follow('stuck-reservation', async (page) => {
       const stdout = await page.admin('stuck');
-      expect(stdout).toMatch(new RegExp(`${silent} .*call 1 is waiting for fal .*, submitted`));
+      expect(stdout).toMatch(new RegExp(`${silent} .*call 1 was submitted to fal .*ago`));
       expect(stdout).toMatch(
-        new RegExp(`${orphaned} .*workflow ended \\(TERMINATED\\) without settling the reservation`),
+        new RegExp(
+          `${orphaned} .*workflow ended \\(TERMINATED\\) without settling the reservation`,
+        ),
       );
       const pollers = await page.run('temporal task-queue describe');
       expect(pollers).toMatch(/Pollers:[^]*workflow/);
@@ -358,7 +361,7 @@ describe('webhook-secrets.md', () => {
       for (let sent = 0; sent < 12; sent += 1) {
         expect(await gateway.notify(forged, 'bad')).toBe(401);
       }
-      await gateway.untilFiring(since, 'NotificationsRefused');
+      await gateway.untilFiring(since, 'NotificationsRejected');
       expect(stack.logOf('api')).toMatch(/notification\.refused/);
       await ask(`/api/v1/studio/jobs/${forged}/cancel`, { body: {} });
 
@@ -397,7 +400,7 @@ describe('webhook-secrets.md', () => {
     });
     const healed = await scrape();
     await gateway.untilState(await start('a stork after the change'), states.paid);
-    await gateway.untilQuiet(healed, 'NotificationsLost', 'NotificationsRefused');
+    await gateway.untilQuiet(healed, 'NotificationsLost', 'NotificationsRejected');
     receiver.close();
   });
 });

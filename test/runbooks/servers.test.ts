@@ -183,7 +183,7 @@ describe('temporal-lost.md', () => {
 
     await gateway.follow('temporal-lost', async (page) => {
       const gone =
-        /workflow missing: Temporal has no workflow with this id.*call 1 is waiting for fal/;
+        /workflow missing: Temporal has no workflow with this id.*call 1 was submitted to fal/;
       await page.untilAdmin(
         'stuck --older-than-seconds 0',
         new RegExp(`${saved} .*${gone.source}`),

@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { capabilities } from '../../studio/registry.ts';
 import type { Capability } from '../../studio/capability.ts';
-import { planOf, refusalOf } from '../harness/capability.ts';
+import { planOf, rejectionOf } from '../harness/capability.ts';
 import type { Answer, TestCaller, TestGateway } from '../harness/gateway.ts';
 
 /** A body whose fields are not typed. */
@@ -100,7 +100,7 @@ export async function send(
 let refused: { caller: Promise<TestCaller>; left: number } | null = null;
 
 /** Sends a request that is refused, with the key of a caller that sends only such requests. */
-async function sendRefused(bench: Bench, request: Request): Promise<Answer<Loose>> {
+async function sendRejected(bench: Bench, request: Request): Promise<Answer<Loose>> {
   if (!refused || refused.left === 0) {
     refused = { caller: bench.gateway.newCaller({ credits: 10_000 }), left: 50 };
   }
@@ -137,7 +137,7 @@ export function expectBody(
 /** The answer has this status, and its body these fields. */
 export function answers(request: Request, status: number, body: object = {}): Check {
   return async (bench) => {
-    const answer = await (status < 400 ? send : sendRefused)(bench, request);
+    const answer = await (status < 400 ? send : sendRejected)(bench, request);
     expectBody(request, answer, status, body);
   };
 }
@@ -206,8 +206,8 @@ export function refuses(request: Request, name: string, code = 'INVALID_REQUEST'
   refusedFields.add(place);
   return async (bench) => {
     const { error, details } = isSent
-      ? await refusalSent(bench, request)
-      : refusalPlanned(request, bodyOf(bench, request) as object);
+      ? await readRejection(bench, request)
+      : planRejection(request, bodyOf(bench, request) as object);
     expect(error, JSON.stringify({ request, details })).toBe(code);
     expect(details.map(({ path }) => path.split('.')[0])).toContain(name);
   };
@@ -218,14 +218,14 @@ interface Refusal {
   details: { path: string }[];
 }
 
-async function refusalSent(bench: Bench, request: Request): Promise<Refusal> {
-  const { status, body } = await sendRefused(bench, request);
+async function readRejection(bench: Bench, request: Request): Promise<Refusal> {
+  const { status, body } = await sendRejected(bench, request);
   expect(status, JSON.stringify(body)).toBe(400);
   return { error: body['error'], details: body['details'] as Refusal['details'] };
 }
 
-function refusalPlanned(request: Request, body: object): Refusal {
-  const { code, status, details } = refusalOf(capabilityOf(request), body);
+function planRejection(request: Request, body: object): Refusal {
+  const { code, status, details } = rejectionOf(capabilityOf(request), body);
   expect(status).toBe(400);
   return { error: code, details: details ?? [] };
 }

@@ -12,7 +12,7 @@ import { musicGenerate } from '../../studio/music-generate.ts';
 import { musicPlan } from '../../studio/music-plan.ts';
 import { sfxGenerate } from '../../studio/sfx-generate.ts';
 import { voiceoverGenerate } from '../../studio/voiceover-generate.ts';
-import { planOf, refusalOf } from '../harness/capability.ts';
+import { planOf, rejectionOf } from '../harness/capability.ts';
 
 const text = (length: number, character = 'x'): string => character.repeat(length);
 const section = (fields: object = {}) => ({
@@ -166,7 +166,7 @@ describe.each(
   it.each(refused.map(([fields, path]) => [brief(fields), fields, path] as const))(
     'refuses %s',
     (_name, fields, path) => {
-      const { details } = refusalOf(capability, { ...base, ...fields });
+      const { details } = rejectionOf(capability, { ...base, ...fields });
       expect(details?.[0]?.path).toBe(path);
     },
   );

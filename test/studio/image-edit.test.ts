@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { imageEdit } from '../../studio/image-edit.ts';
-import { planOf, refusalOf } from '../harness/capability.ts';
+import { planOf, rejectionOf } from '../harness/capability.ts';
 
 const base = { prompt: 'add a hat', imageUrls: ['https://example.com/a.png'] };
 
 describe('POST /studio/image/edit: limits of spec §4.7', () => {
   it('refuses a transparent background in JPEG', () => {
     const body = { model: 'alpha-image-2', background: 'transparent', outputFormat: 'jpeg' };
-    expect(refusalOf(imageEdit, { ...base, ...body }).code).toBe('CONFLICTING_FIELDS');
+    expect(rejectionOf(imageEdit, { ...base, ...body }).code).toBe('CONFLICTING_FIELDS');
   });
 
   it('sends the mask in the field of each provider, and declares every input', () => {

@@ -2,12 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { imageModels } from '../../catalog/image-models.ts';
 import { imageGenerate } from '../../studio/image-generate.ts';
 import { imageUpscale } from '../../studio/image-upscale.ts';
-import { planOf, refusalOf, takes } from '../harness/capability.ts';
+import { planOf, rejectionOf, takes } from '../harness/capability.ts';
 
 const withPrompt = (body: object) => ({ prompt: 'a tree', ...body });
 const plan = (body: object) => planOf(imageGenerate, withPrompt(body));
 const input = (body: object) => plan(body).calls[0]?.routes[0]?.input;
-const refusal = (body: object) => refusalOf(imageGenerate, withPrompt(body));
+const refusal = (body: object) => rejectionOf(imageGenerate, withPrompt(body));
 
 describe('a validation error', () => {
   const messageOf = (body: object) => refusal(body).details?.[0]?.message;
@@ -16,7 +16,7 @@ describe('a validation error', () => {
     expect(messageOf({ imageSize: 'huge' })).toMatch(/must be one of square.*, or \{"width"/);
     expect(messageOf({ imageUrls: 7 })).toMatch(/^must be one URL or a list of 1 to 10/);
     const scaled = { imageUrl: 'https://a.example/b.png', scaleFactor: 3 };
-    expect(refusalOf(imageUpscale, scaled).details?.[0]?.message).toContain(
+    expect(rejectionOf(imageUpscale, scaled).details?.[0]?.message).toContain(
       'must be one of 2, 4, 6',
     );
   });

@@ -3,7 +3,7 @@ import type { DraftCall, InputMeasurements } from '../../studio/draft-plan.ts';
 import { imageBatch } from '../../studio/image-batch.ts';
 import { imageRemoveBackground } from '../../studio/image-remove-background.ts';
 import { imageUpscale } from '../../studio/image-upscale.ts';
-import { planOf, refusalOf, takes } from '../harness/capability.ts';
+import { planOf, rejectionOf, takes } from '../harness/capability.ts';
 
 const imageUrl = 'https://example.com/a.png';
 const urls = (count: number) =>
@@ -72,10 +72,10 @@ describe('POST /studio/image/batch: limits of spec §4.7', () => {
   });
 
   it('names the fields that conflict, and the text that is no URL', () => {
-    const conflict = refusalOf(imageBatch, { ...remove, prompts: urls(1), imageUrls: urls(2) });
+    const conflict = rejectionOf(imageBatch, { ...remove, prompts: urls(1), imageUrls: urls(2) });
     expect(conflict.code).toBe('CONFLICTING_FIELDS');
     expect(conflict.details?.map((detail) => detail.path)).toEqual(['imageUrls', 'prompts']);
-    const wrong = refusalOf(imageBatch, { ...remove, prompts: [...urls(1), 'a cat'] });
+    const wrong = rejectionOf(imageBatch, { ...remove, prompts: [...urls(1), 'a cat'] });
     expect(wrong.details?.[0]?.path).toBe('prompts.1');
   });
 

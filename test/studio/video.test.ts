@@ -4,7 +4,7 @@ import { respondsWith202 } from '../../studio/capability.ts';
 import { videoGenerate } from '../../studio/video-generate.ts';
 import { videoRemoveBackground } from '../../studio/video-remove-background.ts';
 import { videoUpscale } from '../../studio/video-upscale.ts';
-import { planOf, refusalOf, takes } from '../harness/capability.ts';
+import { planOf, rejectionOf, takes } from '../harness/capability.ts';
 
 const prompt = 'waves at night';
 const imageUrl = 'https://example.com/a.png';
@@ -61,10 +61,10 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
   });
 
   it('names a field of another model, and the existing models', () => {
-    const foreign = refusalOf(videoGenerate, { prompt, model: 'kling-3.0-pro', seed: 3 });
+    const foreign = rejectionOf(videoGenerate, { prompt, model: 'kling-3.0-pro', seed: 3 });
     expect(foreign.code).toBe('UNSUPPORTED_PARAMETER');
     expect(foreign.details?.[0]?.path).toBe('seed');
-    const unknown = refusalOf(videoGenerate, { prompt, model: 'sora' });
+    const unknown = rejectionOf(videoGenerate, { prompt, model: 'sora' });
     expect(unknown.code).toBe('UNKNOWN_MODEL');
     expect(unknown.details?.[0]?.message).toBe(
       'must be one of veo, kling-3.0-pro, seedance-2.5, seedance-2.0 (received "sora")',
@@ -73,9 +73,9 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
 
   it('refuses a first image together with references, and an aspect ratio that an image decides', () => {
     const both = { prompt, model: 'seedance-2.5', imageUrl, referenceUrls: urls(2) };
-    expect(refusalOf(videoGenerate, both).code).toBe('CONFLICTING_FIELDS');
+    expect(rejectionOf(videoGenerate, both).code).toBe('CONFLICTING_FIELDS');
     const shaped = { prompt, model: 'kling-3.0-pro', imageUrl, aspectRatio: '1:1' };
-    expect(refusalOf(videoGenerate, shaped).details?.map((detail) => detail.path)).toEqual([
+    expect(rejectionOf(videoGenerate, shaped).details?.map((detail) => detail.path)).toEqual([
       'imageUrl',
       'aspectRatio',
     ]);

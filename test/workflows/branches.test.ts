@@ -37,12 +37,12 @@ afterAll(() => scripted.close());
 /** Returns the failure of an activity whose provider has failed. */
 function failure(kind: FailureKind, extras: { retryAfterMs?: number } = {}): Error {
   const error = new ProviderFailure(kind, `it is ${kind}`, extras);
-  return toApplicationFailure(error, { attempt: 1, refusalsMax: 2 }) as Error;
+  return toApplicationFailure(error, { attempt: 1, submitAttemptsMax: 2 }) as Error;
 }
 /** Failure of the last attempt that a provider may refuse. */
 const lastRefusal = toApplicationFailure(new ProviderFailure('not_accepted', 'it is busy'), {
   attempt: 2,
-  refusalsMax: 2,
+  submitAttemptsMax: 2,
 }) as Error;
 /** Failure inside the gateway, after which Temporal retries at once. */
 const fault = (type = 'DatabaseAway'): Error =>
@@ -127,7 +127,7 @@ describeJobs('a step', () => {
     const { jobId, organizationId } = job.plan;
     const [call] = job.plan.calls;
     const made = { output: call?.output, meter: 'artifact', quantity: 3, source: null };
-    const where = { callIndex: 0, routeIndex: 0, route: call?.routes[0], refusalsMax: 6 };
+    const where = { callIndex: 0, routeIndex: 0, route: call?.routes[0], submitAttemptsMax: 6 };
     const task = { jobId, organizationId, ...where, ...made };
     expect(end.steps).toBe('reserve, submit, check, store, charge');
     expect(job.inputsOf('reserve')).toEqual([job.plan]);
@@ -398,7 +398,7 @@ describeJobs('after the deadline', () => {
   it('no further route is used', async () => {
     const submit = submits(async () => {
       await sleep(1500);
-      throw failure('refused');
+      throw failure('misconfigured');
     });
     const end = await scripted.run({ submit }, { ...twoRoutes(), deadlineMs: 1000 });
     expect(end.steps).toBe('reserve, submit, release');
@@ -487,7 +487,7 @@ describeJobs('a paused provider', () => {
 describeJobs('a provider that does not accept the call', () => {
   it('is skipped, and the job can be found under the name of the next provider', async () => {
     const job = await scripted.start(
-      { submit: submits(failure('refused'), atOpenai) },
+      { submit: submits(failure('misconfigured'), atOpenai) },
       twoRoutes(),
     );
     const end = await job.end();
@@ -497,11 +497,11 @@ describeJobs('a provider that does not accept the call', () => {
       requests: ['openai-0'],
     });
     expect((await end.progress()).failures).toEqual([
-      expect.stringContaining('submit of call 1 at fal: it is refused'),
+      expect.stringContaining('submit of call 1 at fal: it is misconfigured'),
     ]);
     expect(job.inputsOf('submit')).toMatchObject([
-      { routeIndex: 0, route: { provider: 'fal' }, refusalsMax: 4 },
-      { routeIndex: 1, route: { provider: 'openai' }, refusalsMax: 6 },
+      { routeIndex: 0, route: { provider: 'fal' }, submitAttemptsMax: 4 },
+      { routeIndex: 1, route: { provider: 'openai' }, submitAttemptsMax: 6 },
     ]);
   });
 
@@ -537,10 +537,10 @@ describeJobs('a provider that does not accept the call', () => {
   });
 
   it('without another route fails the job with the error of the provider', async () => {
-    const end = await scripted.run({ submit: submits(failure('refused')) }, twoRoutes());
+    const end = await scripted.run({ submit: submits(failure('misconfigured')) }, twoRoutes());
     expect(end.failure).toEqual({
       type: 'PROVIDER_ERROR',
-      message: 'released 1 credits: PROVIDER_ERROR, it is refused',
+      message: 'released 1 credits: PROVIDER_ERROR, it is misconfigured',
     });
     expect(end.provider).toBe('fal');
   });
@@ -684,8 +684,8 @@ describeJobs('a job', () => {
   ])('that is refused ($verdict) makes no provider call', async (refusal) => {
     expect(await scripted.run({ reserve: reserves(refusal) }, toNobody)).toMatchObject({
       steps: 'reserve',
-      outcome: { status: 'refused', billing: 'none', reason: refusal.verdict },
-      details: expect.stringContaining(`**refused: ${refusal.verdict}**`),
+      outcome: { status: 'rejected', billing: 'none', reason: refusal.verdict },
+      details: expect.stringContaining(`**rejected: ${refusal.verdict}**`),
     });
   });
 
@@ -876,7 +876,7 @@ describeJobs('a job with several calls', () => {
           async submit({ callIndex, route }) {
             const luck = chance(`submit${callIndex}${route.provider}`);
             await sleep(luck * 3);
-            if (route.provider === 'fal' && luck < 2) throw failure('refused');
+            if (route.provider === 'fal' && luck < 2) throw failure('misconfigured');
             if (luck === 2) throw failure('not_accepted', { retryAfterMs: 5 });
             return { kind: 'operation', operation: { id: `${route.provider}-${callIndex}` } };
           },

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
-import { throwRefusal } from '../../../ledger/refusals.ts';
+import { throwRejection } from '../../../ledger/rejections.ts';
 import { auditFields, exampleAuditFields, pathId } from '../fields.ts';
 import { defineEndpoint, section } from '../endpoint.ts';
 
@@ -61,7 +61,7 @@ const defineCreditsEndpoint = (variant: {
       const amountMicro = variant.sign * microFromCredits(credits);
       const grant = await ledger.grant({ ...grantRequest, organizationId, amountMicro });
       if (grant.verdict === 'no_account') throw new GatewayError('NOT_FOUND');
-      if (grant.verdict === 'insufficient_credits') throwRefusal(grant);
+      if (grant.verdict === 'insufficient_credits') throwRejection(grant);
       if (grant.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
       // A crash may prevent this record, because the ledger has already committed the change. The
       // ledger entry also contains the actor and the reason, and a repeated request adds the

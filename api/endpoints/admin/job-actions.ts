@@ -1,7 +1,7 @@
 /** Operator endpoints that cancel, check or settle a job. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
-import { requestCheck, readWorkflow } from '../../../jobs/records/job-owner.ts';
+import { jobWorkflow, requestCheck, readWorkflow } from '../../../jobs/records/job-owner.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { cancelJob } from '../../studio/cancellation.ts';
@@ -66,7 +66,7 @@ export const jobActions = section('Jobs', {
     request: jobChangeRequest,
     answer: dataSchema(
       stateSchema.extend({
-        workflow: z.object({ state: z.string(), status: z.string().nullable() }),
+        workflow: jobWorkflow,
         workflowSignaled: z.boolean().meta({
           description: 'True if the running workflow received a signal to check its calls.',
         }),

@@ -3,8 +3,7 @@
  * possible next steps.
  */
 import { z } from 'zod';
-import type { JobWorkflow } from '../../../jobs/records/job-owner.ts';
-import { readWorkflow } from '../../../jobs/records/job-owner.ts';
+import { jobWorkflow, readWorkflow, type JobWorkflow } from '../../../jobs/records/job-owner.ts';
 import { jobCall } from '../../../jobs/records/job-calls.ts';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { isoTime, toResponse } from '../../../domain/json.ts';
@@ -26,7 +25,7 @@ import { jobWithOwner, findAnyJob, jobChangeRequest } from './any-job.ts';
 const actionsShownMax = 100;
 
 const call = responseSchema(jobCall)
-  .omit({ refusals: true, acceptedAt: true, answeredAt: true, notifiedAt: true })
+  .omit({ failedSubmits: true, acceptedAt: true, answeredAt: true, notifiedAt: true })
   .extend({
     state: z.string(),
     operation: z
@@ -35,7 +34,9 @@ const call = responseSchema(jobCall)
     attempts: z.int().meta({ description: 'Number of times the call was sent.' }),
   });
 
-const refusal = responseSchema(jobCall.shape.refusals.element).extend({ callIndex: z.int() });
+const failedSubmit = responseSchema(jobCall.shape.failedSubmits.element).extend({
+  callIndex: z.int(),
+});
 
 const nextStep = z.object({
   operation: z.enum(remedyOperations).nullable().meta({
@@ -71,20 +72,17 @@ const explainedJob = jobWithOwner
     provider: z.string(),
     steps: z.array(stepSchema),
     calls: z.array(call),
-    refusals: z
-      .array(refusal)
-      .meta({ description: 'Attempts that a provider definitely did not accept, oldest first.' }),
+    failedSubmits: z
+      .array(failedSubmit)
+      .meta({ description: 'Submits that a provider certainly did not accept, oldest first.' }),
     ledger: z.array(entrySchema).meta({ description: 'Ledger entries of the job, oldest first.' }),
     notifications: z
       .array(notificationSchema)
       .meta({ description: 'Provider notifications, oldest first.' }),
     webhook: webhookSchema.nullable(),
-    workflow: z.object({
+    workflow: jobWorkflow.extend({
       workflowId: z.string(),
-      state: z.enum(['running', 'closed', 'missing', 'unreachable']),
-      status: z.string().nullable().meta({
-        description: 'Status in Temporal, for example `TERMINATED`; null if unknown.',
-      }),
+      state: z.enum([...jobWorkflow.shape.state.options, 'unreachable']),
       url: z.url().nullable().meta({
         description: 'Page of the workflow in the first Temporal UI of `TEMPORAL_UI_ORIGINS`.',
       }),
@@ -126,7 +124,8 @@ function formatWorkflow(
   const workflowId = jobWorkflowId(jobId);
   const segments = [namespace, workflowId].map(encodeURIComponent);
   const url = origin === undefined ? null : `${origin}/namespaces/${segments.join('/workflows/')}`;
-  return { workflowId, ...(owner ?? { state: 'unreachable', status: null }), url };
+  const workflow = owner ?? { state: 'unreachable' as const, status: null, retries: [] };
+  return { workflowId, ...workflow, url };
 }
 
 function formatCaller({ job, caller }: JobEvidence) {
@@ -162,8 +161,8 @@ async function readExplainedJob(job: JobRecord, services: Composition): Promise<
     request: job.request,
     steps: listSteps(job, calls, webhook),
     calls: calls.map((record) => call.parse(toResponse(record))),
-    refusals: calls.flatMap(({ index, refusals }) =>
-      refusals.map((attempt) => ({ callIndex: index, ...toResponse(attempt) })),
+    failedSubmits: calls.flatMap(({ index, failedSubmits }) =>
+      failedSubmits.map((submit) => ({ callIndex: index, ...toResponse(submit) })),
     ),
     ledger: entries.map(toResponse),
     notifications: notifications.map(toResponse),

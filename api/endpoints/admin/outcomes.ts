@@ -12,6 +12,7 @@ import { unsettledReservation } from '../../../jobs/records/stuck-jobs.ts';
 import { storedNotification } from '../../../providers/notification-inbox.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { addOrganizationNames } from '../../identity/organizations.ts';
+import { jobWorkflow } from '../../../jobs/records/job-owner.ts';
 import {
   toData,
   toPage,
@@ -27,7 +28,7 @@ const stuckSchema = responseSchema(unsettledReservation)
   .omit({ ownerMissingAt: true, verifying: true, calls: true })
   .extend({
     organizationName: z.string(),
-    workflow: z.object({ state: z.string(), status: z.string().nullable() }).nullable(),
+    workflow: jobWorkflow.nullable(),
     reasons: z.array(z.string()),
   })
   .meta({ id: 'StuckWork' });

@@ -62,7 +62,14 @@ export const readVideoRequest: RequestBodyReader = async (ctx, capability, deps)
   const body = await readBodyOrForm(ctx, deps);
   const model = findByAnyName(videoModels, body.model);
   const { input_reference: inputReference, image } = body;
-  const imageUrl = image?.contentId ?? inputReference?.file_id ?? inputReference?.image_url;
+  const images = [image?.contentId, inputReference?.file_id, inputReference?.image_url].filter(
+    (url) => url !== undefined,
+  );
+  if (images.length > 1) {
+    const message = `must be one image (received ${images.length})`;
+    throw fieldError('INVALID_REQUEST', 'input_reference', message);
+  }
+  const [imageUrl] = images;
   const fields = {
     prompt: body.prompt,
     model: model.id,

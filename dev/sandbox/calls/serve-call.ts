@@ -146,7 +146,7 @@ class CallServer {
     const endpoint = exchange.url.pathname.slice(1);
     const faults = book.forSubmit(endpoint, call.body, call.prompt);
     if (this.#isRejectedByFault(exchange, endpoint, faults)) {
-      counters.submitsRefused += 1;
+      counters.submitsRejected += 1;
       return undefined;
     }
     const work = await call.check();
@@ -192,7 +192,7 @@ class CallServer {
     try {
       const accepted = await this.#accept(exchange, definition).catch((error: unknown) => {
         this.#respondToError(exchange, error, this.#dialect.createRequestId());
-        counters.submitsRefused += 1;
+        counters.submitsRejected += 1;
         return undefined;
       });
       if (!accepted) return;

@@ -102,13 +102,13 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
     logged.push({ protocol: protocol.name, body });
     if (logged.length > loggedMax) logged.shift();
     if (typeof parsed === 'string') {
-      counters.chatCallsRefused += 1;
+      counters.chatCallsRejected += 1;
       sendJson(exchange, { status: 400, body: protocol.error(400, parsed) });
       return;
     }
     const { model, question } = parsed.conversation;
     const faults = book.forSubmit(`${protocol.name}/${model}`, body, question);
-    if (interrupt(exchange, protocol, { book, faults })) counters.chatCallsRefused += 1;
+    if (interrupt(exchange, protocol, { book, faults })) counters.chatCallsRejected += 1;
     else await answer(exchange, parsed, faults);
   };
 

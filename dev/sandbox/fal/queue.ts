@@ -86,7 +86,7 @@ class Queue {
     const endpointId = exchange.params['endpointId'] ?? '';
     const body = await readJson(exchange);
     if (!endpoints.has(endpointId)) {
-      counters.submitsRefused += 1;
+      counters.submitsRejected += 1;
       const detail = `Application "${endpointId}" not found`;
       sendJson(exchange, { status: 404, body: { detail } });
       return;
@@ -94,7 +94,7 @@ class Queue {
     const faults = book.forSubmit(endpointId, body, readPrompt(body));
     const fault = book.takeFault(faults, 'submit') ?? book.takeFault(faults, 'reset-before-accept');
     if (fault) {
-      counters.submitsRefused += 1;
+      counters.submitsRejected += 1;
       if (fault.name === 'submit') sendJson(exchange, buildRejection(fault));
       else exchange.request.socket.destroy();
       return;
