@@ -260,7 +260,7 @@ describe('stuck-reservation.md', () => {
     await gateway.ageReservations('1 hour');
     const page = await gateway.openPage('stuck-reservation');
 
-    expect(await page.admin('stuck')).toContain('a chat: it is settled when it ends');
+    expect(await page.admin('stuck')).toContain('an open chat: it is settled when it ends');
 
     await stack.query('ALTER FUNCTION chat_sweep_away(integer) RENAME TO chat_sweep');
     await expect.poll(open).toEqual([]);
