@@ -1,4 +1,7 @@
-/** HTTP application. The first middleware that rejects a request decides the response. */
+/**
+ * Creates the Koa application of the API from its middleware and its endpoints. Once a middleware
+ * rejects a request, the following ones do not run.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { promisify } from 'node:util';
 import helmet from 'helmet';
@@ -17,23 +20,26 @@ import { endpoints } from './endpoints/index.ts';
 import { createRouter } from './endpoints/runner.ts';
 
 /** Request handler of a Node.js HTTP server. */
-export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** Size in bytes up to which a body is accepted even if the byte budget is exhausted. */
+/**
+ * Number of bytes of each request that do not count toward the budget of the process. Small
+ * requests are therefore accepted even if other organizations have exhausted it.
+ */
 const smallBodyBytesMax = 64 * 1024;
-/** Maximum number of bytes of running streams that are kept in memory for replays. */
+/** Maximum number of bytes of stream text that is kept in memory until it is stored for replays. */
 const replayTextBytesMax = 64 * 1024 * 1024;
 
-/** How long a client may read no bytes before its connection is closed, in milliseconds. */
+/** Timeout in milliseconds after which the connection of a client that reads no bytes is closed. */
 const stalledReaderMs = 30_000;
 
-/** Paths that the error for an unknown path may suggest. */
+/** Paths that the error message for an unknown path may suggest. */
 const suggestedPaths = [...new Set(endpoints.map(({ path }) => path))].filter(
   (path) => path.startsWith('/api/v1/') && !path.includes(':') && !path.includes('*'),
 );
 
 /** Creates the request handler of the application for an HTTP server. */
-export function createApp(deps: AppDeps): Handler {
+export function createApp(deps: AppDeps): RequestHandler {
   const { config } = deps;
   const services = compose(deps, createDocuments(publicBaseUrl(config), endpoints));
   const { logger, telemetry } = services;
@@ -66,9 +72,9 @@ const closeStalledConnections: Middleware = async (ctx, next) => {
 };
 
 /**
- * Maps `/v1/…` to `/api/v1/…`, because the clients of OpenAI and Anthropic append `/v1` to a host.
- * Errors before the routing have OpenAI's format on these paths, so that its client shows their
- * message.
+ * Maps `/v1/…` to `/api/v1/…`, because OpenAI's and Anthropic's clients append `/v1` to the base
+ * URL. Errors on these paths that occur before routing have OpenAI's format, so that OpenAI's
+ * client shows their messages.
  */
 const expandShortPaths: Middleware = (ctx, next) => {
   if (ctx.path.startsWith('/v1/')) {
@@ -89,15 +95,18 @@ const securityHeaders: Middleware = async (ctx, next) => {
   await next();
 };
 
-/** Responds while the process starts: 200 on GET /healthz, otherwise 503 with Retry-After. */
+/**
+ * Responds to requests while the process starts: GET /healthz receives 200, all others receive 503
+ * with Retry-After.
+ */
 export function respondWhileStarting(request: IncomingMessage, response: ServerResponse): void {
-  const isAlive = request.method === 'GET' && request.url === '/healthz';
+  const isHealthCheck = request.method === 'GET' && request.url === '/healthz';
   const { status, message } = errorTable.SERVICE_UNAVAILABLE;
-  const body = isAlive ? { status: 'ok' } : { error: 'SERVICE_UNAVAILABLE', message };
-  response.writeHead(isAlive ? 200 : status, {
+  const body = isHealthCheck ? { status: 'ok' } : { error: 'SERVICE_UNAVAILABLE', message };
+  response.writeHead(isHealthCheck ? 200 : status, {
     'Content-Type': 'application/json; charset=utf-8',
-    ...(!isAlive && { 'Retry-After': '2' }),
-    // The connection is closed, because the rest of an upload is not read.
+    ...(!isHealthCheck && { 'Retry-After': '2' }),
+    // The body of the request is not read, so the connection cannot be used for another request.
     Connection: 'close',
   });
   response.end(JSON.stringify(body));

@@ -7,8 +7,8 @@ import type { ErrorFormat } from './http/error-bodies.ts';
 import type { ExceededLimit } from '../platform/byte-budget.ts';
 
 /**
- * Kinds of bytes that are limited: request bodies in memory, files in the spool, stored stream
- * text.
+ * Kinds of bytes that have a limit. `body`: request bodies in memory; `spool`: uploaded files on
+ * disk; `replayText`: stream text that is kept for replays.
  */
 export type ByteKind = 'body' | 'spool' | 'replayText';
 
@@ -17,8 +17,8 @@ export interface CountedBytes {
   kind: ByteKind;
   bytes: number;
   /**
-   * Owner of the budget. Defaults to the organization, or to the client's address if there is no
-   * key.
+   * Owner of the budget. Defaults to the organization, or to the client's IP address if the request
+   * has no key.
    */
   owner?: string;
 }
@@ -30,11 +30,14 @@ export interface RequestState {
   operator: Operator;
   /** Console session of the request. Absent if the request has a key. */
   sessionId?: string;
-  /** Adds bytes to a budget until the request ends; returns the limit that they exceed, or null. */
+  /** Adds bytes to a budget until the request ends. Returns the limit that is exceeded, or null. */
   countBytes: (bytes: CountedBytes) => ExceededLimit | null;
   /** Releases the bytes of a kind before the request ends. */
   releaseBytes: (kind: ByteKind) => void;
-  /** Error format of the endpoint. Until the request is routed, OpenAI's for paths below `/v1`. */
+  /**
+   * Error format of the endpoint. Before routing, it is set only for paths below `/v1`, to
+   * OpenAI's.
+   */
   errorFormat?: ErrorFormat;
 }
 
@@ -46,7 +49,7 @@ export type Middleware = (ctx: Context, next: () => Promise<void>) => Promise<vo
 
 /** Returns the path pattern of the matched route for logs and metrics, or `none`. */
 export function findRoutePattern(ctx: Context): string {
-  // Layers of the router that are middleware have no methods.
+  // `matched` also contains middleware, which has no methods.
   const route = ctx.matched?.find(({ methods }) => methods.includes(ctx.method));
   return route ? String(route.path) : 'none';
 }

@@ -11,14 +11,14 @@ import type { Logger } from '../platform/logger.ts';
 import { openMetricsServer } from '../platform/metrics-server.ts';
 import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
-import { respondWhileStarting, createApp, type Handler } from './app.ts';
+import { respondWhileStarting, createApp, type RequestHandler } from './app.ts';
 import type { Middleware } from './context.ts';
 import { openJobUpdates, type JobUpdates } from './studio/job-updates.ts';
 
 interface ApiOptions {
   config: Config;
   logger: Logger;
-  /** Innermost middleware, which receives the responses and errors of the endpoints. */
+  /** Middleware that runs directly before the endpoints, and sees their responses and errors. */
   observe?: Middleware;
 }
 
@@ -30,11 +30,11 @@ export interface Api {
   services: Services;
   client: Client;
   updates: JobUpdates;
-  /** Rejects new connections, completes the open requests, and closes all services. */
+  /** Stops accepting connections, completes the open requests, and closes all services. */
   close: () => Promise<void>;
 }
 
-/** How long `close` waits before it terminates open connections, in milliseconds. */
+/** Time after which `close` terminates the connections that are still open, in milliseconds. */
 const closeTimeoutMs = 15_000;
 
 /** Maximum duration of an upload in milliseconds. Other bodies have shorter timeouts. */
@@ -55,15 +55,15 @@ const serverTimeouts = {
  */
 export async function startApi(options: ApiOptions): Promise<Api> {
   const { config, logger } = options;
-  let handle: Handler = respondWhileStarting;
+  let handle: RequestHandler = respondWhileStarting;
   const server = createServer(serverTimeouts, (request, response) => handle(request, response));
   const port = await listen(server, config);
   const resources = await openProcess(config, logger, 'api');
   const { services, connection, client } = resources;
   const updates = await openJobUpdates({ databaseUrl: config.DATABASE_URL, ...services });
-  let draining = false;
+  let isDraining = false;
   const readiness = {
-    required: { ...databaseChecks(services.pool), serving: () => Promise.resolve(!draining) },
+    required: { ...databaseChecks(services.pool), serving: () => Promise.resolve(!isDraining) },
     // Temporal is optional, because chat works without it: during an outage of Temporal, the load
     // balancer must keep using this process.
     optional: jobChecks({
@@ -89,7 +89,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     async close() {
       // The load balancer sends requests until its next readiness check, so the process keeps
       // serving for DRAIN_DELAY_MS.
-      draining = true;
+      isDraining = true;
       await sleep(config.DRAIN_DELAY_MS);
       // Event streams are closed, so that their clients reconnect to another process. Requests that
       // wait for a job receive its current state: after a broken connection, a client would send

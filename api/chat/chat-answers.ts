@@ -26,7 +26,7 @@ type Services = Pick<
   'chat' | 'chatCatalog' | 'outbound' | 'inputs' | 'storage' | 'claims' | 'config' | 'telemetry'
 >;
 
-/** Open chat of a request, with the claim of its Idempotency-Key. */
+/** Chat that was opened for a request, with the claim of the request's Idempotency-Key. */
 interface OpenedChat extends ChatContext {
   /** Claim of the Idempotency-Key. It also stores the answer for replays. */
   claim: HeldClaim;
@@ -45,18 +45,22 @@ export async function answerChat(
   const { ctx, body: request } = call;
   const { ignored = [] } = request;
   if (ignored.length > 0) ctx.append('X-Ignored-Fields', ignored.join(', '));
-  const opened = await openChat(call, services);
-  if (!opened) return;
+  const openedChat = await openChat(call, services);
+  if (!openedChat) return;
   try {
-    if (request.stream) await streamAnswer(ctx, opened, { presentation, config: services.config });
-    else await sendAnswer(ctx, opened, presentation);
+    if (request.stream)
+      await streamAnswer(ctx, openedChat, { presentation, config: services.config });
+    else await sendAnswer(ctx, openedChat, presentation);
   } finally {
     // If nothing was charged, the Idempotency-Key can be used again.
-    if (!opened.chat.bill?.creditsConsumed) await opened.claim.release();
+    if (!openedChat.chat.bill?.creditsConsumed) await openedChat.claim.release();
   }
 }
 
-/** Opens the chat. Returns null if it sent the stored answer of an earlier request instead. */
+/**
+ * Opens a chat. If an earlier request with the same Idempotency-Key has a stored answer, sends that
+ * answer instead and returns null.
+ */
 async function openChat(call: ChatCall, services: Services): Promise<OpenedChat | null> {
   const { ctx, body: request } = call;
   const firstToken = services.telemetry.metrics.firstTokenSeconds.startTimer();
@@ -74,7 +78,8 @@ async function openChat(call: ChatCall, services: Services): Promise<OpenedChat 
   try {
     const order = buildOrder(await signUploads(call, services), models);
     const chat = await services.chat.open(order, { id: claim.subjectId, claim: claim.id });
-    // From now on, the reservation keeps other requests from using the Idempotency-Key.
+    // The claim needs no more renewals, because the reservation now prevents other requests from
+    // using the Idempotency-Key.
     claim.stopRenewal();
     watchDisconnect(ctx, chat);
     return { chat, request, requestId: ctx.state.requestId, claim, firstToken };
@@ -87,7 +92,7 @@ async function openChat(call: ChatCall, services: Services): Promise<OpenedChat 
 /** Sends the answer as a stream of server-sent events. */
 async function streamAnswer(
   ctx: Context,
-  opened: OpenedChat,
+  openedChat: OpenedChat,
   { presentation, config }: { presentation: Presentation; config: Config },
 ): Promise<void> {
   const eventStream = createEventStream(ctx.res, {
@@ -102,16 +107,19 @@ async function streamAnswer(
     },
   });
   try {
-    const sentText = await relayStream(ctx, opened, { presentation, eventStream });
-    const end = presentation.end(opened, requireBill(opened.chat));
+    const sentText = await relayStream(ctx, openedChat, { presentation, eventStream });
+    const end = presentation.end(openedChat, requireBill(openedChat.chat));
     if (sentText !== null) {
-      await opened.claim.storeResponse({ text: sentText + end, contentType: eventStreamType });
+      await openedChat.claim.storeResponse({ text: sentText + end, contentType: eventStreamType });
     }
     eventStream.end(end);
   } catch (error) {
-    if (!eventStream.opened) throw error;
+    if (!eventStream.headersSent) throw error;
     if (error instanceof ReaderDisconnected) ctx.res.destroy();
-    else eventStream.end(presentation.failure(opened, toGatewayError(error), opened.chat.bill));
+    else
+      eventStream.end(
+        presentation.failure(openedChat, toGatewayError(error), openedChat.chat.bill),
+      );
   } finally {
     eventStream.stop();
   }
@@ -120,12 +128,12 @@ async function streamAnswer(
 /** Sends the answer as one body. */
 async function sendAnswer(
   ctx: Context,
-  opened: OpenedChat,
+  openedChat: OpenedChat,
   presentation: Presentation,
 ): Promise<void> {
-  const answer = await opened.chat.answer();
-  const body = presentation.body(opened, answer, requireBill(opened.chat));
-  await opened.claim.storeResponse({ text: body, contentType: jsonType });
+  const answer = await openedChat.chat.answer();
+  const body = presentation.body(openedChat, answer, requireBill(openedChat.chat));
+  await openedChat.claim.storeResponse({ text: body, contentType: jsonType });
   ctx.status = 200;
   ctx.set('Content-Type', jsonType);
   ctx.body = body;
@@ -138,18 +146,18 @@ function watchDisconnect({ res }: Context, chat: OpenChat): void {
 }
 
 /**
- * Sends the steps of a stream. Returns the sent text, which is stored for replays, or null if the
- * request has no Idempotency-Key or the text exceeds a byte budget.
+ * Sends the steps of a stream, and returns their text, which is stored for replays. Returns null if
+ * the request has no Idempotency-Key, or if the text exceeds a byte budget.
  */
 async function relayStream(
   ctx: Context,
-  opened: OpenedChat,
+  openedChat: OpenedChat,
   { presentation, eventStream }: { presentation: Presentation; eventStream: EventStream },
 ): Promise<string | null> {
-  let sentText: string[] | null = opened.claim.id ? [] : null;
+  let sentText: string[] | null = openedChat.claim.id ? [] : null;
   let hasOutput = false;
-  await opened.chat.stream(async (steps) => {
-    const text = presentation.steps(opened, steps);
+  await openedChat.chat.stream(async (steps) => {
+    const text = presentation.steps(openedChat, steps);
     if (text === '') return;
     const bytes = Buffer.byteLength(text);
     if (sentText && ctx.state.countBytes({ kind: 'replayText', bytes })) {
@@ -160,7 +168,7 @@ async function relayStream(
     const written = eventStream.write(text);
     if (!hasOutput && steps.some((step) => step.outputText !== '')) {
       hasOutput = true;
-      opened.firstToken({ provider: opened.chat.servedBy.provider });
+      openedChat.firstToken({ provider: openedChat.chat.servedBy.provider });
     }
     await written;
   });

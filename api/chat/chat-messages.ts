@@ -1,4 +1,7 @@
-/** Translates messages of OpenAI's chat completions to messages of the internal request. */
+/**
+ * Translates the messages of OpenAI's Chat Completions API to messages of the internal chat
+ * request.
+ */
 import { z } from 'zod';
 import type { ChatMessage } from '../../chat/chat-body.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
@@ -26,11 +29,11 @@ const assistantMessage = z
     content: assistantContent.nullish(),
     name: name.nullish(),
     refusal: text.nullish(),
-    // The list may be empty, because some providers return an empty list if there are no tool
-    // calls.
+    // An empty list is allowed, because some providers return one in answers without tool calls,
+    // and callers send these answers back.
     tool_calls: z.array(toolCall).max(256).nullish(),
-    // These fields are part of answers, which callers may send unchanged in the next request. Other
-    // fields of answers are dropped.
+    // Answers contain these fields, and callers may send an answer back unchanged. Other fields of
+    // answers are dropped.
     reasoning: text.nullish(),
     reasoning_content: text.nullish(),
     reasoning_details: z.array(anyJsonObject).max(1024).nullish(),
@@ -73,8 +76,8 @@ interface WireMessage {
 }
 
 /**
- * Converts a parsed message: drops null fields, changes the role `developer` to `system`, and moves
- * reasoning, which has several field names, to `reasoning_content`.
+ * Converts a parsed message to an internal message: drops null fields, changes the role `developer`
+ * to `system`, and uses `reasoning` as `reasoning_content` if the latter is missing.
  */
 function toMessage({ reasoning, tool_calls: calls, ...wire }: WireMessage): ChatMessage {
   const fields = {

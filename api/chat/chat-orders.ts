@@ -1,4 +1,7 @@
-/** Checks a chat request against its models, and builds the order for `services.chat`. */
+/**
+ * Checks that the models support a chat request, and builds the `ChatOrder` from which
+ * `services.chat` opens the chat.
+ */
 import type { ChatEstimate, ChatOrder } from '../../activities/chat.ts';
 import { minimumTokens } from '../../chat/input-count.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
@@ -25,7 +28,7 @@ export async function estimateChat(call: ChatCall, services: Services): Promise<
 /**
  * Returns the models of a request, without duplicates. Checks that each model supports the request
  * and that the API key may use it.
- * @throws GatewayError UNKNOWN_MODEL, FORBIDDEN, and errors of requests that a model does not
+ * @throws GatewayError UNKNOWN_MODEL, FORBIDDEN, or the error for a feature that a model does not
  * support
  */
 export function checkModels(
@@ -33,7 +36,7 @@ export function checkModels(
   { chatCatalog: catalog, outbound }: Pick<Services, 'chatCatalog' | 'outbound'>,
 ): ModelsToTry {
   const { model, fallbacks = [], body } = request;
-  // The list is empty if the request contains only items or blocks that are dropped.
+  // `messages` is also empty if the gateway dropped all items or blocks of the request.
   if (body.messages.length === 0) {
     throw fieldError('INVALID_REQUEST', 'messages', 'must contain at least one message');
   }
@@ -49,7 +52,7 @@ export function checkModels(
   return models;
 }
 
-/** Throws if `max_tokens` is above the model's limit, at which the answer would end anyway. */
+/** Throws if `max_tokens` exceeds the model's output limit, which no answer can exceed. */
 function checkMaxTokens({ maxTokens }: ChatRequest, { id, limit }: ChatModel): void {
   if (maxTokens === null || maxTokens <= limit.output) return;
   const message = `must be at most ${limit.output} with ${id}${formatReceived(maxTokens)}`;
@@ -57,7 +60,7 @@ function checkMaxTokens({ maxTokens }: ChatRequest, { id, limit }: ChatModel): v
 }
 
 /**
- * Throws if the input certainly exceeds the context of the model. Clients recognize this error by
+ * Throws if the input certainly exceeds the model's context length. Clients recognize this error by
  * the phrases "prompt is too long" and "maximum context length".
  */
 function checkInputLength({ body }: ChatRequest, { id, limit }: ChatModel): void {
@@ -69,7 +72,7 @@ function checkInputLength({ body }: ChatRequest, { id, limit }: ChatModel): void
   throw new GatewayError('CONTEXT_LENGTH_EXCEEDED', message, { details });
 }
 
-/** Builds the order for `services.chat` from a request, its caller and its models. */
+/** Builds the `ChatOrder` of a request from its fields, its caller and its models. */
 export function buildOrder({ ctx, body: request }: ChatCall, models: ModelsToTry): ChatOrder {
   const { caller, requestId } = ctx.state;
   const { organizationId, keyId } = caller;

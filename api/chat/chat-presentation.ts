@@ -1,4 +1,7 @@
-/** Formats the responses of chats in the gateway's own format, or as a superset of OpenAI's. */
+/**
+ * Formats chat responses: in the gateway's own format, or in OpenAI's format with additional
+ * fields.
+ */
 import type { ChatAnswer, StreamStep } from '../../chat/protocols/protocol.ts';
 import type { ChatBill, OpenChat } from '../../chat/open-chat.ts';
 import type { FailedTry } from '../../chat/chat-candidates.ts';
@@ -14,11 +17,13 @@ export interface ChatContext {
   requestId: string;
 }
 
-/** Format of response bodies and stream events. */
+/** Functions that format the response bodies and stream events of a chat endpoint. */
 export interface Presentation {
   /** Formats an answer that is not streamed. */
   body: (context: ChatContext, answer: ChatAnswer, bill: ChatBill) => string;
-  /** Formats steps of the stream. Returns an empty string if there is nothing to send. */
+  /**
+   * Formats the next steps of a stream. Returns an empty string if they contain nothing to send.
+   */
   steps: (context: ChatContext, steps: readonly StreamStep[]) => string;
   /** Formats the end of a complete stream. */
   end: (context: ChatContext, bill: ChatBill) => string;
@@ -44,7 +49,7 @@ function formatServiceUsage(usage: TokenUsage) {
   };
 }
 
-/** Formats usage with OpenAI's field names and with the gateway's. */
+/** Formats the token usage twice: with OpenAI's field names and with the gateway's. */
 function formatBothUsages(usage: TokenUsage): Record<string, unknown> {
   const serviceUsage = formatServiceUsage(usage);
   const { cachedInputTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 } = usage;
@@ -61,12 +66,15 @@ function formatBothUsages(usage: TokenUsage): Record<string, unknown> {
   };
 }
 
-/** Returns `tried`, the errors of models that failed before another one answered, if any failed. */
+/**
+ * Returns the field `tried`, which lists the errors of the models that failed before another model
+ * answered. Returns an empty object if none failed.
+ */
 export function formatTried({ tried }: OpenChat): { tried?: readonly FailedTry[] } {
   return tried.length > 0 ? { tried } : {};
 }
 
-/** Returns the gateway's ids of the chat and its model, which replace the provider's ids. */
+/** Returns the gateway's ids of a chat and its model, which replace the provider's ids. */
 function formatIds({ id, servedBy }: OpenChat): { id: string; model: string } {
   return { id, model: servedBy.model };
 }
@@ -106,7 +114,9 @@ export const servicePresentation: Presentation = {
     }),
 };
 
-/** Format of POST /api/v1/chat/completions: OpenAI's envelope with the gateway's own fields. */
+/**
+ * Format of POST /api/v1/chat/completions: OpenAI's format with the gateway's additional fields.
+ */
 export const completionsPresentation: Presentation = {
   body: ({ chat }, { completion, text }, bill) =>
     JSON.stringify({

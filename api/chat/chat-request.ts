@@ -5,17 +5,20 @@ import type { Context } from '../context.ts';
 /** Parsed chat request. */
 export interface ChatRequest {
   model: string;
-  /** Fallback models, called in order until one succeeds. */
+  /** Ids of the fallback models, which are called in this order until one succeeds. */
   fallbacks?: string[];
   body: ChatBody;
-  /** Maximum tokens of an answer; null if the request has no limit. */
+  /** Maximum number of tokens of an answer. Null if the request sets no maximum. */
   maxTokens: number | null;
   stream: boolean;
   /** Value of `stream_options.include_usage`. */
   includeUsage: boolean;
-  /** The caller's metadata; null if there is none. */
+  /** Metadata that the caller chose for this chat. Null if the request has none. */
   metadata: Record<string, string> | null;
-  /** Known fields and items that were ignored; reported in `X-Ignored-Fields`. */
+  /**
+   * Paths of known fields and items that the gateway ignores. The response lists them in
+   * `X-Ignored-Fields`.
+   */
   ignored?: string[];
 }
 

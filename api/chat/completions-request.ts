@@ -29,11 +29,17 @@ import {
   thinking,
 } from './reasoning-fields.ts';
 
-/** Schema of the maximum tokens of an answer. `checkModels` compares it with the model's limit. */
+/**
+ * Schema of the maximum number of tokens of an answer. `checkModels` compares it with the model's
+ * limit.
+ */
 const tokenLimit = z.int().min(1);
 const stop = z.string().max(1024);
 const penalty = z.number().min(-2).max(2);
-/** Fields that both endpoints accept. `null` means the same as a missing field. */
+/**
+ * Fields that POST /api/v1/chat and POST /api/v1/chat/completions both accept. `null` means the
+ * same as a missing field.
+ */
 export const sharedFields = {
   model: modelId,
   models: fallbacks,
@@ -42,7 +48,9 @@ export const sharedFields = {
   max_tokens: tokenLimit.nullish(),
   max_completion_tokens: tokenLimit.nullish(),
   top_p: z.number().min(0).max(1).nullish(),
-  stop: z.union([stop, z.array(stop).max(4)], 'must be up to 4 strings').nullish(),
+  stop: z
+    .union([stop, z.array(stop).max(4)], 'must be a string or an array of up to 4 strings')
+    .nullish(),
   seed: z.int().nullish(),
   presence_penalty: penalty.nullish(),
   frequency_penalty: penalty.nullish(),
@@ -77,7 +85,7 @@ const responseFormat = z.discriminatedUnion(
   ],
   { error: 'must be one of text, json_object, json_schema' },
 );
-/** Maximum answers per request. Each answer is charged. */
+/** Maximum number of answers per request (`n`). Each answer is charged. */
 const answersMax = 8;
 /** Fields of POST /api/v1/chat/completions that POST /api/v1/chat rejects. */
 export const openaiFields = {
@@ -102,7 +110,7 @@ export const openaiFields = {
   reasoning: reasoning.nullish(),
   thinking: thinking.nullish(),
   cache_control: cacheControl.nullish(),
-  // These fields accept only their default values.
+  // `modalities` and `service_tier` accept only values that mean the default.
   modalities: z.array(z.literal('text')).max(4).nullish(),
   service_tier: z.enum(['auto', 'default']).nullish(),
   stream_options: z
@@ -128,7 +136,8 @@ type WireRequest = { messages: ChatRequest['body']['messages'] } & z.infer<
   Partial<z.infer<z.ZodObject<typeof openaiFields>>>;
 
 /**
- * Fields that are not sent to the provider: the gateway uses them itself, or they change nothing.
+ * Fields that are not sent to the provider, because the gateway uses them itself or because they
+ * have no effect.
  */
 const gatewayFields: ReadonlySet<string> = new Set([
   'model',
@@ -152,7 +161,8 @@ function toRequest(wire: WireRequest): ChatRequest {
   for (const [field, value] of Object.entries(wire)) {
     if (value != null && !gatewayFields.has(field)) options[field] = value;
   }
-  // Metadata is sent only with `store`, because otherwise the provider does not store it.
+  // Metadata is sent to the provider only with `store`, because otherwise the provider does not
+  // store it.
   if (wire.store && wire.metadata) options['metadata'] = wire.metadata;
   return {
     model: wire.model,
@@ -171,8 +181,9 @@ export const chatRequest = z
   .transform(toRequest);
 
 /**
- * Schema of the body of POST /api/v1/chat/completions: the fields of /chat and OpenAI's other
- * fields. OpenAI's clients may send further fields, which are dropped: no provider receives them.
+ * Schema of the body of POST /api/v1/chat/completions: the fields of POST /api/v1/chat and OpenAI's
+ * other fields. Unknown fields, which OpenAI's clients may send, are dropped and never sent to a
+ * provider.
  */
 export const completionsRequest = z
   .object({ messages: completionsMessages, ...sharedFields, ...openaiFields, ...rejectedFields })

@@ -19,7 +19,7 @@ const imageUrl = z.object({
   url: fileSource,
   detail: z.enum(['auto', 'low', 'high', 'original']).optional(),
 });
-/** Picture: an https URL, a base64 data URI, or the id of an uploaded file. */
+/** Schema of an image part: an HTTPS URL, a base64 data URI, or the id of an uploaded picture. */
 const imagePart = z.object({
   type: z.literal('image_url'),
   image_url: z.union([imageUrl, fileSource.transform((url) => ({ url }))]),
@@ -35,7 +35,7 @@ const videoPart = z.object({
     url: fileSource.regex(/^data:video\/[\w.+-]{1,64};base64,/, 'must be a data URI of a video'),
   }),
 });
-/** Document as a data URI, or the id of an uploaded picture. */
+/** Schema of a file part: a document as a data URI, or the id of an uploaded picture. */
 const filePart = z
   .object({
     type: z.literal('file'),
@@ -57,7 +57,7 @@ const filePart = z
       : { type: 'image_url', image_url: { url: id }, ...cacheFields };
   });
 
-/** Content that may only be text. */
+/** Schema of content that may contain only text. */
 export const textContent = z.union([text, createPartsSchema(textPart).min(1)]);
 /** Content of a user message. */
 export const userContent = z.union([

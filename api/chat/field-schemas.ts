@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { idPattern } from '../../domain/ids.ts';
 
-/** Schema of a string. The length limit is above the context of every model. */
+/** Schema of a text. Its maximum length exceeds the context length of every model. */
 export const text = z.string().max(10_000_000);
 /** Schema of a name or id in a conversation. */
 export const name = z.string().min(1).max(256);
@@ -13,13 +13,17 @@ export const toolName = z
   .regex(/^[\w.-]{1,128}$/, 'must be 1–128 characters of A–Z a–z 0–9 _ . -');
 /** Id of a model. */
 export const modelId = z.string().min(1).max(256);
-/** Maximum number of fallback models. Each may add its whole response time to the request. */
+/**
+ * Maximum number of fallback models. Each model that fails adds its response time to the request.
+ */
 const fallbacksMax = 4;
 /** Ids of fallback models. */
 export const fallbacks = z.array(modelId).max(fallbacksMax).nullish().meta({
   description: 'Fallback models, called in this order until one succeeds, if `model` fails.',
 });
-/** Schema of the Base64 data or URL of a file. The length limit is the size limit of a request. */
+/**
+ * Schema of a file as a URL or as base64 data. Its maximum length is the maximum size of a request.
+ */
 export const fileSource = z
   .string()
   .min(1)
@@ -34,8 +38,8 @@ export const fileId = z
   );
 
 /**
- * Schema of `cache_control`, which marks the end of a prompt prefix to cache. The gateway has a
- * price only for the TTL `5m`.
+ * Schema of `cache_control`, which marks the end of a prompt prefix to cache. The only allowed TTL
+ * is `5m`, because the gateway has no price for other ones.
  */
 export const cacheControl = z
   .object({
@@ -51,7 +55,10 @@ export const rejectedField = (reason: string) => z.null(`is not supported: ${rea
 
 type Part = z.core.$ZodTypeDiscriminable;
 
-/** Creates the schema of a list of parts. Its error message lists the types of parts. */
+/**
+ * Creates the schema of a list of message parts. Its error message lists the allowed types of
+ * parts.
+ */
 export function createPartsSchema<Parts extends readonly [Part, ...Part[]]>(...parts: Parts) {
   const types = parts.flatMap(({ _zod: { propValues } }) => [...(propValues?.['type'] ?? [])]);
   const part = z.discriminatedUnion('type', parts, { error: `must be one of ${types.join(', ')}` });

@@ -11,11 +11,14 @@ export interface ToolCallPiece {
   id: string;
   name: string;
   json: string;
-  /** Data that the provider requires with the call in the next request; null if there is none. */
+  /**
+   * Provider data that the next request must contain together with this call. Null if there is
+   * none.
+   */
   extraContent: JsonObject | null;
 }
 
-/** Returns the tool calls in the first choice of an answer, or in its delta. */
+/** Returns the tool calls in the first choice of a completion or chunk. */
 export function readToolCalls(answer: unknown): ToolCallPiece[] {
   const message = readFirstMessage(answer);
   const calls = Array.isArray(message['tool_calls']) ? message['tool_calls'].filter(isRecord) : [];
@@ -32,7 +35,9 @@ export function readToolCalls(answer: unknown): ToolCallPiece[] {
   });
 }
 
-/** Returns the message or the delta of the first choice; an empty object if there is none. */
+/**
+ * Returns the message or the delta of the first choice. Returns an empty object if there is none.
+ */
 export function readFirstMessage(answer: unknown): Record<string, unknown> {
   const { choices } = asRecord(answer);
   const [first] = Array.isArray(choices) ? choices.filter(isRecord) : [];

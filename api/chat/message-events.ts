@@ -1,7 +1,7 @@
 /** Converts the chunks of a chat to stream events of Anthropic's Messages API. */
 import { asText } from '../../domain/json.ts';
 import { readToolCalls, readFirstMessage, type ToolCallPiece } from './first-choice.ts';
-import { seal, readThoughts, type ThoughtPiece } from './thoughts.ts';
+import { encodeProviderData, readThoughts, type ThoughtPiece } from './thoughts.ts';
 
 /** Formats a server-sent event of the Messages API. */
 export function formatMessageEvent(type: string, data: object): string {
@@ -9,18 +9,18 @@ export function formatMessageEvent(type: string, data: object): string {
 }
 
 /**
- * Converter of the chunks of one chat to stream events. A block stays open until the next one
+ * Converts the chunks of one chat to stream events. A content block stays open until the next one
  * begins.
  */
 export class MessageEvents {
   #started = false;
-  /** Index that the next block gets. */
+  /** Index of the next content block. */
   #nextIndex = 0;
   #openBlock: 'thinking' | 'text' | 'tool' | null = null;
   /** Index of each tool call's block, keyed by the index of the call in the chunks. */
   readonly #blockIndexes = new Map<number, number>();
 
-  /** Returns the first event of the stream; an empty string if called again. */
+  /** Returns the first event of the stream. Returns an empty string if called again. */
   start(message: object): string {
     if (this.#started) return '';
     this.#started = true;
@@ -38,7 +38,7 @@ export class MessageEvents {
     ].join('');
   }
 
-  /** Ends the open block, if any. */
+  /** Ends the open content block, if there is one. */
   close(): string {
     if (this.#openBlock === null) return '';
     this.#openBlock = null;
@@ -81,7 +81,7 @@ export class MessageEvents {
   #convertCall({ index, id, name, json, extraContent }: ToolCallPiece): string {
     let start = '';
     if (!this.#blockIndexes.has(index)) {
-      if (extraContent) start = this.#formatRedacted(seal({ extraContent }));
+      if (extraContent) start = this.#formatRedacted(encodeProviderData({ extraContent }));
       start += this.#beginBlock('tool', { type: 'tool_use', id, name, input: {} });
       this.#blockIndexes.set(index, this.#nextIndex - 1);
     }

@@ -10,9 +10,11 @@ import type {
   ToolResult,
   ToolUse,
 } from './messages-blocks.ts';
-import { toReasoningDetail, unseal } from './thoughts.ts';
+import { toReasoningDetail, decodeProviderData } from './thoughts.ts';
 
-/** Converts the system prompt to a message, or to no message if it is empty. */
+/**
+ * Converts the system prompt to a list with one message. The list is empty if the prompt is empty.
+ */
 export function convertSystemPrompt(prompt: SystemPrompt = ''): ChatMessage[] {
   const content = typeof prompt === 'string' ? prompt : joinTexts(prompt, '\n');
   return content === '' ? [] : [{ role: 'system', content }];
@@ -70,8 +72,8 @@ function convertAssistantMessage(content: AssistantBlocks): ChatMessage {
       );
     }
     if (block.type === 'redacted_thinking') {
-      const sealedContent = unseal(block.data);
-      if (sealedContent) extraContent = sealedContent.extraContent;
+      const providerData = decodeProviderData(block.data);
+      if (providerData) extraContent = providerData.extraContent;
       else details.push(toReasoningDetail({ text: '', signature: '', data: block.data }));
     }
     if (block.type !== 'tool_use') continue;

@@ -6,7 +6,7 @@ import { formatAnthropicError } from '../http/error-bodies.ts';
 import { formatTried, type Presentation, type ChatContext } from './chat-presentation.ts';
 import { readToolCalls, readFirstMessage } from './first-choice.ts';
 import { MessageEvents, formatMessageEvent } from './message-events.ts';
-import { seal, readThoughts } from './thoughts.ts';
+import { encodeProviderData, readThoughts } from './thoughts.ts';
 
 const stopReasons: Readonly<Record<string, string>> = {
   stop: 'end_turn',
@@ -53,8 +53,10 @@ function formatContent(completion: unknown): object[] {
     ),
     ...(text === '' ? [] : [{ type: 'text', text }]),
     ...readToolCalls(completion).flatMap(({ id, name, json, extraContent }) => [
-      ...(extraContent ? [{ type: 'redacted_thinking', data: seal({ extraContent }) }] : []),
-      { type: 'tool_use', id, name, input: parseInput(json) },
+      ...(extraContent
+        ? [{ type: 'redacted_thinking', data: encodeProviderData({ extraContent }) }]
+        : []),
+      { type: 'tool_use', id, name, input: parseToolInput(json) },
     ]),
   ];
 }
@@ -67,7 +69,8 @@ function formatUsageAndCredits(
 }
 
 /**
- * Creates the presentation of one chat. It keeps the state of the stream: its open content block.
+ * Creates the presentation of one chat. It keeps the stream's state, such as the open content
+ * block.
  */
 export function createMessagesPresentation(): Presentation {
   const stream = new MessageEvents();
@@ -105,12 +108,13 @@ export function createMessagesPresentation(): Presentation {
   };
 }
 
-function parseInput(json: string): unknown {
+function parseToolInput(json: string): unknown {
   try {
     const input: unknown = JSON.parse(json || '{}');
     return input;
   } catch {
-    // A model may write invalid JSON; the caller then receives the text.
+    // A model may write invalid JSON as the arguments of a tool call. The caller then receives them
+    // as text.
     return { arguments: json };
   }
 }

@@ -1,6 +1,6 @@
 /**
  * Translates requests of Anthropic's Messages API to the internal chat request. Unsupported fields
- * are rejected if ignoring them would change the answer; hints are dropped.
+ * are rejected if ignoring them would change the answer. Unsupported hints are dropped.
  *
  * Source: the types of @anthropic-ai/sdk, `MessageCreateParams`.
  */
@@ -22,7 +22,9 @@ import { convertMessage, convertSystemPrompt } from './messages-input.ts';
 import { isThinkingBudgetValid, thinkingBudgetIssue, thinking } from './reasoning-fields.ts';
 
 const tool = z.object({
-  type: z.literal('custom', 'only client tools are supported').optional(),
+  type: z
+    .literal('custom', 'must be custom: tools that the provider runs are not supported')
+    .optional(),
   name: toolName,
   description: text.optional(),
   input_schema: anyJsonObject,

@@ -1,6 +1,6 @@
 /**
- * Formats lists of chat models, with the fields of OpenAI's, Anthropic's and older clients
- * together.
+ * Formats lists of chat models. Each list has the fields that OpenAI's clients, Anthropic's clients
+ * and older clients read.
  */
 import { z } from 'zod';
 import type { ChatModel } from '../../catalog/chat-model.ts';
@@ -19,7 +19,7 @@ export const modelEntry = z
   })
   .meta({
     id: 'Model',
-    description: 'One entry with the fields of OpenAI’s and Anthropic’s APIs.',
+    description: 'Chat model with the fields of both OpenAI’s and Anthropic’s API.',
   });
 const legacyModel = z.object({
   id: z.string(),
@@ -51,7 +51,9 @@ export const modelList = z.object({
 /** Page of the list of models. */
 export interface Page {
   models: readonly ChatModel[];
-  /** True if more models follow the page; with `before_id`, if more models precede it. */
+  /**
+   * True if more models follow the page. With `before_id`, true if more models precede the page.
+   */
   hasMore: boolean;
 }
 
@@ -95,8 +97,8 @@ function formatLegacyEntry(model: ChatModel): z.infer<typeof legacyModel> {
       cacheWrite: cost.cacheWriteUsdPerMillion,
     },
     limit,
-    // Undefined fields are omitted from the JSON; spec §2.5 requires that they are missing, not
-    // false.
+    // Undefined fields are omitted from the JSON. Spec §2.5 requires that they are missing instead
+    // of false.
     reasoning,
     supportsImages,
     supportsVideo,

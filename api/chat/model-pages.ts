@@ -15,7 +15,8 @@ type Paging = z.infer<typeof paging>;
 
 /**
  * Returns the requested page, in the order of the list.
- * @throws GatewayError INVALID_REQUEST for an unknown cursor, CONFLICTING_FIELDS for two cursors
+ * @throws GatewayError INVALID_REQUEST for an unknown model id, CONFLICTING_FIELDS if the query has
+ * both `after_id` and `before_id`
  */
 export function selectPage(listed: readonly ChatModel[], query: Paging): Page {
   const { after_id: afterId, before_id: beforeId, limit = listed.length } = query;

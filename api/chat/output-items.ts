@@ -1,6 +1,6 @@
 /** Formats output items of OpenAI's Responses API. */
 import type { JsonObject } from '../../domain/json.ts';
-import { seal } from './thoughts.ts';
+import { encodeProviderData } from './thoughts.ts';
 
 /** Part of an output message. */
 export interface TextPart {
@@ -15,7 +15,7 @@ export interface MessageItem {
   parts: TextPart[];
 }
 
-/** Tool call; `json` contains its arguments. */
+/** Tool call. `json` contains its arguments. */
 export interface ToolCallItem {
   type: 'function_call';
   id: string;
@@ -24,7 +24,7 @@ export interface ToolCallItem {
   json: string;
 }
 
-/** Reasoning, with the data that the provider requires in the next request. */
+/** Reasoning, with the provider data that the next request must contain. */
 export interface ReasoningItem {
   type: 'reasoning';
   id: string;
@@ -34,9 +34,9 @@ export interface ReasoningItem {
 }
 
 /** Output item of a response. */
-export type Item = MessageItem | ToolCallItem | ReasoningItem;
+export type OutputItem = MessageItem | ToolCallItem | ReasoningItem;
 /** Status of an output item. */
-export type Status = 'in_progress' | 'completed' | 'incomplete';
+export type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
 
 /** Formats a part of an output message. */
 export function formatPart({ kind, text }: TextPart): object {
@@ -46,7 +46,7 @@ export function formatPart({ kind, text }: TextPart): object {
 }
 
 /** Formats an output item. */
-export function formatItem(item: Item, status: Status): object {
+export function formatItem(item: OutputItem, status: ItemStatus): object {
   const { type, id } = item;
   if (item.type === 'message') {
     return { id, type, status, role: 'assistant', content: item.parts.map(formatPart) };
@@ -63,7 +63,7 @@ export function formatItem(item: Item, status: Status): object {
     id,
     type,
     summary: text === '' ? [] : [formatSummary(text)],
-    encrypted_content: Object.keys(content).length > 0 ? seal(content) : null,
+    encrypted_content: Object.keys(content).length > 0 ? encodeProviderData(content) : null,
   };
 }
 

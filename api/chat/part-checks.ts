@@ -1,6 +1,6 @@
 /**
- * Checks that the model supports the parts of a request, and that URLs in them have public
- * addresses, because providers fetch them.
+ * Checks that a model supports the message parts of a chat request, and that the URLs in them have
+ * public addresses, because providers fetch them.
  */
 import { iterateParts } from '../../chat/chat-body.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
@@ -12,7 +12,7 @@ import type { Outbound } from '../../platform/outbound.ts';
 import type { ChatRequest } from './chat-request.ts';
 
 /**
- * Checks the parts of a request.
+ * Checks the message parts of a request.
  * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_INPUT_URL
  */
 export function checkParts(request: ChatRequest, model: ChatModel, outbound: Outbound): void {
@@ -47,7 +47,7 @@ function checkImageUrl(url: string, path: string, outbound: Outbound): void {
   if (isId('upload', url)) return;
   if (!url.startsWith('data:')) checkUrl(url, path, outbound);
   else if (!imageData.test(url.slice(0, 64))) {
-    const message = 'data URIs must be base64 of a PNG, JPEG, WebP or GIF';
+    const message = 'a data URI must contain a PNG, JPEG, WebP or GIF image in base64';
     throw fieldError('INVALID_INPUT_URL', path, message + formatReceived(url));
   }
 }

@@ -4,8 +4,9 @@ import { rejectedField } from './field-schemas.ts';
 
 const oneProvider = rejectedField('each model of the gateway has one provider');
 /**
- * Schema of the preferences. Guarantees about data use, the choice of provider or the price are
- * rejected, because the gateway cannot give them. Other preferences are dropped.
+ * Schema of OpenRouter's provider preferences. Preferences that demand a guarantee about data use,
+ * the provider or the price are rejected, because the gateway cannot give it. Other preferences are
+ * dropped.
  */
 export const provider = z.object({
   data_collection: z

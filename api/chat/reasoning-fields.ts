@@ -4,7 +4,7 @@
 import { z } from 'zod';
 import type { Thinking } from '../../chat/chat-body.ts';
 
-/** Budget in reasoning tokens; Anthropic accepts at least 1024. */
+/** Schema of a reasoning budget in tokens. Anthropic requires at least 1024. */
 const budget = z.int().min(1024);
 
 /** Schema of Anthropic's `thinking`. */
@@ -18,10 +18,10 @@ export const thinking = z.discriminatedUnion(
   { error: 'must be one of enabled, adaptive, disabled' },
 );
 
-/** Schema of an effort in OpenAI's API. */
+/** Schema of `reasoning_effort` in OpenAI's API. */
 export const effort = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']);
 
-/** Schema of `reasoning`, which contains an effort or a budget in tokens. */
+/** Schema of OpenRouter's `reasoning`, which contains an effort or a budget in tokens. */
 export const reasoning = z
   .object({
     effort: effort.nullish(),

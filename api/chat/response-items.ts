@@ -1,6 +1,6 @@
 /**
- * Builds the output items of a response of OpenAI's Responses API from the chunks of a chat, and
- * the stream events that report them.
+ * Builds the output items of OpenAI's Responses API from the chunks of a chat, and the stream
+ * events that report these items.
  */
 import { asText, type JsonObject } from '../../domain/json.ts';
 import { readToolCalls, readFirstMessage, type ToolCallPiece } from './first-choice.ts';
@@ -9,28 +9,28 @@ import {
   formatPart,
   formatSummary,
   type ToolCallItem,
-  type Item,
+  type OutputItem,
   type MessageItem,
   type ReasoningItem,
-  type Status,
+  type ItemStatus,
   type TextPart,
 } from './output-items.ts';
 import { toReasoningDetail, readThoughts, type ThoughtPiece } from './thoughts.ts';
 
-/** Event of the stream, before its sequence number is set. */
+/** Stream event without its sequence number. */
 export interface ResponseEvent {
   type: string;
   [field: string]: unknown;
 }
 
 /**
- * Collector of the items of one response. A message ends when a tool call begins. All calls end
- * with the response, because providers may interleave the pieces of parallel calls.
+ * Collects the output items of one response. A message ends when a tool call begins. Tool calls end
+ * only when the response ends, because providers may interleave the pieces of parallel calls.
  */
 export class ResponseItems {
   readonly #chatId: string;
-  readonly #items: Item[] = [];
-  /** Tool-call items, by the index of the call in the chunks. */
+  readonly #items: OutputItem[] = [];
+  /** Tool-call items, keyed by the index of the call in the chunks. */
   readonly #calls = new Map<number, ToolCallItem>();
   /** Open message, to which the next text is added. */
   #message: MessageItem | null = null;
@@ -53,7 +53,7 @@ export class ResponseItems {
   }
 
   /** Ends the open items, and returns the events that report it. */
-  end(status: Status): ResponseEvent[] {
+  end(status: ItemStatus): ResponseEvent[] {
     const calls = [...this.#calls.values()].flatMap((item) => [
       {
         type: 'response.function_call_arguments.done',
@@ -66,12 +66,12 @@ export class ResponseItems {
     return [...this.#endReasoning(), ...this.#endMessage(status), ...calls];
   }
 
-  /** Returns the `output` of the response. */
-  output(status: Status): object[] {
+  /** Returns the field `output` of the response. */
+  output(status: ItemStatus): object[] {
     return this.#items.map((item) => formatItem(item, status));
   }
 
-  #locateItem(item: Item): { item_id: string; output_index: number } {
+  #locateItem(item: OutputItem): { item_id: string; output_index: number } {
     return { item_id: item.id, output_index: this.#items.indexOf(item) };
   }
 
@@ -79,7 +79,7 @@ export class ResponseItems {
     return `${prefix}_${this.#chatId}_${this.#items.length}`;
   }
 
-  #beginItem(item: Item): ResponseEvent {
+  #beginItem(item: OutputItem): ResponseEvent {
     this.#items.push(item);
     return {
       type: 'response.output_item.added',
@@ -88,7 +88,7 @@ export class ResponseItems {
     };
   }
 
-  #endItem(item: Item, status: Status): ResponseEvent {
+  #endItem(item: OutputItem, status: ItemStatus): ResponseEvent {
     return {
       type: 'response.output_item.done',
       output_index: this.#items.indexOf(item),
@@ -138,7 +138,7 @@ export class ResponseItems {
     ];
   }
 
-  #endMessage(status: Status): ResponseEvent[] {
+  #endMessage(status: ItemStatus): ResponseEvent[] {
     const message = this.#message;
     if (!message) return [];
     const events = [...this.#endPart(), this.#endItem(message, status)];
@@ -155,10 +155,10 @@ export class ResponseItems {
       this.#reasoning = item;
       events.push(this.#beginItem(item));
     }
-    const isWhole = signature !== '' || data !== '';
-    if (isWhole) item.details.push(toReasoningDetail({ text, signature, data }));
-    const isKnown = isWhole && item.text.endsWith(text);
-    if (text === '' || isKnown) return events;
+    const isCompleteThought = signature !== '' || data !== '';
+    if (isCompleteThought) item.details.push(toReasoningDetail({ text, signature, data }));
+    const isAlreadySent = isCompleteThought && item.text.endsWith(text);
+    if (text === '' || isAlreadySent) return events;
     const location = { ...this.#locateItem(item), summary_index: 0 };
     if (item.text === '') {
       const type = 'response.reasoning_summary_part.added';

@@ -11,7 +11,7 @@ import {
   type MessageItem,
   type ReasoningItem,
 } from './responses-items.ts';
-import { unseal } from './thoughts.ts';
+import { decodeProviderData } from './thoughts.ts';
 
 /** Translated messages, and the paths of the items that were ignored. */
 interface TranslatedInput {
@@ -20,29 +20,31 @@ interface TranslatedInput {
 }
 
 /** Schema of the `input` field. */
-export const input = z.union([text, items]).transform((sent, ctx): TranslatedInput => {
-  if (typeof sent === 'string') return { messages: [{ role: 'user', content: sent }], ignored: [] };
+export const input = z.union([text, items]).transform((sentInput, ctx): TranslatedInput => {
+  if (typeof sentInput === 'string')
+    return { messages: [{ role: 'user', content: sentInput }], ignored: [] };
   const ignored: string[] = [];
-  for (const [index, item] of sent.entries()) {
+  for (const [index, item] of sentInput.entries()) {
     if (!('type' in item) || item.type !== 'item_reference') continue;
-    if (canBeDropped(sent, index)) ignored.push(`input.${index}`);
+    if (canBeDropped(sentInput, index)) ignored.push(`input.${index}`);
     else {
       const message = `item_reference is not supported: ${notStoredReason}`;
       ctx.addIssue({ code: 'custom', path: [index, 'type'], message });
     }
   }
-  return { messages: toMessages(sent), ignored };
+  return { messages: toMessages(sentInput), ignored };
 });
 
 /**
- * Returns whether a reference can be dropped without losing meaning, because its item is reasoning
- * or the text before a tool call. The AI SDK sends such references unless `store: false` is set.
+ * Returns whether an item reference can be dropped, because its item is reasoning or the text
+ * before a tool call, and the conversation is complete without it. Vercel's AI SDK sends such
+ * references unless `store: false` is set.
  */
-function canBeDropped(sent: readonly InputItem[], index: number): boolean {
-  const next = sent
+function canBeDropped(inputItems: readonly InputItem[], index: number): boolean {
+  const next = inputItems
     .slice(index + 1)
     .find((item) => !('type' in item) || item.type !== 'item_reference');
-  const item = sent[index];
+  const item = inputItems[index];
   const isReasoning = item && 'id' in item && item.id.startsWith('rs_');
   return isReasoning || (next !== undefined && 'type' in next && next.type === 'function_call');
 }
@@ -51,11 +53,11 @@ function canBeDropped(sent: readonly InputItem[], index: number): boolean {
  * Converts items to messages. Reasoning, assistant text and the tool calls that follow it are
  * combined in one message.
  */
-function toMessages(sent: readonly InputItem[]): ChatMessage[] {
+function toMessages(inputItems: readonly InputItem[]): ChatMessage[] {
   const messages: ChatMessage[] = [];
   /** Provider data that belongs to the next tool call. */
   let pendingExtraContent: JsonObject | undefined;
-  for (const item of sent) {
+  for (const item of inputItems) {
     if ('role' in item) addMessage(messages, item);
     else if (item.type === 'reasoning')
       pendingExtraContent = addReasoning(messages, item) ?? pendingExtraContent;
@@ -70,14 +72,14 @@ function toMessages(sent: readonly InputItem[]): ChatMessage[] {
     }
   }
   return messages.filter(({ role, content, tool_calls: calls }) => {
-    // Reasoning that no answer follows is dropped, because models do not use it.
+    // An assistant message that contains only reasoning is dropped, because models do not use it.
     return role !== 'assistant' || content !== null || calls;
   });
 }
 
 /**
- * Returns the last message if it is an assistant message that `accepts` allows; otherwise adds a
- * new assistant message and returns it.
+ * Returns the last message if it is an assistant message for which `accepts` returns true.
+ * Otherwise adds a new assistant message and returns it.
  */
 function findOrAddAssistantMessage(
   messages: ChatMessage[],
@@ -100,7 +102,7 @@ function addReasoning(
   { summary, encrypted_content: encrypted }: ReasoningItem,
 ): JsonObject | undefined {
   const thoughts = (summary ?? []).map((part) => part.text ?? '').join('\n');
-  const { details = [], extraContent } = unseal(encrypted ?? '') ?? {};
+  const { details = [], extraContent } = decodeProviderData(encrypted ?? '') ?? {};
   if (thoughts === '' && details.length === 0) return extraContent;
   const assistantMessage = findOrAddAssistantMessage(messages, hasOnlyReasoning);
   if (thoughts !== '')

@@ -15,7 +15,8 @@ import {
 } from './field-schemas.ts';
 
 /**
- * Part of error messages: why references to stored responses are rejected, and what to do instead.
+ * Explanation in error messages: why a reference to a stored response is rejected, and what to send
+ * instead.
  */
 export const notStoredReason =
   'responses are not stored; send the whole conversation in input (some SDKs do so only with store: false)';
@@ -63,19 +64,19 @@ const refusal = z
   .object({ type: z.literal('refusal'), refusal: text })
   .transform((part): ContentPart => ({ type: 'text', text: part.refusal }));
 
-const message = { type: z.literal('message').optional() };
+const messageType = { type: z.literal('message').optional() };
 const inputMessage = z.object({
-  ...message,
+  ...messageType,
   role: z.literal('user'),
   content: z.union([text, createPartsSchema(inputText, inputImage, inputFile)]),
 });
 const systemMessage = z.object({
-  ...message,
+  ...messageType,
   role: z.enum(['system', 'developer']),
   content: z.union([text, createPartsSchema(inputText)]),
 });
 const outputMessage = z.object({
-  ...message,
+  ...messageType,
   role: z.literal('assistant'),
   content: z.union([text, createPartsSchema(outputText, refusal, inputText)]),
 });

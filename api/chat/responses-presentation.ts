@@ -5,7 +5,7 @@ import { toOpenaiCode, formatOpenaiError } from '../http/error-bodies.ts';
 import { formatTried, type Presentation, type ChatContext } from './chat-presentation.ts';
 import { ResponseItems, type ResponseEvent } from './response-items.ts';
 
-/** Finish reasons that mean an incomplete response, with their names in the Responses API. */
+/** Names of the reasons for an incomplete response in the Responses API, keyed by finish reason. */
 const incompleteReasons: Readonly<Record<string, string>> = {
   length: 'max_output_tokens',
   content_filter: 'content_filter',
@@ -98,46 +98,49 @@ function formatEnd(
 export function createResponsesPresentation(): Presentation {
   const createdAt = Math.floor(Date.now() / 1000);
   let items: ResponseItems | null = null;
-  let sequence = 0;
+  let sequenceNumber = 0;
 
-  const event = ({ type, ...fields }: ResponseEvent): string => {
-    const data = { type, sequence_number: sequence, ...fields };
-    sequence += 1;
+  const formatEvent = ({ type, ...fields }: ResponseEvent): string => {
+    const data = { type, sequence_number: sequenceNumber, ...fields };
+    sequenceNumber += 1;
     return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
   };
-  /** Returns the output items, and, the first time, the events that start the stream. */
+  /**
+   * Returns the output items, and the text of the events that start the stream. The text is empty
+   * after the first call.
+   */
   const start = (context: ChatContext): { items: ResponseItems; text: string } => {
     if (items) return { items, text: '' };
     items = new ResponseItems(context.chat.id);
     const response = formatResponse(context, createdAt, { status: 'in_progress', output: [] });
-    const created = event({ type: 'response.created', response });
-    return { items, text: created + event({ type: 'response.in_progress', response }) };
+    const created = formatEvent({ type: 'response.created', response });
+    return { items, text: created + formatEvent({ type: 'response.in_progress', response }) };
   };
 
   return {
     body(context, { completion, finishReason }, bill) {
-      const completed = new ResponseItems(context.chat.id);
-      completed.add(completion);
-      const end = formatEnd(context, { finishReason, bill, items: completed });
+      const responseItems = new ResponseItems(context.chat.id);
+      responseItems.add(completion);
+      const end = formatEnd(context, { finishReason, bill, items: responseItems });
       return JSON.stringify(formatResponse(context, createdAt, end));
     },
     steps(context, steps) {
-      const started = start(context);
-      const events = steps.flatMap(({ chunk }) => (chunk ? started.items.add(chunk) : []));
-      return started.text + events.map(event).join('');
+      const { items: outputItems, text: startText } = start(context);
+      const events = steps.flatMap(({ chunk }) => (chunk ? outputItems.add(chunk) : []));
+      return startText + events.map(formatEvent).join('');
     },
     end(context, bill) {
-      const started = start(context);
+      const { items: outputItems, text: startText } = start(context);
       const { finishReason } = context.chat.streamMetadata;
       const status = toResponseStatus(finishReason);
-      const end = formatEnd(context, { finishReason, bill, items: started.items });
+      const end = formatEnd(context, { finishReason, bill, items: outputItems });
       const response = formatResponse(context, createdAt, end);
-      const events = [...started.items.end(status), { type: `response.${status}`, response }];
-      return started.text + events.map(event).join('');
+      const events = [...outputItems.end(status), { type: `response.${status}`, response }];
+      return startText + events.map(formatEvent).join('');
     },
     failure({ requestId }, error, bill) {
       const body = formatOpenaiError(error, requestId);
-      return event({
+      return formatEvent({
         ...body,
         type: 'error',
         code: toOpenaiCode(error),

@@ -1,6 +1,6 @@
 /**
  * Translates requests of OpenAI's Responses API to the internal chat request. Fields that require a
- * stored response or a tool of the provider are rejected; unsupported hints are dropped.
+ * stored response or a tool that the provider runs are rejected. Unsupported hints are dropped.
  *
  * Source: the types of the `openai` client, `ResponseCreateParams`.
  */

@@ -1,21 +1,20 @@
 /**
- * Reads reasoning from answers of chats. If Anthropic's or OpenAI's format has no field for a
- * provider's data, the data is encoded in a "sealed" text, which callers send back unchanged in the
- * next request.
+ * Reads the reasoning in chat answers. A provider may require data with its reasoning or with a
+ * tool call. If Anthropic's or OpenAI's format has no field for this data, the gateway encodes it
+ * as a string, which callers send back unchanged in the next request.
  */
 import { z } from 'zod';
 import { isRecord, asText, type JsonObject } from '../../domain/json.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
 
 /**
- * Piece of reasoning in a message or a delta: text, a whole thought with its signature, or
- * encrypted reasoning. In a stream, the text of a signed thought has already been sent in unsigned
- * pieces.
+ * Piece of reasoning in a message or a delta: a text, a complete text with its signature, or
+ * encrypted reasoning. In a stream, a signed text has already been sent in unsigned pieces.
  */
 export interface ThoughtPiece {
   text: string;
   signature: string;
-  /** Encrypted reasoning; empty if the piece is text. */
+  /** Encrypted reasoning. Empty if the piece is a text. */
   data: string;
 }
 
@@ -34,30 +33,39 @@ export function readThoughts(message: Record<string, unknown>): ThoughtPiece[] {
   return text === '' ? [] : [{ text, signature: '', data: '' }];
 }
 
-/** Reasoning of an assistant message, and provider data for its next tool call. */
-const sealedSchema = z.object({
+/**
+ * Schema of the provider data for the reasoning of an assistant message, and for its next tool
+ * call.
+ */
+const providerDataSchema = z.object({
   details: z.array(anyJsonObject).optional(),
   extraContent: anyJsonObject.optional(),
 });
-/** Content of a sealed string. */
-export type SealedContent = z.infer<typeof sealedSchema>;
+/** Data that a provider requires back in the next request. */
+export type ProviderData = z.infer<typeof providerDataSchema>;
 
-/** Prefix of sealed strings. A string without this prefix comes from the provider. */
-const sealPrefix = 'sg1.';
+/**
+ * Prefix of the strings in which the gateway encodes provider data. A string without this prefix
+ * comes from the provider.
+ */
+const providerDataPrefix = 'sg1.';
 
-/** Encodes content as a sealed string. */
-export function seal(content: SealedContent): string {
-  return sealPrefix + Buffer.from(JSON.stringify(content)).toString('base64url');
+/** Encodes provider data as a string. */
+export function encodeProviderData(content: ProviderData): string {
+  return providerDataPrefix + Buffer.from(JSON.stringify(content)).toString('base64url');
 }
 
-/** Decodes a sealed string. Returns null if the string is not sealed, or is invalid. */
-export function unseal(text: string): SealedContent | null {
-  if (!text.startsWith(sealPrefix)) return null;
+/**
+ * Decodes a string of provider data. Returns null if the gateway did not encode the string, or if
+ * it is invalid.
+ */
+export function decodeProviderData(text: string): ProviderData | null {
+  if (!text.startsWith(providerDataPrefix)) return null;
   try {
     const content: unknown = JSON.parse(
-      Buffer.from(text.slice(sealPrefix.length), 'base64url').toString(),
+      Buffer.from(text.slice(providerDataPrefix.length), 'base64url').toString(),
     );
-    return sealedSchema.safeParse(content).data ?? null;
+    return providerDataSchema.safeParse(content).data ?? null;
   } catch {
     return null;
   }

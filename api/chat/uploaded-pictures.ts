@@ -4,7 +4,7 @@ import { isId } from '../../domain/ids.ts';
 import type { Composition } from '../composition.ts';
 import type { ChatCall } from './chat-request.ts';
 
-/** How long the signed URL of a picture is valid, in milliseconds. */
+/** Lifetime of the signed URL of a picture, in milliseconds. */
 const urlTtlMs = 3_600_000;
 
 /** Returns whether a part is an uploaded picture, referenced by its file id. */

@@ -20,7 +20,10 @@ function isWithinBounds(value: unknown): boolean {
 
 /** Schema of any JSON value within `bounds`. */
 export const anyJson = z
-  .custom<Json>(isWithinBounds, 'is too large')
+  .custom<Json>(
+    isWithinBounds,
+    `must have at most ${entriesMax} entries in each array and object, and at most ${textMax} characters in each string`,
+  )
   .meta({ ...bounds, override: bounds });
 
 const objectBounds = { type: 'object' as const, maxProperties: entriesMax };
@@ -42,7 +45,7 @@ interface RecordBounds {
 }
 
 /**
- * Creates the schema of a record. A record with too many entries is rejected before they are
+ * Creates the schema of a record. A record with too many entries is rejected before its entries are
  * checked.
  */
 export function createRecordSchema<Value extends string | number>(

@@ -3,15 +3,17 @@ import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
 
 /**
- * Maximum time between two chunks, in milliseconds; also the interval in which at least
- * `windowBytesMin` bytes must arrive.
+ * Interval in which at least `windowBytesMin` bytes of a body must arrive, in milliseconds. It is
+ * also the maximum time between two chunks.
  */
 const windowMs = 5000;
-/** Minimum number of bytes that must arrive in each window, except in the last one. */
+/**
+ * Minimum number of bytes that must arrive in each interval of `windowMs`, except in the last one.
+ */
 const windowBytesMin = 4096;
-/** Maximum time in which a whole JSON body must arrive, in milliseconds. */
+/** Maximum time for a whole JSON body to arrive, in milliseconds. */
 const jsonTimeoutMs = 60_000;
-/** Maximum time in which a whole form with files must arrive, in milliseconds. */
+/** Maximum time for a whole form with files to arrive, in milliseconds. */
 export const formTimeoutMs = 15 * 60_000;
 
 /** Timers that check whether one request body arrives fast enough. */

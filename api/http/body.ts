@@ -109,9 +109,9 @@ const parseTurns = createFairLimiter(1);
 const turnWaitMs = 60_000;
 
 /**
- * Runs one parsing step of a large body after the steps of other bodies. Other requests are served
- * between two steps, and the owners of the bodies take turns.
- * @throws GatewayError SERVICE_UNAVAILABLE if the wait for the turn was too long
+ * Runs one parsing step of a large body. Other requests are served between two steps, and the
+ * owners of large bodies take turns.
+ * @throws GatewayError SERVICE_UNAVAILABLE if the step waits longer than `turnWaitMs`
  */
 async function runInTurn<Result>(owner: string, run: () => Result): Promise<Result> {
   const endTurn = await parseTurns.enter(owner, turnWaitMs);

@@ -15,7 +15,7 @@ const openaiTypes: Readonly<Record<number, string>> = {
   429: 'rate_limit_error',
 };
 
-/** Error codes that OpenAI's clients know, keyed by the gateway's code that they replace. */
+/** Error codes of OpenAI's API, keyed by the gateway's error code that each one replaces. */
 const openaiCodes: Partial<Record<ErrorCode, string>> = {
   CONTEXT_LENGTH_EXCEEDED: 'context_length_exceeded',
   INSUFFICIENT_CREDITS: 'insufficient_quota',

@@ -16,7 +16,7 @@ export class ReaderDisconnected extends Error {
 export type EventStream = ReturnType<typeof createEventStream>;
 
 interface Options {
-  /** How long to wait for a client that does not read, in milliseconds. */
+  /** Maximum time to wait for a client that does not read, in milliseconds. */
   stallTimeoutMs: number;
   /** Idle time after which a keepalive comment is sent, in milliseconds. */
   keepaliveMs: number;
@@ -26,7 +26,7 @@ interface Options {
 
 /** Creates the event stream of a response. */
 export function createEventStream(response: ServerResponse, options: Options) {
-  let opened = false;
+  let headersSent = false;
   const keepalive = setTimeout(() => {
     // No comment is sent while the client has not read the previous events, because it would only
     // be queued after them.
@@ -35,8 +35,8 @@ export function createEventStream(response: ServerResponse, options: Options) {
   }, options.keepaliveMs);
 
   function send(text: string): boolean {
-    if (!opened) {
-      opened = true;
+    if (!headersSent) {
+      headersSent = true;
       options.open();
     }
     return response.write(text);
@@ -61,9 +61,9 @@ export function createEventStream(response: ServerResponse, options: Options) {
   }
 
   return {
-    /** Whether the headers have been sent. From then on, errors are sent as events. */
-    get opened(): boolean {
-      return opened;
+    /** True once the headers have been sent. Later errors are sent as events. */
+    get headersSent(): boolean {
+      return headersSent;
     },
     /**
      * Writes a string, and resolves when the next one can be written. @throws ReaderDisconnected

@@ -5,12 +5,12 @@ import { z } from 'zod';
 import { isRecord } from '../../domain/json.ts';
 
 const namesMax = 20;
-/** Names that are safe in a header. Other names are not listed. */
+/** Pattern of the field names that the header may contain. Other names are not listed. */
 const listedName = /^[\w$-]{1,64}$/;
 
 /**
- * Returns the names of fields that are not in the schema and are therefore ignored, also in nested
- * objects (`provider.order`), but not in arrays.
+ * Returns the paths of the fields that are not in the schema and are therefore ignored. They
+ * include fields of nested objects (`provider.order`), but not fields of objects in arrays.
  */
 export function findIgnoredFields(schema: z.ZodType, value: unknown): string[] {
   return [...listIgnored(schema, value, '')].slice(0, namesMax);
@@ -27,8 +27,8 @@ function* listIgnored(schema: z.core.$ZodType, value: unknown, prefix: string): 
 }
 
 /**
- * Returns the object schema inside a schema. Undefined if there is none, or if it rejects unknown
- * fields.
+ * Returns the object schema inside an optional, nullable or transformed schema. Undefined if there
+ * is none, or if it rejects unknown fields.
  */
 function unwrapObject(schema: z.core.$ZodType): z.ZodObject | undefined {
   if (schema instanceof z.ZodObject) return schema.def.catchall ? undefined : schema;

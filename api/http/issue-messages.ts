@@ -1,6 +1,6 @@
 /**
- * Error messages for invalid fields. Each names the allowed values, from the schema, and the
- * received value.
+ * Builds the error messages for invalid fields. A message names the values that the schema allows,
+ * and the received value.
  */
 import type { z } from 'zod';
 import {
@@ -16,9 +16,9 @@ export type Issue = z.core.$ZodIssue;
 /** Part of the request that contains the invalid value. */
 export type RequestPart = 'body' | 'query';
 
-/** Maximum number of allowed names in an error message. */
+/** Maximum number of allowed field names that an error message lists. */
 const namesMax = 24;
-/** Maximum length of a string whose characters are counted, in UTF-16 code units. */
+/** Maximum length, in UTF-16 code units, of a string whose characters are counted. */
 const countedMax = 100_000;
 
 /** Returns the message for an unknown field or query parameter; `known` are the allowed names. */
@@ -38,7 +38,7 @@ export function describeUnknownName(
 }
 
 interface InvalidField {
-  /** Schemas of the field: several if it accepts several types. */
+  /** Schemas of the field. There are several if the field accepts several types. */
   nodes: readonly Node[];
   input: unknown;
   part: RequestPart;

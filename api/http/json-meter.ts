@@ -1,6 +1,6 @@
 /**
- * Limits on how expensive a JSON body is to parse, checked while it arrives: nesting depth, values,
- * escapes and bytes outside strings. Parsing one body must not delay the requests of other callers
+ * Limits the cost of parsing a JSON body. Nesting depth, values, escapes and bytes outside strings
+ * are counted while the body arrives. Parsing one body must not delay the requests of other callers
  * (docs/decisions/0009-isolation.md).
  */
 import { GatewayError } from '../../domain/errors.ts';
@@ -25,18 +25,18 @@ const structural = {
   bracketEnd: 93,
 } as const;
 
-/** Returns INVALID_REQUEST for the body as a whole; its detail has the path `(body)`. */
+/** Returns the error INVALID_REQUEST for a whole body. Its detail has the path `(body)`. */
 export function invalidBodyError(message: string): GatewayError {
   return new GatewayError('INVALID_REQUEST', message, { details: [{ path: '(body)', message }] });
 }
 
-/** Counter for one JSON body that checks the limits while the body arrives. */
+/** Counts the contents of one JSON body and checks the limits while the body arrives. */
 export class JsonMeter {
   #depth = 0;
   #depthReached = 0;
   /**
-   * Approximate number of values: one, plus one per comma and opening bracket. Too high for empty
-   * arrays, which count as two.
+   * Approximate number of values: one, plus one for each comma and opening bracket. An empty array
+   * or object counts as two.
    */
   #values = 1;
   #escapes = 0;
@@ -52,7 +52,7 @@ export class JsonMeter {
         : this.#readUntilString(chunk, index);
     }
     if (this.#depthReached > depthMax)
-      throw invalidBodyError(`must not nest deeper than ${depthMax}`);
+      throw invalidBodyError(`must not nest arrays and objects deeper than ${depthMax} levels`);
     if (this.#values > valuesMax)
       throw invalidBodyError(`must not contain more than ${valuesMax} values`);
     if (this.#escapes > escapesMax)

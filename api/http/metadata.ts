@@ -57,7 +57,10 @@ export function isMetadataName(text: string): boolean {
   return namePattern.test(text);
 }
 
-/** Query parameters `metadata[name]=value` of a list; an item must have all of these pairs. */
+/**
+ * Schema of the query parameters `metadata[name]=value` of a list. An item must have all of these
+ * pairs to be in the list.
+ */
 export const metadataFilter = metadata.optional().meta({
   description:
     'Return only items with this metadata pair, for example `metadata[team]=marketing`. Repeat the parameter to require several pairs.',

@@ -9,7 +9,7 @@ import { countBytes } from '../middleware/byte-limits.ts';
 
 /** Fields and files that a form may contain, and their limits. */
 export interface FormRules<Stored> {
-  /** Names of the file fields; `name[]` counts as `name`. */
+  /** Names of the file fields. A field `name[]` is treated as `name`. */
   fields: readonly string[];
   /** Maximum number of files in the form. Defaults to 1. */
   filesMax?: number;
@@ -161,8 +161,10 @@ async function parseForm<Stored>(
     storedFiles.push(file);
   });
   parser.once('filesLimit', () => reject(createPartError(fields, describeFilesMax(rules))));
-  parser.once('fieldsLimit', () => rejectBody('has too many parts'));
-  parser.once('partsLimit', () => rejectBody('has too many parts'));
+  parser.once('fieldsLimit', () => rejectBody(`must have at most ${limits.fields} text fields`));
+  parser.once('partsLimit', () =>
+    rejectBody(`must have at most ${limits.fields + (rules.filesMax ?? 1)} parts`),
+  );
   parser.on('error', () => rejectBody(invalidForm));
   parser.once('finish', () => resolve());
   ctx.req.once('close', () => {

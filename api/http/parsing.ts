@@ -16,8 +16,8 @@ interface ParseInput {
 }
 
 /**
- * Maximum number of values in an input for which all errors are reported. For a larger input, only
- * the first error is reported.
+ * Maximum number of values in an input whose errors are all reported. For larger inputs, only the
+ * first error is reported.
  */
 const allErrorsValuesMax = 1000;
 const detailsMax = 20;

@@ -1,5 +1,6 @@
 /**
- * Parses the `Prefer` header (RFC 7240), in which a client says how long a request waits for a job.
+ * Parses the `Prefer` header (RFC 7240), with which a client sets how long its request waits for a
+ * job.
  */
 import type { Context } from '../context.ts';
 
@@ -7,8 +8,8 @@ const wait = /(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])/i;
 const respondAsync = /(?:^|[,;\s])respond-async(?:$|[,;\s])/i;
 
 /**
- * Returns how long to wait, in milliseconds: the seconds of `Prefer: wait=n` but at most `maxMs`, 0
- * for `respond-async`, otherwise `defaultMs`.
+ * Returns the time that a request waits for its job, in milliseconds: n seconds for `wait=n` but at
+ * most `maxMs`, 0 for `respond-async`, otherwise `defaultMs`.
  */
 export function parsePreferredWaitMs(
   ctx: Pick<Context, 'get'>,

@@ -4,14 +4,17 @@ import type { z } from 'zod';
 /** JSON schema of a value inside a request. */
 export type Node = z.core.JSONSchema.JSONSchema;
 
-/** Returns the schemas of the value at a path; several if the value has alternatives. */
+/**
+ * Returns the schemas of the value at a path. There are several if the value may have several
+ * types.
+ */
 export function findNodes(root: Node, path: readonly PropertyKey[]): Node[] {
   let nodes = listAlternatives(root, root);
   for (const key of path) nodes = nodes.flatMap((node) => listChildren(node, { key, root }));
   return nodes;
 }
 
-/** Returns the alternatives of a schema. `null` is left out, because it means an absent field. */
+/** Returns the alternatives of a schema without `null`, which means the same as a missing field. */
 function listAlternatives(node: z.core.JSONSchema._JSONSchema | undefined, root: Node): Node[] {
   if (typeof node !== 'object') return [];
   const { $ref, anyOf, oneOf, type } = node;

@@ -1,11 +1,11 @@
-/** Keeps the claim of an Idempotency-Key while the request starts its job or chat. */
+/** Renews the claim of an Idempotency-Key while the request starts its job or chat. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context } from '../context.ts';
 import {
   claimKey,
-  claimLostError,
+  requestInProgressError,
   claimDuration,
   claimCondition,
   type ClaimedKey,
@@ -19,28 +19,34 @@ import { parseIdempotencyKey } from './idempotency-key.ts';
 const renewalMs = 3000;
 
 /**
- * Claim of this request, which is renewed until `release`, `storeResponse` or `stopRenewal` is
+ * Claim of the current request. It is renewed until `release`, `storeResponse` or `stopRenewal` is
  * called.
  */
 export interface HeldClaim {
   state: 'held';
-  /** Claim in the database. Null for a request without a key. */
+  /** Primary key and token of the claim's row. Null for a request without an Idempotency-Key. */
   id: ClaimId | null;
-  /** Id of the new subject, or of the subject that an earlier request may have started. */
+  /** Id for the new job or chat, or the id of the one that an earlier request may have started. */
   subjectId: string;
   /**
-   * Records that the subject is about to be started. The start cannot be undone, so a later request
-   * with this key uses the same subject.
+   * Records that the job or chat is about to be started. The start cannot be undone, so a later
+   * request with this key uses the same id.
    * @throws GatewayError REQUEST_IN_PROGRESS if another request has taken over the claim
    */
   recordStart: () => Promise<void>;
-  /** Notes that the ledger rejected the start, so that `release` deletes the claim. */
+  /** Notes that the ledger rejected the job, so that `release` deletes the claim. */
   noteRejection: () => void;
-  /** Deletes the claim if no subject was or will be created; returns whether it was deleted. */
+  /**
+   * Deletes the claim if no job or chat was or will be created. Returns whether the claim was
+   * deleted.
+   */
   release: () => Promise<boolean>;
-  /** Stores the response for later requests with the key. Only logs errors. */
+  /** Stores the response for later requests with the key. An error is only logged. */
   storeResponse: (response: { text: string; contentType: string }) => Promise<void>;
-  /** Stops renewing the claim; from now on, the row of the subject keeps the key in use. */
+  /**
+   * Stops renewing the claim, because the reservation of the job or chat now prevents other
+   * requests from using the key.
+   */
   stopRenewal: () => void;
 }
 
@@ -119,7 +125,7 @@ function createHeldClaim(
       const isHeld = await update(sql.fragment`UPDATE idempotency_claim
         SET state = 'started', held_until = clock_timestamp() + ${claimDuration}::interval
         WHERE ${claimCondition(claim)}`);
-      if (!isHeld) throw claimLostError();
+      if (!isHeld) throw requestInProgressError();
     },
     noteRejection() {
       isRejected = true;

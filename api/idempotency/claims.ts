@@ -1,8 +1,8 @@
 /**
- * Claims of Idempotency-Keys. A key identifies one request and its subject: the one job, chat or
- * row that the request creates (docs/guarantees.md). A request claims its key with a random token,
- * and renews the claim while it runs. A claim that is not renewed expires, and another request may
- * take it over with a new token; the first request then stops.
+ * Claims of Idempotency-Keys. A key identifies one request and what the request creates: one job,
+ * chat or row (docs/guarantees.md). A request claims its key with a random token, and renews the
+ * claim while it runs. A claim that is not renewed expires. Another request may then take it over
+ * with a new token, and the first request stops.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
@@ -37,26 +37,31 @@ export interface ClaimId {
   attempt: string;
 }
 
-/** Result of claiming a key: an earlier request used it, or this request has it now. */
+/**
+ * Result of claiming a key: `UsedKey` if an earlier request used the key, `ClaimedKey` if this
+ * request has claimed it.
+ */
 export type ClaimResult = UsedKey | ClaimedKey;
-/** Key that an earlier request used, with the subject that it created. */
+/** Key that an earlier request used, with the id of the job, chat or row that it created. */
 export interface UsedKey {
   state: 'done';
   subjectId: string;
-  /** Response to the earlier request. Null if it was not stored. */
+  /** Stored response to the earlier request. Null if it was not stored. */
   response: StoredResponse | null;
 }
 /** Key that this request has claimed. */
 export interface ClaimedKey {
   state: 'claimed';
-  /** Id of the new subject, or of the subject that an earlier request may have started. */
+  /**
+   * Id for the new job, chat or row, or the id of the one that an earlier request may have started.
+   */
   subjectId: string;
   claim: ClaimId;
 }
 
 /**
- * How long a claim lasts without renewal. If a chat was charged longer ago and its response was not
- * stored, the error is ANSWER_NOT_KEPT.
+ * Lifetime of a claim without renewal. If a chat was charged longer ago than this and its response
+ * was not stored, a request with the same key is rejected with ANSWER_NOT_KEPT.
  */
 export const claimDuration = '10 seconds';
 const claimRow = z.object({
@@ -67,7 +72,8 @@ const claimRow = z.object({
 });
 
 /**
- * Claims a key. If another request has claimed it in an open transaction, waits until that ends.
+ * Claims a key. If another request has claimed it in an open transaction, waits until that
+ * transaction ends.
  * @throws GatewayError IDEMPOTENCY_KEY_REUSED, REQUEST_IN_PROGRESS, ANSWER_NOT_KEPT
  */
 export async function claimKey(
@@ -84,9 +90,9 @@ export async function claimKey(
       ${fingerprint}, ${subjectId}, ${attempt}, ${claimDuration}::interval)`);
   if (result.verdict === 'other') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
   if (result.verdict === 'not_kept') throw new GatewayError('ANSWER_NOT_KEPT');
-  if (result.verdict === 'in_progress') throw claimLostError();
+  if (result.verdict === 'in_progress') throw requestInProgressError();
   const { answer, answer_type: contentType, subject } = result;
-  assert(subject !== null, 'claim_key returned no subject');
+  assert(subject !== null, 'claim_key returned no id');
   if (result.verdict === 'claimed') {
     return { state: 'claimed', subjectId: subject, claim: { organizationId, key, attempt } };
   }
@@ -95,8 +101,8 @@ export async function claimKey(
 }
 
 /**
- * Claims the Idempotency-Key of a request in the transaction that creates its subject.
- * @returns the id of the subject that an earlier request with this key created, or null
+ * Claims the Idempotency-Key of a request in the transaction that creates the request's row.
+ * @returns the id of the row that an earlier request with this key created, or null
  * @throws GatewayError INVALID_REQUEST, and the errors of `claimKey`
  */
 export async function claimInTransaction(
@@ -114,7 +120,7 @@ export async function claimInTransaction(
 }
 
 /** Returns the error for a request whose key another request has claimed. */
-export function claimLostError(): GatewayError {
+export function requestInProgressError(): GatewayError {
   return new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
 }
 

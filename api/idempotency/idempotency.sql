@@ -1,12 +1,14 @@
--- Claims of Idempotency-Keys. A request claims its key for its subject: a job, a chat, or a row that
--- it creates in one transaction. The column `attempt` is the token of the request that has the claim.
--- Updates with another token have no effect.
+-- Claims of Idempotency-Keys. A request claims its key for what it creates: a job, a chat, or a row
+-- in the same transaction. The column `subject_id` is the id of this job, chat or row. The column
+-- `attempt` is the token of the request that has the claim; updates with another token have no
+-- effect.
 
--- Claims a key. Verdicts:
---   claimed      the request has the key now, for `subject`: its own one, or the one that an earlier
---                request may have started
---   done         an earlier request created `subject`; `answer` is its response if it was stored
---   other        the key was used for a different request
+-- Claims a key. Results (column `verdict`):
+--   claimed      the request has claimed the key; `subject` is its new id, or the id of the job that an
+--                earlier request may have started
+--   done         an earlier request has created the job, chat or row with the id `subject`; `answer` is
+--                its response, or null if the response was not stored
+--   other        an earlier request with another path or body used the key
 --   in_progress  another request has claimed the key, or the chat of the key is still running
 --   not_kept     the chat of the key was charged, but its response was not stored
 CREATE FUNCTION claim_key(

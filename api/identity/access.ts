@@ -50,12 +50,12 @@ const callerSchema = z.object({
 export type Caller = z.infer<typeof callerSchema>;
 
 /**
- * Kinds of requests that a key's rate limits count separately: `polls` read jobs, `console` are
- * requests of console sessions.
+ * Kinds of requests that have separate rate limits. `polls`: requests that read jobs; `console`:
+ * requests of console sessions; `requests`: all others.
  */
 export type RateBucket = 'requests' | 'polls' | 'console';
 
-const answers = z.object({ answers: z.array(callerSchema.nullable()) });
+const answersRow = z.object({ answers: z.array(callerSchema.nullable()) });
 
 export type Access = ReturnType<typeof createAccess>;
 
@@ -69,8 +69,8 @@ type AccessConfig = Pick<
 >;
 
 /**
- * Creates the functions that admit requests. A key that is stored with the previous pepper is also
- * accepted, and is stored with the new pepper from then on.
+ * Creates the functions that admit requests. A key whose MAC was calculated with the previous
+ * pepper is also accepted. Its MAC is then replaced by one with the new pepper.
  */
 export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?: Metrics) {
   const { KEY_PEPPER: pepper, KEY_PEPPER_PREVIOUS: previousPepper } = config;
@@ -94,7 +94,7 @@ export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?:
         'text',
       );
       return pool.oneFirst(
-        sql.type(answers)`SELECT admit_requests(${macs}, ${buckets}) AS answers`,
+        sql.type(answersRow)`SELECT admit_requests(${macs}, ${buckets}) AS answers`,
       );
     },
   });

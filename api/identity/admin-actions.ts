@@ -56,26 +56,23 @@ export async function recordAction(
 }
 
 interface ActionFilter {
-  organizationId?: string | undefined;
-  subject?: string | undefined;
-  beforeId?: number | undefined;
+  organizationId?: string | null | undefined;
+  subject?: string | null | undefined;
+  beforeId?: number | null | undefined;
   limit: number;
 }
 
 /** Lists entries of the action log, newest first. */
 export function listActions(
   connection: CommonQueryMethods,
-  { organizationId, subject, beforeId, limit }: ActionFilter,
+  { organizationId = null, subject = null, beforeId = null, limit }: ActionFilter,
 ): Promise<readonly ActionRecord[]> {
-  const organization = organizationId ?? null;
-  const subjectId = subject ?? null;
-  const before = beforeId ?? null;
   return connection.any(sql.type(actionRecord)`
     SELECT id, action, actor, reason, organization_id AS "organizationId", subject, details,
       request_id AS "requestId", created_at AS "createdAtMs"
     FROM admin_action
-    WHERE (${organization}::text IS NULL OR organization_id = ${organization}::text)
-      AND (${subjectId}::text IS NULL OR subject = ${subjectId}::text)
-      AND (${before}::bigint IS NULL OR id < ${before}::bigint)
+    WHERE (${organizationId}::text IS NULL OR organization_id = ${organizationId}::text)
+      AND (${subject}::text IS NULL OR subject = ${subject}::text)
+      AND (${beforeId}::bigint IS NULL OR id < ${beforeId}::bigint)
     ORDER BY id DESC LIMIT ${limit}`);
 }

@@ -43,7 +43,7 @@ export function calculateKeyMac(key: string, pepper: string): string {
   return createHmac('sha256', pepper).update(key).digest('hex');
 }
 
-/** Returns the first characters of a key, by which lists identify it. */
+/** Returns the first characters of a key, which identify the key in lists. */
 export function extractKeyPrefix(key: string): string {
   return key.slice(0, apiKeyPrefix.length + 4);
 }

@@ -3,8 +3,8 @@ import { z } from 'zod';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { keyMeta } from './key-fields.ts';
 
-/** Schema of what the functions in keys.sql return when they create or change a key. */
-export const keyVerdict = z.discriminatedUnion('verdict', [
+/** Schema of the result of an SQL function that creates or changes a key (keys.sql). */
+export const keyResult = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.enum(['created', 'set']),
     organizationId: z.string(),
@@ -24,12 +24,12 @@ export const keyVerdict = z.discriminatedUnion('verdict', [
     ]),
   }),
 ]);
-type KeyVerdict = z.infer<typeof keyVerdict>;
+type KeyResult = z.infer<typeof keyResult>;
 /** Result for a key that was created or changed. */
-export type AcceptedKey = Extract<KeyVerdict, { verdict: 'created' | 'set' }>;
+export type ChangedKey = Extract<KeyResult, { verdict: 'created' | 'set' }>;
 
 /** Returns the new or changed key. @throws GatewayError if the database rejected the request */
-export function requireAccepted(result: KeyVerdict): AcceptedKey {
+export function requireChangedKey(result: KeyResult): ChangedKey {
   switch (result.verdict) {
     case 'created':
     case 'set':

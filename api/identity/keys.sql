@@ -84,8 +84,8 @@ BEGIN
   RETURN answer;
 END $$;
 
--- Inserts the key `k`, unless it exceeds the permissions of the acting key, or the `counted` existing
--- keys reach the quota.
+-- Inserts the key `k`, unless it exceeds the permissions of the acting key, or `counted`, the
+-- number of existing keys that count toward the quota, has reached the quota.
 CREATE FUNCTION insert_api_key(acting_key api_key, k api_key, request jsonb, counted bigint) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE excess text;
@@ -111,10 +111,10 @@ CREATE FUNCTION text_array(list jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE RET
   WHEN jsonb_typeof(list) = 'array' THEN ARRAY(SELECT jsonb_array_elements_text(list))
 END;
 
--- Revokes a key and returns its organization, or null if there is no such key. The user's row is
--- locked first, so that a parallel request that creates a key with this one either commits before or
--- is rejected with `acting_key_invalid`. If `of_member` is null (operators), the key may belong to
--- any user.
+-- Revokes a key and returns the id of its organization, or null if there is no such key. The user's
+-- row is locked first, so that a parallel request that creates a key with this one either commits
+-- before or is rejected with `acting_key_invalid`. If `of_member` is null (operators), the key may
+-- belong to any user.
 CREATE FUNCTION revoke_api_key(key_id text, of_member text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE owner text; organization text;
 BEGIN

@@ -12,7 +12,7 @@ import { keyBudget } from '../../jobs/ledger-results.ts';
 import { scopes, type Scope } from './access.ts';
 import { formatBudget, keyMeta, type keyLimit, type ListedKey } from './key-fields.ts';
 import { calculateKeyMac, generateApiKey, extractKeyPrefix } from './key-format.ts';
-import { requireAccepted, keyVerdict, type AcceptedKey } from './key-verdicts.ts';
+import { requireChangedKey, keyResult, type ChangedKey } from './key-verdicts.ts';
 
 /** Maximum number of API keys of one user (spec §8). */
 const keysPerUserMax = 10;
@@ -30,7 +30,10 @@ export interface NewKey {
 interface KeyRequest {
   keyId?: string;
   memberId: string;
-  /** Key of the request, whose permissions the new key must not exceed. Null for an operator. */
+  /**
+   * Id of the API key that authenticates the request, whose permissions the new key must not
+   * exceed. Null for an operator.
+   */
   actingKeyId: string | null;
   name: string;
   scopes?: readonly Scope[] | undefined;
@@ -38,8 +41,8 @@ interface KeyRequest {
   expiresAtMs?: number | null | undefined;
   limit?: KeyLimit | null | undefined;
   /**
-   * Secret of the new key, such as the demo key after the database was emptied. Defaults to a
-   * random one.
+   * Secret of the new key. Set only to create a key with a known secret, such as the demo key.
+   * Defaults to a random secret.
    */
   key?: string | undefined;
 }
@@ -56,14 +59,14 @@ interface RotationRequest {
 
 interface LimitRequest {
   keyId: string;
-  /** User of the key. Null if the key may belong to any user. */
+  /** Id of the key's user. Null if the key may belong to any user. */
   memberId: string | null;
-  /** Key of the request. Null for an operator. */
+  /** Id of the API key that authenticates the request. Null for an operator. */
   actingKeyId: string | null;
   limit: KeyLimit | null;
 }
 
-const answerRow = z.object({ answer: keyVerdict });
+const answerRow = z.object({ answer: keyResult });
 const listRow = z.object({ meta: keyMeta, budget: keyBudget.nullable() });
 const organizationRow = z.object({ organization: z.string().nullable() });
 
@@ -72,7 +75,7 @@ function createSecretFields(key: string, pepper: string, id = newId('key')): Jso
   return { id, prefix, mac, quota: keysPerUserMax };
 }
 
-/** Creates the functions that manage keys, with a pool or an open transaction. */
+/** Creates the functions that manage API keys. `connection` is a pool or an open transaction. */
 export function createKeys(connection: CommonQueryMethods, pepper: string) {
   return {
     /** Lists the keys that are not revoked, newest first. */
@@ -86,7 +89,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
       return rows.map(({ meta, budget }) => ({ ...meta, budget: formatBudget(budget) }));
     },
 
-    /** Creates a key. @throws GatewayError (key-verdicts.ts) */
+    /** Creates a key. @throws GatewayError the errors in key-verdicts.ts */
     async create({ key = generateApiKey(), keyId, ...requested }: KeyRequest): Promise<NewKey> {
       const request = sql.jsonb({
         ...createSecretFields(key, pepper, keyId),
@@ -98,28 +101,30 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
         expiresAtMs: requested.expiresAtMs ?? null,
         limit: toMicroLimit(requested.limit),
       });
-      const created = await changeKey(connection, sql.fragment`create_api_key(${request})`);
-      return { key, meta: created.meta, organizationId: created.organizationId };
+      const createdKey = await changeKey(connection, sql.fragment`create_api_key(${request})`);
+      return { key, meta: createdKey.meta, organizationId: createdKey.organizationId };
     },
 
-    /** Replaces a key by a new one. @throws GatewayError (key-verdicts.ts) */
+    /** Replaces a key by a new one. @throws GatewayError the errors in key-verdicts.ts */
     async rotate({
       expiresAtMs = null,
       ...requested
     }: RotationRequest): Promise<NewKey & { oldExpiresAt: number }> {
       const key = generateApiKey();
       const request = sql.jsonb({ ...createSecretFields(key, pepper), ...requested, expiresAtMs });
-      const created = await changeKey(connection, sql.fragment`rotate_api_key(${request})`);
-      const { meta, organizationId, oldExpiresAt } = created;
+      const createdKey = await changeKey(connection, sql.fragment`rotate_api_key(${request})`);
+      const { meta, organizationId, oldExpiresAt } = createdKey;
       assert(oldExpiresAt !== undefined, 'the rotation returned no expiry of the old key');
       return { key, meta, organizationId, oldExpiresAt };
     },
 
     /**
-     * Sets or removes (null) the spending limit of a key and of the keys that share its budget.
-     * @throws GatewayError NOT_FOUND, FORBIDDEN if the key of the request has a limit, Unauthorized
+     * Sets the spending limit of a key and of the keys that share its budget. Null removes the
+     * limit.
+     * @throws GatewayError NOT_FOUND, FORBIDDEN if the key that authenticates the request has a
+     * limit, Unauthorized
      */
-    setLimit({ limit, ...requested }: LimitRequest): Promise<AcceptedKey> {
+    setLimit({ limit, ...requested }: LimitRequest): Promise<ChangedKey> {
       const request = sql.jsonb({ ...requested, limit: toMicroLimit(limit) });
       return changeKey(connection, sql.fragment`set_key_limit(${request})`);
     },
@@ -142,8 +147,10 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
 async function changeKey(
   connection: CommonQueryMethods,
   call: FragmentSqlToken,
-): Promise<AcceptedKey> {
-  return requireAccepted(await connection.oneFirst(sql.type(answerRow)`SELECT ${call} AS answer`));
+): Promise<ChangedKey> {
+  return requireChangedKey(
+    await connection.oneFirst(sql.type(answerRow)`SELECT ${call} AS answer`),
+  );
 }
 
 function toMicroLimit(limit: KeyLimit | null | undefined): JsonObject | null {

@@ -1,4 +1,7 @@
-/** Operators, who have the deployment's `ADMIN_API_KEY` or a key of their own. */
+/**
+ * Finds, creates, lists and revokes operators. An operator uses the deployment's `ADMIN_API_KEY` or
+ * a key of their own.
+ */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
@@ -16,12 +19,12 @@ import type { Session } from './sessions.ts';
 
 const namedOperator = z.object({ operatorId: z.string(), name: z.string() });
 /**
- * Operator of a request. With the `ADMIN_API_KEY`, `operatorId` is null, and the name is the one
- * that was given at the console's sign-in, if any.
+ * Operator who sends a request. For the `ADMIN_API_KEY`, `operatorId` is null, and `name` is the
+ * name that was entered at the console's sign-in, or null.
  */
 export type Operator = z.infer<typeof namedOperator> | { operatorId: null; name: string | null };
 
-/** Operator with a key; times in milliseconds since 1970. */
+/** Operator with a key of their own. Times are in milliseconds since 1970. */
 export const operatorRecord = namedOperator.extend({
   keyPrefix: z.string(),
   createdAtMs: z.number(),
@@ -32,7 +35,8 @@ export type OperatorRecord = z.infer<typeof operatorRecord>;
 
 /**
  * Creates the functions that find the operator of a key or session. They return null if the key is
- * unknown or revoked, and read it at each request, so that a revocation takes effect immediately.
+ * unknown or revoked. Each request reads the key from the database, so that a revocation takes
+ * effect immediately.
  */
 export function createOperatorFinder(
   connection: CommonQueryMethods,

@@ -78,7 +78,7 @@ export async function createMember(
 
 interface OrganizationListing {
   status?: OrganizationRecord['status'] | undefined;
-  /** Text that the name must contain, in upper or lower case. */
+  /** Text that the name of the organization must contain, regardless of case. */
   name?: string | undefined;
   beforeId?: string | undefined;
   limit: number;
@@ -145,7 +145,10 @@ export async function setOrganizationStatus(
   if (rowCount === 0) throw unknownOrganizationError();
 }
 
-/** Sets the limit of the six-hour window, or removes it (null). @throws GatewayError NOT_FOUND */
+/**
+ * Sets the maximum Studio spending per six-hour window. Null removes the limit.
+ * @throws GatewayError NOT_FOUND
+ */
 export async function setWindowLimit(
   connection: CommonQueryMethods,
   organizationId: string,

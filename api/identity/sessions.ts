@@ -34,7 +34,10 @@ const keySession = z.object({
 });
 export type KeySession = z.infer<typeof keySession>;
 
-/** Key of a session: an API key, or an operator's key (its MAC in hex, and the operator's name). */
+/**
+ * Key of a session: the id of an API key, or the MAC of an operator's key in hex and the operator's
+ * name.
+ */
 type SessionOwner = { keyId: string } | { operatorMac: string; name: string };
 
 interface SessionsOptions {
@@ -54,15 +57,15 @@ function isFromConsole(ctx: Context, publicUrl: URL): boolean {
 /** Creates the functions that manage the sessions of one cookie. */
 export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOptions) {
   const publicUrl = new URL(publicBaseUrl);
-  const secure = publicUrl.protocol === 'https:';
-  const options = { httpOnly: true, sameSite: 'strict', path, secure } as const;
+  const isSecure = publicUrl.protocol === 'https:';
+  const options = { httpOnly: true, sameSite: 'strict', path, secure: isSecure } as const;
 
   const hashToken = (ctx: Context): FragmentSqlToken =>
     sql.fragment`decode(${hash('sha256', ctx.cookies.get(cookie) ?? '')}, 'hex')`;
 
   function setCookie(ctx: Context, token: string | null): void {
     // The library cannot detect TLS itself, because a proxy in front of this process terminates it.
-    ctx.cookies.secure = secure;
+    ctx.cookies.secure = isSecure;
     ctx.cookies.set(cookie, token, token === null ? options : { ...options, maxAge: lifetimeMs });
   }
 

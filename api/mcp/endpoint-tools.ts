@@ -5,7 +5,13 @@ import type { Endpoint } from '../endpoints/endpoint.ts';
 import { studioJobs } from '../endpoints/studio-jobs.ts';
 import { studioModels } from '../endpoints/studio-models.ts';
 import { uploadUrls } from '../endpoints/upload-urls.ts';
-import { checkLength, toInputSchema, toText, appendQuery, type McpTool } from './mcp-tool.ts';
+import {
+  checkArgumentsLength,
+  toInputSchema,
+  toText,
+  appendQuery,
+  type McpTool,
+} from './mcp-tool.ts';
 
 /** Ids of the endpoints that are available as tools. */
 const endpointIds = new Set([
@@ -21,7 +27,10 @@ export const endpointTools: McpTool[] = [...studioJobs, ...studioModels, ...uplo
   .filter(({ id }) => id !== undefined && endpointIds.has(id))
   .map(buildTool);
 
-/** Builds the tool for an endpoint. Its arguments are the fields of the body, or the parameters. */
+/**
+ * Builds the tool for an endpoint. The tool's arguments are the fields of the request body. If the
+ * endpoint has no body, they are its path and query parameters.
+ */
 function buildTool(endpoint: Endpoint): McpTool {
   const { id = '', summary = '', description, method, path, request, scope } = endpoint;
   const pathNames = Object.keys(request.params?.shape ?? {});
@@ -46,7 +55,7 @@ function buildTool(endpoint: Endpoint): McpTool {
       const filled = path.replaceAll(/:(\w+)/g, (_, name: string) =>
         encodeURIComponent(toText(input[name] ?? '')),
       );
-      checkLength(input);
+      checkArgumentsLength(input);
       return { method, path: appendQuery(filled, Object.fromEntries(query)) };
     },
   };

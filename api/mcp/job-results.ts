@@ -26,15 +26,16 @@ export type ToolCallExtra = RequestHandlerExtra<ServerRequest, ServerNotificatio
 /** Interval between progress notifications to a waiting client, in milliseconds. */
 const progressIntervalMs = 2000;
 /**
- * Maximum wait in milliseconds without progress notifications; most clients time out after a
- * minute.
+ * Maximum time to wait for a job without progress notifications, in milliseconds. Most clients time
+ * out after a minute.
  */
 const silentWaitMs = 50_000;
 
 /**
- * Waits until the job ends or the client stops waiting. Sends progress notifications if requested.
+ * Waits until the job ends or the client stops waiting. Sends progress notifications if the client
+ * requested them.
  */
-export async function followJob(
+export async function awaitJobResult(
   { caller, services }: JobReader,
   { jobId, wait }: { jobId: string; wait: boolean },
   { signal, sendNotification, _meta }: ToolCallExtra,

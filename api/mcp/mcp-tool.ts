@@ -7,7 +7,7 @@ import type { ApiRequest } from './own-api-client.ts';
 /** Arguments of a tool call. */
 export type Arguments = Record<string, unknown>;
 
-/** MCP tool, and the API request that a call of the tool sends. */
+/** MCP tool, with the function that builds the API request for a call of the tool. */
 export interface McpTool {
   tool: Tool;
   /** Scope that the caller's key needs. */
@@ -28,7 +28,7 @@ export const toInputSchema = (schema: z.ZodType): Tool['inputSchema'] => {
 const urlArgumentsMax = 4000;
 
 /** Checks that arguments fit into a URL. @throws McpError InvalidParams */
-export function checkLength(input: Arguments): void {
+export function checkArgumentsLength(input: Arguments): void {
   const texts = Object.entries(input).map(([name, value]) => ({ name, text: toText(value) }));
   const length = texts.reduce((sum, { name, text }) => sum + name.length + text.length, 0);
   if (length <= urlArgumentsMax) return;

@@ -4,7 +4,7 @@ import { capabilities } from '../../studio/registry.ts';
 import { listSchema } from '../endpoints/fields.ts';
 import { capabilitySchema } from '../endpoints/studio-models.ts';
 import {
-  checkLength,
+  checkArgumentsLength,
   toInputSchema,
   appendQuery,
   type Arguments,
@@ -15,13 +15,13 @@ import type { ApiRequest } from './own-api-client.ts';
 const publishedModels = listSchema(capabilitySchema);
 
 function buildModelsRequest(input: Arguments): ApiRequest {
-  checkLength(input);
+  checkArgumentsLength(input);
   return { method: 'GET', path: appendQuery('/api/v1/studio/models', input) };
 }
 
 /**
- * Two tools over the endpoint for models: one lists all models briefly, one describes a model
- * fully.
+ * MCP tools that call GET /api/v1/studio/models. `listStudioModels` lists all models briefly;
+ * `getStudioModel` describes one model fully.
  */
 export const modelTools: McpTool[] = [
   {

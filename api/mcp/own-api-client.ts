@@ -15,8 +15,8 @@ export interface ApiResponse {
   status: number;
   body: unknown;
   /**
-   * Id of the job that was started, or that an earlier request with the same Idempotency-Key
-   * started. Null if there is none.
+   * Id of the job that this request or an earlier one with the same Idempotency-Key started. Null
+   * if there is no job.
    */
   jobId: string | null;
 }

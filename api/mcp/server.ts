@@ -18,7 +18,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import { idPattern } from '../../domain/ids.ts';
 import {
-  followJob,
+  awaitJobResult,
   parseJobUri,
   buildJobUri,
   jobUriTemplate,
@@ -38,7 +38,7 @@ const instructions =
   'cancelJob cancels it. An input is a URL, a data URL of up to 1 MB, or a file that you send with PUT to the ' +
   'uploadUrl of createUploadUrl.';
 
-/** Number of jobs in the list of resources. */
+/** Maximum number of jobs in the list of MCP resources. */
 const listedJobsMax = 20;
 /** Name of the `_meta` entry in which a tool call may send an Idempotency-Key. */
 const idempotencyMetaName = 'studio-gateway/idempotency-key';
@@ -99,10 +99,13 @@ async function callTool(
   const tool = findTool(name);
   if (!tool) throw new McpError(ErrorCode.InvalidParams, `Unknown tool ${name}.`);
   const apiRequest = tool.toApiRequest(input);
-  const key = _meta?.[idempotencyMetaName];
+  const idempotencyKey = _meta?.[idempotencyMetaName];
   const response = await context.sendRequest({
     ...apiRequest,
-    headers: { ...apiRequest.headers, ...(typeof key === 'string' && { 'idempotency-key': key }) },
+    headers: {
+      ...apiRequest.headers,
+      ...(typeof idempotencyKey === 'string' && { 'idempotency-key': idempotencyKey }),
+    },
   });
   const { ok, jobId } = response;
   if (!ok) return toToolResult(response);
@@ -112,15 +115,15 @@ async function callTool(
   }
   const endWait = input['async'] === true ? null : beginWait(context);
   try {
-    return await followJob(context, { jobId, wait: endWait !== null }, extra);
+    return await awaitJobResult(context, { jobId, wait: endWait !== null }, extra);
   } finally {
     endWait?.();
   }
 }
 
 /**
- * Counts a call that waits for a job. Returns the function to call at its end, or null if too many
- * calls wait.
+ * Counts a tool call that waits for a job. Returns the function that ends the count, or null if too
+ * many calls wait.
  */
 function beginWait({ caller, services }: McpRequestContext): (() => void) | null {
   try {

@@ -31,8 +31,8 @@ const capabilityTools: McpTool[] = capabilities.map((capability) => ({
   }),
 }));
 
-/** Tool that estimates the price of a call of any capability tool. */
-const estimate: McpTool = {
+/** MCP tool that estimates the price of a call to another tool. */
+const estimateTool: McpTool = {
   tool: {
     name: 'estimate',
     title: 'Estimate the cost of a request',
@@ -56,7 +56,12 @@ const estimate: McpTool = {
   }),
 };
 
-const tools: readonly McpTool[] = [...capabilityTools, estimate, ...modelTools, ...endpointTools];
+const tools: readonly McpTool[] = [
+  ...capabilityTools,
+  estimateTool,
+  ...modelTools,
+  ...endpointTools,
+];
 
 /** Lists the tools that a key may use. */
 export const listTools = ({ scopes }: Caller): Tool[] =>

@@ -49,7 +49,10 @@ export function authenticate(
   };
 }
 
-/** Returns the message for a request without credentials, or undefined if it has invalid ones. */
+/**
+ * Returns the error message for a request without credentials. Undefined if the request has
+ * credentials, which are invalid.
+ */
 function describeMissingKey(
   { headers }: Context,
   takesXApiKey: boolean | undefined,
@@ -67,8 +70,8 @@ export function parseBearerKey(request: IncomingMessage): string | undefined {
 }
 
 /**
- * Returns the key of the `x-api-key` header. Undefined if there is more than one, or another
- * credential.
+ * Returns the key of the `x-api-key` header. Undefined if the header is repeated, or if the request
+ * also has an `Authorization` header.
  */
 function parseXApiKey({ headersDistinct: headers }: IncomingMessage): string | undefined {
   const keys = headers['authorization'] ? [] : (headers['x-api-key'] ?? []);
@@ -82,7 +85,7 @@ export function throwIfViewer(caller: Caller, message: string): void {
 
 /**
  * Checks that the organization is active and that the key has the scope. Must run before the body
- * is read, so that a request without access costs little.
+ * is read, so that a rejected request costs little.
  * @throws GatewayError FORBIDDEN, ORGANIZATION_SUSPENDED
  */
 export function authorize(caller: Caller, scope: Scope | 'any'): void {
@@ -96,7 +99,8 @@ export function authorize(caller: Caller, scope: Scope | 'any'): void {
 }
 
 /**
- * Checks that the key may use the model of a request, if it has one. @throws GatewayError FORBIDDEN
+ * Checks that the key may use the model of a request. `model` is null if the request has no model.
+ * @throws GatewayError FORBIDDEN
  */
 export function authorizeModel(caller: Caller, model: string | null): void {
   if (model && caller.allowedModels && !caller.allowedModels.includes(model)) {

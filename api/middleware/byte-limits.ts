@@ -1,6 +1,6 @@
 /**
- * Limits the bytes that the requests of one owner, and of the whole process, occupy at the same
- * time.
+ * Limits the bytes that open requests occupy: per organization, or per IP address for requests
+ * without a key, and in the whole process.
  */
 import { GatewayError } from '../../domain/errors.ts';
 import type { ByteBudget, ByteHold, ExceededLimit } from '../../platform/byte-budget.ts';
@@ -42,8 +42,8 @@ export function findByteOwner({ state, ip }: Context): string {
 
 /**
  * Counts bytes of a request until the request ends.
- * @throws GatewayError 429 if the owner's requests occupy too many bytes, SERVICE_UNAVAILABLE if
- * all requests of the process together do
+ * @throws GatewayError 429 if the open requests of the organization or IP address occupy too many
+ * bytes, SERVICE_UNAVAILABLE if all open requests of the process occupy too many
  */
 export function countBytes(ctx: Context, bytes: CountedBytes): void {
   const exceeded = ctx.state.countBytes(bytes);

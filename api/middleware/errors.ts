@@ -9,7 +9,7 @@ import { errorFormatters } from '../http/error-bodies.ts';
 
 /**
  * Creates the middleware that converts errors to responses. A response contains no details of an
- * unexpected error. For an unknown path, it suggests a similar one of `paths`.
+ * unexpected error. The response for an unknown path suggests the most similar one of `paths`.
  */
 export function handleErrors(logger: Logger, paths: readonly string[]): Middleware {
   const findNearest = createSuggester(paths);
@@ -32,7 +32,7 @@ const shownPathMax = 100;
 
 /** Returns the error for an unknown path, or for a method that the path does not support. */
 function createRouteError(ctx: Context, findNearest: (path: string) => string[]): GatewayError {
-  // Router layers that are middleware have no methods.
+  // `matched` also contains middleware, which has no methods.
   const methods = new Set(ctx.matched?.flatMap((layer) => layer.methods));
   if (methods.size === 0) {
     const path = ctx.originalUrl.replace(/\?.*$/s, '').slice(0, shownPathMax);

@@ -111,7 +111,7 @@ const rateHeaders = z.object({
   'X-Request-Id': z.string(),
 });
 
-/** Text about the required key, for endpoints that require no scope. */
+/** Description of who may call an endpoint, for endpoints that require no specific scope. */
 const accessTexts = new Map<EndpointDescription['scope'], string>([
   ['admin', ''],
   ['open', 'No key required.'],
@@ -167,7 +167,7 @@ function describeAnswer(
   };
 }
 
-/** Describes the error responses. There is one per status, which lists its error codes. */
+/** Describes the error responses of an endpoint: one per status, which lists its error codes. */
 function describeErrors({
   errors,
   errorFormat = 'service',

@@ -26,18 +26,18 @@ interface AdmissionDeps {
 }
 
 /**
- * Functions of the claim that are needed here: `recordStart` before the start, `noteRejection` if
- * the ledger rejects the job.
+ * Functions of a claim that the start of a job needs. `recordStart` is called before the start,
+ * `noteRejection` if the ledger rejects the job.
  */
 type StartClaim = Pick<HeldClaim, 'recordStart' | 'noteRejection'>;
 
-/** How long to wait for an event before reading the job's row, in milliseconds. */
+/** Time to wait for a job event before the job's row is read, in milliseconds. */
 const rowPollMs = 1000;
 
 /**
- * Creates the function that starts a workflow. At most TEMPORAL_STARTS_MAX start requests are in
- * flight at a time, shared fairly between organizations, because more would only delay each other.
- * If the limiter rejects a job, no start request has been sent.
+ * Creates the function that starts workflows. At most TEMPORAL_STARTS_MAX start requests are in
+ * flight at a time, because more would only delay each other. Organizations share these requests
+ * fairly. A job that the limiter rejects has sent no start request.
  */
 function createFairStart(deps: AdmissionDeps) {
   const limiter = createFairLimiter(deps.config.TEMPORAL_STARTS_MAX);
@@ -50,7 +50,7 @@ function createFairStart(deps: AdmissionDeps) {
     }
     try {
       await claim.recordStart();
-      await startConfirmed(deps, plan);
+      await confirmStart(deps, plan);
     } finally {
       release();
     }
@@ -87,10 +87,10 @@ export function createAdmission(deps: AdmissionDeps) {
 }
 
 /**
- * Waits until the ledger reserves the credits of a started job or rejects it. Returns null or the
- * rejection. If a lost connection drops the event, the job's row shows the reservation. A rejected
- * job has no row, but a repeated request with the same Idempotency-Key starts it again and receives
- * another event.
+ * Waits until the ledger reserves the credits of a started job or rejects the job. Returns null if
+ * the credits are reserved, otherwise the rejection. If the event of the reservation is lost with a
+ * connection, the job's row shows the reservation. A rejected job has no row, but a repeated
+ * request with the same Idempotency-Key starts it again and receives another event.
  * @throws GatewayError SERVICE_UNAVAILABLE with the job's id if there is neither an event nor a row
  * within VERDICT_WAIT_MS
  */
@@ -102,7 +102,7 @@ async function awaitReservation(
   const deadlineAtMs = performance.now() + config.VERDICT_WAIT_MS;
   for (;;) {
     const leftMs = deadlineAtMs - performance.now();
-    if (leftMs <= 0) throw startUnconfirmed(plan, 'The job is waiting for a worker.');
+    if (leftMs <= 0) throw createUnconfirmedStartError(plan, 'The job is waiting for a worker.');
     const event = await updates.next(Math.min(rowPollMs, leftMs));
     if (event) return event.event === 'rejected' ? event.rejection : null;
     if (await reads.read(plan.organizationId, plan.jobId)) return null;
@@ -113,7 +113,11 @@ async function awaitReservation(
  * Returns the error for a job whose start was not confirmed. The job may still run, so the response
  * contains its id.
  */
-function startUnconfirmed(plan: JobPlan, message: string, cause?: unknown): GatewayError {
+function createUnconfirmedStartError(
+  plan: JobPlan,
+  message: string,
+  cause?: unknown,
+): GatewayError {
   return new GatewayError('SERVICE_UNAVAILABLE', message, {
     retryAfterSeconds: 2,
     body: { jobId: plan.jobId },
@@ -121,11 +125,11 @@ function startUnconfirmed(plan: JobPlan, message: string, cause?: unknown): Gate
   });
 }
 
-async function startConfirmed(deps: AdmissionDeps, plan: JobPlan): Promise<void> {
+async function confirmStart(deps: AdmissionDeps, plan: JobPlan): Promise<void> {
   try {
     await startWorkflow(deps, plan);
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
-    throw startUnconfirmed(plan, 'The job could not be started.', error);
+    throw createUnconfirmedStartError(plan, 'The job could not be started.', error);
   }
 }

@@ -14,13 +14,13 @@ interface FileRules extends Pick<
   FormRules<ReceivedFile>,
   'fields' | 'filesMax' | 'bytesMax' | 'textBytesMax'
 > {
-  /** Function that receives and checks each file. */
+  /** Name of the `requestFiles` function that receives and checks each file. */
   receive: 'receivePicture' | 'receiveRecording';
 }
 
 /**
- * Receives a form, and registers and stores its files in the spool.
- * @throws GatewayError the errors of `receiveForm` and of the receiving function
+ * Receives a form. Registers its files and stores them in the spool.
+ * @throws GatewayError the errors of `receiveForm` and of the function that `receive` names
  */
 export function receiveFiles(
   ctx: Context,
@@ -31,9 +31,9 @@ export function receiveFiles(
     ...rules,
     requireRoom: requestFiles.requireRoom,
     store(stream, field) {
-      const receiving = requestFiles[receive]({ field, stream }, ctx.state.caller);
-      onReceiving(receiving);
-      return receiving;
+      const pendingFile = requestFiles[receive]({ field, stream }, ctx.state.caller);
+      onReceiving(pendingFile);
+      return pendingFile;
     },
   });
 }
@@ -51,11 +51,11 @@ export function createFileList() {
       files.push(file);
     },
     /**
-     * Discards the files in the background. If that fails, the sweep of unused uploads removes
-     * them.
+     * Discards the files in the background. If that fails, the sweep of unused uploads removes the
+     * files later.
      */
     discard(): void {
-      for (const receiving of files) receiving.then((file) => file.discard()).catch(() => {});
+      for (const pendingFile of files) pendingFile.then((file) => file.discard()).catch(() => {});
     },
   };
 }

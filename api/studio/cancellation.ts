@@ -6,7 +6,7 @@ import { jobWorkflowId } from '../../jobs/contract.ts';
 import { callTemporal } from '../../platform/temporal.ts';
 import type { Composition } from '../composition.ts';
 
-/** How long a cancel request waits for the job to end, in milliseconds. */
+/** Maximum time that a cancel request waits for the job to end, in milliseconds. */
 const cancelWaitMs = 5000;
 
 /**

@@ -11,14 +11,14 @@ import { parseIdempotencyKey } from '../idempotency/idempotency-key.ts';
 import type { FileReceiver } from './body-files.ts';
 
 /**
- * Maximum size of a body that may contain `data:` URLs, in bytes. Base64 encodes three bytes as
- * four.
+ * Maximum size in bytes of a body that may contain `data:` URLs. Base64 encodes each three bytes of
+ * a file as four.
  */
 export const dataUrlBodyBytesMax = 2 * 1024 * 1024;
 /** Maximum size of the file in a `data:` URL, in bytes. */
 const dataUrlBytesMax = 1024 * 1024;
 /** Maximum number of `data:` URLs in a request: ten images and a mask. */
-const dataUrlsMax = 11;
+const dataUrlCountMax = 11;
 
 /** Fields of a request whose `data:` URLs were replaced by file ids. */
 export interface ReceivedDataUrls {
@@ -31,7 +31,8 @@ export interface ReceivedDataUrls {
 }
 
 /**
- * Receives the `data:` URLs in the fields of a request whose names end with `Url` or `Urls`.
+ * Receives the files in the `data:` URLs of a request. Only fields whose names end with `Url` or
+ * `Urls` can contain them.
  * @throws GatewayError INVALID_INPUT_URL, FILE_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE,
  * STORAGE_QUOTA_EXCEEDED
  */
@@ -41,13 +42,13 @@ export async function receiveDataUrls(
   { requestFiles, onReceiving }: FileReceiver,
 ): Promise<ReceivedDataUrls> {
   const { caller } = ctx.state;
-  const received = new Map<string, ReceivedFile>();
+  const receivedFiles = new Map<string, ReceivedFile>();
   let count = 0;
 
   async function receive(text: string, path: string): Promise<string> {
     count += 1;
-    if (count > dataUrlsMax) {
-      const message = `a request may contain at most ${dataUrlsMax} data URLs; upload the files instead`;
+    if (count > dataUrlCountMax) {
+      const message = `a request may contain at most ${dataUrlCountMax} data URLs; upload the files instead`;
       throw fieldError('INVALID_INPUT_URL', path, message);
     }
     const bytes = decodeDataUrl(text, path);
@@ -55,37 +56,39 @@ export async function receiveDataUrls(
     const idempotencyKey = parseIdempotencyKey(ctx);
     await requestFiles.requireRoom({ organizationId, bytes: bytes.length, idempotencyKey });
     const stream = Object.assign(Readable.from([bytes]), { truncated: false });
-    const receiving = requestFiles.receiveMedia({ field: path, stream }, caller);
-    onReceiving(receiving);
-    const file = await receiving;
-    received.set(file.contentId, file);
+    const pendingFile = requestFiles.receiveMedia({ field: path, stream }, caller);
+    onReceiving(pendingFile);
+    const file = await pendingFile;
+    receivedFiles.set(file.contentId, file);
     return file.contentId;
   }
 
-  const replaced = await replaceUrls(fields, (text, path) =>
+  const replacedFields = await replaceUrls(fields, (text, path) =>
     text.startsWith('data:') ? receive(text, path) : Promise.resolve(text),
   );
-  if (received.size === 0) return { fields, store: null };
+  if (receivedFiles.size === 0) return { fields, store: null };
   return {
-    fields: replaced,
+    fields: replacedFields,
     async store(request) {
       const ids = new Map<string, string>();
-      for (const [contentId, file] of received) ids.set(contentId, (await file.store()).fileId);
+      for (const [contentId, file] of receivedFiles)
+        ids.set(contentId, (await file.store()).fileId);
       return replaceUrls(request, (text) => Promise.resolve(ids.get(text) ?? text));
     },
   };
 }
 
-/** Base64 padding, and a character that Base64 does not have. */
+/** Pattern of the padding at the end of base64 data. */
 const padding = /={1,2}$/;
+/** Pattern of a character that base64 data cannot contain. */
 const notBase64 = /[^A-Za-z0-9+/]/;
 
 /** Decodes a `data:` URL. @throws GatewayError INVALID_INPUT_URL, FILE_TOO_LARGE */
 function decodeDataUrl(text: string, path: string): Buffer {
-  const start = /^data:[\w.+-]+\/[\w.+-]+;base64,/.exec(text.slice(0, 200))?.[0];
-  const encoded = text.slice(start?.length ?? 0);
+  const prefix = /^data:[\w.+-]+\/[\w.+-]+;base64,/.exec(text.slice(0, 200))?.[0];
+  const encoded = text.slice(prefix?.length ?? 0);
   const digits = encoded.slice(0, -2) + encoded.slice(-2).replace(padding, '');
-  if (start === undefined || digits === '' || notBase64.test(digits)) {
+  if (prefix === undefined || digits === '' || notBase64.test(digits)) {
     throw fieldError('INVALID_INPUT_URL', path, 'must be data:TYPE;base64,DATA with valid Base64');
   }
   const bytes = Buffer.from(encoded, 'base64');
@@ -98,22 +101,25 @@ function decodeDataUrl(text: string, path: string): Buffer {
 
 type ReplaceText = (text: string, path: string) => Promise<string>;
 
-/** Replaces the strings in fields whose names end with `Url` or `Urls`, one after the other. */
+/**
+ * Replaces each string in the fields whose names end with `Url` or `Urls` by the result of
+ * `replace`, one after the other.
+ */
 async function replaceUrls<Fields extends Record<string, unknown>>(
   fields: Fields,
   replace: ReplaceText,
 ): Promise<Fields> {
-  const replaced: Record<string, unknown> = { ...fields };
+  const replacedFields: Record<string, unknown> = { ...fields };
   for (const [name, value] of Object.entries(fields)) {
     if (!/Urls?$/.test(name)) continue;
-    if (typeof value === 'string') replaced[name] = await replace(value, name);
+    if (typeof value === 'string') replacedFields[name] = await replace(value, name);
     if (!Array.isArray(value)) continue;
     const items: unknown[] = [];
     for (const [index, item] of value.entries()) {
       items.push(typeof item === 'string' ? await replace(item, `${name}.${index}`) : item);
     }
-    replaced[name] = items;
+    replacedFields[name] = items;
   }
   // oxlint-disable-next-line no-unsafe-type-assertion -- strings are replaced by strings
-  return replaced as Fields;
+  return replacedFields as Fields;
 }

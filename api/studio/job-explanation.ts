@@ -1,4 +1,4 @@
-/** Explains a job to operators in one sentence: its state and the reason. */
+/** Explains the state of a job to operators in one sentence, with the reason for the state. */
 import type { JobWorkflow } from '../../jobs/records/job-owner.ts';
 import type { JobCall } from '../../jobs/records/job-calls.ts';
 import type { JobCaller, JobRecord } from '../../jobs/records/job-reads.ts';
@@ -6,14 +6,14 @@ import type { WebhookAttempt, WebhookRecord } from '../../webhooks/webhooks.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import type { ActionRecord } from '../identity/admin-actions.ts';
 
-/** Everything that the explanation of a job is built from. */
+/** Data from which the explanation of a job is built. */
 export interface JobEvidence {
   job: JobRecord;
   caller: JobCaller;
   calls: readonly JobCall[];
-  /** Reasons why the job is open; empty if it has ended. */
+  /** Reasons why the job is open. Empty if the job has ended. */
   reasons: readonly string[];
-  /** Workflow of the job; null if Temporal is not available. */
+  /** Workflow of the job. Null if Temporal is not available. */
   owner: JobWorkflow | null;
   webhook: WebhookRecord | null;
   /** Attempts of the webhook, newest first. */
@@ -67,8 +67,8 @@ function formatDuration(ms: number): string {
 }
 
 /**
- * Returns how long the job's calls waited for paused providers before they were sent, in
- * milliseconds (the longest wait).
+ * Returns the longest time that a call of the job waited for a paused provider before it was sent,
+ * in milliseconds.
  */
 function calculatePauseMs(calls: readonly JobCall[]): number {
   const pauses = calls.map(({ state, pausedAtMs, begunAtMs }) =>
@@ -105,11 +105,11 @@ function listProviders({ calls, job }: JobEvidence): string {
 function describeError(evidence: JobEvidence): string {
   const { error } = evidence.job;
   const ids = evidence.calls.flatMap(({ providerRequestId: id }) => (id === null ? [] : [id]));
-  const first = ids[0] === undefined ? '' : `; request id ${ids[0]}`;
+  const requestIdNote = ids[0] === undefined ? '' : `; request id ${ids[0]}`;
   const callNote =
     evidence.calls.length === 0
       ? 'no provider was called'
-      : `${listProviders(evidence)} was called${first}`;
+      : `${listProviders(evidence)} was called${requestIdNote}`;
   return `${error?.code}, ${(error?.message ?? '').replace(/\.$/, '')} (${callNote})`;
 }
 

@@ -1,8 +1,8 @@
 /**
- * Job feed: sends server-sent events about changed jobs to readers that follow one job or all jobs
- * of their organization. Postgres NOTIFY reports jobs that start or end. Followed open jobs are
- * read once a second, with one query per organization. Every five seconds, one query checks the
- * keys and sessions of all streams, and closes the streams of revoked keys and ended sessions.
+ * Job feed: streams changed jobs to readers as server-sent events. A reader receives one job or all
+ * jobs of its organization. Postgres NOTIFY reports jobs that start or end. Open jobs with readers
+ * are read once a second, with one query per organization. Every five seconds, one query checks the
+ * keys and sessions of all streams; streams with a revoked key or an ended session are closed.
  */
 import type { PassThrough } from 'node:stream';
 import { sql } from 'slonik';
@@ -18,9 +18,12 @@ import type { JobUpdates } from './job-updates.ts';
 interface Reader {
   organizationId: string;
   keyId: string;
-  /** Console session of the reader; undefined if it authenticated with a key. */
+  /** Id of the reader's console session. Undefined if the reader authenticated with a key. */
   sessionId: string | undefined;
-  /** Id of the followed job; null if the reader follows all jobs of the organization. */
+  /**
+   * Id of the only job that the reader receives. Null if the reader receives all jobs of the
+   * organization.
+   */
   jobId: string | null;
   events: PassThrough;
 }
@@ -33,12 +36,15 @@ interface JobFeedDeps {
   logger: Logger;
 }
 
-/** Readers of one organization, and the jobs that they follow. */
+/** Readers of one organization, and the jobs that they receive. */
 interface Topic {
   readers: Set<Reader>;
-  /** Ids of jobs to read at the next tick. */
+  /** Ids of changed jobs, which are read at the next tick. */
   changed: Set<string>;
-  /** Fingerprint of each open job as it was last sent (`createFingerprint`), keyed by job id. */
+  /**
+   * Fingerprint (`createFingerprint`) of each open job in the state that was last sent, keyed by
+   * job id.
+   */
   open: Map<string, string>;
   /** True while the jobs of the organization are being read. */
   isReading: boolean;
@@ -50,8 +56,11 @@ const keyCheckTicks = 5;
 /** Number of ticks between keepalive comments. */
 const keepaliveTicks = 15;
 /** Maximum number of jobs to read per organization and tick. */
-const openMax = 200;
-/** Maximum number of unread bytes of a reader; above it, the reader is disconnected. */
+const jobsPerReadMax = 200;
+/**
+ * Maximum number of bytes that a reader has not read yet. A reader with more unread bytes is
+ * disconnected.
+ */
 const unreadBytesMax = 1024 * 1024;
 const idRow = z.object({ id: z.string() });
 
@@ -104,7 +113,7 @@ export function createJobFeed(deps: JobFeedDeps) {
   return {
     /**
      * Writes the jobs of a reader to its stream `events`, until the stream is closed or the
-     * followed job has ended.
+     * reader's only job has ended.
      */
     follow(reader: Reader): void {
       const { organizationId, events } = reader;
@@ -126,7 +135,7 @@ export function createJobFeed(deps: JobFeedDeps) {
 
 const isTooSlow = ({ events }: Reader): boolean => events.writableLength > unreadBytesMax;
 
-/** Sends a new reader the job that it follows, or all open jobs. */
+/** Sends a new reader the current state of its only job, or of all open jobs. */
 async function sendCurrentJobs(
   { reads, view }: JobFeedDeps,
   reader: Reader,
@@ -135,7 +144,7 @@ async function sendCurrentJobs(
   const { organizationId, jobId, events } = reader;
   const jobs =
     jobId === null
-      ? await reads.list(organizationId, { status: 'open', limit: openMax })
+      ? await reads.list(organizationId, { status: 'open', limit: jobsPerReadMax })
       : [await reads.read(organizationId, jobId)].filter((job) => job !== null);
   for (const job of jobs) {
     events.write(encodeEvent(await view.resource(job)));
@@ -144,7 +153,7 @@ async function sendCurrentJobs(
   }
 }
 
-/** Encodes an event once, because all readers of the organization receive the same bytes. */
+/** Encodes a job as a server-sent event. All readers of the organization receive the same bytes. */
 const encodeEvent = (job: JobResource): Buffer =>
   Buffer.from(`event: job\ndata: ${JSON.stringify(job)}\n\n`);
 
@@ -165,14 +174,14 @@ async function refreshTopic(
 
 async function sendChanges(deps: JobFeedDeps, organizationId: string, topic: Topic): Promise<void> {
   const { reads, view } = deps;
-  const followedIds = new Set([...topic.readers].map(({ jobId }) => jobId));
-  const isFollowed = (id: string): boolean => followedIds.has(null) || followedIds.has(id);
-  for (const id of topic.open.keys()) if (!isFollowed(id)) topic.open.delete(id);
-  const ids = [...new Set([...topic.changed, ...topic.open.keys()])].filter(isFollowed);
+  const readerJobIds = new Set([...topic.readers].map(({ jobId }) => jobId));
+  const hasReader = (id: string): boolean => readerJobIds.has(null) || readerJobIds.has(id);
+  for (const id of topic.open.keys()) if (!hasReader(id)) topic.open.delete(id);
+  const ids = [...new Set([...topic.changed, ...topic.open.keys()])].filter(hasReader);
   topic.changed.clear();
   if (ids.length === 0) return;
-  for (const id of ids.slice(openMax)) topic.changed.add(id);
-  for (const job of await reads.readMany(organizationId, ids.slice(0, openMax))) {
+  for (const id of ids.slice(jobsPerReadMax)) topic.changed.add(id);
+  for (const job of await reads.readMany(organizationId, ids.slice(0, jobsPerReadMax))) {
     const isOpen = job.status === 'open';
     const fingerprint = createFingerprint(job);
     if (topic.open.get(job.id) !== fingerprint) {
@@ -188,7 +197,7 @@ async function sendChanges(deps: JobFeedDeps, organizationId: string, topic: Top
 }
 
 /**
- * Sends a finished job with its complete result to the readers that follow only this job, and ends
+ * Sends an ended job with its complete result to the readers that receive only this job, and ends
  * their streams.
  */
 async function sendEnd(
@@ -196,11 +205,11 @@ async function sendEnd(
   { id, organization_id: organizationId }: JobRecord,
   topic: Topic,
 ): Promise<void> {
-  const followers = [...topic.readers].filter(({ jobId }) => jobId === id);
-  if (followers.length === 0) return;
+  const jobReaders = [...topic.readers].filter(({ jobId }) => jobId === id);
+  if (jobReaders.length === 0) return;
   const job = await reads.read(organizationId, id);
   const event = job && encodeEvent(await view.resource(job));
-  for (const { events } of followers) events.end(event);
+  for (const { events } of jobReaders) events.end(event);
 }
 
 /**

@@ -53,8 +53,8 @@ export function listSteps(
 }
 
 /**
- * Marks the step in which a job failed. If no provider step has failed, marks the last provider
- * step, because a provider may end a wait by rejecting the call.
+ * Marks a step of a failed job as failed. If no `submit`, `wait` or `store` step has failed yet,
+ * this is the last of them, because a provider may end a wait by rejecting the call.
  */
 function markFailure({ status }: JobRecord, steps: readonly Step[]): readonly Step[] {
   const isProviderStep = ({ name }: Step): boolean =>
@@ -100,7 +100,10 @@ function listCallSteps(job: JobRecord, call: JobCall): Step[] {
   return [...submitSteps, wait];
 }
 
-/** Returns the step in which a call waited for a paused provider. Empty if it did not wait. */
+/**
+ * Returns the step in which a call waited for a paused provider. The list is empty if the call did
+ * not wait.
+ */
 function buildPauseStep({ index, provider, state, pausedAtMs, begunAtMs }: JobCall): Step[] {
   if (pausedAtMs === null) return [];
   const isPaused = state === 'waiting';
@@ -143,8 +146,8 @@ function listFailedSubmits({ index, routeIndex, begunAtMs, failedSubmits }: JobC
 }
 
 /**
- * Returns the step from the last provider result to the end of the job, in which media are
- * downloaded, checked and stored.
+ * Returns the step in which media are downloaded, checked and stored. It lasts from the last
+ * provider result to the end of the job.
  */
 function buildStoreStep(job: JobRecord, calls: readonly JobCall[]): Step[] {
   const resultTimes = calls

@@ -46,10 +46,12 @@ interface StartResult {
   waitMs: number;
 }
 
-/** How to read a Studio request, and how long it may wait. */
+/** Options of a Studio endpoint: how it reads a request, and how long the request may wait. */
 export interface RequestOptions {
   capability: Capability;
-  /** Reads the request body. Defaults to the capability's own format. */
+  /**
+   * Function that reads the request body. Defaults to the format of the capability's own endpoint.
+   */
   readBody?: RequestBodyReader;
   /** Maximum time to wait for the job to end, in milliseconds. Defaults to SYNC_WAIT_MS. */
   waitMaxMs?: number;
@@ -59,8 +61,8 @@ export interface RequestOptions {
 interface StartedJob {
   jobId: string;
   /**
-   * Waits for the job to end, for as long as the request allows. `waited` is false if the request
-   * was asynchronous. Call at most once.
+   * Waits for the job to end, but not longer than the request allows. `waited` is false if the
+   * request was asynchronous. Must be called at most once.
    * @throws GatewayError SERVICE_UNAVAILABLE
    */
   awaitEnd: () => Promise<{ job: JobRecord; waited: boolean }>;
@@ -90,7 +92,7 @@ export async function startJob(
           retryAfterSeconds: 2,
         });
       }
-      // Asynchronous requests always get 202, but a replay may return the result.
+      // Asynchronous requests always receive 202, but a replay may receive the result.
       return { job, waited: waitMs > 0 || replayed };
     },
   };
@@ -110,8 +112,8 @@ export async function submitJob(
 }
 
 /**
- * Starts the job of a request, or finds the job that its Idempotency-Key belongs to. The key is
- * claimed before any input is resolved.
+ * Starts the job of a request, or finds the job of an earlier request with the same
+ * Idempotency-Key. The key is claimed before any input is resolved.
  */
 async function startOrFind(
   ctx: Context,
@@ -144,7 +146,7 @@ async function startOrFind(
     const updates = await admit(ctx, { capability, parsedRequest, claim }, services);
     return { jobId, replayed: false, updates, waitMs };
   } catch (error) {
-    // If the error contains a job id, that job may still run and needs the files.
+    // If the error contains a job id, the job with this id may still run and needs the files.
     const startedNothing = error instanceof GatewayError && error.body?.['jobId'] === undefined;
     if (startedNothing) files.discard();
     throw error;
@@ -171,14 +173,14 @@ async function admit(
     const draft = await measurePrices({ storage, copies }, unpricedDraft);
     const planInput = { requestId, caller, capability, request, metadata, webhook, draft };
     const plan = completePlan(config, { ...planInput, jobId });
-    // The webhook is stored before the start, so that no accepted job lacks its webhook.
+    // The webhook is stored before the start, so that no started job lacks its webhook.
     if (webhook) await webhooks.add({ jobId, organizationId, ...webhook });
     const updates = await admission.admit(plan, claim);
     claim.stopRenewal();
     return updates;
   } catch (error) {
-    // The key, webhook and inputs are deleted only if the job was certainly not started: a started
-    // job may run despite the error.
+    // The claim, the webhook and the copied inputs are deleted only if the job was certainly not
+    // started, because a started job may run despite the error.
     if (await claim.release()) {
       await copies.discard();
       if (webhook) await webhooks.drop(jobId);

@@ -25,8 +25,8 @@ export interface JobSubscription {
 /** Creates the event topics, one per job. A new subscription does not receive earlier events. */
 export function createTopics() {
   const topics = new Map<string, Set<(event: JobEvent) => void>>();
-  /** Functions that each make one pending `next` return. */
-  const wakes = new Set<() => void>();
+  /** Functions that end the pending calls of `next`, one function for each call. */
+  const wakeFunctions = new Set<() => void>();
 
   function subscribe(jobId: string): JobSubscription {
     const topic = topics.get(jobId) ?? new Set();
@@ -47,9 +47,9 @@ export function createTopics() {
               clearTimeout(timer);
               resolve();
             };
-            wakes.add(wake);
+            wakeFunctions.add(wake);
           });
-          if (wake) wakes.delete(wake);
+          if (wake) wakeFunctions.delete(wake);
         }
         return queue.shift() ?? null;
       },
@@ -65,7 +65,7 @@ export function createTopics() {
     publish: (event: JobEvent): void => {
       for (const receive of topics.get(event.id) ?? []) receive(event);
     },
-    wakeAll: (): void => wakes.forEach((wake) => wake()),
+    wakeAll: (): void => wakeFunctions.forEach((wake) => wake()),
     /** Returns the ids of the jobs that have a subscription. */
     listJobIds: () => [...topics.keys()],
   };

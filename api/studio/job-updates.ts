@@ -1,7 +1,8 @@
 /**
- * Job updates: Postgres notifies every API process of each job whose credits are reserved, that is
- * rejected, or that ends (`ledger_write_jobs`). A lost connection can drop notifications, so the
- * rows of awaited jobs are also read once a second. The row of a job is authoritative.
+ * Job updates: Postgres notifies every API process when the credits of a job are reserved, when the
+ * ledger rejects a job, and when a job ends (`ledger_write_jobs`). A lost connection can drop
+ * notifications, so the rows of awaited jobs are also read once a second. The row of a job is
+ * authoritative.
  */
 import { Client } from 'pg';
 import type { JobReads } from '../../jobs/records/job-reads.ts';
@@ -9,8 +10,8 @@ import type { Logger } from '../../platform/logger.ts';
 import { createTopics, jobEvent } from './job-topics.ts';
 
 /**
- * Job whose credits were reserved or that has ended. `interrupted` means that changes may have been
- * missed.
+ * Job whose credits were reserved or that has ended. `interrupted` means that some changes may have
+ * been missed.
  */
 export type JobChange = { organizationId: string; jobId: string } | 'interrupted';
 
@@ -23,7 +24,7 @@ interface UpdatesDeps {
   logger: Logger;
 }
 
-/** How often the rows of awaited jobs are read, in milliseconds. */
+/** Interval between reads of the rows of awaited jobs, in milliseconds. */
 const pollIntervalMs = 1000;
 const reconnectMs = 1000;
 const connectTimeoutMs = 5000;
@@ -65,8 +66,8 @@ export async function openJobUpdates(deps: UpdatesDeps) {
     /** Notifies all watchers that they may have missed changes. */
     interrupt,
     /**
-     * Interrupts the watchers and makes every pending `next` return, because the process is
-     * stopping.
+     * Notifies all watchers that they may have missed changes, and makes every pending `next`
+     * return, because the process is stopping.
      */
     drain(): void {
       isDraining = true;
@@ -93,43 +94,43 @@ async function listen(
   receive: (payload: string) => void,
   onEnd: () => void,
 ): Promise<() => Promise<void>> {
-  let stopped = false;
+  let isStopped = false;
   let client: Client | undefined;
   let reconnect: NodeJS.Timeout | undefined;
 
   function scheduleReconnect(): void {
-    if (!stopped) reconnect = setTimeout(() => void connect(), reconnectMs);
+    if (!isStopped) reconnect = setTimeout(() => void connect(), reconnectMs);
   }
 
   async function connect(): Promise<void> {
-    const next = new Client({
+    const newClient = new Client({
       connectionString: databaseUrl,
       connectionTimeoutMillis: connectTimeoutMs,
       keepAlive: true,
     });
-    client = next;
-    next.on('error', (error) => logger.warn({ error }, 'job_listener.connection_lost'));
-    next.on('end', () => {
+    client = newClient;
+    newClient.on('error', (error) => logger.warn({ error }, 'job_listener.connection_lost'));
+    newClient.on('end', () => {
       onEnd();
       scheduleReconnect();
     });
-    next.on('notification', ({ payload }) => receive(payload ?? ''));
+    newClient.on('notification', ({ payload }) => receive(payload ?? ''));
     try {
-      await next.connect();
-      await next.query('LISTEN studio_job');
+      await newClient.connect();
+      await newClient.query('LISTEN studio_job');
     } catch (error) {
       logger.warn({ error }, 'job_listener.not_connected');
       // A client that never connected does not always emit `end`, so the reconnection is scheduled
       // here.
-      next.removeAllListeners('end');
-      await next.end().catch(() => {});
+      newClient.removeAllListeners('end');
+      await newClient.end().catch(() => {});
       scheduleReconnect();
     }
   }
 
   await connect();
   return async () => {
-    stopped = true;
+    isStopped = true;
     clearTimeout(reconnect);
     await client?.end().catch(() => {});
   };

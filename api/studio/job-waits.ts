@@ -42,12 +42,12 @@ export function createJobWaits(deps: WaitDeps) {
     },
 
     /**
-     * Waits until the job ends, at most `waitMs` milliseconds; returns earlier if the process is
-     * shutting down. Returns the job's row, or null if it has none.
+     * Waits until the job ends, for at most `waitMs` milliseconds. Returns earlier if the process
+     * is stopping. Returns the job's row, or null if the job has none.
      */
     awaitEnd: (job: AwaitedJob, waitMs: number) => awaitEnd(deps, job, waitMs),
 
-    /** Returns whether the process is stopping. No request may wait in a stopping process. */
+    /** Returns whether the process is stopping. Requests must not wait in a stopping process. */
     isDraining: () => deps.updates.isDraining,
   };
 }

@@ -14,25 +14,28 @@ const cliCommands = {
   redeliverJobWebhook: 'redeliver-webhook',
   resumeProvider: 'resume',
 } as const;
-/** Each `operationId` of `commands`. */
+/** Operation ids of all commands in `cliCommands`. */
 export const remedyOperations = keysOf(cliCommands);
 type RemedyOperation = keyof typeof cliCommands;
 
 /** Possible next step of an operator. */
 export interface NextStep {
-  /** `operationId` of the operators' API; null if the step is not an API operation. */
+  /** `operationId` of the step in the operators' API. Null if the step is not an API operation. */
   operation: RemedyOperation | null;
-  /** Arguments of `npm run studio --`; null if there is no command. */
+  /** Arguments for `npm run studio --` that perform the step. Null if there is no such command. */
   command: string | null;
   message: string;
 }
 
-/** Error codes of released jobs for which the provider may nevertheless have delivered a result. */
+/**
+ * Error codes of jobs whose credits were released although the provider may have delivered a
+ * result.
+ */
 const uncertainOutcomes = new Set<string>(['OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST']);
 
 /**
- * Lists the possible next steps, most useful first. If the job needs none, returns a single step
- * that says so.
+ * Lists the possible next steps, most useful first. If the job needs none, returns one step with a
+ * message that says so.
  */
 export function suggestNextSteps(evidence: JobEvidence): NextStep[] {
   const { job } = evidence;
@@ -51,25 +54,25 @@ export function suggestNextSteps(evidence: JobEvidence): NextStep[] {
 
 const suggestAdvice = (message: string): NextStep => ({ operation: null, command: null, message });
 
-function suggestOperation(operation: RemedyOperation, subject: string, message: string): NextStep {
-  return { operation, command: `admin ${cliCommands[operation]} ${subject}`, message };
+function suggestOperation(operation: RemedyOperation, targetId: string, message: string): NextStep {
+  return { operation, command: `admin ${cliCommands[operation]} ${targetId}`, message };
 }
 
 function suggestForOpenJob({ job, owner, calls }: JobEvidence): NextStep[] {
   if (owner === null) return [suggestAdvice('Restore Temporal: docs/runbooks/temporal-lost.md.')];
   if (owner.state !== 'running') {
     const message =
-      'Its workflow no longer exists: check with the provider, then continue the job or release it. The sweeper does this within minutes.';
+      'The workflow of the job no longer exists. Check the call with the provider, then continue or release the job. The sweeper does this within minutes.';
     return [suggestOperation('resettleJob', job.id, message)];
   }
-  const paused = calls.find(({ state }) => state === 'waiting');
-  const sent = calls.some(({ state }) => state === 'accepted' || state === 'unknown');
+  const pausedCall = calls.find(({ state }) => state === 'waiting');
+  const hasSentCall = calls.some(({ state }) => state === 'accepted' || state === 'unknown');
   const deadline = new Date(job.deadline_at).toISOString();
   return [
-    ...(paused
-      ? [suggestOperation('resumeProvider', paused.provider, 'Resume the provider.')]
+    ...(pausedCall
+      ? [suggestOperation('resumeProvider', pausedCall.provider, 'Resume the provider.')]
       : []),
-    ...(sent
+    ...(hasSentCall
       ? [suggestOperation('reverifyJob', job.id, 'Check the status with the provider now.')]
       : []),
     suggestAdvice(`Or wait: the job ends on its own, shortly after ${deadline} at the latest.`),

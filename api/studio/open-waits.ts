@@ -61,10 +61,10 @@ export function createOpenWaits({ keyMax, organizationMax, processMax } = limits
       }
       const ids = [keyId, organizationId];
       for (const id of ids) changeCount(id, 1);
-      let ended = false;
+      let hasEnded = false;
       return () => {
-        if (ended) return;
-        ended = true;
+        if (hasEnded) return;
+        hasEnded = true;
         for (const id of ids) changeCount(id, -1);
         release();
       };

@@ -20,7 +20,7 @@ import type { DraftCall, DraftPlan } from '../../studio/draft-plan.ts';
 import type { Caller } from '../identity/access.ts';
 import type { RequestedWebhook } from './webhook-fields.ts';
 
-/** Everything that a job's plan is built from. */
+/** Data from which the plan of a job is built. */
 export interface PlanInput {
   jobId: string;
   requestId: string;
@@ -120,7 +120,8 @@ function findRoutes(config: Config, call: DraftCall): PlannedCall['routes'] {
 }
 
 /**
- * Adds the errors of rejected items to the request, for the response. Rejected items have no call.
+ * Adds the errors of rejected items to the request, so that the response can report them. Rejected
+ * items have no call.
  */
 function addRejectedItems({ request, draft: { rejectedItems } }: PlanInput): JsonObject {
   return rejectedItems ? { ...request, rejectedItems } : request;
@@ -136,8 +137,8 @@ function findDefinition(provider: string): ProviderDefinition {
 const firstCheckMinMs = 20_000;
 
 /**
- * Returns the time from the submission to the first status check, in milliseconds. It is well after
- * the usual time of the provider's notification, because most calls then need no check at all.
+ * Returns the time from the submission of a call to its first status check, in milliseconds. The
+ * provider's notification usually arrives much earlier, so that most calls need no status check.
  */
 function calculateFirstCheckMs({ typicalSeconds }: DraftCall, deadlineMs: number): number {
   if (typicalSeconds === undefined) return deadlineMs / 4;
@@ -145,8 +146,8 @@ function calculateFirstCheckMs({ typicalSeconds }: DraftCall, deadlineMs: number
 }
 
 /**
- * Returns the typical total duration of a job's parallel and successive calls, in seconds, or null
- * if the duration of a call is unknown.
+ * Returns the typical duration of a job in seconds, which depends on its parallel and successive
+ * calls. Returns null if the typical duration of a call is unknown.
  */
 function calculateTypicalSeconds(calls: readonly DraftCall[]): number | null {
   const endSeconds: number[] = [];
@@ -158,8 +159,8 @@ function calculateTypicalSeconds(calls: readonly DraftCall[]): number | null {
 }
 
 /**
- * Returns what the call is expected to deliver, and the discount for each cheaper kind of output
- * that the provider may deliver instead.
+ * Returns the expected output of a call. `variants` are cheaper kinds of output that the provider
+ * may deliver instead, with their discounts.
  */
 function buildOutput(
   creditPrice: CreditPrice,

@@ -33,9 +33,10 @@ export const priceRuleSchema = z
       .nullable()
       .meta({
         description:
-          'Pixel count of the size in the field `of`, or of the `input` with both edges multiplied by `edgesTimes` (a ' +
-          'number, or the field that contains it). The price of a unit is the price of the row times (pixels ÷ ' +
-          '`each`), at least the price of the row. If `each` is null, the pixels only select the row.',
+          'Number of pixels on which the price depends: those of the size in the field `of`. If `of` is `input`, those of ' +
+          'the input with its width and height multiplied by `edgesTimes` (a number, or the name of the field that contains it). ' +
+          'The price of a unit is the price of the row multiplied by (pixels ÷ `each`), but at least the price of the row. ' +
+          'If `each` is null, the pixels only select the row.',
       }),
     rows: z.array(
       z.object({
@@ -105,7 +106,7 @@ export interface PricedCapability {
   models: PricedModel[];
 }
 
-/** Input that examples assume when the price depends on the input. */
+/** Measurements of the input that an example assumes if its price depends on the input. */
 const exampleInput: InputMeasurements & { durationSeconds: number } = {
   width: 1024,
   height: 1024,

@@ -1,6 +1,6 @@
 /**
  * Drafts the plan of a Studio request: checks the inputs, and measures those that determine the
- * price. If a request has several items, an unusable input only fails its own item.
+ * price. If a request has several items, an unusable input fails only its own item.
  */
 import { InputUnreadable, measureInput } from '../../storage/inputs/measured-inputs.ts';
 import type { RequestCopies } from '../../storage/inputs/input-copies.ts';
@@ -64,8 +64,7 @@ export async function draftRequest(
 function removeRejectedItems(draft: DraftPlan, error: unknown): DraftPlan {
   const details = (error instanceof GatewayError && error.details) || [];
   const earlierRejections = draft.rejectedItems ?? {};
-  // The items have already been removed, because several steps of an item can reject the same
-  // input.
+  // Several steps of an item can reject the same input, so the items may already have been removed.
   if (details.length > 0 && details.every(({ path }) => earlierRejections[path])) return draft;
   const inputs = draft.inputs ?? [];
   const rejected: RejectedItems = { ...earlierRejections };
@@ -132,10 +131,10 @@ export async function measurePrices(
     const { unitPriceUsd: price } = call;
     if (typeof price === 'number') return call;
     const { url } = price.input;
-    const measuring = pendingMeasurements.get(url) ?? measure(url, price.input.medium);
-    pendingMeasurements.set(url, measuring);
+    const measurement = pendingMeasurements.get(url) ?? measure(url, price.input.medium);
+    pendingMeasurements.set(url, measurement);
     try {
-      const measurements = await measuring;
+      const measurements = await measurement;
       const { quantity = call.quantity, expected, variants } = price.describeOutput(measurements);
       const output = { ...call.output, expected };
       return {
@@ -152,14 +151,14 @@ export async function measurePrices(
     }
   }
 
-  const ends = await Promise.allSettled(draft.calls.map(measureCall));
+  const results = await Promise.allSettled(draft.calls.map(measureCall));
   const calls = draft.calls.map((call, index) => {
-    const end = ends[index];
-    return end?.status === 'fulfilled' ? end.value : call;
+    const result = results[index];
+    return result?.status === 'fulfilled' ? result.value : call;
   });
   let measured: DraftPlan = { ...draft, calls };
-  for (const end of ends) {
-    if (end.status === 'rejected') measured = removeRejectedItems(measured, end.reason);
+  for (const result of results) {
+    if (result.status === 'rejected') measured = removeRejectedItems(measured, result.reason);
   }
   return substituteInputs(measured, references);
 }

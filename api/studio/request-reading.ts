@@ -1,7 +1,7 @@
 /**
- * Reads a Studio request: parses JSON or a form without resolving inputs. Requests with the same
- * Idempotency-Key are compared by the parsed request. Its `complete` function stores the files in
- * it.
+ * Reads a Studio request: parses JSON or a form without resolving inputs. The parsed request is
+ * compared with earlier requests that have the same Idempotency-Key. Its `complete` function stores
+ * the files of the request.
  */
 import type { ReceivedFile } from '../../storage/inputs/request-files.ts';
 import type { Recordings } from '../../storage/inputs/recordings.ts';
@@ -48,7 +48,7 @@ export type RequestBodyReader = (
 ) => ParsedRequest | Promise<ParsedRequest>;
 
 /**
- * Reads the body of a capability's own endpoint.
+ * Reads the body of a request to a capability's own endpoint.
  * @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, FILE_TOO_LARGE, …
  */
 export async function readRequest(
@@ -87,10 +87,10 @@ function addCompletion(
   return {
     request,
     async complete() {
-      const stored = store ? await store(request) : request;
-      const source = capability.recording?.(stored);
-      if (!source) return { request: stored };
-      return { request: stored, recording: await recordings.find(source, organizationId) };
+      const storedRequest = store ? await store(request) : request;
+      const source = capability.recording?.(storedRequest);
+      if (!source) return { request: storedRequest };
+      return { request: storedRequest, recording: await recordings.find(source, organizationId) };
     },
   };
 }
@@ -126,7 +126,7 @@ async function readForm(
     };
   }
   if (texts['fileId'] !== undefined) {
-    const message = `name one source: ${field} or fileId`;
+    const message = `cannot be used together: send ${field} or fileId`;
     throw fieldsError('CONFLICTING_FIELDS', [field, 'fileId'], message);
   }
   const request = parseWith(capability.request, {
@@ -134,7 +134,7 @@ async function readForm(
     ...fieldsWithAsync,
     fileId: file.stored.contentId,
   });
-  // Rejects another recording source in addition to the file.
+  // Throws if the request names a recording in addition to the file.
   capability.recording?.(request);
   return { request, webhook, metadata, complete: createRecordingStore(request, file.stored) };
 }

@@ -1,7 +1,7 @@
 /**
- * Settles a job whose workflow no longer exists, after checking its operations with the provider.
- * If the provider can no longer deliver, its reservation is released. Otherwise a new workflow run
- * with the same plan continues the job. Each of its steps is idempotent by job id.
+ * Settles a job whose workflow no longer exists, after checking its provider operations. If the
+ * provider can no longer deliver, the job's reservation is released. Otherwise a new workflow run
+ * with the same plan continues the job. Each step of the workflow is idempotent by job id.
  */
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -21,8 +21,8 @@ interface Resettlement {
 
 type Services = Pick<Composition, 'config' | 'client' | 'ledger' | 'checkCalls' | 'jobOverview'>;
 
-/** Verdicts that mean that the provider can no longer deliver a result. */
-const finalVerdicts = new Set(['not_sent', 'failed', 'canceled']);
+/** Results of status checks after which the provider can no longer deliver an output. */
+const finalResults = new Set(['not_sent', 'failed', 'canceled']);
 
 /**
  * Releases or continues a job whose workflow no longer exists. If `release` is true, a job that
@@ -42,7 +42,7 @@ export async function resettle(
   const { state: owner } = await readWorkflow(client, job.id);
   if (owner === 'running') throw new GatewayError('JOB_RUNNING');
   const findings = await checkCalls(job.id);
-  if (findings.every(({ verdict }) => finalVerdicts.has(verdict))) {
+  if (findings.every(({ verdict }) => finalResults.has(verdict))) {
     return { decision: await releaseLost(ledger, job), findings };
   }
   const plan = await jobOverview.readPlan(job);

@@ -31,7 +31,8 @@ export async function startWorkflow(
 
 /**
  * Returns the workflow start options that describe a job: search attributes, a one-line summary and
- * Markdown details for operators. They contain no part of the request, because it may be private.
+ * Markdown details for operators. They contain no prompt and no input, because these may be
+ * private.
  */
 export function describeJob(plan: JobPlan) {
   return {
@@ -56,16 +57,16 @@ function listSearchAttributes(plan: JobPlan): SearchAttributePair[] {
   ];
 }
 
-/**
- * Temporal's limits: characters of one keyword, and bytes of a keyword list (its default limit
- * minus encoding overhead).
- */
+/** Maximum length of a keyword in Temporal, in characters. */
 const keywordLengthMax = 255;
+/**
+ * Maximum size of a keyword list, in bytes: Temporal's default limit minus the encoding overhead.
+ */
 const keywordsBytesMax = 1800;
 
 /**
- * Returns the pairs as `name=value`. Pairs beyond Temporal's limits are omitted here; the database
- * keeps all of them.
+ * Formats metadata pairs as `name=value`. Pairs beyond Temporal's limits are omitted, but the
+ * database keeps all of them.
  */
 function formatMetadata(metadata: Record<string, string>): string[] {
   let bytes = 0;
