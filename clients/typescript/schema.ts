@@ -962,7 +962,7 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description One entry with the fields of OpenAI’s and Anthropic’s APIs. */
+        /** @description Chat model with the fields of both OpenAI’s and Anthropic’s API. */
         Model: {
             id: string;
             /** @constant */
@@ -1044,7 +1044,7 @@ export interface components {
                 of: string | null;
                 default: number | null;
             };
-            /** @description Pixel count of the size in the field `of`, or of the `input` with both edges multiplied by `edgesTimes` (a number, or the field that contains it). The price of a unit is the price of the row times (pixels ÷ `each`), at least the price of the row. If `each` is null, the pixels only select the row. */
+            /** @description Number of pixels on which the price depends: those of the size in the field `of`. If `of` is `input`, those of the input with its width and height multiplied by `edgesTimes` (a number, or the name of the field that contains it). The price of a unit is the price of the row multiplied by (pixels ÷ `each`), but at least the price of the row. If `each` is null, the pixels only select the row. */
             pixels: {
                 of: string;
                 edgesTimes: number | string;
