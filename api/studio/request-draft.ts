@@ -67,14 +67,15 @@ function removeRejectedItems(draft: DraftPlan, error: unknown): DraftPlan {
   // Several steps of an item can reject the same input, so the items may already have been removed.
   if (details.length > 0 && details.every(({ path }) => earlierRejections[path])) return draft;
   const inputs = draft.inputs ?? [];
-  const rejected: RejectedItems = { ...earlierRejections };
+  const rejectedItems: RejectedItems = { ...earlierRejections };
   for (const { path, message } of details) {
-    rejected[path] = { code: error instanceof GatewayError ? error.code : '', message };
+    rejectedItems[path] = { code: error instanceof GatewayError ? error.code : '', message };
   }
-  const isInputRejected = ({ field }: { field: string }): boolean => rejected[field] !== undefined;
+  const isInputRejected = ({ field }: { field: string }): boolean =>
+    rejectedItems[field] !== undefined;
   if (!draft.itemized || !inputs.some(isInputRejected)) throw error;
   if (inputs.every(isInputRejected)) {
-    const all = Object.entries(rejected).map(([path, { message }]) => ({ path, message }));
+    const all = Object.entries(rejectedItems).map(([path, { message }]) => ({ path, message }));
     throw invalidFieldsError('INVALID_INPUT_URL', all);
   }
   const steps = draft.calls.length / inputs.length;
@@ -85,7 +86,7 @@ function removeRejectedItems(draft: DraftPlan, error: unknown): DraftPlan {
   const newIndexes = new Map(calls.map(([index], newIndex) => [index, newIndex]));
   return {
     ...draft,
-    rejectedItems: rejected,
+    rejectedItems,
     inputs: inputs.filter((input) => !isInputRejected(input)),
     calls: calls.map(([, call]) => ({
       ...call,
@@ -156,9 +157,10 @@ export async function measurePrices(
     const result = results[index];
     return result?.status === 'fulfilled' ? result.value : call;
   });
-  let measured: DraftPlan = { ...draft, calls };
+  let measuredDraft: DraftPlan = { ...draft, calls };
   for (const result of results) {
-    if (result.status === 'rejected') measured = removeRejectedItems(measured, result.reason);
+    if (result.status === 'rejected')
+      measuredDraft = removeRejectedItems(measuredDraft, result.reason);
   }
-  return substituteInputs(measured, references);
+  return substituteInputs(measuredDraft, references);
 }
