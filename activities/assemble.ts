@@ -16,7 +16,7 @@ import { attempt } from './attempt.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import { StorageFailure } from '../storage/storage-failure.ts';
 import type { ArtifactStore } from '../storage/artifacts.ts';
-import { mediaSource, storedSource } from '../storage/byte-source.ts';
+import { createMediaSource, createObjectSource } from '../storage/byte-source.ts';
 import type { Storage } from '../storage/storage.ts';
 
 /** Artifacts to join. */
@@ -59,7 +59,7 @@ async function concatAudio(
       for (const { storageKey } of task.parts) {
         if ((await storage.size(storageKey)) === null)
           throw new Error('a part is missing from storage');
-        yield* framesOf(mediaSource(storedSource(storage, storageKey)), (format) => {
+        yield* framesOf(createMediaSource(createObjectSource(storage, storageKey)), (format) => {
           first ??= format;
           if (format !== first) throw new NotMp3Error('the parts have different formats');
         });

@@ -51,7 +51,7 @@ export function createDeliveries(deps: DeliveryDeps) {
       // The message is built before the attempt begins, so that an error while building it does not
       // count as an attempt.
       const message = await buildMessage(deps, ids);
-      const begun = await deps.webhooks.begin(ids);
+      const begun = await deps.webhooks.beginAttempt(ids);
       if (!begun) return;
       const startedAtMs = performance.now();
       const { retryAfter, ...sent } = await sendMessage(deps.outbound, {
@@ -65,7 +65,11 @@ export function createDeliveries(deps: DeliveryDeps) {
           ? null
           : Math.max(delayMs, parseRetryAfter(retryAfter) ?? 0);
       const durationMs = Math.round(performance.now() - startedAtMs);
-      await deps.webhooks.end(ids.subjectId, begun.number, { ...sent, durationMs, retryInMs });
+      await deps.webhooks.endAttempt(ids.subjectId, begun.number, {
+        ...sent,
+        durationMs,
+        retryInMs,
+      });
       const { callerWebhookAttempts, callerWebhookSeconds } = deps.telemetry.metrics;
       callerWebhookAttempts.inc({ outcome: sent.outcome });
       callerWebhookSeconds.observe(durationMs / 1000);

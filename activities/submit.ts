@@ -9,7 +9,7 @@ import { isDatabaseUnavailable } from '../platform/database-errors.ts';
 import type { CallIds } from '../providers/call-records.ts';
 import { ProviderFailure, type FailureKind } from '../domain/provider-failure.ts';
 import type { SubmitResult } from '../providers/provider.ts';
-import { storageReference } from '../storage/inputs/storage-references.ts';
+import { toStorageReference } from '../storage/inputs/storage-references.ts';
 import { waitUntilDecided, outcomeFromRecord, type AcceptedOutcome } from './adopt.ts';
 import { alreadySettledFailure } from './activity-failures.ts';
 import { getCallIds, getProvider, storeOutputs, type ProviderCallDeps } from './called-provider.ts';
@@ -61,7 +61,7 @@ export async function submit(deps: ProviderCallDeps, task: CallTask): Promise<Su
 /** Replaces references to stored files with signed URLs, which are used only for this attempt. */
 async function withReadableInput(deps: ProviderCallDeps, task: CallTask): Promise<CallTask> {
   const { source, route, organizationId } = task;
-  const fromSource = source ? { [source.field]: storageReference(source.storageKey) } : {};
+  const fromSource = source ? { [source.field]: toStorageReference(source.storageKey) } : {};
   const input = await deps.inputs.sign({ ...route.input, ...fromSource }, organizationId);
   return { ...task, route: { ...route, input } };
 }

@@ -1,10 +1,12 @@
 /**
- * Models for speech, dialogue, music, sound effects and transcription, with limits and prices. The
- * prices are the provider's 2026 list prices in USD; operators change them here.
+ * Audio models (speech, dialogue, music, sound effects and transcription) with their limits and
+ * prices. The prices are the provider's 2026 list prices in USD; operators can change them in this
+ * file.
  */
 
 /**
- * Limits of a number, or of the number of characters of a string; `preset` is the default value.
+ * Minimum and maximum of a number, of a string's length in characters, or of a list's length.
+ * `preset` is the default value.
  */
 export interface Limit {
   min: number;
@@ -12,9 +14,9 @@ export interface Limit {
   preset?: number;
 }
 
-/** Row of the table of audio models. */
+/** Audio model: a row of the audio model table. */
 export interface AudioModel {
-  /** Id of the model at the provider, which is also its public id. */
+  /** Public id of the model, which is also the provider's id. */
   id: string;
   displayName: string;
   provider: string;
@@ -99,9 +101,12 @@ export const audioModels = {
     per: 'second',
     usd: 0.000_061_1,
     limits: {
-      /** Duration of a measured recording; ten hours is the provider's limit. */
+      /**
+       * Duration in seconds of a recording that the gateway has measured. The provider's limit is
+       * ten hours.
+       */
       durationSeconds: { min: 0.1, max: 36_000 },
-      /** Seconds to reserve credits for, if only the provider can measure the recording. */
+      /** Seconds for which credits are reserved if only the provider can measure the recording. */
       unmeasuredSeconds: { min: 0.1, max: 14_400 },
     },
   },

@@ -2,22 +2,20 @@
 import { z } from 'zod';
 
 const usdPerMillion = z.number().min(0).max(100_000);
-const tokens = z.number().int().positive();
+const tokenCount = z.number().int().positive();
 const tokenPrice = {
   inputUsdPerMillion: usdPerMillion,
   outputUsdPerMillion: usdPerMillion,
   /**
-   * Price of input tokens read from the provider's prompt cache; defaults to the price of other
-   * input.
+   * Price of input tokens read from the provider's prompt cache; defaults to `inputUsdPerMillion`.
    */
   cachedInputUsdPerMillion: usdPerMillion.exactOptional(),
   /**
-   * Price of input tokens written to the provider's prompt cache; defaults to the price of other
-   * input.
+   * Price of input tokens written to the provider's prompt cache; defaults to `inputUsdPerMillion`.
    */
   cacheWriteUsdPerMillion: usdPerMillion.exactOptional(),
 };
-const present = z.literal(true);
+const flag = z.literal(true);
 
 /**
  * Price of a request in USD per million tokens. A request with long input may have a higher price
@@ -25,10 +23,10 @@ const present = z.literal(true);
  */
 const chatCost = z.strictObject({
   ...tokenPrice,
-  /** Price of audio tokens in the input; defaults to the price of other input. */
+  /** Price of audio tokens in the input; defaults to `inputUsdPerMillion`. */
   audioInputUsdPerMillion: usdPerMillion.exactOptional(),
   /** Price of all tokens of a request whose input has more than `inputTokensAbove` tokens. */
-  longInput: z.strictObject({ inputTokensAbove: tokens, ...tokenPrice }).exactOptional(),
+  longInput: z.strictObject({ inputTokensAbove: tokenCount, ...tokenPrice }).exactOptional(),
 });
 /** Price of a chat model. */
 export type ChatCost = z.infer<typeof chatCost>;
@@ -36,7 +34,9 @@ export type ChatCost = z.infer<typeof chatCost>;
 /** Schema of a model in the committed catalog or in an operator's models file. */
 export const chatModelSchema = z.strictObject({
   /** Id that callers send as `model`. */
-  id: z.string().regex(/^[\w.:@/-]{1,128}$/, 'must be 1–128 of A–Z a–z 0–9 . _ : @ / -'),
+  id: z
+    .string()
+    .regex(/^[\w.:@/-]{1,128}$/, 'must have 1 to 128 of the characters A–Z a–z 0–9 . _ : @ / -'),
   name: z.string().min(1).max(128),
   /** Company that made the model; another company may serve it (`provider`). */
   ownedBy: z.string().min(1).max(64),
@@ -52,27 +52,30 @@ export const chatModelSchema = z.strictObject({
   /** Id of the model at the provider. */
   upstreamModel: z.string().min(1).max(256),
   cost: chatCost,
-  /** Maximum numbers of tokens: `context` for the input, `output` for one answer. */
-  limit: z.strictObject({ context: tokens, output: tokens }),
-  reasoning: present.exactOptional(),
+  /** Maximum number of tokens in the input (`context`) and in one answer (`output`). */
+  limit: z.strictObject({ context: tokenCount, output: tokenCount }),
+  reasoning: flag.exactOptional(),
   /**
-   * Kind of reasoning of a model with Anthropic's protocol; defaults to `budget`. If it is
-   * `budget`, a request sets a number of tokens. If it is `adaptive`, a request sets an effort, and
-   * the model decides how much to reason. `always` is like `adaptive`, but reasoning cannot be
-   * turned off, and the model cannot be forced to call a tool.
+   * Reasoning mode of a model that uses Anthropic's protocol; defaults to `budget`. With `budget`,
+   * a request sets the number of reasoning tokens. With `adaptive`, a request sets an effort, and
+   * the model decides how much to reason. `always` is like `adaptive`, but a request can neither
+   * turn reasoning off nor force the model to call a tool.
    */
   thinking: z.enum(['budget', 'adaptive', 'always']).exactOptional(),
-  supportsImages: present.exactOptional(),
-  supportsVideo: present.exactOptional(),
-  supportsAudio: present.exactOptional(),
+  supportsImages: flag.exactOptional(),
+  supportsVideo: flag.exactOptional(),
+  supportsAudio: flag.exactOptional(),
   /** First day on which the provider no longer serves the model, `YYYY-MM-DD` (UTC). */
   retiresOn: z.iso.date().exactOptional(),
 });
 /** Chat model. */
 export type ChatModel = z.infer<typeof chatModelSchema>;
 
-/** Returns the price in USD per million tokens of a request with this number of input tokens. */
-export function chatPriceFor(
+/**
+ * Returns the prices in USD per million tokens that apply to a request with the given number of
+ * input tokens.
+ */
+export function selectChatPrice(
   { longInput, ...cost }: ChatCost,
   inputTokens: number,
 ): Required<Omit<ChatCost, 'longInput'>> {

@@ -2,14 +2,14 @@
 
 import type { ChatModel } from './chat-model.ts';
 
-/** Wire protocols: OpenAI chat-completions and Anthropic Messages. */
+/** Wire protocol of a chat provider: OpenAI Chat Completions or Anthropic Messages. */
 export type ChatProtocol = ChatModel['protocol'];
 
 /** Provider that serves chat models. */
 export interface ChatProvider {
   /**
-   * Name used in `ChatModel.provider`. In upper case, it is the prefix of the provider's
-   * environment variables (`XAI_API_KEY`).
+   * Name of the provider, as in `ChatModel.provider`. In upper case, it is the prefix of the
+   * provider's environment variables (`XAI_API_KEY`).
    */
   name: string;
   displayName: string;
@@ -17,10 +17,10 @@ export interface ChatProvider {
   /** Base URL of the provider's API; requests append `/chat/completions` or `/v1/messages`. */
   baseUrl: string;
   /**
-   * Whether the provider serves models of other makers; their public ids then start with the
-   * provider's name.
+   * Whether the provider serves models of other makers. The public ids of those models start with
+   * the provider's name.
    */
-  hosts?: true;
+  hostsOtherMakers?: true;
 }
 
 /**
@@ -84,20 +84,20 @@ export const chatProviders: readonly ChatProvider[] = [
     displayName: 'Groq',
     protocol: 'openai',
     baseUrl: 'https://api.groq.com/openai/v1',
-    hosts: true,
+    hostsOtherMakers: true,
   },
   {
     name: 'cerebras',
     displayName: 'Cerebras',
     protocol: 'openai',
     baseUrl: 'https://api.cerebras.ai/v1',
-    hosts: true,
+    hostsOtherMakers: true,
   },
   {
     name: 'together',
     displayName: 'Together',
     protocol: 'openai',
     baseUrl: 'https://api.together.ai/v1',
-    hosts: true,
+    hostsOtherMakers: true,
   },
 ];

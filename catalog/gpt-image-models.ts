@@ -1,6 +1,7 @@
 /**
- * GPT Image 2 and 2.5, each with two routes: fal, whose parameters the specification uses, and
- * OpenAI, which is called only if fal certainly did not accept the call.
+ * GPT Image 2 and 2.5 models. Each has two routes: the first is fal, whose parameters the
+ * specification uses; the second is OpenAI, which is called only if fal certainly did not accept
+ * the call.
  */
 import {
   allFormats,
@@ -20,7 +21,7 @@ import {
   type SizeRule,
 } from './model-parameters.ts';
 
-/** Limits of a custom size, which are the same for both providers. */
+/** Limits of a custom image size. They are the same for fal and OpenAI. */
 const customSize: SizeRule = {
   multipleOf: 16,
   edgeMax: 3840,
@@ -29,7 +30,7 @@ const customSize: SizeRule = {
   ratioMax: 3,
 };
 
-const generate: ParameterRules = {
+const generateParameters: ParameterRules = {
   numImages,
   outputFormat,
   quality: { oneOf: ['auto', 'low', 'medium', 'high'], default: 'medium' },
@@ -39,7 +40,7 @@ const generate: ParameterRules = {
   imageUrls,
 };
 
-const edit: ParameterRules = {
+const editParameters: ParameterRules = {
   ...defaultEdit,
   quality: { oneOf: ['low', 'medium', 'high'], default: 'medium' },
   background,
@@ -47,8 +48,8 @@ const edit: ParameterRules = {
 };
 
 /**
- * OpenAI's sizes for the named sizes. OpenAI supports no size below 655,360 pixels, so smaller
- * named sizes become the next larger size.
+ * OpenAI sizes, keyed by the names of `imageSize`. OpenAI supports no size below 655,360 pixels, so
+ * a smaller named size is sent as the next larger size.
  */
 const openaiSizes = {
   square_hd: '1024x1024',
@@ -59,12 +60,15 @@ const openaiSizes = {
   landscape_16_9: '1280x720',
 } as const;
 
-function falRoute(operations: { generate: string; edit: string }, perCall: number): ImageRoute {
+function createFalRoute(
+  operations: { generate: string; edit: string },
+  imagesPerCallMax: number,
+): ImageRoute {
   return {
     provider: 'fal',
     ...operations,
     drop: ['seed'],
-    imagesPerCallMax: perCall,
+    imagesPerCallMax,
     nativeFormats: allFormats,
   };
 }
@@ -73,7 +77,7 @@ function falRoute(operations: { generate: string; edit: string }, perCall: numbe
  * Creates the route to OpenAI's Images API. The provider's adapter downloads `image_urls` and
  * `mask_url` and sends them as files.
  */
-function openaiRoute(model: string): ImageRoute {
+function createOpenaiRoute(model: string): ImageRoute {
   return {
     provider: 'openai',
     generate: 'images/generations',
@@ -91,22 +95,28 @@ function openaiRoute(model: string): ImageRoute {
 interface GptImageModel extends CatalogRow {
   upstream: string;
   fal: { generate: string; edit: string };
-  perCall: number;
+  imagesPerCallMax: number;
   usdByQuality: { low: number; medium: number; high: number };
 }
 
-function createRow({ upstream, fal, perCall, usdByQuality, ...row }: GptImageModel): ImageModel {
+function createRow({
+  upstream,
+  fal,
+  imagesPerCallMax,
+  usdByQuality,
+  ...row
+}: GptImageModel): ImageModel {
   const price: ImagePrice = {
-    // If the quality is `auto`, the provider chooses it and may choose the most expensive one.
+    // This price applies to the quality `auto`: the provider may choose the most expensive quality.
     usd: usdByQuality.high,
     by: { quality: usdByQuality },
     includedPixels: 1024 * 1024,
   };
   return {
     ...row,
-    generate,
-    edit,
-    routes: [falRoute(fal, perCall), openaiRoute(upstream)],
+    generate: generateParameters,
+    edit: editParameters,
+    routes: [createFalRoute(fal, imagesPerCallMax), createOpenaiRoute(upstream)],
     price,
   };
 }
@@ -120,7 +130,7 @@ export const gptImageModels: readonly ImageModel[] = [
     typicalSeconds: 40,
     upstream: 'gpt-image-2',
     fal: { generate: 'openai/gpt-image-2', edit: 'openai/gpt-image-2/edit' },
-    perCall: 4,
+    imagesPerCallMax: 4,
     usdByQuality: { low: 0.01, medium: 0.06, high: 0.22 },
   }),
   createRow({
@@ -133,7 +143,7 @@ export const gptImageModels: readonly ImageModel[] = [
       generate: 'openai/gpt-image-2.5/flare/text-to-image',
       edit: 'openai/gpt-image-2.5/flare/edit',
     },
-    perCall: 10,
+    imagesPerCallMax: 10,
     usdByQuality: { low: 0.008, medium: 0.04, high: 0.15 },
   }),
   createRow({
@@ -146,7 +156,7 @@ export const gptImageModels: readonly ImageModel[] = [
       generate: 'openai/gpt-image-2.5/sunburst/text-to-image',
       edit: 'openai/gpt-image-2.5/sunburst/edit',
     },
-    perCall: 10,
+    imagesPerCallMax: 10,
     usdByQuality: { low: 0.015, medium: 0.08, high: 0.25 },
   }),
 ];

@@ -1,8 +1,8 @@
-/** Types of the table of image models, and values that its rows share. */
+/** Types of the image model table, and parameter rules that its rows share. */
 import { seedRule, type CatalogRow, type ParameterRules } from './model-parameters.ts';
 import type { FieldMap } from './provider-fields.ts';
 
-/** Route of a model: the provider that serves it, with its endpoints and limits. */
+/** Route of an image model: the provider, its endpoints and its limits. */
 export interface ImageRoute extends FieldMap {
   provider: string;
   /** Provider endpoint that generates images from a prompt. */
@@ -11,38 +11,44 @@ export interface ImageRoute extends FieldMap {
   edit?: string;
   imagesPerCallMax: number;
   /**
-   * Formats that the provider can generate. For other formats, the image is converted when it is
+   * Formats that the provider can generate. An image in another format is converted when it is
    * stored.
    */
   nativeFormats: readonly string[];
-  /** If `sentence`, the negative prompt is appended to the prompt as a sentence. */
+  /**
+   * Form in which the negative prompt is sent. `sentence` appends it to the prompt as a sentence.
+   * By default, it is sent in the field `negative_prompt`.
+   */
   negativePrompt?: 'sentence';
 }
 
 /** Price of one image in USD. */
 export interface ImagePrice {
   usd: number;
-  /** Prices by the value of one request field, which override `usd`. */
+  /**
+   * Prices that depend on the value of one request field, keyed by field and value. They override
+   * `usd`.
+   */
   by?: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /**
-   * Number of pixels included in the price; the price of a larger picture is proportional to its
-   * pixels.
+   * Number of pixels included in the price. The price of a larger picture is proportional to its
+   * number of pixels.
    */
   includedPixels?: number;
   /**
-   * Maximum price of a delivered picture with fewer than `pixelsBelow` pixels, whatever was
-   * requested.
+   * Maximum price of a delivered picture with fewer than `pixelsBelow` pixels, even if the request
+   * asked for a larger one.
    */
   smaller?: { pixelsBelow: number; usd: number };
 }
 
-/** Row of the table of image models. */
+/** Image model: a row of the image model table. */
 export interface ImageModel extends CatalogRow {
   /** Parameters of image/generate. */
   generate: ParameterRules;
   /** Parameters of image/edit; omit if the model does not support edits. */
   edit?: ParameterRules;
-  /** Routes in the order of preference. */
+  /** Routes; the first one is preferred. */
   routes: readonly ImageRoute[];
   price: ImagePrice;
 }
@@ -58,7 +64,7 @@ export const outputFormat = { oneOf: allFormats } as const;
 export const background = { oneOf: ['auto', 'transparent', 'opaque'] } as const;
 /** Rule for `imageUrls` of most image models. */
 export const imageUrls = { itemsMax: 10 } as const;
-/** Parameters of image/edit for models without additional fields. */
+/** Parameters of image/edit for models that support no other fields. */
 export const defaultEdit: ParameterRules = { imageUrls, numImages, outputFormat, seed: seedRule };
 
 /** Named sizes of `imageSize` in pixels (spec §4.7; fal's `image_size`). */

@@ -1,10 +1,11 @@
 /**
- * Image models: public id → limits, parameters, price and routes. Adding a model is one row.
+ * Table of image models: each row defines the public id, parameters, routes and price of a model. A
+ * new model needs only a row.
  *
- * Public ids and their parameters: spec §4.7. Upstream endpoints, enums and prices: the providers'
- * own documentation, summarized in docs/providers.md. A model whose upstream was shut down keeps
- * its public id and is routed to the replacement that its maker names; callers see it in
- * `servedBy`.
+ * The specification (§4.7) defines the public ids and their parameters. The provider endpoints,
+ * enums and prices are from the providers' documentation, which docs/providers.md summarizes. If a
+ * maker shuts down a model, the model's public id remains and is routed to the replacement that the
+ * maker names; callers see the replacement in `servedBy`.
  */
 import { gptImageModels } from './gpt-image-models.ts';
 import {
@@ -17,8 +18,6 @@ import {
   type ImageModel,
 } from './image-model.ts';
 import { seedRule } from './model-parameters.ts';
-
-// The aspect ratios are from the providers’ own enums.
 
 /** Aspect ratios of Gemini image models. */
 const nanoBananaRatios = [
@@ -34,13 +33,13 @@ const nanoBananaRatios = [
   '9:16',
 ] as const;
 
-/** Aspect ratios of Imagen, which its replacements support too. */
+/** Aspect ratios of Imagen 4. The models that replaced it support them too. */
 const imagenRatios = ['1:1', '16:9', '9:16', '4:3', '3:4'] as const;
 
 /** Aspect ratios of Grok Imagine. */
 const grokRatios = ['1:1', '16:9', '4:3', '3:4', '9:16'] as const;
 
-/** Sizes of GPT Image 1.x, which supports only three, by public aspect ratio. */
+/** Sizes that GPT Image 1.x supports, keyed by the public aspect ratio. */
 const gptImageSizes = {
   '1:1': '1024x1024',
   '3:2': '1536x1024',
@@ -98,7 +97,7 @@ export const imageModels: readonly ImageModel[] = [
     price: {
       usd: 0.15,
       by: { resolution: { '4K': 0.3 } },
-      // For all aspect ratios, 2K has fewer pixels than this, and 4K has more.
+      // A 2K picture of any aspect ratio has fewer pixels than this, and a 4K picture has more.
       smaller: { pixelsBelow: 8_000_000, usd: 0.15 },
     },
   },
@@ -150,11 +149,13 @@ export const imageModels: readonly ImageModel[] = [
         nativeFormats: allFormats,
         rename: { aspectRatio: 'image_size' },
         values: { aspectRatio: gptImageSizes },
-        // This provider endpoint has no quality `auto`; without the field it chooses the quality.
+        // The provider endpoint has no quality `auto`; it chooses the quality if the field is
+        // absent.
         omit: { quality: ['auto'] },
       },
     ],
-    // If the quality is `auto`, the provider chooses it and may choose the most expensive one.
+    // The first price applies to the quality `auto`: the provider may choose the most expensive
+    // quality.
     price: { usd: 0.133, by: { quality: { low: 0.009, medium: 0.034, high: 0.133 } } },
   },
   {
@@ -222,7 +223,8 @@ export const imageModels: readonly ImageModel[] = [
         generate: 'fal-ai/nano-banana-pro',
         imagesPerCallMax: 4,
         nativeFormats: allFormats,
-        // The replacement has no field for a negative prompt, but follows a sentence in the prompt.
+        // Gemini 3 Pro Image has no field for a negative prompt, but follows a sentence in the
+        // prompt.
         negativePrompt: 'sentence',
       },
     ],
@@ -252,5 +254,5 @@ export const imageModels: readonly ImageModel[] = [
   },
 ];
 
-/** Models of image/edit (spec §4.7); the first is the default. */
+/** Image models that image/edit supports (spec §4.7); the first is the default. */
 export const editModels: readonly ImageModel[] = imageModels.filter((model) => model.edit);

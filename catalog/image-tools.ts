@@ -1,6 +1,6 @@
 /**
- * Tools that process an existing picture: upscaling and background removal. This project sets the
- * prices, because published sources disagree about the providers' prices (docs/providers.md).
+ * Tools that upscale a picture or remove its background. This project sets the prices of the tools,
+ * because published sources disagree about the providers' prices (docs/providers.md).
  */
 import type { FieldMap } from './provider-fields.ts';
 import type { CatalogRow, ParameterRules } from './model-parameters.ts';
@@ -10,7 +10,9 @@ interface ToolRoute extends FieldMap {
   providerEndpoint: string;
 }
 
-/** Price that grows with the pixels of a picture: `usd` for each started block of `stepPixels`. */
+/**
+ * Price that depends on the size of a picture: `usd` for each started block of `stepPixels` pixels.
+ */
 export interface PixelPrice {
   usd: number;
   stepPixels: number;
@@ -21,26 +23,24 @@ export interface Upscaler extends CatalogRow {
   parameters: ParameterRules;
   routes: readonly ToolRoute[];
   /**
-   * Scale factors of successive provider calls, keyed by the requested scale factor. An upscale has
-   * several steps if the provider does not support the factor in one call.
+   * Scale factors of the successive provider calls, keyed by the requested scale factor. An upscale
+   * has several steps if the provider does not support the requested factor in one call.
    */
   steps: Readonly<Record<number, readonly number[]>>;
-  /** Price of each step, for the number of pixels of its result. */
+  /** Price of one step; it depends on the number of pixels of the step's result. */
   price: PixelPrice;
 }
 
 /**
- * Returns how many times longer the edges are after each step than in the input: 3 and 6 for the
- * steps 3 and 2.
+ * Returns one factor per step: the edge length after the step divided by the edge length of the
+ * input. For the steps 3 and 2, the factors are 3 and 6.
  */
 export function calculateEnlargements({ steps }: Upscaler, scaleFactor: number): number[] {
   let enlargement = 1;
   return (steps[scaleFactor] ?? [scaleFactor]).map((factor) => (enlargement *= factor));
 }
 
-/**
- * Maximum number of pixels of an upscaled picture, which is also the maximum for stored pictures.
- */
+/** Maximum number of pixels of an upscaled picture; stored pictures have the same maximum. */
 export const upscaledPixelsMax = 64_000_000;
 
 /** Services of image/upscale, with the ids of the spec; the first is the default. */
@@ -66,7 +66,7 @@ export const upscalers: readonly Upscaler[] = [
         fixed: { output_format: 'png' },
       },
     ],
-    // The maximum factor of this provider endpoint is 4.
+    // This provider endpoint supports factors of up to 4, so factor 6 needs two steps.
     steps: { 2: [2], 4: [4], 6: [3, 2] },
     price: { usd: 0.08, stepPixels: 24_000_000 },
   },
@@ -93,7 +93,7 @@ export const upscalers: readonly Upscaler[] = [
 export interface BackgroundRemover extends CatalogRow {
   parameters: ParameterRules;
   routes: readonly ToolRoute[];
-  /** Price of one picture in USD, by `operatingResolution`. */
+  /** Price of one picture in USD, keyed by `operatingResolution`. */
   usdByResolution: Readonly<Record<string, number>>;
 }
 
@@ -124,8 +124,8 @@ export const backgroundRemovers: readonly BackgroundRemover[] = [
 }));
 
 /**
- * Largest resolution, with the only provider model that supports it. A request with this resolution
- * uses this model instead of the requested one.
+ * Largest operating resolution, and the only provider model that supports it. A request with this
+ * resolution uses this model instead of the requested one.
  */
 export const largestResolution = {
   operatingResolution: '2304x2304',

@@ -1,6 +1,7 @@
 /**
- * Rules for the request fields that a model supports, and their limits. Requests are checked
- * against these rules before credits are reserved, and GET /studio/models publishes the same rules.
+ * Rules for the request fields that a model supports: their allowed values, limits and defaults.
+ * Requests are checked against these rules before credits are reserved, and GET /studio/models
+ * publishes the same rules.
  */
 import { countCharacters, formatNotOneOf, formatReceived } from '../domain/field-messages.ts';
 import {
@@ -36,7 +37,10 @@ export interface SizeRule {
   ratioMax: number;
 }
 
-/** Rules by request field. A field without a rule is rejected with UNSUPPORTED_PARAMETER. */
+/**
+ * Rules for request fields, keyed by field. A field without a rule is rejected with
+ * UNSUPPORTED_PARAMETER.
+ */
 export type ParameterRules = Readonly<Record<string, ParameterRule>>;
 
 /** Properties that every Studio model and tool has. */
@@ -44,7 +48,7 @@ export interface CatalogRow {
   /** Public id, as in the spec. */
   id: string;
   displayName: string;
-  /** Name of the provider's model behind the public id; callers see it. */
+  /** Name of the provider's model that serves the public id; callers see it. */
   servedBy: string;
   /**
    * Typical duration of a call in seconds. The first status check is made after three times this
@@ -54,7 +58,7 @@ export interface CatalogRow {
 }
 
 /**
- * Returns the row with a public id. `field` is the request field that the error names.
+ * Returns the row with the given public id. `field` is the request field named in the error.
  * @throws GatewayError UNKNOWN_MODEL with the known ids
  */
 export function findModel<Row extends { id: string }>(
@@ -64,14 +68,14 @@ export function findModel<Row extends { id: string }>(
 ): Row {
   const model = rows.find((row) => row.id === id);
   if (model) return model;
-  const known = rows.map((row) => row.id);
-  throw fieldError('UNKNOWN_MODEL', field, formatNotOneOf(known, id));
+  const knownIds = rows.map((row) => row.id);
+  throw fieldError('UNKNOWN_MODEL', field, formatNotOneOf(knownIds, id));
 }
 
 /** Rule for `seed`: 0–2147483647 (spec §8). */
 export const seedRule: ParameterRule = { min: 0, max: 2_147_483_647 };
 
-/** Returns the defaults of the fields that a request does not contain. */
+/** Returns the default values of the fields that a request does not contain. */
 export function defaultsFor(
   rules: ParameterRules,
   body: Readonly<Record<string, unknown>>,
@@ -91,7 +95,10 @@ export const gatewayFields = new Set([
   'async',
   'persistToStorage',
 ]);
-/** Fields that are allowed without a rule of the model; a rule may still limit their values. */
+/**
+ * Fields that are allowed even if the model has no rule for them. A model may have a rule that
+ * limits their values.
+ */
 const commonFields = new Set([...gatewayFields, 'prompt', 'imageUrl', 'imageUrls', 'videoUrl']);
 
 interface CheckedModel {
@@ -103,8 +110,8 @@ interface CheckedModel {
 }
 
 /**
- * Throws if the model does not support a parameter or its value.
- * @throws GatewayError UNSUPPORTED_PARAMETER or INVALID_REQUEST; the details contain each field
+ * Throws if the model does not support a request field or its value.
+ * @throws GatewayError UNSUPPORTED_PARAMETER or INVALID_REQUEST; the details name each such field
  */
 export function throwIfUnsupported(
   { id, parameters, requireRuleFor = [] }: CheckedModel,
@@ -126,7 +133,7 @@ export function throwIfUnsupported(
   }
   const details: ErrorDetail[] = sentFields.flatMap((path) => {
     const rule = parameters[path] ?? {};
-    const requirement = violatedRequirement(rule, body[path]);
+    const requirement = findViolatedRequirement(rule, body[path]);
     const value = formatReceived(body[path], rule.oneOf?.map(String));
     return requirement === undefined ? [] : [{ path, message: `${requirement} for ${id}${value}` }];
   });
@@ -137,8 +144,8 @@ export function throwIfUnsupported(
  * Returns the requirement that a value violates, for the error message; undefined if the value is
  * allowed.
  */
-function violatedRequirement(rule: ParameterRule, value: unknown): string | undefined {
-  if (rule.oneOf && !rule.oneOf.some((known) => known === value)) {
+function findViolatedRequirement(rule: ParameterRule, value: unknown): string | undefined {
+  if (rule.oneOf && !rule.oneOf.some((allowed) => allowed === value)) {
     return `must be one of ${rule.oneOf.join(', ')}`;
   }
   if (typeof value === 'number') {
@@ -155,7 +162,7 @@ function violatedRequirement(rule: ParameterRule, value: unknown): string | unde
     const { itemsMax = Number.POSITIVE_INFINITY } = rule;
     return value.length > itemsMax ? `must have 1–${itemsMax} items` : undefined;
   }
-  return rule.size && isSize(value) ? violatedSizeRequirement(rule.size, value) : undefined;
+  return rule.size && isSize(value) ? findViolatedSizeRequirement(rule.size, value) : undefined;
 }
 
 /** Returns whether a value is a size `{width, height}`. */
@@ -163,7 +170,7 @@ export function isSize(value: unknown): value is { width: number; height: number
   return typeof value === 'object' && value !== null && 'width' in value && 'height' in value;
 }
 
-function violatedSizeRequirement(
+function findViolatedSizeRequirement(
   rule: SizeRule,
   { width, height }: { width: number; height: number },
 ) {

@@ -11,22 +11,22 @@ import type { ParameterRules } from './model-parameters.ts';
 import type { VideoModel } from './video-models.ts';
 import type { VideoTool } from './video-tools.ts';
 
-type Value = string | number | boolean;
+type FieldValue = string | number | boolean;
 
 /**
- * Price of a unit in USD. It applies to requests whose fields (including defaults) have all values
- * in `when`.
+ * Price of one unit in USD. It applies to a request whose fields, including defaults, have the
+ * values in `when`.
  */
 export interface PriceRow {
-  when: Readonly<Record<string, Value>>;
-  /** Additional condition: maximum number of pixels of the result. */
+  when: Readonly<Record<string, FieldValue>>;
+  /** Maximum number of pixels of the result, as an additional condition. */
   pixelsMax?: number;
   usd: number;
-  /** Value whose price applies if the value in `when` lets the model choose, such as `auto`. */
+  /** Value whose price is charged if the value in `when`, such as `auto`, lets the model choose. */
   chargedAs?: string;
 }
 
-/** Pixels that a price depends on. */
+/** Number of pixels that a price depends on: its source, factor and rounding. */
 export interface PricedPixels {
   /**
    * Source of the pixel count: the request field with the size, or `input` for the measured input.
@@ -35,21 +35,21 @@ export interface PricedPixels {
   /** Factor that multiplies the edges: a number, or the request field that contains it. */
   edgesTimes: number | string;
   /**
-   * Pixels per step: the row's price is multiplied by the number of steps, at least 1. Null if the
-   * number of pixels only selects the row.
+   * Number of pixels per step; the price of the row is multiplied by the number of steps, which is
+   * at least 1. Null if the number of pixels only selects the row.
    */
   each: number | null;
-  /** If `up`, the number of steps is rounded up to an integer. */
+  /** Rounding of the number of steps: `up` rounds it up to an integer. */
   rounding: 'up' | 'none';
 }
 
-/** Rule of a price list: the price of a unit and the number of units. */
+/** Rule of a price list: the price of one unit and the number of units. */
 export interface PriceRule {
   unit: 'image' | 'second' | 'character' | 'request';
   /**
-   * Number of units. `of` is the request field that determines it: a number (rounded up), the
-   * characters of a string, or the length of a list; `input` means the measured seconds of the
-   * input, rounded up. `default` applies if `of` gives no number.
+   * Number of units. `of` is the request field that determines it: a number is rounded up, a string
+   * counts by its characters, and a list by its items. `input` is the measured duration of the
+   * input in seconds, rounded up. `default` applies if `of` is null or yields no number.
    */
   quantity: { of: string | null; default: number | null };
   pixels: PricedPixels | null;
@@ -57,18 +57,21 @@ export interface PriceRule {
   rows: readonly PriceRow[];
 }
 
-/** Price of a unit of a request in USD. */
+/** Price of one unit, for a certain request. */
 export interface UnitPrice {
   usd: number;
-  /** Value whose price applies if the request lets the model choose. */
+  /**
+   * Value whose price is charged because the request lets the model choose; absent if the request
+   * sets the value.
+   */
   chargedAs?: string;
-  /** Prices of results with fewer pixels, which the provider may deliver instead. */
+  /** Prices in USD of results with fewer pixels than requested, which the provider may deliver. */
   smaller: { pixelsBelow: number; unitPriceUsd: number }[];
 }
 
 /**
- * Returns the price of a unit of a request.
- * @param fields fields of the request with their defaults
+ * Calculates the price of one unit of a request.
+ * @param fields request fields, including defaults
  * @param pixels number of pixels of the result; 0 if the request does not determine it
  */
 export function calculateUnitPrice(rule: PriceRule, fields: Fields, pixels = 0): UnitPrice {
@@ -79,8 +82,8 @@ export function calculateUnitPrice(rule: PriceRule, fields: Fields, pixels = 0):
   );
   assert(row, 'no row of the price rule matches the request');
   const { usd, chargedAs } = row;
-  const each = rule.pixels?.each ?? null;
-  if (each === null) {
+  const stepPixels = rule.pixels?.each ?? null;
+  if (stepPixels === null) {
     const smaller = rule.rows.flatMap(({ pixelsMax, usd: unitPriceUsd }) =>
       pixelsMax !== undefined && unitPriceUsd < usd
         ? [{ pixelsBelow: pixelsMax + 1, unitPriceUsd }]
@@ -88,13 +91,13 @@ export function calculateUnitPrice(rule: PriceRule, fields: Fields, pixels = 0):
     );
     return { usd, ...(chargedAs !== undefined && { chargedAs }), smaller };
   }
-  const steps = Math.max(1, Math.ceil(pixels / each));
-  const share = rule.pixels?.rounding === 'up' ? steps : Math.max(1, pixels / each);
+  const steps = Math.max(1, Math.ceil(pixels / stepPixels));
+  const factor = rule.pixels?.rounding === 'up' ? steps : Math.max(1, pixels / stepPixels);
   return {
-    usd: usd * share,
+    usd: usd * factor,
     ...(chargedAs !== undefined && { chargedAs }),
     smaller: Array.from({ length: steps - 1 }, (_, index) => ({
-      pixelsBelow: (index + 1) * each + 1,
+      pixelsBelow: (index + 1) * stepPixels + 1,
       unitPriceUsd: (index + 1) * usd,
     })),
   };
@@ -102,22 +105,26 @@ export function calculateUnitPrice(rule: PriceRule, fields: Fields, pixels = 0):
 
 const oneUnit = { of: null, default: 1 };
 
-/** Returns the price rule of images. `quantity` defaults to `numImages`. */
+/**
+ * Returns the price rule of an image model. `quantity` defaults to the request field `numImages`.
+ */
 export function imagePriceRules(
   price: ImagePrice,
   parameters: ParameterRules,
   quantity: PriceRule['quantity'] = { of: 'numImages', default: 1 },
 ): [PriceRule] {
-  const [field = '', table = {}] = Object.entries(price.by ?? {})[0] ?? [];
+  const [field = '', usdByValue = {}] = Object.entries(price.by ?? {})[0] ?? [];
   const values = parameters[field]?.oneOf ?? [];
   const rows = values.map((value): PriceRow => {
-    const listedUsd = table[String(value)];
+    const listedUsd = usdByValue[String(value)];
     if (listedUsd !== undefined) return { when: { [field]: value }, usd: listedUsd };
-    const equalValue = Object.keys(table).find((known) => table[known] === price.usd);
+    const valueWithSamePrice = Object.keys(usdByValue).find(
+      (known) => usdByValue[known] === price.usd,
+    );
     return {
       when: { [field]: value },
       usd: price.usd,
-      ...(equalValue && { chargedAs: equalValue }),
+      ...(valueWithSamePrice && { chargedAs: valueWithSamePrice }),
     };
   });
   const each = parameters['imageSize'] && price.includedPixels;
@@ -147,7 +154,7 @@ export function upscalePriceRules(
   service: Upscaler,
   quantity: PriceRule['quantity'] = oneUnit,
 ): [PriceRule, ...PriceRule[]] {
-  const rule = (edgesTimes: number | string, when: PriceRow['when']): PriceRule => ({
+  const createRule = (edgesTimes: number | string, when: PriceRow['when']): PriceRule => ({
     unit: 'image',
     quantity,
     pixels: { of: 'input', edgesTimes, each: service.price.stepPixels, rounding: 'up' },
@@ -156,14 +163,14 @@ export function upscalePriceRules(
   const earlierSteps = Object.keys(service.steps).flatMap((key) => {
     const scaleFactor = Number(key);
     const enlargements = calculateEnlargements(service, scaleFactor).slice(0, -1);
-    return enlargements.map((enlargement) => rule(enlargement, { scaleFactor }));
+    return enlargements.map((enlargement) => createRule(enlargement, { scaleFactor }));
   });
-  return [rule('scaleFactor', {}), ...earlierSteps];
+  return [createRule('scaleFactor', {}), ...earlierSteps];
 }
 
 /**
- * Returns the price rule of background removals, by `operatingResolution` if the request can
- * contain it.
+ * Returns the price rule of a background remover. It has one row per `operatingResolution`, if
+ * requests can contain that field.
  */
 export function removalPriceRules(
   { usdByResolution, parameters }: BackgroundRemover,
@@ -173,7 +180,7 @@ export function removalPriceRules(
     when: { operatingResolution },
     usd,
   }));
-  const preset = rows.find(
+  const defaultRow = rows.find(
     ({ when }) => when['operatingResolution'] === parameters['operatingResolution']?.default,
   );
   return [
@@ -183,25 +190,28 @@ export function removalPriceRules(
       pixels: null,
       // A request for several pictures cannot contain a resolution, so the default resolution
       // applies.
-      rows: quantity && preset ? [{ when: {}, usd: preset.usd }] : rows,
+      rows: quantity && defaultRow ? [{ when: {}, usd: defaultRow.usd }] : rows,
     },
   ];
 }
 
-/** Returns the price rule of generated videos. */
+/** Returns the price rule of a video model. */
 export function videoPriceRules({ usdPerSecond, parameters }: VideoModel): [PriceRule] {
-  const preset = parameters['durationSeconds']?.default;
+  const defaultSeconds = parameters['durationSeconds']?.default;
   return [
     {
       unit: 'second',
-      quantity: { of: 'durationSeconds', default: typeof preset === 'number' ? preset : null },
+      quantity: {
+        of: 'durationSeconds',
+        default: typeof defaultSeconds === 'number' ? defaultSeconds : null,
+      },
       pixels: null,
       rows: usdPerSecond.map(({ when, usd }) => ({ when, usd })),
     },
   ];
 }
 
-/** Returns the price rule of tools that process a video. */
+/** Returns the price rule of a tool that processes a video. */
 export function videoToolPriceRules({ usdPerSecond, scale }: VideoTool): [PriceRule] {
   return [
     {

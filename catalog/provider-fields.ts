@@ -1,23 +1,23 @@
-/** Maps the fields of requests to the fields of a provider. */
+/** Maps request fields to the fields of a provider. */
 import type { Json, JsonObject } from '../domain/json.ts';
 import { gatewayFields, isSize } from './model-parameters.ts';
 
-/** Fields of a request, with or without the defaults of a model. */
+/** Request fields, with or without the model's defaults. */
 export type Fields = Readonly<Record<string, Json | undefined>>;
 
 /** Rules that map request fields to a provider's fields. All keys are names of request fields. */
 export interface FieldMap {
-  /** Provider's field names. A field without an entry keeps its name, in snake_case. */
+  /** Provider's field names. A request field without an entry keeps its name in snake_case. */
   rename?: Readonly<Record<string, string>>;
-  /** Provider's values, by request value. */
+  /** Provider's values, keyed by request field and request value. */
   values?: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** Request values that are not sent: a field with one of them is omitted. */
+  /** Request values that are not sent. A field with one of these values is omitted. */
   omit?: Readonly<Record<string, readonly string[]>>;
   /**
    * Fields that the spec allows but the provider does not support, e.g. `seed`. They are not sent.
    */
   drop?: readonly string[];
-  /** Numbers to send as text, with the suffix to append: `s` sends 8 as `'8s'`. */
+  /** Suffixes of numbers that are sent as text: with the suffix `s`, 8 is sent as `'8s'`. */
   asText?: Readonly<Record<string, string>>;
   /** Whether `{width, height}` is sent as text, e.g. `'1536x1024'`. */
   sizeAsText?: true;
@@ -26,7 +26,7 @@ export interface FieldMap {
 }
 
 /**
- * Builds the provider's input: the request fields with the provider's names and values, without
+ * Builds the provider's input: the request fields with the provider's names and values. Omits
  * undefined fields.
  */
 export function buildProviderInput(map: FieldMap, fields: Fields): JsonObject {

@@ -1,8 +1,9 @@
 /**
- * Video models: public id → limits, price and routes. Adding a model is one row.
+ * Table of video models: each row defines the public id, parameters, routes and price of a model. A
+ * new model needs only a row.
  *
- * Public ids and lengths: spec §4.10. Upstream endpoints, enums and prices: the providers' own
- * documentation, summarized in docs/providers.md.
+ * The specification (§4.10) defines the public ids and the durations. The provider endpoints, enums
+ * and prices are from the providers' documentation, which docs/providers.md summarizes.
  */
 import type { FieldMap } from './provider-fields.ts';
 import { seedRule, type CatalogRow, type ParameterRules } from './model-parameters.ts';
@@ -18,34 +19,39 @@ export interface VideoRoute extends FieldMap {
   fromReferences?: string;
 }
 
-/** Row of the table of video models. */
+/** Video model: a row of the video model table. */
 export interface VideoModel extends CatalogRow {
   parameters: ParameterRules;
-  /** Fields not allowed together with `imageUrl`, because the picture determines their values. */
+  /**
+   * Fields that are not allowed together with `imageUrl`, because the picture determines their
+   * values.
+   */
   determinedByImage?: readonly string[];
   routes: readonly VideoRoute[];
-  /** Prices per second; the first one that matches the request applies. */
+  /** Prices per second; the first price that matches the request applies. */
   usdPerSecond: readonly VideoPrice[];
 }
 
-/** Price of one second of a video. It applies to requests that have all values of `when`. */
+/**
+ * Price of one second of a video. It applies to requests whose fields have the values in `when`.
+ */
 export interface VideoPrice {
   when: Readonly<Record<string, string | boolean>>;
   /** Price in USD. */
   usd: number;
   /**
-   * This price also applies to a delivered video with fewer pixels than this, whatever was
-   * requested.
+   * Number of pixels of a video frame. A delivered video with fewer pixels costs at most this
+   * price, even if the request asked for a larger one.
    */
   pixelsBelow?: number;
 }
 
-const fieldNames = { durationSeconds: 'duration', referenceUrls: 'image_urls' } as const;
+const falFieldNames = { durationSeconds: 'duration', referenceUrls: 'image_urls' } as const;
 const generateAudio = { oneOf: [true, false], default: true } as const;
 const negativePrompt = { charactersMax: 2000 } as const;
 const seedanceRatios = ['21:9', '16:9', '4:3', '1:1', '3:4', '9:16'] as const;
 
-interface Seedance {
+interface SeedanceModel {
   version: string;
   secondsMax: number;
   referencesMax: number;
@@ -54,8 +60,8 @@ interface Seedance {
   usd: { '480p': number; '720p': number };
 }
 
-function createSeedance(row: Seedance): VideoModel {
-  const root = `bytedance/seedance-${row.version}`;
+function createSeedance(row: SeedanceModel): VideoModel {
+  const endpointPrefix = `bytedance/seedance-${row.version}`;
   return {
     id: `seedance-${row.version}`,
     displayName: `Seedance ${row.version}`,
@@ -73,15 +79,16 @@ function createSeedance(row: Seedance): VideoModel {
     routes: [
       {
         provider: 'fal',
-        fromText: `${root}/text-to-video`,
-        fromImage: `${root}/image-to-video`,
-        fromReferences: `${root}/reference-to-video`,
-        rename: fieldNames,
+        fromText: `${endpointPrefix}/text-to-video`,
+        fromImage: `${endpointPrefix}/image-to-video`,
+        fromReferences: `${endpointPrefix}/reference-to-video`,
+        rename: falFieldNames,
         asText: { durationSeconds: '' },
       },
     ],
     usdPerSecond: [
-      // For all aspect ratios, 480p has at most 430,000 pixels and 720p at least 510,000.
+      // A 480p video of any aspect ratio has at most 430,000 pixels per frame, and a 720p video at
+      // least 510,000.
       { when: { resolution: '480p' }, usd: row.usd['480p'], pixelsBelow: 450_000 },
       { when: { resolution: '720p' }, usd: row.usd['720p'] },
     ],
@@ -109,7 +116,7 @@ export const videoModels: readonly VideoModel[] = [
         provider: 'fal',
         fromText: 'fal-ai/veo3.1',
         fromImage: 'fal-ai/veo3.1/image-to-video',
-        rename: fieldNames,
+        rename: falFieldNames,
         asText: { durationSeconds: 's' },
       },
     ],
@@ -137,7 +144,7 @@ export const videoModels: readonly VideoModel[] = [
         provider: 'fal',
         fromText: 'fal-ai/kling-video/v3/pro/text-to-video',
         fromImage: 'fal-ai/kling-video/v3/pro/image-to-video',
-        rename: { ...fieldNames, imageUrl: 'start_image_url' },
+        rename: { ...falFieldNames, imageUrl: 'start_image_url' },
         asText: { durationSeconds: '' },
       },
     ],

@@ -1,6 +1,6 @@
 /**
- * Tools that process a video: limits, price and route. Upstream endpoints and prices:
- * docs/providers.md.
+ * Tools that process a video, with their limits, prices and routes. The provider endpoints and
+ * prices are from docs/providers.md.
  */
 import type { CatalogRow } from './model-parameters.ts';
 import type { FieldMap } from './provider-fields.ts';
@@ -8,7 +8,7 @@ import type { FieldMap } from './provider-fields.ts';
 /** Tool that processes a video; its price depends on the duration of the input. */
 export interface VideoTool extends CatalogRow {
   route: FieldMap & { provider: string; providerEndpoint: string };
-  /** Factor that multiplies the edges of the input. */
+  /** Factor by which the tool multiplies the edges of the input. */
   scale: number;
   inputSecondsMax: number;
   /** Maximum length of the result's longer edge, in pixels. */
@@ -42,8 +42,8 @@ export const videoUpscaler: VideoTool = {
 };
 
 /**
- * Tool of video/remove-background. This project sets the price, because no price per second is
- * published.
+ * Tool of video/remove-background. This project sets the price, because the provider publishes no
+ * price per second.
  */
 export const videoBackgroundRemover: VideoTool = {
   id: 'video-remove-background',

@@ -1,6 +1,6 @@
 /**
- * Voices (spec §4.8): lowercase first names for 23 premade voices of ElevenLabs. Several public
- * code bases agree on their ids (docs/providers.md).
+ * Voices that callers can select (spec §4.8): 23 premade voices of ElevenLabs, named by lowercase
+ * first names. Several public code bases agree on the voice ids (docs/providers.md).
  */
 import { assert } from '../domain/errors.ts';
 

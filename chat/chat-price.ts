@@ -1,5 +1,5 @@
 /** Calculates prices of chats in micro-credits. Each price is rounded up once (docs/chat.md). */
-import { chatPriceFor, type ChatModel } from '../catalog/chat-model.ts';
+import { selectChatPrice, type ChatModel } from '../catalog/chat-model.ts';
 import { microFromCredits } from '../domain/credits.ts';
 import type { InputCount } from './input-count.ts';
 
@@ -22,7 +22,7 @@ export type ReportedUsage = Partial<TokenUsage> & { final: boolean };
 
 /** Calculates the price of tokens in micro-credits. */
 export function chatPriceMicro(model: ChatModel, usage: TokenUsage, usdPerCredit: number): number {
-  const price = chatPriceFor(model.cost, usage.inputTokens);
+  const price = selectChatPrice(model.cost, usage.inputTokens);
   const { inputTokens, audioInputTokens = 0, outputTokens } = usage;
   const { cachedInputTokens = 0, cacheWriteTokens = 0 } = usage;
   const plainTokens = inputTokens - audioInputTokens - cachedInputTokens - cacheWriteTokens;
@@ -106,7 +106,7 @@ export function calculateAnswerLimit(
   usdPerCredit: number,
 ): number {
   const inputMicro = chatPriceMicro(model, expectedUsage(tokens, 0), usdPerCredit);
-  const tokenMicro = chatPriceFor(model.cost, tokens.input).outputUsdPerMillion / usdPerCredit;
+  const tokenMicro = selectChatPrice(model.cost, tokens.input).outputUsdPerMillion / usdPerCredit;
   const affordable =
     tokenMicro > 0 ? Math.floor((payableMicro - inputMicro) / tokenMicro) : Infinity;
   const output = Math.max(tokens.outputMin, Math.min(affordable, tokens.outputMax));

@@ -19,7 +19,10 @@ import { digestStream, writeSpoolFile, type SpooledFile } from './spool.ts';
 import { StorageFailure } from './storage-failure.ts';
 import { contentTypeOf, type Storage } from './storage.ts';
 
-/** Identifies an artifact: its organization, job, call of the job, and output of the call. */
+/**
+ * Identifies an artifact by its organization, its job, the index of the call in the job, and the
+ * index of the output in the call.
+ */
 export interface ArtifactPlace {
   organizationId: string;
   jobId: string;
@@ -34,8 +37,8 @@ interface StoreOptions {
 }
 
 /**
- * Retry policy for bytes that the provider does not send again. `submit` has five minutes in which
- * to store them.
+ * Retry policy for storing an output that the provider sends only once. The activity `submit` has
+ * five minutes to store it.
  */
 const putRetries = {
   retries: Infinity,
@@ -59,13 +62,15 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
   }
 
   async function storeSpooled(spooled: SpooledFile, options: StoreOptions, retryable: boolean) {
-    const { extension: detected, ...properties } = await probeMedia(
+    const { extension: detectedExtension, ...properties } = await probeMedia(
       spooled.path,
       options.output.medium,
     );
-    const extension = requestedExtension(options.output) ?? detected;
+    const extension = getRequestedExtension(options.output) ?? detectedExtension;
     const file =
-      extension === detected ? spooled : await convert(deps.storage, spooled.path, extension);
+      extension === detectedExtension
+        ? spooled
+        : await convert(deps.storage, spooled.path, extension);
     try {
       const { organizationId, jobId, callIndex, outputIndex } = options.place;
       const storageKey = `${organizationId}/${jobId}/${callIndex}-${outputIndex}.${extension}`;
@@ -88,8 +93,8 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
     /**
      * Stores an output and returns its description. If an earlier attempt already stored the
      * artifact, returns the description of that one.
-     * @throws StorageFailure if the output could not be downloaded or stored; retryable if the
-     * provider delivered it as a URL
+     * @throws StorageFailure if the output could not be downloaded or stored; it is retryable if
+     * the provider delivered the output as a URL
      * @throws ProviderFailure `failed` if the bytes are unusable
      */
     store: async (output: ProviderOutput, options: StoreOptions): Promise<StoredArtifact> => {
@@ -103,7 +108,7 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
         return await storeSpooled(spooled, options, retryable);
       } catch (cause) {
         if (cause instanceof ProviderFailure || cause instanceof StorageFailure) throw cause;
-        // For example, the disk filled up during an image conversion.
+        // A cause is, for example, a disk that is full during an image conversion.
         throw new StorageFailure('the output could not be processed', { retryable, cause });
       } finally {
         await rm(spooled.path, { force: true });
@@ -123,13 +128,13 @@ async function describeStored(
   storageKey: string,
   { medium, retryable }: OutputSpec & { retryable: boolean },
 ) {
-  const cannotRead = (cause?: unknown): never => {
+  const throwUnreadable = (cause?: unknown): never => {
     throw new StorageFailure('the object cannot be read', { retryable, cause });
   };
-  const object = (await storage.open(storageKey).catch(cannotRead)) ?? cannotRead();
+  const object = (await storage.open(storageKey).catch(throwUnreadable)) ?? throwUnreadable();
   const path = await storage.spoolPath();
   try {
-    const digest = await writeSpoolFile(path, object.stream).catch(cannotRead);
+    const digest = await writeSpoolFile(path, object.stream).catch(throwUnreadable);
     const { width, height, durationSeconds, hasAudio } = await probeMedia(path, medium);
     return { ...digest, width, height, durationSeconds, hasAudio };
   } finally {
@@ -138,21 +143,21 @@ async function describeStored(
 }
 
 /** Returns the file extension of the requested format; null if the request names no format. */
-function requestedExtension(output: OutputSpec): string | null {
+function getRequestedExtension(output: OutputSpec): string | null {
   return output.format === 'jpeg' ? 'jpg' : output.format;
 }
 
 async function convert(storage: Storage, path: string, extension: string): Promise<SpooledFile> {
-  const target = await storage.spoolPath();
+  const convertedPath = await storage.spoolPath();
   const format = extension === 'jpg' ? 'jpeg' : extension === 'webp' ? 'webp' : 'png';
   try {
     await sharp(path, { limitInputPixels: pixelsMax })
       .flatten(format === 'jpeg' ? { background: '#ffffff' } : false)
       .toFormat(format)
-      .toFile(target);
-    return { path: target, ...(await digestStream(createReadStream(target))) };
+      .toFile(convertedPath);
+    return { path: convertedPath, ...(await digestStream(createReadStream(convertedPath))) };
   } catch (error) {
-    await rm(target, { force: true });
+    await rm(convertedPath, { force: true });
     throw error;
   }
 }

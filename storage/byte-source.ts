@@ -1,6 +1,6 @@
 /**
- * Byte sources that are read in ranges: local files and stored objects. A long file can be measured
- * without a copy of it.
+ * Byte sources that are read in ranges: local files and stored objects. The duration of a long file
+ * can be read without copying the file.
  */
 import { open } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
@@ -16,7 +16,10 @@ export interface ByteSource {
 }
 
 /** Creates a source that reads a stored object. */
-export function storedSource(storage: Pick<Storage, 'size' | 'open'>, key: string): ByteSource {
+export function createObjectSource(
+  storage: Pick<Storage, 'size' | 'open'>,
+  key: string,
+): ByteSource {
   return {
     size: async () => (await storage.size(key)) ?? 0,
     async read(start, end) {
@@ -28,26 +31,26 @@ export function storedSource(storage: Pick<Storage, 'size' | 'open'>, key: strin
 }
 
 /** Creates a source that reads a local file. */
-export function fileSource(path: string): ByteSource {
-  const opened = open(path);
+export function createFileSource(path: string): ByteSource {
+  const openedFile = open(path);
   return {
-    size: async () => (await (await opened).stat()).size,
+    size: async () => (await (await openedFile).stat()).size,
     async read(start, end) {
-      const file = await opened;
+      const file = await openedFile;
       const { buffer: bytes, bytesRead } = await file.read(Buffer.alloc(end - start), {
         position: start,
       });
       return bytes.subarray(0, bytesRead);
     },
-    close: () => opened.then((file) => file.close()).catch(() => {}),
+    close: () => openedFile.then((file) => file.close()).catch(() => {}),
   };
 }
 
 /**
- * Converts a source to a mediabunny source that reads long ranges: with short ranges, measuring ten
- * minutes of MP3 takes a second.
+ * Converts a byte source to a mediabunny source. It reads long ranges, because with short ranges,
+ * measuring ten minutes of MP3 takes a second.
  */
-export function mediaSource({ size, read, close }: ByteSource): CustomSource {
+export function createMediaSource({ size, read, close }: ByteSource): CustomSource {
   return new CustomSource({
     getSize: size,
     read,

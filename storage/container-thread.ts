@@ -1,37 +1,37 @@
 /**
- * Worker thread of container.ts, which defines its messages. Reads the properties of one container
- * at a time.
+ * Worker thread that container.ts starts; container.ts also defines its messages. Reads the
+ * properties of one container at a time.
  */
 import { parentPort } from 'node:worker_threads';
 import { ALL_FORMATS, Input } from 'mediabunny';
 import { assert } from '../domain/errors.ts';
-import { mediaSource } from './byte-source.ts';
+import { createMediaSource } from './byte-source.ts';
 import type { ContainerProperties, ToParent, ToThread } from './container.ts';
 
 assert(parentPort, 'container-thread.ts must run in a worker thread');
 const parent = parentPort;
 const send = (message: ToParent): void => parent.postMessage(message, []);
 
-/** Pending reads by id. */
-const reads = new Map<number, PromiseWithResolvers<Uint8Array>>();
+/** Reads that wait for their bytes, by id. */
+const pendingReads = new Map<number, PromiseWithResolvers<Uint8Array>>();
 let readId = 0;
 
 function read(start: number, end: number): Promise<Uint8Array> {
   const pending = Promise.withResolvers<Uint8Array>();
   readId += 1;
-  reads.set(readId, pending);
+  pendingReads.set(readId, pending);
   send({ readId, start, end });
   return pending.promise;
 }
 
 async function readProperties(sizeBytes: number): Promise<ContainerProperties | null> {
   const size = (): Promise<number> => Promise.resolve(sizeBytes);
-  const source = mediaSource({ size, read, close: () => Promise.resolve() });
+  const source = createMediaSource({ size, read, close: () => Promise.resolve() });
   const input = new Input({ source, formats: ALL_FORMATS });
   try {
     const video = await input.getPrimaryVideoTrack();
     const durationSeconds = await input.computeDuration();
-    // Prices depend on these numbers, which an invalid file can make NaN or 0.
+    // Prices depend on the duration and the frame size, which can be NaN or 0 in an invalid file.
     if (!Number.isFinite(durationSeconds)) return null;
     if (video && !(video.displayWidth > 0 && video.displayHeight > 0)) return null;
     return {
@@ -49,7 +49,7 @@ async function readProperties(sizeBytes: number): Promise<ContainerProperties | 
 
 async function respond(sizeBytes: number): Promise<void> {
   const properties = await readProperties(sizeBytes);
-  reads.clear();
+  pendingReads.clear();
   send({ properties });
 }
 
@@ -58,8 +58,8 @@ parent.on('message', (message: ToThread) => {
     void respond(message.sizeBytes);
     return;
   }
-  const pending = reads.get(message.readId);
-  reads.delete(message.readId);
+  const pending = pendingReads.get(message.readId);
+  pendingReads.delete(message.readId);
   if (message.bytes) pending?.resolve(message.bytes);
-  else pending?.reject(new Error('the range cannot be read'));
+  else pending?.reject(new Error('the byte range cannot be read'));
 });

@@ -14,36 +14,39 @@ export interface ContainerProperties {
   /** MIME type without parameters. */
   mimeType: string;
   durationSeconds: number;
-  /** Size of the video track in pixels; null if there is none. */
+  /** Frame size of the video track in pixels; null if there is no video track. */
   video: { width: number; height: number } | null;
   hasAudio: boolean;
 }
 
 /**
- * Message to the thread: a file to read, or the bytes of a requested range (null if the range
- * cannot be read).
+ * Message to the worker thread. `sizeBytes`: start to read a file of this size. `bytes`: the bytes
+ * that the thread requested; null if they cannot be read.
  */
 export type ToThread = { sizeBytes: number } | { readId: number; bytes: Uint8Array | null };
 /**
- * Message from the thread: a range that it needs, or its result (null if the file is not a readable
- * container).
+ * Message from the worker thread. `start` and `end`: a byte range that the thread needs.
+ * `properties`: the result; null if the file is not a readable container.
  */
 export type ToParent =
   | { readId: number; start: number; end: number }
   | { properties: ContainerProperties | null };
 
-/** Maximum number of threads; organizations share them fairly. */
+/** Maximum number of worker threads; organizations share them fairly. */
 const threadsMax = 4;
-/** Maximum wait for a free thread, in milliseconds. */
+/** Maximum wait for a free worker thread, in milliseconds. */
 const waitMs = 60_000;
 /** Maximum time to read one file, in milliseconds. A hundred megabytes of MP3 take four seconds. */
 const timeoutMs = 30_000;
-/** Maximum size of one read. The index of a 200 MB video is a few megabytes. */
+/**
+ * Maximum number of bytes of one read. The index of a 200 MB video, which is read at once, has a
+ * few megabytes.
+ */
 const rangeBytesMax = 16 * 1024 * 1024;
 const resourceLimits = { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 32 };
 
 const threadSlots = createFairLimiter(threadsMax);
-const idle: Worker[] = [];
+const idleThreads: Worker[] = [];
 
 /**
  * Reads the properties of a container and closes the source. Returns null if the file is not a
@@ -84,7 +87,7 @@ function startThread(): Worker {
 }
 
 function readInThread(source: ByteSource, sizeBytes: number): Promise<ContainerProperties | null> {
-  const thread = idle.pop() ?? startThread();
+  const thread = idleThreads.pop() ?? startThread();
   const post = (message: ToThread): void => thread.postMessage(message, []);
   const { promise, resolve, reject } = Promise.withResolvers<ContainerProperties | null>();
 
@@ -96,7 +99,7 @@ function readInThread(source: ByteSource, sizeBytes: number): Promise<ContainerP
     thread.off('message', receive);
     if (isIdle) {
       thread.off('error', fail);
-      idle.push(thread);
+      idleThreads.push(thread);
     } else void thread.terminate();
   }
 
@@ -120,7 +123,7 @@ function readInThread(source: ByteSource, sizeBytes: number): Promise<ContainerP
       (bytes) => post({ readId, bytes }),
       (error: unknown) => {
         reject(error);
-        // The thread then stops reading and returns an unreadable file.
+        // Without the bytes, the thread stops reading and reports that the file is unreadable.
         post({ readId, bytes: null });
       },
     );

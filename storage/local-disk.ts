@@ -1,4 +1,7 @@
-/** Local storage driver: files below one directory, with signed URLs served by the API. */
+/**
+ * Storage driver for the local disk. It stores files below one directory, and the API serves them
+ * at signed URLs.
+ */
 import { createReadStream } from 'node:fs';
 import { link, mkdir, open, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -19,10 +22,10 @@ interface LocalDiskOptions extends SignedUrlsOptions {
   directory: string;
 }
 
-/** Storage on the local disk, which also verifies its own signed URLs. */
+/** Storage on the local disk, with functions that verify its signed URLs. */
 export type LocalDisk = Storage & SignedUrls;
 
-/** Opens the storage in a directory; creates the directory if it does not exist. */
+/** Opens the storage below a directory; creates the directory if it does not exist. */
 export async function openLocalDisk(options: LocalDiskOptions): Promise<LocalDisk> {
   const spoolPath = await openSpool(options.directory);
   return { spoolPath, ...openObjects(options.directory), ...createSignedUrls(options) };
@@ -38,7 +41,7 @@ function openObjects(directory: string): StorageObjects {
     try {
       return (await stat(buildPath(key))).size;
     } catch (error) {
-      if (hasCode(error, 'ENOENT')) return null;
+      if (hasErrorCode(error, 'ENOENT')) return null;
       throw error;
     }
   }
@@ -57,25 +60,25 @@ function openObjects(directory: string): StorageObjects {
       }
       // `link` is atomic and never replaces a file, so only one of two simultaneous writers
       // succeeds, with a complete file.
-      const stored = await link(spoolPath, path).then(
+      const outcome = await link(spoolPath, path).then(
         () => 'stored' as const,
         (error: unknown) => {
-          if (hasCode(error, 'EEXIST')) return 'exists' as const;
+          if (hasErrorCode(error, 'EEXIST')) return 'exists' as const;
           throw error;
         },
       );
       await unlink(spoolPath);
-      return stored;
+      return outcome;
     },
     async open(key, range) {
       const sizeBytes = await size(key);
       if (sizeBytes === null) return null;
       // The type of a file that was uploaded without a declared type is detected from its first
       // bytes.
-      const sniffed = key.endsWith(`.${untypedExtension}`)
+      const detectedType = key.endsWith(`.${untypedExtension}`)
         ? await sniff(await readHead(buildPath(key), sniffBytes))
         : undefined;
-      const contentType = sniffed?.contentType ?? contentTypeOf(key);
+      const contentType = detectedType?.contentType ?? contentTypeOf(key);
       const bounds = range ? { start: range.first, end: range.last } : {};
       return { stream: createReadStream(buildPath(key), bounds), sizeBytes, contentType };
     },
@@ -83,6 +86,6 @@ function openObjects(directory: string): StorageObjects {
   };
 }
 
-function hasCode(error: unknown, code: string): boolean {
+function hasErrorCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code;
 }

@@ -1,12 +1,12 @@
-/** Checks the first bytes of a media file: its type and, for a picture, its number of pixels. */
+/** Checks the type of a media file by its first bytes and, for a picture, the number of pixels. */
 import { open } from 'node:fs/promises';
 import sharp from 'sharp';
 import { GatewayError } from '../domain/errors.ts';
 import { findMediaType, pixelsMax, sniff, type MediaType } from './media-types.ts';
 
 /**
- * Number of bytes at the start of a file that are enough to detect its type, and a picture's size
- * after its metadata.
+ * Number of bytes at the start of a file in which its type and, even after long metadata, the size
+ * of a picture can be found.
  */
 export const headBytes = 1024 * 1024;
 
@@ -29,7 +29,7 @@ export async function inspectHead(head: Buffer, declaredType: string | null): Pr
   return type;
 }
 
-/** Throws if a picture's header has no size or too many pixels. */
+/** Throws if the header of a picture is unreadable or declares too many pixels. */
 async function checkPixels(head: Buffer): Promise<void> {
   let pixels = Number.NaN;
   try {

@@ -14,7 +14,10 @@ export interface MediaType {
   medium: Medium;
   /** Container format. Types of the same family cannot be distinguished by their first bytes. */
   family: string;
-  /** Other content types accepted for this type; `contentType` is stored. */
+  /**
+   * Other content types that callers may declare for this type. The file is stored with
+   * `contentType`.
+   */
   aliases: readonly string[];
 }
 
@@ -50,7 +53,7 @@ export const mediaTypes: readonly MediaType[] = [
   createType('video', ['mov', 'video/quicktime'], 'iso-media'),
 ];
 
-/** Other accepted file extensions, with the extension under which the file is stored. */
+/** Other accepted file extensions, mapped to the extension under which the file is stored. */
 const otherExtensions: Readonly<Record<string, string>> = { jpeg: 'jpg', oga: 'ogg', opus: 'ogg' };
 
 /**
@@ -64,9 +67,9 @@ export function findMediaType(contentType: string): MediaType | undefined {
 
 /** Returns the allowed type for a file extension; undefined if the type is not allowed. */
 export function findMediaTypeByExtension(extension: string): MediaType | undefined {
-  const lower = extension.toLowerCase();
-  const usual = otherExtensions[lower] ?? lower;
-  return mediaTypes.find((type) => type.extension === usual);
+  const lowercase = extension.toLowerCase();
+  const storedExtension = otherExtensions[lowercase] ?? lowercase;
+  return mediaTypes.find((type) => type.extension === storedExtension);
 }
 
 /** Detects the type of a file from its first bytes; undefined if the type is not allowed. */

@@ -49,8 +49,9 @@ export async function openStorage(config: Config, publicBaseUrl: string): Promis
     spoolDirectory: config.STORAGE_DIR,
   }).catch(throwPathError);
   if (!usesAwsCredentials) return { storage: s3, signedUrls: null, redirectUrl: null };
-  // Credentials issued by AWS expire after hours, and URLs signed with them expire too. Read URLs
-  // therefore point to the API, which redirects each request to a newly signed URL of the store.
+  // AWS issues credentials that expire after a few hours, and URLs signed with them expire too.
+  // Read URLs therefore point to the API, which redirects each request to a newly signed URL of the
+  // store.
   const signedUrls = createSignedUrls(urls);
   const { urlOf, keyOf, isSigned } = signedUrls;
   return {

@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises';
 import sharp from 'sharp';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { OutputSpec } from '../jobs/job-plan.ts';
-import { fileSource } from './byte-source.ts';
+import { createFileSource } from './byte-source.ts';
 import { readContainer } from './container.ts';
 import { readHead } from './media-head.ts';
 import { pixelsMax, sniff, sniffBytes } from './media-types.ts';
@@ -22,11 +22,11 @@ interface ProbedProperties {
 }
 
 /**
- * Extensions of storage keys, keyed by the format names of sharp (`pictures`) and mediabunny
- * (`recordings`).
+ * Extensions of storage keys, keyed by sharp's format name (`pictureExtensions`) or by MIME type
+ * (`recordingExtensions`).
  */
-const pictures: Record<string, string> = { png: 'png', jpeg: 'jpg', webp: 'webp' };
-const recordings: Record<string, string> = {
+const pictureExtensions: Record<string, string> = { png: 'png', jpeg: 'jpg', webp: 'webp' };
+const recordingExtensions: Record<string, string> = {
   'audio/mpeg': 'mp3',
   'audio/wav': 'wav',
   'video/mp4': 'mp4',
@@ -41,12 +41,12 @@ export async function probeMedia(
   path: string,
   medium: OutputSpec['medium'],
 ): Promise<ProbedProperties> {
-  const probe = await (medium === 'image'
+  const properties = await (medium === 'image'
     ? probePicture(path)
     : medium === 'json'
       ? probeDocument(path)
       : probeRecording(path, medium));
-  if (probe) return probe;
+  if (properties) return properties;
   throw new ProviderFailure(
     'failed',
     `the provider delivered a file that is not a readable ${medium} file`,
@@ -60,7 +60,7 @@ async function probePicture(path: string): Promise<ProbedProperties | null> {
   try {
     const image = sharp(path, { limitInputPixels: pixelsMax, failOn: 'error' });
     const { format, width, height } = await image.metadata();
-    const extension = pictures[format ?? ''];
+    const extension = pictureExtensions[format ?? ''];
     if (!extension || !width || !height) return null;
     // Decoding the last pixel decodes all pixels before it, so a truncated file fails here.
     await image
@@ -73,7 +73,10 @@ async function probePicture(path: string): Promise<ProbedProperties | null> {
   }
 }
 
-/** Checks a JSON document. It is read into memory, because provider-output.ts limits its size. */
+/**
+ * Checks a JSON document. The document can be read into memory, because provider-output.ts limits
+ * its size.
+ */
 async function probeDocument(path: string): Promise<ProbedProperties | null> {
   try {
     JSON.parse(await readFile(path, 'utf8'));
@@ -87,8 +90,8 @@ async function probeRecording(
   path: string,
   medium: OutputSpec['medium'],
 ): Promise<ProbedProperties | null> {
-  const container = await readContainer(fileSource(path));
-  const extension = container && recordings[container.mimeType];
+  const container = await readContainer(createFileSource(path));
+  const extension = container && recordingExtensions[container.mimeType];
   if (!extension || !container.mimeType.startsWith(medium)) return null;
   return {
     extension,

@@ -85,7 +85,7 @@ async function openOutput(
  * @throws ProviderFailure `failed` if the stream has more bytes
  */
 function limitBytes(source: Readable, sizeMax: number): Readable {
-  async function* limited(): AsyncGenerator<Buffer> {
+  async function* readLimited(): AsyncGenerator<Buffer> {
     let sizeBytes = 0;
     const chunks: AsyncIterable<Buffer> = source;
     for await (const chunk of chunks) {
@@ -96,12 +96,12 @@ function limitBytes(source: Readable, sizeMax: number): Readable {
       yield chunk;
     }
   }
-  return Readable.from(limited(), { objectMode: false });
+  return Readable.from(readLimited(), { objectMode: false });
 }
 
 /**
- * Creates the failure for a URL that could not be downloaded: final if the response is unusable,
- * otherwise retryable.
+ * Creates the failure for an output URL that could not be downloaded. The failure is final if the
+ * provider's response is unusable, and retryable otherwise.
  */
 function createSourceFailure(error: unknown): ProviderFailure | StorageFailure {
   if (
@@ -117,7 +117,7 @@ function createSourceFailure(error: unknown): ProviderFailure | StorageFailure {
       );
     }
   }
-  return new StorageFailure('the provider’s output could not be downloaded', {
+  return new StorageFailure("the provider's output could not be downloaded", {
     retryable: true,
     isDownload: true,
     cause: error,

@@ -1,4 +1,7 @@
-/** Bucket of an S3-compatible store: builds its URL and signs requests (Signature Version 4). */
+/**
+ * Builds the URL of a bucket in an S3-compatible store, and signs requests to it (Signature Version
+ * 4).
+ */
 import { AwsV4Signer } from 'aws4fetch';
 import type { S3Credentials } from './s3-credentials.ts';
 
@@ -16,14 +19,14 @@ type UnsignedRequest = Pick<
   'method' | 'url' | 'headers' | 'signQuery' | 'allHeaders'
 >;
 
-/** Returns the base URL of the bucket; keys are appended to it. */
-export function bucketUrl({ endpoint, bucket }: S3Bucket): string {
+/** Returns the base URL of a bucket, to which storage keys are appended. */
+export function buildBucketUrl({ endpoint, bucket }: S3Bucket): string {
   return `${endpoint.replace(/\/$/, '')}/${bucket}/`;
 }
 
 /**
- * Signs a request with the current credentials. Returns its URL and headers, and the time when the
- * credentials expire.
+ * Signs a request with the current credentials. Returns the signed URL and headers, and the time
+ * when the credentials expire.
  */
 export async function signRequest(
   { region, readCredentials }: S3Bucket,

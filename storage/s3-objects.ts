@@ -1,8 +1,8 @@
-/** Objects of an S3-compatible store, read and written with signed requests. */
+/** Reads and writes the objects of an S3-compatible store with signed requests. */
 import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { Agent, request, type Dispatcher } from 'undici';
-import { bucketUrl, signRequest, type S3Bucket } from './s3-bucket.ts';
+import { buildBucketUrl, signRequest, type S3Bucket } from './s3-bucket.ts';
 import { contentTypeOf, type ByteRange, type StorageObjects } from './storage.ts';
 
 /** Unexpected response from the store. The message contains no URL and no key. */
@@ -10,9 +10,12 @@ class S3Error extends Error {
   override readonly name = 'S3Error';
 }
 
-/** Timeout of a request that transfers no object, and of the wait for an object's headers. */
+/**
+ * Timeout of a request that transfers no object, and of the wait for an object's headers, in
+ * milliseconds.
+ */
 const exchangeTimeoutMs = 15_000;
-/** Timeout of a transfer: enough for a gigabyte over a slow connection. */
+/** Timeout of a transfer in milliseconds: enough for a gigabyte over a slow connection. */
 const transferTimeoutMs = 900_000;
 
 interface S3Request {
@@ -39,7 +42,7 @@ function createSendRequest(bucket: S3Bucket): SendRequest {
   return async (s3Request) => {
     const signed = await signRequest(bucket, {
       method: s3Request.method,
-      url: bucketUrl(bucket) + s3Request.key,
+      url: buildBucketUrl(bucket) + s3Request.key,
       headers: s3Request.headers ?? {},
     });
     const response = await request(signed.url, {
@@ -67,10 +70,10 @@ export function openS3Objects(bucket: S3Bucket): StorageObjects {
     const response = await sendRequest({ method: 'HEAD', key });
     if (response.statusCode === 404) return null;
     if (response.statusCode !== 200) throwStatusError('HEAD', response);
-    return objectSize(response);
+    return readObjectSize(response);
   }
 
-  async function upload(key: string, path: string, conditional: boolean): Promise<number> {
+  async function upload(key: string, path: string, onlyIfAbsent: boolean): Promise<number> {
     const { size: sizeBytes } = await stat(path);
     const response = await sendRequest({
       method: 'PUT',
@@ -78,14 +81,14 @@ export function openS3Objects(bucket: S3Bucket): StorageObjects {
       headers: {
         'content-type': contentTypeOf(key),
         'content-length': String(sizeBytes),
-        ...(conditional && { 'if-none-match': '*' }),
+        ...(onlyIfAbsent && { 'if-none-match': '*' }),
       },
       body: createReadStream(path),
       timeoutMs: transferTimeoutMs,
     });
     // A store that does not support If-None-Match responds with 501. Then only the check in `put`
     // prevents an overwrite.
-    if (conditional && response.statusCode === 501) return upload(key, path, false);
+    if (onlyIfAbsent && response.statusCode === 501) return upload(key, path, false);
     if (response.statusCode !== 200 && response.statusCode !== 412)
       throwStatusError('PUT', response);
     return response.statusCode;
@@ -94,7 +97,8 @@ export function openS3Objects(bucket: S3Bucket): StorageObjects {
   return {
     size,
     async put(key, path) {
-      // Checked first, because some stores ignore If-None-Match and would overwrite the object.
+      // The size is read first, because some stores ignore If-None-Match and would overwrite the
+      // object.
       const exists = (await size(key)) !== null || (await upload(key, path, true)) === 412;
       await rm(path, { force: true });
       return exists ? 'exists' : 'stored';
@@ -110,7 +114,7 @@ export function openS3Objects(bucket: S3Bucket): StorageObjects {
       if (response.statusCode === 404) return null;
       if (response.statusCode !== 200 && response.statusCode !== 206)
         throwStatusError('GET', response);
-      const sizeBytes = objectSize(response);
+      const sizeBytes = readObjectSize(response);
       if (range && !hasRangeLength(response, range, sizeBytes)) {
         throwUnusable(response, 'does not support range requests');
       }
@@ -128,7 +132,7 @@ export function openS3Objects(bucket: S3Bucket): StorageObjects {
  * Returns the size of the complete object, even if the response contains only a range of it.
  * @throws S3Error
  */
-function objectSize(response: Dispatcher.ResponseData): number {
+function readObjectSize(response: Dispatcher.ResponseData): number {
   const { headers } = response;
   const [, total] = /\/(\d+)$/.exec(String(headers['content-range'])) ?? [];
   const size = Number(total ?? headers['content-length']);
@@ -138,12 +142,12 @@ function objectSize(response: Dispatcher.ResponseData): number {
 }
 
 /**
- * Discards a response that cannot be used, without reading its body.
+ * Discards an unusable response without reading its body.
  * @throws S3Error always
  */
-function throwUnusable(response: Dispatcher.ResponseData, fault: string): never {
+function throwUnusable(response: Dispatcher.ResponseData, problem: string): never {
   response.body.on('error', () => {}).destroy();
-  throw new S3Error(`the store ${fault}`);
+  throw new S3Error(`the store ${problem}`);
 }
 
 /**

@@ -1,7 +1,7 @@
 /**
  * Presigns URLs with which callers and providers read and write objects of an S3 store directly.
  */
-import { bucketUrl, signRequest, type S3Bucket } from './s3-bucket.ts';
+import { buildBucketUrl, signRequest, type S3Bucket } from './s3-bucket.ts';
 import {
   contentTypeOf,
   isStorageKey,
@@ -20,7 +20,7 @@ interface PresignOptions {
  * that signed it.
  */
 export function createPresignedUrls(bucket: S3Bucket): StorageUrls {
-  const base = new URL(bucketUrl(bucket));
+  const base = new URL(buildBucketUrl(bucket));
 
   async function presign(method: 'GET' | 'PUT', url: URL, { ttlMs, headers = {} }: PresignOptions) {
     const urlExpiresAtMs = Date.now() + ttlMs;
@@ -30,7 +30,8 @@ export function createPresignedUrls(bucket: S3Bucket): StorageUrls {
       url: url.href,
       headers,
       signQuery: true,
-      // Content type, length and If-None-Match are signed, so that the store enforces them.
+      // The headers Content-Type, Content-Length and If-None-Match are signed, so that the store
+      // enforces them.
       allHeaders: true,
     });
     const expiresAtMs = Math.min(urlExpiresAtMs, signed.credentialsExpireAtMs);

@@ -1,6 +1,6 @@
 /**
- * Signed URLs at which the API serves and receives stored files. An HMAC-SHA256 covers method, key,
- * content type, expiry and, for uploads, size.
+ * Signed URLs at which the API serves and receives stored files. The signature is an HMAC-SHA256 of
+ * the method, key, content type, expiry and, for uploads, size.
  */
 import { createHmac } from 'node:crypto';
 import { isSecret } from '../platform/secret-comparison.ts';
@@ -15,13 +15,13 @@ export interface SignedUrlsOptions {
 /** Query parameters of a request to a signed URL. */
 type SignedQuery = Readonly<Record<string, string | string[] | undefined>>;
 
-/** Verification of signed URLs, for the API routes `/files/…` and `/uploads/…`. */
+/** Functions that verify signed URLs, for the API routes `/files/…` and `/uploads/…`. */
 export interface SignedUrls {
   /** Returns whether a read URL is valid and has not expired. */
   verifyRead: (key: string, query: SignedQuery) => boolean;
   /**
-   * Returns null if an upload URL is invalid or expired; otherwise the exact size that it allows
-   * (`sizeBytes`, null for any size).
+   * Verifies an upload URL. Returns the exact size that it allows (`sizeBytes` is null if it allows
+   * any size). Returns null if the URL is invalid or expired.
    */
   verifyUpload: (key: string, query: SignedQuery) => { sizeBytes: number | null } | null;
 }
@@ -33,8 +33,8 @@ export function createSignedUrls({
 }: SignedUrlsOptions): StorageUrls & SignedUrls {
   const readBase = new URL(`${publicBaseUrl}/files/`);
 
-  /** Returns the MAC of a URL. The content type depends only on the extension of the key. */
-  const computeMac = (method: 'GET' | 'PUT', key: string, parameters: string[]): string =>
+  /** Computes the signature of a URL. The content type depends only on the extension of the key. */
+  const computeSignature = (method: 'GET' | 'PUT', key: string, parameters: string[]): string =>
     createHmac('sha256', secret)
       .update([method, key, contentTypeOf(key), ...parameters].join('\n'))
       .digest('base64url');
@@ -46,7 +46,7 @@ export function createSignedUrls({
   };
   const verifyRead: SignedUrls['verifyRead'] = (key, { expires, signature }) => {
     if (!isStorageKey(key) || !isUnexpired(expires)) return false;
-    return isSecret(signature, computeMac('GET', key, [expires]));
+    return isSecret(signature, computeSignature('GET', key, [expires]));
   };
 
   return {
@@ -55,7 +55,7 @@ export function createSignedUrls({
     isSigned: (url) => verifyRead(keyOf(url) ?? '', Object.fromEntries(url.searchParams)),
     urlOf(key, ttlMs) {
       const expires = String(Math.ceil((Date.now() + ttlMs) / 1000));
-      const signature = computeMac('GET', key, [expires]);
+      const signature = computeSignature('GET', key, [expires]);
       return Promise.resolve(`${readBase.href}${key}?expires=${expires}&signature=${signature}`);
     },
     signUpload({ key, sizeBytes, ttlMs }) {
@@ -65,7 +65,7 @@ export function createSignedUrls({
       const query = new URLSearchParams({
         expires,
         ...(sizeBytes !== null && { size }),
-        signature: computeMac('PUT', key, [expires, size]),
+        signature: computeSignature('PUT', key, [expires, size]),
       });
       return Promise.resolve({
         url: `${publicBaseUrl}/uploads/${key}?${query.toString()}`,
@@ -79,7 +79,7 @@ export function createSignedUrls({
       if (size !== undefined && (typeof size !== 'string' || !/^[1-9]\d{0,11}$/.test(size))) {
         return null;
       }
-      if (!isSecret(signature, computeMac('PUT', key, [expires, size ?? '']))) return null;
+      if (!isSecret(signature, computeSignature('PUT', key, [expires, size ?? '']))) return null;
       return { sizeBytes: size === undefined ? null : Number(size) };
     },
   };

@@ -1,6 +1,6 @@
 /**
- * Spool: directory for files before they are stored. Files left by a crash are removed at the next
- * start.
+ * Spool: a directory for files that are not stored yet. Files that remain after a crash are removed
+ * at the next start.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
@@ -10,8 +10,8 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
 /**
- * Age at which a leftover file is removed. Longer than any file is in use: other processes share
- * the directory.
+ * Age in milliseconds at which a leftover file is removed. No file is in use for this long; other
+ * processes share the directory.
  */
 const leftoverAgeMs = 3_600_000;
 
@@ -23,7 +23,7 @@ const leftoverAgeMs = 3_600_000;
 export async function openSpool(directory: string): Promise<() => Promise<string>> {
   const spool = join(directory, 'spool');
   await mkdir(spool, { recursive: true });
-  await Promise.all((await readdir(spool)).map((name) => sweep(join(spool, name))));
+  await Promise.all((await readdir(spool)).map((name) => removeLeftover(join(spool, name))));
   return () => Promise.resolve(join(spool, randomUUID()));
 }
 
@@ -40,34 +40,35 @@ export interface SpooledFile extends Digest {
 }
 
 /**
- * Computes a digest while bytes are passed through, so that a written file need not be read again.
+ * Computes the size and hash of a file while its bytes are written, so that the file need not be
+ * read afterwards.
  */
 function createDigest() {
   const hash = createHash('sha256');
   let sizeBytes = 0;
   return {
-    async *pass(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    async *passThrough(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
       for await (const chunk of chunks) {
         hash.update(chunk);
         sizeBytes += chunk.length;
         yield chunk;
       }
     },
-    end: (): Digest => ({ sizeBytes, sha256: hash.digest('hex') }),
+    finish: (): Digest => ({ sizeBytes, sha256: hash.digest('hex') }),
   };
 }
 
 /** Reads a stream to its end and returns its digest. */
 export async function digestStream(bytes: Readable): Promise<Digest> {
   const digest = createDigest();
-  for await (const _ of digest.pass(bytes));
-  return digest.end();
+  for await (const _ of digest.passThrough(bytes));
+  return digest.finish();
 }
 
 /**
- * Writes a new file and returns its digest. Waits until the file is closed, even after an error.
- * Node opens the file in another thread, so it may be created after the source has already failed;
- * waiting makes sure that a caller can then remove it.
+ * Writes a new file and returns its digest. Waits until the file is closed, even after an error:
+ * Node opens the file in another thread and may create it after the source has failed. Once this
+ * function has returned, the caller can remove the file.
  */
 export async function writeSpoolFile(
   path: string,
@@ -77,14 +78,14 @@ export async function writeSpoolFile(
   const closed = new Promise<void>((resolve) => file.once('close', () => resolve()));
   const digest = createDigest();
   try {
-    await pipeline(source, (chunks: AsyncIterable<Buffer>) => digest.pass(chunks), file);
-    return digest.end();
+    await pipeline(source, (chunks: AsyncIterable<Buffer>) => digest.passThrough(chunks), file);
+    return digest.finish();
   } finally {
     await closed;
   }
 }
 
-async function sweep(path: string): Promise<void> {
+async function removeLeftover(path: string): Promise<void> {
   try {
     if ((await stat(path)).mtimeMs < Date.now() - leftoverAgeMs) await rm(path, { force: true });
   } catch {

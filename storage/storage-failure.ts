@@ -2,8 +2,8 @@
 export class StorageFailure extends Error {
   override readonly name = 'StorageFailure';
   /**
-   * Whether the output can be stored by a retry. False if the provider's bytes are lost, because
-   * calling the provider again would cost twice.
+   * Whether a retry can store the output. False if the provider's bytes are lost, because a second
+   * call to the provider would cost twice.
    */
   readonly retryable: boolean;
   /** True if the download from the provider failed; false if the gateway's own storage failed. */

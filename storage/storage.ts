@@ -14,13 +14,13 @@ export interface StoredObject {
   contentType: string;
 }
 
-/** Byte range; `first` and `last` are both included. */
+/** Byte range from `first` to `last`, both included. */
 export interface ByteRange {
   first: number;
   last: number;
 }
 
-/** Options of a signed upload URL, which accepts one PUT of this key. */
+/** Options of a signed upload URL, which accepts one PUT of an object under `key`. */
 interface UploadUrlOptions {
   key: string;
   /** Exact size in bytes; null if the caller did not declare it. */
@@ -39,13 +39,13 @@ interface SignedUpload {
 /** Blob storage. */
 export interface Storage {
   /**
-   * Returns the path for a new file to write before `put`. The caller must remove the file unless
-   * `put` has moved it.
+   * Returns the path of a new spool file, which the caller writes and passes to `put`. The caller
+   * must remove the file unless `put` has moved it.
    */
   spoolPath: () => Promise<string>;
   /**
-   * Stores a spooled file under a key, and removes it from the spool. Never replaces an existing
-   * object.
+   * Stores a spooled file under a key, and removes it from the spool. Returns `exists` if the key
+   * already has an object, which is never replaced.
    * @throws Error if the storage cannot store the object
    */
   put: (key: string, spoolPath: string) => Promise<'stored' | 'exists'>;
@@ -76,17 +76,17 @@ export type StorageUrls = Pick<Storage, 'urlOf' | 'signUpload' | 'keyOf' | 'isSi
 /** Maximum lifetime of a read URL in milliseconds: the limit of Signature Version 4. */
 export const urlTtlMaxMs = 7 * 24 * 3_600_000;
 
-/** Extension of the storage key if the type of an upload was not declared. */
+/** Extension of the storage key of an upload whose type was not declared. */
 export const untypedExtension = 'bin';
 
-/** Content types of stored files, by the extension of the key. */
+/** Content types of stored files, keyed by the extension of the storage key. */
 const contentTypes: Readonly<Record<string, string>> = {
   ...Object.fromEntries(mediaTypes.map((type) => [type.extension, type.contentType])),
   // JSON documents from providers; callers cannot upload this type.
   json: 'application/json',
 };
 
-/** Returns the content type for the extension of a key. */
+/** Returns the content type of a stored file, according to the extension of its storage key. */
 export function contentTypeOf(key: string): string {
   return contentTypes[key.slice(key.lastIndexOf('.') + 1)] ?? 'application/octet-stream';
 }

@@ -8,7 +8,7 @@ import { command, type DatabasePool } from '../platform/database.ts';
 import { afterCursor, listedTimes, buildPage } from '../platform/record-lists.ts';
 import type { Storage } from './storage.ts';
 
-/** Stored file; times are in Unix milliseconds and microseconds. */
+/** Stored file. Its time of creation is given in Unix milliseconds and in microseconds. */
 const storedFile = z.object({
   kind: z.enum(['artifact', 'upload']),
   /** Id of an upload; null for an artifact. */
@@ -16,11 +16,11 @@ const storedFile = z.object({
   /** Job that produced an artifact; null for an upload. */
   jobId: z.string().nullable(),
   storageKey: z.string(),
-  /** Null for an upload whose type was not declared, until the file is received. */
+  /** Content type. Null until the file is received, if the caller declared no type. */
   contentType: z.string().nullable(),
   sizeBytes: z.number().nullable(),
   filename: z.string().nullable(),
-  /** False for an upload whose file has not been received. */
+  /** Whether the file is stored; false for an upload whose file has not been received. */
   complete: z.boolean(),
   createdAtMs: z.number(),
   createdAtMicros: z.number(),
@@ -28,7 +28,7 @@ const storedFile = z.object({
 /** Stored file. */
 export type StoredFile = z.infer<typeof storedFile>;
 
-/** Filter and page of a list of files, newest first. */
+/** Filter and page of a file list, newest file first. */
 interface FileListing {
   /** Undefined to list both kinds. */
   kind: StoredFile['kind'] | undefined;
@@ -38,10 +38,10 @@ interface FileListing {
 }
 
 const keyRow = z.object({ storage_key: z.string() });
-/** Maximum number of objects deleted by one call of `remove`; no job has this many. */
+/** Maximum number of objects removed by one call of `removeObjects`; no job has this many. */
 const removeCountMax = 200;
 
-const sources = {
+const queriesByKind = {
   artifact: sql.fragment`SELECT 'artifact' AS kind, NULL AS "fileId", x.job_id AS "jobId", x.storage_key,
     x.content_type, x.size_bytes, NULL AS filename, true AS complete, x.created_at FROM artifact x`,
   upload: sql.fragment`SELECT 'upload' AS kind, x.id AS "fileId", NULL AS "jobId", x.storage_key,
@@ -56,7 +56,7 @@ export function createStoredFiles(deps: { pool: DatabasePool; storage: Storage }
   /**
    * Removes the objects of deleted artifacts. Marks a row as removed only once its object is gone.
    */
-  async function remove(condition: FragmentSqlToken): Promise<void> {
+  async function removeObjects(condition: FragmentSqlToken): Promise<void> {
     const keys = await pool.anyFirst(sql.type(keyRow)`SELECT storage_key FROM artifact
       WHERE deleted_at IS NOT NULL AND removed_at IS NULL AND ${condition} LIMIT ${removeCountMax}`);
     for (const key of keys) {
@@ -75,7 +75,7 @@ export function createStoredFiles(deps: { pool: DatabasePool; storage: Storage }
       organizationId: string,
       listing: FileListing,
     ): Promise<{ files: readonly StoredFile[]; nextCursor: string | null }> {
-      const rows = await pool.any(sql.type(storedFile)`${pageQuery(organizationId, listing)}`);
+      const rows = await pool.any(sql.type(storedFile)`${buildPageQuery(organizationId, listing)}`);
       const { page, nextCursor } = buildPage(rows, listing.limit, (file) => file.storageKey);
       return { files: page, nextCursor };
     },
@@ -89,27 +89,30 @@ export function createStoredFiles(deps: { pool: DatabasePool; storage: Storage }
           UPDATE job SET media_deleted_at = clock_timestamp()
           WHERE id = ${jobId} AND status <> 'open' AND media_deleted_at IS NULL RETURNING id)
         UPDATE artifact SET deleted_at = clock_timestamp() FROM deleted WHERE job_id = deleted.id`);
-      await remove(sql.fragment`job_id = ${jobId}`);
+      await removeObjects(sql.fragment`job_id = ${jobId}`);
     },
     /** Removes the objects of artifacts that were deleted while the storage was unavailable. */
-    sweep: (): Promise<void> => remove(sql.fragment`true`),
+    sweep: (): Promise<void> => removeObjects(sql.fragment`true`),
   };
 }
 
-function pageQuery(organizationId: string, { kind, cursor, limit }: FileListing): FragmentSqlToken {
+function buildPageQuery(
+  organizationId: string,
+  { kind, cursor, limit }: FileListing,
+): FragmentSqlToken {
   const conditions = [
     sql.fragment`x.organization_id = ${organizationId}`,
     sql.fragment`x.deleted_at IS NULL`,
     ...afterCursor(cursor, sql.fragment`x.storage_key`),
   ];
-  const selected = kind === undefined ? Object.values(sources) : [sources[kind]];
-  const newest = selected.map(
+  const selected = kind === undefined ? Object.values(queriesByKind) : [queriesByKind[kind]];
+  const newestOfEachKind = selected.map(
     (source) => sql.fragment`(${source} WHERE ${sql.join(conditions, sql.fragment` AND `)}
       ORDER BY x.created_at DESC, x.storage_key DESC LIMIT ${limit + 1})`,
   );
   return sql.fragment`SELECT kind, "fileId", "jobId", storage_key AS "storageKey",
       content_type AS "contentType", size_bytes AS "sizeBytes", filename, complete,
       ${listedTimes}
-    FROM (${sql.join(newest, sql.fragment` UNION ALL `)}) AS files
+    FROM (${sql.join(newestOfEachKind, sql.fragment` UNION ALL `)}) AS files
     ORDER BY created_at DESC, storage_key DESC LIMIT ${limit + 1}`;
 }

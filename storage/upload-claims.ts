@@ -26,9 +26,9 @@ const claimTtlMs = 60_000;
  * renewed while the file is being received.
  */
 export function createUploadClaims(pool: DatabasePool): WithUploadClaim {
-  const until = sql.fragment`clock_timestamp() + ${claimTtlMs} * interval '1 millisecond'`;
+  const newExpiry = sql.fragment`clock_timestamp() + ${claimTtlMs} * interval '1 millisecond'`;
   return async (id, receive) => {
-    const { rowCount } = await pool.query(command`UPDATE upload SET receiving_until = ${until}
+    const { rowCount } = await pool.query(command`UPDATE upload SET receiving_until = ${newExpiry}
       WHERE id = ${id} AND completed_at IS NULL
         AND (receiving_until IS NULL OR receiving_until < clock_timestamp())`);
     if (rowCount === 0) {
@@ -40,7 +40,7 @@ export function createUploadClaims(pool: DatabasePool): WithUploadClaim {
         // Errors are ignored: a claim that could not be renewed or released expires.
         .catch(() => {});
     };
-    const renewal = setInterval(setClaim, claimTtlMs / 3, until);
+    const renewal = setInterval(setClaim, claimTtlMs / 3, newExpiry);
     try {
       return await receive();
     } finally {

@@ -1,6 +1,6 @@
 /**
- * Database rows of uploads: creation within the quota, completion, and deletion together with the
- * object.
+ * Creates, completes and deletes the database rows of uploads. A row is created only if the quota
+ * has room for the upload, and is deleted together with the object.
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -36,9 +36,12 @@ export interface UploadOwner {
 export interface NewUpload extends UploadOwner {
   id: string;
   storageKey: string;
-  /** Null if the caller declared neither a type nor a file name with a known extension. */
+  /**
+   * Content type; null if the caller declared neither a type nor a file name with a known
+   * extension.
+   */
   contentType: string | null;
-  /** Declared size; null if the caller declared none. */
+  /** Declared size in bytes; null if the caller declared none. */
   sizeBytes: number | null;
   /** Maximum size in bytes, which counts against the quota until the file is received. */
   bytesMax: number;
@@ -52,7 +55,7 @@ export interface NewUpload extends UploadOwner {
 export interface ReceivedFile {
   contentType: string;
   sizeBytes: number;
-  /** Null for an object that the caller sent directly to the store. */
+  /** SHA-256 hash in hexadecimal; null for an object that the caller sent directly to the store. */
   sha256: string | null;
 }
 
@@ -62,18 +65,18 @@ export interface UploadsDeps {
   logger: Logger;
   /** Storage quota of an organization in bytes. */
   bytesMax: number;
-  /** How long an unused file is kept, in milliseconds. */
+  /** Retention period of an unused file, in milliseconds. */
   retentionMs: number;
 }
 
 /** Columns of `uploadRow`. */
-export const columns = sql.fragment`id, organization_id, storage_key, content_type, size_bytes,
+export const uploadColumns = sql.fragment`id, organization_id, storage_key, content_type, size_bytes,
   completed_at IS NOT NULL AS completed, deleted_at IS NOT NULL AS deleted`;
 
 /**
- * Creates the row of an upload and adds its maximum size to the used bytes, in one statement. The
- * statement locks the organization's row, so that two simultaneous uploads cannot exceed the quota
- * together.
+ * Creates the row of an upload and adds the upload's maximum size to the organization's used bytes,
+ * in one statement. The statement locks the organization's row, so that two simultaneous uploads
+ * cannot exceed the quota together.
  * @throws GatewayError STORAGE_QUOTA_EXCEEDED
  */
 export async function createUpload(
@@ -130,12 +133,12 @@ export function markDeleted(
   { id, organizationId }: { id: string; organizationId: string },
 ): Promise<number | null> {
   return pool.transaction(async (connection) => {
-    const deleted = await connection.maybeOne(sql.type(deletedRow)`
+    const deletedUpload = await connection.maybeOne(sql.type(deletedRow)`
       UPDATE upload SET deleted_at = coalesce(deleted_at, clock_timestamp()), completed_at = NULL,
         size_bytes = NULL, bytes_max = NULL, expires_at = greatest(expires_at, clock_timestamp())
       WHERE id = ${id} AND organization_id = ${organizationId}
       RETURNING storage_key, deleted_at`);
-    if (deleted) await storage.remove(deleted.storage_key);
-    return deleted?.deleted_at ?? null;
+    if (deletedUpload) await storage.remove(deletedUpload.storage_key);
+    return deletedUpload?.deleted_at ?? null;
   });
 }

@@ -15,7 +15,7 @@ import { contentTypeOf } from './storage.ts';
 import { checkObject } from './upload-check.ts';
 import { createUploadClaims } from './upload-claims.ts';
 import {
-  columns,
+  uploadColumns,
   completeUpload,
   createUpload,
   markDeleted,
@@ -51,8 +51,8 @@ export interface FormSize {
 }
 
 /**
- * Storage quota of an organization and how much of it is used, in bytes. Open upload URLs count
- * with the maximum size that they allow.
+ * Storage quota of an organization and how much of it is used, in bytes. An upload URL that is
+ * still valid counts with the maximum size that it allows.
  */
 export interface UploadQuota {
   limit: number;
@@ -113,16 +113,19 @@ export function createUploads(deps: UploadsDeps) {
       return rowCount === 0 ? null : contentType;
     },
     /**
-     * Checks that the quota has room for the files of a request. Lets a request pass if its
+     * Throws if the quota has no room for the files of a request. Does not check a request whose
      * Idempotency-Key is already claimed: it may be a replay, which stores nothing.
      * @throws GatewayError STORAGE_QUOTA_EXCEEDED
      */
     requireRoom: (form: FormSize): Promise<void> => requireRoom(deps, form),
     /** Finds an upload by id. Returns null if there is none. */
     find: (id: string): Promise<Upload | null> =>
-      pool.maybeOne(sql.type(uploadRow)`SELECT ${columns} FROM upload
+      pool.maybeOne(sql.type(uploadRow)`SELECT ${uploadColumns} FROM upload
         WHERE id = ${id} AND deleted_at IS NULL`),
-    /** Completes or removes expired uploads, and removes unused ones (upload-sweep.ts). */
+    /**
+     * Completes or removes uploads whose URL has expired, and removes unused uploads
+     * (upload-sweep.ts).
+     */
     sweep: (): Promise<IsolationReport> => sweepUploads(deps),
   };
 }

@@ -1,6 +1,8 @@
-/** Names aspect ratios, e.g. `16:9`. */
+/** Finds the name of an aspect ratio, e.g. `16:9`. */
 
-/** Common aspect ratios; pictures match them only approximately. */
+/**
+ * Common aspect ratios. The ratio of a generated picture may differ slightly from the common ratio.
+ */
 const commonRatios = [
   '1:1',
   '4:3',
@@ -17,8 +19,8 @@ const commonRatios = [
   '5:8',
 ];
 /**
- * Maximum relative difference between the ratio of a picture and the common ratio that it is named
- * after.
+ * Maximum relative difference between the ratio of a picture and the common ratio that describes
+ * it.
  */
 const differenceMax = 0.02;
 
@@ -41,9 +43,9 @@ export function findAspectRatio({
   return match ?? reduceRatio(width, height);
 }
 
-/** Reduces width and height to the lowest terms. */
+/** Returns the ratio of width to height in lowest terms. */
 export function reduceRatio(width: number, height: number): string {
-  const divisor = (a: number, b: number): number => (b === 0 ? a : divisor(b, a % b));
-  const common = Math.max(1, divisor(width, height));
-  return `${width / common}:${height / common}`;
+  const findDivisor = (a: number, b: number): number => (b === 0 ? a : findDivisor(b, a % b));
+  const divisor = Math.max(1, findDivisor(width, height));
+  return `${width / divisor}:${height / divisor}`;
 }

@@ -35,7 +35,9 @@ type TranscribeRequest = z.infer<typeof request>;
 
 const word = z.object({
   text: z.string(),
-  start: z.number().meta({ description: 'Seconds from the start.' }),
+  start: z
+    .number()
+    .meta({ description: 'Start of the word, in seconds from the start of the recording.' }),
   end: z.number(),
   type: z.enum(['word', 'spacing', 'audio_event']),
   speakerId: z.string().optional(),
@@ -87,7 +89,7 @@ export const audioTranscribe = defineCapability({
         required: true,
         output: { medium: 'json', format: null },
         meter: 'second',
-        quantity: secondsToReserve(recording, body),
+        quantity: calculateReservedSeconds(recording, body),
         unitPriceUsd: model.usd,
         priceNote:
           recording.kind === 'url'
@@ -101,8 +103,8 @@ export const audioTranscribe = defineCapability({
               model_id: model.id,
               diarize: true,
               timestamps_granularity: 'word',
-              ...(body.language !== undefined && { language_code: languageCode(body.language) }),
-              ...buildSource(recording, body),
+              ...(body.language !== undefined && { language_code: stripRegion(body.language) }),
+              ...buildSourceFields(recording, body),
             },
           },
         ],
@@ -117,7 +119,7 @@ export const audioTranscribe = defineCapability({
  * provider can measure it.
  * @throws GatewayError INVALID_REQUEST if a measured recording is too short or too long
  */
-function secondsToReserve(recording: Recording, body: TranscribeRequest): number {
+function calculateReservedSeconds(recording: Recording, body: TranscribeRequest): number {
   if (recording.kind === 'url') return limits.unmeasuredSeconds.max;
   const { min, max } = limits.durationSeconds;
   const seconds = recording.durationSeconds;
@@ -132,7 +134,7 @@ function secondsToReserve(recording: Recording, body: TranscribeRequest): number
  * Returns the provider's input fields for the recording. A stored file is sent with the request,
  * because the provider may be unable to reach this gateway.
  */
-function buildSource(recording: Recording, body: TranscribeRequest): JsonObject {
+function buildSourceFields(recording: Recording, body: TranscribeRequest): JsonObject {
   if (recording.kind === 'url') return { source_url: recording.url };
   const { storageKey } = recording;
   const name = body.fileName ?? storageKey.slice(storageKey.lastIndexOf('/') + 1);
@@ -143,13 +145,13 @@ function buildSource(recording: Recording, body: TranscribeRequest): JsonObject 
  * Strips the region from a language code (`en-US` becomes `en`), because the provider does not
  * support regions.
  */
-function languageCode(language: string): string {
+function stripRegion(language: string): string {
   return (language.split('-')[0] ?? '').toLowerCase();
 }
 
 /**
  * Builds the `data` of the response: the stored transcript. A list of jobs does not read the stored
- * document, so there `data` has only the fields of the call's result, without the words.
+ * document; there, `data` contains only the fields of the call's result, without the words.
  */
 function presentTranscript(job: FinishedJob): Record<string, unknown> {
   const [document] = job.outputs[0]?.artifacts ?? [];

@@ -34,11 +34,14 @@ export interface RecordingSource {
 /** Recording that has been checked; a stored file has also been measured. */
 export type Recording =
   | { kind: 'file'; storageKey: string; durationSeconds: number }
-  /** URL that only the provider reads; its duration is known once the call is complete. */
+  /**
+   * URL of a recording that only the provider reads. Its duration is known once the call is
+   * complete.
+   */
   | { kind: 'url'; url: string };
 
-/** Studio endpoint; `Request` is the type of the parsed body. */
-interface Definition<Request> {
+/** Definition of a Studio capability; `Request` is the type of the parsed request body. */
+interface CapabilityDefinition<Request> {
   /** Temporal workflow type; also the job's `type`. */
   type: string;
   /** Path below /api/v1, e.g. `/studio/image/generate`. */
@@ -47,7 +50,10 @@ interface Definition<Request> {
   medium: 'image' | 'video' | 'audio';
   /** Summary in the API reference. */
   summary: string;
-  /** If `bare`, the response is the data without the envelope, and the credits are in headers. */
+  /**
+   * Envelope of the response. With `bare`, the response is the data without an envelope, and
+   * headers contain the credits.
+   */
   envelope?: 'bare';
   request: z.ZodType<Request>;
   /**
@@ -61,7 +67,7 @@ interface Definition<Request> {
   example: Record<string, unknown>;
   /** Schema of the `data` that `present` returns. */
   data: z.ZodType;
-  /** Models or services that a request may choose, the default first. */
+  /** Models or services that a request may choose; the first is the default. */
   models?: readonly PublishedModel[];
   /**
    * Plans the calls of a request, with providers and prices.
@@ -69,16 +75,16 @@ interface Definition<Request> {
    */
   plan: (request: Request, recording?: Recording) => DraftPlan;
   /**
-   * Returns whether the result is persisted. Omit if it always is. A result that is not persisted
-   * can be read for an hour.
+   * Returns whether the result of a request is persisted. Omit this function if every result is
+   * persisted. A result that is not persisted can be read for an hour.
    */
   persistsResult?: (request: JsonObject) => boolean;
   /** Builds the `data` of the response (spec §4.6). */
   present: (job: FinishedJob) => Record<string, unknown>;
 }
 
-/** Capability without its request type, which is known only in the capability's own file. */
-export type Capability = Definition<JsonObject>;
+/** Capability as other code sees it. Only the capability's own file knows its request type. */
+export type Capability = CapabilityDefinition<JsonObject>;
 
 /** Returns the scope that the caller's API key needs. */
 export function requiredScope({
@@ -99,7 +105,7 @@ export function respondsWith202(
 }
 
 /** Declares a capability; `plan` receives the parsed request. */
-export function defineCapability<Request>(definition: Definition<Request>): Capability {
+export function defineCapability<Request>(definition: CapabilityDefinition<Request>): Capability {
   // oxlint-disable-next-line no-unsafe-type-assertion -- `plan` only receives requests that `request` parsed
   return definition as unknown as Capability;
 }

@@ -12,6 +12,7 @@ import { presentFile, storedFileData, getRecording } from './presentation.ts';
 import {
   asyncFlag,
   fitsIntoPlan,
+  planFieldBytesMax,
   numberFieldWithDefault,
   textField,
   voiceName,
@@ -28,7 +29,10 @@ const inputs = z
     error: `must have at most ${limits.totalText.max} characters in all`,
     abort: true,
   })
-  .refine(fitsIntoPlan, 'is too long in bytes; split it into two dialogues');
+  .refine(
+    fitsIntoPlan,
+    `must have at most ${planFieldBytesMax} bytes of JSON; split it into two dialogues`,
+  );
 
 const request = z.strictObject({
   inputs,
@@ -105,7 +109,7 @@ export const dialogueGenerate = defineCapability({
 
 function planChunk(lines: SpokenLine[], body: DialogueRequest): DraftCall {
   return {
-    // If one part fails, the job fails, because a dialogue with missing lines is useless.
+    // The job fails if one chunk fails, because a dialogue with missing lines is useless.
     required: true,
     output: { medium: 'audio', format: null },
     meter: 'character',
@@ -144,16 +148,17 @@ const chunkCharactersMax = 2000;
 const chunkVoicesMax = 10;
 
 /**
- * Splits the lines into chunks, in order. A chunk ends between lines. A line that is longer than a
- * chunk is split after a sentence or between words, and continues in the same voice.
+ * Splits the lines of a dialogue into chunks, one for each provider call, and keeps their order. A
+ * chunk ends after a line. A line that is longer than a chunk is split after a sentence or between
+ * words; all its pieces have the same voice.
  */
 export function splitIntoChunks(lines: readonly SpokenLine[]): SpokenLine[][] {
   const chunks: SpokenLine[][] = [];
   let chunk: SpokenLine[] = [];
   for (const line of lines.flatMap(splitLine)) {
     const characters = chunk.reduce((sum, { text }) => sum + text.length, line.text.length);
-    const spoken = new Set([...chunk.map((other) => other.voice_id), line.voice_id]);
-    if (chunk.length > 0 && (characters > chunkCharactersMax || spoken.size > chunkVoicesMax)) {
+    const voiceIds = new Set([...chunk.map((other) => other.voice_id), line.voice_id]);
+    if (chunk.length > 0 && (characters > chunkCharactersMax || voiceIds.size > chunkVoicesMax)) {
       chunks.push(chunk);
       chunk = [];
     }
@@ -164,28 +169,28 @@ export function splitIntoChunks(lines: readonly SpokenLine[]): SpokenLine[][] {
 
 function splitLine({ text, voice_id }: SpokenLine): SpokenLine[] {
   const pieces: SpokenLine[] = [];
-  let rest = text;
-  while (rest.length > chunkCharactersMax) {
-    const end = findSplitIndex(rest);
-    pieces.push({ text: rest.slice(0, end), voice_id });
-    rest = rest.slice(end);
+  let remainingText = text;
+  while (remainingText.length > chunkCharactersMax) {
+    const end = findSplitIndex(remainingText);
+    pieces.push({ text: remainingText.slice(0, end), voice_id });
+    remainingText = remainingText.slice(end);
   }
   // A piece that is only white space contains nothing to speak.
-  return [...pieces, { text: rest, voice_id }].filter((piece) => /\S/u.test(piece.text));
+  return [...pieces, { text: remainingText, voice_id }].filter((piece) => /\S/u.test(piece.text));
 }
 
 /** Returns the index at which to split a long text; never inside a surrogate pair. */
 function findSplitIndex(text: string): number {
   const head = text.slice(0, chunkCharactersMax);
-  const sentence = Math.max(
+  const sentenceEnd = Math.max(
     ...[...head.matchAll(/[.!?…。！？]["'”’)]*\s*/gu)].map(
       (match) => match.index + match[0].length,
     ),
     0,
   );
-  if (sentence > 0) return sentence;
+  if (sentenceEnd > 0) return sentenceEnd;
   const lastSpace = head.search(/\s\S*$/u);
   if (lastSpace > 0) return lastSpace + 1;
-  const last = head.charCodeAt(chunkCharactersMax - 1);
-  return last >= 0xd800 && last < 0xdc00 ? chunkCharactersMax - 1 : chunkCharactersMax;
+  const lastUnit = head.charCodeAt(chunkCharactersMax - 1);
+  return lastUnit >= 0xd800 && lastUnit < 0xdc00 ? chunkCharactersMax - 1 : chunkCharactersMax;
 }

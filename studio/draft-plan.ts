@@ -10,7 +10,7 @@ import type {
   OutputVariant,
 } from '../jobs/job-plan.ts';
 
-/** Route before the API adds the task queue of its provider. */
+/** Route to which the API has not yet added the task queue of the provider. */
 export interface DraftRoute {
   provider: string;
   providerEndpoint: string;
@@ -37,7 +37,10 @@ export interface InputMeasurements {
   durationSeconds: number | null;
 }
 
-/** Output cheaper than the requested one, with its unit price in USD. */
+/**
+ * Cheaper output that the provider may deliver instead of the requested one, with its unit price in
+ * USD.
+ */
 export type DraftVariant = Omit<OutputVariant, 'unitDiscountMicro'> & { unitPriceUsd: number };
 
 /** Properties of an output that depend on a measured input. */
@@ -78,8 +81,8 @@ export interface DraftCall {
   /** Whether a failure of this call fails the job. */
   required: boolean;
   /**
-   * Index of the earlier call whose result is the input of this call, and the input field of each
-   * route that receives it.
+   * Earlier call whose result is the input of this call: `callIndex` is its index, and `field` is
+   * the input field, in each route, that receives the result.
    */
   inputFrom?: { callIndex: number; field: string };
 }
@@ -94,8 +97,8 @@ export interface DraftPlan {
   /** All inputs; each is checked before credits are reserved. */
   inputs?: PlanInput[];
   /**
-   * Set if each input is an item with the same number of calls, and rejecting one item does not
-   * reject the others.
+   * True if each input is a separate item with the same number of calls. If one item is rejected,
+   * the others are still processed.
    */
   itemized?: true;
   /** Rejected items, whose calls were removed. */

@@ -10,7 +10,7 @@ import type { DraftPlan, RejectedItems } from './draft-plan.ts';
 import { publishModels } from './published-models.ts';
 import { urlExpiry } from './presentation.ts';
 import { asyncFlag, mediaUrl, mediaUrls, scaleChoice } from './request-fields.ts';
-import { pictureInputs } from './image-calls.ts';
+import { buildPictureInputs } from './image-calls.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
 import { findModel, throwIfUnsupported } from '../catalog/model-parameters.ts';
 import { planRemoval, planUpscale } from './picture-tools.ts';
@@ -83,7 +83,7 @@ function planUpscales(body: BatchRequest): DraftPlan {
   const { service: id = 'service_a', scaleFactor } = body;
   const service = findModel(upscalers, id, 'service');
   throwIfUnsupported(service, { scaleFactor });
-  const inputs = pictureInputs(...findImageUrls(body));
+  const inputs = buildPictureInputs(...findImageUrls(body));
   // No call is required, because a failed step of one picture must not fail the job.
   const calls = inputs.flatMap((source, index) => {
     const options = { fields: { scaleFactor }, source };
@@ -107,7 +107,7 @@ function planRemovals(body: BatchRequest): DraftPlan {
   }
   const [model] = backgroundRemovers;
   assert(model, 'there is no default background remover');
-  const inputs = pictureInputs(...findImageUrls(body));
+  const inputs = buildPictureInputs(...findImageUrls(body));
   return {
     model: model.id,
     calls: inputs.map((source) => planRemoval(model, {}, source)),
@@ -149,13 +149,13 @@ function presentBatch(job: FinishedJob): Record<string, unknown> {
   const items = job.request[field];
   const total = Array.isArray(items) ? items.length : 0;
   const rejected = rejectedItems.parse(job.request['rejectedItems']);
-  const steps = job.outputs.length / (total - Object.keys(rejected).length);
-  let first = 0;
+  const stepsPerItem = job.outputs.length / (total - Object.keys(rejected).length);
+  let outputIndex = 0;
   const results = Array.from({ length: total }, (_, index) => {
     const error = rejected[`${field}.${index}`];
     if (error) return { success: false, index, error };
-    first += steps;
-    return presentItem(job, index, job.outputs.slice(first - steps, first));
+    outputIndex += stepsPerItem;
+    return presentItem(job, index, job.outputs.slice(outputIndex - stepsPerItem, outputIndex));
   });
   const successful = results.filter((result) => result.success).length;
   return { total, successful, failed: total - successful, results };

@@ -39,16 +39,19 @@ export interface ImageRequest {
 /** Picture that a request refers to. */
 export type PictureInput = PlanInput & { medium: 'image' };
 
-/** Splits the requested images into calls that every route supports, with distinct seeds. */
+/**
+ * Plans the calls for the requested images. Every route supports the number of images per call, and
+ * each call has its own seed.
+ */
 export function planImageCalls(
   model: ImageModel,
   rules: ParameterRules,
   body: ImageRequest,
 ): DraftCall[] {
-  const fields = withDefaults(rules, body);
+  const fields = addDefaults(rules, body);
   const imageCount = body.numImages ?? 1;
   const routes = body.imageUrls ? model.routes.filter((route) => route.edit) : model.routes;
-  const perCall = Math.min(...routes.map((route) => route.imagesPerCallMax));
+  const imagesPerCall = Math.min(...routes.map((route) => route.imagesPerCallMax));
   const size = findSize(fields);
   const pixels = size ? size.width * size.height : 0;
   const priceRules = imagePriceRules(model.price, rules);
@@ -60,10 +63,11 @@ export function planImageCalls(
     ...(size && { expected: size }),
   };
   const calls: DraftCall[] = [];
-  for (let first = 0; first < imageCount; first += perCall) {
-    const quantity = Math.min(perCall, imageCount - first);
-    // Each call has its own seed, so that its images differ. A repeated request has the same seeds.
-    const seed = body.seed === undefined ? undefined : (body.seed + first) % 2_147_483_648;
+  for (let firstImage = 0; firstImage < imageCount; firstImage += imagesPerCall) {
+    const quantity = Math.min(imagesPerCall, imageCount - firstImage);
+    // Each call has its own seed, so that its images differ from those of the other calls. If a
+    // request is repeated, its calls have the same seeds again.
+    const seed = body.seed === undefined ? undefined : (body.seed + firstImage) % 2_147_483_648;
     const callFields = { ...fields, numImages: quantity, seed };
     calls.push({
       quantity,
@@ -87,8 +91,8 @@ export function planImageCalls(
 }
 
 /**
- * Returns a note about the charged value of a field if the model chooses the value; otherwise
- * undefined.
+ * Returns a note for the caller that names the value whose price is charged, if the request lets
+ * the model choose a value. Otherwise returns undefined.
  */
 function describeChargedValue(
   [rule]: [PriceRule],
@@ -101,7 +105,7 @@ function describeChargedValue(
   return `${field} "${String(value)}" lets the model choose the value; the price is that of "${chargedAs}"`;
 }
 
-function withDefaults(rules: ParameterRules, body: ImageRequest): Fields {
+function addDefaults(rules: ParameterRules, body: ImageRequest): Fields {
   const { width, height, ...others } = body;
   const size =
     width === undefined && height === undefined
@@ -112,10 +116,11 @@ function withDefaults(rules: ParameterRules, body: ImageRequest): Fields {
 
 /** Returns the requested size in pixels; null if the model chooses it. */
 function findSize({ imageSize, size }: Fields): { width: number; height: number } | null {
-  const named = Object.entries(imageSizes).find(([name]) => name === imageSize)?.[1];
-  const pixels = named ?? imageSize ?? size;
-  if (typeof pixels !== 'object' || pixels === null || !('width' in pixels)) return null;
-  return { width: Number(pixels['width']), height: Number(pixels['height']) };
+  const namedSize = Object.entries(imageSizes).find(([name]) => name === imageSize)?.[1];
+  const requestedSize = namedSize ?? imageSize ?? size;
+  if (typeof requestedSize !== 'object' || requestedSize === null || !('width' in requestedSize))
+    return null;
+  return { width: Number(requestedSize['width']), height: Number(requestedSize['height']) };
 }
 
 function buildImageInput(route: ImageRoute, fields: Fields) {
@@ -142,7 +147,13 @@ export function throwIfTransparentJpeg(body: ImageRequest): void {
   });
 }
 
-/** Builds the inputs for a list of pictures; the field name of each contains its index. */
-export function pictureInputs(field: string, urls: readonly string[] | undefined): PictureInput[] {
+/**
+ * Builds the plan inputs for a list of picture URLs. The field name of each input contains its
+ * index in the list.
+ */
+export function buildPictureInputs(
+  field: string,
+  urls: readonly string[] | undefined,
+): PictureInput[] {
   return (urls ?? []).map((url, index) => ({ field: `${field}.${index}`, url, medium: 'image' }));
 }

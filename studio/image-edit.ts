@@ -15,7 +15,7 @@ import {
   promptText,
   seedNumber,
 } from './request-fields.ts';
-import { pictureInputs, planImageCalls, throwIfTransparentJpeg } from './image-calls.ts';
+import { buildPictureInputs, planImageCalls, throwIfTransparentJpeg } from './image-calls.ts';
 import { findModel, throwIfUnsupported } from '../catalog/model-parameters.ts';
 
 const request = z.strictObject({
@@ -31,7 +31,10 @@ const request = z.strictObject({
   async: asyncFlag,
 });
 
-/** Edits pictures according to a prompt; if the request has a mask, only inside the mask. */
+/**
+ * Edits pictures according to a prompt. If the request has a mask, only the area inside the mask is
+ * edited.
+ */
 export const imageEdit = defineCapability({
   type: 'imageEdit',
   path: '/studio/image/edit',
@@ -56,7 +59,7 @@ export const imageEdit = defineCapability({
     return {
       model: model.id,
       calls: planImageCalls(model, parameters, body),
-      inputs: [...pictureInputs('imageUrls', body.imageUrls), ...mask],
+      inputs: [...buildPictureInputs('imageUrls', body.imageUrls), ...mask],
     };
   },
   present: presentImages,

@@ -18,7 +18,7 @@ import {
   seedNumber,
   textField,
 } from './request-fields.ts';
-import { pictureInputs, planImageCalls, throwIfTransparentJpeg } from './image-calls.ts';
+import { buildPictureInputs, planImageCalls, throwIfTransparentJpeg } from './image-calls.ts';
 import { findModel, throwIfUnsupported } from '../catalog/model-parameters.ts';
 
 const edge = z.int().min(16).max(3840).multipleOf(16);
@@ -45,7 +45,8 @@ const request = z.strictObject({
     .optional(),
   imageUrls: z
     .union([mediaUrl.transform((url) => [url]), mediaUrls], {
-      error: 'must be one URL or a list of 1 to 10: http(s) URLs, or ids of uploaded files',
+      error:
+        'must be one input or a list of 1 to 10 inputs; an input is an http(s) URL or the id of an uploaded file',
     })
     .optional(),
   async: asyncFlag,
@@ -72,7 +73,7 @@ export const imageGenerate = defineCapability({
     return {
       model: id,
       calls: planImageCalls(model, parameters, body),
-      inputs: pictureInputs('imageUrls', body.imageUrls),
+      inputs: buildPictureInputs('imageUrls', body.imageUrls),
     };
   },
   present: presentImages,

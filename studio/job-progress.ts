@@ -1,4 +1,4 @@
-/** Public status, phase and progress of a job, from its row. */
+/** Derives the public status, phase and progress of a job from its row. */
 import type { JobRecord } from '../jobs/job-record.ts';
 import type { JobResource } from './job-resource.ts';
 

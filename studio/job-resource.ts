@@ -10,7 +10,11 @@ const status = z.enum(['queued', 'in_progress', 'completed', 'failed', 'canceled
 /** Schema of the `credits` block (spec §2.7); all amounts in credits. */
 export const creditsSchema: z.ZodType<CreditsBlock> = z
   .object({ used: z.number(), cost: z.number(), remaining: z.number() })
-  .meta({ id: 'Credits', description: 'Charged so far, price, and balance left, in credits.' });
+  .meta({
+    id: 'Credits',
+    description:
+      'Amounts in credits: charged so far (`used`), price (`cost`) and available balance (`remaining`).',
+  });
 
 /** Schema of the `data` of a 202 response. */
 export const ticketSchema = z
@@ -55,15 +59,18 @@ export const jobSchema = z
           .meta({ description: 'Position in the queue of the provider; null if it reports none.' }),
         share: z.number().nullable().meta({
           description:
-            'Elapsed part of the usual time, from 0 to 1; null if no usual time is known.',
+            'Elapsed part of the usual duration, from 0 to 1; null if the usual duration is unknown.',
         }),
         etaSeconds: z.int().nullable().meta({
           description:
-            'Usual time that is left; 0 if the job takes longer than usual, null if no usual time is known.',
+            'Seconds that are left of the usual duration; 0 if the job takes longer than usual, null if the usual duration is unknown.',
         }),
       })
       .nullable()
-      .meta({ description: 'Null before the first call is sent and after the job has ended.' }),
+      .meta({
+        description:
+          'Estimated progress; null before the first call is sent and after the job has ended.',
+      }),
     createdAt: time,
     startedAt: time.nullable(),
     completedAt: time.nullable(),
@@ -88,7 +95,7 @@ export const jobSchema = z
     }),
     metadata: z
       .record(z.string(), z.string())
-      .meta({ description: 'The pairs of the request; empty if it had none.' }),
+      .meta({ description: 'Key-value pairs from the request; empty if it had none.' }),
     requestId: z.string(),
     statusUrl: z.url(),
     cancelUrl: z.url(),

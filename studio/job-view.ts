@@ -14,7 +14,7 @@ export type JobView = ReturnType<typeof createJobView>;
 
 /** Lifetime of the URLs of a persisted result, in milliseconds; each response signs new URLs. */
 const persistedUrlTtlMs = 24 * 3_600_000;
-/** Time from the end of a job until its result expires, if it is not persisted, in milliseconds. */
+/** Time in milliseconds from the end of a job until a result that is not persisted expires. */
 const temporaryUrlTtlMs = 3_600_000;
 
 /** Creates the functions that render jobs. `urlOf` signs the URL of an artifact. */
@@ -22,7 +22,7 @@ export function createJobView(deps: {
   publicBaseUrl: string;
   urlOf: (artifact: StoredArtifact, ttlMs: number) => Promise<string>;
 }) {
-  const links = (job: JobRecord): { statusUrl: string; cancelUrl: string } => {
+  const buildLinks = (job: JobRecord): { statusUrl: string; cancelUrl: string } => {
     const statusUrl = `${deps.publicBaseUrl}/api/v1/studio/jobs/${job.id}`;
     return { statusUrl, cancelUrl: `${statusUrl}/cancel` };
   };
@@ -31,7 +31,7 @@ export function createJobView(deps: {
    * Builds the `data` of the response to a synchronous request. Returns null if the job is not
    * completed or its media were deleted.
    */
-  async function result(job: JobRecord): Promise<Record<string, unknown> | null> {
+  async function buildResult(job: JobRecord): Promise<Record<string, unknown> | null> {
     const capability = findCapability(job.type);
     if (!capability || job.status !== 'completed' || !job.outputs) return null;
     if (job.media_deleted_at !== null) return null;
@@ -49,12 +49,12 @@ export function createJobView(deps: {
   }
 
   return {
-    result,
+    result: buildResult,
     /** Builds the `data` of the 202 response. */
     ticket: (job: JobRecord): z.infer<typeof ticketSchema> => ({
       jobId: job.id,
       status: toPublicStatus(job),
-      ...links(job),
+      ...buildLinks(job),
       createdAt: isoTime(job.created_at),
       deadlineAt: isoTime(job.deadline_at),
     }),
@@ -74,13 +74,13 @@ export function createJobView(deps: {
       startedAt: isoTime(job.started_at),
       completedAt: isoTime(job.completed_at),
       deadlineAt: isoTime(job.deadline_at),
-      result: await result(job),
+      result: await buildResult(job),
       mediaDeletedAt: isoTime(job.media_deleted_at),
       error: job.error && { ...job.error, retryable: errorTable[job.error.code].retryable },
       billing: buildBilling(job),
       metadata: job.metadata ?? {},
       requestId: job.request_id,
-      ...links(job),
+      ...buildLinks(job),
     }),
     credits: buildCreditsBlock,
   };
@@ -102,9 +102,11 @@ async function signUrls(
 ): Promise<(artifact: StoredArtifact) => string> {
   const artifacts = outputs.flatMap((output) => output.artifacts);
   const urls = await Promise.all(artifacts.map((artifact) => sign(artifact)));
-  const byKey = new Map(artifacts.map(({ storageKey }, index) => [storageKey, urls[index]]));
+  const urlsByStorageKey = new Map(
+    artifacts.map(({ storageKey }, index) => [storageKey, urls[index]]),
+  );
   return ({ storageKey }) => {
-    const url = byKey.get(storageKey);
+    const url = urlsByStorageKey.get(storageKey);
     assert(url, 'a presented artifact does not belong to the job');
     return url;
   };
@@ -123,9 +125,11 @@ export function extractPromptLine({
   title,
 }: JobRecord['request']): string | null {
   const [first] = Array.isArray(inputs) ? inputs : [];
-  const spoken = isRecord(first) ? first['text'] : undefined;
-  const found = [prompt, text, spoken, title].find((candidate) => typeof candidate === 'string');
-  const line = typeof found === 'string' ? (found.trim().split(/\r?\n/)[0] ?? '') : '';
+  const dialogueText = isRecord(first) ? first['text'] : undefined;
+  const requestText = [prompt, text, dialogueText, title].find(
+    (candidate) => typeof candidate === 'string',
+  );
+  const line = typeof requestText === 'string' ? (requestText.trim().split(/\r?\n/)[0] ?? '') : '';
   if (line === '') return null;
   return line.length > promptLineMax ? `${line.slice(0, promptLineMax - 1)}…` : line;
 }

@@ -27,7 +27,7 @@ const fields = z.strictObject({
   plan: compositionPlan.optional().meta({ description: 'Alias of `composition_plan`.' }),
   durationSeconds: numberField(limits.durationSeconds).optional().meta({
     description:
-      'Duration of a song from a prompt; defaults to 30. A composition plan has its own duration.',
+      'Duration in seconds of a song that is generated from a prompt; defaults to 30. A composition plan has its own duration.',
   }),
   coverPrompt: textField(limits.coverPrompt).optional(),
   force_instrumental: z.boolean().default(false),
@@ -46,8 +46,8 @@ const request = fields.transform(({ plan, ...body }) => {
     const message = 'plan is another name of composition_plan; their values must be equal';
     throw fieldsError('CONFLICTING_FIELDS', ['composition_plan', 'plan'], message);
   }
-  const sentPlan = body.composition_plan ?? plan;
-  return { ...body, ...(sentPlan && { composition_plan: sentPlan }) };
+  const requestedPlan = body.composition_plan ?? plan;
+  return { ...body, ...(requestedPlan && { composition_plan: requestedPlan }) };
 });
 
 type MusicRequest = z.output<typeof request>;
@@ -67,14 +67,14 @@ export const musicGenerate = defineCapability({
   example: { prompt: 'a calm song about the sea', durationSeconds: 20 },
   data: z.object({
     ...storedFileData,
-    duration: z.int().meta({ description: 'Milliseconds.' }),
+    duration: z.int().meta({ description: 'Duration of the song in milliseconds.' }),
     title: z.string().nullable(),
     model: z.string(),
     coverUrl: z.url().nullable().optional(),
     coverError: z
       .object({ code: z.string(), message: z.string() })
       .optional()
-      .meta({ description: 'Reason why the cover is missing; it is not charged.' }),
+      .meta({ description: 'Reason why the cover is missing. A missing cover is not charged.' }),
     lyrics: z.string().nullable().optional(),
   }),
   models: [
@@ -211,10 +211,13 @@ function planCover(body: MusicRequest): DraftCall {
 const coverPromptMax = 2000;
 
 function buildCoverPrompt(body: MusicRequest): string {
-  const subject = body.composition_plan
+  const musicDescription = body.composition_plan
     ? describeStyles(body.composition_plan)
     : (body.prompt ?? '');
-  return `Square album cover, no lettering, for this music: ${subject}`.slice(0, coverPromptMax);
+  return `Square album cover, no lettering, for this music: ${musicDescription}`.slice(
+    0,
+    coverPromptMax,
+  );
 }
 
 function describeStyles(plan: CompositionPlan): string {

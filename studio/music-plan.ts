@@ -7,7 +7,14 @@ import { audioModels } from '../catalog/audio-models.ts';
 import { findModel } from '../catalog/model-parameters.ts';
 import { defineCapability } from './capability.ts';
 import { publishAudioModel } from './published-models.ts';
-import { modelId, asyncFlag, numberField, textField, fitsIntoPlan } from './request-fields.ts';
+import {
+  modelId,
+  asyncFlag,
+  numberField,
+  textField,
+  fitsIntoPlan,
+  planFieldBytesMax,
+} from './request-fields.ts';
 
 const { limits } = audioModels.music;
 const styles = z.array(z.string().min(1).max(500)).max(50).default([]);
@@ -27,7 +34,10 @@ export const compositionPlan = z
     negative_global_styles: styles,
     sections: z.array(section).min(1).max(100),
   })
-  .refine(fitsIntoPlan, { error: 'is too long in bytes', abort: true })
+  .refine(fitsIntoPlan, {
+    error: `must have at most ${planFieldBytesMax} bytes of JSON`,
+    abort: true,
+  })
   .refine((plan) => sumDurationMs(plan) <= limits.durationSeconds.max * 1000, {
     error: `must last at most ${limits.durationSeconds.max} seconds in all`,
   })
@@ -40,7 +50,7 @@ export function sumDurationMs(plan: { sections: readonly { duration_ms: number }
   return plan.sections.reduce((sum, part) => sum + part.duration_ms, 0);
 }
 
-/** Schema of the model field; there is only one music model. */
+/** Schema of the field `model_id`; there is only one music model. */
 export const musicModelId = modelId([audioModels.music], audioModels.music.id);
 
 const model = audioModels.musicPlan;
@@ -53,7 +63,7 @@ const request = z.strictObject({
   async: asyncFlag,
 });
 
-/** Writes a composition plan, reusable as `composition_plan` of music/generate. */
+/** Generates a composition plan, which can be sent to music/generate as `composition_plan`. */
 export const musicPlan = defineCapability({
   type: 'musicPlan',
   path: '/studio/music/plan',

@@ -1,4 +1,7 @@
-/** Plans the calls of the tools that process one picture; image/batch plans them for each item. */
+/**
+ * Plans the calls of tools that process one picture. image/batch plans the calls of each of its
+ * pictures with these functions.
+ */
 import {
   calculateEnlargements,
   largestResolution,
@@ -19,12 +22,12 @@ import type { Json } from '../domain/json.ts';
 import type { DraftCall, InputMeasurements } from './draft-plan.ts';
 import type { PictureInput } from './image-calls.ts';
 
-const picture = { medium: 'image', format: 'png' } as const;
+const pngOutput = { medium: 'image', format: 'png' } as const;
 
 interface UpscaleOptions {
   fields: Fields;
   source: PictureInput;
-  /** Index of the first planned call within the job. */
+  /** Index in the job of the first call of this upscale. */
   firstCall?: number;
 }
 
@@ -47,7 +50,7 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
     return {
       quantity: 1,
       required: steps.length > 1,
-      output: picture,
+      output: pngOutput,
       typicalSeconds: service.typicalSeconds,
       unitPriceUsd: {
         input: source,
@@ -65,7 +68,7 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
         providerEndpoint: route.providerEndpoint,
         input: {
           ...buildProviderInput(route, { ...fields, scaleFactor: factor, imageUrl: source.url }),
-          ...modelField(fields),
+          ...buildModelField(fields),
         },
       })),
       ...(index > 0 && {
@@ -76,7 +79,7 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
 }
 
 /** Returns the provider's input field `model`; empty if the request does not choose a model. */
-function modelField({ model }: Fields): { model?: Json } {
+function buildModelField({ model }: Fields): { model?: Json } {
   return model === undefined ? {} : { model };
 }
 
@@ -107,7 +110,7 @@ export function planRemoval(
   return {
     quantity: 1,
     required: false,
-    output: picture,
+    output: pngOutput,
     typicalSeconds: model.typicalSeconds,
     unitPriceUsd: calculateUnitPrice(rule, fieldsWithDefaults).usd,
     routes: model.routes.map((route) => ({

@@ -33,7 +33,10 @@ export function presentFile(job: FinishedJob, artifact: StoredArtifact) {
   };
 }
 
-/** Returns the recording of a finished audio job, from `output` or else from the last output. */
+/**
+ * Returns the recording of a finished audio job: the first artifact of `output`, which defaults to
+ * the last output.
+ */
 export function getRecording(job: FinishedJob, output = job.outputs.at(-1)): StoredArtifact {
   const [recording] = output?.artifacts ?? [];
   assert(recording, 'a completed audio job has no recording');
@@ -90,10 +93,9 @@ export const imagesData = z.object({
   metadata: z.object({
     outputImages: z.int(),
     prompt: z.string(),
-    aspectRatio: z
-      .string()
-      .nullable()
-      .meta({ description: 'The requested aspect ratio, or that of the first image.' }),
+    aspectRatio: z.string().nullable().meta({
+      description: 'Requested aspect ratio; if none was requested, the ratio of the first image.',
+    }),
   }),
 });
 
@@ -122,11 +124,10 @@ export function presentImages(job: FinishedJob): Record<string, unknown> {
 
 /** Schema of a picture tool's result, with the model that produced it. */
 export const pictureToolData = z.object({
-  url: z
-    .url()
-    .nullable()
-    .meta({ description: 'null once a result that was not persisted has expired' }),
-  imageUrl: z.url().nullable().meta({ description: 'the same as `url`' }),
+  url: z.url().nullable().meta({
+    description: 'URL of the picture; null once a result that was not persisted has expired.',
+  }),
+  imageUrl: z.url().nullable().meta({ description: 'Same value as `url`.' }),
   contentType: z.string(),
   width: z.int().nullable(),
   height: z.int().nullable(),
@@ -144,8 +145,8 @@ export function isPersisted(request: JsonObject): boolean {
 }
 
 /**
- * Presents the picture from a tool's last step: its URL with expiry (a persisted picture gets a new
- * URL in every response), and its storage path if it is persisted.
+ * Presents the picture from the last step of a tool, with its URL and the time at which the URL
+ * expires. A persisted picture has a storage path, and gets a new URL in every response.
  */
 export function presentPicture(job: FinishedJob) {
   const [artifact] = job.outputs.at(-1)?.artifacts ?? [];

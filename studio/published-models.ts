@@ -12,7 +12,10 @@ import { audioPriceRules, type PriceRule } from '../catalog/price-rules.ts';
 export interface PublishedModel extends Omit<CatalogRow, 'typicalSeconds'> {
   /** Typical duration of a call in seconds; null if unknown. */
   typicalSeconds: number | null;
-  /** Request fields that select the model; empty if the capability has only one. */
+  /**
+   * Request fields with the values that select the model; empty if the capability has only one
+   * model.
+   */
   selectedBy: Readonly<Record<string, string>>;
   parameters: ParameterRules;
   /** Price rules in USD; the price is their sum. */
@@ -50,8 +53,8 @@ export function publishModels<
 }
 
 /**
- * Builds the published model of an audio capability, which has only one. `quantity` is the priced
- * part of a request.
+ * Builds the published model of an audio capability, which has only one model. `quantity`
+ * determines the number of priced units of a request.
  */
 export function publishAudioModel(
   model: AudioModel,

@@ -14,8 +14,8 @@ export const scaleChoice = z.literal([2, 4, 6]);
 export const seedNumber = z.int().min(0).max(2_147_483_647);
 
 /**
- * Schema of an input: an http(s) URL or the id of an uploaded file. The API replaces `data:` URLs
- * with such ids before it parses the request.
+ * Schema of an input: an http(s) URL or the id of an uploaded file. The API replaces each `data:`
+ * URL with the id of an uploaded file before it parses the request.
  */
 export const mediaUrl = z.union(
   [z.url({ protocol: /^https?$/ }).max(4096), z.string().max(37).regex(idPattern('upload'))],
@@ -29,8 +29,8 @@ export const mediaUrls = z.array(mediaUrl).min(1).max(10);
 export const imageCount = z.int().min(1).max(10);
 
 /**
- * Creates the schema of a public model id. An unknown id is rejected by the plan, whose error lists
- * the known ids.
+ * Creates the schema of a public model id. The schema accepts unknown ids; when the request is
+ * planned, they are rejected with an error that lists the known ids.
  */
 export function modelId(models: readonly { id: string }[], defaultId: string) {
   return z
@@ -38,13 +38,14 @@ export function modelId(models: readonly { id: string }[], defaultId: string) {
     .max(100)
     .default(defaultId)
     .meta({
-      // Only documentation: an unknown model is rejected later, with its own error code.
+      // `enum` is only documentation: the schema does not reject an unknown id, because the error
+      // for it has a code of its own.
       enum: models.map((model) => model.id),
       example: defaultId,
     });
 }
 
-/** Creates the schema of a string with a length limit that is not only white space. */
+/** Creates the schema of a string that has a limited length and is not blank. */
 export function textField({ min, max }: Limit) {
   return z.string().min(min).max(max).regex(/\S/u, 'must not be blank');
 }
@@ -65,18 +66,19 @@ export function numberFieldWithDefault(limit: Limit & { preset: number }) {
 /** Schema of the name of a voice (spec §4.8). */
 export const voiceName = z
   .enum(voices.map((voice) => voice.name))
-  .meta({ description: 'One of the 23 voices.', example: 'rachel' });
+  .meta({ description: 'Name of a voice.', example: 'rachel' });
 
 /** Schema of the field `async`: if true, the 202 response is sent immediately. */
 export const asyncFlag = z.boolean().optional();
 
 /**
- * Maximum size of one part of a request, in bytes of JSON. A job plan contains it twice (in the
- * request and in a provider's input) and must stay below 64 KB, the limit for a workflow's history.
+ * Maximum size of a long request field, in bytes of JSON. A job plan contains the field twice (in
+ * the request and in a provider's input) and must stay below 64 KB, the limit for a workflow's
+ * history.
  */
-const planBytesMax = 28_000;
+export const planFieldBytesMax = 28_000;
 
 /** Returns whether the JSON of a value is short enough for a job plan. */
 export function fitsIntoPlan(value: unknown): boolean {
-  return Buffer.byteLength(JSON.stringify(value)) <= planBytesMax;
+  return Buffer.byteLength(JSON.stringify(value)) <= planFieldBytesMax;
 }

@@ -16,7 +16,7 @@ import { publishModels } from './published-models.ts';
 import { findAspectRatio } from './aspect-ratio.ts';
 import { presentVideo, videoData } from './presentation.ts';
 import { asyncFlag, mediaUrl, modelId, seedNumber, textField } from './request-fields.ts';
-import { pictureInputs } from './image-calls.ts';
+import { buildPictureInputs } from './image-calls.ts';
 
 const request = z.strictObject({
   prompt: textField({ min: 1, max: 5000 }),
@@ -62,7 +62,7 @@ export const videoGenerate = defineCapability({
     return {
       model: id,
       calls: [planVideo(model, body)],
-      inputs: [...image, ...pictureInputs('referenceUrls', body.referenceUrls)],
+      inputs: [...image, ...buildPictureInputs('referenceUrls', body.referenceUrls)],
     };
   },
   present: presentGenerated,
@@ -97,7 +97,7 @@ function planVideo(model: VideoModel, body: VideoRequest): DraftCall {
 function chooseEndpoint(route: VideoRoute, body: VideoRequest): string {
   if (body.imageUrl !== undefined) return route.fromImage;
   if (!body.referenceUrls) return route.fromText;
-  assert(route.fromReferences, 'a model that accepts references has no route for them');
+  assert(route.fromReferences, 'the route has no provider endpoint for reference pictures');
   return route.fromReferences;
 }
 
@@ -118,11 +118,11 @@ function listCheaperVideos({ usdPerSecond }: VideoModel, usdMax: number): DraftV
 function presentGenerated(job: FinishedJob): Record<string, unknown> {
   const model = findModel(videoModels, job.model ?? '');
   const fields = { ...job.request, ...defaultsFor(model.parameters, job.request) };
-  const [film] = job.outputs.at(-1)?.artifacts ?? [];
+  const [video] = job.outputs.at(-1)?.artifacts ?? [];
   return presentVideo(job, {
     prompt: fields['prompt'] ?? null,
     durationSeconds: fields['durationSeconds'] ?? null,
-    aspectRatio: fields['aspectRatio'] ?? (film ? findAspectRatio(film) : null),
+    aspectRatio: fields['aspectRatio'] ?? (video ? findAspectRatio(video) : null),
     resolution: fields['resolution'] ?? null,
     generateAudio: fields['generateAudio'] ?? null,
     seed: fields['seed'] ?? null,

@@ -1,4 +1,7 @@
-/** Tools that process one video: one call, priced by the seconds of the input. */
+/**
+ * Declares the tools that process one video. A tool makes one call, whose price depends on the
+ * duration of the input.
+ */
 import { z } from 'zod';
 import { calculateUnitPrice, videoToolPriceRules, type UnitPrice } from '../catalog/price-rules.ts';
 import type { VideoTool } from '../catalog/video-tools.ts';
@@ -46,7 +49,7 @@ export function defineVideoTool(
             output: { medium: 'video', format: null },
             unitPriceUsd: {
               input: source,
-              calculateUsd: (input) => priceVideo(tool, input).usd,
+              calculateUsd: (input) => calculateVideoPrice(tool, input).usd,
               describeOutput: (input) => describeOutput(tool, input),
             },
             routes: [
@@ -65,19 +68,19 @@ export function defineVideoTool(
   });
 }
 
-function priceVideo(
+function calculateVideoPrice(
   tool: VideoTool,
   { width, height, durationSeconds }: InputMeasurements,
 ): UnitPrice {
   assert(durationSeconds !== null, 'a measured video has no duration');
   const longerOutputEdge = Math.max(width, height) * tool.scale;
   if (durationSeconds > tool.inputSecondsMax) {
-    throw videoError(
+    throw createVideoError(
       `must last at most ${tool.inputSecondsMax} seconds (received ${Math.ceil(durationSeconds)})`,
     );
   }
   if (longerOutputEdge > tool.outputEdgeMax) {
-    throw videoError(
+    throw createVideoError(
       `must have edges of at most ${tool.outputEdgeMax / tool.scale} pixels (received ${width}×${height})`,
     );
   }
@@ -96,10 +99,10 @@ function describeOutput(tool: VideoTool, input: InputMeasurements): MeasuredOutp
       height: input.height * tool.scale,
       durationSeconds,
     },
-    variants: priceVideo(tool, input).smaller,
+    variants: calculateVideoPrice(tool, input).smaller,
   };
 }
 
-function videoError(message: string): GatewayError {
+function createVideoError(message: string): GatewayError {
   return fieldError('INVALID_REQUEST', 'videoUrl', `the video ${message}`);
 }

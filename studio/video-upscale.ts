@@ -1,4 +1,4 @@
-/** POST /studio/video/upscale (spec §4.10), by a factor of 2. */
+/** POST /studio/video/upscale (spec §4.10): doubles the width and height of a video. */
 import { videoUpscaler } from '../catalog/video-tools.ts';
 import { defineVideoTool } from './video-tool.ts';
 

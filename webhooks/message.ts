@@ -5,7 +5,7 @@ import type { Outbound } from '../platform/outbound.ts';
 import type { SigningSecrets } from './signing-secrets.ts';
 import type { AttemptEnd } from './webhooks.ts';
 
-/** Body of a webhook; `timestamp` in ISO 8601. */
+/** Body of a webhook request; `timestamp` is in ISO 8601. */
 export interface WebhookEvent {
   type: string;
   timestamp: string;
@@ -21,7 +21,7 @@ export interface WebhookMessage {
 /** Result of sending a message once. */
 export type SendResult = Omit<AttemptEnd, 'durationMs' | 'retryInMs'>;
 
-/** Maximum number of bytes of a response that are recorded. */
+/** Maximum number of bytes of a response body that are recorded. */
 const responseBytesMax = 1024;
 
 /**
@@ -29,19 +29,19 @@ const responseBytesMax = 1024;
  * becomes the header `webhook-id`.
  */
 export async function signMessage(
-  signingSecrets: Pick<SigningSecrets, 'live'>,
+  signingSecrets: Pick<SigningSecrets, 'listActive'>,
   organizationId: string,
   { id, event }: { id: string; event: WebhookEvent },
 ): Promise<WebhookMessage> {
   const body = JSON.stringify(event);
   const now = new Date();
-  const live = await signingSecrets.live(organizationId);
+  const activeSecrets = await signingSecrets.listActive(organizationId);
   return {
     headers: {
       'content-type': 'application/json',
       'webhook-id': id,
       'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
-      'webhook-signature': live
+      'webhook-signature': activeSecrets
         .map(({ secret }) => new Webhook(secret).sign(id, now, body))
         .join(' '),
     },
@@ -49,7 +49,7 @@ export async function signMessage(
   };
 }
 
-interface Sending {
+interface SendOptions {
   url: string;
   message: WebhookMessage;
   timeoutMs: number;
@@ -58,7 +58,7 @@ interface Sending {
 /** Sends a message once. `retryAfter` is the `Retry-After` header of the response. */
 export async function sendMessage(
   outbound: Pick<Outbound, 'post'>,
-  { url, message, timeoutMs }: Sending,
+  { url, message, timeoutMs }: SendOptions,
 ): Promise<SendResult & { retryAfter: string | string[] | undefined }> {
   try {
     const { status, text, retryAfter } = await outbound.post(url, {
@@ -76,7 +76,13 @@ export async function sendMessage(
     };
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error;
-    const why = `${error.reason}: ${error.message}`;
-    return { outcome: 'failed', status: null, error: why, response: null, retryAfter: undefined };
+    const errorText = `${error.reason}: ${error.message}`;
+    return {
+      outcome: 'failed',
+      status: null,
+      error: errorText,
+      response: null,
+      retryAfter: undefined,
+    };
   }
 }

@@ -1,5 +1,5 @@
--- Account notices about low balances and key limits. The sweeper creates them, so that transactions
--- that change credits need not. They are delivered as webhooks.
+-- Account notices about low balances and key limits. The sweeper creates the notices, so that
+-- transactions that change credits need not do it. They are delivered as webhooks.
 
 -- Records that the limit of a key has rejected a request today.
 CREATE FUNCTION record_budget_rejection(holder api_key) RETURNS void LANGUAGE sql AS $$

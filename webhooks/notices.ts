@@ -17,11 +17,16 @@ const limitData = z.object({
   name: z.string(),
   limit: z.number(),
   per: keyBudget.shape.per,
-  used: z.number().meta({ description: 'Reserved and charged in this period.' }),
-  resetsAt: z.iso.datetime().nullable().meta({ description: 'Null for a limit without a period.' }),
+  used: z.number().meta({ description: 'Credits reserved and charged in the current period.' }),
+  resetsAt: z.iso.datetime().nullable().meta({
+    description: 'Time at which the period of the limit ends; null if the limit has no period.',
+  }),
 });
 
-/** Schema of the `data` of each type of account notice; amounts in credits. */
+/**
+ * Schemas of the `data` of account notices, keyed by the type of the notice. Amounts are in
+ * credits.
+ */
 export const noticeData = {
   'account.balance.low': z.object({
     noticeId: z.string(),
@@ -37,7 +42,7 @@ export const noticeData = {
 /** `data` of an account notice. */
 type NoticeData = z.infer<(typeof noticeData)[keyof typeof noticeData]>;
 
-/** Account notice; times are Unix ms. */
+/** Account notice; `createdAtMs` is in Unix milliseconds. */
 export interface AccountNotice {
   type: keyof typeof noticeData;
   createdAtMs: number;
@@ -55,32 +60,38 @@ export type ListedAccountNotice = AccountNotice & z.infer<typeof delivery>;
 
 const target = z.object({ url: z.string().nullable(), lowBalanceMicro: z.number().nullable() });
 /**
- * Where an organization's notices are sent, and the balance in micro-credits at which a balance
- * notice is due. Without a URL, no notices are sent; without a balance, no balance notices.
+ * Target of an organization's account notices: the URL to which they are sent, and the balance in
+ * micro-credits at which a balance notice is due. Without a URL, no notices are sent; without a
+ * balance, no balance notices are sent.
  */
 export type AccountNoticeTarget = z.infer<typeof target>;
 
 const balanceBody = z.object({ total: z.number(), threshold: z.number() });
 const limitBody = keyBudget.extend({ keyId: z.string(), name: z.string() });
-const stored = { id: z.string(), createdAtMs: z.number() };
+const storedFields = { id: z.string(), createdAtMs: z.number() };
 const row = z.discriminatedUnion('type', [
-  z.object({ ...stored, type: z.literal('account.balance.low'), body: balanceBody }),
-  z.object({ ...stored, type: z.enum(['key.limit.near', 'key.limit.reached']), body: limitBody }),
+  z.object({ ...storedFields, type: z.literal('account.balance.low'), body: balanceBody }),
+  z.object({
+    ...storedFields,
+    type: z.enum(['key.limit.near', 'key.limit.reached']),
+    body: limitBody,
+  }),
 ]);
 const columns = sql.fragment`n.id, n.type, n.body, n.created_at AS "createdAtMs"`;
 
 /** Creates the functions that read and write account notices in the database. */
 export function createAccountNotices(pool: DatabasePool) {
   return {
-    /** Reads the target of an organization's notices. */
-    async target(organizationId: string): Promise<AccountNoticeTarget> {
+    /** Returns the target of an organization's account notices. */
+    async readTarget(organizationId: string): Promise<AccountNoticeTarget> {
       const storedTarget = await pool.maybeOne(sql.type(target)`
         SELECT url, low_balance_micro AS "lowBalanceMicro" FROM account_notice_target
         WHERE organization_id = ${organizationId}`);
       return storedTarget ?? { url: null, lowBalanceMicro: null };
     },
     /**
-     * Stores the target. If the URL or the threshold changes, a low balance causes a new notice.
+     * Stores the target of an organization's account notices. If the URL or the threshold changes
+     * while the balance is low, a new notice becomes due.
      */
     async setTarget(
       organizationId: string,

@@ -1,6 +1,6 @@
 /**
- * Starts the workflows that deliver webhooks, if a redelivery is requested or no workflow delivers
- * a webhook.
+ * Starts the workflows that deliver webhooks: when a redelivery is requested, and when no workflow
+ * delivers a webhook that is due.
  */
 import type { Client } from '@temporalio/client';
 import type { WorkflowIdConflictPolicy } from '@temporalio/common';
@@ -30,8 +30,8 @@ export interface WebhookRelay {
    */
   redeliver: (ids: WebhookIds) => Promise<void>;
   /**
-   * Starts deliveries that no workflow seems to run. Returns how many were started and how many
-   * failed.
+   * Starts the deliveries of due webhooks that no workflow seems to deliver. Returns how many were
+   * started and how many failed.
    */
   resume: () => Promise<IsolationReport>;
 }
@@ -54,7 +54,7 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
 
   async function resumeOne(ids: WebhookIds): Promise<void> {
     await start(ids, 'USE_EXISTING');
-    await webhooks.deliveryStarted(ids.subjectId);
+    await webhooks.recordDeliveryStart(ids.subjectId);
     logger.info({ subjectId: ids.subjectId }, 'webhook.resumed');
   }
 
@@ -69,8 +69,8 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
       }
     },
     async resume() {
-      const overdue = await webhooks.overdue();
-      const subjects = overdue.map((ids) => ({ ...ids, id: ids.subjectId }));
+      const overdueWebhooks = await webhooks.listOverdue();
+      const subjects = overdueWebhooks.map((ids) => ({ ...ids, id: ids.subjectId }));
       return forEachIsolated(subjects, resumeOne, { subject: 'webhook', logger });
     },
   };

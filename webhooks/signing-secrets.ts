@@ -13,18 +13,20 @@ export interface SigningSecret {
   generation: number;
   /** Secret in the form of Standard Webhooks: `whsec_` and base64. */
   secret: string;
-  /** When the secret stops signing; null for the newest secret. */
+  /** Time at which the secret stops signing; null for the newest secret. */
   retiresAtMs: number | null;
 }
 
-/** Maximum number of secrets that sign at the same time. Each adds a signature to the header. */
-const liveMax = 5;
+/**
+ * Maximum number of secrets that sign at the same time. Each secret adds a signature to the header.
+ */
+const activeCountMax = 5;
 
 const row = z.object({ generation: z.number(), retires_at: z.number().nullable() });
 
 /**
  * Creates the functions that read and rotate signing secrets. `connection` is a pool or an open
- * transaction; `master` is the configured secret with at least 32 random characters.
+ * transaction; `master` is the configured secret, which has at least 32 random characters.
  */
 export function createSigningSecrets(connection: CommonQueryMethods, master: string) {
   const deriveSecret = (organizationId: string, generation: number): string =>
@@ -32,8 +34,8 @@ export function createSigningSecrets(connection: CommonQueryMethods, master: str
       .update(`caller-webhook\n${organizationId}\n${generation}`)
       .digest('base64')}`;
   return {
-    /** Returns the secrets that currently sign, the newest first. */
-    async live(organizationId: string): Promise<SigningSecret[]> {
+    /** Returns the secrets that currently sign, newest first. */
+    async listActive(organizationId: string): Promise<SigningSecret[]> {
       const rows = await connection.any(sql.type(row)`
         SELECT generation, retires_at FROM webhook_secret
         WHERE organization_id = ${organizationId}
@@ -53,7 +55,7 @@ export function createSigningSecrets(connection: CommonQueryMethods, master: str
     async rotate(organizationId: string, overlapMs: number): Promise<void> {
       await connection.query(command`
         SELECT rotate_webhook_secret(${organizationId}, ${overlapMs} * interval '1 millisecond',
-          ${liveMax})`);
+          ${activeCountMax})`);
     },
   };
 }

@@ -17,8 +17,8 @@ const begunAttempt = z.object({
 const idsRow = z.object({ subjectId: z.string(), organizationId: z.string() });
 
 /**
- * State of a webhook. `gone` means that the response was 410, `failed` that the last attempt failed
- * and no other follows.
+ * State of a webhook. `gone`: the receiver responded with status 410. `failed`: the last attempt
+ * failed, and no attempt follows.
  */
 const webhookState = z.enum(['waiting', 'delivering', 'delivered', 'gone', 'failed']);
 /** State of a webhook. */
@@ -38,14 +38,20 @@ export const webhookRecord = z.object({
 export type WebhookRecord = z.infer<typeof webhookRecord>;
 
 /**
- * Schema of an attempt. `sending` means that it is in progress or that its end was not recorded.
+ * Schema of a delivery attempt. `sending`: the attempt is in progress, or its end was not recorded.
  */
 export const webhookAttempt = z.object({
   number: z.int(),
   outcome: z.enum(['sending', 'delivered', 'gone', 'failed']),
   status: z.int().nullable(),
-  error: z.string().nullable().meta({ description: 'The reason for a missing status.' }),
-  response: z.string().nullable().meta({ description: 'The beginning of the response body.' }),
+  error: z
+    .string()
+    .nullable()
+    .meta({ description: 'Reason why there is no response status; null if there is one.' }),
+  response: z
+    .string()
+    .nullable()
+    .meta({ description: 'First bytes of the response body, at most 1024.' }),
   durationMs: z.int().nullable(),
   startedAtMs: z.number(),
 });
@@ -58,12 +64,12 @@ export const listedWebhook = webhookRecord.extend({
 });
 export type ListedWebhook = z.infer<typeof listedWebhook>;
 
-/** Filter and page of a list of webhooks, newest job first. */
+/** Filter and page of a webhook list; webhooks of the newest job come first. */
 export interface WebhookListing {
   organizationId: string | undefined;
   /** Only webhooks in this state. `failing` selects all webhooks whose last attempt failed. */
   state: WebhookState | 'failing' | undefined;
-  /** Only webhooks of jobs before this one. */
+  /** Only webhooks of jobs that are older than the job with this id. */
   beforeJobId: string | undefined;
   limit: number;
 }
@@ -91,7 +97,7 @@ interface NewWebhook extends JobIds {
 /** Attempt that has begun. */
 type BegunAttempt = z.infer<typeof begunAttempt>;
 
-/** Result of an attempt. */
+/** Result of a delivery attempt. */
 export interface AttemptEnd {
   outcome: 'delivered' | 'gone' | 'failed';
   status: number | null;
@@ -113,20 +119,23 @@ const unstartedAfter = '5 seconds';
  */
 const overdueAfter = '2 minutes';
 /**
- * How long a webhook whose job was never created is kept. The webhook is stored before the job
- * starts, and deleted if the job is rejected, so one is left over only after a crash.
+ * Retention period of a webhook whose job was never created. A webhook is stored before its job
+ * starts, and deleted if the job is rejected; only after a crash does it remain without a job.
  */
 const orphanedAfter = '1 day';
 
-const columns = sql.fragment`w.subject_id AS "jobId", w.organization_id AS "organizationId", w.url,
+const webhookColumns = sql.fragment`w.subject_id AS "jobId", w.organization_id AS "organizationId", w.url,
   w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
   w.updated_at AS "updatedAtMs"`;
 
 /** Events that are reported by default: all events that end a job. */
 const endEvents = webhookEvents.filter((event) => event !== 'started');
 
-/** Selects the job of a `webhook` row if it ended with an event that the caller did not request. */
-const unrequested = sql.fragment`SELECT FROM job j WHERE j.id = webhook.subject_id
+/**
+ * Selects the job of a `webhook` row, if the job ended with an event that the caller did not
+ * request.
+ */
+const unrequestedEnd = sql.fragment`SELECT FROM job j WHERE j.id = webhook.subject_id
   AND j.status <> 'open' AND j.status <> ALL (webhook.events)`;
 
 /** Creates the functions that read and write webhooks in the database. */
@@ -174,25 +183,25 @@ function createRegistry(pool: DatabasePool) {
 
 function createAttemptWrites(pool: DatabasePool) {
   return {
-    /** Begins an attempt. Returns null if the webhook need not be delivered any longer. */
-    begin: ({ subjectId, organizationId }: WebhookIds): Promise<BegunAttempt | null> =>
+    /** Begins a delivery attempt. Returns null if the webhook need not be delivered any longer. */
+    beginAttempt: ({ subjectId, organizationId }: WebhookIds): Promise<BegunAttempt | null> =>
       pool.maybeOne(sql.type(begunAttempt)`
         WITH begun AS (
           UPDATE webhook SET state = 'delivering', attempts = attempts + 1, next_attempt_at = NULL,
             overdue_at = clock_timestamp() + ${overdueAfter}::interval,
             updated_at = clock_timestamp()
           WHERE subject_id = ${subjectId} AND organization_id = ${organizationId}
-            AND state IN ('waiting', 'delivering') AND NOT EXISTS (${unrequested})
+            AND state IN ('waiting', 'delivering') AND NOT EXISTS (${unrequestedEnd})
           RETURNING subject_id, url, attempts, attempts - attempts_before - 1 AS failures),
         logged AS (
           INSERT INTO webhook_attempt (subject_id, number) SELECT subject_id, attempts FROM begun
           RETURNING number)
         SELECT begun.url, begun.failures, logged.number FROM begun, logged`),
     /**
-     * Records the end of an attempt. Only the newest attempt changes the state of the webhook.
-     * After the delivery was stopped, only a success does.
+     * Records the end of a delivery attempt. Only the newest attempt changes the state of the
+     * webhook. If the delivery was stopped, only a successful attempt changes the state.
      */
-    async end(subjectId: string, number: number, end: AttemptEnd): Promise<void> {
+    async endAttempt(subjectId: string, number: number, end: AttemptEnd): Promise<void> {
       const { outcome, status, error, response, durationMs, retryInMs } = end;
       const state = outcome === 'failed' && retryInMs !== null ? 'delivering' : outcome;
       await pool.query(command`
@@ -215,9 +224,9 @@ function createReads(pool: DatabasePool) {
   return {
     /** Returns the webhook of a job; null if the organization has none. */
     find: ({ jobId, organizationId }: JobIds): Promise<WebhookRecord | null> =>
-      pool.maybeOne(sql.type(webhookRecord)`SELECT ${columns} FROM webhook w
+      pool.maybeOne(sql.type(webhookRecord)`SELECT ${webhookColumns} FROM webhook w
         WHERE w.subject_id = ${jobId} AND w.organization_id = ${organizationId}`),
-    /** Returns the newest attempts, newest first. */
+    /** Returns the newest delivery attempts of a webhook, newest first. */
     attempts: (subjectId: string, limit: number): Promise<readonly WebhookAttempt[]> =>
       pool.any(sql.type(webhookAttempt)`
         SELECT number, outcome, status, error, response, duration_ms AS "durationMs",
@@ -228,11 +237,11 @@ function createReads(pool: DatabasePool) {
      * Deletes webhooks without a job, and webhooks whose job ended with an event that the caller
      * did not request.
      */
-    async overdue(): Promise<readonly WebhookIds[]> {
+    async listOverdue(): Promise<readonly WebhookIds[]> {
       await pool.query(command`DELETE FROM webhook WHERE state = 'waiting'
         AND (created_at < clock_timestamp() - ${orphanedAfter}::interval
             AND NOT EXISTS (SELECT FROM job j WHERE j.id = webhook.subject_id)
-          OR EXISTS (${unrequested}))`);
+          OR EXISTS (${unrequestedEnd}))`);
       return pool.any(sql.type(
         idsRow,
       )`SELECT w.subject_id AS "subjectId", w.organization_id AS "organizationId"
@@ -242,8 +251,11 @@ function createReads(pool: DatabasePool) {
           j.completed_at + ${unstartedAfter}::interval) < clock_timestamp()
         ORDER BY w.created_at LIMIT 100`);
     },
-    /** Records that a workflow delivers the webhook, so that `overdue` omits it for two minutes. */
-    async deliveryStarted(subjectId: string): Promise<void> {
+    /**
+     * Records that a workflow delivers the webhook. `listOverdue` then omits the webhook for two
+     * minutes.
+     */
+    async recordDeliveryStart(subjectId: string): Promise<void> {
       await pool.query(command`UPDATE webhook
         SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE subject_id = ${subjectId}`);
     },
@@ -266,7 +278,7 @@ function createReads(pool: DatabasePool) {
           AND a.outcome IN ('failed', 'gone')`);
       } else if (state !== undefined) conditions.push(sql.fragment`w.state = ${state}`);
       return pool.any(sql.type(listedWebhook)`
-        SELECT ${columns}, a.status AS "lastStatus", a.error AS "lastError"
+        SELECT ${webhookColumns}, a.status AS "lastStatus", a.error AS "lastError"
         FROM webhook w
           LEFT JOIN webhook_attempt a ON a.subject_id = w.subject_id AND a.number = w.attempts
         WHERE ${sql.join(conditions, sql.fragment` AND `)}

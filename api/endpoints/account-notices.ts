@@ -46,7 +46,7 @@ async function readNotices(
   organizationId: string,
 ): Promise<z.infer<typeof noticeSettings>> {
   const [{ url, lowBalanceMicro }, newest] = await Promise.all([
-    accountNotices.target(organizationId),
+    accountNotices.readTarget(organizationId),
     accountNotices.list(organizationId, noticesShownMax),
   ]);
   return {

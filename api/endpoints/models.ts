@@ -33,7 +33,7 @@ export const models = section('Chat', {
     },
     errors: ['CONFLICTING_FIELDS'],
     handle({ ctx, query }, { chatCatalog }) {
-      const current = chatCatalog.current();
+      const current = chatCatalog.listCurrent();
       if (Object.values(query).some((value) => value !== undefined)) {
         ctx.body = formatModelList(selectPage(current, query));
         return;

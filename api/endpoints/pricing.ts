@@ -105,6 +105,6 @@ export const pricing = section('Prices', {
     summary: 'Get the price list in credits',
     answer: priceList,
     handle: (_, { config, prices, chatCatalog }) =>
-      buildPriceList(config.USD_PER_CREDIT, prices, chatCatalog.current()),
+      buildPriceList(config.USD_PER_CREDIT, prices, chatCatalog.listCurrent()),
   }),
 });

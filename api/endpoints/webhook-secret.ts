@@ -40,7 +40,7 @@ async function buildSecretResponse(
   secrets: SigningSecrets,
   organizationId: string,
 ): Promise<z.infer<typeof secretSchema>> {
-  const [current, ...replaced] = await secrets.live(organizationId);
+  const [current, ...replaced] = await secrets.listActive(organizationId);
   assert(current, 'the organization has no signing secret');
   // Caches must not store the secret.
   ctx.set('Cache-Control', 'no-store');

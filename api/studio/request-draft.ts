@@ -5,7 +5,10 @@
 import { InputUnreadable, measureInput } from '../../storage/inputs/measured-inputs.ts';
 import type { RequestCopies } from '../../storage/inputs/input-copies.ts';
 import type { Inputs } from '../../storage/inputs/inputs.ts';
-import { referencedKey, substituteInputs } from '../../storage/inputs/storage-references.ts';
+import {
+  parseStorageReference,
+  substituteInputs,
+} from '../../storage/inputs/storage-references.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { GatewayError, invalidFieldsError, fieldError, assert } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
@@ -120,8 +123,8 @@ export async function measurePrices(
   const references = new Map<string, string>();
 
   async function measure(url: string, medium: 'image' | 'video'): Promise<InputMeasurements> {
-    const reference = referencedKey(url) === null ? await copies.add(url, medium) : url;
-    const storageKey = referencedKey(reference);
+    const reference = parseStorageReference(url) === null ? await copies.add(url, medium) : url;
+    const storageKey = parseStorageReference(reference);
     assert(storageKey !== null, 'the copied input has no storage key');
     const measurements = await measureInput(storage, storageKey, medium);
     references.set(url, reference);

@@ -822,13 +822,13 @@ export interface components {
             done: boolean;
             /** @enum {string} */
             phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "done";
-            /** @description Null before the first call is sent and after the job has ended. */
+            /** @description Estimated progress; null before the first call is sent and after the job has ended. */
             progress: {
                 /** @description Position in the queue of the provider; null if it reports none. */
                 queuePosition: number | null;
-                /** @description Elapsed part of the usual time, from 0 to 1; null if no usual time is known. */
+                /** @description Elapsed part of the usual duration, from 0 to 1; null if the usual duration is unknown. */
                 share: number | null;
-                /** @description Usual time that is left; 0 if the job takes longer than usual, null if no usual time is known. */
+                /** @description Seconds that are left of the usual duration; 0 if the job takes longer than usual, null if the usual duration is unknown. */
                 etaSeconds: number | null;
             } | null;
             /** Format: date-time */
@@ -857,7 +857,7 @@ export interface components {
                 /** @description Part of `charged` that an operator has given back. */
                 refunded: number;
             };
-            /** @description The pairs of the request; empty if it had none. */
+            /** @description Key-value pairs from the request; empty if it had none. */
             metadata: {
                 [key: string]: string;
             };
@@ -987,7 +987,7 @@ export interface components {
              */
             expiresAt: string;
         };
-        /** @description Charged so far, price, and balance left, in credits. */
+        /** @description Amounts in credits: charged so far (`used`), price (`cost`) and available balance (`remaining`). */
         Credits: {
             used: number;
             cost: number;
@@ -1105,9 +1105,9 @@ export interface components {
             /** @enum {string} */
             outcome: "sending" | "delivered" | "gone" | "failed";
             status: number | null;
-            /** @description The reason for a missing status. */
+            /** @description Reason why there is no response status; null if there is one. */
             error: string | null;
-            /** @description The beginning of the response body. */
+            /** @description First bytes of the response body, at most 1024. */
             response: string | null;
             durationMs: number | null;
             /** Format: date-time */
@@ -1132,9 +1132,9 @@ export interface components {
             /** @enum {string} */
             outcome: "sending" | "delivered" | "gone" | "failed";
             status: number | null;
-            /** @description The reason for a missing status. */
+            /** @description Reason why there is no response status; null if there is one. */
             error: string | null;
-            /** @description The beginning of the response body. */
+            /** @description First bytes of the response body, at most 1024. */
             response: string | null;
             durationMs: number | null;
             /** @description The headers that were sent. */
@@ -1304,13 +1304,13 @@ export interface components {
             done: boolean;
             /** @enum {string} */
             phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "done";
-            /** @description Null before the first call is sent and after the job has ended. */
+            /** @description Estimated progress; null before the first call is sent and after the job has ended. */
             progress: {
                 /** @description Position in the queue of the provider; null if it reports none. */
                 queuePosition: number | null;
-                /** @description Elapsed part of the usual time, from 0 to 1; null if no usual time is known. */
+                /** @description Elapsed part of the usual duration, from 0 to 1; null if the usual duration is unknown. */
                 share: number | null;
-                /** @description Usual time that is left; 0 if the job takes longer than usual, null if no usual time is known. */
+                /** @description Seconds that are left of the usual duration; 0 if the job takes longer than usual, null if the usual duration is unknown. */
                 etaSeconds: number | null;
             } | null;
             /** Format: date-time */
@@ -1339,7 +1339,7 @@ export interface components {
                 /** @description Part of `charged` that an operator has given back. */
                 refunded: number;
             };
-            /** @description The pairs of the request; empty if it had none. */
+            /** @description Key-value pairs from the request; empty if it had none. */
             metadata: {
                 [key: string]: string;
             };
@@ -2376,7 +2376,7 @@ export interface components {
             metadata: {
                 outputImages: number;
                 prompt: string;
-                /** @description The requested aspect ratio, or that of the first image. */
+                /** @description Requested aspect ratio; if none was requested, the ratio of the first image. */
                 aspectRatio: string | null;
             };
         };
@@ -2439,7 +2439,7 @@ export interface components {
             metadata: {
                 outputImages: number;
                 prompt: string;
-                /** @description The requested aspect ratio, or that of the first image. */
+                /** @description Requested aspect ratio; if none was requested, the ratio of the first image. */
                 aspectRatio: string | null;
             };
         };
@@ -2494,9 +2494,9 @@ export interface components {
             credits: components["schemas"]["Credits"];
         };
         ImageUpscaleResult: {
-            /** @description null once a result that was not persisted has expired */
+            /** @description URL of the picture; null once a result that was not persisted has expired. */
             url: string | null;
-            /** @description the same as `url` */
+            /** @description Same value as `url`. */
             imageUrl: string | null;
             contentType: string;
             width: number | null;
@@ -2565,9 +2565,9 @@ export interface components {
             credits: components["schemas"]["Credits"];
         };
         ImageRemoveBackgroundResult: {
-            /** @description null once a result that was not persisted has expired */
+            /** @description URL of the picture; null once a result that was not persisted has expired. */
             url: string | null;
-            /** @description the same as `url` */
+            /** @description Same value as `url`. */
             imageUrl: string | null;
             contentType: string;
             width: number | null;
@@ -2844,7 +2844,7 @@ export interface components {
             text: string;
             title: string;
             /**
-             * @description One of the 23 voices.
+             * @description Name of a voice.
              * @default rachel
              * @example rachel
              * @enum {string}
@@ -2913,7 +2913,7 @@ export interface components {
             inputs: {
                 text: string;
                 /**
-                 * @description One of the 23 voices.
+                 * @description Name of a voice.
                  * @example rachel
                  * @enum {string}
                  */
@@ -3031,7 +3031,7 @@ export interface components {
             composition_plan?: components["schemas"]["CompositionPlan"];
             /** @description Alias of `composition_plan`. */
             plan?: components["schemas"]["CompositionPlan"];
-            /** @description Duration of a song from a prompt; defaults to 30. A composition plan has its own duration. */
+            /** @description Duration in seconds of a song that is generated from a prompt; defaults to 30. A composition plan has its own duration. */
             durationSeconds?: number;
             coverPrompt?: string;
             /** @default false */
@@ -3088,12 +3088,12 @@ export interface components {
             storagePath: string;
             /** @example mp3 */
             format: string;
-            /** @description Milliseconds. */
+            /** @description Duration of the song in milliseconds. */
             duration: number;
             title: string | null;
             model: string;
             coverUrl?: string | null;
-            /** @description Reason why the cover is missing; it is not charged. */
+            /** @description Reason why the cover is missing. A missing cover is not charged. */
             coverError?: {
                 code: string;
                 message: string;
@@ -3205,7 +3205,7 @@ export interface components {
             durationSeconds: number;
             words: {
                 text: string;
-                /** @description Seconds from the start. */
+                /** @description Start of the word, in seconds from the start of the recording. */
                 start: number;
                 end: number;
                 /** @enum {string} */
@@ -3689,9 +3689,9 @@ export interface components {
                     limit: number;
                     /** @enum {string} */
                     per: "day" | "week" | "month" | "total";
-                    /** @description Reserved and charged in this period. */
+                    /** @description Credits reserved and charged in the current period. */
                     used: number;
-                    /** @description Null for a limit without a period. */
+                    /** @description Time at which the period of the limit ends; null if the limit has no period. */
                     resetsAt: string | null;
                 };
             }[];
@@ -3735,9 +3735,9 @@ export interface components {
                     limit: number;
                     /** @enum {string} */
                     per: "day" | "week" | "month" | "total";
-                    /** @description Reserved and charged in this period. */
+                    /** @description Credits reserved and charged in the current period. */
                     used: number;
-                    /** @description Null for a limit without a period. */
+                    /** @description Time at which the period of the limit ends; null if the limit has no period. */
                     resetsAt: string | null;
                 };
             }[];
@@ -3960,13 +3960,13 @@ export interface components {
             done: boolean;
             /** @enum {string} */
             phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "done";
-            /** @description Null before the first call is sent and after the job has ended. */
+            /** @description Estimated progress; null before the first call is sent and after the job has ended. */
             progress: {
                 /** @description Position in the queue of the provider; null if it reports none. */
                 queuePosition: number | null;
-                /** @description Elapsed part of the usual time, from 0 to 1; null if no usual time is known. */
+                /** @description Elapsed part of the usual duration, from 0 to 1; null if the usual duration is unknown. */
                 share: number | null;
-                /** @description Usual time that is left; 0 if the job takes longer than usual, null if no usual time is known. */
+                /** @description Seconds that are left of the usual duration; 0 if the job takes longer than usual, null if the usual duration is unknown. */
                 etaSeconds: number | null;
             } | null;
             /** Format: date-time */
@@ -3991,7 +3991,7 @@ export interface components {
                 /** @description Part of `charged` that an operator has given back. */
                 refunded: number;
             };
-            /** @description The pairs of the request; empty if it had none. */
+            /** @description Key-value pairs from the request; empty if it had none. */
             metadata: {
                 [key: string]: string;
             };
@@ -6329,9 +6329,9 @@ export interface operations {
                         limit: number;
                         /** @enum {string} */
                         per: "day" | "week" | "month" | "total";
-                        /** @description Reserved and charged in this period. */
+                        /** @description Credits reserved and charged in the current period. */
                         used: number;
-                        /** @description Null for a limit without a period. */
+                        /** @description Time at which the period of the limit ends; null if the limit has no period. */
                         resetsAt: string | null;
                     };
                 };
@@ -6375,9 +6375,9 @@ export interface operations {
                         limit: number;
                         /** @enum {string} */
                         per: "day" | "week" | "month" | "total";
-                        /** @description Reserved and charged in this period. */
+                        /** @description Credits reserved and charged in the current period. */
                         used: number;
-                        /** @description Null for a limit without a period. */
+                        /** @description Time at which the period of the limit ends; null if the limit has no period. */
                         resetsAt: string | null;
                     };
                 };

@@ -258,13 +258,13 @@ export interface components {
             done: boolean;
             /** @enum {string} */
             phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "done";
-            /** @description Null before the first call is sent and after the job has ended. */
+            /** @description Estimated progress; null before the first call is sent and after the job has ended. */
             progress: {
                 /** @description Position in the queue of the provider; null if it reports none. */
                 queuePosition: number | null;
-                /** @description Elapsed part of the usual time, from 0 to 1; null if no usual time is known. */
+                /** @description Elapsed part of the usual duration, from 0 to 1; null if the usual duration is unknown. */
                 share: number | null;
-                /** @description Usual time that is left; 0 if the job takes longer than usual, null if no usual time is known. */
+                /** @description Seconds that are left of the usual duration; 0 if the job takes longer than usual, null if the usual duration is unknown. */
                 etaSeconds: number | null;
             } | null;
             /** Format: date-time */
@@ -293,7 +293,7 @@ export interface components {
                 /** @description Part of `charged` that an operator has given back. */
                 refunded: number;
             };
-            /** @description The pairs of the request; empty if it had none. */
+            /** @description Key-value pairs from the request; empty if it had none. */
             metadata: {
                 [key: string]: string;
             };
@@ -318,13 +318,13 @@ export interface components {
             done: boolean;
             /** @enum {string} */
             phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "done";
-            /** @description Null before the first call is sent and after the job has ended. */
+            /** @description Estimated progress; null before the first call is sent and after the job has ended. */
             progress: {
                 /** @description Position in the queue of the provider; null if it reports none. */
                 queuePosition: number | null;
-                /** @description Elapsed part of the usual time, from 0 to 1; null if no usual time is known. */
+                /** @description Elapsed part of the usual duration, from 0 to 1; null if the usual duration is unknown. */
                 share: number | null;
-                /** @description Usual time that is left; 0 if the job takes longer than usual, null if no usual time is known. */
+                /** @description Seconds that are left of the usual duration; 0 if the job takes longer than usual, null if the usual duration is unknown. */
                 etaSeconds: number | null;
             } | null;
             /** Format: date-time */
@@ -353,7 +353,7 @@ export interface components {
                 /** @description Part of `charged` that an operator has given back. */
                 refunded: number;
             };
-            /** @description The pairs of the request; empty if it had none. */
+            /** @description Key-value pairs from the request; empty if it had none. */
             metadata: {
                 [key: string]: string;
             };
@@ -488,9 +488,9 @@ export interface components {
             /** @enum {string} */
             outcome: "sending" | "delivered" | "gone" | "failed";
             status: number | null;
-            /** @description The reason for a missing status. */
+            /** @description Reason why there is no response status; null if there is one. */
             error: string | null;
-            /** @description The beginning of the response body. */
+            /** @description First bytes of the response body, at most 1024. */
             response: string | null;
             durationMs: number | null;
             /** Format: date-time */

@@ -132,7 +132,7 @@ export function buildChatRows(
 }
 
 function publicId({ provider, model }: Candidate): string {
-  return provider.hosts ? `${provider.name}/${model.id}` : model.id;
+  return provider.hostsOtherMakers ? `${provider.name}/${model.id}` : model.id;
 }
 
 function reasonToLeaveOut(
@@ -252,7 +252,7 @@ function buildRow(candidate: Candidate, rowSources: RowSources): ChatModel {
     reads('audio') || litellm?.supports_audio_input ? findAudioPrice(dev, candidate) : null;
   const row: ChatModel = {
     id: publicId(candidate),
-    name: provider.hosts ? `${model.name} (${provider.displayName})` : model.name,
+    name: provider.hostsOtherMakers ? `${model.name} (${provider.displayName})` : model.name,
     ownedBy: findOwner(provider, model.id),
     created: rowSources.created,
     provider: provider.name,

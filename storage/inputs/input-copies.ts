@@ -1,7 +1,8 @@
 /**
- * Copies of inputs from other servers whose measurements determine a price. The provider receives
- * the copy, so a server cannot send a small file to the gateway and a large one to the provider. A
- * copy belongs to one request and is removed when the request is rejected or its job is settled.
+ * Copies the inputs of a request from other servers into the storage if a price depends on their
+ * measurements. The provider receives the copy, so a server cannot send a small file to the gateway
+ * and a large one to the provider. A copy belongs to one request and is removed when the request is
+ * rejected or its job is settled.
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -13,9 +14,9 @@ import { command, type DatabasePool } from '../../platform/database.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
 import { OutboundError } from '../../platform/outbound-addresses.ts';
 import type { Outbound } from '../../platform/outbound.ts';
-import { storageReference } from './storage-references.ts';
+import { toStorageReference } from './storage-references.ts';
 import { fileBytesMax, sniff, sniffBytes, type MediaType } from '../media-types.ts';
-import { acceptedTypes, InputUnreadable } from './measured-inputs.ts';
+import { typeRequirements, InputUnreadable } from './measured-inputs.ts';
 import { writeSpoolFile } from '../spool.ts';
 import type { Storage } from '../storage.ts';
 
@@ -29,7 +30,7 @@ interface CopyingRequest {
 
 export interface RequestCopies {
   /**
-   * Copies a file from another server into the storage. The size limit is that of an upload of the
+   * Copies a file from another server into the storage. Its size limit is that of an upload of the
    * same medium.
    * @returns a reference to the copy (storage-references.ts)
    * @throws InputUnreadable; GatewayError SERVICE_UNAVAILABLE if too many copies are in progress
@@ -53,11 +54,11 @@ const timeoutMs = { image: 20_000, video: 60_000 };
  * the copies of another.
  */
 const copiesMax = 32;
-/** Maximum wait for a slot, in milliseconds. */
+/** Maximum wait for a free slot, in milliseconds. */
 const slotWaitMs = 20_000;
 /**
- * How long a copy without a reservation is kept. A workflow may wait this long for a worker before
- * it reserves credits.
+ * Retention period of a copy whose job has no reservation. A workflow may wait this long for a
+ * worker before it reserves credits.
  */
 const unreservedRetention = '48 hours';
 /** Maximum number of copies removed by one sweep. */
@@ -73,7 +74,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
     await pool.query(command`DELETE FROM input_copy WHERE storage_key = ${storageKey}`);
   }
 
-  /** Downloads and stores one file. Calls `onRecorded` once the database contains its key. */
+  /** Downloads and stores one file. Calls `onRecorded` once its key is in the database. */
   async function copy(
     source: CopySource,
     onRecorded: (storageKey: string) => void,
@@ -83,13 +84,13 @@ export function createInputCopies(deps: InputCopiesDeps) {
     try {
       const limits = { bytesMax: fileBytesMax[medium], timeoutMs: timeoutMs[medium], signal };
       const body = await deps.outbound.fetch(url, limits);
-      const { extension } = await spool(body, path, medium);
+      const { extension } = await spoolChecked(body, path, medium);
       const storageKey = `${organizationId}/${newId('upload')}.${extension}`;
       await pool.query(command`INSERT INTO input_copy (storage_key, organization_id, job_id)
         VALUES (${storageKey}, ${organizationId}, ${jobId})`);
       onRecorded(storageKey);
       await storage.put(storageKey, path);
-      return storageReference(storageKey);
+      return toStorageReference(storageKey);
     } catch (error) {
       if (!(error instanceof OutboundError)) throw error;
       throw new InputUnreadable(error.message, { cause: error });
@@ -100,41 +101,41 @@ export function createInputCopies(deps: InputCopiesDeps) {
 
   return {
     forRequest(request: CopyingRequest): RequestCopies {
-      const abort = new AbortController();
-      const keys: string[] = [];
+      const abortController = new AbortController();
+      const storageKeys: string[] = [];
       return {
         async add(url, medium) {
           const releaseSlot = await acquireSlot(request.organizationId);
           try {
-            const source = { url, medium, signal: abort.signal, ...request };
-            return await copy(source, (storageKey) => keys.push(storageKey));
+            const source = { url, medium, signal: abortController.signal, ...request };
+            return await copy(source, (storageKey) => storageKeys.push(storageKey));
           } finally {
             releaseSlot();
           }
         },
         async discard() {
-          abort.abort();
+          abortController.abort();
           // `sweep` later removes the copies that could not be removed here.
-          await Promise.allSettled(keys.map(remove));
+          await Promise.allSettled(storageKeys.map(remove));
         },
       };
     },
 
-    /** Removes copies of settled jobs, and old copies without a job. Returns the number removed. */
+    /** Removes copies of settled jobs, and old copies without a reservation. Returns how many. */
     async sweep(): Promise<number> {
-      const keys = await pool.anyFirst(sql.type(storageKeyRow)`
+      const storageKeys = await pool.anyFirst(sql.type(storageKeyRow)`
         SELECT c.storage_key FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id
         WHERE r.state <> 'reserved'
           OR (r.id IS NULL AND c.created_at < clock_timestamp() - ${unreservedRetention}::interval)
         ORDER BY c.created_at LIMIT ${sweepCountMax}`);
-      const results = await Promise.allSettled(keys.map(remove));
+      const results = await Promise.allSettled(storageKeys.map(remove));
       return results.filter(({ status }) => status === 'fulfilled').length;
     },
   };
 }
 
 /**
- * Creates the slots for simultaneous copies. The returned function waits for a slot and returns the
+ * Creates the slots for simultaneous copies. The returned function waits for a slot, and returns a
  * function that releases it.
  * @throws GatewayError SERVICE_UNAVAILABLE
  */
@@ -160,9 +161,13 @@ interface CopySource extends CopyingRequest {
  * Writes a stream to a spool file, and checks that its first bytes match the expected medium.
  * @throws InputUnreadable, OutboundError
  */
-async function spool(body: Readable, path: string, medium: 'image' | 'video'): Promise<MediaType> {
+async function spoolChecked(
+  body: Readable,
+  path: string,
+  medium: 'image' | 'video',
+): Promise<MediaType> {
   const detected: { type?: MediaType } = {};
-  async function* checked(): AsyncGenerator<Buffer> {
+  async function* checkChunks(): AsyncGenerator<Buffer> {
     let head = Buffer.alloc(0);
     const chunks: AsyncIterable<Buffer> = body;
     for await (const chunk of chunks) {
@@ -174,13 +179,13 @@ async function spool(body: Readable, path: string, medium: 'image' | 'video'): P
     }
     detected.type ??= await detectType(head, medium);
   }
-  await writeSpoolFile(path, checked);
-  if (!detected.type) throw new InputUnreadable(acceptedTypes[medium]);
+  await writeSpoolFile(path, checkChunks);
+  if (!detected.type) throw new InputUnreadable(typeRequirements[medium]);
   return detected.type;
 }
 
 async function detectType(head: Buffer, medium: 'image' | 'video'): Promise<MediaType> {
   const type = await sniff(head);
-  if (type?.medium !== medium) throw new InputUnreadable(acceptedTypes[medium]);
+  if (type?.medium !== medium) throw new InputUnreadable(typeRequirements[medium]);
   return type;
 }

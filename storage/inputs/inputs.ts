@@ -1,6 +1,6 @@
 /**
- * Inputs given by URL or file id: checks them before credits are reserved, and signs their URLs
- * when the call is sent to the provider.
+ * Checks the inputs of a request (URLs and file ids) before credits are reserved, and signs the
+ * URLs of stored inputs when a call is sent to the provider.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -15,8 +15,8 @@ import { contentTypeOf, type Storage } from '../storage.ts';
 import type { Uploads } from '../uploads.ts';
 import {
   mapStrings,
-  referencedKey,
-  storageReference,
+  parseStorageReference,
+  toStorageReference,
   substituteInputs,
 } from './storage-references.ts';
 
@@ -38,13 +38,13 @@ interface InputsDeps {
 export type ResolvedInput = { kind: 'file'; storageKey: string } | { kind: 'url'; url: string };
 
 /**
- * Lifetime of the URLs that providers read. Longer than any job, because a provider may read its
- * input late.
+ * Lifetime of the signed URLs that providers read, in milliseconds. It exceeds the duration of any
+ * job, because a provider may read its input late.
  */
 const providerReadTtlMs = 24 * 3_600_000;
 /**
- * Message for both unknown files and files of other organizations, so that it does not reveal which
- * files exist.
+ * Error message for an unknown file and for a file of another organization. The message is the
+ * same, so that it does not reveal which files exist.
  */
 const notOwnFile = 'is not a file of this organization';
 
@@ -52,8 +52,8 @@ const notOwnFile = 'is not a file of this organization';
 class UnusableInput extends Error {}
 
 /**
- * Organization that must own the file, and medium that the field accepts (undefined if the field
- * accepts every medium).
+ * Requirements for an input: the organization that must own the file, and the medium that the field
+ * accepts. The medium is undefined if the field accepts every medium.
  */
 interface InputRequirement {
   organizationId: string;
@@ -108,16 +108,16 @@ function createResolver(deps: InputsDeps): ResolveInput {
   }
 
   return async (input, required) => {
-    if (isId('upload', input)) return storageReference(await findUploadKey(input, required));
+    if (isId('upload', input)) return toStorageReference(await findUploadKey(input, required));
     const url = URL.canParse(input) ? new URL(input) : null;
     const key = url && deps.storage.keyOf(url);
-    const isOwn = key?.startsWith(`${required.organizationId}/`);
-    if (key && isOwn) return storageReference(await checkOwnKey(key, required));
-    if (!url) throw new UnusableInput('is not a URL');
+    const isOwnFile = key?.startsWith(`${required.organizationId}/`);
+    if (key && isOwnFile) return toStorageReference(await checkOwnKey(key, required));
+    if (!url) throw new UnusableInput('is neither a URL nor the id of an uploaded file');
     // A signed URL of another organization's file is allowed, because anyone who has it may read
     // it.
-    const isPublic = key ? deps.storage.isSigned(url) : url.origin !== ownOrigin;
-    if (!isPublic) throw new UnusableInput(notOwnFile);
+    const isAccessible = key ? deps.storage.isSigned(url) : url.origin !== ownOrigin;
+    if (!isAccessible) throw new UnusableInput(notOwnFile);
     try {
       // The plan contains the parsed URL, because another parser may read the original text
       // differently.
@@ -137,7 +137,8 @@ export function createInputs(deps: InputsDeps) {
   const resolveInput = createResolver(deps);
 
   /**
-   * Checks all inputs. Returns a map from each URL or file id to its replacement.
+   * Checks all inputs. Returns a map from each URL or file id to the reference or URL that replaces
+   * it in the plan.
    * @throws GatewayError INVALID_INPUT_URL with the field of each input that cannot be used
    */
   async function resolveAll(
@@ -167,13 +168,13 @@ export function createInputs(deps: InputsDeps) {
      */
     async resolve(input: PlanInput, organizationId: string): Promise<ResolvedInput> {
       const resolved = (await resolveAll([input], organizationId)).get(input.url) ?? '';
-      const storageKey = referencedKey(resolved);
+      const storageKey = parseStorageReference(resolved);
       return storageKey === null ? { kind: 'url', url: resolved } : { kind: 'file', storageKey };
     },
 
     /**
-     * Checks the inputs of a draft plan, and replaces them in its calls with references or checked
-     * URLs.
+     * Checks the inputs of a draft plan, and replaces them in its calls with storage references or
+     * checked URLs.
      * @throws GatewayError INVALID_INPUT_URL with the field of each input that cannot be used
      */
     async prepare(draft: DraftPlan, organizationId: string): Promise<DraftPlan> {
@@ -182,11 +183,12 @@ export function createInputs(deps: InputsDeps) {
     },
 
     /**
-     * Replaces the references in a provider's input with signed URLs, which are valid for 24 hours.
+     * Replaces the storage references in a provider's input with signed URLs, which are valid for
+     * 24 hours.
      */
     sign: (input: JsonObject, organizationId: string): Promise<JsonObject> =>
       mapStrings(input, async (text) => {
-        const key = referencedKey(text);
+        const key = parseStorageReference(text);
         // A prompt may look like a reference, so only references to files of the caller's
         // organization are replaced.
         return key?.startsWith(`${organizationId}/`)

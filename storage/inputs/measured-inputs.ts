@@ -1,8 +1,8 @@
-/** Measures the stored pictures and videos that prices depend on. */
+/** Measures stored pictures and videos whose size or duration determines a price. */
 import { buffer } from 'node:stream/consumers';
 import sharp from 'sharp';
 import type { InputMeasurements } from '../../studio/draft-plan.ts';
-import { storedSource } from '../byte-source.ts';
+import { createObjectSource } from '../byte-source.ts';
 import { readContainer } from '../container.ts';
 import { pixelsMax, sniff } from '../media-types.ts';
 import type { Storage } from '../storage.ts';
@@ -12,14 +12,15 @@ export class InputUnreadable extends Error {
   override readonly name = 'InputUnreadable';
 }
 
-/** Error messages for an input of an unsupported type, by medium. */
-export const acceptedTypes = {
+/** Error messages for an input of an unsupported type, keyed by the expected medium. */
+export const typeRequirements = {
   image: 'must be a PNG, JPEG, WebP or GIF',
   video: 'must be an MP4, WebM or QuickTime video',
 };
 
 /**
- * Number of bytes read from the start of a picture: enough to contain its size after long metadata.
+ * Number of bytes read from the start of a picture. They contain the picture's size even after long
+ * metadata.
  */
 const headBytesMax = 2 * 1024 * 1024;
 
@@ -51,7 +52,7 @@ async function measurePicture(
   // The type is checked before decoding, because the image library also decodes SVG, TIFF and other
   // formats.
   if ((await sniff(head))?.medium !== 'image') {
-    throw new InputUnreadable(acceptedTypes.image);
+    throw new InputUnreadable(typeRequirements.image);
   }
   try {
     const { autoOrient } = await sharp(head, { limitInputPixels: pixelsMax * 4 }).metadata();
@@ -62,7 +63,7 @@ async function measurePicture(
 }
 
 async function measureVideo(storage: Storage, key: string): Promise<InputMeasurements> {
-  const container = await readContainer(storedSource(storage, key));
+  const container = await readContainer(createObjectSource(storage, key));
   if (!container) throw new InputUnreadable('is not a readable video');
   if (!container.video) throw new InputUnreadable('has no video track');
   return { ...container.video, durationSeconds: container.durationSeconds };

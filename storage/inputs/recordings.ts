@@ -1,7 +1,7 @@
-/** Recordings that requests refer to: finds them and reads their duration from the container. */
+/** Finds the recordings that requests refer to, and reads their duration from the container. */
 import { fieldError } from '../../domain/errors.ts';
 import type { Recording, RecordingSource } from '../../studio/capability.ts';
-import { storedSource, type ByteSource } from '../byte-source.ts';
+import { createObjectSource, type ByteSource } from '../byte-source.ts';
 import { readContainer } from '../container.ts';
 import { findMediaType } from '../media-types.ts';
 import { untypedExtension, type Storage } from '../storage.ts';
@@ -16,8 +16,8 @@ interface RecordingsDeps {
 export function createRecordings({ storage, inputs }: RecordingsDeps) {
   return {
     /**
-     * Checks the recording that a request refers to. Measures a stored recording of the
-     * organization; does not fetch a URL of another server.
+     * Checks the recording that a request refers to. Measures it if it is a stored file of the
+     * organization; does not fetch URLs of other servers.
      * @throws GatewayError INVALID_INPUT_URL with the field; INVALID_REQUEST if the stored file is
      * not readable audio
      */
@@ -25,7 +25,10 @@ export function createRecordings({ storage, inputs }: RecordingsDeps) {
       const input = await inputs.resolve({ field, url: source }, organizationId);
       if (input.kind === 'url') return input;
       const { storageKey } = input;
-      const { durationSeconds } = await measureRecording(storedSource(storage, storageKey), field);
+      const { durationSeconds } = await measureRecording(
+        createObjectSource(storage, storageKey),
+        field,
+      );
       return { kind: 'file', storageKey, durationSeconds };
     },
   };

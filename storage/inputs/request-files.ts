@@ -8,7 +8,7 @@ import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { writeSpoolFile } from '../spool.ts';
 import type { Storage } from '../storage.ts';
 import { headBytes, readHead, inspectHead } from '../media-head.ts';
-import { fileSource } from '../byte-source.ts';
+import { createFileSource } from '../byte-source.ts';
 import type { UploadOwner } from '../upload-rows.ts';
 import type { Uploads } from '../uploads.ts';
 import { measureRecording } from './recordings.ts';
@@ -40,7 +40,8 @@ export interface ReceivedFile {
 }
 
 /**
- * Properties of a spooled file. `durationSeconds` is null if it was not received as a recording.
+ * Properties of a spooled file. `durationSeconds` is null if the file was not received as a
+ * recording.
  */
 interface FileProperties {
   extension: string;
@@ -114,7 +115,7 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
      * @throws GatewayError INVALID_REQUEST if it is not a readable audio file, FILE_TOO_LARGE
      */
     receiveRecording: (part: FilePart, owner: UploadOwner): Promise<ReceivedFile> =>
-      receive(part, owner, (path) => measureRecording(fileSource(path), part.field)),
+      receive(part, owner, (path) => measureRecording(createFileSource(path), part.field)),
   };
 }
 export type RequestFiles = ReturnType<typeof createRequestFiles>;

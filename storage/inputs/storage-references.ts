@@ -9,20 +9,23 @@ import { isStorageKey } from '../storage.ts';
 
 const scheme = 'storage:';
 
-/** Returns a plan's reference to a stored object; `sign` replaces references with URLs. */
-export function storageReference(key: string): string {
+/**
+ * Returns the reference to a stored object that a plan contains; `Inputs.sign` replaces it with a
+ * signed URL.
+ */
+export function toStorageReference(key: string): string {
   return scheme + key;
 }
 
-/** Returns the storage key of a reference; null for other text, for example a URL. */
-export function referencedKey(text: string): string | null {
+/** Returns the storage key of a reference; null if the text is no reference, for example a URL. */
+export function parseStorageReference(text: string): string | null {
   const key = text.startsWith(scheme) ? text.slice(scheme.length) : '';
   return isStorageKey(key) ? key : null;
 }
 
 /**
- * Returns the draft plan with the inputs in its calls and its measured prices replaced.
- * `replacements` maps each old text to the new one.
+ * Replaces the inputs in the calls and in the measured prices of a draft plan; returns the new
+ * plan. `replacements` maps each URL or file id to its replacement.
  */
 export async function substituteInputs(
   draft: DraftPlan,

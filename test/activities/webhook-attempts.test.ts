@@ -47,19 +47,19 @@ const failed: AttemptEnd = {
 describe('a delivery that an operator has stopped', () => {
   it('stays stopped if its running attempt fails', async () => {
     const name = await newWebhook();
-    const begun = await webhooks.begin(name);
+    const begun = await webhooks.beginAttempt(name);
     await webhooks.giveUp(name.subjectId);
-    await webhooks.end(name.subjectId, begun?.number ?? 0, failed);
+    await webhooks.endAttempt(name.subjectId, begun?.number ?? 0, failed);
     expect(await stateOf(name)).toBe('failed');
-    expect(await webhooks.begin(name)).toBeNull();
+    expect(await webhooks.beginAttempt(name)).toBeNull();
   });
 
   it('is delivered if its running attempt succeeds', async () => {
     const name = await newWebhook();
-    const begun = await webhooks.begin(name);
+    const begun = await webhooks.beginAttempt(name);
     await webhooks.giveUp(name.subjectId);
     const delivered = { ...failed, outcome: 'delivered', status: 200, retryInMs: null } as const;
-    await webhooks.end(name.subjectId, begun?.number ?? 0, delivered);
+    await webhooks.endAttempt(name.subjectId, begun?.number ?? 0, delivered);
     expect(await stateOf(name)).toBe('delivered');
   });
 });

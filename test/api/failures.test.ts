@@ -114,7 +114,7 @@ describe.concurrent('a job', () => {
     });
     const done = await gateway.untilDone(accepted.body.data.jobId, key);
     expect(done.body.data).toMatchObject({
-      error: { code: 'STORAGE_ERROR', message: 'the provider’s output could not be downloaded' },
+      error: { code: 'STORAGE_ERROR', message: "the provider's output could not be downloaded" },
       billing: { state: 'released', charged: 0 },
     });
     expect(await gateway.database.balance(organizationId)).toMatchObject({ available: 100e6 });

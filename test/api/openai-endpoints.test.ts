@@ -6,7 +6,7 @@ import OpenAI, { APIError, toFile } from 'openai';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { toCapabilityFields } from '../../api/endpoints/openai/image-requests.ts';
 import { imageModels } from '../../catalog/image-models.ts';
-import { findByAnyName } from '../../catalog/vendor-names.ts';
+import { findByAnyName } from '../../catalog/maker-names.ts';
 import { jobWorkflowId } from '../../jobs/contract.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { discPicture, download, filmFacts } from '../harness/media.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openChatCatalog } from '../../chat/chat-models.ts';
 import { chatModels, configureChatModels, createChatCatalog } from '../../catalog/chat-catalog.ts';
-import { chatPriceFor, type ChatModel } from '../../catalog/chat-model.ts';
+import { selectChatPrice, type ChatModel } from '../../catalog/chat-model.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { ConfigError } from '../../platform/config-error.ts';
 
@@ -38,7 +38,7 @@ function faultOf(find: () => unknown): GatewayError {
 
 describe('the search for a chat model', () => {
   it('finds every committed model by its id', () => {
-    for (const { id } of createChatCatalog(chatModels).current()) {
+    for (const { id } of createChatCatalog(chatModels).listCurrent()) {
       expect(findChatModel(id).id).toBe(id);
     }
   });
@@ -58,7 +58,7 @@ describe('the search for a chat model', () => {
   ])('suggests the nearest ids for %s', (wrong, right) => {
     const fault = faultOf(() => findChatModel(wrong));
     expect([fault.code, fault.status]).toEqual(['UNKNOWN_MODEL', 400]);
-    expect(fault.message).toContain(`"${wrong}" does not exist here; did you mean`);
+    expect(fault.message).toContain(`"${wrong}" does not exist; did you mean`);
     expect(fault.details).toEqual([{ path: 'model', message: expect.stringContaining(right) }]);
   });
 
@@ -68,7 +68,7 @@ describe('the search for a chat model', () => {
       const fault = faultOf(() => findChatModel(wrong));
       expect(fault.code).toBe('UNKNOWN_MODEL');
       expect(fault.message.length).toBeLessThan(200);
-      expect(fault.details?.[0]?.message).toBe('GET /api/v1/models lists all');
+      expect(fault.details?.[0]?.message).toBe('GET /api/v1/models lists all models');
     },
   );
 
@@ -77,9 +77,9 @@ describe('the search for a chat model', () => {
     const retiring = model('old-one', { retiresOn: '2026-11-30' });
     const catalog = createChatCatalog([retiring, model('new-one')], () => now);
     expect(catalog.find('old-one')).toBe(retiring);
-    expect(catalog.current()).toHaveLength(2);
+    expect(catalog.listCurrent()).toHaveLength(2);
     now += 1;
-    expect(catalog.current().map(({ id }) => id)).toEqual(['new-one']);
+    expect(catalog.listCurrent().map(({ id }) => id)).toEqual(['new-one']);
     expect(catalog.get('old-one')).toBeNull();
     const fault = faultOf(() => catalog.find('old-one'));
     expect(fault.message).toBe('model "old-one" was retired on 2026-11-30; did you mean new-one?');
@@ -92,7 +92,7 @@ describe('the search for a chat model', () => {
       model('a', { created: 1 }),
     ];
     const ids = createChatCatalog(rows)
-      .current()
+      .listCurrent()
       .map(({ id }) => id);
     expect(ids).toEqual(['c', 'a', 'b']);
   });
@@ -105,20 +105,20 @@ describe('chat prices', () => {
     longInput: { inputTokensAbove: 200, inputUsdPerMillion: 3, outputUsdPerMillion: 4 },
   };
   it('rise for the whole request if the input is long', () => {
-    expect(chatPriceFor(cost, 200)).toMatchObject({
+    expect(selectChatPrice(cost, 200)).toMatchObject({
       inputUsdPerMillion: 1,
       outputUsdPerMillion: 2,
     });
-    expect(chatPriceFor(cost, 201)).toMatchObject({
+    expect(selectChatPrice(cost, 201)).toMatchObject({
       inputUsdPerMillion: 3,
       outputUsdPerMillion: 4,
     });
-    expect(chatPriceFor(model('flat').cost, 1e9)).toMatchObject(model('flat').cost);
+    expect(selectChatPrice(model('flat').cost, 1e9)).toMatchObject(model('flat').cost);
   });
 
   it('for audio input equal those of other input, unless the row has an audio price', () => {
-    expect(chatPriceFor(cost, 201).audioInputUsdPerMillion).toBe(3);
-    expect(chatPriceFor({ ...cost, audioInputUsdPerMillion: 9 }, 201)).toMatchObject({
+    expect(selectChatPrice(cost, 201).audioInputUsdPerMillion).toBe(3);
+    expect(selectChatPrice({ ...cost, audioInputUsdPerMillion: 9 }, 201)).toMatchObject({
       inputUsdPerMillion: 3,
       audioInputUsdPerMillion: 9,
     });

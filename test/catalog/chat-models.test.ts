@@ -11,7 +11,7 @@ const file = new URL('../../catalog/chat-models.json', import.meta.url);
 
 describe('the committed chat catalog', () => {
   it('has more than a hundred models in service today, from several makers', () => {
-    const today = createChatCatalog(chatModels).current();
+    const today = createChatCatalog(chatModels).listCurrent();
     expect(today.length).toBeGreaterThan(100);
     expect(new Set(today.map((model) => model.ownedBy)).size).toBeGreaterThan(5);
     expect(today.filter((model) => isRetired(model, Date.now()))).toEqual([]);
@@ -51,7 +51,7 @@ describe('the committed chat catalog', () => {
     }
     const provider = chatProviders.find(({ name }) => name === model.provider);
     expect(provider?.protocol).toBe(model.protocol);
-    const prefix = provider?.hosts ? `${model.provider}/` : '';
+    const prefix = provider?.hostsOtherMakers ? `${model.provider}/` : '';
     expect(model.id).toBe(`${prefix}${model.upstreamModel}`);
   });
 

@@ -205,7 +205,7 @@ describe('errors of the messages endpoint', () => {
         request_id: expect.stringMatching(/^req_/),
       },
     });
-    expect(unknown.message).toContain('does not exist here');
+    expect(unknown.message).toContain('does not exist');
     const poor = clientsOf(gateway, await gateway.newCaller({ credits: 0 })).anthropic;
     expect(await failureOf(poor.messages.create(request))).toMatchObject({
       status: 402,

@@ -348,7 +348,7 @@ describe('errors of chat completions', () => {
     );
     const unknown = completions().create({ ...request, model: 'gpt-4oo' });
     await expect(unknown).rejects.toThrow(
-      '400 model "gpt-4oo" does not exist here; did you mean gpt-4o',
+      '400 model "gpt-4oo" does not exist; did you mean gpt-4o',
     );
     await expect(unknown).rejects.toMatchObject({ code: 'UNKNOWN_MODEL', param: 'model' });
     const limited = await gateway.newCaller({ credits: 100, scopes: ['models:read'] });

@@ -6,7 +6,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { describe, expect, it } from 'vitest';
-import { fileSource } from '../../storage/byte-source.ts';
+import { createFileSource } from '../../storage/byte-source.ts';
 import { readContainer } from '../../storage/container.ts';
 import { newFolder } from '../harness/folders.ts';
 
@@ -110,13 +110,13 @@ describe('a malicious media container', () => {
   it.each(bombs)('does not delay the event loop or fill the memory: %s', async (name, make) => {
     const path = join(directory, name.replaceAll(' ', '-'));
     await writeFile(path, make());
-    await readContainer(fileSource(path)).catch(() => null);
+    await readContainer(createFileSource(path)).catch(() => null);
     const before = process.memoryUsage.rss();
     let most = 0;
     const watching = setInterval(() => {
       most = Math.max(most, process.memoryUsage.rss() - before);
     }, 10);
-    const delayMs = await longestDelay(() => readContainer(fileSource(path)));
+    const delayMs = await longestDelay(() => readContainer(createFileSource(path)));
     clearInterval(watching);
     expect(delayMs).toBeLessThan(1000);
     expect(most).toBeLessThan(500 * megabyte);
@@ -135,14 +135,14 @@ describe('a malicious media container', () => {
   ])('is not readable with %s', async (_what, changes) => {
     const path = join(directory, 'undefined.mp4');
     await writeFile(path, mp4({ ...second, ...changes }));
-    expect(await readContainer(fileSource(path))).toBeNull();
+    expect(await readContainer(createFileSource(path))).toBeNull();
   });
 
   it('does not affect the next file', async () => {
     const path = join(directory, 'small.mp4');
     await writeFile(path, mp4(second));
     const films = await Promise.all(
-      Array.from({ length: 9 }, () => readContainer(fileSource(path))),
+      Array.from({ length: 9 }, () => readContainer(createFileSource(path))),
     );
     for (const film of films) {
       expect(film).toMatchObject({ durationSeconds: 1, video: { width: 320, height: 180 } });

@@ -14,7 +14,7 @@ describe('a validation error', () => {
 
   it('lists the allowed values', () => {
     expect(messageOf({ imageSize: 'huge' })).toMatch(/must be one of square.*, or \{"width"/);
-    expect(messageOf({ imageUrls: 7 })).toMatch(/^must be one URL or a list of 1 to 10/);
+    expect(messageOf({ imageUrls: 7 })).toMatch(/^must be one input or a list of 1 to 10 inputs/);
     const scaled = { imageUrl: 'https://a.example/b.png', scaleFactor: 3 };
     expect(rejectionOf(imageUpscale, scaled).details?.[0]?.message).toContain(
       'must be one of 2, 4, 6',

@@ -5,7 +5,7 @@ import { fileBytesMax } from '../../../storage/media-types.ts';
 import type { ImageModel } from '../../../catalog/image-model.ts';
 import { editModels } from '../../../catalog/image-models.ts';
 import type { ParameterRules } from '../../../catalog/model-parameters.ts';
-import { findByAnyName } from '../../../catalog/vendor-names.ts';
+import { findByAnyName } from '../../../catalog/maker-names.ts';
 import { fieldError } from '../../../domain/errors.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 import { reduceRatio } from '../../../studio/aspect-ratio.ts';

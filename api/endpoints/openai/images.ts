@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { imageModels } from '../../../catalog/image-models.ts';
-import { findByAnyName } from '../../../catalog/vendor-names.ts';
+import { findByAnyName } from '../../../catalog/maker-names.ts';
 import { imageEdit } from '../../../studio/image-edit.ts';
 import { imageGenerate } from '../../../studio/image-generate.ts';
 import { parseCapabilityFields } from '../../studio/request-reading.ts';

@@ -1,7 +1,7 @@
 /** POST /api/v1/audio/speech: voiceoverGenerate in the format of OpenAI's speech API. */
 import { z } from 'zod';
 import { audioModels } from '../../../catalog/audio-models.ts';
-import { findByAnyName } from '../../../catalog/vendor-names.ts';
+import { findByAnyName } from '../../../catalog/maker-names.ts';
 import { voiceoverGenerate } from '../../../studio/voiceover-generate.ts';
 import { parseCapabilityFields } from '../../studio/request-reading.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';

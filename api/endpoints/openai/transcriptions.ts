@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { audioModels } from '../../../catalog/audio-models.ts';
-import { findByAnyName } from '../../../catalog/vendor-names.ts';
+import { findByAnyName } from '../../../catalog/maker-names.ts';
 import { fieldError } from '../../../domain/errors.ts';
 import { keysOf } from '../../../domain/json.ts';
 import { audioTranscribe } from '../../../studio/audio-transcribe.ts';

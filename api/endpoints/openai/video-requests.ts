@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { ReceivedFile } from '../../../storage/inputs/request-files.ts';
 import { fileBytesMax } from '../../../storage/media-types.ts';
-import { findByAnyName } from '../../../catalog/vendor-names.ts';
+import { findByAnyName } from '../../../catalog/maker-names.ts';
 import { videoModels, type VideoModel } from '../../../catalog/video-models.ts';
 import { fieldError } from '../../../domain/errors.ts';
 import { reduceRatio } from '../../../studio/aspect-ratio.ts';

@@ -1,13 +1,13 @@
 /**
- * Maps the names that makers give their models to public ids. Endpoints for clients of a maker's
- * own API accept these names. A name is listed only if its public id serves that model, or the
- * model by which the maker replaced it.
+ * Maps the names that makers give their models to public ids. Endpoints that are compatible with a
+ * maker's own API accept these names. A name is listed only if its public id serves that model or
+ * the model that the maker named as its replacement.
  */
 import { GatewayError } from '../domain/errors.ts';
 import { createSuggester } from '../domain/field-messages.ts';
 
-/** Public ids of models, keyed by the maker's name of the model. */
-export const vendorNames: Readonly<Record<string, string>> = {
+/** Public model ids, keyed by the maker's name for the model. */
+export const publicIdsByMakerName: Readonly<Record<string, string>> = {
   // GPT Image 1 was shut down; OpenAI names GPT Image 1.5 as its replacement.
   'gpt-image-1': 'alpha-image',
   'gpt-image-1.5': 'alpha-image',
@@ -23,7 +23,8 @@ export const vendorNames: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the row with a public id or a maker's name; the first row if `name` is null or undefined.
+ * Returns the row whose public id or maker's name is `name`. Returns the first row if `name` is
+ * null or undefined.
  * @throws GatewayError UNKNOWN_MODEL with the most similar names, or with all ids if none is
  * similar
  */
@@ -31,11 +32,12 @@ export function findByAnyName<Row extends { id: string }>(
   rows: readonly Row[],
   name: string | null | undefined,
 ): Row {
-  const id = name != null && Object.hasOwn(vendorNames, name) ? vendorNames[name] : name;
+  const id =
+    name != null && Object.hasOwn(publicIdsByMakerName, name) ? publicIdsByMakerName[name] : name;
   const model = id == null ? rows[0] : rows.find((row) => row.id === id);
   if (model) return model;
   const ids = rows.map((row) => row.id);
-  const makerNames = Object.entries(vendorNames)
+  const makerNames = Object.entries(publicIdsByMakerName)
     .filter(([, publicId]) => ids.includes(publicId))
     .map(([makerName]) => makerName);
   const similarNames = createSuggester([...ids, ...makerNames])(name ?? '');
@@ -43,7 +45,7 @@ export function findByAnyName<Row extends { id: string }>(
   const shownName = name?.slice(0, 100);
   throw new GatewayError(
     'UNKNOWN_MODEL',
-    `model "${shownName}" does not exist here; did you mean ${advice}?`,
+    `model "${shownName}" does not exist; did you mean ${advice}?`,
     { details: [{ path: 'model', message: `must be one of ${ids.join(', ')}` }] },
   );
 }

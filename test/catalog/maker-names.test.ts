@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { editModels, imageModels } from '../../catalog/image-models.ts';
-import { findByAnyName, vendorNames } from '../../catalog/vendor-names.ts';
+import { findByAnyName, publicIdsByMakerName } from '../../catalog/maker-names.ts';
 import { videoModels } from '../../catalog/video-models.ts';
 import type { GatewayError } from '../../domain/errors.ts';
 
@@ -23,7 +23,7 @@ function rejectionOf(find: () => unknown): GatewayError {
 describe('a Studio model', () => {
   it('is found by its id and by each name of its maker', () => {
     for (const { id } of rows) expect(findByAnyName(rows, id).id).toBe(id);
-    for (const [name, id] of Object.entries(vendorNames)) {
+    for (const [name, id] of Object.entries(publicIdsByMakerName)) {
       expect(findByAnyName(rows, name).id).toBe(id);
       const line = page.split('\n').find((each) => each.includes(`\`${name}\``)) ?? '';
       expect(line, name).toContain(`\`${id}\``);
