@@ -46,7 +46,7 @@ export const providerNotifications = defineEndpoint({
       if (!(error instanceof NotificationRejected)) throw error;
       logger.warn(
         { jobId, provider: name, reason: error.message },
-        'provider_notification.refused',
+        'provider_notification.rejected',
       );
       throw new GatewayError('Unauthorized');
     }

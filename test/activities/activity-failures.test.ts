@@ -4,7 +4,7 @@ import { toApplicationFailure } from '../../activities/activity-failures.ts';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import { StorageFailure } from '../../storage/storage-failure.ts';
 
-const refusal = new ProviderFailure('not_accepted', 'busy');
+const rejection = new ProviderFailure('not_accepted', 'busy');
 const unreachable = new ProviderFailure('unreachable', 'no response');
 const download = new StorageFailure('not downloaded', { retryable: true, isDownload: true });
 const storage = new StorageFailure('not stored', { retryable: true });
@@ -12,8 +12,8 @@ const lostBytes = new StorageFailure('not stored', { retryable: false });
 
 describe('a failed attempt', () => {
   it.each([
-    ['refused by the provider', refusal, { attempt: 1, isFinal: false }],
-    ['refused by the provider', refusal, { attempt: 2, isFinal: true }],
+    ['rejected by the provider', rejection, { attempt: 1, isFinal: false }],
+    ['rejected by the provider', rejection, { attempt: 2, isFinal: true }],
     ['without a response of the provider', unreachable, { attempt: 5, isFinal: false }],
     ['without a response of the provider', unreachable, { attempt: 6, isFinal: true }],
     ['whose download failed', download, { attempt: 5, isFinal: false }],

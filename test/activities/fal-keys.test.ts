@@ -77,7 +77,7 @@ function verifierWithClock() {
 
 const forger = generateKeyPairSync('ed25519').privateKey;
 const unavailable = { code: 'SERVICE_UNAVAILABLE' };
-const refused = { name: 'NotificationRejected' };
+const rejected = { name: 'NotificationRejected' };
 
 describe('the signature keys of fal', () => {
   it('are fetched once for many notifications, and not again for each forged one', async () => {
@@ -85,7 +85,7 @@ describe('the signature keys of fal', () => {
     const genuine = Array.from({ length: 10 }, () => verify(notification()));
     await expect(Promise.all(genuine)).resolves.toHaveLength(10);
     for (let count = 0; count < 5; count += 1) {
-      await expect(verify(notification(forger))).rejects.toMatchObject(refused);
+      await expect(verify(notification(forger))).rejects.toMatchObject(rejected);
     }
     expect(fetches).toBe(1);
   });
@@ -127,6 +127,6 @@ describe('the signature keys of fal', () => {
     published = next.publicKey.export({ format: 'jwk' });
     vi.advanceTimersByTime(dayMs);
     await expect(verify(notification(next.privateKey))).resolves.toEqual({ operationId: 'r1' });
-    await expect(verify(notification(withdrawn))).rejects.toMatchObject(refused);
+    await expect(verify(notification(withdrawn))).rejects.toMatchObject(rejected);
   });
 });

@@ -297,7 +297,7 @@ describe('a submit', () => {
     expect(sent).toHaveLength(1);
   });
 
-  it('that was refused is not adopted, because it may be sent again', async () => {
+  it('that was rejected is not adopted, because it may be sent again', async () => {
     const task = await newTask();
     const { calls } = processWith(async () => {
       throw new ProviderFailure('not_accepted', 'not now');
@@ -346,21 +346,21 @@ describe('a submit', () => {
     expect(slots.get('own')).toBe(0);
   });
 
-  it('is repeated after refusals until the queue has used its attempts', async () => {
+  it('is repeated after rejections until the queue has used its attempts', async () => {
     const task = await newTask();
     const { calls, sent } = processWith(async () => {
       throw new ProviderFailure('not_accepted', 'not now', { retryAfterMs: 40 });
     });
-    const refused = (nonRetryable: boolean) => ({ type: 'PROVIDER_NOT_ACCEPTED', nonRetryable });
+    const rejected = (nonRetryable: boolean) => ({ type: 'PROVIDER_NOT_ACCEPTED', nonRetryable });
     // The local attempt is not counted as an attempt of the task queue.
     await expect(inTask(task.submitAttemptsMax).run(calls.submit, task)).rejects.toMatchObject({
-      ...refused(false),
+      ...rejected(false),
       details: [{ retryAfterMs: 40 }],
       nextRetryDelay: 40,
     });
     for (const attempt of [1, 2, 3]) {
       await expect(fromQueue(attempt).run(calls.submit, task)).rejects.toMatchObject(
-        refused(attempt === 3),
+        rejected(attempt === 3),
       );
     }
     expect(sent).toHaveLength(4);

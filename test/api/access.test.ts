@@ -35,7 +35,7 @@ async function raw(lines: string[], target = '/api/v1/usage'): Promise<string> {
   return `${head.split('\r\n')[0]} ${body}`;
 }
 
-const refusal = 'HTTP/1.1 401 Unauthorized {"error":"Unauthorized"}';
+const rejection = 'HTTP/1.1 401 Unauthorized {"error":"Unauthorized"}';
 
 it.each(['bearer', 'BEARER'])('accepts the authentication scheme spelled %s', async (scheme) => {
   const answer = await raw(auth(`${scheme} ${gateway.caller.key}`));
@@ -105,7 +105,7 @@ describe('an invalid credential', () => {
       cases.map(async ([what, lines, target]) => [what, await raw(lines, target)]),
     );
     expect(Object.fromEntries(answers)).toEqual(
-      Object.fromEntries(cases.map(([what]) => [what, refusal])),
+      Object.fromEntries(cases.map(([what]) => [what, rejection])),
     );
     // The same request with the one right header is let in.
     expect(await raw(auth(`Bearer ${valid}`))).toMatch(/^HTTP\/1.1 200 OK /);

@@ -303,8 +303,8 @@ describe.concurrent('webhook redelivery', () => {
     const reader = await gateway.call<{ key: string }>('/api/v1/api-keys', {
       body: { name: 'reader', scopes: ['studio:read'] },
     });
-    const refused = await redeliver(jobId, reader.body.key);
-    expect([refused.status, refused.body.error]).toEqual([403, 'FORBIDDEN']);
+    const rejected = await redeliver(jobId, reader.body.key);
+    expect([rejected.status, rejected.body.error]).toEqual([403, 'FORBIDDEN']);
     expect((await webhookOf(jobId)).attempts).toBe(1);
 
     const redelivery = await redeliver(jobId);
@@ -366,8 +366,8 @@ describe('the webhook secret', () => {
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
     expect((await secretOf(other)).secret).not.toBe(secret);
     const narrow = await gateway.newCaller({ credits: 1, scopes: ['studio:read', 'keys:read'] });
-    const refused = await gateway.call('/api/v1/webhooks/secret', { key: narrow.key });
-    expect([refused.status, refused.body.error]).toEqual([403, 'FORBIDDEN']);
+    const rejected = await gateway.call('/api/v1/webhooks/secret', { key: narrow.key });
+    expect([rejected.status, rejected.body.error]).toEqual([403, 'FORBIDDEN']);
   });
 
   it('is rotated: both secrets sign during the overlap, and only the new one afterwards or without an overlap', async () => {

@@ -125,7 +125,7 @@ async function mixedRun(): Promise<void> {
   await Promise.all([
     studio('image/generate', picture, { 'idempotency-key': 'once' }),
     studio('image/generate', { ...picture, model: 'alpha-image-2' }),
-    studio('image/generate', { prompt: '[[fail:422]] a refused tree' }),
+    studio('image/generate', { prompt: '[[fail:422]] a rejected tree' }),
     studio('image/generate', { prompt: '[[fail:500]] a broken tree' }),
     studio('image/generate', { prompt: '[[bad-signature]] a forged tree' }),
     studio('voiceover/generate', { text: 'a tall tree', title: 'tree' }),

@@ -83,8 +83,8 @@ describe('a page of an allowed origin', () => {
     const good = await ask(ours);
     expect([good.status, allowed(good)]).toEqual([200, ours]);
     expect(good.headers.get('access-control-expose-headers')).toBe(exposedHeaders.join(','));
-    const refused = await ask(ours, null);
-    expect([refused.status, allowed(refused)]).toEqual([401, ours]);
+    const rejected = await ask(ours, null);
+    expect([rejected.status, allowed(rejected)]).toEqual([401, ours]);
     expect(allowed(await ask(theirs))).toBeNull();
     expect(allowed(await gateway.call('/api/v1/usage'))).toBeNull();
   });

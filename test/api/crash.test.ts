@@ -152,8 +152,8 @@ describe('a job without a running worker', () => {
     expect(undecided.status).toBe(503);
     await runWorkers();
     const { workflow } = gateway.api.client;
-    const refused = await workflow.getHandle(undecided.body.jobId).result();
-    expect(refused).toMatchObject({ status: 'rejected', billing: 'none' });
+    const rejected = await workflow.getHandle(undecided.body.jobId).result();
+    expect(rejected).toMatchObject({ status: 'rejected', billing: 'none' });
     expect(await ask()).toMatchObject({ status: 402, body: { error: 'INSUFFICIENT_CREDITS' } });
   });
 

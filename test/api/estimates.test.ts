@@ -236,8 +236,8 @@ describe('an estimate', () => {
     }
     expect(await world()).toEqual(before);
     for (const { path, body, credits } of estimated) {
-      const refused = await gateway.call<{ required: number }>(`/api/v1${path}`, { key, body });
-      expect([path, refused.status, refused.body.required]).toEqual([path, 402, credits]);
+      const rejected = await gateway.call<{ required: number }>(`/api/v1${path}`, { key, body });
+      expect([path, rejected.status, rejected.body.required]).toEqual([path, 402, credits]);
     }
   });
 

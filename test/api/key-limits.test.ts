@@ -59,9 +59,9 @@ describe('a key with a limit', () => {
       limit: { credits: 5, per: 'day' },
       budget: { limit: 5, per: 'day', used: imagePrice, remaining: 1.1, resetsAt },
     });
-    const refused = await draw(key);
-    expect(refused.status).toBe(402);
-    expect(refused.body).toMatchObject({
+    const rejected = await draw(key);
+    expect(rejected.status).toBe(402);
+    expect(rejected.body).toMatchObject({
       error: 'KEY_LIMIT_EXCEEDED',
       required: imagePrice,
       limit: 5,

@@ -197,9 +197,9 @@ describe('a failed call', () => {
     expect(failed.isError).toBe(true);
     expect(failed.text).toMatch(/^PROVIDER_REJECTED_INPUT: .+ \(job_/);
     expect(failed.job).toMatchObject({ billing: { state: 'released', charged: 0 } });
-    const refused = await call(client, 'imageGenerate', { prompt: 'x' });
-    expect(refused.isError).toBe(true);
-    expect(refused.text).toMatch(/^INVALID_REQUEST: prompt/);
+    const rejected = await call(client, 'imageGenerate', { prompt: 'x' });
+    expect(rejected.isError).toBe(true);
+    expect(rejected.text).toMatch(/^INVALID_REQUEST: prompt/);
     await expect(client.callTool({ name: 'paint' })).rejects.toThrow(/Unknown tool paint/);
     await expect(client.readResource({ uri: 'studio://jobs/other' })).rejects.toThrow(/resource/);
   });

@@ -105,8 +105,8 @@ describe('a copy of an input', () => {
     const large = await tool('image/upscale', { imageUrl, scaleFactor: 4 });
     expect(large.body.error).toBe('INVALID_REQUEST');
     const poor = await gateway.newCaller({ credits: 1 });
-    const refused = await tool('image/upscale', { imageUrl }, poor.key);
-    expect(refused.status).toBe(402);
+    const rejected = await tool('image/upscale', { imageUrl }, poor.key);
+    expect(rejected.status).toBe(402);
     expect(await copies()).toHaveLength(before);
   });
 

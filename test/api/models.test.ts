@@ -125,8 +125,8 @@ describe('the list of models', () => {
     expect(shown.body.data).toHaveLength(everything.data.length);
     const other = await gateway.newCaller({ credits: 1, scopes: ['chat'] });
     for (const path of ['/api/v1/models', '/api/v1/models/gpt-4o-mini', '/api/v1/models/none']) {
-      const refused = await gateway.call(path, { key: other.key });
-      expect([refused.status, refused.body.error]).toEqual([403, 'FORBIDDEN']);
+      const rejected = await gateway.call(path, { key: other.key });
+      expect([rejected.status, rejected.body.error]).toEqual([403, 'FORBIDDEN']);
       const unknown = await gateway.call(path, { key: null });
       expect([unknown.status, unknown.body]).toEqual([401, { error: 'Unauthorized' }]);
     }

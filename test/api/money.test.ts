@@ -54,7 +54,7 @@ describe('an insufficient balance', () => {
     await grant(poor);
     expect((await generate(poor, prompt)).status).toBe(200);
     const query = `OrganizationId = '${organizationId}'`;
-    const workflows = ['COMPLETED/completed', 'COMPLETED/refused', 'COMPLETED/refused'];
+    const workflows = ['COMPLETED/completed', 'COMPLETED/rejected', 'COMPLETED/rejected'];
     await expect.poll(async () => (await listed(query)).toSorted()).toEqual(workflows);
   });
 
@@ -77,14 +77,14 @@ describe('an insufficient balance', () => {
 describe('the six-hour window', () => {
   it('rejects permanently a request that is larger than the whole window', async () => {
     const caller = await gateway.newCaller({ credits: 1000, windowCredits: 1 });
-    const refused = await generate(caller, 'a tower above the clouds');
-    expect(refused.status).toBe(402);
-    expect(refused.body).toMatchObject({
+    const rejected = await generate(caller, 'a tower above the clouds');
+    expect(rejected.status).toBe(402);
+    expect(rejected.body).toMatchObject({
       error: 'WINDOW_LIMIT_EXCEEDED',
       required: price,
       limit: 1,
     });
-    expect(refused.headers.get('retry-after')).toBeNull();
+    expect(rejected.headers.get('retry-after')).toBeNull();
   });
 
   it('returns the required and the remaining credits, and its end stays the same', async () => {

@@ -123,7 +123,7 @@ async function send(delivery: Delivery): Promise<number> {
       { agent, hostname, port, method, path: target, headers },
       (answer: IncomingMessage) => answer.resume().on('end', () => done(answer.statusCode ?? 0)),
     );
-    // A body that is refused half way ends in a reset; the answer has come by then or never.
+    // A body that is rejected half way ends in a reset; the answer has come by then or never.
     sending.on('error', fail);
     sending.end(delivery.body);
   });

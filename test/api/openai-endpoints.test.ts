@@ -59,7 +59,7 @@ async function expectOneJob(type: string): Promise<JobRow> {
 type Failure = InstanceType<typeof APIError>;
 async function failureOf(asked: Promise<unknown>): Promise<Failure> {
   const failure = await asked.then(
-    () => 'it was not refused',
+    () => 'it was not rejected',
     (error: unknown) => error,
   );
   expect(failure).toBeInstanceOf(APIError);
@@ -374,8 +374,8 @@ describe('/videos', () => {
     expect((await filmFacts(bytes)).durationSeconds).toBeCloseTo(4, 0);
     const { key } = await gateway.newCaller({ credits: 1 });
     const stranger = client.withOptions({ apiKey: key });
-    const refused = { status: 404, code: 'JOB_NOT_FOUND' };
-    expect(await failureOf(stranger.videos.retrieve(made.id))).toMatchObject(refused);
+    const rejected = { status: 404, code: 'JOB_NOT_FOUND' };
+    expect(await failureOf(stranger.videos.retrieve(made.id))).toMatchObject(rejected);
     expect((await gateway.call(`/v1/videos/${made.id}/content`, { key })).status).toBe(404);
   });
 

@@ -99,8 +99,8 @@ describe('the key of an operator', () => {
       ['/operators', { reason: 'r', name: 'uwe' }],
       [`/operators/${operatorId}/revoke`, { reason: 'r' }],
     ] as const) {
-      const refused = await ask(path, key, body);
-      expect(`${refused.status} ${refused.body.error}`).toBe('403 FORBIDDEN');
+      const rejected = await ask(path, key, body);
+      expect(`${rejected.status} ${rejected.body.error}`).toBe('403 FORBIDDEN');
     }
     expect((await ask('/operator', key)).status).toBe(200);
   });

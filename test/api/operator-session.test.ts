@@ -69,8 +69,8 @@ describe('an operator session', () => {
     const body = { reason: 'r' };
     for (const origin of [{ origin: 'https://elsewhere.example' }, { origin: 'null' }, {}]) {
       const headers = { cookie, ...origin };
-      const refused = await ask('/api/admin/v1/providers/fal/pause', cookie, { headers, body });
-      expect(`${refused.status} ${refused.body.error}`).toBe('403 FORBIDDEN');
+      const rejected = await ask('/api/admin/v1/providers/fal/pause', cookie, { headers, body });
+      expect(`${rejected.status} ${rejected.body.error}`).toBe('403 FORBIDDEN');
     }
     expect((await ask('/api/admin/v1/operator', cookie, { headers: { cookie } })).status).toBe(200);
   });

@@ -97,8 +97,8 @@ describe('a private URL', () => {
       for (const url of spelled()) {
         const answer = await gateway.call(`/api/v1/${path}`, { body: bodyOf(url) });
         const field = answer.body.details?.[0]?.path ?? '';
-        const refused = answer.status === 400 && /url/i.test(field);
-        if (!refused) taken.push({ url, status: answer.status, body: answer.body });
+        const rejected = answer.status === 400 && /url/i.test(field);
+        if (!rejected) taken.push({ url, status: answer.status, body: answer.body });
       }
       expect(taken).toEqual([]);
       expect(connections).toBe(connectionsBefore);

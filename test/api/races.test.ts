@@ -50,8 +50,8 @@ describe(`${racers} parallel jobs over two APIs`, () => {
     const caller = await gateway.newCaller({ credits: price * 10 });
     const answers = await race(caller, (index) => ({ body: { prompt: `a racing hare ${index}` } }));
     expect(countByStatus(answers)).toEqual({ 200: 10, 402: racers - 10 });
-    const refused = answers.filter(({ status }) => status === 402);
-    expect(new Set(refused.map(({ body }) => body.error))).toEqual(
+    const rejected = answers.filter(({ status }) => status === 402);
+    expect(new Set(rejected.map(({ body }) => body.error))).toEqual(
       new Set(['INSUFFICIENT_CREDITS']),
     );
     const nothing = { posted: 0, reserved: 0, available: 0 };
@@ -65,9 +65,9 @@ describe(`${racers} parallel jobs over two APIs`, () => {
       body: { prompt: `a racing tortoise ${index}` },
     }));
     expect(countByStatus(answers)).toEqual({ 200: 10, 429: racers - 10 });
-    const refused = answers.filter(({ status }) => status === 429);
-    expect(new Set(refused.map(({ body }) => body.error))).toEqual(new Set(['WINDOW_EXHAUSTED']));
-    expect(new Set(refused.map(({ body }) => body.resetAt)).size).toBe(1);
+    const rejected = answers.filter(({ status }) => status === 429);
+    expect(new Set(rejected.map(({ body }) => body.error))).toEqual(new Set(['WINDOW_EXHAUSTED']));
+    expect(new Set(rejected.map(({ body }) => body.resetAt)).size).toBe(1);
     expect(await submits('a racing tortoise')).toHaveLength(10);
   });
 

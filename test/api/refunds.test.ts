@@ -125,7 +125,7 @@ it('never refunds more than the charge, nothing that is not positive, and nothin
     refunded: 3.9,
   });
   const released = await makeJob('[[fail:422]] a lighthouse');
-  const refused = await refund(released.jobId, { id: 'ticket-7' });
-  expect(refused.status).toBe(409);
-  expect(refused.body).toMatchObject({ error: 'JOB_NOT_REFUNDABLE', state: 'released' });
+  const rejected = await refund(released.jobId, { id: 'ticket-7' });
+  expect(rejected.status).toBe(409);
+  expect(rejected.body).toMatchObject({ error: 'JOB_NOT_REFUNDABLE', state: 'released' });
 });

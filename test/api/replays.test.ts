@@ -125,8 +125,8 @@ describe('a replay of a finished job', () => {
       });
       expect([other.status, other.body.error]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED']);
       // Under a new key the deleted input is rejected, and the key stays free.
-      const refused = await keyed(path, `new-${type}`, body);
-      expect([refused.status, refused.body.error]).toEqual([400, 'INVALID_INPUT_URL']);
+      const rejected = await keyed(path, `new-${type}`, body);
+      expect([rejected.status, rejected.body.error]).toEqual([400, 'INVALID_INPUT_URL']);
       expect(await claimed(`new-${type}`)).toEqual([]);
     },
   );
@@ -196,8 +196,8 @@ describe('a replay of a form', () => {
       const replay = await send(`form-${path}`);
       expect(replay.status).toBeLessThan(300);
       expect(replay.headers.get('idempotent-replayed')).toBe('true');
-      const refused = await send(`new-${path}`);
-      expect(refused.status).toBe(403);
+      const rejected = await send(`new-${path}`);
+      expect(rejected.status).toBe(403);
       expect(await claimed(`new-${path}`)).toEqual([]);
     } finally {
       await gateway.database.query('UPDATE organization SET upload_bytes = 0');

@@ -221,15 +221,15 @@ describe('the request bytes of an organization', () => {
     expect(await chatAndJob()).toBeLessThan(10 * usualMs + 500);
   });
 
-  it('beyond half of what the process may hold are refused with 429 for all its keys together', async () => {
+  it('beyond half of what the process may hold are rejected with 429 for all its keys together', async () => {
     const greedy = await gateway.newCaller({ credits: 0 });
     const sent = Array.from({ length: 5 }, () => send(greedy));
     const statuses = await Promise.all(sent.map(({ status }) => status));
     const paused = statuses.filter((status) => status === 408);
-    const refused = statuses.filter((status) => status === 429 || status === 'cut');
-    expect(refused.length).toBeGreaterThanOrEqual(1);
+    const rejected = statuses.filter((status) => status === 429 || status === 'cut');
+    expect(rejected.length).toBeGreaterThanOrEqual(1);
     expect(paused.length).toBeGreaterThanOrEqual(3);
-    expect(paused.length + refused.length).toBe(sent.length);
+    expect(paused.length + rejected.length).toBe(sent.length);
   });
 });
 

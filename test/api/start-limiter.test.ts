@@ -59,11 +59,11 @@ describe('a workflow start that exceeds its wait', () => {
     const indexes = Array.from({ length: 8 }, (_, index) => index);
     const answers = await Promise.all(indexes.map(keyed));
     const served = answers.filter(({ status }) => status === 200).length;
-    const refused = indexes.filter((index) => answers[index]?.status === 503);
+    const rejected = indexes.filter((index) => answers[index]?.status === 503);
     expect(served).toBeGreaterThanOrEqual(1);
-    expect(refused.length).toBeGreaterThanOrEqual(1);
-    expect(served + refused.length).toBe(indexes.length);
-    for (const index of refused) {
+    expect(rejected.length).toBeGreaterThanOrEqual(1);
+    expect(served + rejected.length).toBe(indexes.length);
+    for (const index of rejected) {
       expect(answers[index]?.headers.get('retry-after')).toBe('2');
       expect(answers[index]?.body).toEqual({
         error: 'SERVICE_UNAVAILABLE',
@@ -74,7 +74,7 @@ describe('a workflow start that exceeds its wait', () => {
     const jobs = 'SELECT 1 FROM job WHERE organization_id = $1';
     expect(await gateway.database.query(jobs, [organizationId])).toHaveLength(served);
     expect(await gateway.sandbox.submits({ match: 'an impatient crane' })).toHaveLength(served);
-    const again = await keyed(refused[0] ?? 0);
+    const again = await keyed(rejected[0] ?? 0);
     expect(again.status).toBe(200);
     expect(again.headers.get('idempotent-replayed')).toBeNull();
   });

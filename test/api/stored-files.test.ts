@@ -246,8 +246,8 @@ describe('a response', () => {
       expect(small.bytes.length).toBeLessThan(plain.bytes.length / 2);
       expect(gunzipSync(small.bytes).equals(plain.bytes)).toBe(true);
     }
-    const refused = await raw('/api/v1/models', { 'accept-encoding': 'gzip;q=0' });
-    expect(refused.headers['content-encoding']).toBeUndefined();
+    const rejected = await raw('/api/v1/models', { 'accept-encoding': 'gzip;q=0' });
+    expect(rejected.headers['content-encoding']).toBeUndefined();
     const { headers } = await raw('/api/v1/models', zipped);
     const known = await raw('/api/v1/models', {
       ...zipped,

@@ -23,7 +23,7 @@ function sweeperWith(changed: Partial<Services> = {}) {
   const client = Object.create(reached) as Client;
   const workflow = Object.create(reached.workflow) as Client['workflow'];
   workflow.getHandle = (id, ...rest) => {
-    if (id.startsWith(unaskableForm)) throw new Error('refused on purpose');
+    if (id.startsWith(unaskableForm)) throw new Error('rejected on purpose');
     return reached.workflow.getHandle(id, ...rest);
   };
   Object.defineProperty(client, 'workflow', { value: workflow });

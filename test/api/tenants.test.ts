@@ -170,7 +170,7 @@ async function state(): Promise<unknown> {
   );
 }
 
-const refusedAs: Record<string, number[]> = {
+const rejectedAs: Record<string, number[]> = {
   stranger: [400, 404],
   'a viewer elsewhere': [400, 403, 404],
   'an admin elsewhere': [400, 404],
@@ -181,7 +181,7 @@ const refusedAs: Record<string, number[]> = {
 };
 
 describe('a caller of another organization', () => {
-  it.each(Object.keys(refusedAs))('reads and changes nothing: %s', async (actor) => {
+  it.each(Object.keys(rejectedAs))('reads and changes nothing: %s', async (actor) => {
     const key = actors[actor] ?? null;
     const before = await state();
     for (const what of Object.keys(attempts)) {
@@ -190,7 +190,7 @@ describe('a caller of another organization', () => {
       expect({ what, ...foreign }).toEqual({ what, ...unknown });
       // A cursor of another organization's job returns a page of the caller's own jobs.
       const allowed = [
-        ...(refusedAs[actor] ?? []),
+        ...(rejectedAs[actor] ?? []),
         ...(what === 'page on from a job' ? [200] : []),
       ];
       expect({ what, ...foreign }).toMatchObject({ status: expect.toBeOneOf(allowed) });
@@ -230,11 +230,11 @@ describe('a caller of another organization', () => {
         .replace(':keyId', theirs.key)
         .replace(':userId', owner.memberId);
     const body = { actor: 'me', reason: 'me', id: 'me', credits: 1 };
-    const refused = { status: 401, bytes: '{"error":"Unauthorized"}' };
+    const rejected = { status: 401, bytes: '{"error":"Unauthorized"}' };
     for (const key of [owner.key, actors['an admin elsewhere'] ?? '', null]) {
       for (const { method, path, takesBody } of ofOperators) {
         const attempt: Attempt = [method, real(path), takesBody ? body : undefined];
-        expect(await answered(attempt, key)).toMatchObject(refused);
+        expect(await answered(attempt, key)).toMatchObject(rejected);
       }
     }
   });

@@ -54,8 +54,8 @@ describe('the stored bytes of an organization', () => {
       Array.from({ length: 30 }, () => uploadUrl({ filename: 'a.png', size: 100_000 })),
     );
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(10);
-    const refused = answers.filter(({ status }) => status !== 200);
-    for (const { status, body } of refused) {
+    const rejected = answers.filter(({ status }) => status !== 200);
+    for (const { status, body } of rejected) {
       expect({ status, error: body.error }).toEqual({
         status: 403,
         error: 'STORAGE_QUOTA_EXCEEDED',

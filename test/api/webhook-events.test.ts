@@ -59,11 +59,11 @@ describe('a webhook with the event started', () => {
   it('reports no start of a job that no provider accepted', async () => {
     const jobId = await accept({
       prompt: '[[submit:422]] a heron without a pond',
-      webhookUrl: gateway.receiver.at('/refused'),
+      webhookUrl: gateway.receiver.at('/rejected'),
       webhookEvents: ['started', 'failed'],
     });
     await gateway.untilDone(jobId);
-    const hooks = await receivedAt('/refused');
+    const hooks = await receivedAt('/rejected');
     expect(hooks.map(({ body }) => body.type)).toEqual(['studio.job.failed']);
   });
 });

@@ -220,7 +220,7 @@ describe('a request without access to a route is rejected before its body is rea
 });
 
 describe('other requests are served during a hostile body', () => {
-  const refused = [400, 413, 'cut'];
+  const rejected = [400, 413, 'cut'];
 
   it('of 19 MB from a key with a single scope', async () => {
     const statuses: unknown[] = [];
@@ -248,7 +248,7 @@ describe('other requests are served during a hostile body', () => {
         status = await send('/api/v1/chat/completions', body);
       });
       // A plain text is valid, so it is rejected for missing credits.
-      if (![...refused, 402].includes(status as number) || slowest > probeMsMax) {
+      if (![...rejected, 402].includes(status as number) || slowest > probeMsMax) {
         slow.push({ place, status, slowest });
       }
     }
@@ -285,7 +285,7 @@ describe('other requests are served during a hostile body', () => {
         });
         // Operators may hand payloads over that say nothing.
         const taken = status === 200 && path.endsWith('/decode');
-        if (!(taken || refused.includes(status as number)) || slowest > probeMsMax) {
+        if (!(taken || rejected.includes(status as number)) || slowest > probeMsMax) {
           slow.push({ what, status, slowest });
         }
       }

@@ -36,7 +36,7 @@ describe('a Studio model', () => {
   });
 
   it.each(['dall-e-3', 'sora-2', '', 'constructor', 'x'.repeat(1000)])(
-    'with an unknown name is refused with similar ids: %s',
+    'with an unknown name is rejected with similar ids: %s',
     (name) => {
       const { code, message } = rejectionOf(() => findByAnyName(rows, name));
       expect(code).toBe('UNKNOWN_MODEL');

@@ -33,7 +33,7 @@ describe('an input that exceeds the context', () => {
     },
   );
 
-  it('is refused before the provider call if it certainly exceeds it', async () => {
+  it('is rejected before the provider call if it certainly exceeds it', async () => {
     const messages = say('tide '.repeat(128_001));
     await expect(
       clients.openai.chat.completions.create({ model: 'gpt-4o', messages }),

@@ -20,7 +20,7 @@ const weather = {
 const failureOf = (request: Promise<unknown>): Promise<InstanceType<typeof APIError>> =>
   request.then(
     () => {
-      throw new Error('it was not refused');
+      throw new Error('it was not rejected');
     },
     (error: unknown) => {
       expect(error).toBeInstanceOf(APIError);

@@ -260,7 +260,7 @@ describe('a second question of the AI SDK’s default, which refers to stored an
   }
 
   it.each(['gemini-3.5-flash', 'claude-sonnet-5', 'gpt-4o'])(
-    'is refused with the setting that avoids it, and costs nothing (%s)',
+    'is rejected with the setting that avoids it, and costs nothing (%s)',
     async (model) => {
       await expect(converse(model, {})).rejects.toMatchObject({
         statusCode: 400,

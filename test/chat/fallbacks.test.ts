@@ -167,7 +167,7 @@ describe('the reservation of a chat with several models', () => {
     expect(both).toBe(dear);
   });
 
-  it('is refused if the balance cannot cover the most expensive model', async () => {
+  it('is rejected if the balance cannot cover the most expensive model', async () => {
     const { key } = await gateway.newCaller({ credits: 0.1 });
     const body = { model: 'gpt-5-nano', messages: say('ahoy'), max_tokens: 100 };
     expect((await gateway.call(path, { key, body })).status).toBe(200);
@@ -178,18 +178,18 @@ describe('the reservation of a chat with several models', () => {
 });
 
 describe('the list of models', () => {
-  const refused = (extra: object, key = gateway.caller.key) =>
+  const rejected = (extra: object, key = gateway.caller.key) =>
     gateway.call<Body & { details: { path: string }[] }>(path, {
       key,
       body: { model: 'gpt-4o', messages: say('x'), ...extra },
     });
 
-  it('is refused before any reservation, by the name of the field, if a model is unknown or there are too many', async () => {
-    expect(await refused({ models: ['gpt-4o', 'gpt-none'] })).toMatchObject({
+  it('is rejected before any reservation, by the name of the field, if a model is unknown or there are too many', async () => {
+    expect(await rejected({ models: ['gpt-4o', 'gpt-none'] })).toMatchObject({
       status: 400,
       body: { error: 'UNKNOWN_MODEL', details: [{ path: 'models.1' }] },
     });
-    expect(await refused({ models: Array(5).fill('gpt-4o') })).toMatchObject({
+    expect(await rejected({ models: Array(5).fill('gpt-4o') })).toMatchObject({
       status: 400,
       body: { error: 'INVALID_REQUEST', details: [{ path: 'models' }] },
     });
@@ -198,12 +198,12 @@ describe('the list of models', () => {
 
   it('may contain only models that the key allows', async () => {
     const limited = await gateway.newCaller({ credits: 10, allowedModels: ['gpt-4o'] });
-    expect(await refused({ models: ['gpt-5-mini'] }, limited.key)).toMatchObject({
+    expect(await rejected({ models: ['gpt-5-mini'] }, limited.key)).toMatchObject({
       status: 403,
       body: { error: 'FORBIDDEN' },
     });
     // The same model by another name.
-    expect(await refused({ model: 'openai/gpt-5-mini' }, limited.key)).toMatchObject({
+    expect(await rejected({ model: 'openai/gpt-5-mini' }, limited.key)).toMatchObject({
       status: 403,
     });
   });

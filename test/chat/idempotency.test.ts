@@ -57,7 +57,7 @@ describe('a repeated chat', () => {
     expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
   });
 
-  it('is refused if its body or its path differs', async () => {
+  it('is rejected if its body or its path differs', async () => {
     const caller = await newCaller();
     await chat(caller, bodyOf('a'), 'k');
     const other = await chat(caller, bodyOf('b'), 'k');
@@ -91,10 +91,10 @@ describe('a repeated chat', () => {
 });
 
 describe('an Idempotency-Key can be used again', () => {
-  it('after a refusal', async () => {
+  it('after a rejection', async () => {
     const caller = await newCaller();
-    const refused = await chat(caller, bodyOf('a', { max_tokens: 0 }), 'k');
-    expect(refused.status).toBe(400);
+    const rejected = await chat(caller, bodyOf('a', { max_tokens: 0 }), 'k');
+    expect(rejected.status).toBe(400);
     const poor = await gateway.newCaller({ credits: 0 });
     expect((await chat(poor, bodyOf('a'), 'k')).status).toBe(402);
     await gateway.api.services.ledger.grant({

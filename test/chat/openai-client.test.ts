@@ -175,13 +175,13 @@ describe('images in a chat', () => {
     ['https://[::ffff:169.254.169.254]/', 'a translated private address'],
     ['file:///etc/passwd', 'a file'],
     ['data:text/html;base64,PGI+', 'data that is no picture'],
-  ])('from %s (%s) are refused before the provider call', async (url) => {
+  ])('from %s (%s) are rejected before the provider call', async (url) => {
     const messages = [
       { role: 'user' as const, content: [{ type: 'image_url' as const, image_url: { url } }] },
     ];
-    const refused = completions().create({ model: 'gpt-4o', messages });
-    await expect(refused).rejects.toBeInstanceOf(BadRequestError);
-    await expect(refused).rejects.toMatchObject({ status: 400, code: 'INVALID_INPUT_URL' });
+    const rejected = completions().create({ model: 'gpt-4o', messages });
+    await expect(rejected).rejects.toBeInstanceOf(BadRequestError);
+    await expect(rejected).rejects.toMatchObject({ status: 400, code: 'INVALID_INPUT_URL' });
   });
 });
 
@@ -235,7 +235,7 @@ describe('the request to the upstream', () => {
     expect(mistral).not.toHaveProperty('stream_options');
   });
 
-  it('is translated for Anthropic; an unsupported field is refused by its name', async () => {
+  it('is translated for Anthropic; an unsupported field is rejected by its name', async () => {
     await completions().create({
       model: 'claude-sonnet-5',
       messages: [

@@ -53,7 +53,7 @@ describe('a reasoning effort', () => {
     expect(await sentTo(`effort of ${model}`)).toMatchObject([fields, fields, fields]);
   });
 
-  it('of none is refused by a model that always reasons', async () => {
+  it('of none is rejected by a model that always reasons', async () => {
     const none = { messages: say('x'), reasoning_effort: 'none' as const };
     const request = { ...none, model: 'claude-fable-5-2' };
     await expect(clients.openai.chat.completions.create(request)).rejects.toMatchObject({
@@ -88,7 +88,7 @@ describe('a reasoning budget', () => {
     expect(await sentTo(`budget of ${model}`)).toMatchObject([fields, fields, fields]);
   });
 
-  it('is refused by a model without reasoning, and if it is not smaller than max_tokens', async () => {
+  it('is rejected by a model without reasoning, and if it is not smaller than max_tokens', async () => {
     const thinking = { type: 'enabled' as const, budget_tokens: 2000 };
     const request = { model: 'gpt-4o', max_tokens: 3000, messages: say('x'), thinking };
     await expect(clients.anthropic.messages.create(request)).rejects.toMatchObject({ status: 400 });

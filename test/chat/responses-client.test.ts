@@ -315,7 +315,7 @@ describe('errors of the Responses API', () => {
       },
       'INVALID_INPUT_URL',
     ],
-  ])('name %s if the model or the gateway refuses it', async (param, fields, code) => {
+  ])('name %s if the model or the gateway rejects it', async (param, fields, code) => {
     const { status, body } = await gateway.call('/v1/responses', {
       key: clients.caller.key,
       body: { model: 'claude-sonnet-5', input: 'x', ...fields },

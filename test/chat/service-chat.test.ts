@@ -1,5 +1,5 @@
 /**
- * POST /api/v1/chat: the service’s own format (spec §2.2–2.4), refusals and reservations.
+ * POST /api/v1/chat: the service’s own format (spec §2.2–2.4), rejections and reservations.
  */
 import { describe, expect, it } from 'vitest';
 import { readChatUpstreams } from '../../platform/chat-upstreams.ts';
@@ -149,7 +149,7 @@ describe('an invalid request', () => {
     ['service_tier', { service_tier: 'priority' }],
     ['stream_options', { stream_options: { include_usage: true } }],
   ])(
-    'with %s is refused by name, because it changes the kind or the price of the response',
+    'with %s is rejected by name, because it changes the kind or the price of the response',
     async (param, extra) => {
       const body = { ...valid, ...extra };
       const answer = await chat(body, gateway.caller, `${path}/completions`);
@@ -160,7 +160,7 @@ describe('an invalid request', () => {
     },
   );
 
-  it('with an image for a text model is refused', async () => {
+  it('with an image for a text model is rejected', async () => {
     const image = { type: 'image_url', image_url: { url: 'https://example.com/a.png' } };
     const answer = await chat({ model: 'codestral-latest', messages: say([image]) });
     expect([answer.status, answer.body.error]).toEqual([400, 'UNSUPPORTED_PARAMETER']);
@@ -174,7 +174,7 @@ describe('an invalid request', () => {
     expect(await gateway.sandbox.chatRequests('unheard')).toEqual([]);
   });
 
-  it('above 20 MB is refused, and a body of 8 MB is accepted', async () => {
+  it('above 20 MB is rejected, and a body of 8 MB is accepted', async () => {
     const large = await chat({ ...valid, messages: say(`[[words:2]]${'x'.repeat(8_000_000)}`) });
     expect(large).toMatchObject({ status: 200, body: { content: expect.any(String) } });
     const answer = await chat({ ...valid, messages: say('x'.repeat(21 * 1024 * 1024)) });
@@ -183,7 +183,7 @@ describe('an invalid request', () => {
 });
 
 describe('the reservation of a chat', () => {
-  it('is refused with 402 before any byte if the balance cannot cover the caller’s max_tokens', async () => {
+  it('is rejected with 402 before any byte if the balance cannot cover the caller’s max_tokens', async () => {
     const caller = await gateway.newCaller({ credits: 0.1 });
     const answer = await chat(
       { model: 'gpt-4o', messages: say('unaffordable'), max_tokens: 1000, stream: true },
@@ -212,7 +212,7 @@ describe('the reservation of a chat', () => {
     expect(await settledChatOf(gateway, caller)).toMatchObject({ amount: 105_000 });
   });
 
-  it('is refused if the balance cannot cover a short answer', async () => {
+  it('is rejected if the balance cannot cover a short answer', async () => {
     const caller = await gateway.newCaller({ credits: 0.01 });
     expect((await chat({ model: 'gpt-4o', messages: say('x') }, caller)).status).toBe(402);
   });

@@ -48,7 +48,7 @@ const shared = (headers: Answer['headers']) =>
 describe.each([
   ['a whole answer', body, 200],
   ['a stream', { ...body, stream: true }, 200],
-  ['a refusal', { ...body, model: 'nothing' }, 400],
+  ['a rejection', { ...body, model: 'nothing' }, 400],
 ])('%s', (_what, sent, status) => {
   it('is the same for every spelling of the path', async () => {
     const direct = await send(path, sent);

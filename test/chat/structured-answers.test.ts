@@ -70,7 +70,7 @@ it('a structured answer lets the model call other tools first', async () => {
   });
 });
 
-it('a structured answer is refused by field name if the model cannot be forced to give one', async () => {
+it('a structured answer is rejected by field name if the model cannot be forced to give one', async () => {
   const request = ask({ model: 'claude-fable-5-2', response_format: { type: 'json_object' } });
   await expect(clients.openai.chat.completions.create(request)).rejects.toMatchObject({
     code: 'UNSUPPORTED_PARAMETER',

@@ -67,7 +67,7 @@ describe.each(requests)('an uploaded picture on %s', (path, field, body) => {
     expect([read.status, read.headers.get('content-type')]).toEqual([200, 'image/png']);
   });
 
-  it('is refused by its field if it is unknown or of another organization', async () => {
+  it('is rejected by its field if it is unknown or of another organization', async () => {
     const stranger = await gateway.newCaller({ credits: 100 });
     const foreign = await upload(stranger);
     const asking = await gateway.newCaller({ credits: 100 });
@@ -105,7 +105,7 @@ describe('a video', () => {
   it.each([
     ['a model that does not accept video', 'gpt-4o', url, 'gpt-4o does not accept video'],
     ['a URL', 'kimi-k3', 'https://x.example/a.mp4', 'must be a data URI of a video'],
-  ])('is refused for %s', async (_title, model, video, message) => {
+  ])('is rejected for %s', async (_title, model, video, message) => {
     const answer = await send(model, video);
     expect([answer.status, answer.body.message]).toEqual([400, expect.stringContaining(message)]);
   });

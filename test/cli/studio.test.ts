@@ -54,9 +54,9 @@ describe('studio image', () => {
   });
 
   it('passes any field, and prints why a field is wrong', async () => {
-    const refused = await run('image a lighthouse --set numImages=99');
-    expect(refused).toMatchObject({ status: 1, stdout: '' });
-    expect(refused.stderr).toMatch(/^studio: INVALID_REQUEST: numImages: .* \(request req_/);
+    const rejected = await run('image a lighthouse --set numImages=99');
+    expect(rejected).toMatchObject({ status: 1, stdout: '' });
+    expect(rejected.stderr).toMatch(/^studio: INVALID_REQUEST: numImages: .* \(request req_/);
     const json = await run('image a lighthouse --set numImages=99 --json');
     expect(json.status).toBe(1);
     expect(JSON.parse(json.stdout)).toMatchObject({ error: 'INVALID_REQUEST' });
@@ -174,9 +174,9 @@ describe('studio admin', () => {
     expect((await move(grant)).stdout).toMatch(/^granted +already applied\navailable +20$/m);
     const taken = await move('take-back 4 --id back-0');
     expect(taken.stdout).toMatch(/^taken back +4\navailable +16$/m);
-    const refused = await move('take-back 17 --id back-1');
-    expect(refused.status).toBe(1);
-    expect(refused.stderr).toContain('INSUFFICIENT_CREDITS');
+    const rejected = await move('take-back 17 --id back-1');
+    expect(rejected.status).toBe(1);
+    expect(rejected.stderr).toContain('INSUFFICIENT_CREDITS');
     const ann = as({ key });
     expect((await ann('image a lighthouse')).status).toBe(0);
 
@@ -229,7 +229,7 @@ describe('studio admin', () => {
     await expect
       .poll(async () => (await admin('stuck --older-than-seconds 0')).stdout, { interval: 500 })
       .toMatch(/job_.* call 1 is waiting: fal was paused .* by olga: ticket 7$/m);
-    const [providers, unknown, notifications, verified, refused] = await Promise.all([
+    const [providers, unknown, notifications, verified, rejected] = await Promise.all([
       admin('providers'),
       admin('unknown'),
       admin('notifications --state received'),
@@ -241,7 +241,7 @@ describe('studio admin', () => {
     );
     for (const { stdout } of [unknown, notifications]) expect(stdout).toBe('(none)\n');
     expect(verified.stdout).toMatch(/^ *1 +fal +not_sent +fal did not accept the call$/m);
-    expect(refused.stderr).toContain('JOB_RUNNING');
+    expect(rejected.stderr).toContain('JOB_RUNNING');
     expect((await change('resume fal')).stdout).toMatch(/^provider +fal$/m);
     await gateway.untilDone(jobId);
   });

@@ -90,7 +90,7 @@ with StudioGateway(api_key=api_key, base_url=f"{base_url}/api/v1/") as client:
 
     failing = {"prompt": "[[fail:422]] a tree"}
     report["failed"] = error_of(lambda: client.run("image/generate", failing))
-    report["refused"] = error_of(lambda: client.run("image/generate", {"prompt": "x"}))
+    report["rejected"] = error_of(lambda: client.run("image/generate", {"prompt": "x"}))
     report["late"] = error_of(
         lambda: client.run("image/generate", {"prompt": "[[slow:2s]] late"}, timeout=0.2)
     )

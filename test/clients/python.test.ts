@@ -78,7 +78,7 @@ describe('a program with the Python client', () => {
     const jobId = expect.stringMatching(/^job_/);
     expect(report).toMatchObject({
       failed: { code: 'PROVIDER_REJECTED_INPUT', status: null, jobId },
-      refused: { code: 'INVALID_REQUEST', status: 400, details: [{ path: 'prompt' }] },
+      rejected: { code: 'INVALID_REQUEST', status: 400, details: [{ path: 'prompt' }] },
       late: { code: 'TIMEOUT', jobId },
       canceled: { code: 'CANCELED', jobId },
       reused: { code: 'IDEMPOTENCY_KEY_REUSED', status: 422 },
@@ -86,7 +86,7 @@ describe('a program with the Python client', () => {
       nobody: { code: 'CONNECTION_FAILED', status: null },
       silent: { code: 'TIMEOUT', status: null },
     });
-    expect(report['refused'].requestId).toMatch(/\w/);
+    expect(report['rejected'].requestId).toMatch(/\w/);
   });
 
   testWith('is charged once, however often it repeats a request', async () => {
@@ -128,10 +128,10 @@ describe('a program with the Python client', () => {
       '    except ValueError as error: print(error)',
     ].join('\n');
     const { stdout } = await run(python, ['-c', program, JSON.stringify(given)]);
-    const [verified, ...refused] = stdout.trim().split('\n');
+    const [verified, ...rejected] = stdout.trim().split('\n');
     expect(verified).toBe('studio.job.completed');
-    expect(refused).toHaveLength(5);
-    for (const each of refused) expect(each).toMatch(/webhook/);
+    expect(rejected).toHaveLength(5);
+    for (const each of rejected) expect(each).toMatch(/webhook/);
   });
 });
 

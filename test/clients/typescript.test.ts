@@ -174,8 +174,8 @@ describe('a repeated request', () => {
     const second = await client.submit('image/generate', input, { idempotencyKey: 'mine' });
     expect(second).toEqual(first);
     const other = { prompt: 'another kind' };
-    const refused = client.submit('image/generate', other, { idempotencyKey: 'mine' });
-    expect(await thrown(refused)).toMatchObject({ status: 422, code: 'IDEMPOTENCY_KEY_REUSED' });
+    const rejected = client.submit('image/generate', other, { idempotencyKey: 'mine' });
+    expect(await thrown(rejected)).toMatchObject({ status: 422, code: 'IDEMPOTENCY_KEY_REUSED' });
   });
 
   testWith('after a lost response is charged once', async () => {
@@ -278,7 +278,7 @@ describe('an upload', () => {
     expect(await download(url)).toEqual(bytes);
   });
 
-  testWith('that is not media is refused', async () => {
+  testWith('that is not media is rejected', async () => {
     const page = new Blob(['<p>'], { type: 'text/html' });
     expect(await thrown(client.upload(page))).toMatchObject({ status: 415 });
   });

@@ -16,7 +16,7 @@ export interface PatientRequest {
 
 /** Final response, as the caller sees it. */
 export interface PatientAnswer {
-  outcome: 'completed' | 'failed' | 'refused' | 'no answer';
+  outcome: 'completed' | 'failed' | 'rejected' | 'no answer';
   jobId: string | null;
   /** Error code; null if there is none. */
   code: string | null;
@@ -78,7 +78,7 @@ export async function askPatiently(request: PatientRequest): Promise<PatientAnsw
       else if (status === 200) return { outcome: 'completed', jobId: named, code: null, statuses };
       else {
         const code = typeof reply.error === 'string' ? reply.error : null;
-        return { outcome: named ? 'failed' : 'refused', jobId: named, code, statuses };
+        return { outcome: named ? 'failed' : 'rejected', jobId: named, code, statuses };
       }
     } else if (reply.data?.done) {
       const outcome = reply.data.status === 'completed' ? 'completed' : 'failed';

@@ -43,7 +43,7 @@ describe.runIf(isWhole).each([
     const jobs = await jobsOf(stack, tags);
     expect(jobs.map(({ entries }) => entries.join())).toEqual(['reserve,charge', 'reserve,charge']);
     expect(await stack.query('SELECT FROM provider_notification')).toEqual([]);
-    expect(stack.logOf('api')).toContain('provider_notification.refused');
+    expect(stack.logOf('api')).toContain('provider_notification.rejected');
     expect(await audit(stack)).toEqual([]);
   });
 

@@ -1,4 +1,4 @@
-/** Calls a capability without a server: validates a body, plans it, and returns its refusal. */
+/** Calls a capability without a server: validates a body, plans it, and returns its rejection. */
 import { parseWith } from '../../api/http/parsing.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Capability } from '../../studio/capability.ts';
@@ -20,7 +20,7 @@ export function takes(capability: Capability, body: object): boolean {
   }
 }
 
-/** Returns the error with which the schema or the plan refuses a body. */
+/** Returns the error with which the schema or the plan rejects a body. */
 export function rejectionOf(capability: Capability, body: object): GatewayError {
   try {
     planOf(capability, body);

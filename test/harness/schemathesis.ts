@@ -23,14 +23,14 @@ export async function installSchemathesis(): Promise<void> {
 }
 
 /**
- * Status codes with which a valid request may be refused, because its key, object or
- * Idempotency-Key does not exist. Any other refusal, such as a 400, means that the document allows
+ * Status codes with which a valid request may be rejected, because its key, object or
+ * Idempotency-Key does not exist. Any other rejection, such as a 400, means that the document allows
  * more than the API accepts.
  */
 const expected = ['2xx', '401', '403', '404', '409', '422'];
 
-/** Status codes with which an invalid request may be refused. */
-const refused = ['4xx'];
+/** Status codes with which an invalid request may be rejected. */
+const rejected = ['4xx'];
 
 /** Lists the ids of endpoints and of their estimates, which have the same body. */
 const estimated = (...names: string[]): string[] =>
@@ -141,7 +141,7 @@ function configuration(): string {
   return [
     `[checks.positive_data_acceptance]\n${rule(expected)}`,
     // A list with more items than allowed can be larger than the limit of a body.
-    `[checks.negative_data_rejection]\n${rule(refused)}`,
+    `[checks.negative_data_rejection]\n${rule(rejected)}`,
     // Postgres cannot store NUL, so every text rejects it, and the schemas do not repeat that.
     '[generation]\nallow-x00 = false',
     ...exceptions,

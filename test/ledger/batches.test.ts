@@ -1,6 +1,6 @@
 /**
  * A batch of moves has the same effect as its moves one by one: the same results, rows and audit,
- * for all repeated moves, refusals, foreign ids and organizations in it.
+ * for all repeated moves, rejections, foreign ids and organizations in it.
  */
 import * as fc from 'fast-check';
 import { expect, it } from 'vitest';

@@ -64,9 +64,9 @@ describe('a budget of a key', () => {
       ),
     );
     expect(raced.filter(({ verdict }) => verdict === 'reserved')).toHaveLength(10);
-    const refusal = { ...exceeded, limit: 10, used: 10, required: 1, per: 'day' };
+    const rejection = { ...exceeded, limit: 10, used: 10, required: 1, per: 'day' };
     for (const answer of raced.filter(({ verdict }) => verdict !== 'reserved')) {
-      expect(answer).toMatchObject(refusal);
+      expect(answer).toMatchObject(rejection);
     }
     expect(await used(of)).toBe(10);
   });
@@ -91,8 +91,8 @@ describe('a budget of a key', () => {
   it('with a limit of zero rejects every request, including free ones', async () => {
     const of = await holder(0, 'total');
     for (const amount of [0, 1]) {
-      const refusal = { ...exceeded, limit: 0, resetsAtMs: null };
-      expect(await reserve(of, amount)).toMatchObject(refusal);
+      const rejection = { ...exceeded, limit: 0, resetsAtMs: null };
+      expect(await reserve(of, amount)).toMatchObject(rejection);
     }
     expect(await ledgers.reserveChat(of, 0, 5)).toMatchObject(exceeded);
   });

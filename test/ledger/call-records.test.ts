@@ -14,7 +14,7 @@ beforeAll(() => {
 
 const operation = { id: 'op-1', providerEndpoint: 'fal-ai/x' } as never;
 const outputs: CallOutputs = { callIndex: 0, artifacts: [], data: null, delivered: 1, error: null };
-const failedSubmit = { message: 'refused (401)', providerRequestId: 'req_refused' };
+const failedSubmit = { message: 'rejected (401)', providerRequestId: 'req_refused' };
 const route = { routeIndex: 0, provider: 'fal', providerEndpoint: 'fal-ai/x' };
 
 async function begun(sender: { senderId?: string } = {}) {

@@ -59,7 +59,7 @@ it('1,000 parallel settlements of one reservation have exactly one effect', asyn
 });
 
 describe('an invalid move', () => {
-  it('is refused and changes nothing', async () => {
+  it('is rejected and changes nothing', async () => {
     const of = await ledgers.newHolder(100);
     const id = newId('job');
     await ledgers.reserve(of, 10, { id });
@@ -93,10 +93,10 @@ describe('an invalid move', () => {
     ['UPDATE ledger_entry SET posted_change = 1', 'append-only'],
     ['DELETE FROM ledger_entry', 'append-only'],
     ['UPDATE account SET reserved = posted + 1', 'check'],
-  ])('cannot be written around the ledger functions: %s', async (statement, refusal) => {
+  ])('cannot be written around the ledger functions: %s', async (statement, rejection) => {
     const { organizationId } = await ledgers.newHolder(100);
     const text = `${statement} WHERE organization_id = $1`;
-    await expect(ledgers.query(text, [organizationId])).rejects.toThrow(refusal);
+    await expect(ledgers.query(text, [organizationId])).rejects.toThrow(rejection);
   });
 });
 

@@ -74,10 +74,10 @@ async function newExpiredChat(): Promise<string> {
 
 describe('while another transaction holds and empties the account,', () => {
   it.each<[string, number, () => Promise<{ verdict: string }>]>([
-    ['a reservation waits, and is refused', 1, () => reserve()],
-    ['a batch of reservations waits, and is refused', 5, () => reserve()],
-    ['a chat waits, and is refused', 1, () => ledgers.reserveChat(of, 60)],
-    ['a batch of chats waits, and is refused', 5, () => ledgers.reserveChat(of, 60)],
+    ['a reservation waits, and is rejected', 1, () => reserve()],
+    ['a batch of reservations waits, and is rejected', 5, () => reserve()],
+    ['a chat waits, and is rejected', 1, () => ledgers.reserveChat(of, 60)],
+    ['a batch of chats waits, and is rejected', 5, () => ledgers.reserveChat(of, 60)],
   ])('%s', async (_title, count, move) => {
     const verdicts = await meanwhile([grant(-100)], () =>
       Promise.all(Array.from({ length: count }, move)),
@@ -134,8 +134,8 @@ describe('while another transaction holds and empties the account,', () => {
     const { organizationId } = of;
     await ledgers.ledger.grant({ organizationId, id: 'more', amountMicro: 1000, ...by });
     const id = newId('job');
-    const refused = await meanwhile([reserveMove(id)], () => reserve());
-    expect(refused).toMatchObject({ verdict: 'window_exhausted' });
+    const rejected = await meanwhile([reserveMove(id)], () => reserve());
+    expect(rejected).toMatchObject({ verdict: 'window_exhausted' });
     await ledgers.settle(of, id, null);
   });
 });

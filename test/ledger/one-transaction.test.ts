@@ -26,7 +26,7 @@ describe('a job', () => {
   it.each([
     ['delivered', 'a heron', {}, 'completed charged'],
     ['delivered in part', '[[partial:2]] herons', { numImages: 4 }, 'completed charged'],
-    ['refused', '[[policy]] a heron', {}, 'failed released'],
+    ['rejected', '[[policy]] a heron', {}, 'failed released'],
     ['without a result', '[[fail:422]] a heron', {}, 'failed released'],
   ])(
     'that is %s has its status and its settlement written in one transaction',

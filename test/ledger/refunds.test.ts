@@ -61,15 +61,15 @@ describe('refunds of a charged reservation', () => {
     expect(await posted()).toBe(100);
   });
 
-  it('that are larger than the charge are refused, not reduced', async () => {
+  it('that are larger than the charge are rejected, not reduced', async () => {
     const { refund, posted } = await reservation('charged');
-    const refusal = { verdict: 'not_refundable', state: 'charged', charged: 50 };
-    expect(await refund('a', 51)).toEqual({ ...refusal, refunded: 0 });
+    const rejection = { verdict: 'not_refundable', state: 'charged', charged: 50 };
+    expect(await refund('a', 51)).toEqual({ ...rejection, refunded: 0 });
     await refund('b', 30);
-    expect(await refund('c', 21)).toEqual({ ...refusal, refunded: 30 });
-    expect(await refund('d', 0)).toMatchObject(refusal);
+    expect(await refund('c', 21)).toEqual({ ...rejection, refunded: 30 });
+    expect(await refund('d', 0)).toMatchObject(rejection);
     await refund('e', 20);
-    expect(await refund('f')).toEqual({ ...refusal, refunded: 50 });
+    expect(await refund('f')).toEqual({ ...rejection, refunded: 50 });
     expect(await posted()).toBe(100);
   });
 
@@ -88,14 +88,14 @@ describe('refunds of a charged reservation', () => {
   });
 });
 
-describe('a refund is refused', () => {
+describe('a refund is rejected', () => {
   it.each([
     ['open', undefined, 'reserved', 40],
     ['released', 'released', 'released', 100],
   ] as const)('for an %s reservation', async (_, to, state, available) => {
     const { organizationId, refund } = await reservation(to);
-    const refusal = { verdict: 'not_refundable', state, charged: 0, refunded: 0 };
-    for (const amount of [1, undefined]) expect(await refund('a', amount)).toEqual(refusal);
+    const rejection = { verdict: 'not_refundable', state, charged: 0, refunded: 0 };
+    for (const amount of [1, undefined]) expect(await refund('a', amount)).toEqual(rejection);
     expect(await ledgers.database.balance(organizationId)).toMatchObject({ available });
   });
 

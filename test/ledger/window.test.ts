@@ -65,7 +65,7 @@ describe('the end of a window', () => {
   it('comes six hours after the first reservation, and never moves earlier', async () => {
     const of = await newHolder();
     const { id, verdict } = await reserve(of, 10);
-    // A reservation of the whole limit is refused then.
+    // A reservation of the whole limit is rejected then.
     await reserve(of, 1);
     const end = await resetAt(of);
     const createdAt = verdict.verdict === 'reserved' ? Date.parse(verdict.createdAt) : 0;

@@ -26,7 +26,7 @@ describe('a configuration', () => {
     expect(load({ ...good, SYNC_WAIT_MS: '5' }).SYNC_WAIT_MS).toBe(5);
   });
 
-  it.each(Object.keys(good))('without %s is refused with its name', (name) => {
+  it.each(Object.keys(good))('without %s is rejected with its name', (name) => {
     for (const value of [undefined, '']) {
       expect(() => load({ ...good, [name]: value })).toThrow(`${name} is required`);
     }
@@ -54,7 +54,7 @@ describe('a configuration', () => {
     ['WORKER_DEPLOYMENT_NAME', 'WORKER_BUILD_ID'],
     ['TEMPORAL_TLS_CERT_PATH', 'TEMPORAL_TLS_KEY_PATH'],
     ['TEMPORAL_TLS_KEY_PATH', 'TEMPORAL_TLS_CERT_PATH'],
-  ])('with %s is refused without %s', (name, needed) => {
+  ])('with %s is rejected without %s', (name, needed) => {
     expect(() => load({ ...good, [name]: 'x' })).toThrow(
       `configuration: ${needed} is required by ${name}`,
     );
@@ -86,7 +86,7 @@ describe('a configuration', () => {
     ['CORS_ORIGINS', 'studio.example', origins],
     ['ALLOW_PRIVATE_NETWORK_ORIGINS', 'localhost:4100', origins],
     ['TEMPORAL_UI_ORIGINS', 'http://127.0.0.1:8233,8234', origins],
-  ])('refuses %s=%s, and names what is allowed and received', (name, value, allowed) => {
+  ])('rejects %s=%s, and names what is allowed and received', (name, value, allowed) => {
     const loading = () => load({ ...good, [name]: value });
     expect(loading).toThrow(`configuration: ${name} is wrong: ${allowed}`);
     expect(loading).toThrow(`(received ${JSON.stringify(value)}`);
@@ -97,7 +97,7 @@ describe('a configuration', () => {
     ['DATABASE_URL', 'mysql://user:hunter2@127.0.0.1/db'],
     ['OTEL_EXPORTER_OTLP_HEADERS', 'authorization=hunter2%'],
     ['OTEL_RESOURCE_ATTRIBUTES', 'hunter2'],
-  ])('refuses %s without the credentials in its value', (name, value) => {
+  ])('rejects %s without the credentials in its value', (name, value) => {
     const loading = () => load({ ...good, [name]: value });
     expect(loading).toThrow(`configuration: ${name} is wrong: must be `);
     expect(loading).not.toThrow('hunter2');
@@ -131,7 +131,7 @@ describe('a secret', () => {
     ['a variable that was not set in', '${WEBHOOK_SECRET:-set-this-to-something-random}'],
     ['your own here', 'your-secret-here-your-secret-here-0123456789'],
   ];
-  it.each(weak)('is refused by its name and not shown if it is %s', (_what, value) => {
+  it.each(weak)('is rejected by its name and not shown if it is %s', (_what, value) => {
     for (const name of secrets) {
       const loading = () => load({ ...good, [name]: value });
       expect(loading).toThrow(new RegExp(`^configuration: ${name} is (required|wrong)`));
@@ -155,7 +155,7 @@ describe('a secret', () => {
     ['PAYLOAD_KEYS', payloadKey],
     ['PAYLOAD_KEYS', `one:${Buffer.alloc(32).toString('base64')}`],
     ['PAYLOAD_KEYS', `one:${payloadKey},one:${payloadKey}`],
-  ])('of a provider or codec is refused if it is malformed: %s', (name, value) => {
+  ])('of a provider or codec is rejected if it is malformed: %s', (name, value) => {
     const loading = () => load({ ...good, [name]: value });
     expect(loading).toThrow(`configuration: ${name} is wrong`);
     expect(loading).not.toThrow(value.length > 8 ? value : /^$/);

@@ -35,7 +35,7 @@ describe('the schema', () => {
     await expect(assertSchemaCurrent(database.url)).resolves.toBeUndefined();
   });
 
-  it('is extended by a later migration, with the functions, and a changed migration is refused', async () => {
+  it('is extended by a later migration, with the functions, and a changed migration is rejected', async () => {
     const directory = pathToFileURL(`${newFolder()}/`);
     const [first = ''] = migrations;
     const original = new URL(`../../platform/migrations/${first}`, import.meta.url);
@@ -51,12 +51,12 @@ describe('the schema', () => {
     await expect(migrate(database.url)).rejects.toThrow('newer than this code');
   });
 
-  it('is refused if it is older than the code', async () => {
+  it('is rejected if it is older than the code', async () => {
     await database.query('DELETE FROM schema_migration WHERE version = 1');
     await expect(assertSchemaCurrent(database.url)).rejects.toThrow('older than this code');
   });
 
-  it('is refused if it is newer than the code', async () => {
+  it('is rejected if it is newer than the code', async () => {
     await database.query(newer);
     await forgetFunctions();
     await expect(migrate(database.url)).rejects.toThrow('newer than this code');
@@ -101,11 +101,11 @@ describe('a migration plan', () => {
     expect(await pendingMigrations(database.url)).toEqual(['functions']);
   });
 
-  it('refuses the same schemas as a migration', async () => {
+  it('rejects the same schemas as a migration', async () => {
     await database.query(newer);
-    const refused = await run(['--plan']);
-    expect(refused.status).toBe(1);
-    expect(refused.stderr).toMatch(/^migrate: [^\n]*newer than this code[^\n]*\n$/);
+    const rejected = await run(['--plan']);
+    expect(rejected.status).toBe(1);
+    expect(rejected.stderr).toMatch(/^migrate: [^\n]*newer than this code[^\n]*\n$/);
   });
 });
 

@@ -24,7 +24,7 @@ import { newFolder } from '../harness/folders.ts';
 import { startHttpServer } from '../harness/http-server.ts';
 
 const limits = { bytesMax: 1_000_000, timeoutMs: 5000 };
-const refused = { name: 'OutboundError', reason: 'blocked' };
+const rejected = { name: 'OutboundError', reason: 'blocked' };
 
 /** Returns a lookup result. */
 const found = (...addresses: string[]): LookupAddress[] =>
@@ -175,10 +175,10 @@ const neverUrls = [
 
 describe('the check of foreign URLs', () => {
   it.each([...loopbackUrls, ...neverFetched, ...neverUrls].map((url) => [url.slice(0, 80), url]))(
-    'refuses %s',
+    'rejects %s',
     async (_short, url) => {
       const before = canary.seen();
-      await expect(outbound.vet(spelled(url))).rejects.toMatchObject(refused);
+      await expect(outbound.vet(spelled(url))).rejects.toMatchObject(rejected);
       expect(canary.seen()).toBe(before);
     },
   );
@@ -232,7 +232,7 @@ describe('the canary listener', () => {
       names[host] = [found('93.184.216.34'), found(round % 2 ? '127.0.0.1' : '::1')];
       const url = `https://${host}:${canary.port}/`;
       await outbound.vet(url);
-      await expect(outbound.fetch(url, limits)).rejects.toMatchObject(refused);
+      await expect(outbound.fetch(url, limits)).rejects.toMatchObject(rejected);
     }
     expect(asked).toHaveLength(100);
   });
@@ -256,7 +256,7 @@ describe('redirects', () => {
     hops = createOutbound({ admittedOrigins: [far.url], extraPorts: [canary.port], resolve });
   });
 
-  it.each(loopbackUrls)('to %s are refused', async (url) => {
+  it.each(loopbackUrls)('to %s are rejected', async (url) => {
     const before = canary.seen();
     // A header holds no line breaks and no characters beyond Latin-1.
     location.to = encodeURI(spelled(url).trim()).replaceAll('%25', '%').replaceAll('%5C', '\\');
@@ -275,7 +275,7 @@ describe('redirects', () => {
     ];
     for (const to of targets) {
       Object.assign(location, { to, status });
-      await expect(hops.fetch(`${far.url}/`, limits)).rejects.toMatchObject(refused);
+      await expect(hops.fetch(`${far.url}/`, limits)).rejects.toMatchObject(rejected);
     }
   });
 
@@ -285,7 +285,7 @@ describe('redirects', () => {
     expect((await buffer(three)).toString()).toBe('arrived');
     expect(requests).toBe(4);
     requests = 0;
-    await expect(hops.fetch(`${far.url}/chain/20`, limits)).rejects.toMatchObject(refused);
+    await expect(hops.fetch(`${far.url}/chain/20`, limits)).rejects.toMatchObject(rejected);
     expect(requests).toBe(4);
   });
 });

@@ -79,7 +79,7 @@ describe('encrypted payloads', () => {
     expect(valueOf(await one(codecOf(keys).decode([{ metadata, data }])))).toBe(secret);
   });
 
-  it('are refused if they were changed, cut, or encrypted with an unknown key', async () => {
+  it('are rejected if they were changed, cut, or encrypted with an unknown key', async () => {
     const codec = codecOf(key('one'));
     const sealed = await one(codec.encode([payloadOf({ prompt: secret })]));
     const bytes = Buffer.from(sealed.data ?? []);
@@ -131,7 +131,7 @@ describe('payload keys', () => {
     [`a:b:${randomBytes(32).toString('base64')}`, 'id:key'],
     [`${key('a')},${key('a')}`, 'unique id'],
     [`${key('a')},`, 'id:key'],
-  ])('are refused if they are malformed: %s', (text, complaint) => {
+  ])('are rejected if they are malformed: %s', (text, complaint) => {
     expect(() => readPayloadKeys(text)).toThrow(complaint);
   });
 });

@@ -110,10 +110,10 @@ describe('provider-down.md', () => {
     await gateway.untilAccepted(film);
     await gateway.breakProvider({ match: 'fal-ai', faults: 'submit:503' });
     const chatted = gateway.stream(stack.caller.key, '[[slow:11s]] tell me', 20);
-    const failing = await start('an otter whose call is refused');
-    const refused = () =>
+    const failing = await start('an otter whose call is rejected');
+    const rejected = () =>
       stack.query('SELECT state FROM provider_call WHERE job_id = $1', [failing]);
-    await expect.poll(refused).toEqual([{ state: 'not_accepted' }]);
+    await expect.poll(rejected).toEqual([{ state: 'not_accepted' }]);
     expect(await chatted).toContain('[DONE]');
 
     await gateway.follow('provider-down', async (page) => {
@@ -362,7 +362,7 @@ describe('webhook-secrets.md', () => {
         expect(await gateway.notify(forged, 'bad')).toBe(401);
       }
       await gateway.untilFiring(since, 'NotificationsRejected');
-      expect(stack.logOf('api')).toMatch(/notification\.refused/);
+      expect(stack.logOf('api')).toMatch(/notification\.rejected/);
       await ask(`/api/v1/studio/jobs/${forged}/cancel`, { body: {} });
 
       const readSecret = async (path = '') =>
@@ -406,7 +406,7 @@ describe('webhook-secrets.md', () => {
 });
 
 describe('secrets.md', () => {
-  it('jobs survive new payload keys, passwords and provider keys, and old values are refused', async () => {
+  it('jobs survive new payload keys, passwords and provider keys, and old values are rejected', async () => {
     const { stack, ask, start, notify } = gateway;
     const payloadKey = (id: string) => `${id}:${randomBytes(32).toString('base64')}`;
     const [first, second] = [payloadKey('first'), payloadKey('second')];

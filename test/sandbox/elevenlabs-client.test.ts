@@ -202,7 +202,7 @@ describe('the transcription API', () => {
     expect(transcript).toMatchObject({ audioDurationSecs: 2, languageCode: 'eng' });
   });
 
-  it('refuses files that are not audio', async () => {
+  it('rejects files that are not audio', async () => {
     const error = await failureOf(transcribe(Buffer.from('<html>no</html>'), 'page.mp3'));
     expect(error.statusCode).toBe(400);
     expect(error.body).toMatchObject({ detail: { status: 'invalid_content' } });
@@ -210,7 +210,7 @@ describe('the transcription API', () => {
 });
 
 describe('the sandbox', () => {
-  it('refuses a missing key', async () => {
+  it('rejects a missing key', async () => {
     const error = await failureOf(clientWith('wrong').textToSpeech.convert(aria, { text: 'Hi' }));
     expect(error.statusCode).toBe(401);
     expect(error.body).toMatchObject({ detail: { status: 'invalid_api_key' } });

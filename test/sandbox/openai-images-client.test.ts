@@ -79,7 +79,7 @@ describe('generations', () => {
     expect(channels[3]?.min).toBe(0);
   });
 
-  it('name the parameter that they refuse', async () => {
+  it('name the parameter that they reject', async () => {
     const base = { model, prompt: 'a bowl' };
     const table = [
       [{ ...base, size: '1000x1000' }, 'size', 'invalid_value'],
@@ -96,11 +96,11 @@ describe('generations', () => {
     expect(await sandbox.submits({ match: 'a bowl' })).toHaveLength(0);
   });
 
-  it('refuse a retired model and an invalid key', async () => {
+  it('reject a retired model and an invalid key', async () => {
     const dead = client.images.generate({ model: 'gpt-image-1', prompt: 'a fossil' });
     expect(await failureOf(dead)).toBeInstanceOf(NotFoundError);
-    const refused = clientWith('wrong').images.generate({ model, prompt: 'a thief' });
-    expect(await failureOf(refused)).toBeInstanceOf(AuthenticationError);
+    const rejected = clientWith('wrong').images.generate({ model, prompt: 'a thief' });
+    expect(await failureOf(rejected)).toBeInstanceOf(AuthenticationError);
   });
 });
 
@@ -141,7 +141,7 @@ describe('edits', () => {
     ]);
   });
 
-  it('refuse a mask of another size and a file that is not an image', async () => {
+  it('reject a mask of another size and a file that is not an image', async () => {
     const image = await toFile(await plain(64, 64, '#fff'), 'a.png', { type: 'image/png' });
     const mask = await toFile(await leftMask(32, 32), 'm.png', { type: 'image/png' });
     const small = await failureOf(client.images.edit({ model, image, mask, prompt: 'x' }));

@@ -12,7 +12,7 @@ import {
   needsCredits,
   needsWindow,
   post,
-  refuses,
+  rejects,
   remove,
   send,
   type Ask,
@@ -70,14 +70,14 @@ export const keyIsMade: Check = async (bench) => {
   expect(works.status).toBe(200);
 };
 
-/** A user can have ten keys; the eleventh is refused. */
+/** A user can have ten keys; the eleventh is rejected. */
 export const tenKeys: Check = async (bench) => {
   const caller = await bench.gateway.newCaller({ credits: 1 });
   const made = await Promise.all(Array.from({ length: 10 }, () => send(bench, newKey({}), caller)));
   // The caller has one key already.
   expect(made.map(({ status }) => status).toSorted()).toEqual([...Array(9).fill(200), 400]);
-  const refused = made.find(({ status }) => status === 400);
-  expect(refused?.body).toMatchObject({ error: 'KEY_QUOTA_REACHED' });
+  const rejected = made.find(({ status }) => status === 400);
+  expect(rejected?.body).toMatchObject({ error: 'KEY_QUOTA_REACHED' });
 };
 
 const keyIsRevoked: Check = async (bench) => {
@@ -199,7 +199,7 @@ export const keyNames = field(
   ['x', text(64), '🔑'.repeat(64)],
   [undefined, 7, '', text(65), '🔑'.repeat(65)],
 );
-/** Milliseconds; a past time, seconds, a fraction and a text are refused. */
+/** Milliseconds; a past time, seconds, a fraction and a text are rejected. */
 export const keyExpiries = field(
   newKey,
   'expiresAt',
@@ -238,12 +238,12 @@ export const accountLines = [
   ...linesOf('4.4', {
     '`after` (string, ISO 8601 date-time; only usage after it)': [
       usageAfter,
-      refuses(get('/usage?after=yesterday'), 'after'),
+      rejects(get('/usage?after=yesterday'), 'after'),
     ],
     '`limit` (integer, default 20)': [
       usageOfTwenty,
-      refuses(get('/usage?limit=many'), 'limit'),
-      refuses(get('/usage?limit=1.5'), 'limit'),
+      rejects(get('/usage?limit=many'), 'limit'),
+      rejects(get('/usage?limit=1.5'), 'limit'),
     ],
     '**GET /api/v1/usage** — query:': answers(get('/usage'), 200, { credits: 10_000, usage: [] }),
     '200: JSON object with credit balance and recent usage records': answers(get('/usage'), 200, {

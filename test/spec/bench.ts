@@ -96,16 +96,16 @@ export async function send(
   return known;
 }
 
-/** A caller of refused requests, and the number of requests that its minute still allows. */
-let refused: { caller: Promise<TestCaller>; left: number } | null = null;
+/** A caller of rejected requests, and the number of requests that its minute still allows. */
+let rejected: { caller: Promise<TestCaller>; left: number } | null = null;
 
-/** Sends a request that is refused, with the key of a caller that sends only such requests. */
+/** Sends a request that is rejected, with the key of a caller that sends only such requests. */
 async function sendRejected(bench: Bench, request: Request): Promise<Answer<Loose>> {
-  if (!refused || refused.left === 0) {
-    refused = { caller: bench.gateway.newCaller({ credits: 10_000 }), left: 50 };
+  if (!rejected || rejected.left === 0) {
+    rejected = { caller: bench.gateway.newCaller({ credits: 10_000 }), left: 50 };
   }
-  refused.left -= 1;
-  return send(bench, request, await refused.caller);
+  rejected.left -= 1;
+  return send(bench, request, await rejected.caller);
 }
 
 /** Codes of OpenAI on the alias of chat, for errors on which its clients act, and the specified ones. */
@@ -167,14 +167,14 @@ export function plans(...requests: Request[]): Check {
 }
 
 /**
- * The first values of a field are accepted, and the others refused. Studio requests with valid
+ * The first values of a field are accepted, and the others rejected. Studio requests with valid
  * values are planned, not sent.
  */
 export function field(ask: Ask, name: string, valid: unknown[], invalid: unknown[] = []): Check[] {
   const requests = valid.map((value) => ask({ [name]: value }));
   return [
     ...requests.map((request) => (isStudio(request) ? plans(request) : takes(request))),
-    ...invalid.map((value) => refuses(ask({ [name]: value }), name)),
+    ...invalid.map((value) => rejects(ask({ [name]: value }), name)),
   ];
 }
 
@@ -192,18 +192,18 @@ function bodyOf(bench: Bench, { body }: Request): object | string | undefined {
   return typeof body === 'function' ? body(bench) : body;
 }
 
-/** Fields of which a refusal was sent. */
-const refusedFields = new Set<string>();
+/** Fields of which a rejection was sent. */
+const rejectedFields = new Set<string>();
 
 /**
  * The request is a 400 that names the field. Further Studio requests that are wrong in a field are
- * refused by the schema or the plan, which hold every rule about fields but those of recordings.
+ * rejected by the schema or the plan, which hold every rule about fields but those of recordings.
  */
-export function refuses(request: Request, name: string, code = 'INVALID_REQUEST'): Check {
+export function rejects(request: Request, name: string, code = 'INVALID_REQUEST'): Check {
   const place = `${request.path} ${name} ${code}`;
   const isPlanned = isStudio(request) && capabilityOf(request).recording === undefined;
-  const isSent = !isPlanned || !refusedFields.has(place);
-  refusedFields.add(place);
+  const isSent = !isPlanned || !rejectedFields.has(place);
+  rejectedFields.add(place);
   return async (bench) => {
     const { error, details } = isSent
       ? await readRejection(bench, request)
@@ -213,18 +213,18 @@ export function refuses(request: Request, name: string, code = 'INVALID_REQUEST'
   };
 }
 
-interface Refusal {
+interface Rejection {
   error: unknown;
   details: { path: string }[];
 }
 
-async function readRejection(bench: Bench, request: Request): Promise<Refusal> {
+async function readRejection(bench: Bench, request: Request): Promise<Rejection> {
   const { status, body } = await sendRejected(bench, request);
   expect(status, JSON.stringify(body)).toBe(400);
-  return { error: body['error'], details: body['details'] as Refusal['details'] };
+  return { error: body['error'], details: body['details'] as Rejection['details'] };
 }
 
-function planRejection(request: Request, body: object): Refusal {
+function planRejection(request: Request, body: object): Rejection {
   const { code, status, details } = rejectionOf(capabilityOf(request), body);
   expect(status).toBe(400);
   return { error: code, details: details ?? [] };

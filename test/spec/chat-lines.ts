@@ -12,7 +12,7 @@ import {
   needsKey,
   needsRest,
   post,
-  refuses,
+  rejects,
   remove,
   send,
   type Check,
@@ -112,12 +112,12 @@ export const chatLines = [
     '**POST /api/v1/chat** — create a chat completion. Body: ChatRequest': [
       answers(chat({ stream: false, temperature: 0.5, max_tokens: 100 }), 200, chatResponse),
       everyModel,
-      refuses(post('/chat', { messages }), 'model'),
-      refuses(post('/chat', { model: 'gpt-4o' }), 'messages'),
+      rejects(post('/chat', { messages }), 'model'),
+      rejects(post('/chat', { model: 'gpt-4o' }), 'messages'),
       ...['system', 'user', 'assistant'].map((role) =>
         answers(chat({ messages: [{ role, content: 'x' }, ...messages] }), 200),
       ),
-      refuses(chat({ messages: [{ role: 'tool', content: 'x' }] }), 'messages'),
+      rejects(chat({ messages: [{ role: 'tool', content: 'x' }] }), 'messages'),
       answers(
         chat({
           messages: [
@@ -141,7 +141,7 @@ export const chatLines = [
     ],
     'SSE stream when stream is true': isOfType(chat({ stream: true }), 'text/event-stream'),
     'Errors: 400 (invalid body or unknown model), 401, 402, 403, 429, 500.': [
-      refuses(chat({ temperature: 'hot' }), 'temperature'),
+      rejects(chat({ temperature: 'hot' }), 'temperature'),
       answers(post('/chat', '{"model":'), 400, { error: 'INVALID_REQUEST' }),
       answers(chat({ model: 'no-such-model' }), 400, { error: 'UNKNOWN_MODEL' }),
       ...needsAccess(...chatEndpoint),
@@ -172,7 +172,7 @@ export const chatLines = [
       isOfType(completions({ stream: true }), 'text/event-stream'),
     ],
     'Same errors': [
-      refuses(completions({ temperature: 'hot' }), 'temperature'),
+      rejects(completions({ temperature: 'hot' }), 'temperature'),
       answers(completions({ model: 'no-such-model' }), 400, { error: 'UNKNOWN_MODEL' }),
       ...needsAccess(...completionsEndpoint),
       needsCredits(...completionsEndpoint),

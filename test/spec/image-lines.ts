@@ -10,7 +10,7 @@ import {
   linesOf,
   plans,
   post,
-  refuses,
+  rejects,
   takes,
   tells,
   type Ask,
@@ -69,7 +69,7 @@ const generateIds = [
 const newest = ['alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst'];
 const editIds = ['nano-banana', 'seedream', ...newest];
 
-/** These models take all values of a field; the other models of the list refuse the field. */
+/** These models take all values of a field; the other models of the list reject the field. */
 function onlyOf(
   ask: Ask,
   { of, all }: { of: readonly string[]; all: readonly string[] },
@@ -80,13 +80,13 @@ function onlyOf(
     ...of.flatMap((model) => field((fields) => ask({ model, ...fields }), name, values)),
     ...all
       .filter((model) => !of.includes(model))
-      .map((model) => refuses(ask({ model, [name]: values[0] }), name, 'UNSUPPORTED_PARAMETER')),
+      .map((model) => rejects(ask({ model, [name]: values[0] }), name, 'UNSUPPORTED_PARAMETER')),
   ];
 }
 const notOfServiceB = (name: string, value: unknown): Check =>
-  refuses(upscale({ service: 'service_b', [name]: value }), name, 'UNSUPPORTED_PARAMETER');
+  rejects(upscale({ service: 'service_b', [name]: value }), name, 'UNSUPPORTED_PARAMETER');
 const onlyOfUpscale = (name: string, value: unknown): Check =>
-  refuses(batch({ operation: 'remove-background', [name]: value }), name, 'UNSUPPORTED_PARAMETER');
+  rejects(batch({ operation: 'remove-background', [name]: value }), name, 'UNSUPPORTED_PARAMETER');
 
 const promptOf = (ask: Ask): Check[] =>
   field(
@@ -98,8 +98,8 @@ const promptOf = (ask: Ask): Check[] =>
 const picturesOf = (ask: (count: number) => ReturnType<Ask>): Check[] => [
   takes(ask(1)),
   plans(ask(10)),
-  refuses(ask(0), 'imageUrls'),
-  refuses(ask(11), 'imageUrls'),
+  rejects(ask(0), 'imageUrls'),
+  rejects(ask(11), 'imageUrls'),
 ];
 const seed = field(generate, 'seed', [2_147_483_647, 0], [-1, 2_147_483_648]);
 const width =
@@ -111,7 +111,7 @@ const dimensions = [
   ...onlyOf(generate, { of: ['seedream'], all: generateIds }, 'height', [1024, 4096]),
   ...field(width(4096), 'height', [1024], [1023, 4097]),
   ...field(width(1024), 'height', [4096]),
-  ...[1023, 4097].map((edge) => refuses(width(edge)({ height: 2048 }), 'width')),
+  ...[1023, 4097].map((edge) => rejects(width(edge)({ height: 2048 }), 'width')),
 ];
 const imagesOf = (model: string, most: number): Check[] =>
   field((fields) => generate({ model, ...fields }), 'numImages', [1, most], [0, most + 1, '2']);
@@ -134,7 +134,7 @@ export const imageLimits = {
   '| Dimensions | 1024–4096 px (`seedream`); custom imageSize multiples of 16 | Image generate |': [
     ...dimensions,
     plans(customSize({ width: 1008, height: 1040 })),
-    refuses(customSize({ width: 1010, height: 1040 }), 'imageSize'),
+    rejects(customSize({ width: 1010, height: 1040 }), 'imageSize'),
   ],
   '| seed | 0–2147483647 | Image generate |': seed,
 };
@@ -168,7 +168,7 @@ const generateLines = linesOf('4.7', {
       },
       ...generateIds.map((model) => answers(generate({ model }), 200, done({ model }))),
       answers(generate({}), 200, done({ model: 'nano-banana' })),
-      refuses(generate({ model: 'alpha' }), 'model', 'UNKNOWN_MODEL'),
+      rejects(generate({ model: 'alpha' }), 'model', 'UNKNOWN_MODEL'),
     ],
   '| numImages | number | no | 1–10, varies by model |': [
     answers(generate({ numImages: 2 }), 200, done({ metadata: { outputImages: 2 } })),
@@ -180,14 +180,14 @@ const generateLines = linesOf('4.7', {
       aspect_ratio: '16:9',
     }),
     plans(generate({ aspectRatio: '1:1' })),
-    refuses(generate({ aspectRatio: '17:9' }), 'aspectRatio'),
+    rejects(generate({ aspectRatio: '17:9' }), 'aspectRatio'),
   ],
   '| outputFormat | string | no | `jpeg`, `png`, `webp` |': [
     answers(generate({ outputFormat: 'webp' }), 200, {
       data: { images: [{ contentType: 'image/webp' }] },
     }),
     plans(generate({ outputFormat: 'jpeg' }), generate({ outputFormat: 'png' })),
-    refuses(generate({ outputFormat: 'gif' }), 'outputFormat'),
+    rejects(generate({ outputFormat: 'gif' }), 'outputFormat'),
   ],
   '| resolution | string | no | `1K`, `2K`, `4K`; only `nano-banana-pro` |': [
     ...onlyOf(generate, { of: ['nano-banana-pro'], all: generateIds }, 'resolution', [
@@ -195,7 +195,7 @@ const generateLines = linesOf('4.7', {
       '2K',
       '4K',
     ]),
-    refuses(generate({ model: 'nano-banana-pro', resolution: '8K' }), 'resolution'),
+    rejects(generate({ model: 'nano-banana-pro', resolution: '8K' }), 'resolution'),
   ],
   '| width, height | number | no | 1024–4096 pixels; `seedream` only |': dimensions,
   '| seed | number | no | 0–2147483647 |': [
@@ -216,7 +216,7 @@ const generateLines = linesOf('4.7', {
         'medium',
         'high',
       ]),
-      refuses(generate({ model: 'alpha-image', quality: 'best' }), 'quality'),
+      rejects(generate({ model: 'alpha-image', quality: 'best' }), 'quality'),
     ],
   '| background | string | no | `auto`, `transparent`, `opaque`; same models |': [
     ...onlyOf(generate, { of: ['alpha-image', ...newest], all: generateIds }, 'background', [
@@ -224,7 +224,7 @@ const generateLines = linesOf('4.7', {
       'transparent',
       'opaque',
     ]),
-    refuses(generate({ model: 'alpha-image', background: 'blue' }), 'background'),
+    rejects(generate({ model: 'alpha-image', background: 'blue' }), 'background'),
   ],
   '| imageSize | string or object | no | For `alpha-image-2` and `alpha-image-2.5-*`: `square_hd`, `square`, `portrait_4_3`, `portrait_16_9`, `landscape_4_3` (default), `landscape_16_9`, or `{width, height}` in multiples of 16 |':
     [
@@ -240,13 +240,13 @@ const generateLines = linesOf('4.7', {
       tells(generate({ model: 'alpha-image-2', prompt: 'a plain pier' }), 'a plain pier', {
         image_size: 'landscape_4_3',
       }),
-      refuses(generate({ model: 'alpha-image-2', imageSize: 'round' }), 'imageSize'),
-      refuses(customSize({ width: 1281, height: 720 }), 'imageSize'),
+      rejects(generate({ model: 'alpha-image-2', imageSize: 'round' }), 'imageSize'),
+      rejects(customSize({ width: 1281, height: 720 }), 'imageSize'),
     ],
   '| imageUrls | string | no | Listed in the machine description only |': [
     takes(withPicture('/studio/image/generate', 'imageUrls')({ prompt: 'like it' })),
     plans(withPictures('/studio/image/generate', { prompt: 'like it' })(1)),
-    refuses(generate({ imageUrls: 'no url' }), 'imageUrls'),
+    rejects(generate({ imageUrls: 'no url' }), 'imageUrls'),
   ],
   '| async | boolean | no | When true (or when the model is queued) the job is settled later; may return HTTP 202 |':
     [
@@ -256,7 +256,7 @@ const generateLines = linesOf('4.7', {
       }),
       becomes(generate({ async: true, aspectRatio: '16:9' }), generatedImages),
       answers(generate({ async: false }), 200),
-      refuses(generate({ async: 'true' }), 'async'),
+      rejects(generate({ async: 'true' }), 'async'),
     ],
   'Response `data`: `model` (string), `images` (array of `{url, contentType, width, height}`), `metadata` (`outputImages`, `prompt`, `aspectRatio`)':
     answers(generate({ aspectRatio: '16:9' }), 200, done(generatedImages)),
@@ -276,7 +276,7 @@ const editLines = linesOf('4.7', {
       plans(...editIds.map((model) => edit({ model }))),
       ...generateIds
         .filter((model) => !editIds.includes(model))
-        .map((model) => refuses(edit({ model }), 'model', 'UNKNOWN_MODEL')),
+        .map((model) => rejects(edit({ model }), 'model', 'UNKNOWN_MODEL')),
     ],
   '`numImages` (number), `outputFormat` (`jpeg`/`png`/`webp`), `seed` (number)': [
     answers(edit({ numImages: 2, outputFormat: 'webp', seed: 7 }), 200, {
@@ -284,12 +284,12 @@ const editLines = linesOf('4.7', {
     }),
     plans(...editIds.map((model) => edit({ model, numImages: 2, outputFormat: 'jpeg', seed: 7 }))),
     plans(edit({ outputFormat: 'png' })),
-    refuses(edit({ outputFormat: 'gif' }), 'outputFormat'),
-    refuses(edit({ seed: -1 }), 'seed'),
+    rejects(edit({ outputFormat: 'gif' }), 'outputFormat'),
+    rejects(edit({ seed: -1 }), 'seed'),
   ],
   '`quality` (`low`/`medium`/`high`; `alpha-image-2` and `alpha-image-2.5-*`)': [
     ...onlyOf(edit, { of: newest, all: editIds }, 'quality', ['low', 'medium', 'high']),
-    refuses(edit({ model: 'alpha-image-2', quality: 'auto' }), 'quality'),
+    rejects(edit({ model: 'alpha-image-2', quality: 'auto' }), 'quality'),
   ],
   '`background` (`auto`/`transparent`/`opaque`; same models)': onlyOf(
     edit,
@@ -301,22 +301,22 @@ const editLines = linesOf('4.7', {
     takes(masked({ model: 'alpha-image-2' })),
     plans(...newest.map((model) => masked({ model }))),
     ...['nano-banana', 'seedream'].map((model) =>
-      refuses(masked({ model }), 'maskUrl', 'UNSUPPORTED_PARAMETER'),
+      rejects(masked({ model }), 'maskUrl', 'UNSUPPORTED_PARAMETER'),
     ),
-    refuses(edit({ model: 'alpha-image-2', maskUrl: 'no url' }), 'maskUrl'),
+    rejects(edit({ model: 'alpha-image-2', maskUrl: 'no url' }), 'maskUrl'),
   ],
 });
 
 const toolLines = linesOf('4.7', {
   '**POST /api/v1/studio/image/upscale** — body: `imageUrl` (string, required)': [
     takes(upscale({})),
-    refuses(post('/studio/image/upscale', {}), 'imageUrl'),
+    rejects(post('/studio/image/upscale', {}), 'imageUrl'),
   ],
   '`scaleFactor` (number: 2 default, 4, 6)': [
     answers(upscale({}), 200, done({ scaleFactor: 2 })),
     answers(upscale({ scaleFactor: 6 }), 200, done({ scaleFactor: 6 })),
     plans(upscale({ scaleFactor: 2 }), upscale({ scaleFactor: 4 })),
-    refuses(upscale({ scaleFactor: 3 }), 'scaleFactor'),
+    rejects(upscale({ scaleFactor: 3 }), 'scaleFactor'),
   ],
   '`service` (string: `service_a` default or `service_b`, standing for two providers)': [
     answers(upscale({}), 200, done({ service: 'service_a' })),
@@ -326,7 +326,7 @@ const toolLines = linesOf('4.7', {
   '`model` (service_a only: `Standard V2`, `High Fidelity V2`, `CGI`, `Low Resolution V2`)': [
     answers(upscale({ model: 'CGI' }), 200, done({ model: 'CGI' })),
     ...field(upscale, 'model', ['Standard V2', 'High Fidelity V2', 'Low Resolution V2']),
-    refuses(upscale({ model: 'Standard V3' }), 'model'),
+    rejects(upscale({ model: 'Standard V3' }), 'model'),
     notOfServiceB('model', 'CGI'),
   ],
   '`faceEnhancement` (boolean, service_a only, default true)': [
@@ -343,13 +343,13 @@ const toolLines = linesOf('4.7', {
     ],
   '**POST /api/v1/studio/image/remove-background** — body: `imageUrl` (string, required)': [
     takes(cutOut({})),
-    refuses(post('/studio/image/remove-background', {}), 'imageUrl'),
+    rejects(post('/studio/image/remove-background', {}), 'imageUrl'),
   ],
   '`model` (`General Use (Light)` default, `General Use (Heavy)`, `Portrait`)': [
     answers(cutOut({}), 200, done({ model: 'General Use (Light)' })),
     answers(cutOut({ model: 'Portrait' }), 200, done({ model: 'Portrait' })),
     plans(cutOut({ model: 'General Use (Light)' }), cutOut({ model: 'General Use (Heavy)' })),
-    refuses(cutOut({ model: 'Landscape' }), 'model', 'UNKNOWN_MODEL'),
+    rejects(cutOut({ model: 'Landscape' }), 'model', 'UNKNOWN_MODEL'),
   ],
   '`operatingResolution` (`1024x1024` default, `2048x2048`, `2304x2304`)': [
     answers(cutOut({}), 200, done({ operatingResolution: '1024x1024' })),
@@ -359,7 +359,7 @@ const toolLines = linesOf('4.7', {
       done({ operatingResolution: '2304x2304' }),
     ),
     plans(...['1024x1024', '2048x2048'].map((size) => cutOut({ operatingResolution: size }))),
-    refuses(cutOut({ operatingResolution: '512x512' }), 'operatingResolution'),
+    rejects(cutOut({ operatingResolution: '512x512' }), 'operatingResolution'),
   ],
   '`refineForeground` (boolean, default true)': [
     ...field(cutOut, 'refineForeground', [false], [1]),
@@ -396,7 +396,7 @@ const toolLines = linesOf('4.7', {
           prompts: [picture],
         })),
       ),
-      refuses(batch({ imageUrls: undefined, prompts: ['a pier'] }), 'prompts'),
+      rejects(batch({ imageUrls: undefined, prompts: ['a pier'] }), 'prompts'),
     ],
   'Response `data`: `total`, `successful`, `failed` (numbers) and `results` array of `{success: boolean, index: number, data: <result URL string>}`; plus `credits`':
     answers(

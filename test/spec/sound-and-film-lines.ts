@@ -10,7 +10,7 @@ import {
   linesOf,
   plans,
   post,
-  refuses,
+  rejects,
   send,
   takes,
   tells,
@@ -181,7 +181,7 @@ export const voiceLines = linesOf('4.8', {
       },
       answers(voiceover({ voice: 'adam' }), 200, done({ voice: 'adam' })),
       plans(...voices.map(({ name }) => voiceover({ voice: name }))),
-      refuses(voiceover({ voice: 'Rachel' }), 'voice'),
+      rejects(voiceover({ voice: 'Rachel' }), 'voice'),
       answers(voiceover({}), 200, {
         data: {
           voice: expect.toSatisfy((voice: string) => voices.some(({ name }) => name === voice)),
@@ -240,7 +240,7 @@ export const voiceLines = linesOf('4.8', {
 export const musicLines = linesOf('4.9', {
   '**POST /api/v1/studio/music/plan** — body: `prompt` (string, required)': [
     takes(plan({})),
-    refuses(plan({ prompt: undefined }), 'prompt'),
+    rejects(plan({ prompt: undefined }), 'prompt'),
   ],
   '`music_length_ms` (number, target duration), `source_composition_plan` (object, plan to modify), `model_id` (string)':
     [
@@ -253,7 +253,7 @@ export const musicLines = linesOf('4.9', {
   '**POST /api/v1/studio/music/generate** — body: `prompt` (string; used when no plan is given)': [
     takes(song({})),
     plans(song({ composition_plan: composition })),
-    refuses(song({ prompt: undefined }), 'prompt'),
+    rejects(song({ prompt: undefined }), 'prompt'),
   ],
   '`composition_plan` (object, from the plan endpoint; the machine description names this `plan`) … The machine description lists `prompt` as required':
     [
@@ -268,7 +268,7 @@ export const musicLines = linesOf('4.9', {
     tells(song({ mode: 'full', coverPrompt: 'a red lighthouse' }), 'a red lighthouse', {
       prompt: 'a red lighthouse',
     }),
-    refuses(song({ coverPrompt: 'a red lighthouse' }), 'coverPrompt', 'UNSUPPORTED_PARAMETER'),
+    rejects(song({ coverPrompt: 'a red lighthouse' }), 'coverPrompt', 'UNSUPPORTED_PARAMETER'),
   ],
   '`force_instrumental` (boolean, default false), `model_id` (string), `mode`': [
     ...field(song, 'force_instrumental', [true], ['no']),
@@ -279,7 +279,7 @@ export const musicLines = linesOf('4.9', {
       data: { coverUrl: anUrl, lyrics: expect.any(String) },
     }),
     plans(song({ mode: 'full' }), song({ mode: 'audio-only' })),
-    refuses(song({ mode: 'video' }), 'mode'),
+    rejects(song({ mode: 'video' }), 'mode'),
   ],
   'Response `data`: `url`, `storagePath`, `format` (`mp3`), `duration` (number, milliseconds), `title` (string or null), `model` (string)':
     answers(
@@ -308,31 +308,31 @@ export const filmLines = linesOf('4.10', {
   '| /api/v1/studio/video/generate | `prompt` (string, required), `model` (string), `imageUrl` (string), `async` |':
     [
       takes(videoWith((imageUrl) => ({ imageUrl, async: true }))),
-      refuses(video({ prompt: undefined }), 'prompt'),
-      refuses(video({ model: 'unknown' }), 'model', 'UNKNOWN_MODEL'),
-      refuses(video({ imageUrl: 'no url' }), 'imageUrl'),
-      refuses(video({ async: 'later' }), 'async'),
+      rejects(video({ prompt: undefined }), 'prompt'),
+      rejects(video({ model: 'unknown' }), 'model', 'UNKNOWN_MODEL'),
+      rejects(video({ imageUrl: 'no url' }), 'imageUrl'),
+      rejects(video({ async: 'later' }), 'async'),
     ],
   '| /api/v1/studio/video/upscale | `videoUrl` (string, required) |': [
     becomes(ofFilm('upscale'), { url: anUrl, format: 'mp4' }),
-    refuses(post('/studio/video/upscale', {}), 'videoUrl'),
+    rejects(post('/studio/video/upscale', {}), 'videoUrl'),
   ],
   '| /api/v1/studio/video/remove-background | `videoUrl` (string, required) |': [
     becomes(ofFilm('remove-background'), { url: anUrl, format: 'mp4' }),
-    refuses(post('/studio/video/remove-background', {}), 'videoUrl'),
+    rejects(post('/studio/video/remove-background', {}), 'videoUrl'),
   ],
   '| /api/v1/studio/sfx/generate | `prompt` (string, required) |': [
     answers(post('/studio/sfx/generate', { prompt: 'a horn' }), 200, done({ url: anUrl })),
-    refuses(post('/studio/sfx/generate', {}), 'prompt'),
+    rejects(post('/studio/sfx/generate', {}), 'prompt'),
   ],
   '| /api/v1/studio/audio/transcribe | JSON: `fileId`, `audioUrl` (URI), `language`, `fileName` (all strings, none individually required)':
     [
       answers(transcribe({}), 200, done({ source: 'url' })),
       takes(transcribe({ language: 'en', fileName: 'talk.mp3' })),
       uploadedFileId,
-      refuses(transcribe({ audioUrl: 'no url' }), 'audioUrl'),
-      refuses(transcribe({ language: 5 }), 'language'),
-      refuses(post('/studio/audio/transcribe', { fileName: 'talk.mp3' }), 'audioUrl'),
+      rejects(transcribe({ audioUrl: 'no url' }), 'audioUrl'),
+      rejects(transcribe({ language: 5 }), 'language'),
+      rejects(post('/studio/audio/transcribe', { fileName: 'talk.mp3' }), 'audioUrl'),
     ],
   'or multipart/form-data with `file` (max 4.5 MB)': uploadOfTranscription,
   'Speech-to-text with word-level timestamps': answers(transcribe({}), 200, {

@@ -122,9 +122,9 @@ describe('the bootstrap', () => {
     const changed = { packages: { ...lock.packages, 'node_modules/tool': tool } };
     writeFileSync(join(directory, 'package-lock.json'), JSON.stringify(changed));
     expect(await start(directory, ['--without-dev', 'x.js']).ended).toMatchObject({ code: 0 });
-    const refused = await start(directory, ['x.js']).ended;
-    expect(refused.code).toBe(1);
-    expect(refused.output).toContain(String(running.pid));
+    const rejected = await start(directory, ['x.js']).ended;
+    expect(rejected.code).toBe(1);
+    expect(rejected.output).toContain(String(running.pid));
     expect(existsSync(join(directory, 'npm-runs'))).toBe(false);
     running.kill('SIGKILL');
     await once(running, 'exit');

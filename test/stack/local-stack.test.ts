@@ -228,7 +228,7 @@ describe('the settings of the local stack', () => {
     expect(ports.every((port) => port > 0)).toBe(true);
   });
 
-  it('are refused if a port is invalid, with the variable’s name', () => {
+  it('are rejected if a port is invalid, with the variable’s name', () => {
     expect(() => readSettings({ API_PORT: '70000' })).toThrow(
       'API_PORT must be an integer from 0 to 65535 (received 70000)',
     );

@@ -81,7 +81,7 @@ describe('an artifact', () => {
     expect(await readdir(join(directory, 'spool'))).toEqual([]);
   });
 
-  it('is refused if its key already holds an object of another type', async () => {
+  it('is rejected if its key already holds an object of another type', async () => {
     const place = newPlace();
     const key = `${place.organizationId}/${place.jobId}/0-0.png`;
     const path = await storage.spoolPath();

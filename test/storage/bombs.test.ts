@@ -138,7 +138,7 @@ const expectedOf = (what: string): object =>
   /SVG|TIFF|PDF|gzip/.test(what) ? { message: 'must be a PNG, JPEG, WebP or GIF' } : {};
 
 describe('a decompression bomb', () => {
-  it.each(bombs)('is refused as a provider’s result: %s', async (_what, make) => {
+  it.each(bombs)('is rejected as a provider’s result: %s', async (_what, make) => {
     const path = join(directory, 'result');
     await writeFile(path, make());
     await expectCheap(() =>
@@ -147,7 +147,7 @@ describe('a decompression bomb', () => {
   });
 
   it.each(bombs)(
-    'is refused as a caller’s input without memory or time: %s',
+    'is rejected as a caller’s input without memory or time: %s',
     async (what, make) => {
       const { storage, key } = await stored(make());
       await expectCheap(async () => {

@@ -224,7 +224,7 @@ describe.skipIf(!executable)('presigned URLs', () => {
     ['a cut signature', (url) => (url.search = url.search.replace(/(Signature=\w+)\w/, '$1'))],
     ['fewer signed headers', (url) => url.searchParams.set('X-Amz-SignedHeaders', 'host')],
     ['another access key', (url) => (url.search = url.search.replace('test-access', 'other'))],
-  ])('refuse %s', async (_name, tamper) => {
+  ])('reject %s', async (_name, tamper) => {
     const { key, url, headers } = await signed();
     const tampered = new URL(url);
     tamper(tampered);
@@ -232,7 +232,7 @@ describe.skipIf(!executable)('presigned URLs', () => {
     expect(await driver.storage.size(key)).toBeNull();
   });
 
-  it('refuse another type, another length, and an expired URL', async () => {
+  it('reject another type, another length, and an expired URL', async () => {
     const { key, url, headers } = await signed();
     expect(await put(url, { ...headers, 'Content-Type': 'text/html' })).toBe(403);
     expect(await put(url, headers, Buffer.concat([body, body]))).toBe(403);
@@ -243,7 +243,7 @@ describe.skipIf(!executable)('presigned URLs', () => {
     expect(await driver.storage.size(short.key)).toBeNull();
   });
 
-  it('refuse a second upload', async ({ skip }) => {
+  it('reject a second upload', async ({ skip }) => {
     skip(driver.server?.name === 'rclone', 'rclone ignores conditions');
     const { url, headers } = await signed();
     expect(await put(url, headers)).toBe(200);

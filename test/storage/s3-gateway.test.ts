@@ -105,7 +105,7 @@ describe.skipIf(!executable)('a gateway on S3', () => {
     expect(await gateway.api.services.storage.size(signed.storagePath)).toBeNull();
   });
 
-  it('refuses an empty file with a 4xx, and removes it', async () => {
+  it('rejects an empty file with a 4xx, and removes it', async () => {
     const signed = await uploadUrl();
     expect(await put(signed, Buffer.alloc(0))).toBe(200);
     const body = { error: 'INVALID_INPUT_URL' };

@@ -12,10 +12,10 @@ it('a spool file exists when its source failed, and is not created again after i
   // Threads open files; these keep all threads busy.
   const busy = Array.from({ length: 4 }, () => promisify(pbkdf2)('a', 'b', 200_000, 32, 'sha256'));
   async function* failing(): AsyncGenerator<Buffer> {
-    await Promise.reject(new Error('refused'));
+    await Promise.reject(new Error('rejected'));
     yield Buffer.alloc(1);
   }
-  await expect(writeSpoolFile(path, failing)).rejects.toThrow('refused');
+  await expect(writeSpoolFile(path, failing)).rejects.toThrow('rejected');
   // `existsSync` does not wait for the busy threads.
   expect(existsSync(path)).toBe(true);
   await rm(path);

@@ -42,8 +42,8 @@ const sections = (count: number, fields: object = {}) =>
 /** The most lines of a section, of the most characters. */
 const longest = { lines: Array.from({ length: 30 }, () => text(200)) };
 
-type Refused = [fields: object, path: string];
-const table: [Capability, base: object, accepted: object[], refused: Refused[]][] = [
+type Rejected = [fields: object, path: string];
+const table: [Capability, base: object, accepted: object[], rejected: Rejected[]][] = [
   [
     voiceoverGenerate,
     voiceover,
@@ -156,15 +156,15 @@ const table: [Capability, base: object, accepted: object[], refused: Refused[]][
 
 describe.each(
   table.map(([capability, ...rest]) => [capability.path, capability, ...rest] as const),
-)('%s', (_path, capability, base, accepted, refused) => {
+)('%s', (_path, capability, base, accepted, rejected) => {
   it.each(accepted.map((fields) => [brief(fields), fields] as const))(
     'accepts %s',
     (_name, fields) => {
       expect(planOf(capability, { ...base, ...fields }).calls).not.toEqual([]);
     },
   );
-  it.each(refused.map(([fields, path]) => [brief(fields), fields, path] as const))(
-    'refuses %s',
+  it.each(rejected.map(([fields, path]) => [brief(fields), fields, path] as const))(
+    'rejects %s',
     (_name, fields, path) => {
       const { details } = rejectionOf(capability, { ...base, ...fields });
       expect(details?.[0]?.path).toBe(path);
@@ -182,7 +182,7 @@ describe('a recording', () => {
   it.each([0.1, 1, 59.2, 36_000])('of %d seconds is priced by started seconds', (seconds) => {
     expect(measured(seconds).calls[0]?.quantity).toBe(Math.ceil(seconds));
   });
-  it.each([0.05, 36_000.5])('of %d seconds is refused', (seconds) => {
+  it.each([0.05, 36_000.5])('of %d seconds is rejected', (seconds) => {
     expect(() => measured(seconds)).toThrow('must last');
   });
 });

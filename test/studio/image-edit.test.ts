@@ -5,7 +5,7 @@ import { planOf, rejectionOf } from '../harness/capability.ts';
 const base = { prompt: 'add a hat', imageUrls: ['https://example.com/a.png'] };
 
 describe('POST /studio/image/edit: limits of spec §4.7', () => {
-  it('refuses a transparent background in JPEG', () => {
+  it('rejects a transparent background in JPEG', () => {
     const body = { model: 'alpha-image-2', background: 'transparent', outputFormat: 'jpeg' };
     expect(rejectionOf(imageEdit, { ...base, ...body }).code).toBe('CONFLICTING_FIELDS');
   });

@@ -7,10 +7,10 @@ import { planOf, rejectionOf, takes } from '../harness/capability.ts';
 const withPrompt = (body: object) => ({ prompt: 'a tree', ...body });
 const plan = (body: object) => planOf(imageGenerate, withPrompt(body));
 const input = (body: object) => plan(body).calls[0]?.routes[0]?.input;
-const refusal = (body: object) => rejectionOf(imageGenerate, withPrompt(body));
+const rejection = (body: object) => rejectionOf(imageGenerate, withPrompt(body));
 
 describe('a validation error', () => {
-  const messageOf = (body: object) => refusal(body).details?.[0]?.message;
+  const messageOf = (body: object) => rejection(body).details?.[0]?.message;
 
   it('lists the allowed values', () => {
     expect(messageOf({ imageSize: 'huge' })).toMatch(/must be one of square.*, or \{"width"/);
@@ -46,9 +46,9 @@ describe('the models of spec §4.7', () => {
         const allowed = model.generate[field] !== undefined;
         if (allowed) expect(plan({ model: id, [field]: value }).model).toBe(id);
         else {
-          const refused = refusal({ model: id, [field]: value });
-          expect(refused.code).toBe('UNSUPPORTED_PARAMETER');
-          expect(refused.details?.[0]?.path).toBe(field);
+          const rejected = rejection({ model: id, [field]: value });
+          expect(rejected.code).toBe('UNSUPPORTED_PARAMETER');
+          expect(rejected.details?.[0]?.path).toBe(field);
         }
       }
       expect(plan({ model: id, seed: 5 }).model).toBe(id);
@@ -56,16 +56,16 @@ describe('the models of spec §4.7', () => {
       const calls = plan({ model: id, numImages: most }).calls;
       expect(calls.reduce((sum, call) => sum + call.quantity, 0)).toBe(most);
       if (most < 10) {
-        expect(refusal({ model: id, numImages: most + 1 }).details?.[0]?.path).toBe('numImages');
+        expect(rejection({ model: id, numImages: most + 1 }).details?.[0]?.path).toBe('numImages');
       }
       for (const call of calls) expect(call.unitPriceUsd).toBeGreaterThan(0);
     },
   );
 
   it('are listed in the error for an unknown model', () => {
-    const refused = refusal({ model: 'dall-e-2' });
-    expect(refused.code).toBe('UNKNOWN_MODEL');
-    expect(refused.details?.[0]?.message).toContain('alpha-image-2.5-flare');
+    const rejected = rejection({ model: 'dall-e-2' });
+    expect(rejected.code).toBe('UNKNOWN_MODEL');
+    expect(rejected.details?.[0]?.message).toContain('alpha-image-2.5-flare');
   });
 });
 
@@ -75,15 +75,17 @@ describe('the limits of spec §8', () => {
     [{ width: 512, height: 512 }],
     [{ width: 3840, height: 2176 }],
     [{ width: 2064, height: 640 }],
-  ])('refuse the custom size %j', (imageSize) => {
-    expect(refusal({ model: 'alpha-image-2', imageSize }).details?.[0]?.path).toMatch(/^imageSize/);
+  ])('reject the custom size %j', (imageSize) => {
+    expect(rejection({ model: 'alpha-image-2', imageSize }).details?.[0]?.path).toMatch(
+      /^imageSize/,
+    );
   });
 
   it('are those of the model if it has its own', () => {
-    expect(refusal({ aspectRatio: '7:1' }).details?.[0]?.path).toBe('aspectRatio');
-    expect(refusal({ model: 'alpha-imagine', aspectRatio: '21:9' }).code).toBe('INVALID_REQUEST');
+    expect(rejection({ aspectRatio: '7:1' }).details?.[0]?.path).toBe('aspectRatio');
+    expect(rejection({ model: 'alpha-imagine', aspectRatio: '21:9' }).code).toBe('INVALID_REQUEST');
     expect(
-      refusal({ model: 'alpha-image-2', background: 'transparent', outputFormat: 'jpeg' }).code,
+      rejection({ model: 'alpha-image-2', background: 'transparent', outputFormat: 'jpeg' }).code,
     ).toBe('CONFLICTING_FIELDS');
   });
 });

@@ -33,7 +33,7 @@ describe('POST /studio/image/upscale: limits of spec §4.7', () => {
     expect(second?.inputFrom).toEqual({ callIndex: 0, field: 'image_url' });
   });
 
-  it('is priced by the pixels of the result, and refuses results that would be too large', () => {
+  it('is priced by the pixels of the result, and rejects results that would be too large', () => {
     const [call] = planOf(imageUpscale, { imageUrl, scaleFactor: 4 }).calls;
     expect(calculateUsd(call, facts(1000, 1000))).toBe(0.08);
     expect(calculateUsd(call, facts(1225, 1225))).toBeCloseTo(0.16);

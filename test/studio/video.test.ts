@@ -71,7 +71,7 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
     );
   });
 
-  it('refuses a first image together with references, and an aspect ratio that an image decides', () => {
+  it('rejects a first image together with references, and an aspect ratio that an image decides', () => {
     const both = { prompt, model: 'seedance-2.5', imageUrl, referenceUrls: urls(2) };
     expect(rejectionOf(videoGenerate, both).code).toBe('CONFLICTING_FIELDS');
     const shaped = { prompt, model: 'kling-3.0-pro', imageUrl, aspectRatio: '1:1' };

@@ -142,8 +142,8 @@ describe('metrics', () => {
     const released = { kind: 'studio' };
     const before = sumOf(await scrape(worker), 'gateway_credits_released_total', released);
     await gateway.sandbox.inject({ match: 'a wreck', faults: 'policy' });
-    const refused = await call(generate, { prompt: 'a wreck' });
-    expect(refused).toMatchObject({ status: 400 });
+    const rejected = await call(generate, { prompt: 'a wreck' });
+    expect(rejected).toMatchObject({ status: 400 });
     // The caller may receive the response before the worker has counted the release.
     await expect
       .poll(async () => sumOf(await scrape(worker), 'gateway_credits_released_total', released))

@@ -39,8 +39,8 @@ function failure(kind: FailureKind, extras: { retryAfterMs?: number } = {}): Err
   const error = new ProviderFailure(kind, `it is ${kind}`, extras);
   return toApplicationFailure(error, { attempt: 1, submitAttemptsMax: 2 }) as Error;
 }
-/** Failure of the last attempt that a provider may refuse. */
-const lastRefusal = toApplicationFailure(new ProviderFailure('not_accepted', 'it is busy'), {
+/** Failure of the last attempt that a provider may reject. */
+const lastRejection = toApplicationFailure(new ProviderFailure('not_accepted', 'it is busy'), {
   attempt: 2,
   submitAttemptsMax: 2,
 }) as Error;
@@ -192,7 +192,7 @@ describeJobs('a step', () => {
     expect(end.outcome).toMatchObject({ status: 'completed', chargedMicro: 7 });
   });
 
-  it('is not retried after a final refusal', async () => {
+  it('is not retried after a final rejection', async () => {
     const end = await scripted.run({ submit: submits(failure('content_policy')) });
     expect(end.steps).toBe('reserve, submit, release');
     expect(end).toMatchObject({
@@ -250,9 +250,9 @@ describeJobs('a cancellation', () => {
     expect(await job.end()).toMatchObject({ steps: 'reserve, submit, release', ...canceled });
   });
 
-  it('during repeated refusals ends the job as canceled, not as failed', async () => {
+  it('during repeated rejections ends the job as canceled, not as failed', async () => {
     const { open, after } = gate();
-    const submit = submits(failure('not_accepted'), after(lastRefusal));
+    const submit = submits(failure('not_accepted'), after(lastRejection));
     const job = await scripted.start({ submit });
     await job.called('submit', 2);
     await job.handle.cancel();
@@ -505,23 +505,23 @@ describeJobs('a provider that does not accept the call', () => {
     ]);
   });
 
-  it('is called again through its queue until the limit of refusals is reached', async () => {
+  it('is called again through its queue until the limit of rejections is reached', async () => {
     const [soon, later] = [failure('not_accepted'), failure('not_accepted', { retryAfterMs: 10 })];
     const end = await scripted.run(
-      { submit: submits(soon, later, lastRefusal, operation) },
+      { submit: submits(soon, later, lastRejection, operation) },
       twoRoutes(),
     );
     expect(end.steps).toMatch(/^reserve, submit, submit on fal, submit on fal, submit, check/);
     expect(end.provider).toBe('openai');
   });
 
-  it('is called again through its queue if it refuses after more than three seconds', async () => {
+  it('is called again through its queue if it rejects after more than three seconds', async () => {
     const slowly = async (): Promise<SubmitOutcome> => {
       await sleep(3300);
       throw failure('not_accepted');
     };
     const end = await scripted.run(
-      { submit: submits(slowly, lastRefusal, operation) },
+      { submit: submits(slowly, lastRejection, operation) },
       twoRoutes(),
     );
     expect(end.steps).toMatch(/^reserve, submit, adopt on studio, submit on fal, submit, check/);
@@ -681,11 +681,11 @@ describeJobs('a job', () => {
       now: 'now',
       balance,
     },
-  ])('that is refused ($verdict) makes no provider call', async (refusal) => {
-    expect(await scripted.run({ reserve: reserves(refusal) }, toNobody)).toMatchObject({
+  ])('that is rejected ($verdict) makes no provider call', async (rejection) => {
+    expect(await scripted.run({ reserve: reserves(rejection) }, toNobody)).toMatchObject({
       steps: 'reserve',
-      outcome: { status: 'rejected', billing: 'none', reason: refusal.verdict },
-      details: expect.stringContaining(`**rejected: ${refusal.verdict}**`),
+      outcome: { status: 'rejected', billing: 'none', reason: rejection.verdict },
+      details: expect.stringContaining(`**rejected: ${rejection.verdict}**`),
     });
   });
 

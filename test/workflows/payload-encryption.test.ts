@@ -196,7 +196,7 @@ describe('the codec endpoint', () => {
 
   it('decrypts for no other caller', async () => {
     const word = codecAccessToken(gateway.config.ADMIN_API_KEY);
-    const refused = [
+    const rejected = [
       await ask('/decode'),
       await ask('/encode'),
       await ask('/decode', { headers: { authorization: `Bearer ${gateway.caller.key}` } }),
@@ -205,7 +205,7 @@ describe('the codec endpoint', () => {
       await ask(`/read/${word}x/decode`),
       await ask(`/read/${word.toLowerCase()}/decode`),
     ];
-    for (const answer of refused) {
+    for (const answer of rejected) {
       expect(answer.status).toBe(401);
       expect(await answer.text()).toBe('{"error":"Unauthorized"}');
     }

@@ -41,8 +41,8 @@ interface Scenario {
   /** Path below /api/v1/studio. */
   path: string;
   body: object;
-  /** Time of a cancel: after the provider has accepted the call, or while it refuses it. */
-  cancel?: 'accepted' | 'refused';
+  /** Time of a cancel: after the provider has accepted the call, or while it rejects it. */
+  cancel?: 'accepted' | 'rejected';
   /** Faults of the sandbox, for requests whose prompt cannot contain a marker. */
   faults?: { match?: string; faults: string; times?: number }[];
 }
@@ -99,7 +99,7 @@ const scenarios: Scenario[] = [
   voiceover('completed', 'a tune'),
   voiceover('failed', '[[policy]] a tune'),
   voiceover('failed-outcome-unknown', '[[reset-after-accept]] a tune'),
-  voiceover('canceled', '[[submit:503x50]] a tune', { cancel: 'refused' }),
+  voiceover('canceled', '[[submit:503x50]] a tune', { cancel: 'rejected' }),
   {
     name: 'musicGenerate.completed',
     path: '/music/generate',
