@@ -3,27 +3,27 @@ import type { Command } from 'commander';
 import { fields, objectResponse, type Fields } from './output.ts';
 import { apiRoots, openSession, type KeyOwner } from './session.ts';
 
-/** Command, the request that it sends, and how to print the response. */
+/** Command with its request and the function that formats the response. */
 export interface Action<Options> {
   command: Command;
   /** Owner of the key that authenticates the request. Defaults to `caller`. */
   as?: KeyOwner;
   /** HTTP method. Defaults to POST if there is a body, and otherwise to GET. */
   method?: 'POST' | 'PUT' | 'DELETE';
-  /** Returns the path below `apiRoots[as]`. The command's arguments arrive percent-encoded. */
+  /** Returns the request path below `apiRoots[as]`. Receives percent-encoded arguments. */
   path: (...args: string[]) => string;
   /** Returns the request body. Omit it to send no body. */
   body?: (options: Options, args: string[]) => object;
   /** True if the response body is the data itself, not wrapped in `{ data }`. */
-  bare?: true;
-  /** Formats the data of the response for people. */
+  isUnwrapped?: true;
+  /** Formats the response data as text for people. */
   text: (data: Fields, args: string[]) => string;
 }
 
-/** Makes a command send its request and print the response. */
+/** Configures a command to send its request and print the response. */
 export function addAction<Options extends object>(action: Action<Options>): void {
-  const { command, as = 'caller', method, path, body, bare, text } = action;
-  const schema = bare ? fields.transform((data) => ({ data })) : objectResponse;
+  const { command, as = 'caller', method, path, body, isUnwrapped, text } = action;
+  const schema = isUnwrapped ? fields.transform((data) => ({ data })) : objectResponse;
   command.action(async () => {
     const session = openSession(command);
     const { args } = command;

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { z } from 'zod';
 import { createSend } from '../clients/typescript/transport.ts';
 
-/** Error of a command: a missing setting, an unreadable file or an unexpected response. */
+/** Error that ends a command: a missing setting, an unreadable file or an unexpected response. */
 export class CliError extends Error {
   override readonly name = 'CliError';
 }
@@ -18,7 +18,7 @@ interface RequestOptions {
   canRetry?: boolean;
 }
 
-/** Response: its parsed body, and its body as received (`raw`). */
+/** Response with its JSON body: `body` was checked by a schema, `raw` is unchecked. */
 export interface ApiResponse<Body> {
   status: number;
   body: Body;
@@ -34,21 +34,21 @@ export interface ApiClient {
     options?: RequestOptions,
   ) => Promise<ApiResponse<Body>>;
   /** Sends a request and returns the response without reading its body. @throws StudioError */
-  open: (path: string, options?: RequestOptions) => Promise<Response>;
+  fetchResponse: (path: string, options?: RequestOptions) => Promise<Response>;
 }
 
 /** Request timeout. It is long because a chat model may take minutes to answer. */
 const timeoutMs = 600_000;
 
-/** Rejects redirects, which could send the key to another server. */
-const fetch = (url: string, init: RequestInit): Promise<Response> =>
+/** Calls `fetch`, but fails on a redirect, which could send the key to another server. */
+const fetchWithoutRedirect = (url: string, init: RequestInit): Promise<Response> =>
   globalThis.fetch(url, { ...init, redirect: 'error' });
-const sendWithRetries = createSend({ fetch, timeoutMs });
-const sendOnce = createSend({ fetch, timeoutMs, retries: 0 });
+const sendWithRetries = createSend({ fetch: fetchWithoutRedirect, timeoutMs });
+const sendOnce = createSend({ fetch: fetchWithoutRedirect, timeoutMs, retries: 0 });
 
 /** Creates a client that sends requests to one gateway with one key. */
 export function createApiClient(apiUrl: string, key: string): ApiClient {
-  function open(path: string, options: RequestOptions = {}): Promise<Response> {
+  function fetchResponse(path: string, options: RequestOptions = {}): Promise<Response> {
     const { body, form, query = {}, canRetry = false } = options;
     const url = new URL(`${apiUrl}${path}`);
     for (const [name, value] of Object.entries(query)) {
@@ -56,8 +56,8 @@ export function createApiClient(apiUrl: string, key: string): ApiClient {
     }
     const payload = body === undefined ? form : JSON.stringify(body);
     const { method = payload === undefined ? 'GET' : 'POST' } = options;
-    const send = canRetry || method === 'GET' ? sendWithRetries : sendOnce;
-    return send({
+    const sendRequest = canRetry || method === 'GET' ? sendWithRetries : sendOnce;
+    return sendRequest({
       url: url.href,
       method,
       headers: {
@@ -71,9 +71,9 @@ export function createApiClient(apiUrl: string, key: string): ApiClient {
   }
 
   return {
-    open,
+    fetchResponse,
     async send(path, schema, options) {
-      const response = await open(path, options);
+      const response = await fetchResponse(path, options);
       const raw: unknown = await response.json();
       const parsed = schema.safeParse(raw);
       if (!parsed.success) {

@@ -1,5 +1,5 @@
-/** Price estimates of requests. */
-import { toCells, list, readList, objectResponse, table } from './output.ts';
+/** Prints price estimates of requests. */
+import { toCells, formatList, readList, objectResponse, formatTable } from './output.ts';
 import type { Session } from './session.ts';
 
 /**
@@ -19,6 +19,6 @@ export async function showEstimate(
       toCells(item, { unit: 'unit', quantity: 'quantity', credits: 'credits', note: 'note' }),
     );
     const total = toCells(body.data, { model: 'model', credits: 'credits' });
-    return `${list(total)}\n${table(items)}`;
+    return `${formatList(total)}\n${formatTable(items)}`;
   });
 }

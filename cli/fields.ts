@@ -41,17 +41,18 @@ export function parseKeyLimit(text: string): { credits: number; per: string } {
 }
 
 /** Collects the values of an option that may be repeated. */
-export function collect(text: string, before: string[] = []): string[] {
+export function collectValue(text: string, before: string[] = []): string[] {
   return [...before, text];
 }
 
 /** Collects `field=value` pairs. A value is parsed as JSON, or kept as text if it is not JSON. */
-export function assignment(
+export function collectAssignment(
   text: string,
   before: Record<string, unknown> = {},
 ): Record<string, unknown> {
   const [, field, value = ''] = /^([A-Za-z_]\w*)=(.*)$/s.exec(text) ?? [];
-  if (field === undefined) throw new InvalidArgumentError('Must be field=value.');
+  if (field === undefined)
+    throw new InvalidArgumentError('Must have the form field=value, for example seed=7.');
   return { ...before, [field]: parseJsonOrText(value) };
 }
 
@@ -61,11 +62,12 @@ export function collectPair(
   before: Record<string, string> = {},
 ): Record<string, string> {
   const [, name, value = ''] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
-  if (name === undefined) throw new InvalidArgumentError('Must be name=value.');
+  if (name === undefined)
+    throw new InvalidArgumentError('Must have the form name=value, for example team=marketing.');
   return { ...before, [name]: value };
 }
 
-/** Filter options whose names differ from their query parameters; all others have the same name. */
+/** Filter options whose query parameters have other names, e.g. `organizationId` for `org`. */
 export interface FilterOptions {
   org?: string;
   key?: string;
@@ -73,7 +75,7 @@ export interface FilterOptions {
 }
 
 /** Converts filter options to query parameters. */
-export function filterQuery({ org, key, tag = {}, ...query }: FilterOptions) {
+export function buildFilterQuery({ org, key, tag = {}, ...query }: FilterOptions) {
   const pairs = Object.entries(tag).map(([name, value]) => [`metadata[${name}]`, value]);
   return { ...query, organizationId: org, keyId: key, ...Object.fromEntries(pairs) };
 }
@@ -86,7 +88,7 @@ function parseJsonOrText(text: string): unknown {
   }
 }
 
-/** Returns an object without the fields that are undefined. */
+/** Returns an object without its undefined fields. */
 export function omitUndefined(fields: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }

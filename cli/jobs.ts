@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import type { ApiClient } from './api-client.ts';
 import { findMediaUrls, saveMedia } from './media.ts';
-import { list, type Output } from './output.ts';
+import { formatList, type Output } from './output.ts';
 import type { Session } from './session.ts';
 
 const credits = z.looseObject({ used: z.number(), cost: z.number(), remaining: z.number() });
@@ -25,13 +25,13 @@ const jobResponse = z.looseObject({ data: jobResource });
 const studioResponse = z.looseObject({ data: z.looseObject({}), credits: credits.optional() });
 const acceptedJob = z.looseObject({ jobId: z.string(), statusUrl: z.string() });
 
-/** Job, and the response body that contained it. */
+/** Job, and the JSON response body that contained it (`raw`). */
 interface JobResponse {
   job: z.infer<typeof jobResource>;
   raw: unknown;
 }
 
-/** Maximum time for which the server holds a poll while the job does not change. */
+/** Maximum time that the API waits for a change of the job before it answers a poll. */
 const pollWaitSeconds = 2;
 
 /** Polls a job until it ends, and prints each new phase. */
@@ -52,9 +52,9 @@ export async function watchJob(
       },
     );
     const seconds = Math.round((performance.now() - startedAt) / 1000);
-    output.progress(formatProgress(body.data, process.stderr.isTTY ? seconds : null));
+    output.showProgress(formatProgress(body.data, process.stderr.isTTY ? seconds : null));
     if (body.data.done) {
-      output.progressDone();
+      output.endProgress();
       return { job: body.data, raw };
     }
     // Limits the rate of polls if the server responds immediately.
@@ -73,9 +73,9 @@ export async function showJob(
   { job, raw }: JobResponse,
   out?: string,
 ): Promise<boolean> {
-  const { saved, fields } = await saveResult(job.result, out);
+  const { savedPaths, fields } = await saveResult(job.result, out);
   output.show(raw, () =>
-    list({
+    formatList({
       job: job.jobId,
       type: job.type,
       model: job.model,
@@ -87,22 +87,28 @@ export async function showJob(
     }),
   );
   // With --json, standard output contains only JSON, so the paths are printed to standard error.
-  if (output.json) for (const path of saved) output.note(`saved ${path}`);
+  if (output.json) for (const path of savedPaths) output.note(`saved ${path}`);
   return job.error === null;
 }
 
-/** Saves the media of a result if `out` is set, and returns the lines to print about the result. */
+/**
+ * Saves the media of a result if `out` is set. Returns the paths of the saved files, and the fields
+ * to print about the result.
+ */
 async function saveResult(result: unknown, out: string | undefined) {
   const urls = findMediaUrls(result);
-  const saved = out !== undefined && urls.length > 0 ? await saveMedia(urls, out) : [];
-  const files = saved.length > 0 ? saved : urls;
-  const label = saved.length > 0 ? 'saved' : 'url';
+  const savedPaths = out !== undefined && urls.length > 0 ? await saveMedia(urls, out) : [];
+  const files = savedPaths.length > 0 ? savedPaths : urls;
+  const label = savedPaths.length > 0 ? 'saved' : 'url';
   const numbered = files.map((file, index): [string, string] => [
     files.length > 1 ? `${label} ${index + 1}` : label,
     file,
   ]);
   const { data } = z.object({ text: z.string() }).safeParse(result);
-  return { saved, fields: { ...Object.fromEntries(numbered), ...(data && { text: data.text }) } };
+  return {
+    savedPaths,
+    fields: { ...Object.fromEntries(numbered), ...(data && { text: data.text }) },
+  };
 }
 
 interface Submission {
@@ -112,7 +118,7 @@ interface Submission {
   form?: FormData;
   /** True to wait until the job ends; false to print its id immediately. */
   wait: boolean;
-  /** File name or directory for the media. Undefined if they are not saved. */
+  /** File name or directory to save the media to. Undefined to save nothing. */
   out?: string | undefined;
 }
 
@@ -126,7 +132,7 @@ export async function submitJob(session: Session, submission: Submission): Promi
   const { body, raw, status } = await api.send(`/api/v1/studio${submission.path}`, studioResponse, {
     ...(submission.body && { body: submission.body }),
     ...(submission.form && { form: submission.form }),
-    // The server responds immediately; this process then polls the job to print its progress.
+    // The API does not wait for the job: the command polls it, to print its progress.
     headers: { prefer: 'respond-async' },
     // A form cannot be retried, because its body is a stream.
     canRetry: submission.form === undefined,
@@ -138,7 +144,10 @@ export async function submitJob(session: Session, submission: Submission): Promi
   }
   const { jobId } = accepted.data;
   if (!submission.wait) {
-    output.show(raw, () => `${list({ job: jobId })}To watch the job: studio jobs watch ${jobId}\n`);
+    output.show(
+      raw,
+      () => `${formatList({ job: jobId })}To watch the job: studio jobs watch ${jobId}\n`,
+    );
     return true;
   }
   return showJob(output, await watchJob(api, jobId, output), submission.out);
@@ -151,6 +160,6 @@ async function showResult(
 ): Promise<void> {
   const { fields } = await saveResult(data, out);
   output.show(raw, () =>
-    Object.keys(fields).length > 0 ? list(fields) : `${JSON.stringify(data, null, 2)}\n`,
+    Object.keys(fields).length > 0 ? formatList(fields) : `${JSON.stringify(data, null, 2)}\n`,
   );
 }

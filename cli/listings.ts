@@ -1,10 +1,10 @@
 /** Commands that show a page of a list as a table. */
 import type { Command } from 'commander';
-import { filterQuery, parseNumber, type FilterOptions } from './fields.ts';
-import { toCells, listResponse, table, type Columns } from './output.ts';
+import { buildFilterQuery, parseNumber, type FilterOptions } from './fields.ts';
+import { toCells, listResponse, formatTable, type Columns } from './output.ts';
 import { apiRoots, openSession, type KeyOwner } from './session.ts';
 
-/** List command. `path` returns the path below `apiRoots[as]`. */
+/** Command that lists records. `path` returns the request path below `apiRoots[as]`. */
 export interface Listing {
   command: Command;
   as: KeyOwner;
@@ -14,19 +14,19 @@ export interface Listing {
   isUnpaged?: true;
 }
 
-/** Makes a command request one page of a list and print it as a table. */
+/** Configures a command to request one page of a list and print it as a table. */
 export function addListing({ command, as, path, columns, isUnpaged }: Listing): void {
   if (!isUnpaged) {
     command
       .option('--limit <n>', 'maximum number of rows, 1–100', parseNumber)
-      .option('--cursor <cursor>', 'start of the next page, as printed below the previous page');
+      .option('--cursor <cursor>', 'cursor of the next page, printed below the previous page');
   }
   command.action(async () => {
     const session = openSession(command);
     const url = apiRoots[as] + path(...command.args.map(encodeURIComponent));
-    const query = filterQuery(command.opts<FilterOptions>());
+    const query = buildFilterQuery(command.opts<FilterOptions>());
     const { body, raw } = await session.client(as).send(url, listResponse, { query });
-    session.output.show(raw, () => table(body.data.map((row) => toCells(row, columns))));
+    session.output.show(raw, () => formatTable(body.data.map((row) => toCells(row, columns))));
     session.output.noteNextPage(body.nextCursor);
   });
 }

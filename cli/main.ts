@@ -1,19 +1,19 @@
 /**
- * `npm run studio -- …`: command line of the gateway, for callers and operators. It uses only the
- * HTTP API. It exits with 0 on success, 1 if the request or the job failed, and 2 if the command
- * line is invalid.
+ * `npm run studio -- …`: command-line tool of the gateway, for callers and operators. It uses only
+ * the HTTP API. It exits with 0 on success, 1 if the request or the job failed, and 2 if the
+ * command line is invalid.
  */
 import { Command, CommanderError } from 'commander';
 import { StudioError } from '../clients/typescript/errors.ts';
 import { CliError } from './api-client.ts';
-import { adminCommand } from './commands/admin.ts';
-import { chatCommand, modelsCommand } from './commands/chat.ts';
-import { filesCommand } from './commands/files.ts';
-import { jobsCommand } from './commands/jobs.ts';
-import { keysCommand } from './commands/keys.ts';
-import { studioCommands } from './commands/studio.ts';
-import { transcribeCommand } from './commands/transcribe.ts';
-import { usageCommand } from './commands/usage.ts';
+import { createAdminCommand } from './commands/admin.ts';
+import { createChatCommand, createModelsCommand } from './commands/chat.ts';
+import { createFilesCommand } from './commands/files.ts';
+import { createJobsCommand } from './commands/jobs.ts';
+import { createKeysCommand } from './commands/keys.ts';
+import { createStudioCommands } from './commands/studio.ts';
+import { createTranscribeCommand } from './commands/transcribe.ts';
+import { createUsageCommand } from './commands/usage.ts';
 
 const program = new Command('studio')
   .description('Chat, images, video, voice, music and sound through the gateway')
@@ -26,40 +26,40 @@ const program = new Command('studio')
   .option('--json', 'print responses as JSON');
 
 const commands = [
-  modelsCommand(),
-  chatCommand(),
-  ...studioCommands(),
-  transcribeCommand(),
-  jobsCommand(),
-  filesCommand(),
-  keysCommand(),
-  usageCommand(),
-  adminCommand(),
+  createModelsCommand(),
+  createChatCommand(),
+  ...createStudioCommands(),
+  createTranscribeCommand(),
+  createJobsCommand(),
+  createFilesCommand(),
+  createKeysCommand(),
+  createUsageCommand(),
+  createAdminCommand(),
 ];
 for (const command of commands) program.addCommand(command);
-configure(program);
+configureCommand(program);
 
 try {
   await program.parseAsync();
 } catch (error) {
-  process.exitCode = report(error);
+  process.exitCode = reportError(error);
 }
 
 /**
  * Configures a command and its subcommands. Their help shows the global options. Errors are thrown
  * instead of ending the process, so that output to a pipe is not cut off.
  */
-function configure(command: Command): void {
+function configureCommand(command: Command): void {
   command
     .exitOverride()
     .configureHelp({ showGlobalOptions: true })
     .showHelpAfterError('(run with --help for usage)');
-  for (const inner of command.commands) configure(inner);
+  for (const inner of command.commands) configureCommand(inner);
 }
 
 /** Prints an error and returns the exit status. */
-function report(error: unknown): number {
-  // Commander has already printed its message. It also throws after printing help, with exit code 0.
+function reportError(error: unknown): number {
+  // Commander has already printed the error. After printing help, it throws with exit code 0.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   if (error instanceof StudioError) {
     if (program.opts<{ json?: boolean }>().json && error.body !== undefined) {
@@ -68,8 +68,8 @@ function report(error: unknown): number {
     process.stderr.write(`studio: ${formatError(error)}\n`);
     return 1;
   }
-  const known = error instanceof CliError;
-  process.stderr.write(`studio: ${known ? error.message : String(error)}\n`);
+  const isCliError = error instanceof CliError;
+  process.stderr.write(`studio: ${isCliError ? error.message : String(error)}\n`);
   return 1;
 }
 

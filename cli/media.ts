@@ -11,40 +11,41 @@ const urlFields = new Set(['url', 'coverUrl']);
 
 /** Returns the file URLs in a result, in order and without duplicates. */
 export function findMediaUrls(result: unknown): string[] {
-  const found: string[] = [];
+  const urls: string[] = [];
   const visit = (value: unknown, field: string): void => {
     if (Array.isArray(value)) for (const item of value) visit(item, field);
     else if (typeof value === 'object' && value !== null) {
-      const batchItem = 'success' in value && 'index' in value;
+      const isBatchItem = 'success' in value && 'index' in value;
       for (const [name, inner] of Object.entries(value)) {
-        visit(inner, batchItem && name === 'data' ? 'url' : name);
+        visit(inner, isBatchItem && name === 'data' ? 'url' : name);
       }
     } else if (typeof value === 'string' && urlFields.has(field) && /^https?:/.test(value)) {
-      found.push(value);
+      urls.push(value);
     }
   };
   visit(result, '');
-  return [...new Set(found)];
+  return [...new Set(urls)];
 }
 
 /**
- * Downloads files. `out` is a directory if it exists as one or ends in a slash, and otherwise a file
- * name. If there are several files, each gets a number before the extension: `cat-1.png`.
+ * Downloads files. `out` is a directory if it ends in a slash or such a directory exists, and
+ * otherwise a file name. If there are several files, each gets a number before the extension:
+ * `cat-1.png`.
  * @returns the paths of the saved files
  */
 export async function saveMedia(urls: readonly string[], out: string): Promise<string[]> {
   const isDirectory = out.endsWith('/') || (await stat(out).catch(() => null))?.isDirectory();
   if (isDirectory) await mkdir(out, { recursive: true });
-  const saved: string[] = [];
+  const savedPaths: string[] = [];
   for (const [index, url] of urls.entries()) {
     const name = basename(new URL(url).pathname).replaceAll(/[^\w.-]/g, '_') || 'file';
     const path = isDirectory
       ? join(out, name)
       : buildNumberedPath(out, urls.length > 1 ? index + 1 : null);
     await download(url, path);
-    saved.push(path);
+    savedPaths.push(path);
   }
-  return saved;
+  return savedPaths;
 }
 
 function buildNumberedPath(path: string, number: number | null): string {

@@ -12,7 +12,7 @@ function formatCell(value: Cell): string {
 }
 
 /** Formats rows as a table with a header; number columns are right-aligned. */
-export function table(rows: Record<string, Cell>[]): string {
+export function formatTable(rows: Record<string, Cell>[]): string {
   const [first] = rows;
   if (!first) return '(none)\n';
   const names = Object.keys(first);
@@ -23,7 +23,7 @@ export function table(rows: Record<string, Cell>[]): string {
   const isNumeric = names.map((name) =>
     rows.every((row) => typeof row[name] === 'number' || row[name] === null),
   );
-  const line = (row: string[]): string =>
+  const formatLine = (row: string[]): string =>
     row
       .map((cell, column) => {
         const width = widths[column] ?? 0;
@@ -31,43 +31,43 @@ export function table(rows: Record<string, Cell>[]): string {
       })
       .join('  ')
       .trimEnd();
-  return `${[names.map((name) => name.toUpperCase()), ...cells].map(line).join('\n')}\n`;
+  return `${[names.map((name) => name.toUpperCase()), ...cells].map(formatLine).join('\n')}\n`;
 }
 
-/** Formats an object as lines of a name and its value. */
-export function list(values: Record<string, Cell>): string {
+/** Formats an object as lines, each with a name and its value. */
+export function formatList(values: Record<string, Cell>): string {
   const width = Math.max(...Object.keys(values).map((name) => name.length));
   return Object.entries(values)
     .map(([name, value]) => `${name.padEnd(width)}  ${formatCell(value)}\n`)
     .join('');
 }
 
-/** Creates the functions that print. If `json` is true, results are printed as JSON. */
+/** Creates the output functions of a command. If `json` is true, results are printed as JSON. */
 export function createOutput(json: boolean) {
   let lastProgress = '';
   const isTerminal = process.stderr.isTTY;
   return {
     json,
-    /** Prints a result to standard output: `raw` if JSON is requested, or the text from `human`. */
-    show(raw: unknown, human: () => string): void {
-      process.stdout.write(json ? `${JSON.stringify(raw, null, 2)}\n` : human());
+    /** Prints a result to standard output: `raw` as JSON if `json` is true, or else as text. */
+    show(raw: unknown, formatText: () => string): void {
+      process.stdout.write(json ? `${JSON.stringify(raw, null, 2)}\n` : formatText());
     },
-    text: (text: string): void => void process.stdout.write(text),
+    write: (text: string): void => void process.stdout.write(text),
     /** Prints a line to standard error; standard output contains only results. */
     note: (text: string): void => void process.stderr.write(`${text}\n`),
-    /** Prints the option that requests the next page, if there is one. */
+    /** Prints the option `--cursor` that requests the next page, unless this page is the last. */
     noteNextPage(cursor: string | null | undefined): void {
       if (cursor) process.stderr.write(`next page: --cursor ${cursor}\n`);
     },
     /** Prints progress to standard error. On a terminal, it replaces the previous progress. */
-    progress(text: string): void {
+    showProgress(text: string): void {
       if (text === lastProgress) return;
       // Clears the rest of the line, because the new text may be shorter.
       process.stderr.write(isTerminal ? `\r${text}\u001B[K` : `${text}\n`);
       lastProgress = text;
     },
     /** Ends the progress line. */
-    progressDone(): void {
+    endProgress(): void {
       if (isTerminal && lastProgress !== '') process.stderr.write('\n');
       lastProgress = '';
     },

@@ -54,19 +54,19 @@ function readSettings(options: GlobalOptions, env: NodeJS.ProcessEnv) {
   const stack = readStack(env);
   const apiUrl = options.apiUrl ?? env['STUDIO_API_URL'] ?? stack.apiUrl ?? 'http://127.0.0.1:4000';
   // The keys of the local stack are never sent to another gateway.
-  const local = apiUrl === stack.apiUrl ? stack : {};
+  const localKeys = apiUrl === stack.apiUrl ? stack : {};
   return {
     apiUrl: apiUrl.replace(/\/+$/, ''),
-    apiKey: options.apiKey ?? env['STUDIO_API_KEY'] ?? local.apiKey,
-    adminKey: options.adminKey ?? env['STUDIO_ADMIN_KEY'] ?? local.adminKey,
+    apiKey: options.apiKey ?? env['STUDIO_API_KEY'] ?? localKeys.apiKey,
+    adminKey: options.adminKey ?? env['STUDIO_ADMIN_KEY'] ?? localKeys.adminKey,
     json: options.json ?? false,
   };
 }
 
 /** Reads the URL and keys of the local stack. Returns an empty object if none is running. */
 function readStack(env: NodeJS.ProcessEnv): z.infer<typeof stackDescription> {
-  const project = fileURLToPath(new URL('../', import.meta.url));
-  const directory = env['DATA_DIR'] || join(project, '.data');
+  const projectDir = fileURLToPath(new URL('../', import.meta.url));
+  const directory = env['DATA_DIR'] || join(projectDir, '.data');
   try {
     const parsed = stackDescription.safeParse(
       JSON.parse(readFileSync(join(directory, 'stack.json'), 'utf8')),

@@ -5,7 +5,7 @@ import { Redirect, Route, Router, Switch } from 'wouter';
 import { LiveJobs } from './gateway/live.tsx';
 import { sessionQuery, useSessionKey } from './gateway/session.ts';
 import { SignIn } from './pages/sign-in.tsx';
-import { Boundary } from './parts/boundary.tsx';
+import { ErrorBoundary } from './parts/error-boundary.tsx';
 import { Shell } from './parts/shell.tsx';
 import { Loading } from './parts/states.tsx';
 
@@ -19,11 +19,11 @@ const Webhooks = lazy(() => import('./pages/webhooks/webhooks.tsx'));
 const Operator = lazy(() => import('./pages/operator/operator.tsx'));
 const Models = lazy(() => import('./pages/models/models.tsx'));
 
-/** Shows the page of the current address. */
+/** Shows the page for the current URL. */
 export function App() {
   return (
     <Router base="/console">
-      <Boundary>
+      <ErrorBoundary>
         <Suspense fallback={<Loading />}>
           <Switch>
             <Route path="/sign-in">
@@ -36,7 +36,7 @@ export function App() {
             </Route>
           </Switch>
         </Suspense>
-      </Boundary>
+      </ErrorBoundary>
     </Router>
   );
 }
@@ -72,16 +72,16 @@ function SessionPages({ children }: { children: ReactNode }) {
   );
 }
 
-/** Shows only the operator pages, because an operator is signed in and no caller is. */
+/** Shows only the operator pages: an operator is signed in, but no caller. */
 function OperatorOnly() {
   return (
     <LiveJobs keyId={null} enabled={false}>
       <Shell sessionKey={null}>
-        <Boundary>
+        <ErrorBoundary>
           <Suspense fallback={<Loading />}>
             <Operator />
           </Suspense>
-        </Boundary>
+        </ErrorBoundary>
       </Shell>
     </LiveJobs>
   );
@@ -89,7 +89,7 @@ function OperatorOnly() {
 
 function Pages() {
   return (
-    <Boundary>
+    <ErrorBoundary>
       <Suspense fallback={<Loading />}>
         <Switch>
           <Route path="/">
@@ -112,6 +112,6 @@ function Pages() {
           </Route>
         </Switch>
       </Suspense>
-    </Boundary>
+    </ErrorBoundary>
   );
 }

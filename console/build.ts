@@ -1,29 +1,29 @@
-/** `npm run dev -- console-build`: builds the console into console/dist, unless its sources are unchanged. */
+/** `npm run dev -- console-build`: builds the console into console/dist if its sources changed. */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 
 const consoleDir = import.meta.dirname;
-const project = join(consoleDir, '..');
+const projectDir = join(consoleDir, '..');
 const digestFile = join(consoleDir, 'dist', '.sources-digest');
 
 /** Lists the console's sources, the client files that it imports, and the lockfile. */
-function sources(): string[] {
-  const inside = readdirSync(consoleDir, { recursive: true, withFileTypes: true })
+function listSources(): string[] {
+  const consoleFiles = readdirSync(consoleDir, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name))
     .filter((path) => !/[\\/](dist|node_modules)[\\/]/.test(path));
-  const outside = [
+  const otherFiles = [
     'package-lock.json',
     'clients/typescript/errors.ts',
     'clients/typescript/event-stream.ts',
   ];
-  return [...inside, ...outside.map((path) => join(project, path))].toSorted();
+  return [...consoleFiles, ...otherFiles.map((path) => join(projectDir, path))].toSorted();
 }
 
 /** Writes compressed copies of each built file. The API sends them to browsers that accept them. */
-function compress(): void {
+function writeCompressedCopies(): void {
   for (const entry of readdirSync(join(consoleDir, 'dist'), {
     recursive: true,
     withFileTypes: true,
@@ -36,14 +36,15 @@ function compress(): void {
   }
 }
 
-const content = createHash('sha256');
-for (const path of sources()) content.update(relative(project, path)).update(readFileSync(path));
-const digest = content.digest('hex');
+const hash = createHash('sha256');
+for (const path of listSources())
+  hash.update(relative(projectDir, path)).update(readFileSync(path));
+const digest = hash.digest('hex');
 if (!existsSync(digestFile) || readFileSync(digestFile, 'utf8') !== digest) {
-  // In a test run, NODE_ENV would otherwise be `test`.
+  // A test run sets NODE_ENV to `test`, but the build is always for production.
   process.env['NODE_ENV'] = 'production';
   const { build } = await import('vite');
   await build({ configFile: join(consoleDir, 'vite.config.ts'), logLevel: 'error' });
-  compress();
+  writeCompressedCopies();
   writeFileSync(digestFile, digest);
 }

@@ -27,7 +27,7 @@ const client = new QueryClient({
   mutationCache: new MutationCache({ onError }),
   defaultOptions: {
     queries: {
-      // Jobs are updated by events (gateway/live.tsx); other data may be 30 seconds old.
+      // Jobs are updated by events (gateway/live.tsx). Other data may be up to 30 seconds old.
       staleTime: 30_000,
       refetchOnWindowFocus: false,
       // Only temporary failures are retried.

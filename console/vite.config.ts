@@ -1,6 +1,6 @@
 import { defineConfig } from 'vite';
 
-/** Configuration of the build; the API serves the result below /console. */
+/** Build configuration of the console. The API serves the built files below /console. */
 export default defineConfig({
   root: import.meta.dirname,
   base: '/console/',

@@ -1,10 +1,10 @@
 /** `studio admin audit`: runs the ledger audit and prints violated invariants. */
 import type { Command } from 'commander';
 import { z } from 'zod';
-import { toCells, fields, table } from '../output.ts';
+import { toCells, fields, formatTable } from '../output.ts';
 import { apiRoots, openSession } from '../session.ts';
 
-/** Adds the command to `studio admin`. */
+/** Adds the command `studio admin audit`. */
 export function addAudit(admin: Command): void {
   admin
     .command('audit')
@@ -22,11 +22,11 @@ export function addAudit(admin: Command): void {
         .send(`${apiRoots.operator}/audit`, schema);
       const violated = body.checks.filter(({ found }) => found > 0);
       const counts = { violations: 'found', check: 'name' };
-      const columns = { check: 'finding', subject: 'subject' };
+      const columns = { check: 'finding', record: 'subject' };
       session.output.show(raw, () =>
         body.clean
           ? `clean${body.chatLossCredits > 0 ? `; chat costs not covered by balances: ${body.chatLossCredits} credits` : ''}\n`
-          : `${table(violated.map((check) => toCells(check, counts)))}\n${table(body.findings.map((finding) => toCells(finding, columns)))}`,
+          : `${formatTable(violated.map((check) => toCells(check, counts)))}\n${formatTable(body.findings.map((finding) => toCells(finding, columns)))}`,
       );
       if (!body.clean) process.exitCode = 1;
     });

@@ -2,9 +2,9 @@
 import type { Command } from 'commander';
 import { CliError } from '../api-client.ts';
 import { parseNumber } from '../fields.ts';
-import { toCell, list } from '../output.ts';
+import { toCell, formatList } from '../output.ts';
 import { formatOrganization } from './admin-organizations.ts';
-import { addWrite } from './admin-writes.ts';
+import { addOperatorAction } from './admin-writes.ts';
 
 const creditCommands = [
   { name: 'grant', path: 'grants', description: 'add credits', done: 'granted' },
@@ -16,50 +16,58 @@ const creditCommands = [
   },
 ];
 
-/** Adds the commands to `studio admin`. */
+/** Adds the credit commands to `studio admin`. */
 export function addCreditCommands(admin: Command): void {
   for (const { name, path, description, done } of creditCommands) {
-    addWrite<{ id: string }>({
+    addOperatorAction<{ id: string }>({
       command: admin
         .command(`${name} <organizationId>`)
         .argument('<credits>', '', parseNumber)
-        .description(`${description}; a repeated --id has no effect`)
+        .description(`${description}; running it again with the same --id has no effect`)
         .requiredOption(
           '--id <id>',
           'your unique id for this change, for example the invoice number',
         ),
       path: (id) => `/organizations/${id}/${path}`,
       body: ({ id }, [, credits]) => ({ id, credits: Number(credits) }),
-      bare: true,
+      isUnwrapped: true,
       text: (result, [, credits]) =>
-        list({
+        formatList({
           [done]: result['repeated'] === true ? 'already applied' : Number(credits),
           available: toCell(result, 'available'),
         }),
     });
   }
-  addWrite<{ id: string; credits?: number }>({
+  addOperatorAction<{ id: string; credits?: number }>({
     command: admin
       .command('refund <jobId>')
-      .description('refund credits charged for a job; a repeated --id has no effect')
+      .description(
+        'refund credits of a charged job; running it again with the same --id has no effect',
+      )
       .requiredOption('--id <id>', 'your unique id for this refund, for example the ticket number')
-      .option('--credits <credits>', 'amount (default: everything not yet refunded)', parseNumber),
+      .option(
+        '--credits <credits>',
+        'credits to refund (default: all that are not refunded yet)',
+        parseNumber,
+      ),
     path: (jobId) => `/jobs/${jobId}/refunds`,
     body: ({ id, credits }) => ({ id, credits }),
-    bare: true,
+    isUnwrapped: true,
     text: (refund) => {
       const amount = toCell(refund, 'credits');
-      return list({
-        refunded: refund['repeated'] === true ? `${amount} already applied` : amount,
+      return formatList({
+        refunded: refund['repeated'] === true ? `${amount} (already applied)` : amount,
         'total refunded': toCell(refund, 'refunded'),
         available: toCell(refund, 'available'),
       });
     },
   });
-  addWrite({
+  addOperatorAction({
     command: admin
       .command('window <organizationId> <credits>')
-      .description('set the six-hour allowance; `none` removes the limit'),
+      .description(
+        'set the Studio credits that may be used in six hours; `none` removes the limit',
+      ),
     method: 'PUT',
     path: (id) => `/organizations/${id}/window-allowance`,
     body: (_, [, credits = '']) => ({ credits: parseCreditsOrNone(credits) }),
@@ -70,7 +78,9 @@ export function addCreditCommands(admin: Command): void {
 function parseCreditsOrNone(text: string): number | null {
   if (text === 'none') return null;
   if (!/^\d+(\.\d+)?$/.test(text)) {
-    throw new CliError(`credits must be a number or none (received ${JSON.stringify(text)})`);
+    throw new CliError(
+      `credits must be a number, for example 500, or none (received ${JSON.stringify(text)})`,
+    );
   }
   return Number(text);
 }

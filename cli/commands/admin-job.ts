@@ -1,6 +1,6 @@
 /**
- * `studio admin job|why <jobId>`: shows everything recorded about a job of any organization, or
- * explains its state in one sentence.
+ * `studio admin job <jobId>` shows everything recorded about a job of any organization. `studio
+ * admin why <jobId>` explains the job's state in one sentence.
  */
 import type { Command } from 'commander';
 import { addAction } from '../actions.ts';
@@ -12,12 +12,12 @@ import {
   createNumberColumn,
   type Columns,
   type Fields,
-  list,
-  table,
+  formatList,
+  formatTable,
 } from '../output.ts';
 import { stepColumns, formatWebhook } from './jobs.ts';
 
-/** Adds the commands to `studio admin`. */
+/** Adds the commands `job` and `why` to `studio admin`. */
 export function addJobExplanation(admin: Command): void {
   for (const [name, description, text] of [
     [
@@ -40,7 +40,7 @@ export function addJobExplanation(admin: Command): void {
   }
 }
 
-const head: Columns = {
+const jobColumns: Columns = {
   job: 'jobId',
   organization: (job) =>
     `${toCell(job, 'organization.name')} (${toCell(job, 'organizationId')}, ${toCell(job, 'organization.status')})`,
@@ -62,7 +62,7 @@ const head: Columns = {
   },
 };
 
-const parts: { name: string; title: string; columns: Columns }[] = [
+const sections: { name: string; title: string; columns: Columns }[] = [
   {
     name: 'steps',
     title: 'Steps',
@@ -83,7 +83,7 @@ const parts: { name: string; title: string; columns: Columns }[] = [
   },
   {
     name: 'failedSubmits',
-    title: 'Attempts rejected by the provider',
+    title: 'Submits that a provider did not accept',
     columns: {
       call: createNumberColumn('callIndex'),
       provider: 'provider',
@@ -121,20 +121,20 @@ const parts: { name: string; title: string; columns: Columns }[] = [
 ];
 
 function formatExplanation(job: Fields): string {
-  const tables = parts.flatMap(({ name, title, columns }) => {
+  const tables = sections.flatMap(({ name, title, columns }) => {
     const rows = readList(job, name).map((row) => toCells(row, columns));
-    return rows.length === 0 ? [] : [`${title}\n${table(rows)}`];
+    return rows.length === 0 ? [] : [`${title}\n${formatTable(rows)}`];
   });
   const webhook = fields.safeParse(job['webhook']).data;
-  const next = readList(job, 'next').map((step) => {
+  const nextSteps = readList(job, 'next').map((step) => {
     const command = toCell(step, 'command');
     return `- ${toCell(step, 'message')}${command === null ? '' : ` \`${command}\``}\n`;
   });
   return [
     `${toCell(job, 'why')}\n`,
-    list(toCells(job, head)),
+    formatList(toCells(job, jobColumns)),
     ...tables,
     ...(webhook ? [`Webhook\n${formatWebhook(webhook)}`] : []),
-    `Next\n${next.join('')}`,
+    `Next\n${nextSteps.join('')}`,
   ].join('\n');
 }

@@ -4,18 +4,18 @@ import { parseNumber } from '../fields.ts';
 import { addListing } from '../listings.ts';
 import { toCell, readList, createNumberColumn, type Columns } from '../output.ts';
 
-/** List command. `name` includes its arguments. */
-interface List {
+/** Command that lists records. `name` includes its arguments, e.g. `ledger <organizationId>`. */
+interface ListCommand {
   name: string;
   description: string;
-  /** Filter options, as flags and their help texts. */
+  /** Filter options: help texts by flag. */
   options?: Record<string, string>;
   path: (id: string) => string;
   columns: Columns;
 }
 
-const byOrganization = { '--org <organizationId>': 'only for this organization' };
-const pause: Columns[string] = (provider) =>
+const organizationOption = { '--org <organizationId>': 'show only records of this organization' };
+const formatPause: Columns[string] = (provider) =>
   provider['paused'] === null
     ? null
     : `${toCell(provider, 'paused.since')} by ${toCell(provider, 'paused.actor')}: ${toCell(provider, 'paused.reason')}`;
@@ -23,7 +23,7 @@ const pause: Columns[string] = (provider) =>
 /** Columns of a provider in the output of `studio admin pause` and `resume`. */
 export const providerColumns: Columns = {
   provider: 'provider',
-  paused: pause,
+  paused: formatPause,
   waiting: 'waiting',
   open: 'open',
 };
@@ -36,7 +36,7 @@ function createSecondsColumn(path: string): Columns[string] {
   };
 }
 
-const lists: readonly List[] = [
+const lists: readonly ListCommand[] = [
   {
     name: 'ledger <organizationId>',
     description: 'list ledger entries, newest first',
@@ -57,11 +57,11 @@ const lists: readonly List[] = [
     name: 'jobs',
     description: 'list jobs of all organizations, newest first',
     options: {
-      ...byOrganization,
-      '--status <status>': 'open, completed, failed or canceled',
-      '--type <type>': 'for example imageGenerate',
+      ...organizationOption,
+      '--status <status>': 'show only jobs with this status: open, completed, failed or canceled',
+      '--type <type>': 'show only jobs of this type, for example imageGenerate',
       '--search <text>':
-        'a job id, request id or provider request id, an Idempotency-Key, or text from the prompt',
+        'search by job id, request id, provider request id, Idempotency-Key or prompt',
     },
     path: () => '/jobs',
     columns: {
@@ -77,10 +77,10 @@ const lists: readonly List[] = [
   },
   {
     name: 'stuck',
-    description: 'list reservations that have been open too long, with the reason, oldest first',
+    description: 'list stuck jobs and chats with the reasons, oldest first',
     options: {
-      ...byOrganization,
-      '--older-than-seconds <n>': 'minimum age in seconds (default 300)',
+      ...organizationOption,
+      '--older-than-seconds <n>': 'minimum age of the job or chat in seconds (default 300)',
     },
     path: () => '/stuck',
     columns: {
@@ -93,7 +93,8 @@ const lists: readonly List[] = [
   },
   {
     name: 'unknown',
-    description: 'list jobs released without knowing what the provider did, newest first',
+    description:
+      'list jobs whose credits were released before the provider’s outcome was known, newest first',
     path: () => '/unknown-outcomes',
     columns: {
       job: 'jobId',
@@ -105,7 +106,7 @@ const lists: readonly List[] = [
         readList(row, 'calls')
           .map(
             (call) =>
-              `${toCell(call, 'provider')}: ${toCell(call, 'state')}, notified ${toCell(call, 'lateNotificationAt') ?? 'never'}`,
+              `${toCell(call, 'provider')}: ${toCell(call, 'state')}, late notification: ${toCell(call, 'lateNotificationAt') ?? 'none'}`,
           )
           .join('; '),
     },
@@ -113,7 +114,7 @@ const lists: readonly List[] = [
   {
     name: 'reservations',
     description: 'list open reservations, oldest first',
-    options: byOrganization,
+    options: organizationOption,
     path: () => '/reservations',
     columns: {
       reservation: 'id',
@@ -128,7 +129,8 @@ const lists: readonly List[] = [
     name: 'notifications',
     description: 'list stored provider notifications, newest first',
     options: {
-      '--state <state>': 'received (workflow not yet signaled), delivered or late',
+      '--state <state>':
+        'show only this state: received (workflow not signaled yet), delivered or late',
     },
     path: () => '/notifications',
     columns: {
@@ -142,10 +144,11 @@ const lists: readonly List[] = [
   },
   {
     name: 'webhooks',
-    description: 'list caller webhooks that could not be delivered, newest job first',
+    description: 'list caller webhooks whose last attempt failed, newest job first',
     options: {
-      ...byOrganization,
-      '--status <status>': 'waiting, delivering, delivered, gone or failed',
+      ...organizationOption,
+      '--status <status>':
+        'list webhooks in this state instead: waiting, delivering, delivered, gone or failed',
     },
     path: () => '/webhooks',
     columns: {
@@ -160,7 +163,7 @@ const lists: readonly List[] = [
   },
   {
     name: 'providers',
-    description: 'list providers, with their calls and whether they are paused',
+    description: 'list providers with their recent calls and, if paused, by whom and why',
     path: () => '/providers',
     columns: {
       ...providerColumns,
@@ -172,20 +175,20 @@ const lists: readonly List[] = [
   },
   {
     name: 'actions',
-    description: 'list the actions of operators, newest first',
-    options: byOrganization,
+    description: 'list operator actions, newest first',
+    options: organizationOption,
     path: () => '/actions',
     columns: {
       at: 'createdAt',
       action: 'action',
-      subject: 'subject',
+      target: 'subject',
       actor: 'actor',
       reason: 'reason',
     },
   },
 ];
 
-/** Adds the commands to `studio admin`. */
+/** Adds the list commands to `studio admin`. */
 export function addLists(admin: Command): void {
   for (const { name, description, options = {}, path, columns } of lists) {
     const command = admin.command(name).description(description);

@@ -2,20 +2,21 @@
 import type { Command } from 'commander';
 import { addAction } from '../actions.ts';
 import { addListing } from '../listings.ts';
-import { toCell, toCells, list } from '../output.ts';
-import { addWrite } from './admin-writes.ts';
+import { toCell, toCells, formatList } from '../output.ts';
+import { addOperatorAction } from './admin-writes.ts';
 
 /** Adds the commands of `studio admin operator`; `create` and `revoke` require ADMIN_API_KEY. */
 export function addOperatorCommands(operators: Command): void {
-  addWrite({
+  addOperatorAction({
     command: operators
       .command('create <name>')
       .description('create an operator; the key is shown only once (requires ADMIN_API_KEY)'),
     path: () => '/operators',
     body: (_, [name]) => ({ name }),
-    text: (created) => list(toCells(created, { operator: 'operatorId', name: 'name', key: 'key' })),
+    text: (created) =>
+      formatList(toCells(created, { operator: 'operatorId', name: 'name', key: 'key' })),
   });
-  addWrite({
+  addOperatorAction({
     command: operators
       .command('revoke <operatorId>')
       .description('revoke the key of an operator (requires ADMIN_API_KEY)'),

@@ -3,8 +3,8 @@ import type { Command } from 'commander';
 import { addAction } from '../actions.ts';
 import { parseNumber } from '../fields.ts';
 import { addListing } from '../listings.ts';
-import { toCell, toCells, list, type Fields } from '../output.ts';
-import { addWrite } from './admin-writes.ts';
+import { toCell, toCells, formatList, type Fields } from '../output.ts';
+import { addOperatorAction } from './admin-writes.ts';
 import {
   keyColumns,
   buildKeyRequest,
@@ -12,28 +12,28 @@ import {
   addKeyOptions,
   type KeyOptions,
 } from './keys.ts';
-import { accountFields } from './usage.ts';
+import { toAccountCells } from './usage.ts';
 
-/** Formats an organization with its balance and six-hour window. */
+/** Formats an organization with its balance and six-hour usage window. */
 export function formatOrganization(data: Fields): string {
   const columns = { organization: 'organizationId', name: 'name', status: 'status' };
   const owner = toCell(data, 'ownerId');
-  return list({
+  return formatList({
     ...toCells(data, columns),
     ...(owner !== null && { owner }),
-    ...accountFields(data),
+    ...toAccountCells(data),
   });
 }
 
 /** Adds the commands of `studio admin org`. */
 export function addOrganizationCommands(org: Command): void {
-  addWrite<{ window?: number }>({
+  addOperatorAction<{ window?: number }>({
     command: org
       .command('create <name>')
       .description('create an organization and its owner')
       .option(
         '--window <credits>',
-        'six-hour allowance in credits (default: no limit)',
+        'Studio credits that may be used in six hours (default: no limit)',
         parseNumber,
       ),
     path: () => '/organizations',
@@ -41,7 +41,7 @@ export function addOrganizationCommands(org: Command): void {
     text: formatOrganization,
   });
   for (const verb of ['suspend', 'activate']) {
-    addWrite({
+    addOperatorAction({
       command: org.command(`${verb} <organizationId>`).description(`${verb} an organization`),
       path: (id) => `/organizations/${id}/${verb}`,
       text: formatOrganization,
@@ -58,8 +58,8 @@ export function addOrganizationCommands(org: Command): void {
     command: org
       .command('list')
       .description('list organizations, newest first')
-      .option('--status <status>', 'active or suspended')
-      .option('--name <text>', 'only organizations whose name contains this text'),
+      .option('--status <status>', 'show only organizations with this status: active or suspended')
+      .option('--name <text>', 'show only organizations whose name contains this text'),
     path: () => '/organizations',
     columns: {
       organization: 'organizationId',
@@ -77,14 +77,14 @@ const userColumns = { user: 'userId', name: 'name', role: 'role' };
 
 /** Adds the commands of `studio admin user`. */
 export function addUserCommands(users: Command): void {
-  addWrite<{ role: string }>({
+  addOperatorAction<{ role: string }>({
     command: users
       .command('create <organizationId> <name>')
       .description('add a user to an organization')
-      .option('--role <role>', 'owner, admin, member or viewer', 'member'),
+      .option('--role <role>', 'role of the user: owner, admin, member or viewer', 'member'),
     path: (id) => `/organizations/${id}/users`,
     body: ({ role }, [, name]) => ({ name, role }),
-    text: (user) => list(toCells(user, userColumns)),
+    text: (user) => formatList(toCells(user, userColumns)),
   });
   addListing({
     as: 'operator',
@@ -97,7 +97,7 @@ export function addUserCommands(users: Command): void {
 
 /** Adds the commands of `studio admin key`. */
 export function addKeyCommands(keys: Command): void {
-  addWrite<KeyOptions>({
+  addOperatorAction<KeyOptions>({
     command: addKeyOptions(
       keys
         .command('create <userId> <name>')
@@ -107,7 +107,7 @@ export function addKeyCommands(keys: Command): void {
     body: (options, [, name = '']) => buildKeyRequest(name, options),
     text: formatNewKey,
   });
-  addWrite({
+  addOperatorAction({
     command: keys.command('revoke <keyId>').description('revoke a key'),
     path: (keyId) => `/keys/${keyId}/revoke`,
     text: (_, [keyId]) => `revoked ${keyId}\n`,

@@ -4,13 +4,13 @@ import type { Command } from 'commander';
 import { addAction, type Action } from '../actions.ts';
 
 /** Options of every operator command that changes something. */
-export interface WriteOptions {
+export interface OperatorActionOptions {
   actor: string;
   reason: string;
 }
 
 /** Adds the required option `--reason` and the option `--actor`. */
-function addWriteOptions(command: Command): Command {
+function addReasonOptions(command: Command): Command {
   return command
     .requiredOption('--reason <text>', 'why you do this; recorded with the action')
     .option(
@@ -24,21 +24,21 @@ function readLoginName(): string {
   try {
     return userInfo().username;
   } catch {
-    // In a container, the user id may not have a name.
+    // In a container, there may be no user name for the user id.
     return 'operator';
   }
 }
 
-/** Makes an operator command send its request with the actor and the reason. */
-export function addWrite<Options extends object>({
+/** Configures an operator command to send its request with the actor and the reason. */
+export function addOperatorAction<Options extends object>({
   command,
   body,
   ...action
 }: Omit<Action<Options>, 'as'>): void {
-  addAction<Options & WriteOptions>({
+  addAction<Options & OperatorActionOptions>({
     method: 'POST',
     ...action,
-    command: addWriteOptions(command),
+    command: addReasonOptions(command),
     as: 'operator',
     body: (options, args) => {
       const { actor, reason } = options;

@@ -1,6 +1,6 @@
 /**
- * `studio admin …`: commands for operators. Every command that changes something records who did it
- * and why.
+ * `studio admin …`: commands for operators. Every command that changes something records the
+ * actor and the reason.
  */
 import { Command } from 'commander';
 import { addActionCommands } from './admin-actions.ts';
@@ -12,7 +12,7 @@ import { addKeyCommands, addOrganizationCommands, addUserCommands } from './admi
 import { addLists } from './admin-lists.ts';
 
 /** Creates the command `studio admin`. */
-export function adminCommand(): Command {
+export function createAdminCommand(): Command {
   const admin = new Command('admin').description('operate the gateway (requires an operator key)');
   addOrganizationCommands(admin.command('org').description('manage organizations'));
   addUserCommands(admin.command('user').description('manage the users of an organization'));

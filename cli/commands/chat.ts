@@ -3,9 +3,17 @@ import { Command } from 'commander';
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { z } from 'zod';
 import { CliError } from '../api-client.ts';
-import { toCell, toCells, fields, listResponse, readList, type Columns, table } from '../output.ts';
+import {
+  toCell,
+  toCells,
+  fields,
+  listResponse,
+  readList,
+  type Columns,
+  formatTable,
+} from '../output.ts';
 import { showEstimate } from '../estimates.ts';
-import { omitUndefined, parseNumber, collect, collectPair } from '../fields.ts';
+import { omitUndefined, parseNumber, collectValue, collectPair } from '../fields.ts';
 import { openSession, type Session } from '../session.ts';
 
 const modelList = z.looseObject({
@@ -20,11 +28,11 @@ const modelList = z.looseObject({
 });
 
 /** Creates the command `studio models`. */
-export function modelsCommand(): Command {
+export function createModelsCommand(): Command {
   return new Command('models')
-    .description('list the chat models, or the Studio models, with their prices')
+    .description('list the chat models with their prices; with --studio, list the Studio models')
     .argument('[terms...]', 'only models whose id or name contains all terms')
-    .option('--studio', 'list the Studio models: images, video and sound')
+    .option('--studio', 'list the Studio models for images, video and sound')
     .action(async (terms: string[], { studio }: { studio?: boolean }, command: Command) => {
       const session = openSession(command);
       if (studio) {
@@ -32,15 +40,15 @@ export function modelsCommand(): Command {
         return;
       }
       const { body, raw } = await session.client('caller').send('/api/v1/models', modelList);
-      const matching = body.models.filter(({ id, name }) =>
+      const matchingModels = body.models.filter(({ id, name }) =>
         terms.every((term) => `${id} ${name}`.toLowerCase().includes(term.toLowerCase())),
       );
-      if (matching.length === 0) {
+      if (matchingModels.length === 0) {
         session.output.note('No chat model matches. To search the Studio models, add --studio.');
       }
-      session.output.show(terms.length > 0 ? matching : raw, () =>
-        table(
-          matching.map(({ id, name, cost, limit }) => ({
+      session.output.show(terms.length > 0 ? matchingModels : raw, () =>
+        formatTable(
+          matchingModels.map(({ id, name, cost, limit }) => ({
             id,
             name,
             'USD per 1M input tokens': cost.input,
@@ -63,7 +71,7 @@ const studioColumns: Columns = {
 async function showStudioModels(session: Session, terms: readonly string[]): Promise<void> {
   const { body, raw } = await session.client('caller').send('/api/v1/studio/models', listResponse);
   session.output.show(raw, () =>
-    table(
+    formatTable(
       body.data.flatMap((endpoint) =>
         readList(endpoint, 'models')
           .map((model) => ({ type: toCell(endpoint, 'type'), ...toCells(model, studioColumns) }))
@@ -100,18 +108,22 @@ const chatEvent = z.union([
 ]);
 
 /** Creates the command `studio chat`. */
-export function chatCommand(): Command {
+export function createChatCommand(): Command {
   return new Command('chat')
     .description('send a prompt to a chat model and print the answer as it arrives')
     .argument('<prompt...>')
-    .requiredOption('-m, --model <id>', 'a model id from `studio models`')
+    .requiredOption('-m, --model <id>', 'id of a chat model; `studio models` lists them')
     .option('-s, --system <text>', 'system prompt')
-    .option('--image <url>', 'URL of an input image (repeatable)', collect)
+    .option('--image <url>', 'URL of an input image (repeatable)', collectValue)
     .option('--max-tokens <n>', 'maximum number of tokens in the answer', parseNumber)
     .option('--temperature <n>', 'sampling temperature', parseNumber)
-    .option('--tag <name=value>', 'metadata pair (repeatable)', collectPair)
-    .option('--no-stream', 'print the answer only once it is complete')
-    .option('--estimate', 'show the price without calling a provider')
+    .option(
+      '--tag <name=value>',
+      'metadata to store with the request, for example team=marketing (repeatable)',
+      collectPair,
+    )
+    .option('--no-stream', 'wait for the whole answer before printing it')
+    .option('--estimate', 'show the estimated price without sending the prompt to a model')
     .action(async (prompt: string[], options: ChatOptions, command: Command) => {
       const session = openSession(command);
       const body = buildRequest(prompt.join(' '), options);
@@ -143,29 +155,29 @@ function buildRequest(prompt: string, options: ChatOptions): Record<string, unkn
 }
 
 async function streamResponse(session: Session, body: object): Promise<void> {
-  const response = await session.client('caller').open('/api/v1/chat', {
+  const response = await session.client('caller').fetchResponse('/api/v1/chat', {
     body: { ...body, stream: true },
     headers: { accept: 'text/event-stream' },
   });
-  if (!response.body) throw new CliError('the response has no body');
+  if (!response.body) throw new CliError('the response of the gateway has no body');
   const events = response.body
     .pipeThrough(new TextDecoderStream())
     .pipeThrough(new EventSourceParserStream());
-  let complete = false;
+  let isComplete = false;
   for await (const { data } of events) {
     if (data === '[DONE]') break;
     const event = chatEvent.parse(JSON.parse(data));
-    if (event.type === 'delta') session.output.text(event.delta);
+    if (event.type === 'delta') session.output.write(event.delta);
     else if (event.type === 'error') {
-      session.output.text('\n');
+      session.output.write('\n');
       throw new CliError(`the answer ended unexpectedly: ${event.error}: ${event.message ?? ''}`);
     } else {
-      complete = true;
-      session.output.text('\n');
+      isComplete = true;
+      session.output.write('\n');
       noteUsage(session, event.usage, event.creditsConsumed);
     }
   }
-  if (!complete) throw new CliError('the answer ended unexpectedly');
+  if (!isComplete) throw new CliError('the answer ended unexpectedly');
 }
 
 function noteUsage(

@@ -6,14 +6,14 @@ import { addListing } from '../listings.ts';
 const path = '/storage/files';
 
 /** Creates the command `studio files`. */
-export function filesCommand(): Command {
+export function createFilesCommand(): Command {
   const files = new Command('files').description('list and delete the files of the organization');
   addListing({
     as: 'caller',
     command: files
       .command('list')
       .description('list files, newest first')
-      .option('--kind <kind>', 'artifact or upload'),
+      .option('--kind <kind>', 'show only files of this kind: artifact or upload'),
     path: () => path,
     columns: {
       created: 'createdAt',
@@ -28,8 +28,8 @@ export function filesCommand(): Command {
   addAction({
     command: files
       .command('delete')
-      .argument('<id>', 'id of an upload or a job')
-      .description('delete an upload or the outputs of a job'),
+      .argument('<id>', 'id of an upload, or of the job whose outputs to delete')
+      .description('delete an upload, or the outputs of a job'),
     method: 'DELETE',
     path: (id) => (id.startsWith('job_') ? `/studio/jobs/${id}/media` : `${path}/${id}`),
     text: (_, [id]) => `deleted ${id}\n`,

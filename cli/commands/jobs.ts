@@ -7,8 +7,8 @@ import {
   toCells,
   readList,
   toCell,
-  table,
-  list,
+  formatTable,
+  formatList,
   type Columns,
   type Fields,
 } from '../output.ts';
@@ -17,14 +17,14 @@ import { addListing } from '../listings.ts';
 import { jobResource, showJob, watchJob } from '../jobs.ts';
 import { openSession } from '../session.ts';
 
-const oneJob = z.looseObject({ data: jobResource });
+const jobResponse = z.looseObject({ data: jobResource });
 
 function calculateSeconds(from: unknown, to: unknown): number | null {
   if (typeof from !== 'string' || typeof to !== 'string') return null;
   return (Date.parse(to) - Date.parse(from)) / 1000;
 }
 
-/** Columns of a step of a job. */
+/** Table columns for the steps of a job. */
 export const stepColumns: Columns = {
   step: 'name',
   call: createNumberColumn('call'),
@@ -37,14 +37,14 @@ export const stepColumns: Columns = {
   request: 'providerRequestId',
 };
 
-interface OutOption {
+interface OutputOption {
   out?: string;
 }
 
 const jobPath = (jobId: string): string => `/api/v1/studio/jobs/${encodeURIComponent(jobId)}`;
 
 /** Creates the command `studio jobs`. */
-export function jobsCommand(): Command {
+export function createJobsCommand(): Command {
   const jobs = new Command('jobs').description(
     'list, watch and cancel Studio jobs of the organization',
   );
@@ -54,9 +54,9 @@ export function jobsCommand(): Command {
     .argument('<jobId>')
     .description('show a job')
     .option('-o, --out <path>', 'save the media to this file or directory')
-    .action(async (jobId: string, { out }: OutOption, command: Command) => {
+    .action(async (jobId: string, { out }: OutputOption, command: Command) => {
       const session = openSession(command);
-      const { body, raw } = await session.client('caller').send(jobPath(jobId), oneJob);
+      const { body, raw } = await session.client('caller').send(jobPath(jobId), jobResponse);
       await showJob(session.output, { job: body.data, raw }, out);
     });
   jobs
@@ -64,7 +64,7 @@ export function jobsCommand(): Command {
     .argument('<jobId>')
     .description('wait until a job ends')
     .option('-o, --out <path>', 'save the media to this file or directory')
-    .action(async (jobId: string, { out }: OutOption, command: Command) => {
+    .action(async (jobId: string, { out }: OutputOption, command: Command) => {
       const session = openSession(command);
       const ended = await watchJob(session.client('caller'), jobId, session.output);
       if (!(await showJob(session.output, ended, out))) process.exitCode = 1;
@@ -77,7 +77,7 @@ export function jobsCommand(): Command {
       const session = openSession(command);
       const { body, raw } = await session
         .client('caller')
-        .send(`${jobPath(jobId)}/cancel`, oneJob, { method: 'POST' });
+        .send(`${jobPath(jobId)}/cancel`, jobResponse, { method: 'POST' });
       await showJob(session.output, { job: body.data, raw });
     });
   addAction({
@@ -85,7 +85,7 @@ export function jobsCommand(): Command {
       .command('timeline <jobId>')
       .description('show the steps of a job with their times'),
     path: (jobId) => `/studio/jobs/${jobId}/timeline`,
-    text: (job) => table(readList(job, 'steps').map((step) => toCells(step, stepColumns))),
+    text: (job) => formatTable(readList(job, 'steps').map((step) => toCells(step, stepColumns))),
   });
   addWebhookCommands(jobs);
   return jobs;
@@ -97,11 +97,14 @@ function addJobList(jobs: Command): void {
     command: jobs
       .command('list')
       .description('list jobs, newest first')
-      .option('--status <status>', 'queued, in_progress, completed, failed or canceled')
-      .option('--type <type>', 'for example imageGenerate')
+      .option(
+        '--status <status>',
+        'only jobs with this status: queued, in_progress, completed, failed or canceled',
+      )
+      .option('--type <type>', 'only jobs of this type, for example imageGenerate')
       .option(
         '--search <text>',
-        'a job id, request id or provider request id, an Idempotency-Key, or text from the prompt',
+        'search by job id, request id, provider request id, Idempotency-Key or prompt',
       )
       .option('--model <id>', 'only jobs that use this model')
       .option('--key <keyId>', 'only jobs created with this key')
@@ -126,8 +129,8 @@ function addJobList(jobs: Command): void {
   });
 }
 
-/** Maximum number of characters shown of a response, so that it fits on one line. */
-const responseShownMax = 60;
+/** Maximum number of characters to print of a webhook response, so that it fits on one line. */
+const responseCharactersMax = 60;
 
 const webhookColumns = {
   job: 'jobId',
@@ -144,17 +147,17 @@ const deliveryColumns: Columns = {
   ms: 'durationMs',
   response: (delivery) =>
     toCell(delivery, 'error') ??
-    String(toCell(delivery, 'response') ?? '').slice(0, responseShownMax),
+    String(toCell(delivery, 'response') ?? '').slice(0, responseCharactersMax),
 };
 
 /** Formats a webhook and its delivery attempts. */
 export function formatWebhook(data: Fields): string {
-  const webhook = list(toCells(data, webhookColumns));
+  const webhook = formatList(toCells(data, webhookColumns));
   const rows = readList(data, 'deliveries').map((row) => toCells(row, deliveryColumns));
-  return rows.length === 0 ? webhook : `${webhook}\n${table(rows)}`;
+  return rows.length === 0 ? webhook : `${webhook}\n${formatTable(rows)}`;
 }
 
-/** Adds the commands to `studio jobs`. */
+/** Adds the webhook commands to `studio jobs`. */
 function addWebhookCommands(jobs: Command): void {
   addAction({
     command: jobs

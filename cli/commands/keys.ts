@@ -1,8 +1,16 @@
 /** `studio keys list|create|show|limit|rotate|revoke`. */
 import { Command } from 'commander';
 import { addAction } from '../actions.ts';
-import { toCell, toCells, readList, type Columns, type Fields, list, table } from '../output.ts';
-import { parseDurationMs, omitUndefined, parseKeyLimit, collect } from '../fields.ts';
+import {
+  toCell,
+  toCells,
+  readList,
+  type Columns,
+  type Fields,
+  formatList,
+  formatTable,
+} from '../output.ts';
+import { parseDurationMs, omitUndefined, parseKeyLimit, collectValue } from '../fields.ts';
 
 /** Options that restrict a new key. */
 export interface KeyOptions {
@@ -17,20 +25,24 @@ export function addKeyOptions(command: Command): Command {
   return command
     .option(
       '--expires-in <duration>',
-      'how long until the key expires, for example 30d or 12h',
+      'time until the key expires, for example 30d or 12h',
       parseDurationMs,
     )
     .option(
       '--scope <scope>',
-      'permission of the key (repeatable; default: all scopes of your key)',
-      collect,
+      'scope of the new key (repeatable; default: all scopes of your key)',
+      collectValue,
     )
     .option(
       '--model <id>',
       'model that the key may use (repeatable; default: all models of your key)',
-      collect,
+      collectValue,
     )
-    .option('--limit <credits/period>', 'credit limit, for example 500/month', parseKeyLimit);
+    .option(
+      '--limit <credits/period>',
+      'credits that the key may use per period, for example 500/month',
+      parseKeyLimit,
+    );
 }
 
 /** Builds the request body that creates a key. */
@@ -44,7 +56,7 @@ export function buildKeyRequest(name: string, options: KeyOptions): Record<strin
   });
 }
 
-/** Columns of a key in a list. */
+/** Table columns for API keys. */
 export const keyColumns: Columns = {
   id: 'keyId',
   key: (key) => `${toCell(key, 'keyPrefix')}…`,
@@ -60,7 +72,7 @@ function formatLimit(key: Fields): string | null {
   return credits === null ? null : `${String(credits)}/${String(toCell(key, 'limit.per'))}`;
 }
 
-/** Columns of the current key, with what remains of its credit limit. */
+/** Columns for the key that sends the request, with the credits that remain of its limit. */
 const currentKeyColumns: Columns = {
   organization: 'organizationName',
   'organization id': 'organizationId',
@@ -74,13 +86,13 @@ const currentKeyColumns: Columns = {
 };
 
 function formatKeys(keys: readonly Fields[]): string {
-  return table(keys.map((key) => toCells(key, keyColumns)));
+  return formatTable(keys.map((key) => toCells(key, keyColumns)));
 }
 
-/** Formats a new key; its secret is never shown again. */
+/** Formats a new key, with a warning that it will not be shown again. */
 export function formatNewKey(created: Fields): string {
   const shown = toCells(created, { key: 'key', id: 'keyId', name: 'name', expires: 'expiresAt' });
-  return `${list(shown)}Save this key now: it will not be shown again.\n`;
+  return `${formatList(shown)}Save this key now: it will not be shown again.\n`;
 }
 
 const path = '/api-keys';
@@ -90,12 +102,12 @@ const parseLimitOrNone = (text: string) => ({
 });
 
 /** Creates the command `studio keys`. */
-export function keysCommand(): Command {
+export function createKeysCommand(): Command {
   const keys = new Command('keys').description('list, create and revoke your API keys');
   addAction({
     command: keys.command('list').description('list your keys'),
     path: () => path,
-    bare: true,
+    isUnwrapped: true,
     text: (response) => formatKeys(readList(response, 'keys')),
   });
   addAction<KeyOptions>({
@@ -104,26 +116,30 @@ export function keysCommand(): Command {
     ),
     path: () => path,
     body: (options, [name = '']) => buildKeyRequest(name, options),
-    bare: true,
+    isUnwrapped: true,
     text: formatNewKey,
   });
   addAction({
     command: keys
       .command('show')
-      .description('show the current key, its scopes and its remaining limit'),
+      .description('show the key in use, its scopes, and the credits that remain of its limit'),
     path: () => '/key',
-    bare: true,
-    text: (key) => list(toCells(key, currentKeyColumns)),
+    isUnwrapped: true,
+    text: (key) => formatList(toCells(key, currentKeyColumns)),
   });
   addAction<{ to: object }>({
     command: keys
       .command('limit <keyId>')
-      .requiredOption('--to <credits/period>', 'for example 500/month, or none', parseLimitOrNone)
+      .requiredOption(
+        '--to <credits/period>',
+        'new limit, for example 500/month, or none for no limit',
+        parseLimitOrNone,
+      )
       .description('set the credit limit of a key'),
     method: 'PUT',
     path: (keyId) => `${path}/${keyId}/limit`,
     body: ({ to }) => to,
-    bare: true,
+    isUnwrapped: true,
     text: (key) => formatKeys([key]),
   });
   addAction<{ overlap?: number }>({
@@ -132,20 +148,20 @@ export function keysCommand(): Command {
       .description('replace a key with a new one')
       .option(
         '--overlap <duration>',
-        'how long the old key keeps working (default 1d)',
+        'how long the old key stays valid (default 1d)',
         parseDurationMs,
       ),
     path: (keyId) => `${path}/${keyId}/rotate`,
     body: ({ overlap }) =>
       overlap === undefined ? {} : { overlapSeconds: Math.ceil(overlap / 1000) },
-    bare: true,
+    isUnwrapped: true,
     text: formatNewKey,
   });
   addAction({
     command: keys.command('revoke <keyId>').description('revoke a key'),
     method: 'DELETE',
     path: (keyId) => `${path}/${keyId}`,
-    bare: true,
+    isUnwrapped: true,
     text: (_, [keyId]) => `revoked ${keyId}\n`,
   });
   return keys;

@@ -1,12 +1,18 @@
 /** Commands `studio image|video|tts|music|sfx`, created from a table of endpoints. */
 import { Command } from 'commander';
 import { showEstimate } from '../estimates.ts';
-import { assignment, omitUndefined, parseNumber, collect, collectPair } from '../fields.ts';
+import {
+  collectAssignment,
+  omitUndefined,
+  parseNumber,
+  collectValue,
+  collectPair,
+} from '../fields.ts';
 import { submitJob } from '../jobs.ts';
 import { openSession } from '../session.ts';
 
 /** Command-line option that sets a field of the request. */
-interface Field {
+interface FieldOption {
   flags: string;
   help: string;
   /** Name of the field in the request. */
@@ -23,38 +29,42 @@ interface EndpointCommand {
   path: string;
   /** Request field that is set from the command's arguments. */
   textField: string;
-  fields: Field[];
+  fields: FieldOption[];
   /** Returns default values for required request fields. */
   defaults?: (text: string) => Record<string, unknown>;
   /** True if the command waits by default until the job ends. */
   waits: boolean;
 }
 
-const model: Field = {
+const model: FieldOption = {
   flags: '-m, --model <id>',
-  help: 'model id, see `studio models --studio`',
+  help: 'id of a Studio model; `studio models --studio` lists them',
   field: 'model',
 };
-const title: Field = { flags: '--title <text>', help: 'title of the recording', field: 'title' };
-const seed: Field = {
+const title: FieldOption = {
+  flags: '--title <text>',
+  help: 'title of the recording',
+  field: 'title',
+};
+const seed: FieldOption = {
   flags: '--seed <n>',
   help: 'seed; the same seed gives similar output',
   field: 'seed',
   value: 'number',
 };
-const aspectRatio: Field = {
+const aspectRatio: FieldOption = {
   flags: '--aspect-ratio <w:h>',
-  help: 'for example 16:9',
+  help: 'aspect ratio, for example 16:9',
   field: 'aspectRatio',
 };
-const resolution: Field = {
+const resolution: FieldOption = {
   flags: '--resolution <size>',
-  help: 'for example 2K or 720p; varies by model',
+  help: 'resolution, for example 2K or 720p; the allowed values depend on the model',
   field: 'resolution',
 };
-const duration: Field = {
+const duration: FieldOption = {
   flags: '--duration <seconds>',
-  help: 'length in seconds',
+  help: 'duration of the output in seconds',
   field: 'durationSeconds',
   value: 'number',
 };
@@ -71,11 +81,19 @@ const endpointCommands: EndpointCommand[] = [
       { flags: '-n, --count <n>', help: 'number of images', field: 'numImages', value: 'number' },
       aspectRatio,
       resolution,
-      { flags: '--format <format>', help: 'jpeg, png or webp', field: 'outputFormat' },
-      { flags: '--quality <quality>', help: 'auto, low, medium or high', field: 'quality' },
+      {
+        flags: '--format <format>',
+        help: 'file format of the images: jpeg, png or webp',
+        field: 'outputFormat',
+      },
+      {
+        flags: '--quality <quality>',
+        help: 'quality of the images: auto, low, medium or high',
+        field: 'quality',
+      },
       {
         flags: '--image-url <url>',
-        help: 'reference image (repeatable)',
+        help: 'URL of a reference image (repeatable)',
         field: 'imageUrls',
         value: 'list',
       },
@@ -90,7 +108,11 @@ const endpointCommands: EndpointCommand[] = [
     waits: false,
     fields: [
       model,
-      { flags: '--image-url <url>', help: 'first frame of the video', field: 'imageUrl' },
+      {
+        flags: '--image-url <url>',
+        help: 'URL of an image to use as the first frame of the video',
+        field: 'imageUrl',
+      },
       duration,
       aspectRatio,
       resolution,
@@ -103,20 +125,24 @@ const endpointCommands: EndpointCommand[] = [
     path: '/voiceover/generate',
     textField: 'text',
     waits: true,
-    // The API requires a title; its default is the start of the text.
+    // The API requires a title. Without --title, it is the start of the text.
     defaults: (text) => ({ title: Array.from(text).slice(0, 60).join('') }),
     fields: [
       title,
-      { flags: '--voice <name>', help: 'name of a voice (GET /studio/voices)', field: 'voice' },
+      {
+        flags: '--voice <name>',
+        help: 'name of the voice; GET /api/v1/studio/voices lists them',
+        field: 'voice',
+      },
       {
         flags: '--stability <n>',
-        help: 'stability of the voice, 0–1',
+        help: 'stability of the voice, from 0 to 1',
         field: 'stability',
         value: 'number',
       },
       {
         flags: '--similarity <n>',
-        help: 'similarity to the voice, 0–1',
+        help: 'similarity of the speech to the original voice, from 0 to 1',
         field: 'similarityBoost',
         value: 'number',
       },
@@ -130,10 +156,10 @@ const endpointCommands: EndpointCommand[] = [
     waits: true,
     fields: [
       duration,
-      { flags: '--mode <mode>', help: 'full or audio-only', field: 'mode' },
+      { flags: '--mode <mode>', help: 'full (music and cover art) or audio-only', field: 'mode' },
       {
         flags: '--cover-prompt <text>',
-        help: 'prompt for the cover art (only in full mode)',
+        help: 'prompt for the cover art (only with --mode full)',
         field: 'coverPrompt',
       },
       { ...model, field: 'model_id' },
@@ -158,8 +184,8 @@ interface StudioOptions extends Record<string, unknown> {
   tag?: Record<string, string>;
 }
 
-/** Creates a command for each endpoint in the table. */
-export function studioCommands(): Command[] {
+/** Creates the commands `studio image|video|tts|music|sfx`. */
+export function createStudioCommands(): Command[] {
   return endpointCommands.map(createCommand);
 }
 
@@ -168,15 +194,24 @@ function createCommand(endpoint: EndpointCommand): Command {
     .description(endpoint.help)
     .argument(`<${endpoint.textField}...>`)
     .option('-o, --out <path>', 'save the media to this file or directory')
-    .option('--tag <name=value>', 'metadata pair (repeatable)', collectPair)
-    .option('--set <field=value>', 'set any other request field (repeatable)', assignment)
+    .option(
+      '--tag <name=value>',
+      'metadata to store with the job, for example team=marketing (repeatable)',
+      collectPair,
+    )
+    .option(
+      '--set <field=value>',
+      'set a request field that has no option (repeatable)',
+      collectAssignment,
+    )
     .option('--estimate', 'show the price without starting a job');
-  if (endpoint.waits) command.option('--async', 'print the job id without waiting');
+  if (endpoint.waits)
+    command.option('--async', 'print the job id without waiting until the job ends');
   else command.option('-w, --wait', 'wait until the job ends');
   const named = endpoint.fields.map((field) => {
     const option = command.createOption(field.flags, field.help);
     if (field.value === 'number') option.argParser(parseNumber);
-    if (field.value === 'list') option.argParser(collect);
+    if (field.value === 'list') option.argParser(collectValue);
     command.addOption(option);
     return { name: option.attributeName(), field: field.field };
   });

@@ -16,7 +16,7 @@ interface TranscribeOptions {
 const path = '/audio/transcribe';
 
 /** Creates the command `studio transcribe`. */
-export function transcribeCommand(): Command {
+export function createTranscribeCommand(): Command {
   return new Command('transcribe')
     .description('transcribe a recording')
     .argument('<source>', 'a file (up to 4.5 MB), a URL, or the id of an upload')

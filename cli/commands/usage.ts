@@ -7,11 +7,11 @@ import {
   fields,
   type Columns,
   type Fields,
-  list,
-  table,
+  formatList,
+  formatTable,
   type Cell,
 } from '../output.ts';
-import { type FilterOptions, parseNumber, filterQuery, collectPair } from '../fields.ts';
+import { type FilterOptions, parseNumber, buildFilterQuery, collectPair } from '../fields.ts';
 import { openSession, type Session } from '../session.ts';
 
 const usagePage = z.looseObject({ usage: z.array(fields), nextCursor: z.string().nullable() });
@@ -47,8 +47,8 @@ const recordColumns = {
   id: 'id',
 };
 
-/** Returns the lines that show the balance and the six-hour window of an organization. */
-export function accountFields(row: Fields): Record<string, Cell> {
+/** Returns the balance and the six-hour usage window of an organization as named cells. */
+export function toAccountCells(row: Fields): Record<string, Cell> {
   return toCells(row, accountColumns);
 }
 
@@ -59,9 +59,9 @@ interface UsageOptions extends FilterOptions {
 }
 
 /** Creates the command `studio usage`. */
-export function usageCommand(): Command {
+export function createUsageCommand(): Command {
   return new Command('usage')
-    .description('show the balance, the six-hour window and usage records')
+    .description('show the balance, the six-hour usage window and usage records')
     .option(
       '--by <groups>',
       'show totals grouped by day, model, key, type or metadata.<name> (comma-separated)',
@@ -70,11 +70,14 @@ export function usageCommand(): Command {
     .option('--before <time>', 'only usage before this ISO 8601 time')
     .option('--key <keyId>', 'only usage by this key')
     .option('--model <id>', 'only usage of this model')
-    .option('--type <type>', 'chat or a job type, for example imageGenerate')
-    .option('--status <status>', 'reserved, charged or released')
+    .option(
+      '--type <type>',
+      'only usage of this type: chat, or a job type, for example imageGenerate',
+    )
+    .option('--status <status>', 'only usage in this billing state: reserved, charged or released')
     .option('--tag <name=value>', 'only usage with this metadata pair (repeatable)', collectPair)
     .option('--limit <n>', 'maximum number of records, 1–100', parseNumber)
-    .option('--cursor <cursor>', 'start of the next page, as printed below the previous page')
+    .option('--cursor <cursor>', 'cursor of the next page, printed below the previous page')
     .action(async ({ by, limit, cursor, ...filter }: UsageOptions, command: Command) => {
       const session = openSession(command);
       await (by === undefined
@@ -88,16 +91,16 @@ async function showRecords(
   filter: FilterOptions,
   page: { limit: number | undefined; cursor: string | undefined },
 ): Promise<void> {
-  const query = { ...filterQuery(filter), ...page };
+  const query = { ...buildFilterQuery(filter), ...page };
   const { body, raw } = await session.client('caller').send('/api/v1/usage', usagePage, { query });
   session.output.show(raw, () => {
     const records = body.usage.map((row) => toCells(row, recordColumns));
-    return `${list(accountFields(body))}\n${table(records)}`;
+    return `${formatList(toAccountCells(body))}\n${formatTable(records)}`;
   });
   session.output.noteNextPage(body.nextCursor);
 }
 
-/** Returns the column for a group. The name of a metadata pair may contain dots. */
+/** Returns the table column for a group. The name in `metadata.<name>` may contain dots. */
 function createGroupColumn(group: string): Columns[string] {
   const [, tag] = /^metadata\.(.*)$/.exec(group) ?? [];
   if (tag === undefined) return group === 'key' ? 'keyId' : group;
@@ -105,7 +108,7 @@ function createGroupColumn(group: string): Columns[string] {
 }
 
 async function showSums(session: Session, filter: FilterOptions, by: string): Promise<void> {
-  const query = { ...filterQuery(filter), groupBy: by };
+  const query = { ...buildFilterQuery(filter), groupBy: by };
   const { body, raw } = await session
     .client('caller')
     .send('/api/v1/usage/summary', usageSums, { query });
@@ -114,6 +117,6 @@ async function showSums(session: Session, filter: FilterOptions, by: string): Pr
   );
   session.output.show(raw, () => {
     const rows = body.rows.map((row) => toCells(row, { ...columns, ...sumColumns }));
-    return `${table(rows)}\n${list(toCells(body.total, sumColumns))}`;
+    return `${formatTable(rows)}\n${formatList(toCells(body.total, sumColumns))}`;
   });
 }

@@ -13,7 +13,7 @@ export const api = createClient<paths>({ baseUrl: location.origin });
 
 /** Error response from the API, or `CONNECTION_FAILED` with status 0 if there was no response. */
 export class ApiError extends StudioError {
-  /** When the request may be retried after a 429, in Unix ms. Null for every other status. */
+  /** Time in Unix ms after which a request may be retried. Null unless the status is 429. */
   readonly retryAtMs: number | null;
 
   constructor(status: number, body: unknown, retryAfter: string | null = null) {

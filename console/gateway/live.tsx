@@ -1,9 +1,9 @@
-/** Keeps the shown jobs up to date through an event stream that all tabs share; no page polls. */
+/** Keeps the shown jobs up to date through an event stream that all tabs share, without polling. */
 import { useQueryClient, type InfiniteData, type QueryClient } from '@tanstack/react-query';
 import { createContext, useContext, useEffect, useState, type ReactNode } from 'react';
 import type { Job, Schemas } from './client.ts';
 import { sessionQuery } from './session.ts';
-import { followSharedStream } from './shared-stream.ts';
+import { subscribeToSharedStream } from './shared-stream.ts';
 
 /** State of the event stream. */
 export type Connection = 'connecting' | 'open' | 'lost';
@@ -28,7 +28,7 @@ export interface JobFilter {
 /** Cached pages of a job list. */
 export type JobPages = InfiniteData<Schemas['ListJobsAnswer'], string | null>;
 
-/** If the stream first opens within this time, no event was missed and the data stays as it is. */
+/** Time after the page load within which the data is not reloaded when the stream first opens. */
 const freshMs = 2000;
 
 interface LiveJobsProps {
@@ -39,48 +39,48 @@ interface LiveJobsProps {
   children: ReactNode;
 }
 
-/** Keeps the jobs up to date that its children show. */
+/** Keeps the jobs that its children show up to date. */
 export function LiveJobs({ keyId, enabled, children }: LiveJobsProps) {
   const client = useQueryClient();
   const [connection, setConnection] = useState<Connection>('connecting');
   useEffect(
-    () => (enabled ? follow(client, `jobs ${keyId}`, setConnection) : undefined),
+    () => (enabled ? subscribeToJobs(client, `jobs ${keyId}`, setConnection) : undefined),
     [client, keyId, enabled],
   );
   return <ConnectionContext value={enabled ? connection : 'open'}>{children}</ConnectionContext>;
 }
 
-function follow(
+function subscribeToJobs(
   client: QueryClient,
   name: string,
-  show: (connection: Connection) => void,
+  setConnection: (connection: Connection) => void,
 ): () => void {
   const startedAt = performance.now();
   let hasOpened = false;
   // True if this hidden tab must reload its data when it becomes visible.
   let isStale = false;
 
-  function refresh(): void {
+  function reloadData(): void {
     isStale = document.visibilityState === 'hidden';
     if (!isStale) void client.invalidateQueries();
   }
   const onVisible = () => {
-    if (isStale) refresh();
+    if (isStale) reloadData();
   };
   document.addEventListener('visibilitychange', onVisible);
 
-  const stop = followSharedStream(name, (message) => {
+  const stop = subscribeToSharedStream(name, (message) => {
     if (message.kind === 'job') {
       updateJob(client, JSON.parse(message.job));
       return;
     }
-    show(message.kind);
+    setConnection(message.kind);
     if (message.kind === 'lost') {
-      // If the session has ended, the response makes the sign-in page appear.
+      // Reloads the session. If it has ended, the console then shows the sign-in page.
       void client.invalidateQueries({ queryKey: sessionQuery.queryKey });
     } else {
       // Events sent while no stream was open are lost, so the data is reloaded.
-      if (hasOpened || performance.now() - startedAt > freshMs) refresh();
+      if (hasOpened || performance.now() - startedAt > freshMs) reloadData();
       hasOpened = true;
     }
   });
@@ -92,9 +92,9 @@ function follow(
 
 /** Updates a job in all lists and on its page. */
 function updateJob(client: QueryClient, job: Job): void {
-  const known = client.getQueryData<Job>(['job', job.jobId]);
+  const cachedJob = client.getQueryData<Job>(['job', job.jobId]);
   client.setQueryData(['job', job.jobId], job);
-  if (!known || job.done) void client.invalidateQueries({ queryKey: ['job-count'] });
+  if (!cachedJob || job.done) void client.invalidateQueries({ queryKey: ['job-count'] });
   for (const query of client.getQueryCache().findAll({ queryKey: ['jobs'] })) {
     // oxlint-disable-next-line no-unsafe-type-assertion -- pages/job/jobs.tsx builds these query keys from a filter
     const filter = query.queryKey[1] as JobFilter;
@@ -105,13 +105,13 @@ function updateJob(client: QueryClient, job: Job): void {
   }
   void client.invalidateQueries({ queryKey: ['timeline', job.jobId] });
   // The balance changes when a job is created and when it ends.
-  if (!known || job.done || job.phase === 'queued')
+  if (!cachedJob || job.done || job.phase === 'queued')
     void client.invalidateQueries({ queryKey: ['usage'] });
 }
 
 function insertJob(pages: JobPages, job: Job, filter: JobFilter): JobPages {
-  const isMatch = matches(job, filter);
-  // Jobs are never added to a list with a search, because only the API can search.
+  const isMatch = matchesFilter(job, filter);
+  // A job is never added to a list that is filtered by a search text: only the API can search.
   const isInserted = isMatch && filter.search === undefined;
   const isListed = pages.pages.some(({ data }) => data.some(({ jobId }) => jobId === job.jobId));
   const changed = pages.pages.map((page, index) => {
@@ -127,18 +127,18 @@ function insertJob(pages: JobPages, job: Job, filter: JobFilter): JobPages {
   return { ...pages, pages: changed };
 }
 
-function matches(
+function matchesFilter(
   job: Job,
-  { after, before, status, type, model, keyId, ...rest }: JobFilter,
+  { after, before, status, type, model, keyId, ...otherFilters }: JobFilter,
 ): boolean {
-  const same = { status, type, model, keyId };
+  const expected = { status, type, model, keyId };
   return (
     (after === undefined || job.createdAt > after) &&
     (before === undefined || job.createdAt < before) &&
-    Object.entries(same).every(
+    Object.entries(expected).every(
       ([name, value]) => value === undefined || Reflect.get(job, name) === value,
     ) &&
-    Object.entries(rest).every(
+    Object.entries(otherFilters).every(
       ([name, value]) =>
         name === 'search' || job.metadata[name.slice('metadata['.length, -1)] === value,
     )

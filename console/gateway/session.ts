@@ -1,4 +1,4 @@
-/** The session: its API key with its permissions, its operator, and how it ends. */
+/** Reads the console session with its API key and its operator, and ends the session. */
 import {
   queryOptions,
   useMutation,
@@ -29,7 +29,7 @@ type Scope = Schemas['GetKeyAnswer']['scopes'][number];
 
 /** The session's API key, with its permissions. */
 export type SessionKey = Schemas['GetKeyAnswer'] & {
-  /** Returns why the key may not use a scope, or null if it may use it. */
+  /** Returns the reason why the key may not use a scope, or null if it may use the scope. */
   explainDenial: (scope: Scope) => string | null;
 };
 
@@ -63,18 +63,18 @@ export async function reloadSession(client: QueryClient): Promise<void> {
 }
 
 /**
- * Ends the session by calling `end`. Stores `reason` first, because another request may fail with
- * 401 before `end` returns, and the sign-in page that then appears shows the reason.
- * @throws ApiError, and any error that `end` throws
+ * Ends the session by calling `requestEnd`. Stores `reason` first: another request may fail with
+ * 401 before `requestEnd` returns, and the sign-in page that then appears shows the reason.
+ * @throws ApiError, and any error that `requestEnd` throws
  */
 export async function endSession(
   client: QueryClient,
   reason: string | null,
-  end: () => Promise<unknown>,
+  requestEnd: () => Promise<unknown>,
 ): Promise<void> {
   client.setQueryData(endReasonKey, reason);
   try {
-    await end();
+    await requestEnd();
   } catch (error) {
     client.removeQueries({ queryKey: endReasonKey });
     throw error;
@@ -84,15 +84,15 @@ export async function endSession(
 
 /** Reloads the session after a 401, and stores a default reason to show if it has ended. */
 export function checkSession(client: QueryClient): void {
-  const unexpected =
+  const defaultReason =
     'Your session has ended. A session ends after twelve hours, or when its key is revoked or expires.';
   client.setQueryData<string | null>(endReasonKey, (reason) =>
-    reason === undefined ? unexpected : reason,
+    reason === undefined ? defaultReason : reason,
   );
   void client.invalidateQueries({ queryKey: sessionQuery.queryKey, exact: true });
 }
 
-/** Returns why the session ended, or null if there is no reason to show. */
+/** Returns the reason why the session ended, or null if there is no reason to show. */
 export function useEndReason(): string | null {
   return useQueryClient().getQueryData<string | null>(endReasonKey) ?? null;
 }
@@ -103,8 +103,8 @@ export function useSignOut() {
   return useMutation({
     mutationFn: () =>
       endSession(client, null, async () => {
-        const before = client.getQueryData(sessionQuery.queryKey);
-        if (before?.operator) await requestJson('/api/admin/v1/session', { method: 'DELETE' });
+        const session = client.getQueryData(sessionQuery.queryKey);
+        if (session?.operator) await requestJson('/api/admin/v1/session', { method: 'DELETE' });
         await unwrap(api.DELETE('/api/v1/session'));
       }),
   });

@@ -3,12 +3,12 @@
  * connections to a host.
  */
 
-/** Message of the shared stream. `job` is a job as JSON text. */
+/** Message of the shared stream. `job` is a job, serialized as JSON. */
 export type StreamMessage = { kind: 'open' | 'lost' } | { kind: 'job'; job: string };
 
 type Receive = (message: StreamMessage) => void;
 
-/** Delay before a lost stream is reopened, because the server may be restarting. */
+/** Delay before a lost stream is reopened. The server may be restarting. */
 const reconnectMs = 2000;
 
 /**
@@ -16,7 +16,7 @@ const reconnectMs = 2000;
  * visible tab that holds the Web Lock `name` opens the stream and forwards its messages; a hidden
  * tab releases the lock.
  */
-export function followSharedStream(name: string, receive: Receive): () => void {
+export function subscribeToSharedStream(name: string, receive: Receive): () => void {
   const channel = new BroadcastChannel(name);
   channel.addEventListener('message', ({ data }: MessageEvent<StreamMessage>) => receive(data));
   const publish: Receive = (message) => {
@@ -24,23 +24,23 @@ export function followSharedStream(name: string, receive: Receive): () => void {
     channel.postMessage(message);
     receive(message);
   };
-  let visible: AbortController | undefined;
+  let controller: AbortController | undefined;
 
-  function update(): void {
+  function updateSubscription(): void {
     if (document.visibilityState === 'hidden') {
-      visible?.abort();
-      visible = undefined;
-    } else if (!visible) {
-      visible = new AbortController();
-      void openWithLock(name, visible.signal, { publish, receive });
+      controller?.abort();
+      controller = undefined;
+    } else if (!controller) {
+      controller = new AbortController();
+      void openWithLock(name, controller.signal, { publish, receive });
     }
   }
 
-  document.addEventListener('visibilitychange', update);
-  update();
+  document.addEventListener('visibilitychange', updateSubscription);
+  updateSubscription();
   return () => {
-    document.removeEventListener('visibilitychange', update);
-    visible?.abort();
+    document.removeEventListener('visibilitychange', updateSubscription);
+    controller?.abort();
     channel.close();
   };
 }

@@ -1,4 +1,4 @@
-/** Sign-in page: with an API key, or with a sign-in link that was created with an API key. */
+/** Sign-in page. Accepts an API key, or a sign-in link that was created with an API key. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState, type SubmitEvent } from 'react';
 import { useLocation } from 'wouter';
@@ -8,7 +8,7 @@ import { TextField } from '../parts/fields.tsx';
 import { Loading, ErrorMessage } from '../parts/states.tsx';
 import { OperatorSignIn } from './operator-sign-in.tsx';
 
-/** Fragment of a sign-in link, which contains the token. */
+/** URL fragment of a sign-in link. It contains the token. */
 const linkPattern = /^#link=([\w-]+)$/;
 
 /** Shows the sign-in page. */
@@ -62,14 +62,14 @@ function LinkSignIn({ token }: { token: string }) {
   const { data: key } = useQuery({ ...keyQuery, enabled: hasSession });
   const [, navigate] = useLocation();
   const { mutate, isIdle, isPending, error } = useSignIn();
-  const started = useRef(false);
+  const hasStarted = useRef(false);
   useEffect(() => {
     // The token works only once and must not stay in the browser history.
     history.replaceState(null, '', '/console/sign-in');
   }, []);
   useEffect(() => {
-    if (!session || hasSession || started.current) return;
-    started.current = true;
+    if (!session || hasSession || hasStarted.current) return;
+    hasStarted.current = true;
     mutate({ token });
   }, [session, hasSession, mutate, token]);
   if (!hasSession || !isIdle) return isPending ? <Loading /> : <ErrorMessage error={error} />;

@@ -2,11 +2,11 @@
 import type { ComponentProps } from 'react';
 
 interface ActionButtonProps extends ComponentProps<'button'> {
-  /** Why the action is not allowed, or null if it is allowed. */
+  /** Reason why the action is not allowed, or null if it is allowed. */
   disabledReason?: string | null;
 }
 
-/** Shows a button that may be disabled for a reason. */
+/** Shows a button, which is disabled if there is a `disabledReason`. */
 export function ActionButton({ disabledReason = null, disabled, ...button }: ActionButtonProps) {
   return (
     <button

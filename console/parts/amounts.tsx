@@ -30,8 +30,8 @@ export function Credits({ amount }: { amount: number }) {
   );
 }
 
-/** Shows what an amount of credits costs in US dollars, in parentheses. */
-export function Money({ credits }: { credits: number }) {
+/** Shows the price of an amount of credits in US dollars, in parentheses. */
+export function UsdPrice({ credits }: { credits: number }) {
   const toUsd = useUsdPrice();
   return toUsd && <span className="amount dim">({formatUsd(toUsd(credits))})</span>;
 }
@@ -41,10 +41,10 @@ function formatUsd(amount: number): string {
   return (Math.abs(amount) < 1 && amount !== 0 ? cents : dollars).format(amount);
 }
 
-const sizes = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
+const byteUnits = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
 
-/** Formats a file size: `0 bytes`, `4.2 MB`. */
+/** Formats a file size, e.g. `4.2 MB`. */
 export function formatBytes(bytes: number): string {
-  const power = Math.min(sizes.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
-  return `${oneDecimal.format(bytes / 1000 ** power)} ${sizes[power]}`;
+  const power = Math.min(byteUnits.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
+  return `${oneDecimal.format(bytes / 1000 ** power)} ${byteUnits[power]}`;
 }

@@ -24,25 +24,28 @@ function Dialog({ title, onClose, children }: DialogProps) {
   );
 }
 
-/** Returns the trimmed text of a form field by its name, or an empty string. */
+/** Returns the trimmed text of a form field by its name, or '' if there is no such field. */
 export type FieldReader = (name: string) => string;
 
 interface FormDialogProps extends DialogProps {
   /** Label of the confirm button. */
   verb: string;
   isDangerous?: boolean | undefined;
-  /** True if a required choice that the browser cannot check is missing. */
+  /** True if a required choice is missing that the browser's form validation does not check. */
   isIncomplete?: boolean;
   /** Performs the action. If it fails, the dialog stays open and keeps the user's input. */
-  act: (read: FieldReader) => Promise<unknown>;
+  performAction: (read: FieldReader) => Promise<unknown>;
 }
 
 /** Shows fields and a confirm button, which is enabled once all required fields are filled. */
 export function FormDialog(props: FormDialogProps) {
-  const { title, verb, isDangerous, isIncomplete, act, onClose, children } = props;
+  const { title, verb, isDangerous, isIncomplete, performAction, onClose, children } = props;
   const form = useRef<HTMLFormElement>(null);
   const [isValid, setValid] = useState(false);
-  const { mutate, isPending, error } = useMutation({ mutationFn: act, onSuccess: onClose });
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: performAction,
+    onSuccess: onClose,
+  });
   const validate = (): void => setValid(form.current?.checkValidity() ?? false);
   useEffect(validate, []);
   const submit = (event: SubmitEvent<HTMLFormElement>): void => {
@@ -105,7 +108,7 @@ interface NewSecretProps {
   onClose: () => void;
 }
 
-/** Shows a new key for the only time. */
+/** Shows a new secret in a dialog. It cannot be shown again. */
 export function NewSecret({ title, secret, onClose }: NewSecretProps) {
   if (secret === null) return null;
   return (

@@ -32,7 +32,7 @@ export function TextField({ label, hint, change, className, ...input }: TextFiel
 }
 
 interface SelectFieldProps<Value extends string | number> extends LabelProps {
-  /** Values, each with the text to show. */
+  /** Options: pairs of a value and the text to show for it. */
   options: readonly (readonly [Value, string])[];
   /** Name under which the form reads the field. */
   name?: string;
@@ -70,9 +70,9 @@ export function SelectField<Value extends string | number>({
   );
 }
 
-/** First option of a filter: it filters nothing. */
+/** First option of a filter. It matches everything. */
 export const allOption = ['', 'All'] as const;
 
-/** Returns options that show their values unchanged. */
-export const plainOptions = <Value extends string>(values: readonly Value[]) =>
+/** Converts values to options whose text is the value. */
+export const toOptions = <Value extends string>(values: readonly Value[]) =>
   values.map((value) => [value, value] as const);

@@ -20,7 +20,7 @@ interface PanelProps<Item> extends MorePages {
   children?: ReactNode;
 }
 
-/** Shows a table with a title, or that its rows are loading, missing or could not be loaded. */
+/** Shows a table with a title. Shows a message while rows load, if there are none, or on an error. */
 export function Panel<Item>(props: PanelProps<Item>) {
   const { title, columns, items, rowId, error, empty, emptyHint, caption, children, ...pages } =
     props;

@@ -1,4 +1,4 @@
-/** Message that the rate limit rejected requests (429), with a countdown to their retry. */
+/** Message that the rate limit rejected requests (429), with a countdown to the next retry. */
 import { useQueryClient } from '@tanstack/react-query';
 import { useSyncExternalStore } from 'react';
 import { ApiError } from '../gateway/client.ts';

@@ -7,10 +7,10 @@ interface SearchFieldProps {
   change: (text: string) => void;
 }
 
-/** How long to wait after the last keystroke before searching. */
+/** Delay between the last keystroke and the search. */
 const debounceMs = 400;
 
-/** Searches when the user stops typing, and immediately on Enter. */
+/** Shows a field that searches when the user stops typing, and immediately on Enter. */
 export function SearchField({ text, change }: SearchFieldProps) {
   const [typed, setTyped] = useState(text);
   useEffect(() => {

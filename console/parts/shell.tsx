@@ -7,9 +7,9 @@ import { useIsOperator } from '../gateway/operator.ts';
 import { balanceQuery, sessionQuery, useSignOut, type SessionKey } from '../gateway/session.ts';
 import { RateLimited } from './rate-limited.tsx';
 import { ThemeSwitch } from './theme.tsx';
-import { Credits, Money } from './amounts.tsx';
+import { Credits, UsdPrice } from './amounts.tsx';
 
-/** Pages for callers. An entry links to `to`, and is current if the URL starts with `path`. */
+/** Menu of callers. An entry links to `to`, and is the current one if the URL starts with `path`. */
 const pages = [
   { name: 'Playground', path: '/playground', to: '/playground/image/generate' },
   { name: 'Chat', path: '/playground/chat', to: '/playground/chat' },
@@ -32,7 +32,7 @@ export function Shell({ sessionKey, children }: ShellProps) {
   return (
     <div className="shell">
       <a className="skip" href="#page">
-        Skip to the page
+        Skip to content
       </a>
       <header className="side">
         <Link href="/" className="brand" aria-label="Studio Gateway">
@@ -118,7 +118,7 @@ function Account({ sessionKey }: { sessionKey: SessionKey }) {
       {data && (
         <p className="balance">
           <Credits amount={data.balance.available} />
-          <span className="dim"> credits</span> <Money credits={data.balance.available} />
+          <span className="dim"> credits</span> <UsdPrice credits={data.balance.available} />
           {data.balance.reserved > 0 && (
             <span className="dim reserved">
               <Credits amount={data.balance.reserved} /> reserved

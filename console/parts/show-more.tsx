@@ -1,13 +1,13 @@
 /** Button that loads the next page of a list. */
 
-/** How to load more pages of a list. */
+/** Function that loads the next page of a list, and its state. */
 export interface MorePages {
-  /** Loads the next page. Null if there is none. */
+  /** Loads the next page. Null if there are no more pages. */
   readMore?: (() => void) | null;
   isReadingMore?: boolean;
 }
 
-/** Shows the button, or nothing if there are no more pages. */
+/** Shows a button that loads the next page, or nothing if there are no more pages. */
 export function ShowMore({ readMore, isReadingMore }: MorePages) {
   if (!readMore) return null;
   return (

@@ -18,7 +18,7 @@ const tones: Record<string, string> = {
   refunded: 'mute',
 };
 
-/** Shows a state. States that are not listed above get the color of work in progress. */
+/** Shows a state as colored text. A state without its own color gets that of work in progress. */
 export function State({ name }: { name: string }) {
   return <span className={`state ${tones[name] ?? 'busy'}`}>{toWords(name)}</span>;
 }

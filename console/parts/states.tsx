@@ -1,4 +1,4 @@
-/** What a page shows while data loads, if there is no data, or if a request failed. */
+/** Messages that a page shows while data loads, if there is no data, or if a request failed. */
 import type { ReactNode } from 'react';
 import { ApiError } from '../gateway/client.ts';
 import { Countdown } from './countdown.tsx';
@@ -27,28 +27,30 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   );
 }
 
-/** Shows an error, the rejected fields and the request id. */
+/** Shows an error. An error of the API is shown with the invalid fields and the request id. */
 export function ErrorMessage({ error }: { error: Error | null }) {
   if (!error) return null;
-  const known = error instanceof ApiError ? error : undefined;
+  const apiError = error instanceof ApiError ? error : undefined;
   return (
     <div className="error" role="alert">
       <p>
         {error.message}{' '}
-        {known?.retryAtMs && <Countdown untilMs={known.retryAtMs}>You can try again</Countdown>}
+        {apiError?.retryAtMs && (
+          <Countdown untilMs={apiError.retryAtMs}>You can try again</Countdown>
+        )}
       </p>
-      {known && known.details.length > 1 && (
+      {apiError && apiError.details.length > 1 && (
         <ul>
-          {known.details.map(({ path, message }) => (
+          {apiError.details.map(({ path, message }) => (
             <li key={path + message}>
               <code>{path}</code> {message}
             </li>
           ))}
         </ul>
       )}
-      {known?.requestId && (
+      {apiError?.requestId && (
         <p className="dim">
-          {known.code} · request <code>{known.requestId}</code>
+          {apiError.code} · request <code>{apiError.requestId}</code>
         </p>
       )}
     </div>

@@ -1,4 +1,4 @@
-/** Table. On a narrow screen, each row becomes a card that repeats the column titles. */
+/** Table of items. On a narrow screen, each row becomes a card that repeats the column titles. */
 import { useState, type ReactNode } from 'react';
 
 /** Column of a table. */
@@ -21,14 +21,14 @@ interface TableProps<Item> {
 
 /** Shows items as rows. */
 export function Table<Item>({ label, columns, items, rowId, caption }: TableProps<Item>) {
-  const { sorted, head } = useSorted(columns, items);
+  const { sorted, renderHeader } = useSorted(columns, items);
   return (
     // oxlint-disable-next-line no-noninteractive-tabindex -- a scrolling element must be reachable by keyboard
     <div className="scroll" tabIndex={0} role="region" aria-label={label}>
       <table className={columns.some(({ sortValue }) => sortValue) ? 'sortable' : undefined}>
         {caption && <caption>{caption}</caption>}
         <thead>
-          <tr>{columns.map(head)}</tr>
+          <tr>{columns.map(renderHeader)}</tr>
         </thead>
         <tbody>
           {sorted.map((item) => (
@@ -53,11 +53,13 @@ export function Table<Item>({ label, columns, items, rowId, caption }: TableProp
 function useSorted<Item>(columns: readonly Column<Item>[], items: readonly Item[]) {
   const [order, setOrder] = useState({ title: '', isDescending: false });
   const direction = order.isDescending ? -1 : 1;
-  const value = columns.find(({ title }) => title === order.title)?.sortValue;
-  const sorted = value
-    ? items.toSorted((one, other) => compare(value(one), value(other)) * direction)
+  const getSortValue = columns.find(({ title }) => title === order.title)?.sortValue;
+  const sorted = getSortValue
+    ? items.toSorted(
+        (one, other) => compareValues(getSortValue(one), getSortValue(other)) * direction,
+      )
     : items;
-  const head = ({ title, isNumber, sortValue }: Column<Item>): ReactNode => {
+  const renderHeader = ({ title, isNumber, sortValue }: Column<Item>): ReactNode => {
     const isSorted = title === order.title;
     return (
       <th
@@ -81,10 +83,10 @@ function useSorted<Item>(columns: readonly Column<Item>[], items: readonly Item[
       </th>
     );
   };
-  return { sorted, head };
+  return { sorted, renderHeader };
 }
 
-function compare(one: string | number, other: string | number): number {
+function compareValues(one: string | number, other: string | number): number {
   return typeof one === 'number' && typeof other === 'number'
     ? one - other
     : String(one).localeCompare(String(other));

@@ -13,7 +13,7 @@ export function applyTheme(): void {
   document.documentElement.dataset['theme'] = localStorage.getItem(storageKey) ?? 'system';
 }
 
-/** Lets the user choose a theme. */
+/** Shows a field that selects the theme. */
 export function ThemeSwitch() {
   const [theme, setTheme] = useState(() => localStorage.getItem(storageKey) ?? 'system');
   const choose = (next: string): void => {

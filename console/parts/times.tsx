@@ -1,32 +1,44 @@
 /** Shows times and durations. */
 import { useEffect, useState } from 'react';
 
-const moments = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
-const spans = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
+const dateTimeFormat = new Intl.DateTimeFormat(undefined, {
+  dateStyle: 'medium',
+  timeStyle: 'medium',
+});
+const relativeTimeFormat = new Intl.RelativeTimeFormat(undefined, {
+  numeric: 'auto',
+  style: 'short',
+});
 const units = [
   ['day', 86_400_000],
   ['hour', 3_600_000],
   ['minute', 60_000],
 ] as const;
 
-/** Shows how long ago, or how soon, `at` is (ISO 8601 or Unix ms). The tooltip is the exact time. */
-export function Ago({ at }: { at: string | number }) {
+interface TimeProps {
+  /** Time in ISO 8601 or Unix ms. */
+  time: string | number;
+}
+
+/** Shows a time relative to now, e.g. `5 min. ago`. The tooltip is the exact time. */
+export function RelativeTime({ time }: TimeProps) {
   const nowMs = useNow(30_000);
-  const time = new Date(at);
-  const differenceMs = time.getTime() - nowMs;
+  const date = new Date(time);
+  const differenceMs = date.getTime() - nowMs;
   const [unit, unitMs] = units.find(([, ms]) => Math.abs(differenceMs) >= ms) ?? ['second', 1000];
-  const text = unit === 'second' ? 'now' : spans.format(Math.round(differenceMs / unitMs), unit);
+  const text =
+    unit === 'second' ? 'now' : relativeTimeFormat.format(Math.round(differenceMs / unitMs), unit);
   return (
-    <time dateTime={time.toISOString()} title={moments.format(time)}>
+    <time dateTime={date.toISOString()} title={dateTimeFormat.format(date)}>
       {text}
     </time>
   );
 }
 
 /** Shows a date and time. */
-export function Moment({ at }: { at: string | number }) {
-  const time = new Date(at);
-  return <time dateTime={time.toISOString()}>{moments.format(time)}</time>;
+export function DateTime({ time }: TimeProps) {
+  const date = new Date(time);
+  return <time dateTime={date.toISOString()}>{dateTimeFormat.format(date)}</time>;
 }
 
 /** Returns the current time in Unix ms, and updates it every `intervalMs`. */
@@ -39,7 +51,7 @@ export function useNow(intervalMs: number): number {
   return nowMs;
 }
 
-/** Formats a duration: `820 ms`, `4.2 s`, `3 min 5 s`, `2 h 7 min`. */
+/** Formats a duration, e.g. `820 ms`, `4.2 s`, `3 min 5 s` or `2 h 7 min`. */
 export function formatDuration(ms: number): string {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;

@@ -210,7 +210,7 @@ describe('studio admin', () => {
     const refund = `refund ${jobId} --id ticket-7 --credits 1`;
     const refunded = /^refunded +1\ntotal refunded +1\navailable +13.1$/m;
     expect((await change(refund)).stdout).toMatch(refunded);
-    expect((await change(refund)).stdout).toMatch(/^refunded +1 already applied$/m);
+    expect((await change(refund)).stdout).toMatch(/^refunded +1 \(already applied\)$/m);
     const sentence = '; 1 credits refunded by olga (ticket 7)';
     expect((await admin(`why ${jobId}`)).stdout).toContain(sentence);
     await change(`org suspend ${organizationId}`);

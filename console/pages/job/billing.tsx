@@ -1,6 +1,6 @@
-/** What a job costs. */
+/** Cost of a job. */
 import type { Job } from '../../gateway/client.ts';
-import { Credits, Money } from '../../parts/amounts.tsx';
+import { Credits, UsdPrice } from '../../parts/amounts.tsx';
 
 /** Shows how many credits were reserved, charged, released or refunded for a job. */
 export function Billing({ billing }: Pick<Job, 'billing'>) {
@@ -15,7 +15,7 @@ export function Billing({ billing }: Pick<Job, 'billing'>) {
   const amount = state === 'charged' ? charged : reserved;
   return (
     <>
-      <Credits amount={amount} /> credits {state} <Money credits={amount} />
+      <Credits amount={amount} /> credits {state} <UsdPrice credits={amount} />
       {state === 'charged' && charged < reserved && (
         <span className="dim">
           {' '}

@@ -4,9 +4,9 @@ import type { Job } from '../../gateway/client.ts';
 import { formatDuration, useNow } from '../../parts/times.tsx';
 import { capabilitiesQuery } from '../playground/capabilities-query.ts';
 
-/** Models that are typically faster than this get no forecast. */
+/** Minimum typical duration of a model for which a forecast is shown. */
 const typicalMsMin = 5000;
-/** A job is overdue after this multiple of its typical duration. */
+/** Multiple of the typical duration after which a job is overdue. */
 const overdueFactor = 1.5;
 
 interface Forecast {
@@ -27,7 +27,7 @@ function useForecast({ type, model, startedAt, done }: Job): Forecast | null {
   return { typicalMs, elapsedMs, isOverdue: elapsedMs > typicalMs * overdueFactor };
 }
 
-/** Shows a job's position in the provider's queue, the time left, or that it is overdue. */
+/** Shows a job's position in the provider's queue, its remaining time, or that it is overdue. */
 export function ExpectedEnd({ job }: { job: Job }) {
   const forecast = useForecast(job);
   const position = job.progress?.queuePosition ?? null;
@@ -35,10 +35,10 @@ export function ExpectedEnd({ job }: { job: Job }) {
   if (!forecast) return null;
   const { typicalMs, elapsedMs, isOverdue } = forecast;
   if (isOverdue) return <span className="overdue">overdue</span>;
-  const leftMs = typicalMs - elapsedMs;
+  const remainingMs = typicalMs - elapsedMs;
   return (
     <span className="dim">
-      {leftMs > 0 ? `about ${formatWholeSeconds(leftMs)} left` : 'should end any moment'}
+      {remainingMs > 0 ? `about ${formatWholeSeconds(remainingMs)} left` : 'should end any moment'}
     </span>
   );
 }

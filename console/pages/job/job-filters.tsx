@@ -3,8 +3,8 @@ import { useQuery } from '@tanstack/react-query';
 import { useState, type SubmitEvent } from 'react';
 import type { JobFilter } from '../../gateway/live.tsx';
 import { useSessionKey } from '../../gateway/session.ts';
-import { pickValues, startOfDay, useAddressQuery } from '../../parts/address-query.ts';
-import { SelectField, TextField, allOption, plainOptions } from '../../parts/fields.tsx';
+import { pickValues, toStartOfDay, useQueryString } from '../../parts/query-string.ts';
+import { SelectField, TextField, allOption, toOptions } from '../../parts/fields.tsx';
 import { toWords, formatType } from '../../parts/names.ts';
 import { SearchField } from '../../parts/search-field.tsx';
 import { keysQuery } from '../keys/key-query.ts';
@@ -38,7 +38,7 @@ export function JobFilters({ filter, change }: FiltersProps) {
   const selects = [
     ['status', 'Status', statuses.map((id) => [id, toWords(id)] as const)],
     ['type', 'Type', capabilities.map(({ type }) => [type, formatType(type)] as const)],
-    ['model', 'Model', plainOptions(models)],
+    ['model', 'Model', toOptions(models)],
   ] as const;
   return (
     <div role="search" aria-label="Jobs">
@@ -60,7 +60,7 @@ export function JobFilters({ filter, change }: FiltersProps) {
 }
 
 function MoreFilters({ filter, change }: FiltersProps) {
-  const [search] = useAddressQuery();
+  const [search] = useQueryString();
   const mayReadKeys = useSessionKey().explainDenial('keys:read') === null;
   const { data } = useQuery({ ...keysQuery, enabled: mayReadKeys });
   const keys = data?.keys ?? [];
@@ -81,7 +81,7 @@ function MoreFilters({ filter, change }: FiltersProps) {
             label={name === 'after' ? 'Since' : 'Until'}
             type="date"
             value={filter[name]?.slice(0, 10) ?? ''}
-            change={(date) => change(name, startOfDay(date))}
+            change={(date) => change(name, toStartOfDay(date))}
           />
         ))}
       </div>

@@ -1,6 +1,6 @@
 /**
- * Finds the media in a job's result. Takes every file URL in it, because each capability has its own
- * result fields.
+ * Finds the media files in a job's result. Every file URL counts, because the names of the fields
+ * depend on the capability.
  */
 import type { Job } from '../../gateway/client.ts';
 
@@ -11,7 +11,7 @@ export interface Media {
   caption: string;
 }
 
-const kinds: Record<string, Media['kind']> = {
+const kindByExtension: Record<string, Media['kind']> = {
   png: 'image',
   jpg: 'image',
   jpeg: 'image',
@@ -31,12 +31,13 @@ export function listMedia({ result }: Pick<Job, 'result'>): Media[] {
   const media = new Map<string, Media>();
   visitTexts(result, (parent, text) => {
     const kind = detectKind(text, parent['contentType']);
-    if (kind && !media.has(text)) media.set(text, { url: text, kind, caption: caption(parent) });
+    if (kind && !media.has(text))
+      media.set(text, { url: text, kind, caption: formatCaption(parent) });
   });
   return [...media.values()];
 }
 
-/** Calls `visit` for each string in a value, with the object that contains it. */
+/** Calls `visit` for each string in a JSON value, with the object that contains the string. */
 function visitTexts(
   value: unknown,
   visit: (parent: Record<string, unknown>, text: string) => void,
@@ -56,12 +57,12 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 function detectKind(text: string, contentType: unknown): Media['kind'] | undefined {
   if (!/^https?:\/\//.test(text) || !URL.canParse(text)) return undefined;
   const extension = new URL(text).pathname.split('.').at(-1) ?? '';
-  const medium = typeof contentType === 'string' ? contentType.split('/')[0] : undefined;
-  if (medium === 'image' || medium === 'video' || medium === 'audio') return medium;
-  return kinds[extension.toLowerCase()];
+  const mainType = typeof contentType === 'string' ? contentType.split('/')[0] : undefined;
+  if (mainType === 'image' || mainType === 'video' || mainType === 'audio') return mainType;
+  return kindByExtension[extension.toLowerCase()];
 }
 
-function caption({ width, height, durationSeconds }: Record<string, unknown>): string {
+function formatCaption({ width, height, durationSeconds }: Record<string, unknown>): string {
   if (typeof width === 'number' && typeof height === 'number') return `${width} × ${height}`;
   return typeof durationSeconds === 'number' ? `${durationSeconds.toFixed(1)} s` : '';
 }

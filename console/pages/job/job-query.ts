@@ -1,4 +1,4 @@
-/** Queries for one job and its steps. Events keep their data up to date (gateway/live.tsx). */
+/** Queries for one job and its steps. The event stream (gateway/live.tsx) updates their data. */
 import { queryOptions } from '@tanstack/react-query';
 import { unwrap, api, type Job } from '../../gateway/client.ts';
 

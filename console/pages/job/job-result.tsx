@@ -1,4 +1,4 @@
-/** The result of a job as image, player or text, or its error. */
+/** Result of a job, shown as image, player or text, or the error of the job. */
 import type { Job } from '../../gateway/client.ts';
 import { formatType } from '../../parts/names.ts';
 import { listMedia, findTranscript, type Media } from './job-media.ts';

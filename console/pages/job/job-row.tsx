@@ -5,7 +5,7 @@ import { formatType } from '../../parts/names.ts';
 import { Credits } from '../../parts/amounts.tsx';
 import { IdTail } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
-import { Ago, formatDuration, useNow } from '../../parts/times.tsx';
+import { RelativeTime, formatDuration, useNow } from '../../parts/times.tsx';
 import { ExpectedEnd } from './expected-end.tsx';
 import { listMedia } from './job-media.ts';
 
@@ -40,7 +40,7 @@ export function JobRow({ job }: { job: Job }) {
         <Credits amount={state === 'reserved' ? reserved : charged} />
       </span>
       <span className="dim">
-        <Ago at={createdAt} />
+        <RelativeTime time={createdAt} />
       </span>
     </Link>
   );
@@ -48,8 +48,8 @@ export function JobRow({ job }: { job: Job }) {
 
 function Duration({ job: { createdAt, completedAt } }: { job: Job }) {
   const now = useNow(completedAt === null ? 1000 : 3_600_000);
-  const end = completedAt === null ? now : Date.parse(completedAt);
-  return formatDuration(end - Date.parse(createdAt));
+  const endMs = completedAt === null ? now : Date.parse(completedAt);
+  return formatDuration(endMs - Date.parse(createdAt));
 }
 
 const mediaSymbols = { video: '▶', audio: '♪' } as const;

@@ -18,22 +18,23 @@ const titles: Record<Step['name'], string> = {
   webhook: 'Send webhook',
 };
 
-/** Steps of a job that succeeds. A running job shows those that are still to come. */
+/** Steps of a successful job, in order. Those that have not started yet are shown in gray. */
 const expectedSteps: readonly Step['name'][] = ['reserve', 'submit', 'wait', 'store', 'charge'];
 
 /** Shows the steps of a job. */
 export function JobSteps({ job }: { job: Job }) {
   const { data } = useQuery(timelineQuery(job.jobId));
   const steps = data?.steps ?? [];
-  const last = steps.findLast(({ name }) => expectedSteps.includes(name));
-  const coming = job.done || !last ? [] : expectedSteps.slice(expectedSteps.indexOf(last.name) + 1);
+  const lastStep = steps.findLast(({ name }) => expectedSteps.includes(name));
+  const upcomingSteps =
+    job.done || !lastStep ? [] : expectedSteps.slice(expectedSteps.indexOf(lastStep.name) + 1);
   return (
     <>
       <ol className="steps" aria-label="Steps">
         {steps.map((step) => (
           <StepRow key={`${step.name} ${step.call} ${step.provider}`} step={step} />
         ))}
-        {coming.map((name) => (
+        {upcomingSteps.map((name) => (
           <li key={name}>
             <span className="dot" aria-hidden="true" />
             <span className="dim">{titles[name]}</span>
@@ -64,11 +65,11 @@ function StepRow({ step }: { step: Step }) {
   );
 }
 
-/** Shows the duration of a step, or nothing for a step that is a single database statement. */
+/** Shows the duration of a step, unless the step is a single database statement. */
 function StepDuration({ step: { startedAt, endedAt, state } }: { step: Step }) {
   const now = useNow(state === 'running' ? 500 : 60_000);
   if (startedAt === null) return <span className="took">{state}</span>;
   if (startedAt === endedAt) return null;
-  const end = endedAt === null ? now : Date.parse(endedAt);
-  return <span className="took">{formatDuration(end - Date.parse(startedAt))}</span>;
+  const endMs = endedAt === null ? now : Date.parse(endedAt);
+  return <span className="took">{formatDuration(endMs - Date.parse(startedAt))}</span>;
 }

@@ -1,8 +1,8 @@
-/** The webhook of a job, with its delivery attempts. */
+/** Webhook of a job, with its delivery attempts. */
 import { useQuery } from '@tanstack/react-query';
 import { unwrap, api, type Job, type Schemas } from '../../gateway/client.ts';
 import { State } from '../../parts/state.tsx';
-import { formatDuration, Moment } from '../../parts/times.tsx';
+import { formatDuration, DateTime } from '../../parts/times.tsx';
 import { timelineQuery } from './job-query.ts';
 import { RedeliverButton } from './redeliver-button.tsx';
 
@@ -30,7 +30,7 @@ export function JobWebhook({ job }: { job: Job }) {
       {job.done && (
         <details>
           <summary>Request body</summary>
-          <p className="hint">The URLs in the body are signed again for each attempt.</p>
+          <p className="hint">Each delivery attempt sends newly signed URLs in the body.</p>
           <pre className="code">{JSON.stringify(buildEvent(job), null, 2)}</pre>
         </details>
       )}
@@ -38,7 +38,7 @@ export function JobWebhook({ job }: { job: Job }) {
   );
 }
 
-/** Builds the body of the webhook (docs/webhooks.md). */
+/** Builds the request body of a job's webhook, as described in docs/webhooks.md. */
 const buildEvent = (job: Job) => ({
   type: `studio.job.${job.status}`,
   timestamp: job.completedAt,
@@ -52,7 +52,7 @@ function Deliveries({ deliveries }: { deliveries: readonly Schemas['WebhookDeliv
         <li key={number}>
           <State name={outcome} /> attempt {number}: {status ?? error}{' '}
           <span className="dim">
-            <Moment at={startedAt} /> {durationMs !== null && formatDuration(durationMs)}
+            <DateTime time={startedAt} /> {durationMs !== null && formatDuration(durationMs)}
           </span>
           {response && <pre className="code">{response}</pre>}
         </li>

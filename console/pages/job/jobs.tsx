@@ -5,7 +5,7 @@ import { unwrap, api } from '../../gateway/client.ts';
 import type { JobFilter } from '../../gateway/live.tsx';
 import { usePages } from '../../gateway/pages.ts';
 import { useSessionKey } from '../../gateway/session.ts';
-import { useAddressQuery } from '../../parts/address-query.ts';
+import { useQueryString } from '../../parts/query-string.ts';
 import { ShowMore } from '../../parts/show-more.tsx';
 import { Empty, Loading, ErrorMessage } from '../../parts/states.tsx';
 import { JobFilters, readJobFilter } from './job-filters.tsx';
@@ -15,7 +15,7 @@ const limit = 50;
 
 /** Shows the jobs page. */
 export default function Jobs() {
-  const [search, change] = useAddressQuery();
+  const [search, change] = useQueryString();
   const filter = readJobFilter(search);
   const denial = useSessionKey().explainDenial('studio:read');
   if (denial !== null) return <Empty title="Jobs">{denial}</Empty>;
@@ -23,7 +23,7 @@ export default function Jobs() {
     <>
       <div className="head">
         <h1>Jobs</h1>
-        <Total filter={filter} />
+        <JobCount filter={filter} />
         <p className="live">Live</p>
       </div>
       <JobFilters filter={filter} change={change} />
@@ -32,7 +32,7 @@ export default function Jobs() {
   );
 }
 
-function Total({ filter }: { filter: JobFilter }) {
+function JobCount({ filter }: { filter: JobFilter }) {
   const { data } = useQuery({
     queryKey: ['job-count', filter],
     queryFn: () =>

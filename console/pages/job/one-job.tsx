@@ -9,7 +9,7 @@ import { toEndpointPath, formatType } from '../../parts/names.ts';
 import { DescriptionList } from '../../parts/description-list.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
-import { Moment } from '../../parts/times.tsx';
+import { DateTime } from '../../parts/times.tsx';
 import { storeDraft } from '../playground/draft.ts';
 import { Billing } from './billing.tsx';
 import { jobQuery, timelineQuery } from './job-query.ts';
@@ -117,9 +117,9 @@ function Details({ job }: { job: Job }) {
         items={{
           Billing: <Billing billing={job.billing} />,
           Model: job.model ?? '–',
-          Created: <Moment at={job.createdAt} />,
+          Created: <DateTime time={job.createdAt} />,
           [job.completedAt ? 'Ended' : 'Deadline']: (
-            <Moment at={job.completedAt ?? job.deadlineAt} />
+            <DateTime time={job.completedAt ?? job.deadlineAt} />
           ),
           Job: <CopyId id={job.jobId} />,
           Request: <CopyId id={job.requestId} />,

@@ -5,7 +5,7 @@ interface ProviderRequestsProps {
   calls: readonly { provider: string | null; providerRequestId: string | null }[];
 }
 
-/** Shows each call's provider and request id on a line. */
+/** Shows one line for each call, with the provider and its request id. */
 export function ProviderRequests({ calls }: ProviderRequestsProps) {
   return calls.map(({ provider, providerRequestId }, index) => (
     <div key={index}>

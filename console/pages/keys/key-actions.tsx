@@ -17,9 +17,9 @@ interface KeyActionsProps {
 export function KeyActions({ apiKey, showNewKey }: KeyActionsProps) {
   return (
     <div className="row">
-      <Rotate apiKey={apiKey} showNewKey={showNewKey} />
-      <Limit apiKey={apiKey} />
-      <Revoke apiKey={apiKey} />
+      <RotateButton apiKey={apiKey} showNewKey={showNewKey} />
+      <LimitButton apiKey={apiKey} />
+      <RevokeButton apiKey={apiKey} />
     </div>
   );
 }
@@ -36,7 +36,7 @@ const overlaps = [
   [604_800, 'in a week'],
 ] as const;
 
-function Rotate({ apiKey: { keyId, name }, showNewKey }: KeyActionsProps) {
+function RotateButton({ apiKey: { keyId, name }, showNewKey }: KeyActionsProps) {
   const reloadKeys = useReloadKeys();
   const sessionKey = useSessionKey();
   const rotate = async (read: FieldReader): Promise<void> => {
@@ -50,7 +50,7 @@ function Rotate({ apiKey: { keyId, name }, showNewKey }: KeyActionsProps) {
     <ConfirmButton
       title={`Rotate “${name}”`}
       verb="Rotate"
-      act={rotate}
+      performAction={rotate}
       disabledReason={sessionKey.explainDenial('keys:write')}
     >
       <p>
@@ -69,11 +69,11 @@ function Rotate({ apiKey: { keyId, name }, showNewKey }: KeyActionsProps) {
   );
 }
 
-function Limit({ apiKey: { keyId, name, limit } }: Pick<KeyActionsProps, 'apiKey'>) {
+function LimitButton({ apiKey: { keyId, name, limit } }: Pick<KeyActionsProps, 'apiKey'>) {
   const reloadKeys = useReloadKeys();
   const sessionKey = useSessionKey();
   const limitedReason =
-    sessionKey.limit === null ? null : 'A key with a limit may not change limits.';
+    sessionKey.limit === null ? null : 'A key that has a limit itself may not change limits.';
   const save = async (read: FieldReader): Promise<void> => {
     const params = { path: { keyId } };
     const body = { limit: readLimit(read) };
@@ -85,7 +85,7 @@ function Limit({ apiKey: { keyId, name, limit } }: Pick<KeyActionsProps, 'apiKey
       label="Limit"
       title={`Limit of “${name}”`}
       verb="Save"
-      act={save}
+      performAction={save}
       disabledReason={sessionKey.explainDenial('keys:write') ?? limitedReason}
     >
       <p>
@@ -97,33 +97,35 @@ function Limit({ apiKey: { keyId, name, limit } }: Pick<KeyActionsProps, 'apiKey
   );
 }
 
-function Revoke({ apiKey: { keyId, name, keyPrefix } }: Pick<KeyActionsProps, 'apiKey'>) {
+function RevokeButton({ apiKey: { keyId, name, keyPrefix } }: Pick<KeyActionsProps, 'apiKey'>) {
   const client = useQueryClient();
   const reloadKeys = useReloadKeys();
   const sessionKey = useSessionKey();
-  const isOwn = sessionKey.keyId === keyId;
-  // A viewer may revoke keys, although `explainDenial` denies it the creation of keys.
+  const isSessionKey = sessionKey.keyId === keyId;
+  // `explainDenial` says that a viewer may not create keys, but a viewer may revoke keys.
   const mayRevoke = sessionKey.scopes.includes('keys:write');
-  const end = () => unwrap(api.DELETE('/api/v1/api-keys/{keyId}', { params: { path: { keyId } } }));
+  const revokeKey = () =>
+    unwrap(api.DELETE('/api/v1/api-keys/{keyId}', { params: { path: { keyId } } }));
   const revoke = async (): Promise<void> => {
-    if (isOwn) return endSession(client, 'You revoked the key you were signed in with.', end);
-    await end();
+    if (isSessionKey)
+      return endSession(client, 'You revoked the key you were signed in with.', revokeKey);
+    await revokeKey();
     await reloadKeys();
   };
   return (
     <ConfirmButton
       label="Revoke"
       title={`Revoke “${name}”`}
-      verb={isOwn ? 'Revoke and sign out' : 'Revoke'}
+      verb={isSessionKey ? 'Revoke and sign out' : 'Revoke'}
       isDangerous
-      act={revoke}
+      performAction={revoke}
       disabledReason={mayRevoke ? null : sessionKey.explainDenial('keys:write')}
     >
       <p>
-        Requests with <code>{keyPrefix}…</code> are rejected immediately. Its running jobs continue.
+        Requests with <code>{keyPrefix}…</code> are rejected immediately. Running jobs continue.
         This cannot be undone.
       </p>
-      {isOwn && (
+      {isSessionKey && (
         <p>
           <strong>You are signed in with this key.</strong> You will be signed out and need another
           key to sign in again.

@@ -7,7 +7,7 @@ import { Credits } from '../../parts/amounts.tsx';
 import { NewSecret } from '../../parts/dialog.tsx';
 import { DescriptionList } from '../../parts/description-list.tsx';
 import { Empty, ErrorMessage, Loading } from '../../parts/states.tsx';
-import { Ago, Moment } from '../../parts/times.tsx';
+import { RelativeTime, DateTime } from '../../parts/times.tsx';
 import { KeyActions } from './key-actions.tsx';
 import { keysQuery, type Key } from './key-query.ts';
 import { formatLimit } from './limit-fields.tsx';
@@ -39,11 +39,11 @@ export default function Keys() {
   );
 }
 
-interface ShowNewKey {
+interface KeyListProps {
   showNewKey: (key: string) => void;
 }
 
-function KeyList({ showNewKey }: ShowNewKey) {
+function KeyList({ showNewKey }: KeyListProps) {
   const denial = useSessionKey().explainDenial('keys:read');
   const { data, error } = useQuery({ ...keysQuery, enabled: denial === null });
   if (denial) return <Empty title="API keys">{denial}</Empty>;
@@ -60,7 +60,7 @@ function KeyList({ showNewKey }: ShowNewKey) {
   );
 }
 
-function KeyDetails({ apiKey, showNewKey }: ShowNewKey & { apiKey: Key }) {
+function KeyDetails({ apiKey, showNewKey }: KeyListProps & { apiKey: Key }) {
   const { keyId, name, keyPrefix, scopes, allowedModels } = apiKey;
   const { lastUsedAt, expiresAt, createdAt } = apiKey;
   return (
@@ -75,17 +75,17 @@ function KeyDetails({ apiKey, showNewKey }: ShowNewKey & { apiKey: Key }) {
         items={{
           Scopes: scopes.join(', '),
           Models: allowedModels?.join(', ') ?? 'All models',
-          Limit: <LimitUse apiKey={apiKey} />,
-          'Last used': lastUsedAt === null ? 'Never' : <Ago at={lastUsedAt} />,
-          Expires: expiresAt === null ? 'Never' : <Moment at={expiresAt} />,
-          Created: <Moment at={createdAt} />,
+          Limit: <LimitUsage apiKey={apiKey} />,
+          'Last used': lastUsedAt === null ? 'Never' : <RelativeTime time={lastUsedAt} />,
+          Expires: expiresAt === null ? 'Never' : <DateTime time={expiresAt} />,
+          Created: <DateTime time={createdAt} />,
         }}
       />
     </>
   );
 }
 
-function LimitUse({ apiKey: { name, limit, budget } }: { apiKey: Key }) {
+function LimitUsage({ apiKey: { name, limit, budget } }: { apiKey: Key }) {
   if (!budget) return 'None';
   const { used, remaining, per, limit: credits, resetsAt } = budget;
   return (
@@ -95,11 +95,11 @@ function LimitUse({ apiKey: { name, limit, budget } }: { apiKey: Key }) {
       <Credits amount={remaining} /> remaining
       {resetsAt && (
         <>
-          , resets <Ago at={resetsAt} />
+          , resets <RelativeTime time={resetsAt} />
         </>
       )}
       <meter
-        aria-label={`Used part of the limit of ${name}`}
+        aria-label={`Credits used of the limit of ${name}`}
         max={Math.max(credits, 1)}
         high={credits * 0.8}
         value={used}

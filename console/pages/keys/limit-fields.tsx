@@ -23,7 +23,7 @@ export function formatLimit({ credits, per }: KeyLimit): string {
   return `${credits.toLocaleString()} credits ${per === 'total' ? 'in total' : `a ${per}`}`;
 }
 
-/** Shows the fields, prefilled with the current limit. */
+/** Shows the fields for the limit of a key, prefilled with the current limit. */
 export function LimitFields({ limit }: { limit: KeyLimit | null }) {
   return (
     <div className="pair">

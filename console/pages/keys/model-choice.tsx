@@ -20,8 +20,8 @@ export function ModelChoice({ sessionKey, selected, select }: ModelChoiceProps) 
     id.toLowerCase().includes(text.trim().toLowerCase()),
   );
   const toggle = (id: string, isSelected: boolean): void => {
-    const others = selected.filter((other) => other !== id);
-    select(isSelected ? [...others, id] : others);
+    const otherModels = selected.filter((model) => model !== id);
+    select(isSelected ? [...otherModels, id] : otherModels);
   };
   const all = sessionKey.allowedModels === null ? 'all models' : 'the models of your own key';
   return (

@@ -45,21 +45,22 @@ interface ScopeChoiceProps {
 
 /** Shows the presets, and a collapsible list of all scopes. */
 export function ScopeChoice({ sessionKey, selected, select }: ScopeChoiceProps) {
-  const isSelected = (granted: readonly Scope[]): boolean =>
-    granted.length === selected.length && granted.every((scope) => selected.includes(scope));
+  const isSelected = (presetScopes: readonly Scope[]): boolean =>
+    presetScopes.length === selected.length &&
+    presetScopes.every((scope) => selected.includes(scope));
   return (
     <>
       <fieldset className="presets">
         <legend>Permissions</legend>
         {presets.map(({ name, about, includes }) => {
-          const granted = sessionKey.scopes.filter(includes);
+          const presetScopes = sessionKey.scopes.filter(includes);
           return (
             <label key={name} className="preset">
               <input
                 type="radio"
                 name="preset"
-                checked={isSelected(granted)}
-                onChange={() => select(granted)}
+                checked={isSelected(presetScopes)}
+                onChange={() => select(presetScopes)}
               />
               <span>
                 {name} <span className="hint">{about}</span>
@@ -84,7 +85,7 @@ export function ScopeChoice({ sessionKey, selected, select }: ScopeChoiceProps) 
 
 function ScopeCheck({ scope, sessionKey, selected, select }: ScopeChoiceProps & { scope: Scope }) {
   const isGranted = sessionKey.scopes.includes(scope);
-  const others = selected.filter((other) => other !== scope);
+  const otherScopes = selected.filter((name) => name !== scope);
   return (
     <label
       className="check"
@@ -96,7 +97,7 @@ function ScopeCheck({ scope, sessionKey, selected, select }: ScopeChoiceProps & 
         type="checkbox"
         disabled={!isGranted}
         checked={selected.includes(scope)}
-        onChange={({ target }) => select(target.checked ? [...others, scope] : others)}
+        onChange={({ target }) => select(target.checked ? [...otherScopes, scope] : otherScopes)}
       />
       {scopeTexts[scope]} <code className="hint">{scope}</code>
     </label>

@@ -6,7 +6,7 @@ import { ConfirmButton } from '../../parts/dialog.tsx';
 import { IdTail } from '../../parts/ids.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { Ago, Moment } from '../../parts/times.tsx';
+import { RelativeTime, DateTime } from '../../parts/times.tsx';
 import { keysQuery } from './key-query.ts';
 
 type Session = Schemas['ListSessionsAnswer']['sessions'][number];
@@ -18,8 +18,8 @@ const sessionsQuery = queryOptions({
 
 const columns: Column<Session>[] = [
   { title: 'Key', cell: (session) => <KeyName session={session} /> },
-  { title: 'Signed in', cell: ({ createdAt }) => <Ago at={createdAt} /> },
-  { title: 'Expires', cell: ({ expiresAt }) => <Moment at={expiresAt} /> },
+  { title: 'Signed in', cell: ({ createdAt }) => <RelativeTime time={createdAt} /> },
+  { title: 'Expires', cell: ({ expiresAt }) => <DateTime time={expiresAt} /> },
   { title: 'Action', cell: (session) => <EndButton session={session} /> },
 ];
 
@@ -40,7 +40,7 @@ export function Sessions() {
   );
 }
 
-function useIsOwn({ sessionId }: Session): boolean {
+function useIsOwnSession({ sessionId }: Session): boolean {
   return useQuery(sessionQuery).data?.session?.sessionId === sessionId;
 }
 
@@ -50,7 +50,7 @@ function KeyName({ session }: { session: Session }) {
   return (
     <>
       {name ?? <IdTail id={session.keyId} />}{' '}
-      {useIsOwn(session) && <span className="tag">this session</span>}
+      {useIsOwnSession(session) && <span className="tag">this session</span>}
     </>
   );
 }
@@ -58,25 +58,25 @@ function KeyName({ session }: { session: Session }) {
 function EndButton({ session }: { session: Session }) {
   const client = useQueryClient();
   const disabledReason = useSessionKey().explainDenial('keys:write');
-  const isOwn = useIsOwn(session);
+  const isOwnSession = useIsOwnSession(session);
   const params = { path: { sessionId: session.sessionId } };
-  const end = () => unwrap(api.DELETE('/api/v1/sessions/{sessionId}', { params }));
-  const act = async (): Promise<void> => {
-    if (isOwn) return endSession(client, 'You ended your session.', end);
-    await end();
+  const requestEnd = () => unwrap(api.DELETE('/api/v1/sessions/{sessionId}', { params }));
+  const performAction = async (): Promise<void> => {
+    if (isOwnSession) return endSession(client, 'You ended your session.', requestEnd);
+    await requestEnd();
     await client.invalidateQueries({ queryKey: sessionsQuery.queryKey });
   };
   return (
     <ConfirmButton
       label="End"
       title="End this session"
-      verb={isOwn ? 'End and sign out' : 'End session'}
+      verb={isOwnSession ? 'End and sign out' : 'End session'}
       isDangerous
-      act={act}
+      performAction={performAction}
       disabledReason={disabledReason}
     >
       <p>
-        {isOwn
+        {isOwnSession
           ? 'You will be signed out in this browser.'
           : 'The other browser will be signed out at its next request. The key stays valid.'}
       </p>

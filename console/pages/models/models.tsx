@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { pricingQuery } from '../../gateway/pricing.ts';
 import { useSessionKey } from '../../gateway/session.ts';
-import { useAddressQuery } from '../../parts/address-query.ts';
+import { useQueryString } from '../../parts/query-string.ts';
 import { TextField } from '../../parts/fields.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { Empty } from '../../parts/states.tsx';
@@ -13,7 +13,7 @@ import { findStudioModels, studioColumns } from './studio-columns.tsx';
 
 /** Shows the models page. */
 export default function Models() {
-  const [search, change] = useAddressQuery();
+  const [search, change] = useQueryString();
   const text = search.get('find') ?? '';
   const terms = text.toLowerCase().split(/\s+/).filter(Boolean);
   return (
@@ -51,7 +51,7 @@ function StudioModels({ terms }: { terms: readonly string[] }) {
       error={error}
       empty="No Studio models match this search"
     >
-      <Count rows={rows} />
+      <RowCount rows={rows} />
     </Panel>
   );
 }
@@ -72,11 +72,11 @@ function ChatModels({ terms }: { terms: readonly string[] }) {
       empty="No chat models match this search"
       caption="Context and maximum output in tokens; prices in credits per million tokens"
     >
-      <Count rows={rows} />
+      <RowCount rows={rows} />
     </Panel>
   );
 }
 
-function Count({ rows = [] }: { rows: readonly unknown[] | undefined }) {
+function RowCount({ rows = [] }: { rows: readonly unknown[] | undefined }) {
   return <span className="dim">{rows.length}</span>;
 }

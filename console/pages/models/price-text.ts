@@ -35,7 +35,7 @@ function formatCondition({ when, pixelsMax }: Schemas['PriceRule']['rows'][numbe
 const formatMegapixels = (pixels: number): string =>
   `${formatExact(Number((pixels / 1_000_000).toFixed(2)))} megapixels`;
 
-/** Describes the allowed values of a field. Returns null if the model's rule limits nothing. */
+/** Describes the values that a rule allows for a field. Returns null if the rule allows all. */
 export function formatRule(rule: Schemas['ParameterRule']): string | null {
   const { oneOf, min, max, itemsMax, charactersMax, size, default: preset } = rule;
   const parts = [
@@ -43,7 +43,7 @@ export function formatRule(rule: Schemas['ParameterRule']): string | null {
     min !== undefined && max !== undefined ? `${min} to ${max}` : undefined,
     itemsMax === undefined ? undefined : `up to ${itemsMax}`,
     charactersMax === undefined ? undefined : `up to ${charactersMax} characters`,
-    size && `edges up to ${size.edgeMax}, in steps of ${size.multipleOf}`,
+    size && `width and height up to ${size.edgeMax}, in multiples of ${size.multipleOf}`,
     preset === undefined ? undefined : `(default ${String(preset)})`,
   ].filter((part) => part !== undefined);
   return parts.length === 0 ? null : parts.join(' ');

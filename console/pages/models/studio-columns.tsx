@@ -90,7 +90,7 @@ function Limits({ parameters }: { parameters: Record<string, Schemas['ParameterR
     const text = formatRule(rule);
     return text === null ? [] : [[toTitle(name), text] as const];
   });
-  if (rules.length === 0) return <span className="dim">same as the endpoint</span>;
+  if (rules.length === 0) return <span className="dim">limits of the endpoint</span>;
   return (
     <details>
       <summary>{rules.length === 1 ? '1 field' : `${rules.length} fields`}</summary>

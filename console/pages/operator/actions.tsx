@@ -6,19 +6,19 @@ import { IdTail } from '../../parts/ids.tsx';
 import { toWords } from '../../parts/names.ts';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { Moment } from '../../parts/times.tsx';
+import { DateTime } from '../../parts/times.tsx';
 import { JobLink, OrganizationLink } from './links.tsx';
 
 const columns: Column<OperatorSchemas['Action']>[] = [
-  { title: 'Time', cell: ({ createdAt }) => <Moment at={createdAt} /> },
+  { title: 'Time', cell: ({ createdAt }) => <DateTime time={createdAt} /> },
   { title: 'Operator', cell: ({ actor }) => actor },
   { title: 'Action', cell: ({ action }) => toWords(action) },
-  { title: 'Subject', cell: ({ subject }) => <Subject id={subject} /> },
+  { title: 'Target', cell: ({ subject }) => <Target id={subject} /> },
   { title: 'Reason', cell: ({ reason }) => reason },
 ];
 
 /** Shows the audit log. */
-export function Actions() {
+export function AuditLog() {
   const actions = usePages({
     queryKey: ['operator', 'actions'],
     read: ({ cursor }) =>
@@ -39,7 +39,7 @@ export function Actions() {
   );
 }
 
-function Subject({ id }: { id: string }) {
+function Target({ id }: { id: string }) {
   if (id.startsWith('job_')) return <JobLink id={id} />;
   if (id.startsWith('org_')) return <OrganizationLink id={id} />;
   return id.includes('_') ? <IdTail id={id} /> : <code>{id}</code>;

@@ -3,15 +3,15 @@ import { useQuery } from '@tanstack/react-query';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { usePages } from '../../gateway/pages.ts';
-import { pickValues, startOfDay, useAddressQuery } from '../../parts/address-query.ts';
+import { pickValues, toStartOfDay, useQueryString } from '../../parts/query-string.ts';
 import { Credits } from '../../parts/amounts.tsx';
-import { SelectField, TextField, allOption, plainOptions } from '../../parts/fields.tsx';
+import { SelectField, TextField, allOption, toOptions } from '../../parts/fields.tsx';
 import { formatType } from '../../parts/names.ts';
 import { Panel } from '../../parts/panel.tsx';
 import { SearchField } from '../../parts/search-field.tsx';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { Ago } from '../../parts/times.tsx';
+import { RelativeTime } from '../../parts/times.tsx';
 import { JobLink, OrganizationLink } from './links.tsx';
 import { providersQuery } from './providers-query.ts';
 
@@ -65,12 +65,12 @@ const columns: Column<OperatorSchemas['JobLine']>[] = [
       <Credits amount={state === 'reserved' ? reserved : charged} />
     ),
   },
-  { title: 'Created', cell: ({ createdAt }) => <Ago at={createdAt} /> },
+  { title: 'Created', cell: ({ createdAt }) => <RelativeTime time={createdAt} /> },
 ];
 
 /** Shows the filters and the jobs that match. */
 export function AllJobs() {
-  const [search, change] = useAddressQuery();
+  const [search, change] = useQueryString();
   const filter = pickValues(search, filterNames);
   const jobs = usePages({
     queryKey: ['operator', 'jobs', filter],
@@ -116,7 +116,7 @@ function Filters({ filter, change }: FiltersProps) {
         <SelectField
           key={name}
           label={label}
-          options={[allOption, ...plainOptions(values)]}
+          options={[allOption, ...toOptions(values)]}
           value={filter[name] ?? ''}
           change={(value) => change(name, value)}
         />
@@ -137,7 +137,7 @@ function Filters({ filter, change }: FiltersProps) {
         label="Since"
         type="date"
         value={filter['after']?.slice(0, 10) ?? ''}
-        change={(date) => change('after', startOfDay(date))}
+        change={(date) => change('after', toStartOfDay(date))}
       />
     </div>
   );

@@ -1,10 +1,10 @@
-/** The last audit of the ledger, and a button that runs a new one. */
+/** Shows the last audit of the ledger, and a button that runs a new audit. */
 import { useQuery } from '@tanstack/react-query';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi } from '../../gateway/operator.ts';
 import { State } from '../../parts/state.tsx';
 import { Empty, ErrorMessage } from '../../parts/states.tsx';
-import { Ago } from '../../parts/times.tsx';
+import { RelativeTime } from '../../parts/times.tsx';
 
 const refreshMs = 30_000;
 
@@ -16,14 +16,14 @@ export function Audit() {
     // The audit reads the whole ledger, so it runs only when the operator requests it.
     enabled: false,
   });
-  const last = useQuery({
+  const lastAudit = useQuery({
     queryKey: ['operator', 'audit'],
     queryFn: () => unwrap(operatorApi.GET('/api/admin/v1/audit/last')),
     refetchInterval: refreshMs,
   });
-  const run = async (): Promise<void> => {
+  const runAudit = async (): Promise<void> => {
     await refetch();
-    await last.refetch();
+    await lastAudit.refetch();
   };
   const violated = data?.checks.filter(({ found }) => found > 0) ?? [];
   return (
@@ -31,12 +31,12 @@ export function Audit() {
       <div className="head">
         <h2>Audit</h2>
         {data && <State name={data.clean ? 'clean' : 'not clean'} />}
-        <button type="button" disabled={isFetching} onClick={() => void run()}>
+        <button type="button" disabled={isFetching} onClick={() => void runAudit()}>
           {isFetching ? 'Running…' : 'Run audit'}
         </button>
       </div>
       <ErrorMessage error={error} />
-      {last.data && <LastAudit audit={last.data.data} />}
+      {lastAudit.data && <LastAudit audit={lastAudit.data.data} />}
       {!data && (
         <p className="dim">Compares the ledger with all jobs and chats. This can take a minute.</p>
       )}
@@ -46,7 +46,7 @@ export function Audit() {
           key={name}
           name={name}
           count={found}
-          subjects={data?.findings.filter(({ finding }) => finding === name) ?? []}
+          records={data?.findings.filter(({ finding }) => finding === name) ?? []}
         />
       ))}
       {data && (
@@ -70,7 +70,7 @@ function LastAudit({ audit }: { audit: { findings: number; finishedAt: string } 
   const { findings, finishedAt } = audit;
   return (
     <p className={findings === 0 ? undefined : 'wrong'}>
-      Last audit: <Ago at={finishedAt} />, {findings.toLocaleString()}{' '}
+      Last audit: <RelativeTime time={finishedAt} />, {findings.toLocaleString()}{' '}
       {findings === 1 ? 'finding' : 'findings'}
     </p>
   );
@@ -79,25 +79,25 @@ function LastAudit({ audit }: { audit: { findings: number; finishedAt: string } 
 interface FindingProps {
   name: string;
   count: number;
-  /** Violating records; the API lists only a limited number of them. */
-  subjects: readonly { subject: string }[];
+  /** Ids of the records that violate the check. The API lists only a limited number of them. */
+  records: readonly { subject: string }[];
 }
 
-function Finding({ name, count, subjects }: FindingProps) {
+function Finding({ name, count, records }: FindingProps) {
   return (
     <details open={count <= 10}>
       <summary>
         {count.toLocaleString()} × {name}
       </summary>
       <ul>
-        {subjects.map(({ subject }) => (
-          <li key={subject}>
-            <code>{subject}</code>
+        {records.map(({ subject: id }) => (
+          <li key={id}>
+            <code>{id}</code>
           </li>
         ))}
       </ul>
-      {count > subjects.length && (
-        <p className="hint">Only the first {subjects.length} are shown.</p>
+      {count > records.length && (
+        <p className="hint">Only the first {records.length} records are shown.</p>
       )}
     </details>
   );

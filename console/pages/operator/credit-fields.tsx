@@ -17,7 +17,7 @@ export function CreditsField(input: Omit<ComponentProps<typeof TextField>, 'labe
   );
 }
 
-/** Shows the field for the id of a credit change, prefilled. The API applies each id only once. */
+/** Shows the field for the unique id of a credit change, prefilled with a random id. */
 export function CreditChangeIdField({ hint }: { hint: string }) {
   const [id] = useState(() => `console-${crypto.getRandomValues(new Uint32Array(2)).join('-')}`);
   return <TextField label="Id" hint={hint} name="id" required maxLength={100} defaultValue={id} />;

@@ -1,4 +1,4 @@
-/** Operators' page of a job: why it is in its state, what to do next, and its timeline. */
+/** Operators' page of a job: the reason for its state, the next steps, and its timeline. */
 import { useQuery } from '@tanstack/react-query';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
@@ -7,7 +7,7 @@ import { formatType } from '../../parts/names.ts';
 import { DescriptionList } from '../../parts/description-list.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
-import { Moment } from '../../parts/times.tsx';
+import { DateTime } from '../../parts/times.tsx';
 import { Billing } from '../job/billing.tsx';
 import { ProviderRequests } from '../job/provider-requests.tsx';
 import { JobActions } from './job-actions.tsx';
@@ -18,7 +18,7 @@ import { listEvents } from './job-events.ts';
 type Explanation = OperatorSchemas['ExplainedJob'];
 const refreshMs = 3000;
 
-/** Shows the page. */
+/** Shows the operators' page of a job. */
 export function ExplainedJob({ jobId }: { jobId: string }) {
   const { data, error } = useQuery({
     queryKey: ['operator', 'job', jobId],
@@ -91,10 +91,10 @@ function Timeline({ explanation }: { explanation: Explanation }) {
     <section className="card">
       <h2>Timeline</h2>
       <ol className="events" aria-label="Timeline">
-        {listEvents(explanation).map(({ id, at, kind, text, detail }) => (
+        {listEvents(explanation).map(({ id, time, kind, text, detail }) => (
           <li key={id} data-kind={kind}>
             <span className="dim">
-              <Moment at={at} />
+              <DateTime time={time} />
             </span>
             <span className="kind">{kind}</span>
             <span>
@@ -127,7 +127,7 @@ function Details({ explanation }: { explanation: Explanation }) {
             </>
           ),
           Billing: <Billing billing={billing} />,
-          Deadline: <Moment at={deadlineAt} />,
+          Deadline: <DateTime time={deadlineAt} />,
           Workflow: (
             <>
               {workflow.status ?? workflow.state}{' '}

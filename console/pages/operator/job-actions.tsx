@@ -1,4 +1,4 @@
-/** Operators' actions on a job: check it with the provider, settle it, cancel it. */
+/** Operators' actions on a job: check its calls with the provider, settle it, cancel it. */
 import { OperatorAction } from './operator-action.tsx';
 
 interface JobActionsProps {
@@ -7,7 +7,7 @@ interface JobActionsProps {
   isDone: boolean;
 }
 
-/** Shows the buttons. */
+/** Shows a button for each operators' action on a job. */
 export function JobActions({ jobId, isDone }: JobActionsProps) {
   const disabledReason = isDone ? 'The job has ended.' : null;
   return (
@@ -31,13 +31,13 @@ export function JobActions({ jobId, isDone }: JobActionsProps) {
         body={(read) => ({ release: read('release') !== '' })}
       >
         <p>
-          For a job whose workflow is gone. If the provider accepted a call, a new workflow run
-          completes the job. Otherwise the credits are released. Not possible while the workflow
-          runs.
+          Settles a job whose workflow is gone. If the provider accepted a call, a new workflow run
+          completes the job. Otherwise the credits are released. This is not possible while the
+          workflow runs.
         </p>
         <label className="check">
           <input type="checkbox" name="release" />
-          Release the job even if the provider may still deliver
+          Release the credits even if the provider may still deliver
         </label>
       </OperatorAction>
       <OperatorAction

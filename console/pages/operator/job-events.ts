@@ -9,7 +9,7 @@ type Explanation = OperatorSchemas['ExplainedJob'];
 export interface TimelineEvent {
   id: string;
   /** Time of the event in ISO 8601. */
-  at: string;
+  time: string;
   kind: 'job' | 'ledger' | 'call' | 'notification' | 'webhook' | 'operator';
   text: string;
   detail?: string;
@@ -19,13 +19,13 @@ export interface TimelineEvent {
 export function listEvents(explanation: Explanation): TimelineEvent[] {
   const { createdAt, completedAt, status, error } = explanation;
   const events: TimelineEvent[] = [
-    { id: 'accepted', at: createdAt, kind: 'job', text: 'accepted' },
+    { id: 'accepted', time: createdAt, kind: 'job', text: 'accepted' },
     ...listLedgerEvents(explanation),
     ...listCallEvents(explanation),
     ...explanation.notifications.map(
       ({ operationId, receivedAt, provider, state, deliveries }): TimelineEvent => ({
         id: `notification ${operationId}`,
-        at: receivedAt,
+        time: receivedAt,
         kind: 'notification',
         text: `${provider} sent a notification`,
         detail: deliveries === 1 ? state : `${state}, ${deliveries} times`,
@@ -40,15 +40,15 @@ export function listEvents(explanation: Explanation): TimelineEvent[] {
         error: deliveryError,
       }): TimelineEvent => ({
         id: `webhook ${number}`,
-        at: startedAt,
+        time: startedAt,
         kind: 'webhook',
         text: `delivery attempt ${number}: ${outcome}`,
         detail: String(responseStatus ?? deliveryError ?? ''),
       }),
     ),
-    ...explanation.actions.map(({ id, createdAt: at, action, actor, reason }): TimelineEvent => ({
+    ...explanation.actions.map(({ id, createdAt: time, action, actor, reason }): TimelineEvent => ({
       id: `action ${id}`,
-      at,
+      time,
       kind: 'operator',
       text: `${actor}: ${toWords(action)}`,
       detail: `“${reason}”`,
@@ -56,15 +56,15 @@ export function listEvents(explanation: Explanation): TimelineEvent[] {
   ];
   if (completedAt !== null) {
     const detail = error ? { detail: `${error.code}: ${error.message}` } : {};
-    events.push({ id: 'ended', at: completedAt, kind: 'job', text: status, ...detail });
+    events.push({ id: 'ended', time: completedAt, kind: 'job', text: status, ...detail });
   }
-  return events.toSorted((one, other) => Date.parse(one.at) - Date.parse(other.at));
+  return events.toSorted((one, other) => Date.parse(one.time) - Date.parse(other.time));
 }
 
 function listLedgerEvents({ ledger }: Explanation): TimelineEvent[] {
   return ledger.map(({ sequence, createdAt, kind, postedChange, reservedChange }) => ({
     id: `ledger ${sequence}`,
-    at: createdAt,
+    time: createdAt,
     kind: 'ledger',
     text: kind,
     detail: `${formatAmount(Math.abs(postedChange === 0 ? reservedChange : postedChange))} credits`,
@@ -77,7 +77,7 @@ function listCallEvents({ calls }: Explanation): TimelineEvent[] {
       const name = `call ${index + 1}`;
       const start: TimelineEvent = {
         id: `${name} begun`,
-        at: begunAt,
+        time: begunAt,
         kind: 'call',
         text: `${name} to ${provider}`,
         detail: [providerEndpoint, attempts > 1 ? `${attempts} attempts` : null]
@@ -86,7 +86,7 @@ function listCallEvents({ calls }: Explanation): TimelineEvent[] {
       };
       const latest: TimelineEvent = {
         id: `${name} now`,
-        at: updatedAt,
+        time: updatedAt,
         kind: 'call',
         text: `${name}: ${state.replaceAll('_', ' ')}`,
       };

@@ -4,11 +4,11 @@ import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { usePages } from '../../gateway/pages.ts';
 import { Credits } from '../../parts/amounts.tsx';
-import { SelectField, allOption, plainOptions } from '../../parts/fields.tsx';
+import { SelectField, allOption, toOptions } from '../../parts/fields.tsx';
 import { IdTail } from '../../parts/ids.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { Moment } from '../../parts/times.tsx';
+import { DateTime } from '../../parts/times.tsx';
 import { JobLink } from './links.tsx';
 
 type Entry = OperatorSchemas['LedgerEntry'];
@@ -20,7 +20,7 @@ const columns: Column<Entry>[] = [
     title: 'Time',
     cell: ({ createdAt, sequence }) => (
       <>
-        <Moment at={createdAt} />
+        <DateTime time={createdAt} />
         <span className="dim block">entry {sequence}</span>
       </>
     ),
@@ -39,12 +39,16 @@ const columns: Column<Entry>[] = [
   {
     title: 'Balance',
     isNumber,
-    cell: ({ postedChange, postedAfter }) => <Change by={postedChange} to={postedAfter} />,
+    cell: ({ postedChange, postedAfter }) => (
+      <AmountChange change={postedChange} after={postedAfter} />
+    ),
   },
   {
     title: 'Reserved',
     isNumber,
-    cell: ({ reservedChange, reservedAfter }) => <Change by={reservedChange} to={reservedAfter} />,
+    cell: ({ reservedChange, reservedAfter }) => (
+      <AmountChange change={reservedChange} after={reservedAfter} />
+    ),
   },
   { title: 'Actor and reason', cell: ({ actor, reason }) => actor && `${actor}: ${reason ?? ''}` },
 ];
@@ -75,7 +79,7 @@ export function Ledger({ organizationId }: { organizationId: string }) {
       <SelectField
         label="Kind"
         className="check"
-        options={[allOption, ...plainOptions(kinds)]}
+        options={[allOption, ...toOptions(kinds)]}
         value={kind}
         change={setKind}
       />
@@ -88,14 +92,14 @@ function Reservation({ id }: { id: string | null }) {
   return id.startsWith('job_') ? <JobLink id={id} /> : <IdTail id={id} />;
 }
 
-/** Shows a change of an amount, and the amount after the change. */
-function Change({ by, to }: { by: number; to: number }) {
+/** Shows the change of an amount, and the amount after the change. */
+function AmountChange({ change, after }: { change: number; after: number }) {
   return (
     <>
-      {by > 0 && '+'}
-      {by === 0 ? '–' : <Credits amount={by} />}
+      {change > 0 && '+'}
+      {change === 0 ? '–' : <Credits amount={change} />}
       <span className="amount dim block">
-        <Credits amount={to} /> after
+        <Credits amount={after} /> after
       </span>
     </>
   );

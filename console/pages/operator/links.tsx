@@ -3,7 +3,7 @@ import { Link } from 'wouter';
 import { IdTail } from '../../parts/ids.tsx';
 import { formatType } from '../../parts/names.ts';
 
-/** Links to a job. Shows its prompt, or the end of its id. */
+/** Shows a link to the page of a job. Its text is the prompt, or the end of the id. */
 export function JobLink({ id, prompt = null }: { id: string; prompt?: string | null }) {
   return (
     <Link href={`/operator/jobs/${id}`} className="two-lines" title={prompt ?? id}>
@@ -12,7 +12,7 @@ export function JobLink({ id, prompt = null }: { id: string; prompt?: string | n
   );
 }
 
-/** Links to an organization. Shows its name, or the end of its id. */
+/** Shows a link to the page of an organization. Its text is the name, or the end of the id. */
 export function OrganizationLink({ id, name }: { id: string; name?: string }) {
   return (
     <Link href={`/operator/organizations/${id}`} title={id}>

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
-import { Credits, Money } from '../../parts/amounts.tsx';
+import { Credits, UsdPrice } from '../../parts/amounts.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
 import { ErrorMessage, Loading } from '../../parts/states.tsx';
@@ -34,7 +34,7 @@ export function OneOrganization({ organizationId }: { organizationId: string }) 
       </div>
       <p className="balance">
         <Credits amount={balance.available} /> credits available{' '}
-        <Money credits={balance.available} />, <Credits amount={balance.reserved} /> reserved ·{' '}
+        <UsdPrice credits={balance.available} />, <Credits amount={balance.reserved} /> reserved ·{' '}
         <Link href={`/operator/jobs?organizationId=${organizationId}`}>View jobs</Link>
       </p>
       <Ledger organizationId={organizationId} />
@@ -55,7 +55,7 @@ function Actions({
         Adds credits to the balance.
       </ChangeCredits>
       <ChangeCredits verb="Take back" path={`${path}/take-backs`} isDangerous>
-        Removes credits that are available, that is, not reserved.
+        Removes available credits from the balance. Reserved credits stay.
       </ChangeCredits>
       {status === 'active' ? (
         <OperatorAction
@@ -64,11 +64,14 @@ function Actions({
           isDangerous
           path={`${path}/suspend`}
         >
-          <p>All its keys are rejected until you activate it again. Running jobs continue.</p>
+          <p>
+            Requests of the organization are rejected until you activate it again. Running jobs
+            continue.
+          </p>
         </OperatorAction>
       ) : (
         <OperatorAction verb="Activate" title={`Activate ${name}`} path={`${path}/activate`}>
-          <p>Its keys are accepted again immediately.</p>
+          <p>Requests of the organization are accepted again immediately.</p>
         </OperatorAction>
       )}
     </div>

@@ -9,7 +9,7 @@ interface OperatorActionProps<Response> {
   /** Label of the button, and of the confirm button in the dialog. */
   verb: string;
   title: string;
-  /** Why the action is not possible, or null if it is possible. */
+  /** Reason why the action is not possible, or null if it is possible. */
   disabledReason?: string | null;
   isDangerous?: boolean;
   /** Path of the POST request below /api/admin/v1. */
@@ -18,7 +18,7 @@ interface OperatorActionProps<Response> {
   body?: (read: FieldReader) => object;
   /** Receives the response body of the successful request. */
   onDone?: (response: Response) => void;
-  /** Description of the effect, and further form fields. */
+  /** Description of the action's effect, and further form fields. */
   children: ReactNode;
 }
 
@@ -26,7 +26,7 @@ interface OperatorActionProps<Response> {
 export function OperatorAction<Response>(props: OperatorActionProps<Response>) {
   const { path, body, onDone, children, ...button } = props;
   const client = useQueryClient();
-  const act = async (read: FieldReader): Promise<void> => {
+  const performAction = async (read: FieldReader): Promise<void> => {
     try {
       const response = await requestJson<Response>(`/api/admin/v1${path}`, {
         method: 'POST',
@@ -34,12 +34,12 @@ export function OperatorAction<Response>(props: OperatorActionProps<Response>) {
       });
       onDone?.(response);
     } finally {
-      // Data is reloaded after an error too, because a failed action may have changed it.
+      // The data is reloaded after an error too, because a failed action may have changed it.
       await client.invalidateQueries({ queryKey: ['operator'] });
     }
   };
   return (
-    <ConfirmButton {...button} act={act}>
+    <ConfirmButton {...button} performAction={performAction}>
       {children}
       <TextField
         label="Reason"

@@ -9,7 +9,7 @@ import { IdTail } from '../../parts/ids.tsx';
 import { toWords } from '../../parts/names.ts';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { Ago } from '../../parts/times.tsx';
+import { RelativeTime } from '../../parts/times.tsx';
 import { AllJobs } from './all-jobs.tsx';
 import { JobActions } from './job-actions.tsx';
 import { JobLink, OrganizationLink, TypeAndModel } from './links.tsx';
@@ -19,7 +19,7 @@ type UnknownOutcome = OperatorSchemas['UnknownOutcome'];
 
 const refreshMs = 10_000;
 
-/** Shows the page. */
+/** Shows the operators' jobs page. */
 export function OperatorJobs() {
   return (
     <div className="stack">
@@ -71,7 +71,7 @@ const stuckColumns: Column<StuckWork>[] = [
     ),
   },
   creditsColumn,
-  { title: 'Created', cell: ({ createdAt }) => <Ago at={createdAt} /> },
+  { title: 'Created', cell: ({ createdAt }) => <RelativeTime time={createdAt} /> },
   {
     title: 'Actions',
     cell: ({ id, kind }) => kind === 'studio' && <JobActions jobId={id} isDone={false} />,
@@ -125,7 +125,7 @@ const unknownColumns: Column<UnknownOutcome>[] = [
     cell: ({ calls }) => calls.map(({ provider, state }) => `${provider}: ${state}`).join(', '),
   },
   creditsColumn,
-  { title: 'Released', cell: ({ releasedAt }) => <Ago at={releasedAt} /> },
+  { title: 'Released', cell: ({ releasedAt }) => <RelativeTime time={releasedAt} /> },
   { title: 'Actions', cell: ({ jobId }) => <JobActions jobId={jobId} isDone /> },
 ];
 
@@ -145,7 +145,7 @@ function UnknownOutcomes() {
     >
       {data && (
         <p className="dim">
-          {data.counts.verifying} being verified, {data.counts.released} released
+          Jobs being verified: {data.counts.verifying}; jobs released: {data.counts.released}
         </p>
       )}
     </Panel>

@@ -2,7 +2,7 @@
 import { Link, Route, Switch, useLocation } from 'wouter';
 import { useIsOperator } from '../../gateway/operator.ts';
 import { OperatorSignIn } from '../operator-sign-in.tsx';
-import { Actions } from './actions.tsx';
+import { AuditLog } from './actions.tsx';
 import { Audit } from './audit.tsx';
 import { OneOrganization } from './one-organization.tsx';
 import { Organizations } from './organizations.tsx';
@@ -32,14 +32,14 @@ export default function Operator() {
       </section>
     );
   }
-  const here = pages.findLast(([path]) => location.startsWith(path))?.[0];
+  const currentPath = pages.findLast(([path]) => location.startsWith(path))?.[0];
   return (
     <>
       <div className="head">
         <h1>Operator</h1>
         <nav className="tabs" aria-label="Operator">
           {pages.map(([path, name]) => (
-            <Link key={path} href={path} aria-current={path === here ? 'page' : undefined}>
+            <Link key={path} href={path} aria-current={path === currentPath ? 'page' : undefined}>
               {name}
             </Link>
           ))}
@@ -53,7 +53,7 @@ export default function Operator() {
           {({ id }) => <OneOrganization organizationId={id} />}
         </Route>
         <Route path="/operator/operators" component={Operators} />
-        <Route path="/operator/actions" component={Actions} />
+        <Route path="/operator/actions" component={AuditLog} />
         <Route>
           <div className="stack">
             <Providers />

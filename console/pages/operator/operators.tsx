@@ -8,7 +8,7 @@ import { TextField } from '../../parts/fields.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { Ago, Moment } from '../../parts/times.tsx';
+import { RelativeTime, DateTime } from '../../parts/times.tsx';
 import { OperatorAction } from './operator-action.tsx';
 
 type Operator = OperatorSchemas['Operator'];
@@ -22,13 +22,13 @@ const columns: Column<Operator>[] = [
   },
   {
     title: 'Last used',
-    cell: ({ lastUsedAt }) => (lastUsedAt === null ? 'Never' : <Ago at={lastUsedAt} />),
+    cell: ({ lastUsedAt }) => (lastUsedAt === null ? 'Never' : <RelativeTime time={lastUsedAt} />),
   },
-  { title: 'Created', cell: ({ createdAt }) => <Moment at={createdAt} /> },
+  { title: 'Created', cell: ({ createdAt }) => <DateTime time={createdAt} /> },
   { title: 'Actions', cell: (operator) => operator.revokedAt === null && <Revoke {...operator} /> },
 ];
 
-/** Shows the page. */
+/** Shows the page of operators. */
 export function Operators() {
   const [newKey, setNewKey] = useState<string | null>(null);
   const { data, error } = useQuery({

@@ -9,7 +9,7 @@ import { Panel } from '../../parts/panel.tsx';
 import { useDebounced } from '../../parts/debounced.ts';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { Moment } from '../../parts/times.tsx';
+import { DateTime } from '../../parts/times.tsx';
 import { OrganizationLink } from './links.tsx';
 import { OperatorAction } from './operator-action.tsx';
 
@@ -31,11 +31,11 @@ const columns: Column<Organization>[] = [
     isNumber: true,
     cell: ({ balance }) => <Credits amount={balance.reserved} />,
   },
-  { title: '6-hour window', isNumber: true, cell: ({ window }) => <WindowUse window={window} /> },
-  { title: 'Created', cell: ({ createdAt }) => <Moment at={createdAt} /> },
+  { title: '6-hour window', isNumber: true, cell: ({ window }) => <WindowUsage window={window} /> },
+  { title: 'Created', cell: ({ createdAt }) => <DateTime time={createdAt} /> },
 ];
 
-/** Shows the page. */
+/** Shows the page of organizations. */
 export function Organizations() {
   const [name, setName] = useState('');
   const searchedName = useDebounced(name.trim(), 400);
@@ -69,7 +69,7 @@ export function Organizations() {
   );
 }
 
-function WindowUse({ window: { used, limit } }: Pick<Organization, 'window'>) {
+function WindowUsage({ window: { used, limit } }: Pick<Organization, 'window'>) {
   return (
     <>
       <Credits amount={used} />
@@ -96,7 +96,7 @@ function NewOrganization() {
     >
       <TextField label="Name" name="name" required maxLength={200} />
       <TextField
-        label="Window limit (Studio credits per 6 hours)"
+        label="Limit of Studio credits per 6 hours"
         hint="leave empty for no limit"
         name="limit"
         type="number"

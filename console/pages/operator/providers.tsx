@@ -4,7 +4,7 @@ import type { OperatorSchemas } from '../../gateway/operator.ts';
 import { Panel } from '../../parts/panel.tsx';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { Ago, formatDuration } from '../../parts/times.tsx';
+import { RelativeTime, formatDuration } from '../../parts/times.tsx';
 import { providersQuery } from './providers-query.ts';
 import { OperatorAction } from './operator-action.tsx';
 import { Sparkline } from './sparkline.tsx';
@@ -31,7 +31,7 @@ const columns: Column<Provider>[] = [
       <>
         {formatCalls(recent)}
         <Sparkline
-          label="Calls in each 5 minutes of the last hour"
+          label="Calls per 5 minutes in the last hour"
           bars={trend.map(({ calls, failed }) => ({ value: calls, failed }))}
         />
       </>
@@ -43,7 +43,7 @@ const columns: Column<Provider>[] = [
       <>
         {formatSeconds(recent.medianSeconds)}
         <Sparkline
-          label="Median seconds in each 5 minutes of the last hour"
+          label="Median seconds per 5 minutes in the last hour"
           bars={trend.map(({ medianSeconds }) => ({ value: medianSeconds ?? 0, failed: 0 }))}
         />
       </>
@@ -65,7 +65,7 @@ export function Providers() {
       error={error}
       empty="No provider is configured"
     >
-      <p className="hint">Numbers cover the last 15 minutes, charts the last hour.</p>
+      <p className="hint">The numbers cover the last 15 minutes, the charts the last hour.</p>
     </Panel>
   );
 }
@@ -84,7 +84,7 @@ function ProviderState({ paused }: Pick<Provider, 'paused'>) {
     <>
       <State name="paused" />
       <p className="dim">
-        by {paused.actor}, <Ago at={paused.since} />: {paused.reason}
+        by {paused.actor}, <RelativeTime time={paused.since} />: {paused.reason}
       </p>
     </>
   );

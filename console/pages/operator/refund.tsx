@@ -10,28 +10,28 @@ export function Refund({
   billing,
 }: Pick<OperatorSchemas['ExplainedJob'], 'jobId' | 'billing'>) {
   const { state, charged, refunded } = billing;
-  // The difference of two decimal fractions may have more than six decimals.
-  const left = Number((charged - refunded).toFixed(6));
-  const nothingLeft =
+  // Rounds the difference, because floating-point subtraction may add decimals.
+  const refundable = Number((charged - refunded).toFixed(6));
+  const nothingToRefund =
     state === 'charged' ? 'All charged credits have been refunded.' : 'The job was not charged.';
   return (
     <OperatorAction
       verb="Refund"
       title="Refund the job"
       isDangerous
-      disabledReason={left > 0 ? null : nothingLeft}
+      disabledReason={refundable > 0 ? null : nothingToRefund}
       path={`/jobs/${jobId}/refunds`}
       body={(read) => ({ id: read('id'), credits: Number(read('credits')) })}
     >
       <p>
-        Returns up to {formatAmount(left)} of the charged credits. The result of the job stays
+        Returns up to {formatAmount(refundable)} of the charged credits. The result of the job stays
         available.
       </p>
       <CreditsField
         required
-        max={left}
-        defaultValue={left}
-        title={`At most ${formatExact(left)}`}
+        max={refundable}
+        defaultValue={refundable}
+        title={`At most ${formatExact(refundable)} credits`}
       />
       <CreditChangeIdField hint="for example the ticket number; the same id refunds only once" />
     </OperatorAction>

@@ -2,12 +2,12 @@
 
 interface Bar {
   value: number;
-  /** Part of the value that is drawn in red. */
+  /** Number of failed calls in `value`, drawn in red. */
   failed: number;
 }
 
 interface SparklineProps {
-  /** Start of the text for screen readers and the tooltip; the values follow it. */
+  /** Start of the chart's text for screen readers and the tooltip. The values follow it. */
   label: string;
   /** Bars, oldest first. The highest bar fills the height of the chart. */
   bars: readonly Bar[];

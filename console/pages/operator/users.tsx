@@ -4,14 +4,14 @@ import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { Ago, Moment } from '../../parts/times.tsx';
+import { RelativeTime, DateTime } from '../../parts/times.tsx';
 import { OperatorAction } from './operator-action.tsx';
 
 const columns: Column<OperatorSchemas['User']>[] = [
   { title: 'User', cell: ({ name }) => <strong>{name}</strong> },
   { title: 'Role', cell: ({ role }) => role },
-  { title: 'Keys', cell: ({ userId }) => <Keys userId={userId} /> },
-  { title: 'Created', cell: ({ createdAt }) => <Moment at={createdAt} /> },
+  { title: 'Keys', cell: ({ userId }) => <UserKeys userId={userId} /> },
+  { title: 'Created', cell: ({ createdAt }) => <DateTime time={createdAt} /> },
 ];
 
 /** Shows the users and the keys of each. */
@@ -34,7 +34,7 @@ export function Users({ organizationId }: { organizationId: string }) {
   );
 }
 
-function Keys({ userId }: { userId: string }) {
+function UserKeys({ userId }: { userId: string }) {
   const { data } = useQuery({
     queryKey: ['operator', 'keys', userId],
     queryFn: () =>
@@ -52,7 +52,7 @@ function Keys({ userId }: { userId: string }) {
               'never used'
             ) : (
               <>
-                used <Ago at={lastUsedAt} />
+                used <RelativeTime time={lastUsedAt} />
               </>
             )}
           </span>
@@ -62,7 +62,7 @@ function Keys({ userId }: { userId: string }) {
             isDangerous
             path={`/keys/${keyId}/revoke`}
           >
-            <p>Requests with the key are rejected immediately. Its running jobs continue.</p>
+            <p>Requests with the key are rejected immediately. Running jobs continue.</p>
           </OperatorAction>
         </li>
       ))}

@@ -7,7 +7,7 @@ import { useDebounced } from '../../parts/debounced.ts';
 import { ErrorMessage } from '../../parts/states.tsx';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { formatType } from '../../parts/names.ts';
-import { Credits, Money } from '../../parts/amounts.tsx';
+import { Credits, UsdPrice } from '../../parts/amounts.tsx';
 import { formatPrice } from '../models/price-text.ts';
 import {
   findModel,
@@ -24,31 +24,32 @@ import { SchemaField } from './fields.tsx';
 interface CapabilityFormProps {
   capability: Capability;
   /** Receives the id of each started job. */
-  follow: (jobId: string) => void;
+  onStart: (jobId: string) => void;
 }
 
 /** Shows a capability's fields, the price and the button that starts a job. */
-export function CapabilityForm({ capability, follow }: CapabilityFormProps) {
+export function CapabilityForm({ capability, onStart }: CapabilityFormProps) {
   const [values, setValues] = useDraft(capability);
   const path = endpointPath(capability);
   const body = buildBody(capability, values);
-  const run = useMutation({
+  const startJob = useMutation({
     mutationFn: () =>
       requestJson<{ data: Schemas['JobTicket'] }>(path, {
         method: 'POST',
         body: { ...body, async: true },
       }),
-    onSuccess: ({ data }) => follow(data.jobId),
+    onSuccess: ({ data }) => onStart(data.jobId),
   });
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
-    run.mutate();
+    startJob.mutate();
   };
-  const messages = collectFieldMessages(run.error);
+  const messages = collectFieldMessages(startJob.error);
   const fields = listFields(capability, values);
-  const otherError = run.error && !fields.some(({ name }) => messages.has(name)) ? run.error : null;
-  const show = (shown: readonly Field[]): ReactNode =>
-    shown.map((field) => (
+  const otherError =
+    startJob.error && !fields.some(({ name }) => messages.has(name)) ? startJob.error : null;
+  const showFields = (visibleFields: readonly Field[]): ReactNode =>
+    visibleFields.map((field) => (
       <SchemaField
         key={field.name}
         {...field}
@@ -61,15 +62,15 @@ export function CapabilityForm({ capability, follow }: CapabilityFormProps) {
   const isOpen = advanced.some(({ name }) => name in body || messages.has(name));
   return (
     <form onSubmit={submit} className="card" aria-label={formatType(capability.type)}>
-      {show(required)}
+      {showFields(required)}
       {required.length > 0 && common.length + advanced.length > 0 && (
         <p className="optional">Optional</p>
       )}
-      {show(common)}
+      {showFields(common)}
       {advanced.length > 0 && (
         <details open={isOpen}>
           <summary>Advanced</summary>
-          <div className="stack">{show(advanced)}</div>
+          <div className="stack">{showFields(advanced)}</div>
         </details>
       )}
       <CopyAs path={path} body={body} />
@@ -79,14 +80,14 @@ export function CapabilityForm({ capability, follow }: CapabilityFormProps) {
           capability={capability}
           body={body}
           required={required.map(({ name }) => name)}
-          isPending={run.isPending}
+          isPending={startJob.isPending}
         />
       </div>
     </form>
   );
 }
 
-/** Optional fields that are always visible. All other optional fields are under "Advanced". */
+/** Names of optional fields that are always visible. Others are listed under "Advanced". */
 const commonNames = new Set([
   'model',
   'aspectRatio',
@@ -116,7 +117,7 @@ function groupFields(fields: readonly Field[]) {
 
 const endpointPath = ({ endpoint }: Capability): string => endpoint.replace(/^POST /, '');
 
-/** Shows the price of the current form values, and the button that starts the job. */
+/** Shows the estimated price of the form values, and the button that starts the job. */
 function RunRow({
   capability,
   body,
@@ -125,22 +126,22 @@ function RunRow({
 }: {
   capability: Capability;
   body: Values;
-  /** Names of the fields that are needed to compute a price. */
+  /** Names of the fields without which no price can be computed. */
   required: readonly string[];
   isPending: boolean;
 }) {
   const denial = useDenial(capability);
-  const debounced = useDebounced(useDeferredValue(JSON.stringify(body)), 350);
-  const debouncedBody: Values = JSON.parse(debounced);
+  const debouncedJson = useDebounced(useDeferredValue(JSON.stringify(body)), 350);
+  const debouncedBody: Values = JSON.parse(debouncedJson);
   const { data, error } = useQuery({
-    queryKey: ['estimate', capability.type, debounced],
+    queryKey: ['estimate', capability.type, debouncedJson],
     queryFn: () =>
       requestJson<{ data: Schemas['StudioEstimate'] }>(`${endpointPath(capability)}/estimate`, {
         method: 'POST',
         body: debouncedBody,
       }),
     enabled:
-      debounced !== '{}' && required.every((name) => name in debouncedBody) && denial === null,
+      debouncedJson !== '{}' && required.every((name) => name in debouncedBody) && denial === null,
     placeholderData: keepPreviousData,
   });
   return (
@@ -152,7 +153,7 @@ function RunRow({
             <strong>
               <Credits amount={data.data.credits} />
             </strong>{' '}
-            credits <Money credits={data.data.credits} />
+            credits <UsdPrice credits={data.data.credits} />
           </>
         ) : (
           <span className="dim">{denial ?? <ListPrice capability={capability} body={body} />}</span>
@@ -165,7 +166,7 @@ function RunRow({
   );
 }
 
-/** Shows the prices of the chosen model until the form is complete and has a price itself. */
+/** Shows the list prices of the chosen model, for a form that is not complete yet. */
 function ListPrice({ capability, body }: { capability: Capability; body: Values }) {
   const model = findModel(capability, body);
   return model
@@ -190,7 +191,7 @@ function useDraft({ type }: Capability): [Values, (values: Values) => void] {
   ];
 }
 
-/** Maps each rejected field to its message. An error in `inputs.0.text` is shown at `inputs`. */
+/** Returns the error messages by field. An error in `inputs.0.text` belongs to `inputs`. */
 function collectFieldMessages(error: Error | null): Map<string, string> {
   const details = error instanceof ApiError ? error.details : [];
   return new Map(details.map(({ path, message }) => [path.split(/[.[]/)[0] ?? path, message]));

@@ -5,7 +5,7 @@ import type { Schemas } from '../../gateway/client.ts';
 export type Capability = Schemas['ListStudioModelsAnswer']['data'][number];
 type Model = Capability['models'][number];
 
-/** The part of JSON Schema that describes request fields. */
+/** JSON Schema of a request field, with the keywords that the form uses. */
 export interface FieldSchema {
   type?: string;
   enum?: (string | number)[];
@@ -64,7 +64,7 @@ export function listFields(capability: Capability, values: Values): Field[] {
     .toSorted((one, other) => Number(other.isRequired) - Number(one.isRequired));
 }
 
-/** Returns whether the model accepts a field. It rejects fields that only other models define. */
+/** Returns whether the model accepts a field. It does not if only other models define the field. */
 function acceptsField({ models }: Capability, model: Model | undefined, name: string): boolean {
   if (!model || name in model.parameters || name in model.selectedBy) return true;
   return !models.some(({ parameters }) => name in parameters);
@@ -91,24 +91,26 @@ function narrowSchema(
 export function buildBody(capability: Capability, values: Values): Values {
   const names = listFields(capability, values).map(({ name }) => name);
   return Object.fromEntries(
-    names.flatMap((name) => (isSet(values[name]) ? [[name, values[name]]] : [])),
+    names.flatMap((name) => (hasValue(values[name]) ? [[name, values[name]]] : [])),
   );
 }
 
-function isSet(value: unknown): boolean {
+function hasValue(value: unknown): boolean {
   return value !== undefined && value !== '' && !(Array.isArray(value) && value.length === 0);
 }
 
-/** Returns whether a field accepts the URL or the file id of media. */
-export function isMedia({ anyOf, format }: FieldSchema): boolean {
-  return format === 'uri' || (anyOf?.every((one) => isMedia(one) || isFileId(one)) ?? false);
+/** Returns whether a field accepts a media file, as a URL or a file id. */
+export function isMediaField({ anyOf, format }: FieldSchema): boolean {
+  return (
+    format === 'uri' || (anyOf?.every((one) => isMediaField(one) || isFileIdField(one)) ?? false)
+  );
 }
 
-function isFileId({ pattern }: FieldSchema): boolean {
+function isFileIdField({ pattern }: FieldSchema): boolean {
   return pattern?.startsWith('^file_') ?? false;
 }
 
-/** Returns the array schema of a field, or of one of its alternatives. */
+/** Returns the schema of a field, or of one of its alternatives, that is an array. */
 export function findArraySchema(schema: FieldSchema): FieldSchema | undefined {
   return schema.type === 'array' ? schema : schema.anyOf?.find(({ type }) => type === 'array');
 }

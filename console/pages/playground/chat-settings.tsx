@@ -7,7 +7,7 @@ import { chatModelsQuery } from '../models/chat-models-query.ts';
 import { pricingQuery } from '../../gateway/pricing.ts';
 import { Credits } from '../../parts/amounts.tsx';
 
-/** Values of the settings. Numbers are kept as typed; empty means the model's default. */
+/** Values of the settings as typed. An empty number means the model's default. */
 export interface ChatSettings {
   model: string;
   system: string;
@@ -30,18 +30,19 @@ interface SettingsProps {
   change: (changed: Partial<ChatSettings>) => void;
 }
 
-/** Shows the settings. */
+/** Shows the settings of a chat. */
 export function Settings({ settings, models, change }: SettingsProps) {
-  const set = (name: keyof ChatSettings, value: string): void => change({ [name]: value });
+  const changeSetting = (name: keyof ChatSettings, value: string): void =>
+    change({ [name]: value });
   return (
     <section className="card stack settings" aria-label="Settings">
-      <ModelField settings={settings} models={models} choose={(id) => set('model', id)} />
+      <ModelField settings={settings} models={models} choose={(id) => changeSetting('model', id)} />
       <label>
         System prompt
         <textarea
           placeholder="You are a helpful assistant."
           value={settings.system}
-          onChange={({ target }) => set('system', target.value)}
+          onChange={({ target }) => changeSetting('system', target.value)}
         />
       </label>
       <div className="pair">
@@ -53,7 +54,7 @@ export function Settings({ settings, models, change }: SettingsProps) {
           step={0.1}
           placeholder="Model default"
           value={settings.temperature}
-          change={(text) => set('temperature', text)}
+          change={(text) => changeSetting('temperature', text)}
         />
         <TextField
           label="Max tokens"
@@ -62,7 +63,7 @@ export function Settings({ settings, models, change }: SettingsProps) {
           step={1}
           placeholder="Model default"
           value={settings.maxTokens}
-          change={(text) => set('maxTokens', text)}
+          change={(text) => changeSetting('maxTokens', text)}
         />
       </div>
     </section>

@@ -12,8 +12,8 @@ export interface Message {
   credits?: number | undefined;
 }
 
-/** Event in the stream of POST /api/v1/chat, with the fields that are used here. */
-interface Event {
+/** Event in the stream of POST /api/v1/chat, with the fields that the console reads. */
+interface ChatEvent {
   type?: string;
   delta?: string;
   creditsConsumed?: number;
@@ -23,47 +23,47 @@ interface Event {
 
 type Change = (next: (messages: Message[]) => Message[]) => void;
 
-interface SentChat {
+interface ChatRequest {
   body: object;
   controller: AbortController;
-  /** Restores the messages and the text before the request. */
-  undo: () => void;
+  /** Restores the messages and the input text from before the request. */
+  restore: () => void;
 }
 
 /**
- * Returns functions that send a chat and stop it. Each part of the answer is appended to the last
- * message as it arrives.
+ * Returns functions that send a chat and stop its answer. Each part of the answer is appended to
+ * the last message as it arrives.
  */
 export function useChat({ setMessages }: { setMessages: Change }) {
   const client = useQueryClient();
-  const changeLast = (change: (last: Message) => Message): void =>
+  const changeLastMessage = (change: (last: Message) => Message): void =>
     setMessages((messages) =>
-      messages.map((message, at) => (at === messages.length - 1 ? change(message) : message)),
+      messages.map((message, index) => (index === messages.length - 1 ? change(message) : message)),
     );
   const { variables, isPending, error, mutate } = useMutation({
-    async mutationFn({ body, controller: { signal } }: SentChat) {
+    async mutationFn({ body, controller: { signal } }: ChatRequest) {
       const request = { method: 'POST', body: { ...body, stream: true }, signal };
       for await (const data of readEvents(await sendRequest('/api/v1/chat', request))) {
         if (data === '[DONE]') break;
-        changeLast(applyEvent(JSON.parse(data)));
+        changeLastMessage(applyEvent(JSON.parse(data)));
       }
     },
-    onError(_, { controller, undo }) {
-      if (!controller.signal.aborted) undo();
+    onError(_, { controller, restore }) {
+      if (!controller.signal.aborted) restore();
     },
     onSettled: () => client.invalidateQueries({ queryKey: ['usage'] }),
   });
   return {
     isPending,
     error: variables?.controller.signal.aborted ? null : error,
-    send: (body: object, undo: () => void) =>
-      mutate({ body, undo, controller: new AbortController() }),
+    send: (body: object, restore: () => void) =>
+      mutate({ body, restore, controller: new AbortController() }),
     stop: () => variables?.controller.abort(),
   };
 }
 
-/** Appends an event to the answer. @throws Error if the answer ended with an error */
-function applyEvent(event: Event): (last: Message) => Message {
+/** Returns a function that appends an event to a message. @throws Error if it is an error event */
+function applyEvent(event: ChatEvent): (last: Message) => Message {
   if (event.type === 'error') throw new Error(event.message ?? 'The answer ended unexpectedly.');
   return (last) => ({
     ...last,

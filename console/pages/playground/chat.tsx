@@ -1,4 +1,4 @@
-/** Chat page. Shows the price before a message is sent and after it is answered. */
+/** Chat page. Shows the estimated price of a message, and the charged credits of each answer. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState, type SubmitEvent } from 'react';
 import { unwrap, api } from '../../gateway/client.ts';
@@ -6,7 +6,7 @@ import { useSessionKey } from '../../gateway/session.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { useDebounced } from '../../parts/debounced.ts';
 import { Empty, ErrorMessage } from '../../parts/states.tsx';
-import { Credits, Money } from '../../parts/amounts.tsx';
+import { Credits, UsdPrice } from '../../parts/amounts.tsx';
 import { Settings, useChatModels, type ChatSettings } from './chat-settings.tsx';
 import { useChat, type Message } from './chat-stream.ts';
 import { CopyAs } from './copy-as.tsx';
@@ -25,21 +25,24 @@ export default function Chat() {
   const [messages, setMessages] = useState<Message[]>([]);
   const [text, setText] = useState('');
   const models = useChatModels();
-  const [chosen, setChosen] = useState<Partial<ChatSettings>>(() => {
+  const [chosenSettings, setChosenSettings] = useState<Partial<ChatSettings>>(() => {
     const model = new URLSearchParams(location.search).get('model');
     return model === null ? {} : { model };
   });
-  const settings = { model: models[0]?.id ?? '', ...noSettings, ...chosen };
+  const settings = { model: models[0]?.id ?? '', ...noSettings, ...chosenSettings };
   const chat = useChat({ setMessages });
-  const sent: Message[] = [...messages, { id: messages.length, role: 'user', content: text }];
-  const body = buildBody(settings, sent);
+  const messagesToSend: Message[] = [
+    ...messages,
+    { id: messages.length, role: 'user', content: text },
+  ];
+  const body = buildBody(settings, messagesToSend);
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     if (text.trim() === '' || chat.isPending) return;
-    setMessages([...sent, { id: sent.length, role: 'assistant', content: '' }]);
+    setMessages([...messagesToSend, { id: messagesToSend.length, role: 'assistant', content: '' }]);
     setText('');
     chat.send(body, () => {
-      // If the message is rejected, it returns to the text field.
+      // The message of a failed request returns to the text field.
       setMessages(messages);
       setText(text);
     });
@@ -82,7 +85,7 @@ export default function Chat() {
         <Settings
           settings={settings}
           models={models}
-          change={(change) => setChosen({ ...chosen, ...change })}
+          change={(change) => setChosenSettings({ ...chosenSettings, ...change })}
         />
       </div>
     </>
@@ -150,23 +153,23 @@ function ChatMessage({ message: { role, content, credits } }: { message: Message
       {content || <span className="dim">…</span>}
       {credits !== undefined && (
         <p className="hint">
-          <Credits amount={credits} /> credits <Money credits={credits} />
+          <Credits amount={credits} /> credits <UsdPrice credits={credits} />
         </p>
       )}
     </article>
   );
 }
 
-/** How long to wait after the last keystroke before requesting the price. */
+/** Delay between the last keystroke and the request for the price. */
 const debounceMs = 600;
 
 function Estimate({ body, enabled }: { body: ChatBody; enabled: boolean }) {
-  const current = JSON.stringify(body);
-  const debounced = useDebounced(current, debounceMs);
+  const currentJson = JSON.stringify(body);
+  const debouncedJson = useDebounced(currentJson, debounceMs);
   const { data, error } = useQuery({
-    queryKey: ['chat-estimate', debounced],
-    queryFn: () => unwrap(api.POST('/api/v1/chat/estimate', { body: JSON.parse(debounced) })),
-    enabled: enabled && debounced === current,
+    queryKey: ['chat-estimate', debouncedJson],
+    queryFn: () => unwrap(api.POST('/api/v1/chat/estimate', { body: JSON.parse(debouncedJson) })),
+    enabled: enabled && debouncedJson === currentJson,
     placeholderData: keepPreviousData,
   });
   if (!enabled || !data || error)
@@ -177,7 +180,7 @@ function Estimate({ body, enabled }: { body: ChatBody; enabled: boolean }) {
       <strong>
         <Credits amount={data.data.most} />
       </strong>{' '}
-      credits <Money credits={data.data.most} />
+      credits <UsdPrice credits={data.data.most} />
     </p>
   );
 }

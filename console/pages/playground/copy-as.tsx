@@ -14,7 +14,7 @@ type Language = (typeof languages)[number];
 /** Shows a request as code, with a choice of language and a copy button. */
 export function CopyAs({ path, body }: CopyAsProps) {
   const [language, setLanguage] = useState<Language>('curl');
-  const [copied, setCopied] = useState(false);
+  const [isCopied, setCopied] = useState(false);
   const text = writeCode[language](path, body);
   const copy = (): void => {
     void navigator.clipboard.writeText(text).then(() => setCopied(true));
@@ -36,7 +36,7 @@ export function CopyAs({ path, body }: CopyAsProps) {
             </button>
           ))}
           <button type="button" onClick={copy}>
-            {copied ? 'Copied' : 'Copy'}
+            {isCopied ? 'Copied' : 'Copy'}
           </button>
         </div>
         {/* oxlint-disable-next-line no-noninteractive-tabindex -- a scrolling element must be reachable by keyboard */}
@@ -71,7 +71,7 @@ const writeCode: Record<Language, (path: string, body: Values) => string> = {
     ].join('\n'),
 };
 
-/** Returns the start of the client call for an endpoint, which is the same in both languages. */
+/** Returns the start of a client call. It is the same in TypeScript and Python. */
 function buildCallStart(path: string): string {
   return path.includes('/studio/') ? `run('${path.replace(/^.*\/studio\//, '')}', ` : 'chat(';
 }

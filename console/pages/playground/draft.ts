@@ -1,4 +1,4 @@
-/** Form values of the playground, stored in the browser until the tab is closed. */
+/** Stores the form values of the playground in the browser until the tab is closed. */
 import type { Values } from './capability.ts';
 
 const storageKey = (type: string): string => `draft ${type}`;

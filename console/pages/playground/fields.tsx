@@ -1,6 +1,12 @@
 /** Form fields created from their JSON schemas. */
 import { useId, type ReactNode } from 'react';
-import { isMedia, findArraySchema, toTitle, type Field, type FieldSchema } from './capability.ts';
+import {
+  isMediaField,
+  findArraySchema,
+  toTitle,
+  type Field,
+  type FieldSchema,
+} from './capability.ts';
 import { JsonField } from './json-field.tsx';
 import { MediaField, MediaListField } from './media-field.tsx';
 
@@ -11,7 +17,7 @@ interface FieldProps extends Field {
   change: (value: unknown) => void;
 }
 
-/** Texts that may be longer than this get a multi-line field. */
+/** Maximum length of a text for a single-line field. Longer texts get a multi-line field. */
 const singleLineMax = 300;
 
 /** Shows the form field that fits a schema. */
@@ -24,8 +30,8 @@ export function SchemaField(props: FieldProps) {
   const list = findArraySchema(schema);
   const rows = list?.items?.properties ? list : undefined;
   const control = (() => {
-    if (isMedia(schema)) return <MediaField {...props} id={id} />;
-    if (list?.items && isMedia(list.items))
+    if (isMediaField(schema)) return <MediaField {...props} id={id} />;
+    if (list?.items && isMediaField(list.items))
       return <MediaListField {...props} list={list} id={id} />;
     return null;
   })();
@@ -50,11 +56,11 @@ interface ChipsProps extends Pick<FieldProps, 'name' | 'schema' | 'value' | 'cha
   choices: readonly (string | number | boolean)[];
 }
 
-/** Shows the choices as chips; the default comes first. */
+/** Shows the choices as chips. The default comes first. */
 function ChipsField({ name, schema, value, change, choices }: ChipsProps) {
-  const group = useId();
-  const preset = choices.find((choice) => choice === schema.default);
-  const others = choices.filter((choice) => choice !== preset);
+  const groupName = useId();
+  const defaultChoice = choices.find((choice) => choice === schema.default);
+  const others = choices.filter((choice) => choice !== defaultChoice);
   return (
     <fieldset className="chips">
       <legend>{toTitle(name)}</legend>
@@ -62,11 +68,11 @@ function ChipsField({ name, schema, value, change, choices }: ChipsProps) {
         <label key={String(choice)} className="chip">
           <input
             type="radio"
-            name={group}
+            name={groupName}
             checked={value === choice}
             onChange={() => change(choice)}
           />
-          {String(choice ?? preset ?? 'Auto')}
+          {String(choice ?? defaultChoice ?? 'Auto')}
         </label>
       ))}
     </fieldset>
@@ -126,11 +132,11 @@ interface ChoiceProps extends Omit<FieldProps, 'name'> {
 }
 
 function Choice({ schema, value, change, isRequired, id, choices }: ChoiceProps): ReactNode {
-  const preset = schema.default;
+  const defaultChoice = schema.default;
   const defaultLabel =
-    preset === undefined
+    defaultChoice === undefined
       ? 'Model default'
-      : `${JSON.stringify(preset).replaceAll('"', '')} (default)`;
+      : `${JSON.stringify(defaultChoice).replaceAll('"', '')} (default)`;
   return (
     <select
       id={id}
@@ -138,9 +144,11 @@ function Choice({ schema, value, change, isRequired, id, choices }: ChoiceProps)
       value={value === undefined ? '' : JSON.stringify(value)}
       onChange={({ target }) => change(target.value === '' ? undefined : JSON.parse(target.value))}
     >
-      <option value="">{isRequired && preset === undefined ? 'Choose' : defaultLabel}</option>
+      <option value="">
+        {isRequired && defaultChoice === undefined ? 'Choose' : defaultLabel}
+      </option>
       {choices
-        .filter((choice) => choice !== preset)
+        .filter((choice) => choice !== defaultChoice)
         .map((choice) => (
           <option key={String(choice)} value={JSON.stringify(choice)}>
             {String(choice)}
@@ -155,17 +163,21 @@ function listChoices(schema: FieldSchema): readonly (string | number | boolean)[
   return schema.enum ?? schema.anyOf?.find((alternative) => alternative.enum)?.enum;
 }
 
-function buildPlaceholder({ default: preset, minimum, maximum }: FieldSchema): string | undefined {
-  if (preset !== undefined) return JSON.stringify(preset);
+function buildPlaceholder({
+  default: defaultChoice,
+  minimum,
+  maximum,
+}: FieldSchema): string | undefined {
+  if (defaultChoice !== undefined) return JSON.stringify(defaultChoice);
   return minimum === undefined || maximum === undefined ? undefined : `${minimum} – ${maximum}`;
 }
 
-/** Shows a list of objects, for example the lines of a dialogue, as one row of fields each. */
+/** Shows a list of objects, for example the lines of a dialogue: one row of fields per object. */
 function RowsField({ name, value, change, list, error }: FieldProps & { list: FieldSchema }) {
   const rows: Record<string, unknown>[] = Array.isArray(value) && value.length > 0 ? value : [{}];
   const { properties = {}, required = [] } = list.items ?? {};
-  const put = (index: number, row: Record<string, unknown>): void =>
-    change(rows.map((other, at) => (at === index ? row : other)));
+  const replaceRow = (index: number, row: Record<string, unknown>): void =>
+    change(rows.map((other, otherIndex) => (otherIndex === index ? row : other)));
   return (
     <fieldset>
       <legend>{toTitle(name)}</legend>
@@ -178,11 +190,14 @@ function RowsField({ name, value, change, list, error }: FieldProps & { list: Fi
               schema={schema}
               isRequired={required.includes(field)}
               value={row[field]}
-              change={(next) => put(index, { ...row, [field]: next })}
+              change={(next) => replaceRow(index, { ...row, [field]: next })}
             />
           ))}
           {rows.length > 1 && (
-            <button type="button" onClick={() => change(rows.filter((_, at) => at !== index))}>
+            <button
+              type="button"
+              onClick={() => change(rows.filter((_, otherIndex) => otherIndex !== index))}
+            >
               Remove
             </button>
           )}

@@ -23,7 +23,7 @@ export function JsonField({ id, value, change }: JsonFieldProps) {
         value={text}
         onChange={({ target }) => {
           setText(target.value);
-          const parsed = parse(target.value);
+          const parsed = parseJson(target.value);
           setInvalid(parsed === null);
           if (parsed) change(parsed.value);
         }}
@@ -33,7 +33,7 @@ export function JsonField({ id, value, change }: JsonFieldProps) {
   );
 }
 
-function parse(text: string): { value: unknown } | null {
+function parseJson(text: string): { value: unknown } | null {
   if (text.trim() === '') return { value: undefined };
   try {
     return { value: JSON.parse(text) };

@@ -39,15 +39,15 @@ export function MediaListField({
   change,
 }: MediaFieldProps & { list: FieldSchema }) {
   const urls: string[] = Array.isArray(value) ? value : [];
-  const replace = (next: string[]): void => change(next.slice(0, list.maxItems));
+  const changeUrls = (next: string[]): void => change(next.slice(0, list.maxItems));
   return (
-    <DropZone isMultiple onUpload={(files) => replace([...urls.filter(Boolean), ...files])}>
+    <DropZone isMultiple onUpload={(files) => changeUrls([...urls.filter(Boolean), ...files])}>
       <textarea
         id={id}
         required={isRequired}
         placeholder="One URL per line, or drop files here"
         value={urls.join('\n')}
-        onChange={({ target }) => replace(target.value === '' ? [] : target.value.split('\n'))}
+        onChange={({ target }) => changeUrls(target.value === '' ? [] : target.value.split('\n'))}
       />
     </DropZone>
   );
@@ -68,15 +68,15 @@ function DropZone({ isMultiple = false, onUpload, children }: DropZoneProps) {
     onSuccess: onUpload,
   });
   const denial = sessionKey.explainDenial('storage:write');
-  const begin = (files: FileList | null): void => {
+  const startUpload = (files: FileList | null): void => {
     const chosen = [...(files ?? [])];
     if (chosen.length > 0 && denial === null)
       upload.mutate(isMultiple ? chosen : chosen.slice(0, 1));
   };
-  const drop = (event: DragEvent): void => {
+  const onDrop = (event: DragEvent): void => {
     event.preventDefault();
     setOver(false);
-    begin(event.dataTransfer.files);
+    startUpload(event.dataTransfer.files);
   };
   return (
     <div
@@ -86,7 +86,7 @@ function DropZone({ isMultiple = false, onUpload, children }: DropZoneProps) {
         setOver(true);
       }}
       onDragLeave={() => setOver(false)}
-      onDrop={drop}
+      onDrop={onDrop}
     >
       {children}
       <p className="row">
@@ -97,7 +97,7 @@ function DropZone({ isMultiple = false, onUpload, children }: DropZoneProps) {
             type="file"
             multiple={isMultiple}
             disabled={denial !== null || upload.isPending}
-            onChange={({ target }) => begin(target.files)}
+            onChange={({ target }) => startUpload(target.files)}
           />
         </label>
       </p>
@@ -109,12 +109,12 @@ function DropZone({ isMultiple = false, onUpload, children }: DropZoneProps) {
 /** Uploads a file and returns its id. @throws ApiError */
 async function uploadFile(file: File): Promise<string> {
   const body = { filename: file.name, contentType: file.type, size: file.size };
-  const target = await unwrap(api.POST('/api/v1/storage/upload-url', { body }));
-  const response = await fetch(target.uploadUrl, {
-    method: target.method,
-    headers: target.headers,
+  const uploadTarget = await unwrap(api.POST('/api/v1/storage/upload-url', { body }));
+  const response = await fetch(uploadTarget.uploadUrl, {
+    method: uploadTarget.method,
+    headers: uploadTarget.headers,
     body: file,
   });
   if (!response.ok) throw new ApiError(response.status, await response.json().catch(() => null));
-  return target.fileId;
+  return uploadTarget.fileId;
 }

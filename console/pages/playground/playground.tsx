@@ -36,7 +36,7 @@ interface EndpointsProps {
 
 const mediaKind = ({ type }: Capability): string => splitType(type).kind;
 
-/** Links to each kind of media, and to the endpoints of the current kind. */
+/** Shows links to each kind of media, and to the endpoints of the current kind. */
 function Endpoints({ capabilities, current }: EndpointsProps) {
   const kinds = Map.groupBy(capabilities, mediaKind);
   return (
@@ -69,21 +69,21 @@ function Endpoints({ capabilities, current }: EndpointsProps) {
   );
 }
 
-/** Shows the form and the last job of an endpoint, even after a reload. */
+/** Shows the form of an endpoint and its last job, which is still shown after a reload. */
 function Workbench({ capability }: { capability: Capability }) {
   const storageKey = `job ${capability.type}`;
   const [jobId, setJobId] = useState(() => sessionStorage.getItem(storageKey));
-  const column = useRef<HTMLElement>(null);
-  const follow = (next: string): void => {
+  const jobSection = useRef<HTMLElement>(null);
+  const showJob = (next: string): void => {
     sessionStorage.setItem(storageKey, next);
     setJobId(next);
-    // On a narrow screen the column is below the form.
-    column.current?.scrollIntoView({ block: 'nearest', behavior: 'smooth' });
+    // On a narrow screen, the job is shown below the form, so the page scrolls to it.
+    jobSection.current?.scrollIntoView({ block: 'nearest', behavior: 'smooth' });
   };
   return (
     <div className="playground">
-      <CapabilityForm capability={capability} follow={follow} />
-      <section ref={column} className="result" aria-label="Job" aria-live="polite">
+      <CapabilityForm capability={capability} onStart={showJob} />
+      <section ref={jobSection} className="result" aria-label="Job" aria-live="polite">
         {jobId ? (
           <LastJob key={jobId} jobId={jobId} />
         ) : (

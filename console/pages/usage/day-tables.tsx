@@ -9,16 +9,16 @@ interface TableProps {
   seriesName: (series: Series) => string;
 }
 
-/** Shows the totals for the day under the pointer, or for the whole period. */
+/** Shows the totals of the day under the pointer, or of the whole period. */
 export function Totals({
   sums: { days, series },
   day,
   seriesName,
 }: TableProps & { day: number | null }) {
-  const total = (numbers: readonly number[]): number =>
+  const sumShownDays = (numbers: readonly number[]): number =>
     day === null ? sum(numbers) : (numbers[day] ?? 0);
-  const sumOver = (pick: (one: Series) => number[]): number =>
-    sum(series.map((one) => total(pick(one))));
+  const sumSeries = (pick: (one: Series) => number[]): number =>
+    sum(series.map((one) => sumShownDays(pick(one))));
   return (
     <table className="totals">
       <caption>{day === null ? `${days[0]} to ${days.at(-1)}` : days[day]} (UTC)</caption>
@@ -39,9 +39,9 @@ export function Totals({
             <th scope="row">
               <span className={`swatch series-${index}`} aria-hidden="true" /> {seriesName(one)}
             </th>
-            <td className="number">{total(one.requests)}</td>
+            <td className="number">{sumShownDays(one.requests)}</td>
             <td className="number">
-              <Credits amount={total(one.credits)} />
+              <Credits amount={sumShownDays(one.credits)} />
             </td>
           </tr>
         ))}
@@ -49,9 +49,9 @@ export function Totals({
       <tfoot>
         <tr>
           <th scope="row">Total</th>
-          <td className="number">{sumOver(({ requests }) => requests)}</td>
+          <td className="number">{sumSeries(({ requests }) => requests)}</td>
           <td className="number">
-            <Credits amount={sumOver(({ credits }) => credits)} />
+            <Credits amount={sumSeries(({ credits }) => credits)} />
           </td>
         </tr>
       </tfoot>

@@ -1,15 +1,15 @@
-/** Charges by day, for a chosen period, grouping and chart type. */
+/** Charges by day. The user chooses the period, the grouping and the chart type. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { unwrap, api } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
-import { useAddressQuery } from '../../parts/address-query.ts';
+import { useQueryString } from '../../parts/query-string.ts';
 import { SelectField } from '../../parts/fields.tsx';
 import { Empty, ErrorMessage, Loading } from '../../parts/states.tsx';
 import { keysQuery } from '../keys/key-query.ts';
 import { DayTable, Totals } from './day-tables.tsx';
-import { UsageChart, type Shape } from './usage-chart.tsx';
-import { sumByDay, periodStart, type Series, type Split } from './usage-sums.ts';
+import { UsageChart, type ChartType } from './usage-chart.tsx';
+import { sumByDay, computePeriodStart, type Series, type Split } from './usage-sums.ts';
 
 const periods = [
   [7, '7 days'],
@@ -23,19 +23,19 @@ const splits = [
   ['key', 'Key'],
   ['type', 'Type'],
 ] as const;
-const shapes = [
+const chartTypes = [
   ['stacked', 'Stacked bars'],
   ['lines', 'Lines'],
 ] as const;
 const path = '/api/v1/usage/summary';
 
-/** Shows the fields to choose from, the chart and its tables. */
+/** Shows the fields for the period, grouping and chart type, and the chart with its tables. */
 export function UsageByDay() {
-  const [search, change] = useAddressQuery();
+  const [search, change] = useQueryString();
   const days = periods.find(([count]) => String(count) === search.get('days'))?.[0] ?? 30;
   const split = splits.find(([name]) => name === search.get('by'))?.[0] || null;
-  const shape: Shape = search.get('shape') === 'lines' ? 'lines' : 'stacked';
-  const query = { groupBy: split ? `day,${split}` : 'day', after: periodStart(days) };
+  const chartType: ChartType = search.get('shape') === 'lines' ? 'lines' : 'stacked';
+  const query = { groupBy: split ? `day,${split}` : 'day', after: computePeriodStart(days) };
   const csv = `${path}?${new URLSearchParams({ ...query, format: 'csv' }).toString()}`;
   return (
     <section className="card stack">
@@ -60,23 +60,23 @@ export function UsageByDay() {
         />
         <SelectField
           label="Chart"
-          options={shapes}
-          value={shape}
+          options={chartTypes}
+          value={chartType}
           change={(name) => change('shape', name)}
         />
       </div>
-      <Sums query={query} split={split} shape={shape} />
+      <UsageSums query={query} split={split} chartType={chartType} />
     </section>
   );
 }
 
-interface SumsProps {
+interface UsageSumsProps {
   query: { groupBy: string; after: string };
   split: Split;
-  shape: Shape;
+  chartType: ChartType;
 }
 
-function Sums({ query, split, shape }: SumsProps) {
+function UsageSums({ query, split, chartType }: UsageSumsProps) {
   const { data: sums, error } = useQuery({
     queryKey: ['usage', 'summary', query],
     queryFn: async () => sumByDay(await unwrap(api.GET(path, { params: { query } })), split),
@@ -93,7 +93,7 @@ function Sums({ query, split, shape }: SumsProps) {
   return (
     <>
       <div className="usage">
-        <UsageChart sums={sums} shape={shape} onPoint={setDay} />
+        <UsageChart sums={sums} chartType={chartType} onPoint={setDay} />
         <Totals sums={sums} day={day} seriesName={seriesName} />
       </div>
       <DayTable sums={sums} seriesName={seriesName} />

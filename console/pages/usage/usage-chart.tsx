@@ -5,26 +5,26 @@ import 'uplot/dist/uPlot.min.css';
 import type { DailySums } from './usage-sums.ts';
 
 /** Type of chart. */
-export type Shape = 'stacked' | 'lines';
+export type ChartType = 'stacked' | 'lines';
 
 interface UsageChartProps {
   sums: DailySums;
-  shape: Shape;
-  /** Called with the index of the day under the pointer, or null if there is none. */
+  chartType: ChartType;
+  /** Receives the index of the day under the pointer, or null if the pointer is elsewhere. */
   onPoint: (day: number | null) => void;
 }
 
 const heightPixels = 260;
 const halfDaySeconds = 43_200;
-const short = new Intl.NumberFormat(undefined, { notation: 'compact' });
+const compactNumber = new Intl.NumberFormat(undefined, { notation: 'compact' });
 
 /** Draws the chart. */
-export function UsageChart({ sums, shape, onPoint }: UsageChartProps) {
+export function UsageChart({ sums, chartType, onPoint }: UsageChartProps) {
   const container = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const { current } = container;
-    return current ? draw(current, { sums, shape, onPoint }) : undefined;
-  }, [sums, shape, onPoint]);
+    return current ? drawChart(current, { sums, chartType, onPoint }) : undefined;
+  }, [sums, chartType, onPoint]);
   return (
     <div
       ref={container}
@@ -32,7 +32,7 @@ export function UsageChart({ sums, shape, onPoint }: UsageChartProps) {
       role="img"
       aria-label="Chart of credits by day; the table below shows the same numbers"
     >
-      {/* The chart reads its colors from these elements; they differ between the themes. */}
+      {/* The chart reads its colors from these elements. The colors depend on the theme. */}
       {sums.series.map(({ id }, index) => (
         <i key={id} className={`series-${index}`} hidden />
       ))}
@@ -40,21 +40,21 @@ export function UsageChart({ sums, shape, onPoint }: UsageChartProps) {
   );
 }
 
-function draw(container: HTMLElement, props: UsageChartProps): () => void {
+function drawChart(container: HTMLElement, props: UsageChartProps): () => void {
   const plot = new uPlot(buildOptions(container, props), buildChartData(props), container);
-  const watcher = new ResizeObserver(([entry]) => {
+  const resizeObserver = new ResizeObserver(([entry]) => {
     if (entry) plot.setSize({ width: entry.contentRect.width, height: heightPixels });
   });
-  watcher.observe(container);
-  const scheme = matchMedia('(prefers-color-scheme: dark)');
+  resizeObserver.observe(container);
+  const colorScheme = matchMedia('(prefers-color-scheme: dark)');
   const redraw = (): void => plot.redraw();
-  scheme.addEventListener('change', redraw);
-  const theme = new MutationObserver(redraw);
-  theme.observe(document.documentElement, { attributeFilter: ['data-theme'] });
+  colorScheme.addEventListener('change', redraw);
+  const themeObserver = new MutationObserver(redraw);
+  themeObserver.observe(document.documentElement, { attributeFilter: ['data-theme'] });
   return () => {
-    watcher.disconnect();
-    theme.disconnect();
-    scheme.removeEventListener('change', redraw);
+    resizeObserver.disconnect();
+    themeObserver.disconnect();
+    colorScheme.removeEventListener('change', redraw);
     plot.destroy();
   };
 }
@@ -63,24 +63,24 @@ function draw(container: HTMLElement, props: UsageChartProps): () => void {
  * Returns the data points. In a stacked chart, each series is added to the series below it, and the
  * topmost series comes first, because it is drawn behind the others.
  */
-function buildChartData({ sums: { days, series }, shape }: UsageChartProps): uPlot.AlignedData {
+function buildChartData({ sums: { days, series }, chartType }: UsageChartProps): uPlot.AlignedData {
   const seconds = days.map((day) => Date.parse(day) / 1000);
-  const own = series.map(({ credits }) => credits);
-  if (shape === 'lines') return [seconds, ...own];
-  const below = days.map(() => 0);
-  const stacked = own.map((credits) =>
-    credits.map((amount, day) => (below[day] = (below[day] ?? 0) + amount)),
+  const creditsBySeries = series.map(({ credits }) => credits);
+  if (chartType === 'lines') return [seconds, ...creditsBySeries];
+  const sumsBelow = days.map(() => 0);
+  const stacked = creditsBySeries.map((credits) =>
+    credits.map((amount, day) => (sumsBelow[day] = (sumsBelow[day] ?? 0) + amount)),
   );
   return [seconds, ...stacked.toReversed()];
 }
 
 function buildOptions(
   container: HTMLElement,
-  { sums, shape, onPoint }: UsageChartProps,
+  { sums, chartType, onPoint }: UsageChartProps,
 ): uPlot.Options {
   const color = (index: number): string => {
-    const probe = container.querySelector(`.series-${index}`);
-    return probe ? getComputedStyle(probe).color : 'gray';
+    const colorElement = container.querySelector(`.series-${index}`);
+    return colorElement ? getComputedStyle(colorElement).color : 'gray';
   };
   const axis = {
     stroke: () => getComputedStyle(container).color,
@@ -99,7 +99,7 @@ function buildOptions(
     width: container.clientWidth,
     height: heightPixels,
     legend: { show: false },
-    cursor: { drag: { x: false, y: false }, points: { show: shape === 'lines' } },
+    cursor: { drag: { x: false, y: false }, points: { show: chartType === 'lines' } },
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC'),
     scales: {
       x: { range: (_, min, max) => [min - halfDaySeconds, max + halfDaySeconds] },
@@ -107,9 +107,9 @@ function buildOptions(
     },
     axes: [
       { ...axis, grid: { show: false } },
-      { ...axis, values: (_, ticks) => ticks.map((tick) => short.format(tick)) },
+      { ...axis, values: (_, ticks) => ticks.map((tick) => compactNumber.format(tick)) },
     ],
-    series: [{}, ...(shape === 'lines' ? lines : bars)],
+    series: [{}, ...(chartType === 'lines' ? lines : bars)],
     hooks: { setCursor: [({ cursor }) => onPoint(cursor.idx ?? null)] },
   };
 }

@@ -1,15 +1,15 @@
-/** Jobs and chats that used credits, newest first. */
+/** Usage records: jobs and chats with their credits, newest first. */
 import { useState } from 'react';
 import { Link } from 'wouter';
 import { unwrap, api, type Schemas } from '../../gateway/client.ts';
 import { usePages } from '../../gateway/pages.ts';
 import { Credits } from '../../parts/amounts.tsx';
-import { SelectField, allOption, plainOptions } from '../../parts/fields.tsx';
+import { SelectField, allOption, toOptions } from '../../parts/fields.tsx';
 import { formatType } from '../../parts/names.ts';
 import { Panel } from '../../parts/panel.tsx';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { Moment } from '../../parts/times.tsx';
+import { DateTime } from '../../parts/times.tsx';
 
 type UsageRecord = Schemas['UsageRecord'];
 
@@ -17,7 +17,7 @@ const states = ['reserved', 'charged', 'released'] as const;
 const limit = 20;
 
 const columns: Column<UsageRecord>[] = [
-  { title: 'Time', cell: ({ createdAt }) => <Moment at={createdAt} /> },
+  { title: 'Time', cell: ({ createdAt }) => <DateTime time={createdAt} /> },
   {
     title: 'Type',
     cell: ({ jobId, type }) =>
@@ -38,7 +38,7 @@ const columns: Column<UsageRecord>[] = [
   { title: 'Credits', isNumber: true, cell: ({ credits }) => <Credits amount={credits} /> },
 ];
 
-/** Shows jobs and chats with their charges. */
+/** Shows the usage records of jobs and chats. */
 export function UsageRecords() {
   const [status, setStatus] = useState<(typeof states)[number] | ''>('');
   const records = usePages({
@@ -54,7 +54,7 @@ export function UsageRecords() {
       <SelectField
         label="Billing"
         className="check"
-        options={[allOption, ...plainOptions(states)]}
+        options={[allOption, ...toOptions(states)]}
         value={status}
         change={setStatus}
       />

@@ -6,7 +6,7 @@ type Row = Schemas['UsageSummary']['rows'][number];
 /** Property by which each day's usage is split, or null if it is not split. */
 export type Split = 'model' | 'key' | 'type' | null;
 
-/** Credits and requests of one model, key or type, with one number per day. */
+/** Credits and requests per day of one model, key or type. */
 export interface Series {
   /** Id of the model, key or type. Null for the sum of the smallest series, shown as "Other". */
   id: string | null;
@@ -27,36 +27,40 @@ const dayMs = 86_400_000;
 const seriesMax = 8;
 
 /** Returns the start of the period of `days` days that ends today. */
-export function periodStart(days: number): string {
+export function computePeriodStart(days: number): string {
   const today = Math.floor(Date.now() / dayMs) * dayMs;
   // The filter `after` is exclusive.
   return new Date(today - (days - 1) * dayMs - 1).toISOString();
 }
 
-/** Groups the rows of GET /usage/summary into one series for each value of `by`. */
-export function sumByDay(summary: Schemas['UsageSummary'], by: Split): DailySums {
+/** Groups the rows of GET /usage/summary into one series per model, key or type. */
+export function sumByDay(summary: Schemas['UsageSummary'], split: Split): DailySums {
   const { after, before, rows } = summary;
   const days: string[] = [];
-  for (let at = Date.parse(after) + 1; at <= Date.parse(before); at += dayMs) {
-    days.push(new Date(at).toISOString().slice(0, 10));
+  for (
+    let dayStartMs = Date.parse(after) + 1;
+    dayStartMs <= Date.parse(before);
+    dayStartMs += dayMs
+  ) {
+    days.push(new Date(dayStartMs).toISOString().slice(0, 10));
   }
-  const groups = Map.groupBy(rows, (row) => findSeriesId(row, by));
+  const groups = Map.groupBy(rows, (row) => findSeriesId(row, split));
   const series = [...groups]
     .map(([id, group]) => buildSeries(id, days, group))
     .toSorted((one, other) => sum(other.credits) - sum(one.credits));
   if (series.length <= seriesMax) return { days, series };
-  const rest = series.slice(seriesMax - 1);
-  const others: Series = {
+  const smallestSeries = series.slice(seriesMax - 1);
+  const otherSeries: Series = {
     id: null,
-    credits: days.map((_, day) => sum(rest.map(({ credits }) => credits[day] ?? 0))),
-    requests: days.map((_, day) => sum(rest.map(({ requests }) => requests[day] ?? 0))),
+    credits: days.map((_, day) => sum(smallestSeries.map(({ credits }) => credits[day] ?? 0))),
+    requests: days.map((_, day) => sum(smallestSeries.map(({ requests }) => requests[day] ?? 0))),
   };
-  return { days, series: [...series.slice(0, seriesMax - 1), others] };
+  return { days, series: [...series.slice(0, seriesMax - 1), otherSeries] };
 }
 
-function findSeriesId({ model, keyId, type }: Row, by: Split): string {
+function findSeriesId({ model, keyId, type }: Row, split: Split): string {
   const names = { model: model ?? 'no model', key: keyId ?? '', type: type ?? '' };
-  return by === null ? 'all' : names[by];
+  return split === null ? 'all' : names[split];
 }
 
 function buildSeries(id: string, days: readonly string[], rows: readonly Row[]): Series {

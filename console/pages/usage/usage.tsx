@@ -3,8 +3,8 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { balanceQuery, useSessionKey } from '../../gateway/session.ts';
 import { Empty } from '../../parts/states.tsx';
-import { formatBytes, Credits, Money } from '../../parts/amounts.tsx';
-import { Ago } from '../../parts/times.tsx';
+import { formatBytes, Credits, UsdPrice } from '../../parts/amounts.tsx';
+import { RelativeTime } from '../../parts/times.tsx';
 import { UsageByDay } from './usage-by-day.tsx';
 import { UsageRecords } from './usage-records.tsx';
 
@@ -36,7 +36,7 @@ function Account() {
   return (
     <div className="figures">
       <Figure title="Available" value={<Credits amount={balance.available} />}>
-        credits <Money credits={balance.available} />
+        credits <UsdPrice credits={balance.available} />
       </Figure>
       <Figure title="Reserved" value={<Credits amount={balance.reserved} />}>
         credits for running jobs and chats
@@ -52,12 +52,12 @@ function Account() {
         {window.resetAt && (
           <>
             {'; resets '}
-            <Ago at={window.resetAt} />
+            <RelativeTime time={window.resetAt} />
           </>
         )}
         {window.limit !== null && (
           <meter
-            aria-label="Used part of the 6-hour window"
+            aria-label="Credits used in the 6-hour window"
             max={window.limit}
             high={window.limit * 0.9}
             value={window.used}

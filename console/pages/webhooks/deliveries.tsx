@@ -8,7 +8,7 @@ import { IdTail } from '../../parts/ids.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { Ago } from '../../parts/times.tsx';
+import { RelativeTime } from '../../parts/times.tsx';
 import { RedeliverButton } from '../job/redeliver-button.tsx';
 
 type Webhook = Schemas['ListedWebhook'];
@@ -37,7 +37,7 @@ const columns: Column<Webhook>[] = [
   { title: 'State', cell: ({ state }) => <State name={state} /> },
   { title: 'Attempts', cell: ({ attempts }) => attempts },
   { title: 'Last response', cell: (webhook) => <LastResponse {...webhook} /> },
-  { title: 'Updated', cell: ({ updatedAt }) => <Ago at={updatedAt} /> },
+  { title: 'Updated', cell: ({ updatedAt }) => <RelativeTime time={updatedAt} /> },
   { title: 'Action', cell: (webhook) => <RedeliverButton {...webhook} /> },
 ];
 
@@ -86,7 +86,7 @@ function LastResponse({ lastStatus, lastError, nextAttemptAt, state }: Webhook) 
       {nextAttemptAt && state !== 'delivered' && (
         <span className="dim">
           {' '}
-          · retry <Ago at={nextAttemptAt} />
+          · retry <RelativeTime time={nextAttemptAt} />
         </span>
       )}
     </>

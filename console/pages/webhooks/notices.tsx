@@ -5,7 +5,7 @@ import { unwrap, api, type Schemas } from '../../gateway/client.ts';
 import { TextField } from '../../parts/fields.tsx';
 import { State } from '../../parts/state.tsx';
 import { ErrorMessage, Loading } from '../../parts/states.tsx';
-import { Ago } from '../../parts/times.tsx';
+import { RelativeTime } from '../../parts/times.tsx';
 
 type Settings = Schemas['GetNoticesAnswer'];
 const queryKey = ['usage', 'notices'];
@@ -16,7 +16,7 @@ const titles: Record<Settings['notices'][number]['type'], string> = {
   'key.limit.reached': 'Key limit reached',
 };
 
-/** Shows the notices. `denial` says why the user may not see them, or is null. */
+/** Shows the account notices. `denial` is the reason why the user may not see them, or null. */
 export function Notices({ denial }: { denial: string | null }) {
   const { data, error } = useQuery({
     queryKey,
@@ -27,7 +27,8 @@ export function Notices({ denial }: { denial: string | null }) {
     <section className="card stack">
       <h2>Account notices</h2>
       <p className="dim">
-        Sends a webhook when the balance is low, and when 80% or 100% of a key’s limit is used.
+        The gateway sends a webhook when the balance is low, and when 80% or 100% of a key’s limit
+        is used.
       </p>
       {denial && <p className="hint">{denial}</p>}
       <ErrorMessage error={error} />
@@ -41,10 +42,13 @@ export function Notices({ denial }: { denial: string | null }) {
 function NoticeSettings({ settings }: { settings: Settings }) {
   const client = useQueryClient();
   const [url, setUrl] = useState(settings.url ?? '');
-  const [low, setLow] = useState(settings.lowBalanceCredits?.toString() ?? '');
+  const [lowBalance, setLowBalance] = useState(settings.lowBalanceCredits?.toString() ?? '');
   const save = useMutation({
     mutationFn: () => {
-      const body = { url: url || null, lowBalanceCredits: low === '' ? null : Number(low) };
+      const body = {
+        url: url || null,
+        lowBalanceCredits: lowBalance === '' ? null : Number(lowBalance),
+      };
       return unwrap(api.PUT('/api/v1/webhooks/notices', { body }));
     },
     onSuccess: (saved) => client.setQueryData(queryKey, saved),
@@ -73,8 +77,8 @@ function NoticeSettings({ settings }: { settings: Settings }) {
         min={0}
         max={1_000_000_000}
         step="any"
-        value={low}
-        change={setLow}
+        value={lowBalance}
+        change={setLowBalance}
       />
       <ErrorMessage error={save.error} />
       <div className="row">
@@ -98,7 +102,7 @@ function LatestNotices({ notices }: Pick<Settings, 'notices'>) {
           <li key={type + createdAt}>
             {titles[type]}{' '}
             <span className="dim">
-              <Ago at={createdAt} />
+              <RelativeTime time={createdAt} />
             </span>{' '}
             <State name={state} /> <span className="dim">{lastStatus ?? lastError}</span>
           </li>

@@ -1,20 +1,20 @@
-/** The secret that signs webhooks, with buttons to show and rotate it. */
+/** Secret that signs webhooks, with buttons to show and rotate it. */
 import { useMutation } from '@tanstack/react-query';
 import { unwrap, api } from '../../gateway/client.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { ConfirmButton, Secret, type FieldReader } from '../../parts/dialog.tsx';
 import { SelectField } from '../../parts/fields.tsx';
 import { ErrorMessage } from '../../parts/states.tsx';
-import { Moment } from '../../parts/times.tsx';
+import { DateTime } from '../../parts/times.tsx';
 
 const overlaps = [
-  [0, 'stops signing immediately'],
-  [3600, 'signs for another hour'],
-  [86_400, 'signs for another day'],
-  [604_800, 'signs for another week'],
+  [0, 'immediately'],
+  [3600, 'in an hour'],
+  [86_400, 'in a day'],
+  [604_800, 'in a week'],
 ] as const;
 
-/** Shows the buttons. `denial` says why the user may not see the secret, or is null. */
+/** Shows the secret's buttons. `denial` is the reason why the user may not see it, or null. */
 export function SigningSecret({ denial }: { denial: string | null }) {
   const { data, error, isPending, mutate, reset } = useMutation({
     mutationFn: () => unwrap(api.GET('/api/v1/webhooks/secret')),
@@ -39,7 +39,7 @@ export function SigningSecret({ denial }: { denial: string | null }) {
             {data.replaced.map(({ generation, retiresAt }) => (
               <span key={generation}>
                 {' '}
-                Secret number {generation} also signs until <Moment at={retiresAt} />.
+                Secret number {generation} also signs until <DateTime time={retiresAt} />.
               </span>
             ))}
           </p>
@@ -58,7 +58,7 @@ export function SigningSecret({ denial }: { denial: string | null }) {
           title="Rotate secret"
           verb="Rotate"
           isDangerous
-          act={rotate}
+          performAction={rotate}
           disabledReason={denial}
         >
           <p>
@@ -66,7 +66,7 @@ export function SigningSecret({ denial }: { denial: string | null }) {
             too, so that you can update your receivers one by one.
           </p>
           <SelectField
-            label="The old secret"
+            label="The old secret stops signing"
             name="overlap"
             options={overlaps}
             defaultValue={86_400}

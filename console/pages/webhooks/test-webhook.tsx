@@ -8,7 +8,7 @@ import { ErrorMessage } from '../../parts/states.tsx';
 import { State } from '../../parts/state.tsx';
 import { formatDuration } from '../../parts/times.tsx';
 
-/** Shows the form. `denial` says why the user may not send tests, or is null. */
+/** Shows the test form. `denial` is the reason why the user may not send tests, or null. */
 export function TestWebhook({ denial }: { denial: string | null }) {
   const [url, setUrl] = useState('');
   const { data, error, isPending, mutate } = useMutation({

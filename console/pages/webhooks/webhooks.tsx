@@ -31,6 +31,6 @@ export default function Webhooks() {
 function explainSettingsDenial({ role, explainDenial }: SessionKey): string | null {
   const denial = explainDenial('keys:write');
   return denial && role === 'viewer'
-    ? 'A viewer may not see or change the secret and the notices.'
+    ? 'A viewer may not see or change the signing secret and the account notices.'
     : denial;
 }

@@ -2,7 +2,7 @@
 import { useSearchParams } from 'wouter';
 
 /** Returns the query string, and a function that sets a value, or removes it if it is empty. */
-export function useAddressQuery(): [URLSearchParams, (name: string, value: string) => void] {
+export function useQueryString(): [URLSearchParams, (name: string, value: string) => void] {
   const [search, setSearch] = useSearchParams();
   const change = (name: string, value: string): void =>
     setSearch(
@@ -16,7 +16,7 @@ export function useAddressQuery(): [URLSearchParams, (name: string, value: strin
   return [search, change];
 }
 
-/** Returns the values that the query string has for the given names. */
+/** Returns the values for the given names in the query string, without missing and empty ones. */
 export function pickValues(search: URLSearchParams, names: readonly string[]) {
   return Object.fromEntries(
     names.flatMap((name) => {
@@ -26,5 +26,5 @@ export function pickValues(search: URLSearchParams, names: readonly string[]) {
   );
 }
 
-/** Converts the value of a date field to the start of that day in UTC; empty stays empty. */
-export const startOfDay = (date: string): string => date && `${date}T00:00:00Z`;
+/** Converts the date of a date field to the start of that day in UTC. Returns '' for ''. */
+export const toStartOfDay = (date: string): string => date && `${date}T00:00:00Z`;

@@ -6,7 +6,7 @@ interface State {
 }
 
 /** Shows its children or, if one throws, the error with a button to try again. */
-export class Boundary extends Component<{ children: ReactNode }, State> {
+export class ErrorBoundary extends Component<{ children: ReactNode }, State> {
   override state: State = { error: null };
 
   static getDerivedStateFromError(error: Error): State {
