@@ -1,6 +1,6 @@
 /**
- * Converts errors to the failures that activities throw, with types that the workflow handles. A
- * `Retry-After` of the provider becomes the delay before the next attempt.
+ * Converts errors to the failures that activities throw. The workflow handles a failure by its
+ * type. If the provider sent `Retry-After`, its value becomes the delay before the next attempt.
  */
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { ProviderFailure, type FailureKind } from '../domain/provider-failure.ts';
@@ -13,7 +13,7 @@ interface FailureType {
    */
   type: string;
   nonRetryable: boolean;
-  /** True if the failure is expected, so that it must not raise an alert. */
+  /** True if the failure is expected, so that it raises no alert. */
   benign: boolean;
 }
 
@@ -29,10 +29,7 @@ const failureTypes: Record<FailureKind, FailureType> = {
   unreachable: { type: 'PROVIDER_UNREACHABLE', nonRetryable: false, benign: false },
 };
 
-/**
- * Creates the failure of a call whose job is already settled, by the sweeper or by an earlier run
- * of its workflow.
- */
+/** Creates the failure of a call that was not sent because its job is already settled. */
 export function alreadySettledFailure(): ApplicationFailure {
   return ApplicationFailure.nonRetryable(
     'the call was not sent: the job is already settled',
@@ -41,48 +38,52 @@ export function alreadySettledFailure(): ApplicationFailure {
 }
 
 /**
- * Number of an attempt on a task queue, and the number of the last attempt that is made if the
- * provider accepts none.
+ * Number of an attempt on a task queue, and the maximum number of attempts that the provider does
+ * not accept.
  */
 export interface AttemptCount {
-  /** Zero for a first attempt as a local activity. */
+  /** Number of the attempt, from 1; 0 for a first attempt as a local activity. */
   attempt: number;
   submitAttemptsMax: number;
 }
 
-/** Number of attempts after which a result that cannot be read from its provider is given up. */
+/**
+ * Maximum number of attempts to read a result from its provider. If the last attempt fails, the
+ * call fails.
+ */
 const readAttemptsMax = 6;
 
 /**
  * Converts an error to the failure that the activity throws. Temporal retries a failure of the
- * gateway's own storage, and any unknown error, until the time of the step is over, because the
- * provider bills a call whose result was not stored.
+ * gateway's own storage and any unknown error until the time limit of the step, because the
+ * provider charges for a call even if its result was not stored.
  */
 export function toApplicationFailure(
   error: unknown,
   { attempt, submitAttemptsMax }: AttemptCount,
 ): unknown {
-  const isLastRead = attempt >= readAttemptsMax;
+  const isLastReadAttempt = attempt >= readAttemptsMax;
   if (error instanceof StorageFailure) {
     return ApplicationFailure.create({
       message: error.message,
       type: 'STORAGE_ERROR',
-      nonRetryable: !error.retryable || (error.isDownload && isLastRead),
+      nonRetryable: !error.retryable || (error.isDownload && isLastReadAttempt),
     });
   }
   if (!(error instanceof ProviderFailure)) return error;
-  const row = failureTypes[error.kind];
-  const isLast = error.kind === 'not_accepted' ? attempt >= submitAttemptsMax : isLastRead;
+  const failureType = failureTypes[error.kind];
+  const isLastAttempt =
+    error.kind === 'not_accepted' ? attempt >= submitAttemptsMax : isLastReadAttempt;
   return ApplicationFailure.create({
     message: error.message,
-    type: row.type,
-    nonRetryable: row.nonRetryable || isLast,
+    type: failureType.type,
+    nonRetryable: failureType.nonRetryable || isLastAttempt,
     ...(error.retryAfterMs !== undefined && {
       nextRetryDelay: error.retryAfterMs,
-      // The workflow, which retries a first attempt itself, reads the delay here, because it cannot
-      // read `nextRetryDelay`.
+      // The workflow itself retries a step whose first attempt was a local activity. It reads the
+      // delay here, because it cannot read `nextRetryDelay`.
       details: [{ retryAfterMs: error.retryAfterMs }],
     }),
-    ...(row.benign && { category: ApplicationFailureCategory.BENIGN }),
+    ...(failureType.benign && { category: ApplicationFailureCategory.BENIGN }),
   });
 }

@@ -1,32 +1,33 @@
-/** Activity `adopt`: reads the recorded outcome of an earlier submit, without sending anything. */
+/**
+ * Activity `adopt`: reads the recorded outcome of an earlier submit of a call. It sends no call.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import type { CallOutputs, CallTask } from '../jobs/job-plan.ts';
-import type { BeginVerdict } from '../providers/call-records.ts';
+import type { BeginResult } from '../providers/call-records.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { ProviderOperation } from '../providers/provider.ts';
 import { getCallIds, getOperations, type ProviderCallDeps } from './called-provider.ts';
 
 /**
- * Outcome of a call that a provider has accepted: the queued operation, or the stored outputs if
- * the provider responded with the result.
+ * Outcome of a call that a provider has accepted. `operation`: the provider has queued the call.
+ * `outputs`: the provider responded with the result, whose outputs are stored.
  */
 export type AcceptedOutcome =
   | { kind: 'operation'; operation: ProviderOperation }
   | { kind: 'outputs'; outputs: CallOutputs; providerRequestId: string | null };
 
 /**
- * Outcome of an earlier submit. `not_sent` means that no provider has accepted the call, so it is
- * safe to send it.
+ * Outcome of an earlier submit. `not_sent`: no provider has accepted the call, so it may be sent.
  */
 export type AdoptOutcome = AcceptedOutcome | { kind: 'not_sent' };
 
 /**
- * How long the record may go without an update before the attempt that sends the call is presumed
- * crashed.
+ * Maximum time between two updates of the record by the attempt that sends the call. If it is
+ * exceeded, the attempt is presumed to have crashed.
  */
-const silenceMaxMs = 15_000;
-/** Interval between reads of the record. */
+const updateIntervalMaxMs = 15_000;
+/** Interval between two reads of the record. */
 const recordPollMs = 500;
 
 /**
@@ -42,14 +43,14 @@ export async function adopt(deps: ProviderCallDeps, task: CallTask): Promise<Ado
 }
 
 /**
- * Returns the outcome in the record of a submit. If only a notification identifies the operation,
+ * Returns the outcome in the record of a call. If only a notification contains the operation id,
  * records the call as accepted.
  * @throws ProviderFailure `unknown` if the record contains no outcome
  */
 export async function outcomeFromRecord(
   deps: ProviderCallDeps,
   task: CallTask,
-  found: BeginVerdict | null,
+  found: BeginResult | null,
 ): Promise<AcceptedOutcome> {
   if (found?.verdict === 'accepted') return { kind: 'operation', operation: found.operation };
   if (found?.verdict === 'answered') {
@@ -67,21 +68,22 @@ export async function outcomeFromRecord(
 
 /**
  * Polls the record of a call until no other attempt is sending the call, or the attempt that sends
- * it has not updated the record for `silenceMaxMs`.
+ * it has not updated the record for `updateIntervalMaxMs`.
  */
 export async function waitUntilDecided(
-  read: () => Promise<BeginVerdict | null>,
-): Promise<BeginVerdict | null> {
+  read: () => Promise<BeginResult | null>,
+): Promise<BeginResult | null> {
   let touchedAtMs = 0;
-  let seenAtMs = 0;
+  let updateSeenAtMs = 0;
   for (;;) {
     const found = await read();
     if (found?.verdict !== 'begun' || found.notifiedId !== null) return found;
-    // Only successful reads count, measured with this process's clock: while the database is
-    // unavailable, the attempt that sends the call cannot update the record.
-    if (found.touchedAtMs !== touchedAtMs) seenAtMs = performance.now();
+    // The time since the last update is measured at successful reads only, with the clock of this
+    // process. While the database is unavailable, the attempt that sends the call cannot update the
+    // record.
+    if (found.touchedAtMs !== touchedAtMs) updateSeenAtMs = performance.now();
     ({ touchedAtMs } = found);
-    if (performance.now() - seenAtMs > silenceMaxMs) return found;
+    if (performance.now() - updateSeenAtMs > updateIntervalMaxMs) return found;
     await sleep(recordPollMs, undefined, { signal: Context.current().cancellationSignal });
   }
 }

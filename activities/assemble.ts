@@ -1,6 +1,6 @@
 /**
- * Activity `assemble`: joins stored artifacts into one, for example the parts of a dialogue into
- * one recording.
+ * Activity `assemble`: joins stored artifacts into one artifact, for example the parts of a
+ * dialogue into one recording.
  */
 import { Readable } from 'node:stream';
 import { Context } from '@temporalio/activity';
@@ -19,12 +19,12 @@ import type { ArtifactStore } from '../storage/artifacts.ts';
 import { createMediaSource, createObjectSource } from '../storage/byte-source.ts';
 import type { Storage } from '../storage/storage.ts';
 
-/** Artifacts to join. */
+/** Input of `assemble`: the artifacts to join. */
 export interface AssemblyTask {
   jobId: string;
   organizationId: string;
   kind: NonNullable<JobPlan['assembly']>;
-  /** Call index of the joined artifact: the number of calls. */
+  /** Call index under which the joined artifact is stored: the number of calls of the job. */
   callIndex: number;
   parts: StoredArtifact[];
 }
@@ -34,7 +34,10 @@ interface AssemblyDeps {
   storage: Storage;
 }
 
-/** Joins the artifacts. Safe to retry: an artifact that is already stored is never replaced. */
+/**
+ * Joins the artifacts and stores the joined artifact. It may be retried, because an artifact that
+ * is already stored is never replaced.
+ */
 export async function assemble(deps: AssemblyDeps, task: AssemblyTask): Promise<CallOutputs> {
   const { cancellationSignal } = Context.current();
   const artifact = await attempt(() => concatAudio(deps, task, cancellationSignal));
@@ -43,29 +46,29 @@ export async function assemble(deps: AssemblyDeps, task: AssemblyTask): Promise<
 }
 
 /**
- * Joins MP3 files with the same sampling rate and channels, frame by frame.
- * @throws StorageFailure, retryable, if a part cannot be read or the result cannot be stored;
- * ProviderFailure `failed` if the parts are not MP3 files of one format
+ * Joins MP3 files with the same sampling rate and number of channels, frame by frame.
+ * @throws ProviderFailure `failed` if the parts are not MP3 files of one format; a retryable
+ * StorageFailure if a part cannot be read or the joined file cannot be stored
  */
 async function concatAudio(
   { storage, artifacts }: AssemblyDeps,
   task: AssemblyTask,
   signal: AbortSignal,
 ): Promise<StoredArtifact> {
-  let notMp3: NotMp3Error | undefined;
+  let formatError: NotMp3Error | undefined;
   async function* joinFrames(): AsyncGenerator<Uint8Array> {
-    let first: string | undefined;
+    let firstFormat: string | undefined;
     try {
       for (const { storageKey } of task.parts) {
         if ((await storage.size(storageKey)) === null)
           throw new Error('a part is missing from storage');
         yield* framesOf(createMediaSource(createObjectSource(storage, storageKey)), (format) => {
-          first ??= format;
-          if (format !== first) throw new NotMp3Error('the parts have different formats');
+          firstFormat ??= format;
+          if (format !== firstFormat) throw new NotMp3Error('the parts have different formats');
         });
       }
     } catch (error) {
-      if (error instanceof NotMp3Error) notMp3 = error;
+      if (error instanceof NotMp3Error) formatError = error;
       throw error;
     }
   }
@@ -81,21 +84,24 @@ async function concatAudio(
       },
     );
   } catch (cause) {
-    if (notMp3) throw new ProviderFailure('failed', notMp3.message, { cause });
-    // Retryable, because stored parts, unlike the response of a provider, can be read again.
+    if (formatError) throw new ProviderFailure('failed', formatError.message, { cause });
+    // The failure is retryable, because stored parts can be read again, unlike the response of a
+    // provider.
     throw new StorageFailure('the parts could not be joined', { retryable: true, cause });
   }
 }
 
-/** Error for a part that is not an MP3 file, or has another format than the first part. */
+/**
+ * Error for a part that is not an MP3 file, or whose format differs from that of the first part.
+ */
 export class NotMp3Error extends Error {
   override readonly name = 'NotMp3Error';
 }
 
 /**
- * Yields the frames of one MP3 file, without its tags and its Xing or Info frame, which describe
- * only that file. `onFormat` receives the sampling rate and channels before the first frame: they
- * must be the same in all joined files.
+ * Yields the audio frames of one MP3 file. Omits its tags and its Xing or Info frame, which
+ * describe only that file. Before the first frame, `onFormat` receives the sampling rate and the
+ * number of channels, which must be the same in all joined files.
  * @throws NotMp3Error, or an error from the source
  */
 export async function* framesOf(
@@ -106,7 +112,8 @@ export async function* framesOf(
   try {
     const track = await input.getPrimaryAudioTrack();
     if (!track) throw new NotMp3Error('a part contains no MPEG audio');
-    // The sampling rate also identifies the MPEG version.
+    // The sampling rate also identifies the MPEG version, so the format does not contain the
+    // version.
     onFormat(`${track.sampleRate} Hz, ${track.numberOfChannels} channel(s)`);
     for await (const { data } of new EncodedPacketSink(track).packets()) yield data;
   } catch (error) {

@@ -1,4 +1,7 @@
-/** Runs one attempt of an activity: occupies a slot of the provider and sends heartbeats. */
+/**
+ * Runs one attempt of an activity. The attempt occupies a slot of the provider and sends
+ * heartbeats.
+ */
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import type { CallTask } from '../jobs/job-plan.ts';
@@ -8,9 +11,9 @@ const heartbeatIntervalMs = 4000;
 
 /**
  * Runs one attempt in a slot of its provider. `freeSlots` has the number of free slots in this
- * process, by provider. The worker of the provider's task queue never runs more attempts than there
- * are slots. A local activity that finds no free slot fails with `PROVIDER_BUSY` instead of waiting
- * here, because only the task queue shares the slots fairly between organizations.
+ * process for each provider. The worker of the provider's task queue never runs more attempts than
+ * there are slots. A local activity that finds no free slot does not wait but fails with
+ * `PROVIDER_BUSY`, because only the task queue shares the slots fairly between organizations.
  * @throws ApplicationFailure
  */
 export async function attemptInSlot<Outcome>(
@@ -19,33 +22,34 @@ export async function attemptInSlot<Outcome>(
   run: () => Promise<Outcome>,
 ): Promise<Outcome> {
   const { activityType, isLocal } = Context.current().info;
-  const free = (): number => freeSlots.get(provider) ?? 0;
-  if (isLocal && free() <= 0) {
+  const countFreeSlots = (): number => freeSlots.get(provider) ?? 0;
+  if (isLocal && countFreeSlots() <= 0) {
     throw ApplicationFailure.create({
-      message: 'nothing was sent: all slots of the provider in this process are in use',
+      message: 'no request was sent: all slots of the provider in this process are occupied',
       type: 'PROVIDER_BUSY',
       category: ApplicationFailureCategory.BENIGN,
     });
   }
-  freeSlots.set(provider, free() - 1);
+  freeSlots.set(provider, countFreeSlots() - 1);
   try {
-    const limit = activityType === 'submit' ? { providerLimitSeconds: submitTimeoutMs / 1000 } : {};
-    return await attempt(run, { submitAttemptsMax, detail: { provider, ...limit } });
+    const timeLimit =
+      activityType === 'submit' ? { providerLimitSeconds: submitTimeoutMs / 1000 } : {};
+    return await attempt(run, { submitAttemptsMax, detail: { provider, ...timeLimit } });
   } finally {
-    freeSlots.set(provider, free() + 1);
+    freeSlots.set(provider, countFreeSlots() + 1);
   }
 }
 
 /** Options of an attempt. */
 interface AttemptOptions {
   /**
-   * Number of the last attempt on the task queue that is made if the provider accepts none. A first
-   * attempt as a local activity is not counted.
+   * Maximum number of attempts on the task queue that the provider does not accept. A first attempt
+   * as a local activity is not counted.
    */
   submitAttemptsMax?: number;
   /**
-   * Heartbeat details, which the Temporal UI shows while the activity is pending. The start time of
-   * the attempt is added.
+   * Details of the heartbeats, which the Temporal UI shows while the activity is pending. Each
+   * heartbeat also contains the start time of the attempt.
    */
   detail?: { provider: string; providerLimitSeconds?: number };
 }

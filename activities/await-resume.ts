@@ -4,7 +4,7 @@ import type { CallTask } from '../jobs/job-plan.ts';
 import { getCallIds, type ProviderCallDeps } from './called-provider.ts';
 
 /**
- * Returns if the provider of at least one of these routes of a call is not paused.
+ * Returns without an error if the provider of at least one of the given routes is not paused.
  * @throws ApplicationFailure PROVIDER_PAUSED if the providers of all routes are paused; Temporal
  * then retries the activity
  */

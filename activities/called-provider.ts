@@ -1,4 +1,4 @@
-/** Services of the activities that call providers, and the provider of a call. */
+/** Functions and services that the activities of provider calls share. */
 import { Context } from '@temporalio/activity';
 import { assert } from '../domain/errors.ts';
 import type { CallOutputs, CallTask } from '../jobs/job-plan.ts';
@@ -10,12 +10,13 @@ import type { CallIds, CallRecords } from '../providers/call-records.ts';
 import { storeResult } from '../providers/call-results.ts';
 import type { NotificationUrls } from '../providers/notification-urls.ts';
 
-/** Services that provider calls use. */
+/** Services that the activities of provider calls use. */
 export interface ProviderCallDeps {
   providers: Map<string, Provider>;
   records: CallRecords;
   /**
-   * Number of free slots by provider: how many more calls this process may run at the same time.
+   * Number of free slots for each provider: the number of further calls that this process may run
+   * at the same time.
    */
   slots: Map<string, number>;
   artifacts: ArtifactStore;

@@ -3,7 +3,7 @@ import type { CallOutputs } from '../jobs/job-plan.ts';
 import type { SettleResult } from '../jobs/ledger-results.ts';
 import { settleJob, type SettlementDeps } from './job-settlement.ts';
 
-/** A job whose outputs are stored. */
+/** Input of `charge`: a job whose outputs are stored. */
 export interface DeliveredJob {
   jobId: string;
   organizationId: string;
@@ -12,7 +12,7 @@ export interface DeliveredJob {
   outputs: CallOutputs[];
 }
 
-/** Charges the delivered outputs and completes the job. Repeating it has no effect. */
+/** Charges the delivered outputs and completes the job. A repeated charge has no effect. */
 export function charge(deps: SettlementDeps, job: DeliveredJob): Promise<SettleResult> {
   const { jobId, organizationId, chargeMicro, outputs } = job;
   return settleJob(deps, {

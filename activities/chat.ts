@@ -1,7 +1,7 @@
 /**
- * Chats: reserve → one provider call → charge | release. The API process calls these functions
- * directly, without Temporal (docs/architecture.md). `open` reserves credits; `answer` or `stream`
- * of the opened chat settles them. If the process crashes, the sweeper settles its chats.
+ * Runs chats: reserve → one provider call → charge | release. The API process calls these functions
+ * directly, without Temporal (docs/architecture.md). `open` reserves the credits of a chat; its
+ * methods `answer` and `stream` settle them. If the process crashes, the sweeper settles its chats.
  */
 import type { ChatModel } from '../catalog/chat-model.ts';
 import { GatewayError } from '../domain/errors.ts';
@@ -27,33 +27,35 @@ export interface ChatOrder {
   /** Models, in the order in which they are called. */
   models: readonly [ChatModel, ...ChatModel[]];
   body: ChatBody;
-  /** Maximum tokens of an answer; null if only the model and the balance limit it. */
+  /**
+   * Maximum number of tokens of an answer; null if only the model and the balance limit the answer.
+   */
   maxTokens: number | null;
   stream: boolean;
   /** The caller's metadata; null if there is none. */
   metadata: Record<string, string> | null;
 }
 
-/** Id of a chat, and its Idempotency-Key. */
+/** Id of a chat, and the claim of its Idempotency-Key. */
 interface ChatIdentity {
   /** A new id (domain/ids.ts). */
   id: string;
   /**
-   * Claim of the Idempotency-Key; null if the request has none. Credits are reserved only if no
-   * other request has taken the claim over.
+   * Claim of the Idempotency-Key; null if the request has no key. Credits are reserved only if no
+   * other request has taken over the claim.
    */
   claim: ChatClaim | null;
 }
 
 /** Estimated price of a chat, in micro-credits. */
 export interface ChatEstimate {
-  /** Amount that would be reserved now. */
+  /** Amount that a chat request would reserve at the time of the estimate. */
   reserveMicro: number;
-  /** Available credits without which the chat is rejected. */
+  /** Minimum of available micro-credits; with less, the chat is rejected. */
   reserveMinMicro: number;
   /** Maximum charge. */
   chargeMaxMicro: number;
-  /** Tokens and amounts that the maximum charge consists of. */
+  /** Parts of the maximum charge: the input tokens and the output tokens, with their amounts. */
   parts: { unit: 'input token' | 'output token'; tokens: number; amountMicro: number }[];
 }
 
@@ -67,7 +69,7 @@ interface ChatDeps {
 /** Creates the chat service of a process. */
 export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
   const upstreams = observeUpstreams(createUpstreams(config), telemetry);
-  const running = new RunningChats({
+  const runningChats = new RunningChats({
     ledger,
     logger,
     checkpointMs: config.CHAT_CHECKPOINT_MS,
@@ -77,18 +79,18 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
   const answerTokensExpected = config.CHAT_EXPECTED_ANSWER_TOKENS;
   const context = { upstreams, usdPerCredit, answerTokensExpected };
 
-  const draft = ({ models, body, stream, maxTokens }: ChatOrder): CandidatesDraft =>
+  const draftOrder = ({ models, body, stream, maxTokens }: ChatOrder): CandidatesDraft =>
     draftCandidates(models, { body, stream, maxTokens, input: estimateInput(body) }, context);
 
   return {
     /**
-     * Checks the order and reserves its credits.
+     * Checks a chat request and reserves its credits.
      * @throws GatewayError UNSUPPORTED_PARAMETER, INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED,
      * SERVICE_UNAVAILABLE, and REQUEST_IN_PROGRESS if another request has taken over the
      * Idempotency-Key
      */
     async open(order: ChatOrder, identity: ChatIdentity): Promise<OpenChat> {
-      const candidates = draft(order);
+      const candidates = draftOrder(order);
       const ttlMs = config.CHAT_RESERVATION_TTL_MS;
       const reservation = buildReservation(order, { ...identity, ttlMs }, candidates);
       const payableMicro = await reserve(ledger, reservation);
@@ -97,7 +99,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
         id: identity.id,
         candidates: candidates.limitTo(payableMicro),
         usdPerCredit,
-        running,
+        running: runningChats,
         metrics: telemetry.metrics,
         logger,
         priceMarkup: config.CHAT_PRICE_MARKUP,
@@ -108,7 +110,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
      * @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE
      */
     async estimate(order: ChatOrder): Promise<ChatEstimate> {
-      const candidates = draft(order);
+      const candidates = draftOrder(order);
       const { amountMinMicro, amountMaxMicro } = candidates;
       const { organizationId, keyId } = order;
       const parts = splitCharge(candidates.mostExpensive(), usdPerCredit);
@@ -119,8 +121,8 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
         parts,
       };
     },
-    /** Resolves when every chat of this process is settled. */
-    drained: () => running.drained(),
+    /** Waits until every chat of this process is settled. */
+    drained: () => runningChats.drained(),
     /** Closes the connections to providers. */
     close: upstreams.close,
   };
@@ -129,13 +131,13 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
 export type ChatService = ReturnType<typeof createChat>;
 
 /**
- * Reserves the credits of a chat. Returns the most that the balance and the budget of the key can
- * pay for it, in micro-credits.
+ * Reserves the credits of a chat. Returns the most that the balance and the budget of the API key
+ * can pay for the chat, in micro-credits.
  */
 async function reserve(ledger: ChatLedger, reservation: ChatReserve): Promise<number> {
-  const verdict = await ledger.reserve(reservation);
-  if (verdict.verdict === 'reserved') return verdict.payable;
-  if (verdict.verdict !== 'claim_lost') throwRejection(verdict);
+  const result = await ledger.reserve(reservation);
+  if (result.verdict === 'reserved') return result.payable;
+  if (result.verdict !== 'claim_lost') throwRejection(result);
   throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
 }
 
@@ -165,7 +167,8 @@ function splitCharge(
   const totalMicro = chatPriceMicro(model, usageMax, usdPerCredit);
   return [
     { unit: 'input token', tokens: inputTokens, amountMicro: inputMicro },
-    // Only the sum is rounded up, so the output is the sum less the input.
+    // Only the sum is rounded up, so the amount of the output is the sum minus the amount of the
+    // input.
     { unit: 'output token', tokens: outputTokens, amountMicro: totalMicro - inputMicro },
   ];
 }

@@ -3,23 +3,23 @@ import type { CallTask } from '../jobs/job-plan.ts';
 import type { CallProgress, ProviderOperation } from '../providers/provider.ts';
 import { getCallIds, getOperations, type ProviderCallDeps } from './called-provider.ts';
 
-/** Status of a call at its provider. */
+/** Status of a call, according to its provider. */
 export type CheckOutcome = { kind: 'pending'; progress: CallProgress } | { kind: 'ended' };
 
-/** A call that its provider has accepted. */
+/** Input of `check` and `cancel`: a call that its provider has accepted. */
 export interface AcceptedCall extends CallTask {
   operation: ProviderOperation;
 }
 
 /**
- * Timeout of a status check, shorter than that of a submit, because a status check causes no work
- * at the provider.
+ * Timeout of a status check, in milliseconds. It is shorter than that of a submit, because a status
+ * check causes no work at the provider.
  */
 export const statusTimeoutMs = 45_000;
 
 /**
- * Requests the status of the call and records its progress. An error while recording the progress
- * is only logged.
+ * Requests the status of a call and records its progress. If the progress cannot be recorded, the
+ * error is only logged.
  * @throws ProviderFailure if the call has failed at the provider
  */
 export async function check(deps: ProviderCallDeps, task: AcceptedCall): Promise<CheckOutcome> {

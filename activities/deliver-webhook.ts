@@ -1,7 +1,7 @@
 /**
- * Activities that deliver webhooks about jobs and account notices (Standard Webhooks). Each attempt
- * sends the current representation of the job with newly signed URLs, signs the message with every
- * active secret, and records the result.
+ * Creates the activities that deliver webhooks about jobs and account notices (Standard Webhooks).
+ * Each attempt sends the current representation of the job with newly signed URLs, signs the
+ * message with every active secret, and records the result.
  */
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { assert } from '../domain/errors.ts';
@@ -23,14 +23,14 @@ import {
 import type { SigningSecrets } from '../webhooks/signing-secrets.ts';
 import type { WebhookIds, Webhooks } from '../webhooks/webhooks.ts';
 
-/** Services and settings of deliveries. */
+/** Services and settings of webhook deliveries. */
 export interface DeliveryDeps {
   webhooks: Webhooks;
   signingSecrets: SigningSecrets;
   outbound: Outbound;
   /** Reads a job; null if the organization has no such job. */
   readJob: (organizationId: string, jobId: string) => Promise<JobRecord | null>;
-  /** Returns a job as the API presents it (studio/job-view.ts). */
+  /** Returns the representation of a job in API responses (studio/job-view.ts). */
   showJob: (job: JobRecord) => Promise<Record<string, unknown>>;
   accountNotices: Pick<AccountNotices, 'read'>;
   telemetry: { metrics: Metrics };
@@ -42,40 +42,40 @@ export interface DeliveryDeps {
 export function createDeliveries(deps: DeliveryDeps) {
   return {
     /**
-     * Sends the webhook once. Resolves if the receiver accepted it, or if it no longer has to be
-     * delivered.
-     * @throws ApplicationFailure with the delay before the next attempt; non-retryable after the
-     * last attempt and after 410
+     * Sends a webhook once. Returns without an error if the receiver accepted the webhook, or if
+     * the webhook no longer has to be delivered.
+     * @throws ApplicationFailure with the delay before the next attempt. After the last attempt and
+     * after a response with status 410, it is not retryable
      */
     attemptDelivery: async (ids: WebhookIds): Promise<void> => {
-      // The message is built before the attempt begins, so that an error while building it does not
-      // count as an attempt.
+      // The message is built before the attempt is recorded, so that an error while building it
+      // does not count as an attempt.
       const message = await buildMessage(deps, ids);
-      const begun = await deps.webhooks.beginAttempt(ids);
-      if (!begun) return;
+      const attempt = await deps.webhooks.beginAttempt(ids);
+      if (!attempt) return;
       const startedAtMs = performance.now();
-      const { retryAfter, ...sent } = await sendMessage(deps.outbound, {
-        url: begun.url,
+      const { retryAfter, ...sendResult } = await sendMessage(deps.outbound, {
+        url: attempt.url,
         message,
         timeoutMs: deps.timeoutMs,
       });
-      const delayMs = deps.retryDelaysMs[begun.failures];
+      const configuredDelayMs = deps.retryDelaysMs[attempt.failures];
       const retryInMs =
-        sent.outcome !== 'failed' || delayMs === undefined
+        sendResult.outcome !== 'failed' || configuredDelayMs === undefined
           ? null
-          : Math.max(delayMs, parseRetryAfter(retryAfter) ?? 0);
+          : Math.max(configuredDelayMs, parseRetryAfter(retryAfter) ?? 0);
       const durationMs = Math.round(performance.now() - startedAtMs);
-      await deps.webhooks.endAttempt(ids.subjectId, begun.number, {
-        ...sent,
+      await deps.webhooks.endAttempt(ids.subjectId, attempt.number, {
+        ...sendResult,
         durationMs,
         retryInMs,
       });
       const { callerWebhookAttempts, callerWebhookSeconds } = deps.telemetry.metrics;
-      callerWebhookAttempts.inc({ outcome: sent.outcome });
+      callerWebhookAttempts.inc({ outcome: sendResult.outcome });
       callerWebhookSeconds.observe(durationMs / 1000);
-      if (sent.outcome !== 'delivered') throw createAttemptFailure(sent, retryInMs);
+      if (sendResult.outcome !== 'delivered') throw createAttemptFailure(sendResult, retryInMs);
     },
-    /** Records that an operator has stopped the delivery. */
+    /** Records that an operator has stopped the delivery of a webhook. */
     stopDelivery: (subjectId: string): Promise<void> => deps.webhooks.giveUp(subjectId),
   };
 }
@@ -83,8 +83,8 @@ export function createDeliveries(deps: DeliveryDeps) {
 export type Deliveries = ReturnType<typeof createDeliveries>;
 
 /**
- * Creates the failure of an attempt. Temporal retries the attempt after `retryInMs`, or not at all
- * if it is null.
+ * Creates the failure of an attempt. Temporal makes the next attempt after `retryInMs`, or none if
+ * `retryInMs` is null.
  */
 function createAttemptFailure({ outcome, status, error }: SendResult, retryInMs: number | null) {
   return ApplicationFailure.create({
@@ -95,7 +95,7 @@ function createAttemptFailure({ outcome, status, error }: SendResult, retryInMs:
     type: outcome === 'gone' ? 'WEBHOOK_GONE' : 'WEBHOOK_NOT_DELIVERED',
     nonRetryable: retryInMs === null,
     ...(retryInMs !== null && { nextRetryDelay: retryInMs }),
-    // Benign, because the receiver caused the failure, not the worker.
+    // The failure is benign, because the receiver caused it, not the worker.
     category: ApplicationFailureCategory.BENIGN,
   });
 }

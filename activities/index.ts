@@ -1,4 +1,4 @@
-/** All activities. Workflows import only types from this file. */
+/** Creates all activities of the workers. Workflows import only types from this file. */
 import type { CallTask, JobPlan } from '../jobs/job-plan.ts';
 import type { Config } from '../platform/config.ts';
 import { adopt } from './adopt.ts';
@@ -18,30 +18,30 @@ import { store } from './store.ts';
 import { submit } from './submit.ts';
 
 /**
- * Creates the activities that call providers. Each activity that sends a request occupies a slot of
- * its provider.
+ * Creates the activities that call providers. Each activity that sends a request to a provider
+ * occupies a slot of this provider.
  */
 export function createCallActivities(deps: ProviderCallDeps) {
-  function inSlot<Task extends CallTask, Outcome>(
+  function runInSlot<Task extends CallTask, Outcome>(
     activity: (deps: ProviderCallDeps, task: Task) => Promise<Outcome>,
   ) {
     return (task: Task): Promise<Outcome> =>
       attemptInSlot(deps.slots, task, () => activity(deps, task));
   }
   return {
-    submit: inSlot(submit),
+    submit: runInSlot(submit),
     adopt: (task: CallTask) =>
       attempt(() => adopt(deps, task), { detail: { provider: task.route.provider } }),
     awaitResume: (routes: CallTask[]) => awaitResume(deps, routes),
-    check: inSlot(check),
-    store: inSlot(store),
-    cancel: inSlot(cancel),
+    check: runInSlot(check),
+    store: runInSlot(store),
+    cancel: runInSlot(cancel),
   };
 }
 /** Activities of provider calls. */
 export type CallActivities = ReturnType<typeof createCallActivities>;
 
-/** Creates all activities. `showJob` returns a job as the API presents it. */
+/** Creates all activities. `showJob` returns the representation of a job in API responses. */
 export function createActivities(
   services: Services,
   { config, showJob }: { config: Config; showJob: DeliveryDeps['showJob'] },

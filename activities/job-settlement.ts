@@ -1,4 +1,4 @@
-/** Settles a job, for `charge` and `release`. */
+/** Settles a job for the activities `charge` and `release`. */
 import type { SettleResult } from '../jobs/ledger-results.ts';
 import type { Ledger, Settlement } from '../ledger/ledger.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -9,13 +9,13 @@ export interface SettlementDeps {
   logger: Logger;
 }
 
-/** Settles the reservation of a job and logs the verdict. */
+/** Settles the reservation of a job and logs the result. */
 export async function settleJob(
   { ledger, logger }: SettlementDeps,
-  move: Settlement,
+  settlement: Settlement,
 ): Promise<SettleResult> {
-  const { id: jobId, reason } = move;
-  const verdict = await ledger.settle(move);
-  logger.info({ jobId, verdict: verdict.verdict, reason }, `reservation.${move.to}`);
-  return verdict;
+  const { id: jobId, reason } = settlement;
+  const result = await ledger.settle(settlement);
+  logger.info({ jobId, verdict: result.verdict, reason }, `reservation.${settlement.to}`);
+  return result;
 }

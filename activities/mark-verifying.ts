@@ -1,4 +1,7 @@
-/** Activity `markVerifying`: shows callers that the outcome of a job is being verified. */
+/**
+ * Activity `markVerifying`: records that the outcome of a job is being verified, so that callers
+ * see it.
+ */
 import { command, type DatabasePool } from '../platform/database.ts';
 
 /** Sets the phase of an open job to `verifying_outcome`. */

@@ -4,7 +4,7 @@ import type { SettleResult } from '../jobs/ledger-results.ts';
 import type { Ledger, Settlement } from '../ledger/ledger.ts';
 import { settleJob, type SettlementDeps } from './job-settlement.ts';
 
-/** A job that failed or was canceled. */
+/** Input of `release`: a job that failed or was canceled. */
 export interface UndeliveredJob {
   jobId: string;
   organizationId: string;
@@ -12,9 +12,9 @@ export interface UndeliveredJob {
   error: { code: ErrorCode; message: string };
 }
 
-/** Releases the credits and ends the job. Repeating it has no effect. */
+/** Releases the credits and ends the job. A repeated release has no effect. */
 export function release(deps: SettlementDeps, job: UndeliveredJob): Promise<SettleResult> {
-  return settleJob(deps, buildReleaseMove(job));
+  return settleJob(deps, buildRelease(job));
 }
 
 /**
@@ -25,10 +25,10 @@ export function releaseLostJob(
   { organizationId, id: jobId }: { organizationId: string; id: string },
 ): Promise<SettleResult> {
   const error = { code: 'JOB_LOST', message: errorTable.JOB_LOST.message } as const;
-  return ledger.settle(buildReleaseMove({ jobId, organizationId, status: 'failed', error }));
+  return ledger.settle(buildRelease({ jobId, organizationId, status: 'failed', error }));
 }
 
-function buildReleaseMove({ jobId, organizationId, status, error }: UndeliveredJob): Settlement {
+function buildRelease({ jobId, organizationId, status, error }: UndeliveredJob): Settlement {
   return {
     organizationId,
     id: jobId,

@@ -12,17 +12,17 @@ import type { Logger } from '../platform/logger.ts';
 const pausedRow = z.object({ provider: z.string() });
 const settledRow = z.object({
   status: z.enum(['completed', 'failed', 'canceled']),
-  /** Error code of a failed or canceled job; null for a completed one. */
+  /** Error code of a failed or canceled job; null for a completed job. */
   errorCode: z.string().nullable(),
 });
-/** End of a job that an earlier run of its workflow, or the sweeper, has already settled. */
+/** Settlement of a job by an earlier run of its workflow or by the sweeper. */
 export type EarlierSettlement = z.infer<typeof settledRow>;
 
-/** Result for a job that has a reservation. */
+/** Result of `reserve` for a job that has a reservation. */
 type Reserved = Extract<ReserveResult, { verdict: 'reserved' }> & {
-  /** Paused providers, to which no call may be sent. */
+  /** Names of the paused providers. No call may be sent to them. */
   paused: string[];
-  /** How the job ended, if it is already settled; otherwise null. */
+  /** Earlier settlement of the job; null if the job is not settled. */
   settledBefore: EarlierSettlement | null;
 };
 
@@ -36,14 +36,16 @@ interface ReserveDeps {
   logger: Logger;
 }
 
-/** Reserves the price of a job. If it is repeated, it returns the first verdict again. */
+/**
+ * Reserves the price of a job. A repeated call for a job that has a reservation changes nothing.
+ */
 export async function reserve(
   { ledger, pool, logger }: ReserveDeps,
   plan: JobPlan,
 ): Promise<ReserveOutcome> {
   const { request, ...planned } = plan;
   correlate({ requestId: plan.requestId });
-  const verdict = await ledger.reserve({
+  const result = await ledger.reserve({
     organizationId: plan.organizationId,
     id: plan.jobId,
     kind: 'studio',
@@ -61,13 +63,15 @@ export async function reserve(
       ...(plan.metadata && { metadata: plan.metadata }),
     },
   });
-  logger.info({ jobId: plan.jobId, verdict: verdict.verdict }, 'reservation.decided');
-  if (verdict.verdict !== 'reserved') return verdict;
-  if (verdict.state !== 'reserved') {
+  logger.info({ jobId: plan.jobId, verdict: result.verdict }, 'reservation.decided');
+  if (result.verdict !== 'reserved') return result;
+  if (result.state !== 'reserved') {
     const settledBefore = await pool.one(sql.type(settledRow)`
       SELECT status, error->>'code' AS "errorCode" FROM job WHERE id = ${plan.jobId}`);
-    return { ...verdict, paused: [], settledBefore };
+    return { ...result, paused: [], settledBefore };
   }
-  const paused = await pool.anyFirst(sql.type(pausedRow)`SELECT provider FROM provider_pause`);
-  return { ...verdict, paused: [...paused], settledBefore: null };
+  const pausedProviders = await pool.anyFirst(
+    sql.type(pausedRow)`SELECT provider FROM provider_pause`,
+  );
+  return { ...result, paused: [...pausedProviders], settledBefore: null };
 }

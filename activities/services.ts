@@ -1,6 +1,6 @@
 /**
- * Opens everything that a process needs, once, from the configuration: database, storage,
- * providers, telemetry and Temporal.
+ * Opens the services of a process from its configuration: database, storage, providers, telemetry
+ * and Temporal.
  */
 import type { Client } from '@temporalio/client';
 import type { Config } from '../platform/config.ts';
@@ -45,11 +45,11 @@ import { createWebhooks } from '../webhooks/webhooks.ts';
 
 /** Returns the URL at which callers and providers reach the API. */
 export function publicBaseUrl(config: Config): string {
-  const own = `http://${config.API_HOST}:${config.API_PORT}`;
-  return (config.PUBLIC_BASE_URL ?? own).replace(/\/$/, '');
+  const localUrl = `http://${config.API_HOST}:${config.API_PORT}`;
+  return (config.PUBLIC_BASE_URL ?? localUrl).replace(/\/$/, '');
 }
 
-/** Opens the services. Connections are only made when they are first needed. */
+/** Opens the services. A connection is made when it is first needed. */
 async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
   const telemetry = await openTelemetry(config, kind);
   const { metrics } = telemetry;
@@ -123,8 +123,8 @@ export async function openProcess(config: Config, logger: Logger, kind: ProcessK
   const connection = await connectTemporal(config, logger);
   const namespace = config.TEMPORAL_NAMESPACE;
   /**
-   * Registers the search attributes; repeated later, in case the Temporal server has lost its
-   * state.
+   * Registers the search attributes. The sweeper repeats this, in case the Temporal server has lost
+   * its state.
    */
   const prepareServer = (): Promise<void> =>
     registerSearchAttributes(connection, namespace, Object.values(searchAttributes));
@@ -143,8 +143,8 @@ export async function openProcess(config: Config, logger: Logger, kind: ProcessK
 }
 
 /**
- * Creates the relays: one signals provider notifications to workflows, one starts workflows that
- * deliver webhooks.
+ * Creates the two relays of a process. `notificationRelay` signals provider notifications to
+ * workflows; `webhookRelay` starts the workflows that deliver webhooks.
  */
 export function createRelays(services: Services, client: Client, config: Config) {
   const { inbox, webhooks, logger } = services;

@@ -4,15 +4,17 @@ import { ProviderFailure } from '../domain/provider-failure.ts';
 import { getOperations, storeOutputs, type ProviderCallDeps } from './called-provider.ts';
 import { statusTimeoutMs, type AcceptedCall } from './check.ts';
 
-/** A call that has ended, according to a provider notification or a status check. */
+/**
+ * Input of `store`: a call that has ended, according to a provider notification or a status check.
+ */
 export interface EndedCall extends AcceptedCall {
   notified: boolean;
 }
 
 /**
- * Reads the result and stores its outputs.
- * @throws ProviderFailure if the call has failed, or `unfinished` if the provider is still working
- * on it; StorageFailure
+ * Reads the result of a call and stores its outputs.
+ * @throws ProviderFailure if the call has failed; ProviderFailure `unfinished` if the provider is
+ * still working on it; StorageFailure if an output cannot be stored
  */
 export async function store(deps: ProviderCallDeps, task: EndedCall): Promise<CallOutputs> {
   const checked = await getOperations(deps, task).check(task.operation, {

@@ -1,6 +1,6 @@
 /**
- * Activity `submit`: sends a call to its provider, unless it may already have been sent or the
- * provider is paused.
+ * Activity `submit`: sends a call to its provider. Does not send a call that may already have been
+ * sent, or whose provider is paused.
  */
 import { randomUUID } from 'node:crypto';
 import pRetry, { type Options } from 'p-retry';
@@ -15,62 +15,70 @@ import { alreadySettledFailure } from './activity-failures.ts';
 import { getCallIds, getProvider, storeOutputs, type ProviderCallDeps } from './called-provider.ts';
 
 /**
- * Outcome of a submit. `paused` means that the call was not sent, because an operator has paused
- * the provider.
+ * Outcome of a submit. `paused`: the call was not sent, because an operator has paused the
+ * provider.
  */
 export type SubmitOutcome = AcceptedOutcome | { kind: 'paused' };
 
-/** Interval at which the attempt records that it is still sending the call. */
-const touchIntervalMs = 4000;
+/** Interval at which an attempt records that it is still sending the call, in milliseconds. */
+const recordIntervalMs = 4000;
 
-/** Retries database writes while the database is unavailable. */
+/** Retry options of database writes, which are retried while the database is unavailable. */
 const databaseRetries = {
   retries: Infinity,
   minTimeout: 100,
   maxTimeout: 2000,
   shouldRetry: ({ error }) => isDatabaseUnavailable(error),
 } satisfies Options;
-/** Retries before the call is sent. If an outage lasts longer, Temporal retries the activity. */
-const beforeSend: Options = { ...databaseRetries, maxRetryTime: 5000 };
-/** Retries after the call was sent, for longer than a restart of Postgres takes. */
-const afterSend: Options = { ...databaseRetries, maxRetryTime: 120_000 };
+/**
+ * Retry options before the call is sent. If the database is unavailable for longer, the attempt
+ * fails and Temporal retries the activity.
+ */
+const retriesBeforeSend: Options = { ...databaseRetries, maxRetryTime: 5000 };
+/** Retry options after the call was sent. The time limit is longer than a restart of Postgres. */
+const retriesAfterSend: Options = { ...databaseRetries, maxRetryTime: 120_000 };
 
 /**
- * Sends the call unless it was already sent; otherwise returns the earlier outcome.
+ * Sends a call if it was not sent before; otherwise returns the outcome of the earlier submit.
  * @throws ProviderFailure; ApplicationFailure JOB_LOST if the job is already settled
  */
 export async function submit(deps: ProviderCallDeps, task: CallTask): Promise<SubmitOutcome> {
-  const readable = await withReadableInput(deps, task);
+  const signedTask = await signInput(deps, task);
   const { routeIndex, route } = task;
-  const sending = {
+  const callAttempt = {
     ...getCallIds(task),
     routeIndex,
     provider: route.provider,
     providerEndpoint: route.providerEndpoint,
     senderId: randomUUID(),
   };
-  // `begin` is retried within the attempt: if the attempt failed here, no other attempt could tell
-  // that nothing was sent.
-  const begun = await waitUntilDecided(() => pRetry(() => deps.records.begin(sending), beforeSend));
-  if (begun?.verdict === 'send') return sendAndRecord(deps, readable);
+  // `begin` is retried within the attempt. If the attempt failed here, its record could be `begun`,
+  // and no other attempt would know that the call was not sent.
+  const begun = await waitUntilDecided(() =>
+    pRetry(() => deps.records.begin(callAttempt), retriesBeforeSend),
+  );
+  if (begun?.verdict === 'send') return sendAndRecord(deps, signedTask);
   if (begun?.verdict === 'paused') return { kind: 'paused' };
   if (begun?.verdict === 'settled') throw alreadySettledFailure();
   return outcomeFromRecord(deps, task, begun);
 }
 
-/** Replaces references to stored files with signed URLs, which are used only for this attempt. */
-async function withReadableInput(deps: ProviderCallDeps, task: CallTask): Promise<CallTask> {
+/**
+ * Replaces references to stored files in the input with signed URLs, which are used only for this
+ * attempt.
+ */
+async function signInput(deps: ProviderCallDeps, task: CallTask): Promise<CallTask> {
   const { source, route, organizationId } = task;
   const fromSource = source ? { [source.field]: toStorageReference(source.storageKey) } : {};
   const input = await deps.inputs.sign({ ...route.input, ...fromSource }, organizationId);
   return { ...task, route: { ...route, input } };
 }
 
-/** Sends the call and records its outcome. */
+/** Sends a call and records its outcome. */
 async function sendAndRecord(deps: ProviderCallDeps, task: CallTask): Promise<SubmitOutcome> {
-  const touching = setInterval(() => {
+  const recordTimer = setInterval(() => {
     deps.records.markRunning(getCallIds(task)).catch(() => {});
-  }, touchIntervalMs);
+  }, recordIntervalMs);
   try {
     const submitted = await send(deps, task);
     if (submitted.kind === 'result') return await storeImmediateResult(deps, task, submitted);
@@ -78,7 +86,7 @@ async function sendAndRecord(deps: ProviderCallDeps, task: CallTask): Promise<Su
     await record(deps, task, (call) => deps.records.markAccepted({ ...call, operation }));
     return submitted;
   } finally {
-    clearInterval(touching);
+    clearInterval(recordTimer);
   }
 }
 
@@ -98,20 +106,22 @@ async function storeImmediateResult(
     await record(deps, task, (call) => deps.records.markAnswered({ ...call, outputs }));
     return { kind: 'outputs', outputs, providerRequestId };
   } catch (error) {
-    // The call is never sent again: the result cannot be read a second time, and the provider may
-    // charge for it.
+    // The outcome is recorded as unknown, so that the call is never sent again: its result cannot
+    // be read a second time, and the provider may charge for it.
     await record(deps, task, (call) => deps.records.markUnknown(call, providerRequestId));
     throw error;
   }
 }
 
 /**
- * Failures after which the provider may have accepted the call, so that no attempt sends it again.
+ * Kinds of failures after which the provider may have accepted the call. No attempt sends such a
+ * call again.
  */
 const ambiguousFailures: ReadonlySet<FailureKind> = new Set(['unknown', 'failed']);
 
 /**
- * Sends the call once. Records a failure, because a call that remains `begun` is never sent again.
+ * Sends a call once. If this fails, records the failure, because a call that remains `begun` is
+ * never sent again.
  */
 async function send(deps: ProviderCallDeps, task: CallTask): Promise<SubmitResult> {
   const provider = getProvider(deps, task);
@@ -121,8 +131,8 @@ async function send(deps: ProviderCallDeps, task: CallTask): Promise<SubmitResul
       input: task.route.input,
       notificationUrl: deps.urls.urlFor({ ...getCallIds(task), provider: provider.name }),
       idempotencyKey: `${task.jobId}:${task.callIndex}`,
-      // Not the cancellation signal of the activity: a worker that shuts down must not interrupt
-      // the request, because its outcome would be unknown.
+      // The cancellation signal of the activity is not used here: a worker that shuts down must not
+      // interrupt the request, because the outcome of the call would be unknown.
       signal: AbortSignal.timeout(task.route.submitTimeoutMs),
     });
   } catch (error) {
@@ -140,15 +150,15 @@ async function send(deps: ProviderCallDeps, task: CallTask): Promise<SubmitResul
 
 /**
  * Records the outcome of a call that was sent. Retries while the database is unavailable, even
- * after Temporal has given up on the attempt. If the record cannot be written, the workflow's
- * history or a provider notification still identifies the call.
+ * after Temporal has timed out the attempt. If the outcome cannot be recorded, the workflow's
+ * history or a provider notification still contains the operation id.
  */
 async function record(
   { logger }: ProviderCallDeps,
   task: CallTask,
   write: (call: CallIds) => Promise<void>,
 ): Promise<void> {
-  await pRetry(() => write(getCallIds(task)), afterSend).catch((error: unknown) => {
+  await pRetry(() => write(getCallIds(task)), retriesAfterSend).catch((error: unknown) => {
     logger.warn({ error, ...getCallIds(task) }, 'call.not_recorded');
   });
 }

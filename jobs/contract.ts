@@ -150,7 +150,7 @@ export interface JobOutcome {
   billing: 'charged' | 'released' | 'none';
   chargedMicro: number;
   /**
-   * Reason for the status. `failed`, `canceled`: the error code of the job. `refused`: the reason
+   * Reason for the status. `failed`, `canceled`: the error code of the job. `rejected`: the reason
    * for which the ledger rejected the reservation. `completed`: null.
    */
   reason: string | null;

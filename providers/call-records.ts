@@ -1,6 +1,6 @@
 /**
- * Records of provider calls in the database. A call is recorded before it is sent, so that it is
- * never sent twice, even if a process crashes in between.
+ * Records provider calls in the database. A call is recorded before it is sent, so that it is never
+ * sent twice, even if the process crashes.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -10,43 +10,46 @@ import { callOutputs } from '../jobs/job-record.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
 import { providerOperation, type CallProgress, type ProviderOperation } from './provider.ts';
 
-/** Identifies a provider call: the job, and the index of the call in the job. */
+/** Identification of a provider call: the id of its job, and its index in the job. */
 export interface CallIds {
   jobId: string;
   callIndex: number;
 }
 
 /**
- * Result of `begin` and `find`: whether the attempt may send the call, or the state that an earlier
- * attempt recorded.
+ * Schema of the result of `begin` and `find`: whether the attempt may send the call, or the state
+ * that an earlier attempt has recorded.
  */
-const beginVerdict = z.discriminatedUnion('verdict', [
+const beginResult = z.discriminatedUnion('verdict', [
   z.object({ verdict: z.literal('send') }),
-  /** The provider is paused, so the call must not be sent now. */
+  /** The provider is paused, so the call must not be sent. */
   z.object({ verdict: z.literal('paused') }),
   /** The job is settled, so none of its calls may be sent. */
   z.object({ verdict: z.literal('settled') }),
   /**
-   * The provider is no longer paused. Only returned if the attempt merely waits for that
-   * (`CallAttempt.wait`).
+   * The provider is not paused. This is the result only if the attempt waits for the provider to be
+   * resumed (`CallAttempt.wait`).
    */
   z.object({ verdict: z.literal('resumed') }),
   /**
-   * `not_accepted` means that the provider certainly did not accept the call, `waiting` that the call
-   * waits until its provider is resumed.
+   * `not_accepted`: the provider certainly did not accept the call. `waiting`: the call waits until
+   * its provider is resumed.
    */
   z.object({ verdict: z.enum(['not_accepted', 'waiting']) }),
   /**
-   * Another attempt is sending the call. `touchedAtMs` is when it last recorded that it is running
-   * (Unix milliseconds, database clock). `notifiedId` is the operation id in the newest
-   * notification for the call; null if none was received.
+   * Another attempt is sending the call. `touchedAtMs` is the Unix time in milliseconds at which
+   * that attempt last recorded that it is running, by the clock of the database. `notifiedId` is
+   * the operation id in the most recent notification for the call; null if none was received.
    */
   z.object({
     verdict: z.literal('begun'),
     touchedAtMs: z.number(),
     notifiedId: z.string().nullable(),
   }),
-  /** The call was sent and its outcome is unknown. `notifiedId` is as above. */
+  /**
+   * The call was sent and its outcome is unknown. `notifiedId` is the operation id in the most
+   * recent notification for the call; null if none was received.
+   */
   z.object({ verdict: z.literal('unknown'), notifiedId: z.string().nullable() }),
   z.object({ verdict: z.literal('accepted'), operation: providerOperation }),
   z.object({
@@ -55,20 +58,20 @@ const beginVerdict = z.discriminatedUnion('verdict', [
     providerRequestId: z.string().nullable(),
   }),
 ]);
-export type BeginVerdict = z.infer<typeof beginVerdict>;
+export type BeginResult = z.infer<typeof beginResult>;
 
-const beginRow = z.object({ verdict: beginVerdict });
+const beginRow = z.object({ result: beginResult });
 
-/** Attempt to send a call by one of its routes. */
+/** Attempt to send a call on one of its routes. */
 interface CallAttempt extends CallIds {
   routeIndex: number;
   provider: string;
   providerEndpoint: string;
-  /** Id of the attempt that sends the call. If the attempt repeats `begin`, it uses the same id. */
+  /** Id of this attempt. If the attempt repeats `begin`, it passes the same id. */
   senderId?: string;
   /**
    * True if the attempt only waits until the provider is resumed. The call is then not recorded as
-   * begun.
+   * `begun`.
    */
   wait?: true;
 }
@@ -76,43 +79,37 @@ interface CallAttempt extends CallIds {
 /** Response of a provider that certainly did not accept a call. */
 interface FailedSubmit {
   message: string;
-  /** The provider's id of the request; null if there was no response. */
+  /** Provider request id; null if there was no response or it contained no id. */
   providerRequestId: string | null;
 }
 
-/** Creates the functions that read and write the records. */
+/** Creates the functions that read and write the records of provider calls. */
 export function createCallRecords(pool: DatabasePool) {
   async function record({ jobId, callIndex }: CallIds, change: JsonObject): Promise<void> {
     await pool.query(command`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(change)})`);
   }
   return {
-    /**
-     * Records that the call is about to be sent, unless it must not be sent; returns the verdict.
-     */
-    begin: (call: CallAttempt): Promise<BeginVerdict> =>
-      pool.oneFirst(sql.type(beginRow)`SELECT call_begin(${sql.jsonb({ ...call })}) AS verdict`),
-    /** Reads what earlier attempts recorded; null if there is no record. */
-    find: ({ jobId, callIndex }: CallIds): Promise<BeginVerdict | null> =>
-      pool.maybeOneFirst(sql.type(beginRow)`SELECT call_found(c) AS verdict FROM provider_call c
+    /** Records a call as `begun` if it may be sent. Returns whether it may be sent. */
+    begin: (call: CallAttempt): Promise<BeginResult> =>
+      pool.oneFirst(sql.type(beginRow)`SELECT call_begin(${sql.jsonb({ ...call })}) AS result`),
+    /** Reads the record of a call; null if no attempt has recorded the call. */
+    find: ({ jobId, callIndex }: CallIds): Promise<BeginResult | null> =>
+      pool.maybeOneFirst(sql.type(beginRow)`SELECT call_found(c) AS result FROM provider_call c
         WHERE job_id = ${jobId} AND call_index = ${callIndex}`),
     /** Records that the attempt that sends the call is still running. */
     markRunning: (call: CallIds): Promise<void> => record(call, {}),
-    /**
-     * Records that the provider certainly did not accept the call, so that it may be sent again.
-     */
+    /** Records that the provider certainly did not accept the call. The call may be sent again. */
     markNotAccepted: (call: CallIds, submit: FailedSubmit): Promise<void> =>
       record(call, { state: 'not_accepted', ...submit }),
-    /**
-     * Records that the call was sent and its outcome is unknown, so that it is never sent again.
-     */
+    /** Records that the call was sent and its outcome is unknown. The call is never sent again. */
     markUnknown: (call: CallIds, providerRequestId: string | null): Promise<void> =>
       record(call, { state: 'unknown', providerRequestId }),
-    /** Records that the provider has responded with the result, which is being stored. */
+    /**
+     * Records that the provider has responded with the result and that the result is being stored.
+     */
     markResponded: (call: CallIds, providerRequestId: string | null): Promise<void> =>
       record(call, { providerRequestId, progress: { state: 'storing' } }),
-    /**
-     * Records that the provider has queued the call, with the operation that identifies it there.
-     */
+    /** Records that the provider has queued the call as the given operation. */
     markAccepted: ({
       operation,
       ...call

@@ -1,6 +1,5 @@
 /**
- * Stores the results of provider calls, and compares the outputs with the plan before they are
- * charged.
+ * Stores the outputs of provider calls, and compares them with the plan before they are charged.
  */
 import type { CallTask } from '../jobs/job-plan.ts';
 import type { CallOutputs, OutputSpec, StoredArtifact } from '../jobs/job-plan.ts';
@@ -9,7 +8,7 @@ import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { ProviderResult } from './provider.ts';
 import type { ArtifactStore } from '../storage/artifacts.ts';
 
-/** Call whose result is stored, with the services that `storeResult` uses. */
+/** Options of `storeResult`: the call whose result is stored, and services. */
 export interface StoreResultOptions {
   artifacts: ArtifactStore;
   task: CallTask;
@@ -18,10 +17,10 @@ export interface StoreResultOptions {
 }
 
 /**
- * Stores the delivered outputs of a call, at most as many as requested. Unusable outputs are
- * omitted and not charged. Throws if all outputs fail, or if one fails with an error that another
- * attempt may resolve.
- * @throws ProviderFailure, StorageFailure
+ * Stores the delivered outputs of a call, at most the requested number. Unusable outputs are
+ * omitted and not charged.
+ * @throws ProviderFailure or StorageFailure if no output can be stored, or if an output fails with
+ * an error that another attempt may resolve
  */
 export async function storeResult(
   result: ProviderResult,
@@ -60,10 +59,13 @@ export async function storeResult(
   };
 }
 
-/** Seconds that an encoder may add to a recording as padding, which is not charged. */
+/**
+ * Maximum number of seconds that an encoder adds to a recording as padding. The padding is not
+ * charged.
+ */
 const paddingSeconds = 0.1;
 
-/** Returns how many units of the call's meter are charged. */
+/** Calculates the number of charged units of a call (`Meter`). */
 function countDeliveredUnits(
   task: CallTask,
   artifacts: readonly StoredArtifact[],
@@ -79,8 +81,8 @@ function countDeliveredUnits(
 }
 
 /**
- * Calculates the discount of a call in micro-credits, if delivered outputs are cheaper than the
- * requested ones.
+ * Calculates the discount of a call in micro-credits. It is 0 if no delivered output is cheaper
+ * than the requested output.
  */
 function calculateDiscountMicro(
   task: CallTask,
@@ -108,14 +110,17 @@ function logDifferences(artifacts: readonly StoredArtifact[], options: StoreResu
   }
 }
 
-/** Returns whether an output is unusable, so that another attempt would fail too. */
+/**
+ * Returns whether an error means that an output is unusable, so that another attempt would also
+ * fail.
+ */
 const isUnusable = (failure: unknown): boolean =>
   failure instanceof ProviderFailure && failure.kind === 'failed';
 
 /**
  * Returns the stored artifacts.
- * @throws the first failure that another attempt may resolve; if there is none and no output is
- * usable, the first failure
+ * @throws the first failure that another attempt may resolve. If there is none and no artifact was
+ * stored, the first failure
  */
 function listArtifacts(results: PromiseSettledResult<StoredArtifact>[]): StoredArtifact[] {
   const artifacts: StoredArtifact[] = [];
@@ -124,13 +129,13 @@ function listArtifacts(results: PromiseSettledResult<StoredArtifact>[]): StoredA
     if (result.status === 'fulfilled') artifacts.push(result.value);
     else failures.push(result.reason);
   }
-  const retryable = failures.find((failure) => !isUnusable(failure));
-  if (retryable !== undefined) throw retryable;
+  const retryableFailure = failures.find((failure) => !isUnusable(failure));
+  if (retryableFailure !== undefined) throw retryableFailure;
   if (failures.length > 0 && artifacts.length === 0) throw failures[0];
   return artifacts;
 }
 
-/** A property in which an output differs from the plan. */
+/** Property in which an output differs from the plan. */
 interface OutputDifference {
   field: 'contentType' | 'width' | 'height' | 'durationSeconds' | 'hasAudio';
   expected: string | number | boolean;
@@ -138,22 +143,22 @@ interface OutputDifference {
 }
 
 /**
- * Expected content types of outputs that are stored without conversion. Images are converted if
- * necessary.
+ * Expected content types of videos and audio, which are stored without conversion. Images are
+ * converted if necessary.
  */
 const contentTypes: Partial<Record<OutputSpec['medium'], string>> = {
   video: 'video/mp4',
   audio: 'audio/mpeg',
 };
 /**
- * Tolerances of the comparison, because encoders round durations to frames and edges to even
- * numbers.
+ * Tolerances when outputs are compared with the plan: encoders round durations to whole frames, and
+ * widths and heights to even numbers.
  */
 const secondsTolerance = 0.5;
 const pixelsTolerance = 2;
 
 /**
- * Returns the properties of an artifact that differ from the plan; properties that the plan does
+ * Returns the properties of an artifact that differ from the plan. Properties that the plan does
  * not specify are not compared.
  */
 export function findDifferences(output: OutputSpec, artifact: StoredArtifact): OutputDifference[] {
@@ -166,32 +171,33 @@ export function findDifferences(output: OutputSpec, artifact: StoredArtifact): O
   const differences: OutputDifference[] = [];
   for (const field of ['contentType', 'hasAudio'] as const) {
     const expectedValue = expected[field];
-    const found = artifact[field];
-    if (expectedValue !== undefined && found !== expectedValue)
-      differences.push({ field, expected: expectedValue, found });
+    const actualValue = artifact[field];
+    if (expectedValue !== undefined && actualValue !== expectedValue)
+      differences.push({ field, expected: expectedValue, found: actualValue });
   }
   for (const field of ['width', 'height', 'durationSeconds'] as const) {
     const expectedValue = expected[field];
-    const found = artifact[field];
+    const actualValue = artifact[field];
     const differs =
-      found === null || Math.abs(found - (expectedValue ?? found)) > tolerances[field];
+      actualValue === null ||
+      Math.abs(actualValue - (expectedValue ?? actualValue)) > tolerances[field];
     if (expectedValue !== undefined && differs)
-      differences.push({ field, expected: expectedValue, found });
+      differences.push({ field, expected: expectedValue, found: actualValue });
   }
   return differences;
 }
 
 /**
- * Returns how much cheaper a unit of the delivered artifact is than a requested unit, in
- * micro-credits.
+ * Returns the discount for each unit of a delivered artifact, in micro-credits. It is 0 if the
+ * artifact matches no cheaper variant.
  */
 export function unitDiscountMicro(output: OutputSpec, artifact: StoredArtifact): number {
   const { width, height, hasAudio } = artifact;
   const pixels = width === null || height === null ? null : width * height;
-  const matching = (output.variants ?? []).filter(
+  const matchingVariants = (output.variants ?? []).filter(
     (variant) =>
       (variant.hasAudio === undefined || hasAudio === variant.hasAudio) &&
       (variant.pixelsBelow === undefined || (pixels !== null && pixels < variant.pixelsBelow)),
   );
-  return Math.max(0, ...matching.map((variant) => variant.unitDiscountMicro));
+  return Math.max(0, ...matchingVariants.map((variant) => variant.unitDiscountMicro));
 }

@@ -1,7 +1,8 @@
--- Functions on the records of provider calls. A call is recorded before it is sent.
+-- Functions that read and change the records of provider calls. A call is recorded before it is
+-- sent.
 
 -- Returns the record of a call as JSON. `touchedAtMs` is the time at which the attempt that sends
--- the call last recorded that it is running; `notifiedId` is the operation id in the newest
+-- the call last recorded that it is running. `notifiedId` is the operation id in the most recent
 -- notification for the call.
 CREATE FUNCTION call_found(c provider_call) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -12,60 +13,60 @@ BEGIN
         ORDER BY received_at DESC LIMIT 1));
 END $$;
 
--- Decides whether a call may be sent now, and if so records it as begun.
--- move: {jobId, callIndex, routeIndex, provider, providerEndpoint, senderId?, wait?}
+-- Decides whether an attempt may send a call now. If it may, records the call as `begun`. The
+-- attempt is {jobId, callIndex, routeIndex, provider, providerEndpoint, senderId?, wait?}.
 -- * If an earlier attempt has recorded `begun`, the call is not sent again, because it may have
---   reached the provider. An attempt that lost the connection before it received the verdict calls
---   this function again with the same senderId. It has not sent the call, so the verdict is `send`
---   again.
--- * A call to a paused provider is recorded as waiting.
--- * A call of a settled job is never begun, even if its workflow is reset.
--- * If `wait` is true, the call is not begun: if the provider is paused, the call is recorded as
---   waiting; otherwise the verdict is `resumed`.
+-- reached the provider. An attempt that lost its connection before it received the result calls
+-- this function again with the same senderId. It has not sent the call, so the result is `send`
+-- again.
+-- * A call to a paused provider is recorded as `waiting`.
+-- * A call of a settled job is never begun, even if the workflow of the job is reset.
+-- * If `wait` is true, the call is not begun. If the provider is paused, the call is recorded as
+-- `waiting`; otherwise the result is `resumed`.
 -- Pauses and settlements are read in the same transaction, so no call begins after a pause or a
 -- settlement is committed.
-CREATE FUNCTION call_begin(move jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+CREATE FUNCTION call_begin(attempt jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   c provider_call;
-  paused boolean := EXISTS (SELECT FROM provider_pause WHERE provider = move->>'provider');
-  begun_state text := CASE WHEN paused THEN 'waiting' ELSE 'begun' END;
-  verdict jsonb := jsonb_build_object('verdict', CASE WHEN paused THEN 'paused' ELSE 'send' END);
-  open boolean := EXISTS (SELECT FROM reservation WHERE id = move->>'jobId' AND state = 'reserved');
+  is_paused boolean := EXISTS (SELECT FROM provider_pause WHERE provider = attempt->>'provider');
+  begun_state text := CASE WHEN is_paused THEN 'waiting' ELSE 'begun' END;
+  decision jsonb := jsonb_build_object('verdict', CASE WHEN is_paused THEN 'paused' ELSE 'send' END);
+  is_open boolean := EXISTS (SELECT FROM reservation WHERE id = attempt->>'jobId' AND state = 'reserved');
 BEGIN
-  IF move ? 'wait' AND NOT paused THEN RETURN '{"verdict": "resumed"}'; END IF;
+  IF attempt ? 'wait' AND NOT is_paused THEN RETURN '{"verdict": "resumed"}'; END IF;
   INSERT INTO provider_call (job_id, call_index, route_index, provider, provider_endpoint, state,
       sender_id, paused_at)
-    SELECT move->>'jobId', (move->>'callIndex')::integer, (move->>'routeIndex')::integer,
-      move->>'provider', move->>'providerEndpoint', begun_state, move->>'senderId',
-      CASE WHEN paused THEN clock_timestamp() END WHERE open
+    SELECT attempt->>'jobId', (attempt->>'callIndex')::integer, (attempt->>'routeIndex')::integer,
+      attempt->>'provider', attempt->>'providerEndpoint', begun_state, attempt->>'senderId',
+      CASE WHEN is_paused THEN clock_timestamp() END WHERE is_open
     ON CONFLICT (job_id, call_index) DO NOTHING;
-  IF FOUND THEN RETURN verdict; END IF;
+  IF FOUND THEN RETURN decision; END IF;
   SELECT * INTO c FROM provider_call
-    WHERE job_id = move->>'jobId' AND call_index = (move->>'callIndex')::integer FOR UPDATE;
-  IF NOT open AND (c.state IS NULL OR c.state IN ('not_accepted', 'waiting')) THEN
+    WHERE job_id = attempt->>'jobId' AND call_index = (attempt->>'callIndex')::integer FOR UPDATE;
+  IF NOT is_open AND (c.state IS NULL OR c.state IN ('not_accepted', 'waiting')) THEN
     RETURN jsonb_build_object('verdict', 'settled');
   END IF;
-  IF c.state = 'begun' AND c.sender_id = move->>'senderId' THEN RETURN '{"verdict": "send"}'; END IF;
+  IF c.state = 'begun' AND c.sender_id = attempt->>'senderId' THEN RETURN '{"verdict": "send"}'; END IF;
   IF c.state IN ('not_accepted', 'waiting') THEN
     UPDATE provider_call SET state = begun_state,
-      attempts = attempts + CASE c.state WHEN 'not_accepted' THEN 1 ELSE 0 END, route_index = (move->>'routeIndex')::integer,
-      provider = move->>'provider', provider_endpoint = move->>'providerEndpoint', sender_id = move->>'senderId',
+      attempts = attempts + CASE c.state WHEN 'not_accepted' THEN 1 ELSE 0 END, route_index = (attempt->>'routeIndex')::integer,
+      provider = attempt->>'provider', provider_endpoint = attempt->>'providerEndpoint', sender_id = attempt->>'senderId',
       provider_request_id = NULL,
-      paused_at = coalesce(c.paused_at, CASE WHEN paused THEN clock_timestamp() END),
+      paused_at = coalesce(c.paused_at, CASE WHEN is_paused THEN clock_timestamp() END),
       updated_at = clock_timestamp(),
-      begun_at = CASE WHEN c.state = 'waiting' AND NOT paused THEN clock_timestamp()
+      begun_at = CASE WHEN c.state = 'waiting' AND NOT is_paused THEN clock_timestamp()
         ELSE c.begun_at END
       WHERE job_id = c.job_id AND call_index = c.call_index;
-    RETURN verdict;
+    RETURN decision;
   END IF;
   RETURN call_found(c);
 END $$;
 
--- Records a change of a call. `not_accepted` (the provider certainly did not accept the call) and
--- `unknown` are only recorded for a call in state `begun`, and `accepted` is not recorded for a
--- call that is `answered`. Otherwise a late or concurrent attempt could cause a paid call to be
--- sent again, or overwrite an operation that a notification has identified.
--- change: {state?, operation?, outputs?, progress?, providerRequestId?, message?}
+-- Records a change of a call. The change is {state?, operation?, outputs?, progress?,
+-- providerRequestId?, message?}. The states `not_accepted` (the provider certainly did not accept
+-- the call) and `unknown` are recorded only for a call in state `begun`. The state `accepted` is
+-- not recorded for a call in state `answered`. Otherwise, a late or concurrent attempt could cause
+-- a paid call to be sent again, or overwrite an operation that a notification has identified.
 CREATE FUNCTION call_record(job text, index integer, change jsonb) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE provider_call SET state = coalesce(change->>'state', state),

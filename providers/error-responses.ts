@@ -5,7 +5,7 @@ import { readJson, type ProviderResponse } from './provider-http.ts';
 
 /**
  * Converts a `Retry-After` header (seconds or an HTTP date, RFC 9110 §10.2.3) to milliseconds, at
- * most an hour. Undefined if the header is absent or invalid.
+ * most one hour. Returns undefined if the header is absent or invalid.
  */
 export function parseRetryAfter(header: string | string[] | undefined): number | undefined {
   const value = Array.isArray(header) ? header[0] : header;
@@ -15,10 +15,10 @@ export function parseRetryAfter(header: string | string[] | undefined): number |
   return Math.min(Math.max(waitMs, 0), 3_600_000);
 }
 
-/** Response headers that contain the provider's request id. */
+/** Names of response headers that may contain the provider request id. */
 const requestIdHeaders = ['x-fal-request-id', 'x-request-id', 'request-id'] as const;
 
-/** Returns the provider's request id; null if the response has none. */
+/** Returns the provider request id from the headers of a response; null if there is none. */
 export function findRequestId(headers: ProviderResponse['headers']): string | null {
   for (const name of requestIdHeaders) {
     const value = headers[name];
@@ -29,13 +29,18 @@ export function findRequestId(headers: ProviderResponse['headers']): string | nu
 
 const errorBytesMax = 64 * 1024;
 
-/** Properties of an error response in addition to its status. */
+/** Properties of an error response in addition to its status and headers. */
 interface ErrorDetails {
   /** Names of the input fields that the provider rejected. */
   fields?: readonly string[];
-  /** Delay before the next attempt if the provider is busy and sends no `Retry-After`. */
+  /**
+   * Delay before the next attempt if the provider is busy and sends no `Retry-After`, in
+   * milliseconds.
+   */
   busyWaitMs?: number;
-  /** True if the provider itself sent the error, not a proxy in front of it. */
+  /**
+   * True if the provider itself sent the error; false if a proxy in front of it may have sent it.
+   */
   isOwnError: boolean;
 }
 
@@ -51,24 +56,25 @@ export function toStatusFailure(
     return new ProviderFailure('rejected', message, { providerRequestId });
   }
   const message = `the provider did not accept the call (${status})`;
-  // Invalid key, missing permission, exceeded quota or unknown model: the provider did no work, and
-  // a retry does not help.
+  // These statuses mean an invalid key, a missing permission, an exceeded quota or an unknown
+  // model. The provider did no work, and a retry would fail too.
   if ([401, 402, 403, 404].includes(status)) {
     return new ProviderFailure('misconfigured', message, { providerRequestId });
   }
-  // Too many calls or overload: the provider did no work, and a retry may succeed.
+  // These statuses mean too many calls or an overload. The provider did no work, and a retry may
+  // succeed.
   if ([429, 503].includes(status)) {
     const retryAfterMs = parseRetryAfter(headers['retry-after']) ?? busyWaitMs;
     return new ProviderFailure('not_accepted', message, { retryAfterMs, providerRequestId });
   }
-  // The call has ended at the provider, and no configured provider charges for a call that failed
-  // on its side.
+  // The provider reports that the call has failed. No configured provider charges for a call that
+  // failed on its side.
   if (isOwnError) {
     return new ProviderFailure('failed', `the provider failed (${status})`, { providerRequestId });
   }
-  // The error page of a proxy: the provider may have accepted the call.
-  const unclear = `the provider responded to the call with status ${status}`;
-  return new ProviderFailure('unknown', unclear, { providerRequestId });
+  // The response is an error page of a proxy. The provider may have accepted the call.
+  const unclearMessage = `the provider responded to the call with status ${status}`;
+  return new ProviderFailure('unknown', unclearMessage, { providerRequestId });
 }
 
 /** Creates the failure for an input that violates the provider's content policy. */
@@ -81,14 +87,14 @@ export function contentPolicyFailure({
 }
 
 /**
- * Reads the body of an error response; undefined if it is not JSON, is longer than 64 KiB or cannot
- * be read.
+ * Reads the JSON body of an error response. Returns undefined if the body is not JSON, is longer
+ * than 64 KiB or cannot be read.
  */
 export function readErrorBody({ body }: ProviderResponse): Promise<unknown> {
   return readJson(body, errorBytesMax).catch(() => undefined);
 }
 
-/** Error body of FastAPI for an invalid request. */
+/** Schema of the error body that FastAPI sends for an invalid request. */
 const invalidFieldsBody = z.object({
   detail: z.array(z.object({ type: z.string().nullish(), loc: z.array(z.unknown()).nullish() })),
 });

@@ -1,4 +1,4 @@
-/** Database table of verified provider notifications. */
+/** Stores verified provider notifications in a database table. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { command, type DatabasePool } from '../platform/database.ts';
@@ -15,14 +15,14 @@ const inboxNotification = z.object({
 /** Verified notification. */
 export type InboxNotification = z.infer<typeof inboxNotification>;
 
-/** Schema of a stored notification; times are Unix ms. */
+/** Schema of a stored notification. Times are Unix milliseconds. */
 export const storedNotification = inboxNotification.extend({
   /**
-   * `received` means not yet signaled to its workflow, `delivered` signaled, `late` that the
-   * workflow had already ended.
+   * `received`: not yet signaled to the workflow. `delivered`: signaled to the workflow. `late`:
+   * received after the workflow had ended.
    */
   state: z.enum(['received', 'delivered', 'late']),
-  /** How often the provider has sent the notification. */
+  /** Number of times that the provider has sent the notification. */
   deliveries: z.int(),
   receivedAtMs: z.number(),
 });
@@ -32,10 +32,13 @@ type StoredNotification = z.infer<typeof storedNotification>;
 const columns = sql.fragment`provider, job_id AS "jobId", call_index AS "callIndex",
   operation_id AS "operationId", state, deliveries, received_at AS "receivedAtMs"`;
 
-/** Creates the functions that read and write the table. */
+/** Creates the functions that read and write the table of notifications. */
 export function createInbox(pool: DatabasePool) {
   return {
-    /** Stores a notification. Returns how often the provider has sent it, and its state. */
+    /**
+     * Stores a notification. Returns its state, and the number of times that the provider has sent
+     * it.
+     */
     async add(notification: InboxNotification): Promise<{ deliveries: number; state: string }> {
       const { provider, jobId, callIndex, operationId } = notification;
       return pool.one(sql.type(storedRow)`
@@ -44,7 +47,10 @@ export function createInbox(pool: DatabasePool) {
         ON CONFLICT (job_id, call_index, operation_id) DO UPDATE SET deliveries = n.deliveries + 1
         RETURNING deliveries, state`);
     },
-    /** Records that the workflow has received the notification, or had already ended. */
+    /**
+     * Records the state of a notification: `delivered` if it was signaled to the workflow, `late`
+     * if the workflow had already ended.
+     */
     async mark(notification: InboxNotification, state: 'delivered' | 'late'): Promise<void> {
       await pool.query(command`UPDATE provider_notification SET state = ${state}
         WHERE job_id = ${notification.jobId} AND call_index = ${notification.callIndex}
@@ -54,7 +60,10 @@ export function createInbox(pool: DatabasePool) {
     listByJob: (jobId: string): Promise<readonly StoredNotification[]> =>
       pool.any(sql.type(storedNotification)`SELECT ${columns} FROM provider_notification
         WHERE job_id = ${jobId} ORDER BY received_at`),
-    /** Returns the newest notifications in a state, or in any state if `state` is undefined. */
+    /**
+     * Returns the most recent notifications in a state. If `state` is undefined, returns those in
+     * all states.
+     */
     list: (page: {
       state: string | undefined;
       limit: number;

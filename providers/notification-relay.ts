@@ -1,6 +1,6 @@
 /**
- * Stores verified provider notifications and signals them to their workflows. If a workflow cannot
- * be signaled now, the response is 5xx, so that the provider sends the notification again. If no
+ * Stores verified provider notifications and signals them to workflows. If a workflow cannot be
+ * signaled now, the API responds with 5xx, so that the provider sends the notification again. If no
  * notification arrives, the workflow checks the call after a timer.
  */
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
@@ -16,7 +16,10 @@ interface RelayDeps {
   logger: Logger;
 }
 
-/** Longest wait for the signal. The provider waits for it and gives up after about 15 seconds. */
+/**
+ * Timeout of the signal, in milliseconds. The provider waits about 15 seconds for the response to
+ * its notification.
+ */
 const signalTimeoutMs = 5000;
 
 /** Creates the relay that stores notifications and signals them to workflows. */
@@ -24,7 +27,7 @@ export function createNotificationRelay(deps: RelayDeps) {
   const { client, inbox, logger } = deps;
   const { notifications, notificationSeconds } = deps.metrics;
 
-  /** Signals the workflow; returns false if the workflow has ended. */
+  /** Signals a notification to the workflow of its job. Returns false if the workflow has ended. */
   async function signal({ jobId, callIndex, operationId }: InboxNotification): Promise<boolean> {
     const handle = client.workflow.getHandle(jobWorkflowId(jobId));
     try {
@@ -42,7 +45,8 @@ export function createNotificationRelay(deps: RelayDeps) {
     /**
      * Stores a verified notification and signals it to its workflow, unless it was already
      * signaled.
-     * @throws Error if it cannot be stored or signaled now; the provider then sends it again
+     * @throws Error if the notification cannot be stored or signaled now. The provider then sends
+     * it again
      */
     async receive(notification: InboxNotification): Promise<void> {
       const { provider, jobId, callIndex } = notification;

@@ -1,5 +1,6 @@
 /**
- * URLs to which providers send notifications. A MAC in the URL proves that the gateway created it.
+ * Builds and checks the URLs to which providers send notifications. A MAC in the URL proves that
+ * the gateway created it.
  */
 import { createHmac } from 'node:crypto';
 import { isSecret } from '../platform/secret-comparison.ts';
@@ -13,14 +14,14 @@ interface NotificationAddress {
 
 /**
  * Creates the functions that build and check notification URLs. `publicBaseUrl` is the URL at which
- * providers reach this API.
+ * providers reach the API.
  */
 export function createNotificationUrls(options: {
   publicBaseUrl: string;
   secret: string;
   /**
-   * Former secret. URLs created with it are still accepted, for calls that were sent before the
-   * secret changed.
+   * Previous secret. URLs that were created with it remain valid, for calls that were sent before
+   * the secret was changed.
    */
   previousSecret?: string | undefined;
 }) {

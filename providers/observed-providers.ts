@@ -1,4 +1,4 @@
-/** Adds metrics and traces to requests to providers. */
+/** Adds metrics and traces to the requests to providers. */
 import { SpanKind } from '@opentelemetry/api';
 import { GatewayError } from '../domain/errors.ts';
 import type { Metrics } from '../platform/metrics.ts';
@@ -18,7 +18,8 @@ interface ProviderExchange {
 }
 
 /**
- * Runs a request and records its metrics. `getOutcome` returns the outcome label for the result.
+ * Function that runs a request to a provider and records its metrics and its span. `getOutcome`
+ * returns the outcome label for the result of the request.
  */
 type Observe = <Result>(
   exchange: ProviderExchange,
@@ -26,7 +27,7 @@ type Observe = <Result>(
   getOutcome: (result: Result) => string,
 ) => Promise<Result>;
 
-/** Creates the function that measures and traces requests to providers. */
+/** Creates the function that adds metrics and traces to requests to providers. */
 export function createObserve({ metrics }: Observers): Observe {
   return ({ provider, verb }, run, getOutcome) =>
     inSpan(
@@ -72,9 +73,10 @@ export function observeProviders(
   const observe = createObserve(observers);
   return new Map(
     [...providers].map(([name, provider]) => {
-      // Starts the series at 0, so that a monitoring system sees the first request as an increase.
+      // The time series starts at 0, so that a monitoring system sees the first request as an
+      // increase.
       observers.metrics.providerRequests.inc({ provider: name, verb: 'submit', outcome: 'ok' }, 0);
-      const observed: Provider = {
+      const observedProvider: Provider = {
         ...provider,
         submit: (submission) =>
           observe(
@@ -86,7 +88,7 @@ export function observeProviders(
           provider.operations &&
           observeOperations(name, provider.operations, { ...observers, observe }),
       };
-      return [name, observed];
+      return [name, observedProvider];
     }),
   );
 }

@@ -1,4 +1,4 @@
-/** Definition of a provider: its settings, its properties and the constructor of its adapter. */
+/** Defines providers: their settings, their traits and the functions that create their adapters. */
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
@@ -6,32 +6,38 @@ import type { Outbound } from '../platform/outbound.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { Provider } from './provider.ts';
 
-/** Properties of a provider that are copied into each job plan, for the workflow. */
+/**
+ * Traits of a provider. Each job plan contains them, because the workflow does not read the
+ * registry.
+ */
 interface ProviderTraits {
   /**
    * True if the provider queues operations and sends a notification when one ends. A notification
-   * can then identify the operation of a submit that got no response. A provider that responds with
-   * the result sends no notifications.
+   * can then identify the operation of a submit that got no response. False if the provider
+   * responds to a submit with the result; it then sends no notifications.
    */
   notifies: boolean;
-  /** Timeout of a submit. After it, the outcome of the call is unknown. */
+  /**
+   * Timeout of a submit in milliseconds. If the submit times out, the outcome of the call is
+   * unknown.
+   */
   submitTimeoutMs: number;
 }
 
-/** Services that adapters receive in addition to their settings. */
+/** Services that an adapter receives in addition to its settings. */
 export interface ProviderParts {
   outbound: Outbound;
   storage: Storage;
 }
 
 interface Definition<Variables extends z.ZodRawShape> {
-  /** Name of the provider, as in the catalog's routes and in the name of its task queue. */
+  /** Name of the provider in the routes of the catalog and in the name of its task queue. */
   name: string;
   /** Environment variables of the provider (docs/configuration.md). */
   variables: Variables;
   /**
-   * Optional environment variable that contains the API key. Without it, routes of this provider
-   * are not used.
+   * Name of the environment variable that contains the API key. The variable is optional; without
+   * it, the routes of this provider are not used.
    */
   key: keyof Variables & string;
   traits: ProviderTraits;
@@ -48,7 +54,7 @@ interface Definition<Variables extends z.ZodRawShape> {
   sandbox: ((sandboxUrl: string) => Partial<Record<keyof Variables & string, string>>) | null;
 }
 
-/** Definition of a provider, as the registry contains it. */
+/** Definition of a provider in the registry. */
 export interface ProviderDefinition extends Omit<
   Definition<z.ZodRawShape>,
   'concurrency' | 'create'

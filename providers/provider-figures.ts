@@ -1,35 +1,40 @@
-/** Statistics of provider calls: number, failures and durations. */
+/** Reads statistics of provider calls: their number, failures and durations. */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { firstIdAt } from '../domain/ids.ts';
 import type { DatabasePool } from '../platform/database.ts';
 
 /**
- * Schema of the statistics of a provider in a time step. They count the calls of ended jobs that
- * were accepted in that step.
+ * Schema of the statistics of a provider in a time step. They include the calls of ended jobs that
+ * the gateway accepted in the time step.
  */
 const providerFigures = z.object({
   provider: z.string(),
-  /** Index of the time step in which the jobs were accepted; 0 is the oldest. */
+  /**
+   * Index of the time step in which the gateway accepted the jobs. Index 0 is the oldest time step.
+   */
   step: z.number(),
   calls: z.number(),
   /**
-   * Number of calls that were not accepted, failed or got no response. Calls whose input was
-   * rejected do not count.
+   * Number of calls that the provider did not accept, that failed or that got no response. Calls
+   * whose input the provider rejected are not counted.
    */
   failed: z.number(),
   /**
-   * Median time from sending a call to learning that it has ended, in completed jobs; null if there
-   * are none.
+   * Median time from sending a call to knowing that it has ended, for calls of completed jobs; null
+   * if there are no such calls.
    */
   medianSeconds: z.number().nullable(),
-  /** 95th percentile of the same times; null if there are none. */
+  /**
+   * 95th percentile of the time from sending a call to knowing that it has ended, for calls of
+   * completed jobs; null if there are no such calls.
+   */
   slowSeconds: z.number().nullable(),
 });
 /** Statistics of a provider in a time step. */
 export type ProviderFigures = z.infer<typeof providerFigures>;
 
-/** Period whose statistics are read: the last `minutes`, divided into equal `steps`. */
+/** Period of the statistics: the last `minutes`, divided into `steps` equal time steps. */
 interface FigureSteps {
   minutes: number;
   steps: number;

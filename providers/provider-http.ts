@@ -1,16 +1,18 @@
-/** Sends HTTP requests to providers, without redirects and retries. */
+/** Sends HTTP requests to providers. Does not follow redirects and does not retry. */
 import type { Readable } from 'node:stream';
 import { Agent, request, type Dispatcher, type FormData } from 'undici';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 
-/** Response whose body the adapter still has to read. */
+/** Response of a provider. The adapter reads its body. */
 export interface ProviderResponse {
   status: number;
   headers: Dispatcher.ResponseData['headers'];
   body: Readable;
 }
 
-/** Request; `url` is absolute, `json` is sent as JSON, `body` is sent unchanged. */
+/**
+ * Request to a provider. `url` is absolute, `json` is sent as JSON, and `body` is sent unchanged.
+ */
 export interface ProviderRequest {
   method?: 'GET' | 'POST' | 'PUT';
   url: string;
@@ -20,15 +22,21 @@ export interface ProviderRequest {
   signal: AbortSignal;
 }
 
-/** Sends a request. @throws the error of undici if there is no response */
+/**
+ * Function that sends a request to a provider.
+ * @throws an error of undici if there is no response
+ */
 type Exchange = (providerRequest: ProviderRequest) => Promise<ProviderResponse>;
 
 /**
- * Creates a connection pool. `headersTimeout` limits the wait for the headers of a response,
- * `bodyTimeout` the time between two parts of its body, both in milliseconds. If one is 0, only the
- * signal of the request limits the wait.
+ * Creates a connection pool. `headersTimeout` limits the wait for the headers of a response;
+ * `bodyTimeout` limits the time between two parts of its body. Both are in milliseconds. A value of
+ * 0 means no limit other than the signal of the request.
  */
-export function providerAgent(timeouts: { headersTimeout: number; bodyTimeout: number }): Agent {
+export function createProviderAgent(timeouts: {
+  headersTimeout: number;
+  bodyTimeout: number;
+}): Agent {
   return new Agent({
     ...timeouts,
     connect: { timeout: 5000 },
@@ -38,17 +46,20 @@ export function providerAgent(timeouts: { headersTimeout: number; bodyTimeout: n
 }
 
 /**
- * Creates the function that sends requests to a provider. Every request contains the header in
- * `key`.
+ * Creates the function that sends requests to a provider. Every request contains the header
+ * `authentication`.
  */
-export function createExchange(dispatcher: Dispatcher, key: Record<string, string>): Exchange {
+export function createExchange(
+  dispatcher: Dispatcher,
+  authentication: Record<string, string>,
+): Exchange {
   return async ({ method = 'POST', url, headers, json, body = null, signal }) => {
     const response = await request(url, {
       method,
       dispatcher,
       signal,
       headers: {
-        ...key,
+        ...authentication,
         'accept-encoding': 'identity',
         ...(json !== undefined && { 'content-type': 'application/json' }),
         ...headers,
@@ -59,7 +70,7 @@ export function createExchange(dispatcher: Dispatcher, key: Record<string, strin
   };
 }
 
-/** Codes of connection errors that occur before any byte of the request is sent. */
+/** Codes of connection errors that occur before the first byte of a request is sent. */
 const beforeSendCodes = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
@@ -75,8 +86,8 @@ const beforeSendCodes = new Set([
 
 /**
  * Waits for the response to a paid call.
- * @throws ProviderFailure if there is no response: `not_accepted` if the call failed before any
- * byte was sent, otherwise `unknown`
+ * @throws ProviderFailure if there is no response: `not_accepted` if the connection failed before
+ * the first byte was sent, otherwise `unknown`
  */
 export async function sendCall<Result>(response: Promise<Result>): Promise<Result> {
   try {
@@ -94,16 +105,16 @@ export async function sendCall<Result>(response: Promise<Result>): Promise<Resul
 }
 
 /**
- * Reads a JSON body of at most `bytesMax` bytes; undefined if it is longer or not JSON.
- * @throws the error of the connection if it is lost
+ * Reads a JSON body. Returns undefined if the body is longer than `bytesMax` or is not JSON.
+ * @throws an error of the connection if the connection is lost
  */
 export async function readJson(body: Readable, bytesMax: number): Promise<unknown> {
   const chunks: Buffer[] = [];
-  let size = 0;
+  let receivedBytes = 0;
   const source: AsyncIterable<Buffer> = body;
   for await (const chunk of source) {
-    size += chunk.length;
-    if (size > bytesMax) return undefined;
+    receivedBytes += chunk.length;
+    if (receivedBytes > bytesMax) return undefined;
     chunks.push(chunk);
   }
   try {

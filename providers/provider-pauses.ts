@@ -1,7 +1,7 @@
 /**
- * Pauses of providers. No new call is sent to a paused provider, and jobs that need it wait; the
- * results of calls that it has already accepted are still read. A pause takes effect when it is
- * committed, because `call_begin` reads it in the transaction that begins a call.
+ * Pauses and resumes providers. No new call is sent to a paused provider, and jobs that need it
+ * wait. The results of calls that it has already accepted are still read. A pause takes effect when
+ * it is committed, because `call_begin` reads it in the transaction that begins a call.
  */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
@@ -10,11 +10,11 @@ import type { DatabasePool } from '../platform/database.ts';
 const idRow = z.object({ id: z.string() });
 const providerRow = z.object({ provider: z.string() });
 
-/** State of a provider, for operators; times are Unix ms. */
+/** State of a provider for operators. Times are Unix milliseconds. */
 export interface ProviderState {
   provider: string;
   paused: { sinceMs: number; actor: string; reason: string } | null;
-  /** Number of calls that wait until the provider is resumed. */
+  /** Number of calls that wait for the provider to be resumed. */
   waiting: number;
   /** Number of calls that were sent and have not ended. */
   open: number;
@@ -35,8 +35,8 @@ const pauseRow = z.object({
 const countRow = z.object({ provider: z.string(), waiting: z.number(), open: z.number() });
 
 /**
- * Creates the functions that read pauses and open calls. `providers` has the names of the
- * configured providers.
+ * Creates the functions that read the pauses and the open calls of providers. `providers` contains
+ * the names of the configured providers.
  */
 export function createProviderPauses(pool: DatabasePool, providers: readonly string[]) {
   return {
@@ -62,8 +62,8 @@ export function createProviderPauses(pool: DatabasePool, providers: readonly str
         };
       });
     },
-    /** Returns the ids of jobs with a call that waits for this provider. */
-    waitingJobs: (provider: string): Promise<readonly string[]> =>
+    /** Returns the ids of the jobs with a call that waits for a provider to be resumed. */
+    listWaitingJobs: (provider: string): Promise<readonly string[]> =>
       pool.anyFirst(sql.type(idRow)`
         SELECT DISTINCT r.id FROM reservation r JOIN provider_call c ON c.job_id = r.id
         WHERE r.state = 'reserved' AND c.state = 'waiting' AND c.provider = ${provider}
@@ -72,7 +72,10 @@ export function createProviderPauses(pool: DatabasePool, providers: readonly str
 }
 export type ProviderPauses = ReturnType<typeof createProviderPauses>;
 
-/** Pauses a provider. Returns false if it is already paused; that pause remains unchanged. */
+/**
+ * Pauses a provider. Returns false if it is already paused; the earlier pause then remains
+ * unchanged.
+ */
 export async function pauseProvider(
   connection: CommonQueryMethods,
   { provider, actor, reason }: Pause,

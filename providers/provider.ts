@@ -1,6 +1,6 @@
 /**
- * Interface of provider adapters. An adapter only sends single requests: waiting, retries and
- * charges belong to the workflow, which is durable.
+ * Interface of provider adapters. Each function of an adapter sends single requests. The workflow,
+ * which is durable, waits, retries and charges.
  */
 import { z } from 'zod';
 import type { Json, JsonObject } from '../domain/json.ts';
@@ -16,7 +16,10 @@ export interface Submission {
    * and a MAC.
    */
   notificationUrl: string;
-  /** Key that is the same in all attempts, for providers that use it to detect repetitions. */
+  /**
+   * Idempotency key, which is the same in all attempts. Some providers use it to detect repeated
+   * calls.
+   */
   idempotencyKey: string;
   signal: AbortSignal;
 }
@@ -25,34 +28,37 @@ export interface Submission {
 export interface ProviderResult {
   outputs: ProviderOutput[];
   /**
-   * Data in addition to the outputs, or the result itself if it is data. It must be small, because
-   * Temporal's history stores it.
+   * Data that the provider returned in addition to the outputs. If the result has no outputs, the
+   * data is the result. It must be small, because Temporal's history stores it.
    */
   data: Json;
   /**
-   * Seconds of media that were processed or generated; set if the outputs themselves do not show
-   * it.
+   * Duration of the processed or generated media in seconds; absent if the duration can be read
+   * from the outputs.
    */
   seconds?: number;
 }
 
 /**
- * Schema of a queued operation: the provider's id, and other values that the adapter needs to check
- * the operation.
+ * Schema of a queued operation: the id that the provider gave it, and other values with which the
+ * adapter checks it.
  */
 export const providerOperation = z.object({ id: z.string() }).catchall(z.json());
 /** Queued operation of a provider. */
 export type ProviderOperation = z.infer<typeof providerOperation>;
 
 /**
- * Response of a provider that accepted a call: the result with the provider's request id (null if
- * it sent none), or the queued operation.
+ * Response of a provider that accepted a call. `result`: the result, with the provider request id
+ * (null if the provider sent none). `operation`: the queued operation.
  */
 export type SubmitResult =
   | { kind: 'result'; result: ProviderResult; providerRequestId: string | null }
   | { kind: 'operation'; operation: ProviderOperation };
 
-/** Progress of a call at its provider, or `storing` while its result is stored. */
+/**
+ * Progress of a call. `queued` and `generating` are reported by the provider; `storing` means that
+ * the gateway stores the result.
+ */
 export type CallProgress =
   | { state: 'queued' | 'generating'; queuePosition: number | null }
   | { state: 'storing' };
@@ -64,17 +70,17 @@ export type CheckResult =
   | { kind: 'failed'; failure: ProviderFailure };
 
 /**
- * Response to a cancellation request. After `requested`, a later status check shows whether the
+ * Result of a cancellation request. If it is `requested`, a later status check shows whether the
  * operation was canceled.
  */
 export type CancelResult = 'canceled' | 'already_done' | 'requested';
 
-/** Verified provider notification. Its only content is the id of the operation to check. */
+/** Verified provider notification. It contains only the id of the operation to check. */
 export interface ProviderNotification {
   operationId: string;
 }
 
-/** Raw notification request. */
+/** Headers and body of a notification request that is not verified. */
 export interface RawNotification {
   headers: Record<string, string | undefined>;
   body: Buffer;
@@ -84,11 +90,11 @@ export interface RawNotification {
 export interface CheckOptions {
   signal: AbortSignal;
   /**
-   * True if the operation is known to have ended, so that its result is requested without a status
+   * True if the operation is known to have ended. Its result is then requested without a status
    * check.
    */
   expectDone: boolean;
-  /** Reason why the result is read now, for metrics. */
+  /** Event that caused the check, for the metrics. */
   wokenBy?: 'notification' | 'timer';
 }
 
@@ -101,16 +107,20 @@ export interface Provider {
   operations: OperationsApi | null;
 }
 
-/** Functions on the operations that a provider has queued, and the verification of its webhooks. */
+/** Functions on the queued operations of a provider, and the verification of its notifications. */
 export interface OperationsApi {
   /**
-   * Checks an operation.
-   * @throws ProviderFailure `unreachable` if the response does not show its status
+   * Requests the status and, after the end, the result of an operation.
+   * @throws ProviderFailure `unreachable` if the response does not show the status
    */
   check: (operation: ProviderOperation, options: CheckOptions) => Promise<CheckResult>;
-  /** Requests the cancellation of an operation. @throws ProviderFailure `unreachable` */
+  /**
+   * Requests the cancellation of an operation.
+   * @throws ProviderFailure `unreachable` if the response does not show whether the provider
+   * received the request
+   */
   cancel: (operation: ProviderOperation, signal: AbortSignal) => Promise<CancelResult>;
-  /** Creates an operation from the id in a notification. */
+  /** Creates an operation from the operation id in a notification. */
   adopt: (providerEndpoint: string, operationId: string) => ProviderOperation;
   /**
    * Verifies a webhook request.
@@ -120,7 +130,7 @@ export interface OperationsApi {
   verify: (raw: RawNotification) => Promise<ProviderNotification>;
 }
 
-/** Error of a webhook request whose signature, time or body is invalid. */
+/** Error for a notification request whose signature, timestamp or body is invalid. */
 export class NotificationRejected extends Error {
   override readonly name = 'NotificationRejected';
 }

@@ -1,6 +1,6 @@
 /**
- * Registry of the Studio providers. A new provider needs a folder, an import here and an entry in
- * the list.
+ * Registry of the Studio providers. A new provider needs a folder, an import in this file and an
+ * entry in the list of definitions.
  */
 import { chatProviders } from '../catalog/chat-providers.ts';
 import type { Config, KnownProviders } from '../platform/config.ts';
@@ -16,8 +16,8 @@ export const providerDefinitions: ReadonlyMap<string, ProviderDefinition> = new 
 );
 
 /**
- * Providers that `loadConfig` knows: the variables of Studio providers and the names of chat
- * providers.
+ * Providers whose variables `loadConfig` reads: the variables of the Studio providers and the names
+ * of the chat providers.
  */
 export const knownProviders: KnownProviders = {
   variables: Object.assign(

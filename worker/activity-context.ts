@@ -1,6 +1,6 @@
 /**
- * Interceptor of activities. It adds ids to log lines, records a span for each activity, and
- * records a span for the whole job when it is settled.
+ * Activity interceptor. It adds ids to log lines, records a span for each activity, and records a
+ * span for each job when the job is settled.
  */
 import { SpanKind, type Context as TraceContext, type Link } from '@opentelemetry/api';
 import type { Context } from '@temporalio/activity';
@@ -20,9 +20,9 @@ interface Parts {
 }
 
 /**
- * Creates the interceptor. It runs an activity with the ids of its request and job, in a child span
- * of the request that started the workflow. The span is linked to the trace of the last signal that
- * the workflow received.
+ * Creates the activity interceptor. Log lines of an activity contain the ids of its request and its
+ * job. The span of an activity is a child of the span of the request that started the workflow, and
+ * is linked to the trace of the last signal that the workflow received.
  */
 export function createActivityContext(parts: Parts): ActivityInterceptorsFactory {
   return (context) => ({
@@ -37,13 +37,17 @@ export function createActivityContext(parts: Parts): ActivityInterceptorsFactory
         };
         const ids = getIds(context);
         const name = `activity ${info.activityType}`;
-        const start = { name, kind: SpanKind.CONSUMER, parent, links, attributes };
+        const spanStart = { name, kind: SpanKind.CONSUMER, parent, links, attributes };
         return withCorrelation({ ...request, ...ids }, () =>
-          inSpan(start, async (span) => {
+          inSpan(spanStart, async (span) => {
             const result: unknown = await next(input);
             const { jobId } = ids;
-            if (jobId !== undefined && span.isRecording() && settled.safeParse(result).success) {
-              // The error is ignored, because it must not fail an activity that has settled the
+            if (
+              jobId !== undefined &&
+              span.isRecording() &&
+              settledResult.safeParse(result).success
+            ) {
+              // An error is ignored here, because it must not fail an activity that has settled the
               // job.
               await recordJob(parts, { jobId, parent, links }).catch(() => {});
             }
@@ -55,8 +59,8 @@ export function createActivityContext(parts: Parts): ActivityInterceptorsFactory
   });
 }
 
-/** Result of `charge` or `release`, the only activities whose verdict is `settled`. */
-const settled = z.object({ verdict: z.literal('settled') });
+/** Schema of the result of an activity that has settled a job: `charge` or `release`. */
+const settledResult = z.object({ verdict: z.literal('settled') });
 
 const jobRow = z.object({
   type: z.string(),
@@ -73,8 +77,8 @@ const jobRow = z.object({
 });
 
 /**
- * Records the span of a job that was just settled, with the attributes of OpenTelemetry's
- * conventions for generative AI.
+ * Records the span of a job that an activity has settled. The span has the attributes of
+ * OpenTelemetry's conventions for generative AI.
  */
 async function recordJob(
   { pool, usdPerCredit }: Parts,
@@ -102,14 +106,17 @@ async function recordJob(
     ...(job.code !== null && { 'error.type': job.code }),
   };
   const name = `generate_content ${job.model ?? job.type}`;
-  const start = { name, kind: SpanKind.INTERNAL, parent, links, attributes };
+  const spanStart = { name, kind: SpanKind.INTERNAL, parent, links, attributes };
   const hasFailed = job.code !== null;
-  recordSpan({ ...start, startTime: job.createdAtMs }, { endedAtMs: job.settledAtMs, hasFailed });
+  recordSpan(
+    { ...spanStart, startTime: job.createdAtMs },
+    { endedAtMs: job.settledAtMs, hasFailed },
+  );
 }
 
 /**
- * Returns the job id and the workflow id of an activity. The workflow id of a job is its job id,
- * and the workflow id of its webhook delivery begins with it (jobs/contract.ts).
+ * Returns the job id and the workflow id of an activity. The workflow id of a job equals its job
+ * id; the workflow id of its webhook delivery begins with the job id (jobs/contract.ts).
  */
 function getIds({ info }: Context): { jobId?: string; workflowId?: string } {
   const workflowId = info.workflowExecution?.workflowId;

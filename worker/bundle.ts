@@ -1,6 +1,6 @@
 /**
- * Builds the workflow bundle, and caches it in `.cache/` until its sources change. This saves the
- * second that webpack takes at every start.
+ * Builds the workflow bundle and caches it in `.cache/` until its sources change. The cache saves
+ * the second that webpack takes at every start of a worker.
  */
 import { createHash } from 'node:crypto';
 import { glob, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
@@ -8,14 +8,14 @@ import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 import { failureConverterPath } from '../platform/payload-codec.ts';
 
-const root = new URL('../', import.meta.url);
-const cache = new URL('.cache/', root);
+const projectUrl = new URL('../', import.meta.url);
+const cacheUrl = new URL('.cache/', projectUrl);
 
 /**
- * Files that determine the bundle: the workflows, the modules that they import, and the versions of
- * the packages.
+ * Patterns of the files that determine the bundle: the workflows, the modules that they import, and
+ * the versions of the packages.
  */
-const inputs = [
+const sourcePatterns = [
   'workflows/**/*.ts',
   'domain/**/*.ts',
   'jobs/**/*.ts',
@@ -35,28 +35,29 @@ interface BundleOptions {
 interface BundleSources {
   /** File that exports the workflows. */
   workflowsPath?: string;
-  /** Interceptor modules that run before the gateway's own. */
+  /** Interceptor modules that run before the interceptor module of the gateway. */
   interceptorPaths?: string[];
 }
 
-/** Returns the code of the bundle, from the cache if its sources have not changed. */
+/** Returns the code of the bundle. Reads it from the cache if its sources have not changed. */
 export async function loadWorkflowBundle(
   options: BundleOptions = { encodeFailures: false },
 ): Promise<{ code: string }> {
   const hash = createHash('sha256');
   const files: string[] = [];
-  for await (const file of glob(inputs, { cwd: fileURLToPath(root) })) files.push(file);
+  for await (const file of glob(sourcePatterns, { cwd: fileURLToPath(projectUrl) }))
+    files.push(file);
   for (const file of files.toSorted()) {
-    // The files are sorted, because their order changes the hash.
-    hash.update(`${file}\n`).update(await readFile(new URL(file, root)));
+    // The files are sorted, because the hash depends on their order.
+    hash.update(`${file}\n`).update(await readFile(new URL(file, projectUrl)));
   }
-  const kind = options.encodeFailures ? 'sealed' : 'plain';
+  const kind = options.encodeFailures ? 'encoded' : 'plain';
   const name = `workflow-bundle-${kind}-${hash.digest('hex').slice(0, 16)}.js`;
-  const path = new URL(name, cache);
+  const bundleUrl = new URL(name, cacheUrl);
   try {
-    return { code: await readFile(path, 'utf8') };
+    return { code: await readFile(bundleUrl, 'utf8') };
   } catch {
-    return build(path, options);
+    return buildBundle(bundleUrl, options);
   }
 }
 
@@ -65,17 +66,17 @@ export async function bundleWorkflows(
   { workflowsPath, interceptorPaths = [] }: BundleSources = {},
   options: BundleOptions = { encodeFailures: false },
 ): Promise<{ code: string }> {
-  const workflows = workflowsPath ?? fileURLToPath(new URL('workflows/index.ts', root));
+  const workflows = workflowsPath ?? fileURLToPath(new URL('workflows/index.ts', projectUrl));
   // Interceptors run in this order.
   const interceptors = [
     ...interceptorPaths,
-    fileURLToPath(new URL('workflows/request-context.ts', root)),
+    fileURLToPath(new URL('workflows/request-context.ts', projectUrl)),
   ];
   const { code } = await bundleWorkflowCode({
     workflowsPath: workflows,
     workflowInterceptorModules: interceptors,
-    // These modules are evaluated once per process, not once per workflow, which is safe because
-    // they have no module state.
+    // Preloaded modules are evaluated once per process instead of once per workflow. This is safe,
+    // because these modules have no state.
     preloadModules: [workflows, ...interceptors],
     ...(options.encodeFailures && { failureConverterPath }),
     logger: new DefaultLogger('WARN'),
@@ -83,13 +84,13 @@ export async function bundleWorkflows(
   return { code };
 }
 
-async function build(path: URL, options: BundleOptions): Promise<{ code: string }> {
+async function buildBundle(bundleUrl: URL, options: BundleOptions): Promise<{ code: string }> {
   const { code } = await bundleWorkflows({}, options);
-  await mkdir(cache, { recursive: true });
-  // Several processes may build at the same time, so each writes its own file and renames it when
-  // it is complete.
-  const draft = new URL(`${path.href}.${process.pid}`);
-  await writeFile(draft, code);
-  await rename(draft, path);
+  await mkdir(cacheUrl, { recursive: true });
+  // Several processes may build the bundle at the same time, so each of them writes its own file
+  // and renames the file when it is complete.
+  const draftUrl = new URL(`${bundleUrl.href}.${process.pid}`);
+  await writeFile(draftUrl, code);
+  await rename(draftUrl, bundleUrl);
   return { code };
 }

@@ -1,32 +1,32 @@
-/** Repeats a background task of a worker process. */
+/** Runs a background task of a worker process repeatedly. */
 import { setTimeout as delay } from 'node:timers/promises';
 
 interface RepeatOptions {
-  /** Milliseconds between the end of a call and the start of the next. */
+  /** Milliseconds between the end of a run and the start of the next run. */
   intervalMs: number;
-  /** Milliseconds before the first call. Defaults to no delay. */
+  /** Milliseconds before the first run. By default, the first run starts immediately. */
   firstAfterMs?: number;
 }
 
 /**
- * Calls `pass` repeatedly. `pass` must handle its own failures.
- * @returns a function that waits for the current call and starts no further one
+ * Runs a task repeatedly. The task must handle its own errors. Returns a function that stops the
+ * repetition and waits for the current run.
  */
-export function repeat(pass: () => Promise<void>, options: RepeatOptions): () => Promise<void> {
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  const pause = async (waitMs: number): Promise<void> => {
+export function repeat(task: () => Promise<void>, options: RepeatOptions): () => Promise<void> {
+  const stopController = new AbortController();
+  const { signal } = stopController;
+  const wait = async (waitMs: number): Promise<void> => {
     await delay(waitMs, undefined, { signal, ref: false }).catch(() => {});
   };
-  const running = (async () => {
-    if (options.firstAfterMs !== undefined) await pause(options.firstAfterMs);
+  const loop = (async () => {
+    if (options.firstAfterMs !== undefined) await wait(options.firstAfterMs);
     while (!signal.aborted) {
-      await pass();
-      await pause(options.intervalMs);
+      await task();
+      await wait(options.intervalMs);
     }
   })();
   return async () => {
-    stopping.abort();
-    await running;
+    stopController.abort();
+    await loop;
   };
 }

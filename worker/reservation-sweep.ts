@@ -1,7 +1,7 @@
 /**
- * Sweeps the reservations of Studio jobs. For each open reservation that is due, checks whether its
- * workflow is still running in Temporal, and releases the reservations of terminated, deleted or
- * lost workflows.
+ * Sweeps the reservations of Studio jobs. For each open reservation whose check is due, checks
+ * whether the workflow of the job is still running. Releases the reservation if the workflow was
+ * terminated, was deleted or is lost.
  */
 import type { Client } from '@temporalio/client';
 import { sql } from 'slonik';
@@ -23,17 +23,17 @@ interface ReservationSweepDeps {
 }
 
 /**
- * Decision about a due reservation. `missing` means that its workflow was not found and is looked
- * up again later.
+ * Decision about a due reservation. `extended`: its workflow is running. `missing`: its workflow
+ * was not found and is looked up again later. `released`: its credits were released.
  */
 type Decision = 'extended' | 'missing' | 'released';
 /**
- * Number of reservations by decision. `skipped` counts those whose check failed in this pass of the
- * sweeper.
+ * Number of reservations for each decision. `skipped` is the number of reservations whose check
+ * failed in this pass of the sweeper.
  */
 type ReservationCounts = Record<Decision | 'skipped', number>;
 
-const due = z.object({
+const dueReservation = z.object({
   id: z.string(),
   organization_id: z.string(),
   /**
@@ -41,39 +41,40 @@ const due = z.object({
    * is neither.
    */
   missing_for_ms: z.number().nullable(),
-  /** Milliseconds since this check was due. */
+  /** Milliseconds since the check of the reservation was due. */
   late_ms: z.number(),
   /**
-   * Milliseconds from the start of the job to its deadline; null for a reservation without a job.
+   * Milliseconds from the creation of the job to its deadline; null for a reservation without a
+   * job.
    */
   time_ms: z.number().nullable(),
   /**
-   * Milliseconds since the deadline of the job; negative before it, null for a reservation without
-   * a job.
+   * Milliseconds since the deadline of the job; negative before the deadline, null for a
+   * reservation without a job.
    */
   overdue_ms: z.number().nullable(),
 });
-type Due = z.infer<typeof due>;
+type DueReservation = z.infer<typeof dueReservation>;
 
 /**
- * Time for which a workflow must be missing before its reservation is released. A Temporal server
- * that is being restored may briefly not find a workflow that exists.
+ * Time for which a workflow must be missing before its reservation is released, in milliseconds.
+ * While a Temporal server is restored, it may briefly not find a workflow that exists.
  */
 export const missingGraceMs = 30_000;
 /**
- * Number of check intervals that an overdue workflow may run in addition to the job's own time
- * limit, before it is terminated.
+ * Number of check intervals for which an overdue workflow may run, in addition to the time limit of
+ * its job, before it is terminated.
  */
-const overdueChecks = 30;
+const overdueChecksMax = 30;
 
 /**
- * Checks the due reservations, and releases those whose workflow no longer exists. The order is
- * random, so that reservations whose check fails do not block the others.
+ * Checks the due reservations, and releases those whose workflow no longer runs. The order is
+ * random, so that reservations whose check fails do not delay the others.
  */
 export async function sweepReservations(deps: ReservationSweepDeps): Promise<ReservationCounts> {
   const { pool, logger } = deps.services;
   const counts = { extended: 0, missing: 0, released: 0 };
-  const entries = await pool.any(sql.type(due)`
+  const entries = await pool.any(sql.type(dueReservation)`
     SELECT r.id, r.organization_id,
       (extract(epoch FROM clock_timestamp() - r.owner_missing_at) * 1000)::float8 AS missing_for_ms,
       (extract(epoch FROM clock_timestamp() - r.expires_at) * 1000)::float8 AS late_ms,
@@ -82,15 +83,18 @@ export async function sweepReservations(deps: ReservationSweepDeps): Promise<Res
     FROM reservation r LEFT JOIN job j ON j.id = r.id
     WHERE r.state = 'reserved' AND r.kind = 'studio' AND r.expires_at < clock_timestamp()
     ORDER BY random() LIMIT 100`);
-  const decideOne = (entry: Due): Promise<void> =>
+  const checkOne = (entry: DueReservation): Promise<void> =>
     withCorrelation(getIds(entry), async () => {
-      counts[await decide(deps, entry)] += 1;
+      counts[await checkReservation(deps, entry)] += 1;
     });
-  const { skipped } = await forEachIsolated(entries, decideOne, { subject: 'reservation', logger });
+  const { skipped } = await forEachIsolated(entries, checkOne, { subject: 'reservation', logger });
   return { ...counts, skipped };
 }
 
-async function decide(deps: ReservationSweepDeps, entry: Due): Promise<Decision> {
+async function checkReservation(
+  deps: ReservationSweepDeps,
+  entry: DueReservation,
+): Promise<Decision> {
   const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = deps.config;
   const { state: owner } = await readWorkflow(deps.client, entry.id);
   if (owner === 'running') {
@@ -100,7 +104,9 @@ async function decide(deps: ReservationSweepDeps, entry: Due): Promise<Decision>
       return 'extended';
     }
     await callTemporal(deps.client, () =>
-      deps.client.workflow.getHandle(jobWorkflowId(entry.id)).terminate('overdue and not settled'),
+      deps.client.workflow
+        .getHandle(jobWorkflowId(entry.id))
+        .terminate('the job is overdue and not settled'),
     );
     await release(deps, entry);
     return 'released';
@@ -116,33 +122,37 @@ async function decide(deps: ReservationSweepDeps, entry: Due): Promise<Decision>
 }
 
 /**
- * Returns whether an overdue job must be terminated. It may run for its time limit once more after
- * a check first found it overdue, because an operator may have reset its workflow. A check that is
- * late never terminates a job, because during the outage that delayed it no job could be settled.
+ * Returns whether the workflow of an overdue job must be terminated. After a check first found the
+ * job overdue, its workflow may run for the time limit of the job once more, because an operator
+ * may have reset the workflow. A late check never terminates a workflow, because no job could be
+ * settled during the outage that delayed the check.
  */
-function isOutOfTime(config: Config, { missing_for_ms, late_ms, time_ms }: Due): boolean {
+function isOutOfTime(
+  config: Config,
+  { missing_for_ms, late_ms, time_ms }: DueReservation,
+): boolean {
   const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = config;
-  const allowedMs = (time_ms ?? 0) + outcomeWaitMs + overdueChecks * ttlMs;
+  const allowedMs = (time_ms ?? 0) + outcomeWaitMs + overdueChecksMax * ttlMs;
   return late_ms < ttlMs && (missing_for_ms ?? 0) > allowedMs;
 }
 
-function getIds({ id }: Due): { jobId: string; workflowId: string } {
+function getIds({ id }: DueReservation): { jobId: string; workflowId: string } {
   return { jobId: id, workflowId: jobWorkflowId(id) };
 }
 
 async function postpone(
   deps: ReservationSweepDeps,
-  entry: Due,
-  until: { delayMs: number; missing: boolean },
+  entry: DueReservation,
+  next: { delayMs: number; missing: boolean },
 ): Promise<void> {
   await deps.services.pool.query(command`UPDATE reservation SET
-    expires_at = clock_timestamp() + ${until.delayMs} * interval '1 millisecond',
+    expires_at = clock_timestamp() + ${next.delayMs} * interval '1 millisecond',
     owner_missing_at =
-      CASE WHEN ${until.missing} THEN coalesce(owner_missing_at, clock_timestamp()) END
+      CASE WHEN ${next.missing} THEN coalesce(owner_missing_at, clock_timestamp()) END
     WHERE id = ${entry.id} AND state = 'reserved'`);
 }
 
-async function release(deps: ReservationSweepDeps, entry: Due): Promise<void> {
+async function release(deps: ReservationSweepDeps, entry: DueReservation): Promise<void> {
   const { id, organization_id: organizationId } = entry;
   const settled = await releaseLostJob(deps.services.ledger, { organizationId, id });
   deps.services.logger.warn({ verdict: settled.verdict }, 'sweeper.released');

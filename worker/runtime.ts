@@ -7,8 +7,9 @@ import type { Logger } from '../platform/logger.ts';
 import { connectionOptions } from '../platform/temporal.ts';
 
 /**
- * Installs the SDK's runtime, once per process, with the logger of the process and without signal
- * handlers. If `metricsAddress` (host:port) is given, the SDK serves its metrics there.
+ * Installs the runtime of the Temporal SDK, with the logger of the process and without signal
+ * handlers. A process calls this function once. If `metricsAddress` (host:port) is given, the SDK
+ * serves its metrics at this address.
  */
 export function installRuntime(logger: Logger, metricsAddress?: string): void {
   Runtime.install({
@@ -42,9 +43,9 @@ const pinoLevel = {
 } as const;
 
 /**
- * Installs the runtime. If METRICS_PORT is set, the SDK serves its metrics on a free loopback port,
- * and the metrics server of the process includes them.
- * @returns the URL of the SDK's metrics; null if METRICS_PORT is not set
+ * Installs the runtime of the Temporal SDK. If METRICS_PORT is set, the SDK serves its metrics on a
+ * free loopback port, and the metrics server of the process includes them. Returns the URL of the
+ * SDK's metrics; null if METRICS_PORT is not set.
  */
 export async function installMeasuredRuntime(
   logger: Logger,
@@ -54,16 +55,16 @@ export async function installMeasuredRuntime(
     installRuntime(logger);
     return null;
   }
-  const address = `127.0.0.1:${await freeLoopbackPort()}`;
+  const address = `127.0.0.1:${await findFreeLoopbackPort()}`;
   installRuntime(logger, address);
   return `http://${address}/metrics`;
 }
 
 /**
- * Finds a free loopback port. Port 0 cannot be used, because the SDK does not report which port it
- * chose.
+ * Finds a free loopback port. Port 0 cannot be passed to the SDK, because the SDK does not report
+ * which port it uses.
  */
-async function freeLoopbackPort(): Promise<number> {
+async function findFreeLoopbackPort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -78,8 +79,8 @@ async function freeLoopbackPort(): Promise<number> {
 }
 
 /**
- * Connects workers to Temporal. Does not wait for the server, because the client of the process is
- * already connected.
+ * Connects the workers to Temporal. Does not wait until the server is ready, because the client of
+ * the process is already connected.
  */
 export async function connectWorkers(config: TemporalConfig): Promise<NativeConnection> {
   return NativeConnection.connect(await connectionOptions(config));

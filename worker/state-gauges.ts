@@ -1,5 +1,5 @@
 /**
- * Metrics that describe the state of the whole gateway: open reservations, waiting webhooks, task
+ * Updates the metrics of the state of the whole gateway: open reservations, waiting webhooks, task
  * queue backlogs, and the organizations that spend most.
  */
 import type { Connection } from '@temporalio/client';
@@ -22,32 +22,32 @@ interface StateGaugesOptions {
   state: StateGauges;
 }
 
-const reservations = z.object({
+const reservationRow = z.object({
   kind: z.string(),
   count: z.number(),
   amount: z.number(),
   age_seconds: z.number(),
 });
-const spending = z.object({ organization: z.string(), spent: z.number() });
-/** Values of the gauges without labels, by gauge name. */
-const counts = z.object({
+const spendingRow = z.object({ organization: z.string(), spent: z.number() });
+/** Schema of the values of the gauges without labels, by gauge name. */
+const gaugeValues = z.object({
   jobsOverdue: z.number(),
   jobsVerifying: z.number(),
   callerWebhooksOpen: z.number(),
   callerWebhookAgeSeconds: z.number(),
 });
-const countNames = keysOf(counts.shape);
+const gaugeNames = keysOf(gaugeValues.shape);
 
-/** How long the values of a read are reused by later scrapes. */
+/** Time for which later scrapes reuse the values that were read, in milliseconds. */
 const readAgeMaxMs = 4000;
 /**
- * How long the spending of organizations is reused. It is more expensive to read, because the query
- * reads a row for each API key.
+ * Time for which later scrapes reuse the spending of organizations, in milliseconds. It is longer
+ * than that of other values, because the query reads a row for each API key.
  */
-const spendAgeMaxMs = 15_000;
+const spendingAgeMaxMs = 15_000;
 
-/** Updates the gauges before each scrape. Gauges whose values cannot be read are omitted. */
-export function showState(options: StateGaugesOptions): void {
+/** Updates the gauges before each scrape. A gauge whose value cannot be read is omitted. */
+export function updateStateGauges(options: StateGaugesOptions): void {
   const { metrics, state, services } = options;
   const byKind = [
     state.reservationsOpen,
@@ -57,16 +57,16 @@ export function showState(options: StateGaugesOptions): void {
   const byQueue = [state.taskQueueBacklog, state.taskQueueAgeSeconds, state.taskQueuePollers];
   const clearCounts = (): void => {
     for (const gauge of byKind) gauge.reset();
-    // Removed instead of reset, because `reset` sets a gauge without labels to 0, which is a wrong
-    // value.
-    for (const name of countNames) state[name].remove();
+    // Gauges without labels are removed instead of reset, because `reset` would set them to 0,
+    // which is a wrong value.
+    for (const name of gaugeNames) state[name].remove();
   };
   const clearQueues = (): void => {
     for (const gauge of byQueue) gauge.reset();
   };
   const clearSpending = (): void => state.organizationSpend.reset();
   const readings = [
-    { read: cached(() => readSpending(options), spendAgeMaxMs), clear: clearSpending },
+    { read: cached(() => readSpending(options), spendingAgeMaxMs), clear: clearSpending },
     { read: cached(() => readDatabase(options), readAgeMaxMs), clear: clearCounts },
     { read: cached(() => readQueues(options), readAgeMaxMs), clear: clearQueues },
   ];
@@ -83,7 +83,7 @@ export function showState(options: StateGaugesOptions): void {
 }
 
 async function readDatabase({ services, state }: StateGaugesOptions): Promise<void> {
-  const open = await services.pool.any(sql.type(reservations)`
+  const open = await services.pool.any(sql.type(reservationRow)`
     SELECT k.kind, count(r.id) AS count, coalesce(sum(r.amount), 0)::bigint AS amount,
       coalesce(extract(epoch FROM clock_timestamp() - min(r.created_at)), 0)::float8 AS age_seconds
     FROM (VALUES ('studio'), ('chat')) AS k (kind)
@@ -94,7 +94,7 @@ async function readDatabase({ services, state }: StateGaugesOptions): Promise<vo
     state.reservationsOpenCredits.set({ kind }, creditsFromMicro(amount));
     state.reservationAgeSeconds.set({ kind }, ageSeconds);
   }
-  const found = await services.pool.one(sql.type(counts)`
+  const values = await services.pool.one(sql.type(gaugeValues)`
     SELECT jobs.*, webhooks.* FROM (
       SELECT count(*) FILTER (WHERE j.deadline_at < clock_timestamp()) AS "jobsOverdue",
         count(*) FILTER (WHERE j.verifying) AS "jobsVerifying"
@@ -105,18 +105,18 @@ async function readDatabase({ services, state }: StateGaugesOptions): Promise<vo
       FROM webhook w LEFT JOIN job j ON j.id = w.subject_id LEFT JOIN account_notice n ON n.id = w.subject_id
       WHERE w.state IN ('waiting', 'delivering')
         AND (j.status <> 'open' OR n.id IS NOT NULL)) AS webhooks`);
-  for (const name of countNames) state[name].set(found[name]);
+  for (const name of gaugeNames) state[name].set(values[name]);
 }
 
-/** Reads which organizations have spent most since midnight UTC. */
+/** Reads the ten organizations that have spent most since midnight UTC. */
 async function readSpending({ services, state }: StateGaugesOptions): Promise<void> {
-  const most = await services.pool.any(sql.type(spending)`
+  const topOrganizations = await services.pool.any(sql.type(spendingRow)`
     SELECT k.organization_id AS organization, sum(b.spent)::bigint AS spent
     FROM api_key k JOIN budget_spend b ON b.budget_id = k.id
       AND b.day = (clock_timestamp() AT TIME ZONE 'UTC')::date
     GROUP BY 1 ORDER BY 2 DESC LIMIT 10`);
   state.organizationSpend.reset();
-  for (const { organization, spent } of most) {
+  for (const { organization, spent } of topOrganizations) {
     state.organizationSpend.set({ organization }, creditsFromMicro(spent));
   }
 }
@@ -125,14 +125,14 @@ async function readQueues({ config, connection, state }: StateGaugesOptions): Pr
   const queues = polledQueues(config.TASK_QUEUE_PREFIX, [...providerDefinitions.keys()]);
   await Promise.all(
     queues.map(async ({ name, queue, task }) => {
-      const described = await describeTaskQueue(connection, config.TEMPORAL_NAMESPACE, {
+      const queueState = await describeTaskQueue(connection, config.TEMPORAL_NAMESPACE, {
         queue,
         task,
       });
       const labels = { queue: name, task };
-      state.taskQueueBacklog.set(labels, described.backlog);
-      state.taskQueueAgeSeconds.set(labels, described.backlogAgeSeconds);
-      state.taskQueuePollers.set(labels, new Set(described.pollers).size);
+      state.taskQueueBacklog.set(labels, queueState.backlog);
+      state.taskQueueAgeSeconds.set(labels, queueState.backlogAgeSeconds);
+      state.taskQueuePollers.set(labels, new Set(queueState.pollers).size);
     }),
   );
 }

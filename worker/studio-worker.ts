@@ -1,7 +1,7 @@
 /**
- * Creates the Temporal workers of a process: one for the Studio task queue, which runs workflows
- * and the activities that call no provider; one per provider, which runs only its calls, with its
- * concurrency; and one for webhooks.
+ * Creates the Temporal workers of a process. One worker polls the Studio task queue and runs
+ * workflows and the activities that call no provider. One worker per provider runs the calls to
+ * this provider, with its maximum number of simultaneous calls. One worker delivers webhooks.
  */
 import { Worker, type NativeConnection, type WorkerDeploymentOptions } from '@temporalio/worker';
 import { createActivities, type Activities } from '../activities/index.ts';
@@ -16,12 +16,12 @@ import { loadWorkflowBundle } from './bundle.ts';
 
 /** Running workers of a process. */
 export interface StudioWorkers {
-  /** Resolves when the workers have drained; rejects when one of them fails. */
+  /** Promise that resolves when all workers have stopped, and rejects when a worker fails. */
   done: Promise<void>;
-  /** Stops polling. `done` resolves when the running tasks have finished. */
+  /** Stops polling the task queues. `done` resolves when the running tasks have finished. */
   shutdown: () => void;
   running: () => boolean;
-  /** Identity of these workers in the poller list of a task queue. */
+  /** Identity of the workers in the list of pollers of a task queue. */
   identity: string;
 }
 
@@ -29,37 +29,43 @@ interface WorkerOptions {
   config: Config;
   connection: NativeConnection;
   services: Services;
-  /** Workflow code to run instead of the code in the working tree. */
+  /** Workflow bundle that replaces the bundle of the code in the working tree. */
   workflowBundle?: { code: string };
 }
 
-/** How long a worker that shuts down waits for its activities. */
+/** Time for which a worker that shuts down waits for its activities. */
 const shutdownGraceTime = '20s' as const;
-/** Maximum number of cached workflows. A waiting job takes about 277 KB (docs/scaling.md). */
+/**
+ * Maximum number of cached workflows. The workflow of a waiting job takes about 277 KB of memory
+ * (docs/scaling.md).
+ */
 const cachedWorkflowsMax = 2000;
 /**
- * Maximum number of concurrent workflow tasks, high because a task that waits for its local
- * activities occupies a slot but uses no CPU.
+ * Maximum number of concurrent workflow tasks. It is high, because a workflow task that waits for
+ * its local activities occupies a slot but uses no CPU.
  */
 const workflowTasksMax = 1000;
 const localActivitiesMax = 1000;
 /**
- * Maximum number of concurrent ordinary activities of the Studio task queue, which mostly wait for
- * the database.
+ * Maximum number of concurrent ordinary activities of the Studio task queue. Most of the time,
+ * these activities wait for the database.
  */
 const studioActivitiesMax = 500;
-/** Maximum number of concurrent webhook attempts, which mostly wait for receivers. */
+/**
+ * Maximum number of concurrent attempts to deliver webhooks. Most of the time, an attempt waits for
+ * the receiver.
+ */
 const webhookAttemptsMax = 100;
 
 /** Starts the workers of this process. */
 export async function startStudioWorkers(options: WorkerOptions): Promise<StudioWorkers> {
   const { config, connection, services } = options;
-  const view = createJobView({
+  const jobView = createJobView({
     publicBaseUrl: publicBaseUrl(config),
     urlOf: (artifact, ttlMs) => services.storage.urlOf(artifact.storageKey, ttlMs),
   });
-  const activities = createActivities(services, { config, showJob: view.resource });
-  const shared = {
+  const activities = createActivities(services, { config, showJob: jobView.resource });
+  const sharedOptions = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     shutdownGraceTime,
@@ -72,7 +78,7 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
   };
   const version = getWorkerVersion(config);
   const studioWorker = await Worker.create({
-    ...shared,
+    ...sharedOptions,
     taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
     workflowBundle:
       options.workflowBundle ??
@@ -84,24 +90,24 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     maxConcurrentLocalActivityExecutions: localActivitiesMax,
     maxConcurrentActivityTaskExecutions: studioActivitiesMax,
   });
-  const providers = await Promise.all(
+  const providerWorkers = await Promise.all(
     [...providerConcurrency(config)].map(([name, concurrency]) =>
       Worker.create({
-        ...shared,
+        ...sharedOptions,
         taskQueue: providerTaskQueue(config.TASK_QUEUE_PREFIX, name),
-        activities: callsOnly(activities),
+        activities: selectCallActivities(activities),
         maxConcurrentActivityTaskExecutions: concurrency,
       }),
     ),
   );
   const { attemptDelivery, stopDelivery } = activities;
-  const webhooks = await Worker.create({
-    ...shared,
+  const webhookWorker = await Worker.create({
+    ...sharedOptions,
     taskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
     activities: { attemptDelivery, stopDelivery },
     maxConcurrentActivityTaskExecutions: webhookAttemptsMax,
   });
-  const workers = [studioWorker, ...providers, webhooks];
+  const workers = [studioWorker, ...providerWorkers, webhookWorker];
   return {
     done: runAll(workers),
     shutdown() {
@@ -115,9 +121,9 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
 }
 
 /**
- * Returns the worker version of the Studio task queue; null if none is configured. Workers of the
- * other task queues are unversioned, because they run only activities, whose input is the same in
- * all versions.
+ * Returns the version of the worker of the Studio task queue; null if none is configured. The
+ * workers of the other task queues have no version, because they run only activities, whose input
+ * is the same in all versions.
  */
 function getWorkerVersion(config: Config): WorkerDeploymentOptions | null {
   const { WORKER_DEPLOYMENT_NAME: deploymentName, WORKER_BUILD_ID: buildId } = config;
@@ -129,7 +135,7 @@ function getWorkerVersion(config: Config): WorkerDeploymentOptions | null {
   };
 }
 
-function callsOnly(activities: Activities): Partial<Activities> {
+function selectCallActivities(activities: Activities): Partial<Activities> {
   const { submit, check, store, cancel } = activities;
   return { submit, check, store, cancel };
 }

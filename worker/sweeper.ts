@@ -1,6 +1,6 @@
 /**
- * The sweeper: settles reservations that a crash has left open, deletes expired data, and starts
- * webhook deliveries that no workflow runs.
+ * Runs the sweeper: settles reservations that a crash has left open, deletes expired data, and
+ * starts deliveries of webhooks that no workflow delivers.
  */
 import type { Client } from '@temporalio/client';
 import type { WebhookRelay } from '../webhooks/relay.ts';
@@ -22,27 +22,30 @@ const emptyReport = {
   extended: 0,
   missing: 0,
   released: 0,
-  /** Webhooks whose delivery was started because no workflow was running it. */
+  /** Number of webhooks whose delivery was started because no workflow was delivering them. */
   webhooks: 0,
-  /** Chats of crashed API processes, settled at their last checkpoint. */
+  /** Number of chats of crashed API processes that were settled at their last checkpoint. */
   chats: 0,
-  /** Reservations, uploads and webhooks that failed in this pass of the sweeper. */
+  /**
+   * Number of reservations, uploads and webhooks that could not be processed in this pass of the
+   * sweeper.
+   */
   skipped: 0,
-  /** Steps that failed as a whole. */
+  /** Number of steps of the pass that failed as a whole. */
   failed: 0,
 };
-/** Counts of one pass of the sweeper. */
+/** Report of one pass of the sweeper: the counts of its results. */
 type SweepReport = typeof emptyReport;
 
 /**
- * How long Idempotency-Keys are stored: longer than the guaranteed 24 hours, and longer than any
- * job runs.
+ * Time for which Idempotency-Keys are stored. It is longer than the guaranteed 24 hours and longer
+ * than every job runs.
  */
 const claimRetention = '48 hours';
 
 /**
- * Runs one pass of the sweeper. Several processes may do so at the same time. If a step fails, the
- * others still run.
+ * Runs one pass of the sweeper. Several processes may run passes at the same time. If a step of the
+ * pass fails, the other steps still run.
  */
 export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   const { services } = deps;
@@ -55,7 +58,8 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
       services.logger.warn({ error, step: name }, 'sweeper.step_failed');
     }
   }
-  // Steps that need only Postgres run first, because requests take long if Temporal is unreachable.
+  // Steps that need only Postgres run first, because requests to Temporal take long if it is
+  // unreachable.
   await step('chats', async () => {
     report.chats = await sweepChats(deps);
   });
@@ -81,17 +85,17 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
 }
 
 async function sweepChats({ services, config }: SweeperDeps): Promise<number> {
-  const swept = await services.chatLedger.sweep({
+  const settledChats = await services.chatLedger.sweep({
     graceMs: Math.min(missingGraceMs, config.CHAT_RESERVATION_TTL_MS),
     everyMs: config.SWEEP_INTERVAL_MS,
   });
-  for (const { id, state, charged } of swept) {
+  for (const { id, state, charged } of settledChats) {
     services.logger.warn({ chatId: id, state, charged }, 'sweeper.chat_settled');
   }
-  return swept.length;
+  return settledChats.length;
 }
 
-/** Deletes expired Idempotency-Keys and the chat responses stored with them. */
+/** Deletes expired Idempotency-Keys and the chat responses that are stored with them. */
 async function deleteExpiredClaims(pool: DatabasePool): Promise<void> {
   await pool.query(command`DELETE FROM idempotency_claim
     WHERE (organization_id, idempotency_key) IN (

@@ -1,5 +1,6 @@
 /**
- * Starts the worker process: the Temporal workers, the sweeper, the state gauges and the auditor.
+ * Starts the parts of a worker process: the Temporal workers, the sweeper, the state gauges and the
+ * auditor.
  */
 import type { Client } from '@temporalio/client';
 import type { AuditSources } from '../ledger/audit.ts';
@@ -16,15 +17,15 @@ import { startAuditor } from './auditor.ts';
 import { repeat } from './repeat.ts';
 import { connectWorkers } from './runtime.ts';
 import { startStudioWorkers } from './studio-worker.ts';
-import { showState } from './state-gauges.ts';
+import { updateStateGauges } from './state-gauges.ts';
 import { sweep } from './sweeper.ts';
 
-/** A running worker process. */
+/** Running worker process. */
 interface WorkerProcess {
   services: Services;
-  /** Port of the metrics and probes; null if METRICS_PORT is not set. */
+  /** Port of the metrics and the probes; null if METRICS_PORT is not set. */
   metricsPort: number | null;
-  /** Rejects when a worker fails. */
+  /** Promise that rejects when a worker fails. */
   failed: Promise<void>;
   close: () => Promise<void>;
 }
@@ -34,28 +35,28 @@ interface WorkerProcessOptions {
   sdkMetricsUrl?: string | null;
 }
 
-/** Starts the worker process. Resolves when its workers poll their task queues. */
+/** Starts a worker process. Resolves when its workers poll their task queues. */
 export async function startWorkerProcess(
   config: Config,
   logger: Logger,
   options: WorkerProcessOptions = {},
 ): Promise<WorkerProcess> {
-  const opened = await openProcess(config, logger, 'worker');
-  const { services, connection, client, prepareServer } = opened;
+  const openedProcess = await openProcess(config, logger, 'worker');
+  const { services, connection, client, prepareServer } = openedProcess;
   const { metrics } = services.telemetry;
   const state = createStateGauges(metrics);
   const { webhookRelay } = createRelays(services, client, config);
   const workerConnection = await connectWorkers(config);
   const workers = await startStudioWorkers({ config, connection: workerConnection, services });
-  const pass = () => sweep({ config, services, client, prepareServer, webhookRelay });
-  const stopSweeping = startSweeping({ pass, config, services, state });
+  const runPass = () => sweep({ config, services, client, prepareServer, webhookRelay });
+  const stopSweeping = startSweeping({ runPass, config, services, state });
   const stopAuditing = startAuditor({
     sources: createAuditSources(config, services, client),
     logger,
     intervalMs: config.AUDIT_INTERVAL_MS,
     state,
   });
-  showState({ config, services, connection, metrics, state });
+  updateStateGauges({ config, services, connection, metrics, state });
   const metricsServer = await openMetricsServer(config, {
     metrics,
     readiness: {
@@ -85,7 +86,7 @@ export async function startWorkerProcess(
       await stopAuditing();
       await metricsServer?.close();
       await workerConnection.close();
-      await opened.close();
+      await openedProcess.close();
     },
   };
 }
@@ -100,7 +101,7 @@ function createAuditSources(config: Config, { pool }: Services, client: Client):
 
 interface SweepingParts {
   /** Runs one pass of the sweeper. */
-  pass: () => ReturnType<typeof sweep>;
+  runPass: () => ReturnType<typeof sweep>;
   config: Config;
   services: Services;
   state: StateGauges;
@@ -112,7 +113,7 @@ function startSweeping(parts: SweepingParts): () => Promise<void> {
   const { logger } = services;
   const sweepAndCount = async (): Promise<void> => {
     try {
-      const report = await parts.pass();
+      const report = await parts.runPass();
       for (const [action, count] of Object.entries(report)) {
         state.sweeperActions.inc({ action }, count);
       }

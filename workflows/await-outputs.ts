@@ -1,22 +1,22 @@
 /**
- * Waits for the outputs of a call that its provider has accepted. A notification only says that the
- * call may have ended: `store` always reads the result from the provider. While the outcome is
- * unknown, no credits are released.
+ * Waits for the outputs of a call that its provider has accepted. A notification only means that
+ * the call may have ended; the step `store` always reads the result from the provider. While the
+ * outcome is unknown, no credits are released.
  */
 import { condition } from '@temporalio/workflow';
 import type { CallOutputs } from '../jobs/job-plan.ts';
 import type { ProviderOperation } from '../providers/provider.ts';
 import { createFailure, readFailure } from './failures.ts';
 import { markVerifying } from './mark-verifying.ts';
-import { decideNext, nextWaitMs, type WaitState } from './next-check.ts';
-import { formatTimeUtc, requestLabel } from './display-texts.ts';
+import { decideNext, calculateWaitMs, type WaitState } from './next-check.ts';
+import { formatTimeUtc, formatRequest } from './display-texts.ts';
 import type { RunningCall } from './running-job.ts';
 import { callStep } from './step.ts';
 import { runStep } from './steps.ts';
 
 /**
- * Failure types that end the call when a check or `store` reports them. After any other failure,
- * the call is checked again.
+ * Failure types of the steps `check` and `store` that end the call. After a failure of another
+ * type, the call is checked again.
  */
 const finalFailures: ReadonlySet<string> = new Set([
   'PROVIDER_REJECTED_INPUT',
@@ -27,8 +27,8 @@ const finalFailures: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Waits until the operation ends, and returns its outputs. Each check is triggered by a
- * notification, a timer, a check request or a cancellation.
+ * Waits until a provider operation ends, and returns the outputs of its call. A notification, a
+ * timer, a check request or a cancellation triggers each check.
  */
 export async function awaitOutputs(
   running: RunningCall,
@@ -37,32 +37,36 @@ export async function awaitOutputs(
   const { plan, call, route, signals, progress, deadlineAtMs } = running;
   signals.expectOperation(call.index, operation.id);
   const firstWait = { waitMs: call.firstCheckMs, cancelSent: false, overdue: false };
-  let waiting: WaitState = { deadlineAtMs, outcomeWaitMs: plan.outcomeWaitMs, ...firstWait };
+  let waitState: WaitState = { deadlineAtMs, outcomeWaitMs: plan.outcomeWaitMs, ...firstWait };
   for (;;) {
     const { checkRequests } = signals;
-    const waitMs = nextWaitMs(waiting, Date.now());
-    const state = waiting.overdue ? 'the outcome is unknown' : `${route.provider} is working on it`;
+    const waitMs = calculateWaitMs(waitState, Date.now());
+    const state = waitState.overdue
+      ? 'the outcome is unknown'
+      : `${route.provider} is working on it`;
     progress.setCallPhase(
       call.index,
       `${state}, next check at ${formatTimeUtc(Date.now() + waitMs)}`,
     );
-    const { cancelSent } = waiting;
+    const { cancelSent } = waitState;
     await condition(
       () =>
         signals.isNotified(call.index) ||
         signals.checkRequests > checkRequests ||
         (signals.cancelRequested && !cancelSent),
       waitMs,
-      { summary: `${requestLabel(running, operation.id)}: notification, or the next check` },
+      {
+        summary: `${formatRequest(running, operation.id)}: wait for a notification until the next check`,
+      },
     );
     const outputs = await storeIfEnded(running, operation);
     if (outputs) return outputs;
 
-    const decision = decideNext(waiting, {
+    const decision = decideNext(waitState, {
       nowMs: Date.now(),
       cancelRequested: signals.cancelRequested,
     });
-    ({ waiting } = decision);
+    ({ waiting: waitState } = decision);
     for (const action of decision.actions) {
       if (action === 'give_up') {
         throw createFailure(
@@ -78,9 +82,9 @@ export async function awaitOutputs(
 }
 
 /**
- * Stores the outputs of a call that has ended. A status check comes first, unless a notification
- * arrived. Returns null if the provider is still working on the call, or if its status or result
- * could not be read.
+ * Stores the outputs of a call that has ended. If no notification arrived, requests the status of
+ * the call first. Returns null if the provider is still working on the call, or if the status or
+ * the result could not be read.
  */
 async function storeIfEnded(
   running: RunningCall,
@@ -89,22 +93,23 @@ async function storeIfEnded(
   const { call, signals, progress, deadlineAtMs, task } = running;
   const notified = signals.isNotified(call.index);
   if (notified) signals.clearNotification(call.index);
-  const accepted = { ...task, operation };
+  const acceptedCall = { ...task, operation };
   let step = callStep(running, 'check');
   try {
     if (!notified) {
-      const checked = await runStep(running, step, (activities) => activities.check(accepted));
+      const checked = await runStep(running, step, (activities) => activities.check(acceptedCall));
       if (checked.kind === 'pending') return null;
     }
     step = callStep(running, 'store');
     return await runStep(running, step, (activities) =>
-      activities.store({ ...accepted, notified }),
+      activities.store({ ...acceptedCall, notified }),
     );
   } catch (error) {
     const failure = readFailure(error);
     const { type } = failure;
     progress.addFailure(step, failure);
-    // An unreachable provider or database leaves the outcome unknown.
+    // If the provider or the database is unreachable, the outcome is unknown, and the call is
+    // checked again.
     if (type === null || !finalFailures.has(type)) return null;
     if (type === 'CANCELED' && !signals.cancelRequested) {
       throw Date.now() >= deadlineAtMs
@@ -116,7 +121,8 @@ async function storeIfEnded(
 }
 
 /**
- * Requests cancellation from the provider. A later check shows whether the provider has stopped.
+ * Requests cancellation of a call from its provider. A later check shows whether the provider has
+ * canceled it.
  */
 async function requestCancellation(
   running: RunningCall,
@@ -128,7 +134,8 @@ async function requestCancellation(
   try {
     await runStep(running, step, (activities) => activities.cancel({ ...task, operation }));
   } catch (error) {
-    // A failed request changes nothing: the next check shows the status.
+    // If the request fails, the workflow continues to wait: the next check shows the status of the
+    // call.
     progress.addFailure(step, readFailure(error));
   }
 }

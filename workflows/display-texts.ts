@@ -3,15 +3,15 @@ import { creditsFromMicro } from '../domain/credits.ts';
 import type { CallRoute, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
 
 /**
- * Returns the prefix that identifies a call, such as `call 2 of 4 · `; empty if the job has only
- * one call.
+ * Returns a prefix that identifies a call, such as `call 2 of 4 · `. The prefix is empty if the job
+ * has only one call.
  */
 export function callPrefix({ plan, call }: { plan: JobPlan; call: PlannedCall }): string {
   return plan.calls.length > 1 ? `call ${call.index + 1} of ${plan.calls.length} · ` : '';
 }
 
-/** Returns a label for a call's request at its provider, such as `fal 2f370a9e…`. */
-export function requestLabel(
+/** Formats the provider and the provider request id of a call, such as `fal 2f370a9e…`. */
+export function formatRequest(
   running: { plan: JobPlan; call: PlannedCall; route: CallRoute },
   providerRequestId: string,
 ): string {
@@ -19,7 +19,7 @@ export function requestLabel(
   return `${callPrefix(running)}${running.route.provider} ${shortId}`;
 }
 
-/** Formats micro-credits for operators. */
+/** Formats micro-credits as credits, such as `3.9 credits`. */
 export function formatCredits(amountMicro: number): string {
   return `${creditsFromMicro(amountMicro)} credits`;
 }

@@ -5,14 +5,16 @@ import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio
 export interface StepFailure {
   /**
    * Code from the error table (domain/errors.ts), or a failure type that only activities use
-   * (activities/activity-failures.ts). Null for a timeout or a cancellation, after which an attempt
-   * may still be running.
+   * (activities/activity-failures.ts). Null if the step timed out or was canceled; an attempt may
+   * then still be running.
    */
   type: string | null;
   message: string;
-  /** True if another attempt would fail in the same way. */
+  /** True if the step must not be retried, because another attempt would fail in the same way. */
   isFinal: boolean;
-  /** Delay before a retry that the provider requested, or null. */
+  /**
+   * Delay before a retry that the provider requested, in milliseconds; null if it requested none.
+   */
   retryAfterMs: number | null;
 }
 
@@ -38,10 +40,7 @@ function readRetryAfter(detail: unknown): number | null {
   return hasDelay && typeof detail.retryAfterMs === 'number' ? detail.retryAfterMs : null;
 }
 
-/**
- * Creates a failure that ends a call or the job. `code` comes from the error table
- * (domain/errors.ts).
- */
+/** Creates a failure that ends a call or the job. `code` is an error code from domain/errors.ts. */
 export function createFailure(code: string, message: string): ApplicationFailure {
   return ApplicationFailure.nonRetryable(message, code);
 }

@@ -1,6 +1,6 @@
 /**
- * Runs the calls of a job in parallel, except that a call whose input is the result of another call
- * waits for it.
+ * Runs the calls of a job in parallel. A call whose input is the result of another call waits for
+ * that call.
  */
 import type { CallOutputs, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
 import { createFailure } from './failures.ts';
@@ -9,18 +9,18 @@ import { toPublicError } from './public-errors.ts';
 import type { RunningJob } from './running-job.ts';
 
 /**
- * Runs all calls. If some fail, returns the outputs of the others, with an error for each failed
- * call.
- * @throws the failure of a call, if a required call failed or no call delivered an output
+ * Runs all calls of a job. If some calls fail, returns the outputs of the others, with an error for
+ * each failed call.
+ * @throws the failure of a call if a required call failed or no call delivered an output of the job
  */
 export async function runCalls(job: RunningJob): Promise<CallOutputs[]> {
   const { plan } = job;
-  const runs: Promise<CallOutputs>[] = [];
+  const callRuns: Promise<CallOutputs>[] = [];
   for (const call of plan.calls) {
-    const source = call.inputFrom ? runs[call.inputFrom.callIndex] : undefined;
-    runs.push(source ? runOnResult(source, job, call) : runCall(job, call));
+    const source = call.inputFrom ? callRuns[call.inputFrom.callIndex] : undefined;
+    callRuns.push(source ? runOnResult(source, job, call) : runCall(job, call));
   }
-  const results = await Promise.allSettled(runs);
+  const results = await Promise.allSettled(callRuns);
   const hasOutput = results.some(
     (result, index) => result.status === 'fulfilled' && !isInputOfAnother(plan, index),
   );
@@ -36,8 +36,8 @@ export async function runCalls(job: RunningJob): Promise<CallOutputs[]> {
 }
 
 /**
- * Runs a call whose input is the result of an earlier call. If the earlier call failed, this one
- * fails in the same way.
+ * Runs a call whose input is the result of an earlier call. If the earlier call failed, this call
+ * fails with the same failure.
  */
 async function runOnResult(
   source: Promise<CallOutputs>,
@@ -49,7 +49,10 @@ async function runOnResult(
   return runCall(job, call, artifact.storageKey);
 }
 
-/** Returns whether this call only delivers the input of another call, and no output of the job. */
+/**
+ * Returns whether the result of a call is only the input of another call and not an output of the
+ * job.
+ */
 function isInputOfAnother(plan: JobPlan, callIndex: number): boolean {
   return plan.calls.some((call) => call.inputFrom?.callIndex === callIndex);
 }

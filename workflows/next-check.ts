@@ -1,45 +1,51 @@
 /**
- * Decides when to check a call again, and what to do when a check finds it still pending. The
- * functions are pure; test/workflows/next-check.test.ts lists their cases in a table.
+ * Decides when to check a call again, and what to do when a check finds the call pending. The
+ * functions are pure; test/workflows/next-check.test.ts has a table of their cases.
  */
 
 /** State of a call that waits for its outputs. Times are in milliseconds of workflow time. */
 export interface WaitState {
   deadlineAtMs: number;
-  /** How long to keep waiting for the provider's outcome after the deadline. */
+  /** Time to wait after the deadline for the outcome of the call. */
   outcomeWaitMs: number;
-  /** Wait before the next check. A check request or the deadline can end it earlier. */
+  /**
+   * Time to wait before the next check. A notification, a check request, a cancellation or the
+   * deadline can end the wait earlier.
+   */
   waitMs: number;
-  /** True if a cancellation was sent to the provider. */
+  /** True if the provider was requested to cancel the call. */
   cancelSent: boolean;
-  /** True if the deadline has passed and the outcome is being verified. */
+  /** True if the deadline has passed, so that the outcome is being verified. */
   overdue: boolean;
 }
 
-/** Current time and cancellation state after a check that found the call pending. */
+/** Input of `decideNext`: the current time, and whether cancellation of the job was requested. */
 export interface PendingCheck {
   nowMs: number;
   cancelRequested: boolean;
 }
 
-/** Action to take before the next wait; `give_up` ends the call. */
+/** Action to take after a check that found the call pending. `give_up` ends the call. */
 export type NextAction = 'cancel' | 'mark_verifying' | 'give_up';
 
 /**
- * Wait before the first check after a cancellation. It is short, because a provider usually
- * confirms a cancellation soon.
+ * Time to wait before the first check after a cancellation, in milliseconds. It is short, because
+ * most providers cancel a call quickly.
  */
-const afterCancelMs = 1000;
-const afterCancelMaxMs = 30_000;
+const waitAfterCancelMs = 1000;
+const waitAfterCancelMaxMs = 30_000;
 
-/** Returns how long to wait from now, in milliseconds. */
-export function nextWaitMs(waiting: WaitState, nowMs: number): number {
+/** Calculates the time until the next check, in milliseconds. */
+export function calculateWaitMs(waiting: WaitState, nowMs: number): number {
   const { deadlineAtMs, outcomeWaitMs, overdue, waitMs } = waiting;
   const endsAtMs = deadlineAtMs + (overdue ? outcomeWaitMs : 0);
   return Math.max(1, Math.min(waitMs, endsAtMs - nowMs));
 }
 
-/** Decides what to do after a check that found the call pending, and how long to wait then. */
+/**
+ * Decides which actions to take after a check that found the call pending, and the state of the
+ * next wait.
+ */
 export function decideNext(
   waiting: WaitState,
   { nowMs, cancelRequested }: PendingCheck,
@@ -53,11 +59,11 @@ export function decideNext(
   if ((cancelRequested || overdue) && !waiting.cancelSent) actions.push('cancel');
   if (overdue && !waiting.overdue) actions.push('mark_verifying');
   const cancelSent = waiting.cancelSent || actions.includes('cancel');
-  const longerMs = waiting.cancelSent ? Math.min(waitMs * 2, afterCancelMaxMs) : waitMs * 2;
+  const nextWaitMs = waiting.cancelSent ? Math.min(waitMs * 2, waitAfterCancelMaxMs) : waitMs * 2;
   return {
     waiting: {
       ...waiting,
-      waitMs: actions.includes('cancel') ? Math.min(waitMs, afterCancelMs) : longerMs,
+      waitMs: actions.includes('cancel') ? Math.min(waitMs, waitAfterCancelMs) : nextWaitMs,
       cancelSent,
       overdue,
     },

@@ -1,6 +1,6 @@
 /**
- * Progress of a running job, as operators see it in Temporal's Current Details and in the query
- * `progress`. Neither adds a history event.
+ * Reports the progress of a running job in Temporal's Current Details and in the query `progress`.
+ * Neither of them adds a history event.
  */
 import { setCurrentDetails, setHandler } from '@temporalio/workflow';
 import { progressQuery, type JobProgress } from '../jobs/contract.ts';
@@ -9,40 +9,45 @@ import type { StepFailure } from './failures.ts';
 import { formatTimeUtc, formatCredits } from './display-texts.ts';
 import type { Step } from './step.ts';
 
-/** Maximum number of failed attempts shown. A job may call a provider hundreds of times. */
+/**
+ * Maximum number of failed attempts that the progress shows. A job may call a provider hundreds of
+ * times.
+ */
 const failuresMax = 10;
 
 /** Creates the progress report of a workflow and registers the handler of the query `progress`. */
 export function reportProgress(plan: JobPlan) {
   const progress: JobProgress = { phase: '', calls: [], failures: [] };
   setHandler(progressQuery, () => progress);
-  const showDetails = (): void => setCurrentDetails(formatMarkdown(progress));
+  const updateDetails = (): void => setCurrentDetails(formatMarkdown(progress));
   return {
     /** Sets the phase of the job. */
     setPhase(phase: string): void {
       progress.phase = phase;
-      showDetails();
+      updateDetails();
     },
-    /** Sets the phase of a call. A provider request id that was set earlier remains. */
+    /** Sets the phase of a call. If `providerRequestId` is omitted, the earlier id remains. */
     setCallPhase(callIndex: number, phase: string, providerRequestId?: string): void {
       const number = callIndex + 1;
-      const known = progress.calls.find(({ call }) => call === number);
-      if (known) {
-        known.phase = phase;
-        known.providerRequestId = providerRequestId ?? known.providerRequestId;
+      const knownCall = progress.calls.find(({ call }) => call === number);
+      if (knownCall) {
+        knownCall.phase = phase;
+        knownCall.providerRequestId = providerRequestId ?? knownCall.providerRequestId;
       } else {
-        const added = { call: number, phase, providerRequestId: providerRequestId ?? null };
-        progress.calls.push(added);
+        const newCall = { call: number, phase, providerRequestId: providerRequestId ?? null };
+        progress.calls.push(newCall);
       }
       progress.phase = `${plan.calls.length} call(s), ${formatCredits(plan.priceMicro)} reserved`;
-      showDetails();
+      updateDetails();
     },
-    /** Adds a failed attempt of a step. */
+    /** Adds a failed attempt of a step to the progress. */
     addFailure({ name, target }: Step, { message }: StepFailure): void {
-      const where = target ? ` of call ${target.call.index + 1} at ${target.route.provider}` : '';
-      progress.failures.push(`${formatTimeUtc(Date.now())} ${name}${where}: ${message}`);
+      const callLabel = target
+        ? ` of call ${target.call.index + 1} at ${target.route.provider}`
+        : '';
+      progress.failures.push(`${formatTimeUtc(Date.now())} ${name}${callLabel}: ${message}`);
       if (progress.failures.length > failuresMax) progress.failures.shift();
-      showDetails();
+      updateDetails();
     },
   };
 }

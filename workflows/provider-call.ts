@@ -1,6 +1,6 @@
 /**
- * Runs one provider call of a job: tries its routes in order, and waits while their providers are
- * paused.
+ * Runs one provider call of a job: tries its routes in order, and waits while the providers of its
+ * routes are paused.
  */
 import { CancellationScope, condition } from '@temporalio/workflow';
 import { createCallTask, type CallOutputs, type PlannedCall } from '../jobs/job-plan.ts';
@@ -12,9 +12,9 @@ import { runStep } from './steps.ts';
 import { submit } from './submit.ts';
 
 /**
- * Runs a call and returns its outputs. If no route accepts the call and a provider is paused, waits
- * until it is resumed and tries the routes again. `inputKey` is the storage key of the earlier
- * result that the call uses as input.
+ * Runs a call and returns its outputs. If no provider accepts the call and a provider is paused,
+ * waits until the provider is resumed and tries the routes again. `inputKey` is the storage key of
+ * the artifact of an earlier call that this call uses as input.
  * @throws ApplicationFailure with a code from the error table
  */
 export async function runCall(
@@ -43,8 +43,8 @@ type RouteResult =
   | { kind: 'paused'; paused: RunningCall[] };
 
 /**
- * Tries the routes in order. Continues with the next route only if the previous provider certainly
- * did not accept the call.
+ * Tries the routes of a call in order. Tries the next route only if the provider of the previous
+ * route certainly did not accept the call.
  */
 async function tryRoutes(
   job: RunningJob,
@@ -76,8 +76,8 @@ async function tryRoutes(
 }
 
 /**
- * Waits until an operator resumes one of the paused providers. Until then the activity keeps
- * failing, and Temporal keeps retrying it.
+ * Waits until an operator resumes one of the paused providers. Until then, every attempt of the
+ * activity `awaitResume` fails, and Temporal retries it.
  */
 async function awaitResume(
   job: RunningJob,
@@ -101,7 +101,7 @@ async function awaitResume(
     isResumed = await scope.run(() =>
       Promise.race([
         runStep(first, step, (activities) => activities.awaitResume(tasks)).then(() => true),
-        condition(mustCheck, leftMs, { summary: 'the deadline' }).then(() => false),
+        condition(mustCheck, leftMs, { summary: 'wait until the deadline' }).then(() => false),
       ]),
     );
     scope.cancel();

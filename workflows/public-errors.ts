@@ -1,10 +1,10 @@
-/** Errors of failed jobs and calls, as callers receive them. */
+/** Converts the failures of jobs and calls to the errors that callers receive. */
 import type { ErrorCode } from '../domain/errors.ts';
 import { readFailure } from './failures.ts';
 
 /**
- * Failure types that callers receive as error codes. They receive any other failure as an internal
- * error.
+ * Failure types that callers receive as error codes. Callers receive a failure of another type as
+ * an internal error.
  */
 const publicCodes: readonly ErrorCode[] = [
   'PROVIDER_REJECTED_INPUT',

@@ -1,6 +1,7 @@
 /**
- * Passes the request context and the trace of the last signal to the activities and child workflows
- * of a workflow. The context changes no commands, so a history also replays without it.
+ * Passes the request context and the trace context of the last signal to the activities and child
+ * workflows of a workflow. Neither changes a command, so a history without them can also be
+ * replayed.
  */
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow';
 import { requestContextHeader, signalContextHeader } from '../domain/request-context.ts';
@@ -10,7 +11,7 @@ type Inbound = NonNullable<Interceptors['inbound']>[number];
 type Outbound = NonNullable<Interceptors['outbound']>[number];
 type Header = Parameters<NonNullable<Inbound['execute']>>[0]['headers'];
 
-/** Interceptors of the workflow. The SDK requires this export name. */
+/** Workflow interceptors. The SDK requires this export name. */
 export const interceptors: WorkflowInterceptorsFactory = () => {
   let forwarded: Header = {};
   const inbound: Inbound = {

@@ -9,20 +9,20 @@ export interface RunningJob {
   plan: JobPlan;
   signals: JobSignals;
   progress: ProgressReport;
-  /** Deadline of the job, by the workflow's clock (Unix milliseconds). */
+  /** Deadline of the job in Unix milliseconds, measured with the workflow's clock. */
   deadlineAtMs: number;
-  /** Providers known to be paused. No call is submitted to them. */
+  /** Names of providers that are known to be paused. No call is submitted to them. */
   paused: Set<string>;
   /** Provider request ids of the accepted calls. */
   providerRequestIds: string[];
   /**
-   * Starts the webhook that reports the start of the job, unless it was already started. Absent if
-   * the caller did not request this webhook.
+   * Starts the delivery of the webhook that reports the start of the job, unless it was already
+   * started. Absent if the caller did not request this webhook.
    */
   reportStart?: () => Promise<void>;
 }
 
-/** A call, with the route that is currently tried. */
+/** State of a running call, with the route that is currently tried. */
 export interface RunningCall extends RunningJob {
   call: PlannedCall;
   route: CallRoute;
@@ -30,7 +30,8 @@ export interface RunningCall extends RunningJob {
 }
 
 /**
- * Ends a call that no provider has accepted, if the job was canceled or its deadline has passed.
+ * Ends a call that no provider has accepted: throws an error if the job was canceled or its
+ * deadline has passed.
  * @throws ApplicationFailure CANCELED or DEADLINE_EXCEEDED
  */
 export function throwIfOver({ signals, deadlineAtMs }: RunningJob): void {

@@ -26,10 +26,11 @@ export async function charge(job: RunningJob, outputs: CallOutputs[]): Promise<J
   return endCharged(job, settled);
 }
 
-/** Ends a job whose charge was sent to the ledger. */
+/** Ends a job after the step `charge`. */
 async function endCharged(job: RunningJob, settled: SettleResult): Promise<JobOutcome> {
   await startWebhookDelivery(job.plan);
-  // If the job is not charged, the sweeper has already released it as lost.
+  // If the job was not charged, the sweeper has already released its credits as those of a lost
+  // job.
   if (settled.verdict === 'not_reserved' || settled.state !== 'charged') {
     return endReleased(job, { status: 'failed', errorCode: 'JOB_LOST' });
   }
@@ -44,8 +45,8 @@ async function endCharged(job: RunningJob, settled: SettleResult): Promise<JobOu
 }
 
 /**
- * Ends a job that was already settled by an earlier run of its workflow or by the sweeper. A
- * repeated charge has no effect and returns the charged amount.
+ * Ends a job that was already settled by an earlier run of its workflow or by the sweeper. For a
+ * charged job, the step `charge` is repeated: it changes nothing and returns the charged amount.
  */
 export async function endSettled(job: RunningJob, earlier: EarlierSettlement): Promise<JobOutcome> {
   return earlier.status === 'completed' ? charge(job, []) : endReleased(job, earlier);
@@ -63,8 +64,8 @@ export function endRejected({ plan, progress }: RunningJob, reason: string): Job
 }
 
 /**
- * Releases the credits, if any are reserved, and fails the job. Returns only if the job was already
- * charged.
+ * Releases the reserved credits of a job, if there are any, and ends the job with a failure.
+ * Returns an outcome only if the job was already charged.
  * @throws ApplicationFailure with the code that the caller receives; CancelledFailure if the job
  * was canceled
  */
@@ -79,7 +80,7 @@ export async function release(job: RunningJob, error: unknown): Promise<JobOutco
     activities.release({ jobId, organizationId, status, error: { code, message } }),
   );
   const isReserved = settled.verdict !== 'not_reserved';
-  // An earlier run of the workflow has already charged the job, so the job is completed.
+  // If an earlier run of the workflow has charged the job, the job ends as completed.
   if (isReserved && settled.state === 'charged') return endCharged(job, settled);
   if (isReserved) await startWebhookDelivery(plan);
   recordOutcome(plan, { status, billing: isReserved ? 'released' : 'none', reason: code });
@@ -88,14 +89,18 @@ export async function release(job: RunningJob, error: unknown): Promise<JobOutco
     : 'nothing was reserved';
   const result = `${billing}: ${code}, ${message}`;
   progress.setPhase(result);
-  // Temporal stores no message for a canceled workflow, but Current Details show it.
+  // Temporal stores no message for a canceled workflow. The message remains visible in Current
+  // Details.
   if (status === 'canceled') throw new CancelledFailure(result);
   throw ApplicationFailure.create({ message: result, type: code, nonRetryable: true });
 }
 
 type JobEnd = Pick<JobOutcome, 'status' | 'billing' | 'reason'> & Partial<JobOutcome>;
 
-/** Writes the end of the job to the search attributes, and returns the result of the workflow. */
+/**
+ * Sets the search attributes that describe the end of the job, and returns the result of the
+ * workflow.
+ */
 function recordOutcome(plan: JobPlan, end: JobEnd): JobOutcome {
   upsertSearchAttributes([
     { key: searchAttributes.jobStatus, value: end.status },

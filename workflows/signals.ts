@@ -1,4 +1,4 @@
-/** Receives the signals and the cancellation of a running job. */
+/** Receives the signals and the cancellation request of a running job. */
 import { CancellationScope, log, setHandler } from '@temporalio/workflow';
 import { checkNow, providerNotification } from '../jobs/contract.ts';
 
@@ -7,33 +7,34 @@ import { checkNow, providerNotification } from '../jobs/contract.ts';
  * signals that have already arrived as soon as their handler is registered.
  */
 export function listenToSignals() {
-  const notified = new Map<number, string>();
-  const expected = new Map<number, string>();
+  const notifiedOperations = new Map<number, string>();
+  const expectedOperations = new Map<number, string>();
   let cancelRequested = false;
   let checkRequests = 0;
 
   setHandler(providerNotification, ({ callIndex, operationId }) => {
-    const isUnexpected = expected.has(callIndex) && expected.get(callIndex) !== operationId;
+    const isUnexpected =
+      expectedOperations.has(callIndex) && expectedOperations.get(callIndex) !== operationId;
     if (isUnexpected)
       log.warn('ignored a notification that identifies another operation', {
         callIndex,
         operationId,
       });
-    else notified.set(callIndex, operationId);
+    else notifiedOperations.set(callIndex, operationId);
   });
   setHandler(checkNow, () => {
     checkRequests += 1;
   });
-  // A cancellation is only recorded here, because it must not interrupt a running step
-  // (studio-job.ts).
+  // The handler only records that cancellation was requested, because a cancellation must not
+  // interrupt a running step (studio-job.ts).
   const canceled = CancellationScope.current().cancelRequested.catch(() => {
     cancelRequested = true;
   });
 
   return {
-    /** Resolves when cancellation of the job is requested. */
+    /** Promise that resolves when cancellation of the job is requested. */
     canceled,
-    /** True once cancellation of the job was requested. */
+    /** True after cancellation of the job was requested. */
     get cancelRequested() {
       return cancelRequested;
     },
@@ -42,16 +43,20 @@ export function listenToSignals() {
       return checkRequests;
     },
     /**
-     * Returns whether a notification for the call has arrived that `clearNotification` has not
-     * cleared.
+     * Returns whether a notification for the call has arrived since the last `clearNotification`.
      */
-    isNotified: (callIndex: number): boolean => notified.has(callIndex),
-    /** Clears the notification of a call, so that a later one is noticed. */
-    clearNotification: (callIndex: number): void => void notified.delete(callIndex),
-    /** From now on, ignores notifications for the call that identify another operation. */
+    isNotified: (callIndex: number): boolean => notifiedOperations.has(callIndex),
+    /**
+     * Clears the notification of a call, so that `isNotified` returns true only after the next one.
+     */
+    clearNotification: (callIndex: number): void => void notifiedOperations.delete(callIndex),
+    /**
+     * Sets the operation of a call. Notifications for the call that identify another operation are
+     * then ignored.
+     */
     expectOperation(callIndex: number, operationId: string): void {
-      expected.set(callIndex, operationId);
-      if (notified.get(callIndex) !== operationId) notified.delete(callIndex);
+      expectedOperations.set(callIndex, operationId);
+      if (notifiedOperations.get(callIndex) !== operationId) notifiedOperations.delete(callIndex);
     },
   };
 }

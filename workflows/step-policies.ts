@@ -1,6 +1,7 @@
 /**
- * Timeouts and retry policies of the steps of a job (docs/decisions/0007). Every activity first
- * reads what earlier attempts recorded, because an attempt that timed out may still complete.
+ * Policies of the steps of a job: timeouts and retries (docs/decisions/0007). Every activity first
+ * reads what its earlier attempts have recorded, because an attempt that timed out may still
+ * complete.
  */
 import { ActivityCancellationType, type ActivityOptions } from '@temporalio/workflow';
 import type { CallOnRoute, StepName } from './step.ts';
@@ -11,19 +12,24 @@ const backoff = {
   maximumInterval: '20s',
 } as const;
 
-/** Policy of a step: where it runs, and the options of its ordinary activity. */
+/**
+ * Policy of a step: its first attempt, its task queue, and the options of its ordinary activity.
+ */
 interface StepPolicy extends ActivityOptions {
-  /** True if the first attempt is a local activity, or a function that returns this for a call. */
+  /** True if the first attempt is a local activity. A function decides it for each call. */
   startsLocally: boolean | ((call: CallOnRoute) => boolean);
-  /** Task queue of the ordinary activity: the queue of the call's provider, or the Studio queue. */
+  /**
+   * Task queue of the ordinary activity. `provider`: the task queue of the call's provider.
+   * `studio`: the Studio task queue.
+   */
   queue: 'provider' | 'studio';
-  /** True if no attempt may start after the job's deadline or its cancellation. */
+  /** True if no attempt may start after the deadline or the cancellation of the job. */
   stopsWithJob?: true;
 }
 
 /**
- * Policy of steps that write to the database. They are retried for days, and succeed at most 30
- * seconds after an outage ends.
+ * Policy of the steps that settle a job or mark it as being verified. They are retried for up to
+ * seven days. After an outage of the database, the next attempt starts within 30 seconds.
  */
 const settlementPolicy: StepPolicy = {
   startsLocally: true,
@@ -33,33 +39,36 @@ const settlementPolicy: StepPolicy = {
   retry: { ...backoff, maximumInterval: '30s' },
 };
 
-/** Policy of each step. steps.ts contains the default timeouts. */
-export const policies: Record<StepName, StepPolicy> = {
+/** Policies of all steps. The file steps.ts contains the default timeouts. */
+export const stepPolicies: Record<StepName, StepPolicy> = {
   reserve: {
     startsLocally: true,
     queue: 'studio',
     startToCloseTimeout: '20s',
-    // After 40 seconds it is better that the caller retries than that the caller waits longer.
+    // The step fails after 40 seconds, so that the caller can retry the request instead of waiting
+    // longer.
     scheduleToCloseTimeout: '40s',
     retry: backoff,
   },
-  // The activity itself limits the number of submits (`CallTask.submitAttemptsMax`).
+  // The activity itself limits the number of attempts that the provider does not accept
+  // (`CallTask.submitAttemptsMax`).
   submit: {
-    // A provider without notifications responds only when the result is complete, which takes too
-    // long for a local activity.
+    // A provider that sends no notifications responds only when the result is complete, which takes
+    // too long for a local activity.
     startsLocally: ({ route }) => route.notifies,
     queue: 'provider',
     stopsWithJob: true,
-    // If the job is canceled while an attempt sends the call, the attempt continues until it has an
-    // outcome.
+    // If the job is canceled while an attempt sends the call, the attempt continues until the
+    // outcome of the call is known.
     cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
     heartbeatTimeout: '15s',
     retry: backoff,
   },
-  // Reads the record of the submit, and waits while the submit is in progress; calls no provider.
+  // The step `adopt` reads the record of a submit and waits while the submit is in progress. It
+  // sends no request to a provider.
   adopt: { startsLocally: false, queue: 'studio', heartbeatTimeout: '15s', retry: backoff },
-  // Fails and is retried as long as the provider is paused. Retries, unlike timers, add no events
-  // to the workflow's history.
+  // The step `awaitResume` fails and is retried while the provider is paused. Unlike timers,
+  // retries add no events to the workflow's history.
   awaitResume: {
     startsLocally: false,
     queue: 'studio',
@@ -74,10 +83,11 @@ export const policies: Record<StepName, StepPolicy> = {
     heartbeatTimeout: '15s',
     retry: { ...backoff, maximumAttempts: 6 },
   },
-  // Allows 45 seconds to read the result, two minutes to read each output, and time to convert the
-  // outputs. The activity itself limits how often it reads a result in vain; while the gateway's
-  // storage is unavailable, it is retried until OUTCOME_WAIT_MS after the deadline. The priority
-  // places results ahead of waiting checks and submits on the provider's task queue.
+  // The timeout of the step `store` allows 45 seconds to read the result, two minutes to read each
+  // output, and time to convert the outputs. The activity itself limits the number of attempts to
+  // read a result that cannot be read. While the gateway's storage is unavailable, the step is
+  // retried until OUTCOME_WAIT_MS after the deadline. Because of its priority, it runs before
+  // waiting checks and submits on the provider's task queue.
   store: {
     startsLocally: ({ call }) => call.output.medium !== 'video',
     queue: 'provider',

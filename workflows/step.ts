@@ -1,8 +1,8 @@
-/** Steps of a job, such as `submit`. */
+/** Defines the steps of a job, such as `submit`. */
 import type { CallRoute, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
 import { callPrefix } from './display-texts.ts';
 
-/** Name of a step, which is the name of the activity that executes it. */
+/** Name of a step. The activity that executes the step has the same name. */
 export type StepName =
   | 'reserve'
   | 'submit'
@@ -16,18 +16,18 @@ export type StepName =
   | 'release'
   | 'markVerifying';
 
-/** A call and the route that is currently tried. */
+/** Call with the route that is currently tried. */
 export interface CallOnRoute {
   call: PlannedCall;
   route: CallRoute;
 }
 
-/** One execution of an activity of the job. */
+/** Step of a job: one execution of an activity. */
 export interface Step {
   name: StepName;
   /** Summary that the Temporal UI shows for the activity. */
   summary: string;
-  /** Call that the step belongs to; absent if the step belongs to the whole job. */
+  /** Call to which the step belongs; absent if the step belongs to the whole job. */
   target?: CallOnRoute;
 }
 
@@ -36,7 +36,7 @@ export function callStep(
   { plan, call, route }: CallOnRoute & { plan: JobPlan },
   name: StepName,
 ): Step {
-  const subject = plan.model ?? route.providerEndpoint;
-  const summary = `${callPrefix({ plan, call })}${route.provider} ${subject}`;
+  const modelLabel = plan.model ?? route.providerEndpoint;
+  const summary = `${callPrefix({ plan, call })}${route.provider} ${modelLabel}`;
   return { name, summary, target: { call, route } };
 }

@@ -12,23 +12,23 @@ import {
 import type { Activities } from '../activities/index.ts';
 import { readFailure } from './failures.ts';
 import type { RunningJob } from './running-job.ts';
-import { policies } from './step-policies.ts';
+import { stepPolicies } from './step-policies.ts';
 import type { Step, StepName } from './step.ts';
 
 type JobActivities = Pick<Activities, StepName>;
 
 /**
- * Time limit of a first attempt. Most steps take less time; a step that takes longer becomes
- * visible in the timeline.
+ * Time limit of a first attempt, in milliseconds. Most steps take less time. A step that takes
+ * longer continues as an ordinary activity, which the timeline shows.
  */
 const firstAttemptMaxMs = 3000;
 /**
- * Time allowed, after the provider has responded to a submit, to store the result and record the
- * submit.
+ * Time allowed to store the result and record the submit after the provider has responded, in
+ * milliseconds.
  */
-const afterSubmitMs = 300_000;
+const afterResponseMaxMs = 300_000;
 
-/** Calls the activity of a step with its input. */
+/** Function that calls the activity of a step with its input. */
 type Attempt<Outcome> = (activities: JobActivities) => Promise<Outcome>;
 
 /**
@@ -57,7 +57,7 @@ export async function runStep<Outcome>(
 }
 
 /**
- * Runs a step as an ordinary activity, without a local first attempt.
+ * Runs a step as an ordinary activity, without a first attempt as a local activity.
  * @throws the error of the last attempt, which `readFailure` reads
  */
 export function runStepAsActivity<Outcome>(
@@ -67,11 +67,11 @@ export function runStepAsActivity<Outcome>(
 ): Promise<Outcome> {
   const { plan, signals } = job;
   const { name, summary, target } = step;
-  const { startsLocally: _, queue, stopsWithJob, priority, ...options } = policies[name];
+  const { startsLocally: _, queue, stopsWithJob, priority, ...options } = stepPolicies[name];
   const activities = proxyActivities<JobActivities>({
     // Default timeouts, which the options of the policy override.
-    scheduleToCloseTimeout: attemptsMaxMs(job, step),
-    ...(target && { startToCloseTimeout: target.route.submitTimeoutMs + afterSubmitMs }),
+    scheduleToCloseTimeout: calculateRemainingMs(job, step),
+    ...(target && { startToCloseTimeout: target.route.submitTimeoutMs + afterResponseMaxMs }),
     ...options,
     ...(target && queue === 'provider' && { taskQueue: target.route.taskQueue }),
     priority: { fairnessKey: plan.organizationId, priorityKey: 3, ...priority },
@@ -85,24 +85,25 @@ export function runStepAsActivity<Outcome>(
 
 /** Returns whether the first attempt of a step is a local activity. */
 function startsAsLocalActivity({ plan }: RunningJob, { name, target }: Step): boolean {
-  // A replay may group the results of parallel local activities differently from the original run.
+  // Parallel calls start no local activities, because a replay may group the results of parallel
+  // local activities differently from the original run.
   if (target && plan.calls.length > 1) return false;
-  const { startsLocally } = policies[name];
+  const { startsLocally } = stepPolicies[name];
   if (typeof startsLocally === 'boolean') return startsLocally;
   return target !== undefined && startsLocally(target);
 }
 
-/** Returns the time that remains for all attempts of a step together, in milliseconds. */
-function attemptsMaxMs({ plan, deadlineAtMs }: RunningJob, { name }: Step): number {
-  const leftMs = deadlineAtMs - Date.now();
-  return policies[name].stopsWithJob
-    ? Math.max(1, leftMs)
-    : Math.max(0, leftMs) + plan.outcomeWaitMs;
+/** Calculates the time that remains for all attempts of a step together, in milliseconds. */
+function calculateRemainingMs({ plan, deadlineAtMs }: RunningJob, { name }: Step): number {
+  const toDeadlineMs = deadlineAtMs - Date.now();
+  return stepPolicies[name].stopsWithJob
+    ? Math.max(1, toDeadlineMs)
+    : Math.max(0, toDeadlineMs) + plan.outcomeWaitMs;
 }
 
 /**
- * Waits for the delay before the retry of a step whose first attempt has failed. Rethrows the error
- * if the step must not be retried.
+ * Waits before the retry of a step whose first attempt has failed. Throws the error again if the
+ * step must not be retried.
  */
 async function waitBeforeRetry(job: RunningJob, step: Step, error: unknown): Promise<void> {
   const { signals, progress } = job;
@@ -112,8 +113,9 @@ async function waitBeforeRetry(job: RunningJob, step: Step, error: unknown): Pro
   if (type !== 'PROVIDER_BUSY') progress.addFailure(step, failure);
   if (type === null && step.name === 'submit') throw error;
   if (retryAfterMs === null) return;
-  // As with ordinary activities in Temporal, a retry delay that ends too late fails the step.
-  if (retryAfterMs > attemptsMaxMs(job, step)) throw error;
+  // If the retry delay is longer than the remaining time, the step fails, as an ordinary activity
+  // in Temporal would.
+  if (retryAfterMs > calculateRemainingMs(job, step)) throw error;
   const summary = 'wait requested by the provider (Retry-After)';
   if (await condition(() => signals.cancelRequested, retryAfterMs, { summary })) throw error;
 }

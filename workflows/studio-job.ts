@@ -1,8 +1,8 @@
 /**
- * Workflow of every Studio job: reserve → call(s) → charge or release. The release is inside the
- * `catch`; the charge is after it, so that a failed charge never releases a delivered job. Both
- * also run after a cancellation, and repeating either has no effect. Cancellation never interrupts
- * a running step: the workflow checks for it between steps.
+ * Workflow of every Studio job: reserve → call(s) → charge or release. The release is in the
+ * `catch` block and the charge is after it, so that a failed charge never releases the credits of a
+ * delivered job. Both steps also run after a cancellation, and a repeated charge or release has no
+ * effect. Cancellation never interrupts a running step: the workflow checks for it between steps.
  */
 import { CancellationScope } from '@temporalio/workflow';
 import type { JobOutcome } from '../jobs/contract.ts';
@@ -19,7 +19,7 @@ import { createStartReport } from './webhook-start.ts';
 
 /**
  * Runs a Studio job until it is settled. If the job fails, the workflow fails with the error code
- * that the caller receives.
+ * that the caller of the API receives.
  */
 export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
   const signals = listenToSignals();
@@ -37,9 +37,9 @@ export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
 }
 
 /**
- * Rejects a plan that this worker cannot run. A plan of another version fails only the workflow
- * task, so that a worker that knows the version can continue. An input that is not a plan fails the
- * workflow.
+ * Throws an error if this worker cannot run the plan. If the plan has another version, only the
+ * workflow task fails, so that a worker that knows the version can continue. If the input is not a
+ * plan, the workflow fails.
  */
 function throwIfUnsupportedPlan(plan: Partial<JobPlan> | undefined): void {
   if (plan?.planVersion === planVersion) return;
@@ -52,11 +52,11 @@ function throwIfUnsupportedPlan(plan: Partial<JobPlan> | undefined): void {
 
 async function runJob(job: RunningJob): Promise<JobOutcome> {
   const { plan, progress } = job;
-  const credits = formatCredits(plan.priceMicro);
+  const price = formatCredits(plan.priceMicro);
   let outputs: CallOutputs[];
   try {
-    progress.setPhase(`reserving ${credits}`);
-    const reserved = await runStep(job, { name: 'reserve', summary: credits }, (activities) =>
+    progress.setPhase(`reserving ${price}`);
+    const reserved = await runStep(job, { name: 'reserve', summary: price }, (activities) =>
       activities.reserve(plan),
     );
     if (reserved.verdict !== 'reserved') return endRejected(job, reserved.verdict);
@@ -72,8 +72,8 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
 }
 
 /**
- * If the plan requires it, joins the artifacts of all calls and adds the joined artifact to the
- * outputs.
+ * Joins the artifacts of all calls and adds the joined artifact to the outputs, if the plan
+ * requires this.
  */
 async function assemble(job: RunningJob, outputs: CallOutputs[]): Promise<CallOutputs[]> {
   const { jobId, organizationId, calls, assembly: kind } = job.plan;

@@ -15,8 +15,8 @@ import { callStep } from './step.ts';
 import { runStep, runStepAsActivity } from './steps.ts';
 
 /**
- * Submits the call. If the outcome is unknown, waits for a provider notification that identifies
- * the call.
+ * Submits a call on its current route. If the outcome is unknown, waits for a provider notification
+ * that identifies the call.
  */
 export async function submit(
   running: RunningCall,
@@ -25,26 +25,26 @@ export async function submit(
   progress.setCallPhase(call.index, `submitting to ${route.provider}`);
   try {
     const submitted = await sendCall(running);
-    if (submitted.kind !== 'paused') showAccepted(running, submitted);
+    if (submitted.kind !== 'paused') reportAccepted(running, submitted);
     return submitted;
   } catch (error) {
     const { type, message } = readFailure(error);
     if (type === 'PROVIDER_NOT_ACCEPTED') return { kind: 'not_accepted', message };
-    // Like a broken connection, a timeout leaves the outcome unknown.
+    // After a timeout, as after a lost connection, the outcome of the call is unknown.
     if (type !== 'OUTCOME_UNKNOWN' && type !== null) throw error;
     if (!route.notifies) throw createFailure('OUTCOME_UNKNOWN', message);
     await awaitNotification(running);
     const adopted = await adopt(running);
     if (adopted.kind === 'not_sent') throw createFailure('OUTCOME_UNKNOWN', message);
-    showAccepted(running, adopted);
+    reportAccepted(running, adopted);
     return adopted;
   }
 }
 
 /**
- * Sends the call. After a timeout or a cancellation the submit may still be in progress, so the
- * recorded outcome is read before anything else. The call is sent again, once, only if it was
- * certainly not accepted.
+ * Sends a call. After a timeout or a cancellation, the submit may still be in progress, so its
+ * recorded outcome is read first. Only if the provider certainly did not accept the call, it is
+ * sent a second time.
  */
 async function sendCall(running: RunningCall): Promise<SubmitOutcome> {
   const step = callStep(running, 'submit');
@@ -63,7 +63,7 @@ async function sendCall(running: RunningCall): Promise<SubmitOutcome> {
   throw createFailure('DEADLINE_EXCEEDED', 'no provider accepted the call in time');
 }
 
-/** Reads the recorded outcome of the call's submit. */
+/** Reads the recorded outcome of the submit of a call. */
 async function adopt(running: RunningCall): Promise<AdoptOutcome> {
   const step = callStep(running, 'adopt');
   try {
@@ -74,17 +74,20 @@ async function adopt(running: RunningCall): Promise<AdoptOutcome> {
   }
 }
 
-/** Waits for a notification that contains the operation id of a submit without a response. */
+/**
+ * Waits for a provider notification about a call whose submit got no response. The notification
+ * contains the operation id.
+ */
 async function awaitNotification(running: RunningCall): Promise<void> {
   const { plan, call, signals, progress } = running;
   progress.setCallPhase(
     call.index,
-    'the outcome is unknown: waiting for a notification of the provider',
+    'the outcome is unknown: waiting for a notification from the provider',
   );
   if (signals.isNotified(call.index)) return;
   await markVerifying(running);
   const isNotified = await condition(() => signals.isNotified(call.index), plan.outcomeWaitMs, {
-    summary: `${callPrefix(running)}notification that names the call`,
+    summary: `${callPrefix(running)}wait for a notification that identifies the call`,
   });
   if (!isNotified) {
     throw createFailure(
@@ -95,20 +98,20 @@ async function awaitNotification(running: RunningCall): Promise<void> {
 }
 
 /**
- * Shows the provider request id of an accepted call in the progress and the search attributes; also
- * its provider, if that is not the first route's.
+ * Adds the provider request id of an accepted call to the progress and the search attributes. Also
+ * sets the search attribute of the provider, unless the call was accepted on its first route.
  */
-function showAccepted(running: RunningCall, accepted: AcceptedOutcome): void {
+function reportAccepted(running: RunningCall, accepted: AcceptedOutcome): void {
   const { call, route, progress, providerRequestIds } = running;
-  const isFirstChoice = call.routes[0] === route;
+  const isFirstRoute = call.routes[0] === route;
   const id = accepted.kind === 'operation' ? accepted.operation.id : accepted.providerRequestId;
   if (id) {
     progress.setCallPhase(call.index, `accepted by ${route.provider}`, id);
     providerRequestIds.push(id);
   }
-  if (isFirstChoice && !id) return;
+  if (isFirstRoute && !id) return;
   upsertSearchAttributes([
-    ...(isFirstChoice ? [] : [{ key: searchAttributes.provider, value: route.provider }]),
+    ...(isFirstRoute ? [] : [{ key: searchAttributes.provider, value: route.provider }]),
     ...(id ? [{ key: searchAttributes.providerRequestId, value: providerRequestIds }] : []),
   ]);
 }

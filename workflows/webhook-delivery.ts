@@ -18,11 +18,11 @@ export async function webhookDelivery(delivery: WebhookDelivery): Promise<void> 
   >({
     taskQueue,
     startToCloseTimeout: '90s',
-    // Longer than the sum of all retry delays. If this limit ends a delivery, the sweeper starts
-    // the delivery again.
+    // This timeout is longer than the sum of all retry delays. If it ends a delivery, the sweeper
+    // starts the delivery again.
     scheduleToCloseTimeout: '7 days',
-    // Applies to failures of the gateway itself. A failure of the receiver contains its own retry
-    // delay.
+    // This policy applies to failures of the gateway itself. A failure caused by the receiver
+    // contains its own retry delay.
     retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '1 minute' },
     priority: { fairnessKey: organizationId },
     summary: 'webhook',

@@ -9,8 +9,8 @@ import {
 import type { JobPlan } from '../jobs/job-plan.ts';
 
 /**
- * Creates the function that starts the delivery of the webhook `studio.job.started`. Only its first
- * call has an effect.
+ * Creates the function that starts the delivery of the webhook `studio.job.started`. Only the first
+ * call of this function has an effect.
  */
 export function createStartReport(plan: JobPlan): () => Promise<void> {
   let delivery: Promise<void> | undefined;
@@ -18,9 +18,10 @@ export function createStartReport(plan: JobPlan): () => Promise<void> {
 }
 
 /**
- * Starts the delivery of a webhook: by default the one that reports the end of the job. Waits until
- * the delivery has started, because Temporal discards a child workflow if its parent ends first. If
- * a delivery about the end of a job cannot be started, the sweeper starts it later.
+ * Starts the delivery of a webhook. By default, this is the webhook that reports the end of the
+ * job. Waits until the child workflow has started, because Temporal discards it if its parent ends
+ * first. If the delivery of a webhook about the end of a job cannot be started, the sweeper starts
+ * it later.
  */
 export async function startWebhookDelivery(plan: JobPlan, subjectId = plan.jobId): Promise<void> {
   if (!plan.webhook) return;

@@ -1,6 +1,6 @@
 /**
- * Reads the response of /v1/music/detailed: a JSON part with the details, then the audio, which is
- * returned as a stream.
+ * Reads the multipart response of /v1/music/detailed. Its first part is the details in JSON; its
+ * second part is the audio, which is returned as a stream.
  */
 import { PassThrough, type Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -12,15 +12,15 @@ import { readJson, type ProviderResponse } from '../provider-http.ts';
 /** Song whose audio is still being received. */
 interface DetailedSong {
   title: string | null;
-  /** Sung lines, by section; null for an instrumental song. */
+  /** Sung lines under the names of their sections; null for an instrumental song. */
   lyrics: string | null;
   audio: Readable;
 }
 
 const detailsBytesMax = 1024 * 1024;
 /**
- * Maximum length of the lyrics. Longer lyrics are truncated, because Temporal's history stores
- * them.
+ * Maximum number of characters of the lyrics. Longer lyrics are truncated, because Temporal's
+ * history stores them.
  */
 const lyricsCharactersMax = 12_000;
 const titleCharactersMax = 255;
@@ -36,16 +36,20 @@ const detailsShape = z.object({
 });
 
 /**
- * Reads the details of a song and returns them with the stream of the audio.
- * @throws ProviderFailure `failed` if the response has another form or ends before the audio
+ * Reads the details of a song and returns them with the audio stream.
+ * @throws ProviderFailure `failed` if the response has another form or ends before the audio part
  */
 export async function readDetailedSong(response: ProviderResponse): Promise<DetailedSong> {
-  const type = String(response.headers['content-type'] ?? '');
-  const [, quoted, plain] = /;\s*boundary=(?:"([^"]+)"|([^\s;]+))/i.exec(type) ?? [];
-  const boundary = quoted ?? plain;
-  if (!type.startsWith('multipart/') || boundary === undefined) {
+  const contentType = String(response.headers['content-type'] ?? '');
+  const [, quotedBoundary, plainBoundary] =
+    /;\s*boundary=(?:"([^"]+)"|([^\s;]+))/i.exec(contentType) ?? [];
+  const boundary = quotedBoundary ?? plainBoundary;
+  if (!contentType.startsWith('multipart/') || boundary === undefined) {
     response.body.on('error', () => {}).destroy();
-    throw new ProviderFailure('failed', 'the provider responded without the parts of a song');
+    throw new ProviderFailure(
+      'failed',
+      'the provider did not respond with the two parts of a song',
+    );
   }
   return splitParts(response.body, boundary);
 }
@@ -62,29 +66,30 @@ function splitParts(body: Readable, boundary: string): Promise<DetailedSong> {
     part.on('header', (header: object) => {
       if (/^audio\//i.test(readContentType(header))) {
         hasAudio = true;
-        const received = details ?? Promise.reject(new Error('the audio precedes the details'));
-        received.then(
+        const songDetails = details ?? Promise.reject(new Error('the audio precedes the details'));
+        songDetails.then(
           (song) => resolve({ ...song, audio }),
           (error: Error) => audio.destroy(error),
         );
         part.pipe(audio);
       } else {
         details = parseDetails(part);
-        // The error is handled with the audio part; without an audio part, the song fails anyway.
+        // The audio part handles this error. If there is no audio part, the call fails for that
+        // reason.
         details.catch(() => {});
       }
     });
   });
   parser.on('error', () => {});
-  // The parser may end before all audio has been read, so this only checks that there was an audio
-  // part.
+  // The parser may end before the whole audio has been read, so the end of the parser only shows
+  // whether there was an audio part.
   pipeline(body, parser).then(
     () => hasAudio || audio.destroy(new Error('the song has no audio')),
     (error: Error) => audio.destroy(error),
   );
   audio.once('close', () => body.destroy());
-  // An error reaches the reader of the audio through the stream. Before the audio is returned, it
-  // rejects the promise.
+  // An error of the stream reaches the reader of the audio. If the audio has not been returned yet,
+  // the error also rejects the promise.
   audio.once('error', (cause) =>
     reject(new ProviderFailure('failed', 'the provider sent an incomplete song', { cause })),
   );
@@ -92,13 +97,13 @@ function splitParts(body: Readable, boundary: string): Promise<DetailedSong> {
 }
 
 function readContentType(header: object): string {
-  const parsed = z.object({ 'content-type': z.array(z.string()) }).safeParse(header);
-  return parsed.success ? (parsed.data['content-type'][0] ?? '') : '';
+  const parsedHeader = z.object({ 'content-type': z.array(z.string()) }).safeParse(header);
+  return parsedHeader.success ? (parsedHeader.data['content-type'][0] ?? '') : '';
 }
 
 /**
- * Parses the part with the details. The caller does not wait for it, because the parser may report
- * the audio part before this part has ended.
+ * Parses the part with the details. The caller does not wait for the result, because the parser may
+ * report the audio part before this part has ended.
  */
 async function parseDetails(part: Readable): Promise<Omit<DetailedSong, 'audio'>> {
   const { composition_plan: plan, song_metadata: metadata } = detailsShape.parse(
@@ -111,9 +116,9 @@ async function parseDetails(part: Readable): Promise<Omit<DetailedSong, 'audio'>
 }
 
 function joinLyrics(sections: { section_name: string; lines: string[] }[]): string | null {
-  const sung = sections.filter((section) => section.lines.length > 0);
-  if (sung.length === 0) return null;
-  return sung
+  const sungSections = sections.filter((section) => section.lines.length > 0);
+  if (sungSections.length === 0) return null;
+  return sungSections
     .map((section) => [`[${section.section_name}]`, ...section.lines].join('\n'))
     .join('\n\n')
     .slice(0, lyricsCharactersMax);

@@ -1,8 +1,8 @@
 /**
  * Adapter for ElevenLabs: speech, dialogue, music, sound effects and transcription. The response to
- * a call contains the result; nothing is queued, so after a lost connection the outcome remains
- * unknown. The adapter uses undici instead of the vendor's client, which buffers and retries
- * (docs/providers.md).
+ * a call contains the result. ElevenLabs queues no operations, so the outcome of a call whose
+ * connection is lost remains unknown. The adapter uses undici instead of the vendor's client, which
+ * buffers and retries (docs/providers.md).
  */
 import { openAsBlob } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -20,7 +20,7 @@ import {
 } from '../error-responses.ts';
 import {
   createExchange,
-  providerAgent,
+  createProviderAgent,
   sendCall,
   type ProviderResponse,
 } from '../provider-http.ts';
@@ -34,18 +34,19 @@ interface ElevenlabsOptions {
   apiKey: string;
   /** Base URL of the API, e.g. https://api.elevenlabs.io */
   baseUrl: string;
-  /** Storage with the files that are sent to the provider. */
+  /** Storage of the files that are sent to the provider. */
   storage: Storage;
 }
 
 /**
- * Query parameter for the audio format. All audio has the same format, so that the parts of a
- * dialogue can be joined.
+ * Query parameter that sets the audio format. The same format is requested for all audio, so that
+ * the parts of a dialogue can be joined.
  */
 const audioQuery = '?output_format=mp3_44100_128';
 
 /**
- * Endpoint of ElevenLabs: its path, the form of its body, and the function that reads its response.
+ * Endpoint of ElevenLabs: its path, the function that reads its response, and whether its body is a
+ * multipart form.
  */
 interface Endpoint {
   path: (input: JsonObject) => string;
@@ -68,9 +69,9 @@ const endpoints: Readonly<Record<string, Endpoint>> = {
 
 /** Creates the adapter. */
 function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
-  // There are no timeouts, because a long song is generated before its first byte is sent; the
-  // caller's signal ends the wait.
-  const exchange = createExchange(providerAgent({ headersTimeout: 0, bodyTimeout: 0 }), {
+  // There are no connection timeouts, because ElevenLabs generates a whole song before it sends the
+  // first byte. The caller's signal ends the wait.
+  const exchange = createExchange(createProviderAgent({ headersTimeout: 0, bodyTimeout: 0 }), {
     'xi-api-key': options.apiKey,
   });
   const base = options.baseUrl.replace(/\/$/, '');
@@ -82,41 +83,41 @@ function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
       if (!endpoint)
         throw new ProviderFailure('not_accepted', `unknown endpoint ${providerEndpoint}`);
       const form = endpoint.form ? await createForm(input, options.storage) : null;
-      // The voice is part of the path; all other fields are the body.
+      // The voice id is part of the path. All other input fields form the body.
       const { voice_id: _, ...json } = input;
       let response: ProviderResponse;
       try {
-        const pending = exchange({
+        const pendingResponse = exchange({
           ...(form ? { body: form.form } : { json }),
           url: base + endpoint.path(input),
-          // The key only helps the provider's support to find the call; the provider does not use
-          // it to detect repeated calls.
+          // The idempotency key only helps the provider's support to find the call. The provider
+          // does not use it to detect repeated calls.
           headers: { 'idempotency-key': idempotencyKey },
           signal,
         });
-        response = await sendCall(pending);
+        response = await sendCall(pendingResponse);
       } finally {
         await form?.discard();
       }
-      if (response.status !== 200) throw await toFailure(response);
+      if (response.status !== 200) throw await toSubmitFailure(response);
       const providerRequestId = findRequestId(response.headers);
       return { kind: 'result', result: await endpoint.read(response), providerRequestId };
     },
   };
 }
 
-/** Documented form of an error. */
+/** Schema of a documented error body. */
 const errorBody = z.object({
   detail: z.object({ status: z.string().nullish(), code: z.string().nullish() }),
 });
 /**
- * Error codes for problems with the gateway's account. The provider generated nothing, and another
- * provider may accept the call.
+ * Error codes for problems with the gateway's account at the provider. The provider generated
+ * nothing, and another provider may accept the call.
  */
 const accountCodes = new Set(['quota_exceeded', 'invalid_api_key', 'missing_permissions']);
 /**
- * Error codes of the content filters; the code for a song prompt that names an artist is
- * `bad_prompt`.
+ * Error codes of the content filters. The code `bad_prompt` is for a song prompt that names an
+ * artist.
  */
 const policyCodes = new Set([
   'content_against_policy',
@@ -126,12 +127,12 @@ const policyCodes = new Set([
   'blocked_by_moderation',
 ]);
 /**
- * Wait before the next attempt when all concurrent requests of the provider's plan are in use, in
+ * Delay before the next attempt after the provider has reported too many concurrent requests, in
  * milliseconds.
  */
 const busyWaitMs = 3000;
 
-async function toFailure(response: ProviderResponse): Promise<ProviderFailure> {
+async function toSubmitFailure(response: ProviderResponse): Promise<ProviderFailure> {
   const { status } = response;
   const body = await readErrorBody(response);
   const detail = errorBody.safeParse(body).data?.detail;
@@ -158,10 +159,11 @@ const formTexts = z.record(z.string(), z.union([z.string(), z.number(), z.boolea
 const fileShape = z.object({ storageKey: z.string(), name: z.string() });
 
 /**
- * Creates the form of a call. The stored file in `file` is copied to local disk first, so that an
- * unreadable file does not interrupt a call that is being sent. All other values become text
- * fields. The caller must call `discard` after the form is sent.
- * @throws ProviderFailure `rejected`, `not_accepted`
+ * Creates the multipart form of a call. The stored file in `file` is first copied to the local
+ * disk, so that an unreadable file cannot interrupt a call while it is sent. All other values
+ * become text fields. The caller must call `discard` after the form is sent.
+ * @throws ProviderFailure `rejected` if the file no longer exists; `not_accepted` if it cannot be
+ * read now
  */
 async function createForm(
   input: JsonObject,
@@ -176,14 +178,14 @@ async function createForm(
   const { storageKey, name } = fileShape.parse(file);
   try {
     const object = await storage.open(storageKey);
-    if (!object) throw new ProviderFailure('rejected', 'the file no longer exists');
+    if (!object) throw new ProviderFailure('rejected', 'the input file no longer exists');
     await writeSpoolFile(path, object.stream);
     form.set('file', await openAsBlob(path, { type: object.contentType }), name);
     return { form, discard };
   } catch (cause) {
     await discard();
     if (cause instanceof ProviderFailure) throw cause;
-    throw new ProviderFailure('not_accepted', 'the file cannot be read now', { cause });
+    throw new ProviderFailure('not_accepted', 'the input file cannot be read now', { cause });
   }
 }
 
@@ -193,8 +195,8 @@ export default defineProvider({
     ELEVENLABS_API_KEY: providerKey.optional(),
     ELEVENLABS_BASE_URL: webUrl.default('https://api.elevenlabs.io'),
     /**
-     * Simultaneous calls per worker process. Few, because the provider limits the calls of the
-     * whole account.
+     * Maximum number of simultaneous calls per worker process. It is small, because the provider
+     * limits the simultaneous calls of the whole account.
      */
     ELEVENLABS_CONCURRENCY: count(1, 2000).default(5),
   },

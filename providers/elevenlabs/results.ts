@@ -1,4 +1,7 @@
-/** Reads the results in ElevenLabs' responses: audio, songs, composition plans and transcripts. */
+/**
+ * Reads the results of calls from ElevenLabs' responses: audio, songs, composition plans and
+ * transcripts.
+ */
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
@@ -8,7 +11,7 @@ import { readDetailedSong } from './detailed-song.ts';
 import { parseTranscript } from './transcript.ts';
 
 /**
- * Maximum size of a composition plan in bytes. It is small, because Temporal's history stores the
+ * Maximum size of a composition plan in bytes. It is limited, because Temporal's history stores the
  * plan.
  */
 const planBytesMax = 48 * 1024;
@@ -41,16 +44,17 @@ const planShape = z.object({
 
 /** Reads a composition plan. @throws ProviderFailure `failed` */
 export async function readPlan(response: ProviderResponse): Promise<ProviderResult> {
-  const parsed = planShape.safeParse(await readPaidJson(response, planBytesMax));
-  if (!parsed.success) throw new ProviderFailure('failed', 'the provider responded without a plan');
-  return { outputs: [], data: parsed.data };
+  const parsedPlan = planShape.safeParse(await readPaidJson(response, planBytesMax));
+  if (!parsedPlan.success)
+    throw new ProviderFailure('failed', 'the provider responded without a valid composition plan');
+  return { outputs: [], data: parsedPlan.data };
 }
 
 /** Reads a transcript. @throws ProviderFailure `failed` */
 export async function readTranscript(response: ProviderResponse): Promise<ProviderResult> {
   const transcript = parseTranscript(await readPaidJson(response, transcriptBytesMax));
   if (!transcript) {
-    throw new ProviderFailure('failed', 'the provider responded without a transcript');
+    throw new ProviderFailure('failed', 'the provider responded without a valid transcript');
   }
   const { language, durationSeconds } = transcript;
   const stream = Readable.from([Buffer.from(JSON.stringify(transcript))], { objectMode: false });
@@ -62,8 +66,8 @@ export async function readTranscript(response: ProviderResponse): Promise<Provid
 }
 
 /**
- * Reads the JSON of a paid call. An incomplete response fails the call, because the provider does
- * not send it again.
+ * Reads the JSON body of the response to a paid call. If the response is incomplete, the call
+ * fails, because the provider does not send the response again.
  * @throws ProviderFailure `failed`
  */
 async function readPaidJson(response: ProviderResponse, bytesMax: number): Promise<unknown> {

@@ -1,4 +1,4 @@
-/** Transcripts of ElevenLabs, converted to the form that callers receive. */
+/** Converts transcripts of ElevenLabs to the form that callers receive. */
 import { z } from 'zod';
 import type { Transcript } from '../../studio/audio-transcribe.ts';
 
@@ -17,8 +17,8 @@ const transcriptBody = z.object({
   ),
 });
 
-/** Returns the short language code (`en` for `eng`), the form that requests use. */
-function shortCode(code: string): string {
+/** Returns the short form of a language code, such as `en` for `eng`. Requests use this form. */
+function shortenLanguageCode(code: string): string {
   try {
     return Intl.getCanonicalLocales(code)[0] ?? code;
   } catch {
@@ -28,21 +28,21 @@ function shortCode(code: string): string {
 
 /** Returns the transcript of a response body; null if the body has another form. */
 export function parseTranscript(body: unknown): Transcript | null {
-  const parsed = transcriptBody.safeParse(body);
-  if (!parsed.success) return null;
-  let atSeconds = 0;
-  const words = parsed.data.words.map((word): Transcript['words'][number] => {
-    // A word without times starts at the end of the word before it.
-    const start = word.start ?? atSeconds;
+  const parsedBody = transcriptBody.safeParse(body);
+  if (!parsedBody.success) return null;
+  let previousEndSeconds = 0;
+  const words = parsedBody.data.words.map((word): Transcript['words'][number] => {
+    // A word without a start time starts at the end of the previous word.
+    const start = word.start ?? previousEndSeconds;
     const end = word.end ?? start;
-    atSeconds = end;
+    previousEndSeconds = end;
     const { text, type, speaker_id: speaker } = word;
     return { text, start, end, type, ...(speaker && { speakerId: speaker }) };
   });
   return {
-    text: parsed.data.text,
-    language: shortCode(parsed.data.language_code),
-    durationSeconds: parsed.data.audio_duration_secs ?? atSeconds,
+    text: parsedBody.data.text,
+    language: shortenLanguageCode(parsedBody.data.language_code),
+    durationSeconds: parsedBody.data.audio_duration_secs ?? previousEndSeconds,
     words,
   };
 }

@@ -9,7 +9,9 @@ import {
 } from '../error-responses.ts';
 import type { CheckResult } from '../provider.ts';
 
-/** Response of fal. `body` is the parsed JSON; undefined if the body is too long or not JSON. */
+/**
+ * Response of fal. `body` is the parsed JSON body; undefined if the body is too long or not JSON.
+ */
 export interface FalResponse {
   status: number;
   headers: Record<string, string | string[] | undefined>;
@@ -18,7 +20,7 @@ export interface FalResponse {
 
 const platformError = z.object({ detail: z.string(), error_type: z.string().nullish() });
 
-/** Returns the failure of a submit whose response has an error status. */
+/** Creates the failure of a submit whose response has an error status. */
 export function toSubmitFailure(response: FalResponse): ProviderFailure {
   const { types, fields } = readInvalidFields(response.body);
   const failure = toStatusFailure(response, {
@@ -29,7 +31,10 @@ export function toSubmitFailure(response: FalResponse): ProviderFailure {
   return isPolicy ? contentPolicyFailure(response) : failure;
 }
 
-/** Returns fal's error type; null if the error is not from fal itself. */
+/**
+ * Returns the error type in a response of fal; null if the response is not from fal itself, for
+ * example from a proxy.
+ */
 function findErrorType({ headers, body }: FalResponse): string | null {
   const header = headers['x-fal-error-type'];
   if (typeof header === 'string') return header;
@@ -37,8 +42,8 @@ function findErrorType({ headers, body }: FalResponse): string | null {
 }
 
 /**
- * Returns the state of an operation whose result request has an error status.
- * @throws ProviderFailure `unreachable`
+ * Reads the state of an operation from an error response to the request for its result.
+ * @throws ProviderFailure `unreachable` if the response does not show the state
  */
 export function readFailedResult(response: FalResponse): CheckResult {
   const platform = platformError.safeParse(response.body).data;
@@ -46,7 +51,10 @@ export function readFailedResult(response: FalResponse): CheckResult {
     return { kind: 'pending', progress: { state: 'generating', queuePosition: null } };
   }
   if (platform && /cancel/i.test(`${platform.error_type} ${platform.detail}`)) {
-    return { kind: 'failed', failure: new ProviderFailure('canceled', 'canceled at the provider') };
+    return {
+      kind: 'failed',
+      failure: new ProviderFailure('canceled', 'the provider canceled the call'),
+    };
   }
   if ([400, 413, 422].includes(response.status)) {
     return { kind: 'failed', failure: toSubmitFailure(response) };
@@ -57,7 +65,7 @@ export function readFailedResult(response: FalResponse): CheckResult {
       failure: new ProviderFailure('failed', `the provider failed (${response.status})`),
     };
   }
-  // The error page of a proxy does not show the state of the operation.
+  // An error page of a proxy does not show the state of the operation.
   throw unclearStatusFailure(response);
 }
 

@@ -20,7 +20,7 @@ import type {
 } from '../provider.ts';
 import {
   createExchange,
-  providerAgent,
+  createProviderAgent,
   readJson,
   sendCall,
   type ProviderRequest,
@@ -47,7 +47,7 @@ const statusBody = z.object({
   queue_position: z.number().nullish(),
 });
 const operationShape = z.object({ endpoint: z.string(), id: z.string() });
-/** Maximum size of a response body in bytes; fal's responses are short JSON documents. */
+/** Maximum size of a response body in bytes. The responses of fal are short JSON documents. */
 const responseBytesMax = 4 * 1024 * 1024;
 const timeoutMs = 30_000;
 
@@ -55,7 +55,7 @@ type FalExchange = (providerRequest: ProviderRequest) => Promise<FalResponse>;
 
 /** Creates the adapter. */
 function createFalProvider(options: FalOptions): Provider {
-  const agent = providerAgent({ headersTimeout: timeoutMs, bodyTimeout: timeoutMs });
+  const agent = createProviderAgent({ headersTimeout: timeoutMs, bodyTimeout: timeoutMs });
   const send = createExchange(agent, { authorization: `Key ${options.apiKey}` });
   const exchange: FalExchange = async (providerRequest) => {
     const { body, ...head } = await send({
@@ -70,9 +70,9 @@ function createFalProvider(options: FalOptions): Provider {
     submit: (submission) => submit(exchange, base, submission),
     operations: {
       check: (operation, checkOptions) =>
-        check(exchange, requestUrl(base, operation), checkOptions),
+        check(exchange, buildOperationUrl(base, operation), checkOptions),
       async cancel(operation, signal): Promise<CancelResult> {
-        const url = `${requestUrl(base, operation)}/cancel`;
+        const url = `${buildOperationUrl(base, operation)}/cancel`;
         return readCancellation(await awaitResponse(exchange({ method: 'PUT', url, signal })));
       },
       adopt: (endpoint, id) => ({ endpoint, id }),
@@ -82,9 +82,9 @@ function createFalProvider(options: FalOptions): Provider {
 }
 
 /**
- * Returns the URL of an operation. Its path starts with the first two segments of the endpoint id.
+ * Builds the URL of an operation. Its path starts with the first two segments of the endpoint id.
  */
-function requestUrl(base: string, operation: ProviderOperation): string {
+function buildOperationUrl(base: string, operation: ProviderOperation): string {
   const { endpoint, id } = operationShape.parse(operation);
   const root = endpoint.split('/').slice(0, 2).join('/');
   return `${base}/${root}/requests/${encodeURIComponent(id)}`;
@@ -149,7 +149,8 @@ async function fetchStatus(
 
 /**
  * Reads the response to a cancellation request.
- * @throws ProviderFailure `unreachable` if the response does not show whether fal received it
+ * @throws ProviderFailure `unreachable` if the response does not show whether fal received the
+ * request
  */
 function readCancellation(response: FalResponse): CancelResult {
   if (response.status === 200 || response.status === 202) return 'requested';
@@ -157,7 +158,7 @@ function readCancellation(response: FalResponse): CancelResult {
   throw unclearStatusFailure(response);
 }
 
-/** Waits for a response. @throws ProviderFailure `unreachable` if there is none */
+/** Waits for a response of fal. @throws ProviderFailure `unreachable` if there is none */
 async function awaitResponse(response: Promise<FalResponse>): Promise<FalResponse> {
   try {
     return await response;
@@ -167,14 +168,14 @@ async function awaitResponse(response: Promise<FalResponse>): Promise<FalRespons
 }
 
 const file = z.object({ url: z.string().min(1) });
-/** Result of a model. The field that contains the files depends on the model. */
+/** Schema of the result of a model. The field that contains the files depends on the model. */
 const resultBody = z.object({
   images: z.array(file).nullish(),
   image: file.nullish(),
   video: z.union([file, z.array(file)]).nullish(),
 });
 
-/** Returns the files of a result, or a failure if there are none. */
+/** Reads the files of a result. Returns a failure if there are none. */
 function readOutputs(body: unknown): CheckResult {
   const { images, image, video } = resultBody.safeParse(body).data ?? {};
   const outputs = [images ?? [], image ?? [], video ?? []]

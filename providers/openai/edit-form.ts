@@ -1,7 +1,7 @@
 /**
- * Creates the multipart form of an edit. The input contains the URLs of pictures, and the form
- * contains the files. They are downloaded first, so that a failing URL does not interrupt a call
- * that is being sent.
+ * Creates the multipart form of an image edit. The input contains the URLs of pictures; the form
+ * contains their files. The pictures are downloaded first, so that a failing URL cannot interrupt a
+ * call while it is sent.
  */
 import { openAsBlob } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -21,7 +21,7 @@ interface EditFormOptions {
   signal: AbortSignal;
 }
 
-/** Form of an edit; `discard` removes its files. */
+/** Form of an image edit. `discard` removes its files. */
 export interface EditForm {
   form: FormData;
   discard: () => Promise<void>;
@@ -39,13 +39,17 @@ const editInput = z
   .catchall(z.union([z.string(), z.number()]));
 
 const pictureBytesMax = 25 * 1024 * 1024;
-/** Maximum number of pixels of a picture; a mask is held in memory with one byte per pixel. */
+/**
+ * Maximum number of pixels of a picture. It is limited, because a mask is held in memory with one
+ * byte per pixel.
+ */
 const pixelsMax = 64_000_000;
 const fetchTimeoutMs = 60_000;
 
 /**
- * Creates the form of an edit.
- * @throws ProviderFailure `rejected` or `not_accepted`, because no call was sent
+ * Creates the form of an image edit.
+ * @throws ProviderFailure `rejected` if a picture is not usable; `not_accepted` if the form cannot
+ * be created now
  */
 export async function createEditForm(
   input: JsonObject,
@@ -54,28 +58,35 @@ export async function createEditForm(
   const { image_urls: urls, mask_url: maskUrl, ...fields } = editInput.parse(input);
   const directory = await mkdtemp(join(tmpdir(), 'image-edit-'));
   const discard = (): Promise<void> => rm(directory, { recursive: true, force: true });
-  const load = (url: string, name: string): Promise<Picture> =>
+  const downloadPicture = (url: string, name: string): Promise<Picture> =>
     fetchPicture(url, join(directory, name), options);
   try {
-    const pictures = await Promise.all(urls.map((url, index) => load(url, `image-${index}`)));
-    const mask = maskUrl === undefined ? undefined : await load(maskUrl, 'mask');
+    const pictures = await Promise.all(
+      urls.map((url, index) => downloadPicture(url, `image-${index}`)),
+    );
+    const mask = maskUrl === undefined ? undefined : await downloadPicture(maskUrl, 'mask');
     const form = new FormData();
     for (const [name, value] of Object.entries(fields)) form.set(name, String(value));
     for (const [index, picture] of pictures.entries()) {
-      // The loop keeps the order of the pictures, which is significant.
+      // The pictures are appended one after the other, because their order is significant.
       const file = await openAsBlob(picture.path, { type: `image/${picture.format}` });
       form.append('image[]', file, `image-${index}.${picture.format}`);
     }
-    const [first] = pictures;
-    if (mask && first) form.set('mask', await openAsBlob(await writeMask(mask, first)), 'mask.png');
+    const [firstPicture] = pictures;
+    if (mask && firstPicture)
+      form.set('mask', await openAsBlob(await writeMask(mask, firstPicture)), 'mask.png');
     return { form, discard };
   } catch (cause) {
     await discard();
     if (cause instanceof ProviderFailure) throw cause;
-    // Nothing was sent, so the provider certainly did no work and the call may be repeated.
-    throw new ProviderFailure('not_accepted', 'the form of the edit cannot be created now', {
-      cause,
-    });
+    // The call was not sent, so the provider certainly did no work and the call may be sent later.
+    throw new ProviderFailure(
+      'not_accepted',
+      'the multipart form of the image edit cannot be created now',
+      {
+        cause,
+      },
+    );
   }
 }
 
@@ -105,8 +116,8 @@ async function fetchPicture(
 }
 
 /**
- * Converts a mask from white = edit (spec §4.7) to alpha 0 = edit (OpenAI), and resizes it to the
- * first picture.
+ * Converts a mask to the form that OpenAI requires, and resizes it to the first picture. In the
+ * input, white marks the pixels to edit (spec §4.7); for OpenAI, alpha 0 marks them.
  */
 async function writeMask(mask: Picture, { width, height }: Picture): Promise<string> {
   const alpha = await sharp(mask.path)

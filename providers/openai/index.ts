@@ -1,7 +1,7 @@
 /**
- * Adapter for OpenAI's Images API: generations are sent as JSON, edits as a form. The response
- * contains the pictures. After a lost connection a call is not sent again, because OpenAI may
- * already charge for it (docs/decisions/0003).
+ * Adapter for OpenAI's Images API. Generations are sent as JSON, edits as a multipart form. The
+ * response contains the pictures. A call whose connection is lost is not sent again, because OpenAI
+ * may charge for it (docs/decisions/0003).
  *
  * Source: OpenAI's API reference, as gathered in docs/providers.md.
  */
@@ -15,7 +15,7 @@ import {
 } from '../error-responses.ts';
 import {
   createExchange,
-  providerAgent,
+  createProviderAgent,
   sendCall,
   type ProviderResponse,
   type ProviderRequest,
@@ -31,12 +31,12 @@ interface OpenaiOptions {
   apiKey: string;
   /** Base URL of the API, e.g. https://api.openai.com/v1 */
   baseUrl: string;
-  /** Fetches the input images of edits. */
+  /** Client that downloads the input images of edits. */
   outbound: Outbound;
 }
 
 const countedInput = z.object({ n: z.int().min(1).default(1) });
-/** Error body: `{error: {message, type, param, code}}`. */
+/** Schema of an error body: `{error: {message, type, param, code}}`. */
 const errorBody = z.object({
   error: z.object({ code: z.string().nullish(), param: z.string().nullish() }),
 });
@@ -45,9 +45,9 @@ const policyCodes = new Set(['moderation_blocked', 'content_policy_violation']);
 /** Creates the adapter. */
 function createOpenaiProvider(options: OpenaiOptions): Provider {
   const base = options.baseUrl.replace(/\/$/, '');
-  // There is no timeout for the headers, because a picture may take minutes; the caller's signal
-  // ends the wait.
-  const exchange = createExchange(providerAgent({ headersTimeout: 0, bodyTimeout: 60_000 }), {
+  // There is no timeout for the response headers, because OpenAI may need minutes for a picture.
+  // The caller's signal ends the wait.
+  const exchange = createExchange(createProviderAgent({ headersTimeout: 0, bodyTimeout: 60_000 }), {
     authorization: `Bearer ${options.apiKey}`,
   });
 
@@ -59,7 +59,7 @@ function createOpenaiProvider(options: OpenaiOptions): Provider {
     const response = await sendCall(
       exchange({ url: `${base}/${providerEndpoint}`, headers, signal, ...body }),
     );
-    if (response.status !== 200) throw await toFailure(response);
+    if (response.status !== 200) throw await toSubmitFailure(response);
     const { n } = countedInput.parse(input);
     return {
       kind: 'result',
@@ -84,7 +84,7 @@ function createOpenaiProvider(options: OpenaiOptions): Provider {
   };
 }
 
-async function toFailure(response: ProviderResponse): Promise<ProviderFailure> {
+async function toSubmitFailure(response: ProviderResponse): Promise<ProviderFailure> {
   const error = errorBody.safeParse(await readErrorBody(response)).data?.error;
   if (error?.code && policyCodes.has(error.code)) return contentPolicyFailure(response);
   return toStatusFailure(response, {

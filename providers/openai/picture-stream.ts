@@ -1,7 +1,7 @@
 /**
  * Decodes the pictures in a response of the Images API, `{"data":[{"b64_json":"…"},…]}`, while the
- * response is received. No complete picture is held in memory, because a response may contain ten
- * pictures of many megabytes.
+ * response is received. A complete picture is never held in memory, because a response may contain
+ * ten pictures of many megabytes.
  */
 import { Readable } from 'node:stream';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
@@ -14,52 +14,57 @@ interface Piece {
   bytes: Buffer;
 }
 
-/** Maximum number of characters of a field name to store, for the comparison with `b64_json`. */
+/**
+ * Maximum number of characters of a field name that are stored for the comparison with `b64_json`.
+ */
 const nameLengthMax = 32;
 
 /**
- * Scanner that finds the values of `b64_json` in a JSON text and decodes them, without parsing the
- * other JSON.
+ * Scanner that finds and decodes the values of `b64_json` in a JSON text. It does not parse the
+ * rest of the JSON.
  */
 class PictureScanner {
   #mode: 'outside' | 'string' | 'picture' = 'outside';
   #isEscaped = false;
   #expectsPicture = false;
   #string = '';
-  /** Base64 characters that do not form complete bytes until the next chunk arrives. */
-  #carry = '';
+  /**
+   * Last Base64 characters of the previous chunk, which do not form complete bytes without the next
+   * chunk.
+   */
+  #undecoded = '';
   #index = -1;
 
-  /** Returns whether the text read so far ends inside a picture. */
-  get insidePicture(): boolean {
+  /** True if the text that was scanned so far ends inside a picture. */
+  get isInsidePicture(): boolean {
     return this.#mode === 'picture';
   }
 
   /** Scans the next chunk of the text, and yields the decoded pieces of pictures. */
   *scan(chunk: Buffer): Generator<Piece> {
     const text = chunk.toString('latin1');
-    let at = 0;
-    while (at < text.length) {
+    let position = 0;
+    while (position < text.length) {
       if (this.#mode === 'picture') {
-        const quote = text.indexOf('"', at);
+        const quote = text.indexOf('"', position);
         const end = quote < 0 ? text.length : quote;
-        yield* this.#decode(text.slice(at, end), quote >= 0);
-        at = end + 1;
+        yield* this.#decode(text.slice(position, end), quote >= 0);
+        position = end + 1;
       } else {
-        this.#step(text.charAt(at));
-        at += 1;
+        this.#step(text.charAt(position));
+        position += 1;
       }
     }
   }
 
-  *#decode(run: string, isEnd: boolean): Generator<Piece> {
-    // JSON may escape the slash of base64; the other characters of base64 are never escaped.
-    const base64 = this.#carry + run.replaceAll('\\', '');
-    const decodable = isEnd ? base64.length : base64.length - (base64.length % 4);
-    this.#carry = base64.slice(decodable);
+  *#decode(encoded: string, isEnd: boolean): Generator<Piece> {
+    // Of the Base64 characters, JSON may escape only the slash, so every backslash is removed.
+    const base64 = this.#undecoded + encoded.replaceAll('\\', '');
+    const decodableLength = isEnd ? base64.length : base64.length - (base64.length % 4);
+    this.#undecoded = base64.slice(decodableLength);
     if (isEnd) this.#mode = 'outside';
-    if (decodable > 0) {
-      yield { index: this.#index, bytes: Buffer.from(base64.slice(0, decodable), 'base64') };
+    if (decodableLength > 0) {
+      yield { index: this.#index, bytes: Buffer.from(base64.slice(0, decodableLength), 'base64') };
     }
   }
 
@@ -88,25 +93,28 @@ async function* readPieces(body: Readable): AsyncGenerator<Piece> {
   const scanner = new PictureScanner();
   const chunks: AsyncIterable<Buffer> = body;
   for await (const chunk of chunks) yield* scanner.scan(chunk);
-  if (scanner.insidePicture)
+  if (scanner.isInsidePicture)
     throw new ProviderFailure('failed', 'the provider ended its response unexpectedly');
 }
 
 /**
- * Returns a stream for each of the first `count` pictures of a response. If a picture is missing,
- * its stream fails.
+ * Returns a stream for each of the first `count` pictures of a response. The stream of a missing
+ * picture fails.
  */
 export function streamPictures(body: Readable, count: number): ProviderOutput[] {
   const pieces = readPieces(body);
   let nextPiece: Piece | undefined;
 
-  async function* picture(index: number, turn: Promise<void>): AsyncGenerator<Buffer> {
-    await turn;
+  async function* readPicture(
+    index: number,
+    previousClosed: Promise<void>,
+  ): AsyncGenerator<Buffer> {
+    await previousClosed;
     let hasPieces = false;
     for (;;) {
       const piece = nextPiece ?? (await pieces.next()).value;
       nextPiece = undefined;
-      // This piece belongs to an earlier picture whose reader has stopped, so it is skipped.
+      // The piece belongs to an earlier picture whose reader has stopped, so it is skipped.
       if (piece && piece.index < index) continue;
       if (!piece || piece.index > index) {
         nextPiece = piece ?? undefined;
@@ -118,14 +126,14 @@ export function streamPictures(body: Readable, count: number): ProviderOutput[] 
     }
   }
 
-  let turn = Promise.resolve();
+  let previousClosed = Promise.resolve();
   return Array.from({ length: count }, (_, index): ProviderOutput => {
-    const stream = Readable.from(picture(index, turn), { objectMode: false });
-    // The next picture is read when this stream closes, even after an error.
-    turn = new Promise((resolve) => {
+    const stream = Readable.from(readPicture(index, previousClosed), { objectMode: false });
+    // The next picture is read after the stream of this picture has closed, also if it has failed.
+    previousClosed = new Promise((resolve) => {
       stream.once('close', resolve);
     });
-    if (index === count - 1) void turn.then(() => body.on('error', () => {}).destroy());
+    if (index === count - 1) void previousClosed.then(() => body.on('error', () => {}).destroy());
     return { kind: 'stream', stream };
   });
 }

@@ -84,7 +84,7 @@ describe('a job', () => {
       billing: 'charged',
     });
     expect(rows.find(({ kind }) => kind === 'timer')?.summary).toBe(
-      `fal ${sent?.requestId.slice(0, 8)}…: notification, or the next check`,
+      `fal ${sent?.requestId.slice(0, 8)}…: wait for a notification until the next check`,
     );
     const details = await detailsOf(jobId);
     expect(details).toContain('**charged 3.9 credits**');

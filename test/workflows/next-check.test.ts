@@ -2,7 +2,7 @@ import { assert as check, boolean, integer, property } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   decideNext,
-  nextWaitMs,
+  calculateWaitMs,
   type NextAction,
   type WaitState,
 } from '../../workflows/next-check.ts';
@@ -77,7 +77,7 @@ describe('the wait before the next check', () => {
     [overdue, 600_000, 1000],
     [{ ...overdue, waitMs: 30_000 }, 890_000, 10_000],
   ])('%o at %i: %i ms', (waiting, nowMs, waitMs) => {
-    expect(nextWaitMs(waiting, nowMs)).toBe(waitMs);
+    expect(calculateWaitMs(waiting, nowMs)).toBe(waitMs);
   });
 });
 
@@ -89,7 +89,7 @@ it('a provider that never responds is checked a few times, canceled once and ver
       let nowMs = 0;
       let checks = 0;
       while (!done.includes('give_up')) {
-        nowMs += nextWaitMs(waiting, nowMs);
+        nowMs += calculateWaitMs(waiting, nowMs);
         checks += 1;
         const followed = decideNext(waiting, { nowMs, cancelRequested: asked });
         ({ waiting } = followed);

@@ -154,7 +154,7 @@ export const providers = section('Providers', {
         if (!(await resumeProvider(connection, provider))) return;
         await recordAction(connection, write, { action: 'provider.resumed', subject: provider });
       });
-      const waiting = await pauses.waitingJobs(provider);
+      const waiting = await pauses.listWaitingJobs(provider);
       void signalWaitingJobs({ client, logger }, waiting);
       return toData({
         ...formatProvider(await findProvider(pauses, provider)),
