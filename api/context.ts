@@ -28,7 +28,7 @@ export interface RequestState {
   requestId: string;
   caller: Caller;
   operator: Operator;
-  /** Console session of the request. Absent if the request has a key. */
+  /** Id of the request's console session. Absent if the request has an API key. */
   sessionId?: string;
   /** Adds bytes to a budget until the request ends. Returns the limit that is exceeded, or null. */
   countBytes: (bytes: CountedBytes) => ExceededLimit | null;
@@ -49,7 +49,7 @@ export type Middleware = (ctx: Context, next: () => Promise<void>) => Promise<vo
 
 /** Returns the path pattern of the matched route for logs and metrics, or `none`. */
 export function findRoutePattern(ctx: Context): string {
-  // `matched` also contains middleware, which has no methods.
+  // `ctx.matched` also contains middleware, which has no methods.
   const route = ctx.matched?.find(({ methods }) => methods.includes(ctx.method));
   return route ? String(route.path) : 'none';
 }

@@ -45,7 +45,7 @@ const serverTimeouts = {
   headersTimeout: 15_000,
   requestTimeout: requestTimeoutMs,
   keepAliveTimeout: 65_000,
-  // Interval between checks for expired timeouts. The default of 30 s would delay them.
+  // Interval between checks for expired timeouts. The default of 30 s would detect them late.
   connectionsCheckingInterval: 3000,
 } as const;
 
@@ -55,8 +55,10 @@ const serverTimeouts = {
  */
 export async function startApi(options: ApiOptions): Promise<Api> {
   const { config, logger } = options;
-  let handle: RequestHandler = respondWhileStarting;
-  const server = createServer(serverTimeouts, (request, response) => handle(request, response));
+  let handleRequest: RequestHandler = respondWhileStarting;
+  const server = createServer(serverTimeouts, (request, response) =>
+    handleRequest(request, response),
+  );
   const port = await listen(server, config);
   const resources = await openProcess(config, logger, 'api');
   const { services, connection, client } = resources;
@@ -74,7 +76,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     }),
   };
   const { observe } = options;
-  handle = createApp({ config, services, client, updates, readiness, observe });
+  handleRequest = createApp({ config, services, client, updates, readiness, observe });
   const metricsServer = await openMetricsServer(config, {
     metrics: services.telemetry.metrics,
     readiness,

@@ -28,7 +28,7 @@ type Services = Pick<
 
 /** Chat that was opened for a request, with the claim of the request's Idempotency-Key. */
 interface OpenedChat extends ChatContext {
-  /** Claim of the Idempotency-Key. It also stores the answer for replays. */
+  /** Claim of the request's Idempotency-Key, with which the answer is stored for replays. */
   claim: HeldClaim;
   /** Records the time from the request to the first output of the stream. */
   firstToken: (labels: { provider: string }) => unknown;

@@ -40,9 +40,9 @@ export function checkModels(
   if (body.messages.length === 0) {
     throw fieldError('INVALID_REQUEST', 'messages', 'must contain at least one message');
   }
-  const first = catalog.find(model);
+  const firstModel = catalog.find(model);
   const others = fallbacks.map((id, index) => catalog.find(id, `models.${index}`));
-  const models = [first, ...new Set(others.filter(({ id }) => id !== first.id))] as const;
+  const models = [firstModel, ...new Set(others.filter(({ id }) => id !== firstModel.id))] as const;
   for (const candidate of models) {
     checkParts(request, candidate, outbound);
     authorizeModel(ctx.state.caller, candidate.id);

@@ -1,7 +1,7 @@
 /**
- * Parses requests of POST /api/v1/chat and /api/v1/chat/completions, which have OpenAI's fields.
- * Features that the gateway has no price for (audio output, web search, paid tiers) are rejected.
- * /chat also rejects unknown fields.
+ * Parses requests of POST /api/v1/chat and POST /api/v1/chat/completions, which have OpenAI's
+ * fields. Features that the gateway has no price for (audio output, web search, paid tiers) are
+ * rejected. POST /api/v1/chat also rejects unknown fields.
  * Sources: spec §2.2, §2.3; the types of the `openai` client (`ChatCompletionCreateParams`).
  */
 import { z } from 'zod';

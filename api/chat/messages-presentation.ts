@@ -28,7 +28,9 @@ function formatEnding({ finishReason, stopSequence }: Ending): object {
   };
 }
 
-/** Formats usage. As in Anthropic's API, `input_tokens` does not include cached tokens. */
+/**
+ * Formats the token usage. As in Anthropic's API, `input_tokens` does not include cached tokens.
+ */
 function formatUsage(usage: TokenUsage): object {
   const { inputTokens, cachedInputTokens = 0, cacheWriteTokens = 0, outputTokens } = usage;
   return {
@@ -43,7 +45,7 @@ function formatMessageHead({ chat }: ChatContext) {
   return { id: chat.id, type: 'message', role: 'assistant', model: chat.servedBy.model };
 }
 
-/** Formats an answer that is not streamed as content blocks. */
+/** Formats the content blocks of an answer that is not streamed. */
 function formatContent(completion: unknown): object[] {
   const message = readFirstMessage(completion);
   const text = asText(message['content']);

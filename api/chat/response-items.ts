@@ -173,13 +173,13 @@ export class ResponseItems {
     const item = this.#reasoning;
     if (!item) return [];
     this.#reasoning = null;
-    const done = this.#endItem(item, 'completed');
-    if (item.text === '') return [done];
+    const doneEvent = this.#endItem(item, 'completed');
+    if (item.text === '') return [doneEvent];
     const location = { ...this.#locateItem(item), summary_index: 0 };
     return [
       { type: 'response.reasoning_summary_text.done', ...location, text: item.text },
       { type: 'response.reasoning_summary_part.done', ...location, part: formatSummary(item.text) },
-      done,
+      doneEvent,
     ];
   }
 

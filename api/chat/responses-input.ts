@@ -41,12 +41,15 @@ export const input = z.union([text, items]).transform((sentInput, ctx): Translat
  * references unless `store: false` is set.
  */
 function canBeDropped(inputItems: readonly InputItem[], index: number): boolean {
-  const next = inputItems
+  const nextItem = inputItems
     .slice(index + 1)
     .find((item) => !('type' in item) || item.type !== 'item_reference');
   const item = inputItems[index];
   const isReasoning = item && 'id' in item && item.id.startsWith('rs_');
-  return isReasoning || (next !== undefined && 'type' in next && next.type === 'function_call');
+  return (
+    isReasoning ||
+    (nextItem !== undefined && 'type' in nextItem && nextItem.type === 'function_call')
+  );
 }
 
 /**
@@ -85,8 +88,8 @@ function findOrAddAssistantMessage(
   messages: ChatMessage[],
   accepts: (assistantMessage: ChatMessage) => boolean = () => true,
 ): ChatMessage {
-  const last = messages.at(-1);
-  if (last?.role === 'assistant' && accepts(last)) return last;
+  const lastMessage = messages.at(-1);
+  if (lastMessage?.role === 'assistant' && accepts(lastMessage)) return lastMessage;
   const assistantMessage: ChatMessage = { role: 'assistant', content: null };
   messages.push(assistantMessage);
   return assistantMessage;

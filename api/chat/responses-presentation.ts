@@ -15,7 +15,9 @@ function toResponseStatus(finishReason: string | null): 'completed' | 'incomplet
   return incompleteReasons[finishReason ?? ''] === undefined ? 'completed' : 'incomplete';
 }
 
-/** Formats usage. Cached and reasoning tokens are 0 if the provider does not report them. */
+/**
+ * Formats the token usage. Cached and reasoning tokens are 0 if the provider does not report them.
+ */
 function formatUsage({ usage }: ChatBill): object {
   const { inputTokens, outputTokens, cachedInputTokens = 0, reasoningTokens = 0 } = usage;
   return {

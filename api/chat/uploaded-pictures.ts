@@ -13,7 +13,7 @@ function isUpload(part: ContentPart): part is Extract<ContentPart, { type: 'imag
 }
 
 /**
- * Returns the call with the ids of uploaded pictures replaced by signed URLs.
+ * Returns the chat request with the ids of uploaded pictures replaced by signed URLs.
  * @throws GatewayError INVALID_INPUT_URL if a file is not a picture of this organization
  */
 export async function signUploads(

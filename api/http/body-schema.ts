@@ -9,7 +9,7 @@ import { isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 const entriesMax = 4096;
 /** Maximum length of one string; no model accepts a longer one. */
 const textMax = 10_000_000;
-const bounds = { maxLength: textMax, maxItems: entriesMax, maxProperties: entriesMax };
+const jsonBounds = { maxLength: textMax, maxItems: entriesMax, maxProperties: entriesMax };
 
 function isWithinBounds(value: unknown): boolean {
   if (typeof value === 'string') return value.length <= textMax;
@@ -18,13 +18,13 @@ function isWithinBounds(value: unknown): boolean {
   return entries.length <= entriesMax && entries.every(isWithinBounds);
 }
 
-/** Schema of any JSON value within `bounds`. */
+/** Schema of any JSON value within `jsonBounds`. */
 export const anyJson = z
   .custom<Json>(
     isWithinBounds,
     `must have at most ${entriesMax} entries in each array and object, and at most ${textMax} characters in each string`,
   )
-  .meta({ ...bounds, override: bounds });
+  .meta({ ...jsonBounds, override: jsonBounds });
 
 const objectBounds = { type: 'object' as const, maxProperties: entriesMax };
 /** Schema of any JSON object, with the limits of `anyJson`. */

@@ -19,7 +19,7 @@ export type RequestPart = 'body' | 'query';
 /** Maximum number of allowed field names that an error message lists. */
 const namesMax = 24;
 /** Maximum length, in UTF-16 code units, of a string whose characters are counted. */
-const countedMax = 100_000;
+const countedLengthMax = 100_000;
 
 /** Returns the message for an unknown field or query parameter; `known` are the allowed names. */
 export function describeUnknownName(
@@ -59,12 +59,12 @@ export function describeIssue(issue: Issue, { nodes, input, part }: InvalidField
   }
   const choices = nodes.flatMap((node) => ('const' in node ? [node.const] : (node.enum ?? [])));
   const isChoice = nodes.length > 0 && nodes.every((node) => 'const' in node || node.enum);
-  const allowed = [...new Set(isChoice ? choices : nodes.map(describeNode))].map(String);
+  const allowedValues = [...new Set(isChoice ? choices : nodes.map(describeNode))].map(String);
   if (input === undefined) {
-    return `is required: ${isChoice ? `one of ${allowed.join(', ')}` : allowed.join(' or ')}`;
+    return `is required: ${isChoice ? `one of ${allowedValues.join(', ')}` : allowedValues.join(' or ')}`;
   }
-  if (isChoice) return formatNotOneOf(allowed, input);
-  return `must be ${allowed.join(' or ') || 'a valid value'}${describeReceived(issue, input)}`;
+  if (isChoice) return formatNotOneOf(allowedValues, input);
+  return `must be ${allowedValues.join(' or ') || 'a valid value'}${describeReceived(issue, input)}`;
 }
 
 /** Describes the received value, or only its length if the length is invalid. */
@@ -72,8 +72,8 @@ function describeReceived(issue: Issue, input: unknown): string {
   const isLength = 'origin' in issue && (issue.origin === 'string' || issue.origin === 'array');
   if (isLength && (issue.code === 'too_big' || issue.code === 'too_small')) {
     // Counting the characters of a very long string would take too long.
-    const isLong = typeof input === 'string' && input.length > countedMax;
-    if (isLong) return ` (has more than ${countedMax / 2})`;
+    const isLong = typeof input === 'string' && input.length > countedLengthMax;
+    if (isLong) return ` (has more than ${countedLengthMax / 2})`;
     if (typeof input === 'string') return ` (has ${countCharacters(input)})`;
     if (Array.isArray(input)) return ` (has ${input.length})`;
   }

@@ -3,9 +3,9 @@
  * position only for some errors.
  */
 
-const token =
+const tokenPattern =
   /[{}[\],:]|"(?:[^"\\\p{Cc}]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/uy;
-const space = /[ \t\n\r]*/y;
+const spacePattern = /[ \t\n\r]*/y;
 
 /**
  * Kinds of tokens that are allowed next. `end` is the bracket that closes the open array or object.
@@ -22,17 +22,17 @@ export function findJsonError(text: string): { line: number; column: number } {
 function findErrorIndex(text: string): number {
   /** Closing brackets of the arrays and objects that are open. */
   const closings: string[] = [];
-  let allowed: AllowedTokens = 'value';
+  let allowedTokens: AllowedTokens = 'value';
   let index = 0;
   for (;;) {
-    space.lastIndex = index;
-    space.exec(text);
-    index = token.lastIndex = space.lastIndex;
-    const [tokenText] = token.exec(text) ?? [];
+    spacePattern.lastIndex = index;
+    spacePattern.exec(text);
+    index = tokenPattern.lastIndex = spacePattern.lastIndex;
+    const [tokenText] = tokenPattern.exec(text) ?? [];
     const allowedNext: AllowedTokens | null =
-      tokenText === undefined ? null : findNextTokens(tokenText, allowed, closings);
+      tokenText === undefined ? null : findNextTokens(tokenText, allowedTokens, closings);
     if (allowedNext === null || tokenText === undefined) return index;
-    allowed = allowedNext;
+    allowedTokens = allowedNext;
     index += tokenText.length;
   }
 }
@@ -42,19 +42,19 @@ function findErrorIndex(text: string): number {
  */
 function findNextTokens(
   tokenText: string,
-  allowed: AllowedTokens,
+  allowedTokens: AllowedTokens,
   closings: string[],
 ): AllowedTokens | null {
-  if (tokenText === closings.at(-1) && allowed.endsWith('end')) {
+  if (tokenText === closings.at(-1) && allowedTokens.endsWith('end')) {
     closings.pop();
     return 'comma or end';
   }
-  if (allowed === 'colon') return tokenText === ':' ? 'value' : null;
-  if (allowed === 'comma or end') {
+  if (allowedTokens === 'colon') return tokenText === ':' ? 'value' : null;
+  if (allowedTokens === 'comma or end') {
     if (tokenText !== ',' || closings.length === 0) return null;
     return closings.at(-1) === '}' ? 'name' : 'value';
   }
-  if (allowed === 'name' || allowed === 'name or end')
+  if (allowedTokens === 'name' || allowedTokens === 'name or end')
     return tokenText.startsWith('"') ? 'colon' : null;
   if (tokenText === '{' || tokenText === '[') {
     closings.push(tokenText === '{' ? '}' : ']');

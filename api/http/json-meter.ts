@@ -15,7 +15,7 @@ const escapesMax = 1_000_000;
 const outsideStringsMax = 4 * 1024 * 1024;
 
 /** Byte values of JSON's structural characters. No other UTF-8 character contains these bytes. */
-const structural = {
+const structuralBytes = {
   quote: 34,
   comma: 44,
   backslash: 92,
@@ -72,10 +72,10 @@ export class JsonMeter {
     for (; index < chunk.length; index += 1) {
       const byte = chunk[index];
       if (isEscaped) isEscaped = false;
-      else if (byte === structural.backslash) {
+      else if (byte === structuralBytes.backslash) {
         isEscaped = true;
         escapes += 1;
-      } else if (byte === structural.quote) {
+      } else if (byte === structuralBytes.quote) {
         this.#isInString = false;
         index += 1;
         break;
@@ -96,13 +96,14 @@ export class JsonMeter {
     let index = start;
     for (; index < chunk.length; index += 1) {
       const byte = chunk[index];
-      if (byte === structural.comma) values += 1;
-      else if (byte === structural.brace || byte === structural.bracket) {
+      if (byte === structuralBytes.comma) values += 1;
+      else if (byte === structuralBytes.brace || byte === structuralBytes.bracket) {
         values += 1;
         depth += 1;
         if (depth > this.#depthReached) this.#depthReached = depth;
-      } else if (byte === structural.braceEnd || byte === structural.bracketEnd) depth -= 1;
-      else if (byte === structural.quote) {
+      } else if (byte === structuralBytes.braceEnd || byte === structuralBytes.bracketEnd)
+        depth -= 1;
+      else if (byte === structuralBytes.quote) {
         this.#isInString = true;
         index += 1;
         break;

@@ -72,12 +72,12 @@ const filterParameter = /^metadata\[(.*)\]$/;
 /** Moves all `metadata[name]=value` parameters of a query into one object, `metadata`. */
 export function collectMetadata(query: Record<string, unknown>): Record<string, unknown> {
   const pairs: [string, unknown][] = [];
-  const rest: [string, unknown][] = [];
+  const otherParameters: [string, unknown][] = [];
   for (const [parameter, text] of Object.entries(query)) {
     const [, name] = filterParameter.exec(parameter) ?? [];
-    if (name === undefined) rest.push([parameter, text]);
+    if (name === undefined) otherParameters.push([parameter, text]);
     else pairs.push([name, text]);
   }
   if (pairs.length === 0) return query;
-  return Object.fromEntries([...rest, ['metadata', Object.fromEntries(pairs)]]);
+  return Object.fromEntries([...otherParameters, ['metadata', Object.fromEntries(pairs)]]);
 }

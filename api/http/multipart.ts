@@ -40,7 +40,7 @@ export interface ReceivedForm<Stored> {
   files: ReceivedFile<Stored>[];
 }
 
-const limits = {
+const formLimits = {
   fields: 16,
   fieldNameSize: 100,
   headerPairs: 20,
@@ -90,10 +90,10 @@ function openParser(
   const contentType = ctx.get('content-type');
   try {
     const headers: BusboyHeaders = { 'content-type': contentType };
-    const parts = limits.fields + files;
+    const parts = formLimits.fields + files;
     return new Busboy({
       headers,
-      limits: { ...limits, files, parts, fieldSize: fieldSize + 1, fileSize: bytesMax },
+      limits: { ...formLimits, files, parts, fieldSize: fieldSize + 1, fileSize: bytesMax },
     });
   } catch {
     throw createPartError('(body)', invalidForm);
@@ -109,9 +109,9 @@ function createTextCollector(textBytesMax: number, reject: (error: GatewayError)
     texts,
     add: (name: string, value: string): void => {
       // The parser truncates a name at `fieldNameSize`, so a name of this length may be incomplete.
-      if (name.length >= limits.fieldNameSize) {
+      if (name.length >= formLimits.fieldNameSize) {
         reject(
-          createPartError(name, `must have a name shorter than ${limits.fieldNameSize} bytes`),
+          createPartError(name, `must have a name shorter than ${formLimits.fieldNameSize} bytes`),
         );
       } else if (Buffer.byteLength(value) > textBytesMax) {
         reject(createPartError(name, `must have at most ${textBytesMax} bytes`));
@@ -125,6 +125,10 @@ function createTextCollector(textBytesMax: number, reject: (error: GatewayError)
 
 function describeFilesMax({ filesMax = 1 }: FormRules<unknown>): string {
   return filesMax === 1 ? 'only one file is allowed' : `at most ${filesMax} files are allowed`;
+}
+
+function describePartsMax(rules: FormRules<unknown>): string {
+  return `must have at most ${formLimits.fields} text fields; ${describeFilesMax(rules)}`;
 }
 
 async function parseForm<Stored>(
@@ -141,6 +145,7 @@ async function parseForm<Stored>(
   const streams: BusboyFileStream[] = [];
   const fields = rules.fields.join(', ');
   const rejectBody = (message: string): void => reject(createPartError('(body)', message));
+  const rejectParts = (): void => rejectBody(describePartsMax(rules));
 
   parser.on('field', addText);
   parser.on('file', (part, stream, fileName) => {
@@ -161,10 +166,8 @@ async function parseForm<Stored>(
     storedFiles.push(file);
   });
   parser.once('filesLimit', () => reject(createPartError(fields, describeFilesMax(rules))));
-  parser.once('fieldsLimit', () => rejectBody(`must have at most ${limits.fields} text fields`));
-  parser.once('partsLimit', () =>
-    rejectBody(`must have at most ${limits.fields + (rules.filesMax ?? 1)} parts`),
-  );
+  parser.once('fieldsLimit', rejectParts);
+  parser.once('partsLimit', rejectParts);
   parser.on('error', () => rejectBody(invalidForm));
   parser.once('finish', () => resolve());
   ctx.req.once('close', () => {
@@ -187,7 +190,7 @@ async function parseForm<Stored>(
     const files = await Promise.all(storedFiles);
     return { texts: Object.fromEntries(texts), files };
   } catch (error) {
-    // Stops files that are still being written, so that they are removed from the spool.
+    // Aborts the files that are still being written, so that they are removed from the spool.
     for (const stream of streams) stream.destroy();
     await Promise.allSettled(storedFiles);
     throw error;

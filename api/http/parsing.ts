@@ -22,9 +22,13 @@ interface ParseInput {
 const allErrorsValuesMax = 1000;
 const detailsMax = 20;
 const pathMax = 200;
-/** Options that find all errors. Messages stay empty, unless the schema defines them. */
+/**
+ * Parse options that report all errors. Their messages are empty unless the schema defines them.
+ */
 const allIssues: z.core.ParseContext<Issue> = { error: () => '' };
-/** Options that stop at the first error, because a large value could have a million errors. */
+/**
+ * Parse options that stop at the first error, because a large value could have a million errors.
+ */
 const firstIssue: z.core.ParseContextInternal<Issue> = { ...allIssues, abortEarly: true };
 
 /**
@@ -67,12 +71,17 @@ function listDetails(issues: readonly Issue[], parsed: ParseInput): ErrorDetail[
   return [...details].slice(0, detailsMax).map(([path, message]) => ({ path, message }));
 }
 
-/** Replaces a union's issue by the issues of the first alternative whose type matches the value. */
+/**
+ * Replaces the issue of a union schema by the issues of its first alternative whose type matches
+ * the value.
+ */
 function expandUnion(issue: Issue): Issue[] {
   if (issue.code !== 'invalid_union' || issue.message !== '') return [issue];
-  const inner = issue.errors.find((errors) => errors.every(({ path }) => path.length > 0));
-  if (!inner || inner.length === 0) return [issue];
-  return inner.flatMap((nested) =>
+  const alternativeIssues = issue.errors.find((errors) =>
+    errors.every(({ path }) => path.length > 0),
+  );
+  if (!alternativeIssues || alternativeIssues.length === 0) return [issue];
+  return alternativeIssues.flatMap((nested) =>
     expandUnion({ ...nested, path: [...issue.path, ...nested.path] }),
   );
 }

@@ -78,19 +78,19 @@ export function createClaims(pool: DatabasePool, logger: Logger) {
  * database.
  */
 function createUnkeyedClaim(subjectId: string): HeldClaim {
-  let started = false;
+  let isStarted = false;
   return {
     state: 'held',
     id: null,
     subjectId,
     recordStart() {
-      started = true;
+      isStarted = true;
       return Promise.resolve();
     },
     noteRejection() {
-      started = false;
+      isStarted = false;
     },
-    release: () => Promise.resolve(!started),
+    release: () => Promise.resolve(!isStarted),
     storeResponse: () => Promise.resolve(),
     stopRenewal: () => {},
   };
@@ -113,7 +113,7 @@ function createHeldClaim(
       logger.warn({ error }, 'idempotency.claim_not_recorded');
       return false;
     });
-  const renewal = setInterval(() => {
+  const renewalTimer = setInterval(() => {
     void tryUpdate(sql.fragment`UPDATE idempotency_claim
       SET held_until = clock_timestamp() + ${claimDuration}::interval WHERE ${claimCondition(claim)}`);
   }, renewalMs);
@@ -131,7 +131,7 @@ function createHeldClaim(
       isRejected = true;
     },
     async release() {
-      clearInterval(renewal);
+      clearInterval(renewalTimer);
       if (isStored) return false;
       const isDeleted = await tryUpdate(sql.fragment`DELETE FROM idempotency_claim
         WHERE ${claimCondition(claim)} AND (state = 'held' OR state = 'started' AND ${isRejected})`);
@@ -144,13 +144,13 @@ function createHeldClaim(
       return isDeleted;
     },
     async storeResponse({ text, contentType }) {
-      clearInterval(renewal);
+      clearInterval(renewalTimer);
       isStored = true;
       const body = Buffer.from(text);
       await tryUpdate(sql.fragment`UPDATE idempotency_claim
         SET state = 'done', answer = ${sql.binary(body)}, answer_type = ${contentType}
         WHERE ${claimCondition(claim)}`);
     },
-    stopRenewal: () => clearInterval(renewal),
+    stopRenewal: () => clearInterval(renewalTimer),
   };
 }

@@ -1,6 +1,6 @@
 -- Admission of requests: one statement looks up the API keys of several requests and counts the
--- requests toward the rate limits. A rate window lasts one minute from its first request. Rejected
--- requests are counted too, but do not extend the window.
+-- requests toward the rate limits. A rate-limit window lasts one minute from its first request.
+-- Rejected requests are counted too, but do not extend the window.
 
 -- Admits requests. Request n has the key with the MAC macs[n] and is counted in the rate bucket
 -- buckets[n]. Returns an array in the same order. An entry is null if the key is unknown, expired or

@@ -31,7 +31,7 @@ export const role = z.enum(['owner', 'admin', 'member', 'viewer']);
 /** Status of an organization. Requests of a suspended organization are rejected. */
 export const organizationStatus = z.enum(['active', 'suspended']);
 
-/** Schema of a caller, with the state of its rate window. */
+/** Schema of a caller, with the state of its rate-limit window. */
 const callerSchema = z.object({
   keyId: z.string(),
   organizationId: z.string(),
@@ -41,9 +41,9 @@ const callerSchema = z.object({
   /** Ids of the models that the key may use. Null if it may use all models. */
   allowedModels: z.array(z.string()).nullable(),
   organizationStatus: organizationStatus,
-  /** Number of requests of this key in the current rate window, including this one. */
+  /** Number of requests of this key in the current rate-limit window, including this one. */
   hits: z.number(),
-  /** End of the rate window in milliseconds since 1970, by the database's clock. */
+  /** End of the rate-limit window in milliseconds since 1970, by the database's clock. */
   resetAtMs: z.number(),
   nowMs: z.number(),
 });
@@ -109,8 +109,8 @@ export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?:
       const caller = await admitMac(mac, bucket);
       if (caller || previousPepper === undefined) return caller;
       await replaceMac(pool, { from: calculateKeyMac(key, previousPepper), to: mac });
-      // Another process may have replaced the MAC at the same time, so the key is looked up in any
-      // case.
+      // Another process may have replaced the MAC at the same time, so the key is looked up again
+      // in any case.
       return admitMac(mac, bucket);
     },
     /** Admits a request of a console session, whose row contains the MAC of the key. */

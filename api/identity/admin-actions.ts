@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { JsonObject } from '../../domain/json.ts';
 import { command } from '../../platform/database.ts';
 
-/** Fields of an operator's request that the log records: operator, reason and request id. */
+/** Fields of an operator's request that the action log records: operator, reason and request id. */
 export interface ActionRequest {
   body: { actor: string; reason: string };
   requestId: string;

@@ -13,9 +13,9 @@ const nameLengthMax = 64;
 const expiryMaxMs = 253_402_300_799_999;
 
 /** Pattern of one character that is not a control character. */
-const printable = '[^\\u0000-\\u001f\\u007f-\\u009f]';
+const printablePattern = '[^\\u0000-\\u001f\\u007f-\\u009f]';
 /** Pattern of one visible character. */
-const visible = '[^\\s\\u0000-\\u001f\\u007f-\\u009f]';
+const visiblePattern = '[^\\s\\u0000-\\u001f\\u007f-\\u009f]';
 
 /** Creates the schema of a string that is not blank and has no control characters. */
 export const plainTextSchema = (lengthMax: number) =>
@@ -30,7 +30,10 @@ export const plainTextSchema = (lengthMax: number) =>
     )
     .refine((text) => text.trim() !== '', 'must not be blank')
     .refine((text) => !/\p{Cc}/u.test(text), 'must not contain control characters')
-    .meta({ maxLength: lengthMax, pattern: `^${printable}*${visible}${printable}*$` });
+    .meta({
+      maxLength: lengthMax,
+      pattern: `^${printablePattern}*${visiblePattern}${printablePattern}*$`,
+    });
 
 /** Name of an API key, 1–64 characters. */
 export const keyName = plainTextSchema(nameLengthMax);

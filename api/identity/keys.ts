@@ -51,7 +51,7 @@ interface RotationRequest {
   memberId: string;
   actingKeyId: string;
   keyId: string;
-  /** How long the old key stays valid, in milliseconds. */
+  /** Time that the old key stays valid, in milliseconds. */
   overlapMs: number;
   /** Expiry of the new key. Defaults to the expiry of the old one. */
   expiresAtMs?: number | null | undefined;

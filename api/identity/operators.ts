@@ -73,7 +73,7 @@ export function createOperatorFinder(
   };
 }
 
-const columns = sql.fragment`id AS "operatorId", name, prefix AS "keyPrefix",
+const operatorColumns = sql.fragment`id AS "operatorId", name, prefix AS "keyPrefix",
   created_at AS "createdAtMs", revoked_at AS "revokedAtMs", last_used_at AS "lastUsedAtMs"`;
 
 /**
@@ -89,7 +89,7 @@ export async function createOperator(
   const operator = await connection.maybeOne(sql.type(operatorRecord)`
     INSERT INTO operator (id, name, prefix, mac) VALUES (${newId('operator')}, ${name},
         ${extractKeyPrefix(key)}, decode(${calculateKeyMac(key, pepper)}, 'hex'))
-      ON CONFLICT DO NOTHING RETURNING ${columns}`);
+      ON CONFLICT DO NOTHING RETURNING ${operatorColumns}`);
   if (operator) return { ...operator, key };
   const message = 'must not be the name of an operator with an active key; revoke that key first';
   throw fieldError('INVALID_REQUEST', 'name', message);
@@ -101,7 +101,7 @@ export function listOperators(
   limit: number,
 ): Promise<readonly OperatorRecord[]> {
   return connection.any(sql.type(operatorRecord)`
-    SELECT ${columns} FROM operator ORDER BY id DESC LIMIT ${limit}`);
+    SELECT ${operatorColumns} FROM operator ORDER BY id DESC LIMIT ${limit}`);
 }
 
 /** Revokes the key of an operator. @throws GatewayError NOT_FOUND if it has no active key */
@@ -111,7 +111,7 @@ export async function revokeOperator(
 ): Promise<OperatorRecord> {
   const operator = await connection.maybeOne(sql.type(operatorRecord)`
     UPDATE operator SET revoked_at = clock_timestamp()
-    WHERE id = ${operatorId} AND revoked_at IS NULL RETURNING ${columns}`);
+    WHERE id = ${operatorId} AND revoked_at IS NULL RETURNING ${operatorColumns}`);
   if (!operator) throw new GatewayError('NOT_FOUND', 'No such operator.');
   return operator;
 }

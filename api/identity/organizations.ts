@@ -109,7 +109,7 @@ export function listOrganizations(
 
 const nameRow = z.object({ id: z.string(), name: z.string() });
 
-/** Adds the name of its organization to each row. */
+/** Adds the name of the organization to each row. */
 export async function addOrganizationNames<Row extends { organizationId: string }>(
   connection: CommonQueryMethods,
   rows: readonly Row[],

@@ -20,7 +20,7 @@ const sessionRow = z.object({
   sessionId: z.string(),
   /** MAC of the session's key, in hex (key-format.ts). */
   mac: z.string(),
-  /** Name that the operator gave at sign-in with the ADMIN_API_KEY; otherwise null. */
+  /** Name that the operator entered at sign-in. Null for the session of an API key. */
   name: z.string().nullable(),
   expiresAtMs: z.number(),
 });
@@ -58,7 +58,7 @@ function isFromConsole(ctx: Context, publicUrl: URL): boolean {
 export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOptions) {
   const publicUrl = new URL(publicBaseUrl);
   const isSecure = publicUrl.protocol === 'https:';
-  const options = { httpOnly: true, sameSite: 'strict', path, secure: isSecure } as const;
+  const cookieOptions = { httpOnly: true, sameSite: 'strict', path, secure: isSecure } as const;
 
   const hashToken = (ctx: Context): FragmentSqlToken =>
     sql.fragment`decode(${hash('sha256', ctx.cookies.get(cookie) ?? '')}, 'hex')`;
@@ -66,7 +66,11 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
   function setCookie(ctx: Context, token: string | null): void {
     // The library cannot detect TLS itself, because a proxy in front of this process terminates it.
     ctx.cookies.secure = isSecure;
-    ctx.cookies.set(cookie, token, token === null ? options : { ...options, maxAge: lifetimeMs });
+    ctx.cookies.set(
+      cookie,
+      token,
+      token === null ? cookieOptions : { ...cookieOptions, maxAge: lifetimeMs },
+    );
   }
 
   /** Returns the session of a request. Undefined if there is none or it has ended. */

@@ -34,13 +34,13 @@ export const endpointTools: McpTool[] = [...studioJobs, ...studioModels, ...uplo
 function buildTool(endpoint: Endpoint): McpTool {
   const { id = '', summary = '', description, method, path, request, scope } = endpoint;
   const pathNames = Object.keys(request.params?.shape ?? {});
-  const shape = { ...request.params?.shape, ...request.query?.shape };
+  const argumentFields = { ...request.params?.shape, ...request.query?.shape };
   return {
     tool: {
       name: id,
       title: summary,
       description: [summary, description].filter(Boolean).join('. '),
-      inputSchema: toInputSchema(request.body ?? z.strictObject(shape)),
+      inputSchema: toInputSchema(request.body ?? z.strictObject(argumentFields)),
       annotations: {
         readOnlyHint: method === 'GET',
         destructiveHint: method !== 'GET' && !request.body,

@@ -103,9 +103,9 @@ async function buildJobResult(
     ({ contentType, sizeBytes }) => contentType.startsWith('image/') && sizeBytes <= inlineBytesMax,
   );
   for (const { storageKey, contentType } of small.slice(0, inlineCountMax)) {
-    const object = await storage.open(storageKey);
-    if (!object) continue;
-    const data = (await buffer(object.stream)).toString('base64');
+    const storedObject = await storage.open(storageKey);
+    if (!storedObject) continue;
+    const data = (await buffer(storedObject.stream)).toString('base64');
     content.push({ type: 'image', data, mimeType: contentType });
   }
   for (const { storageKey, contentType, sizeBytes } of media) {

@@ -122,8 +122,8 @@ async function callTool(
 }
 
 /**
- * Counts a tool call that waits for a job. Returns the function that ends the count, or null if too
- * many calls wait.
+ * Counts a tool call that waits for a job. Returns the function to call when the wait ends, or null
+ * if too many calls wait.
  */
 function beginWait({ caller, services }: McpRequestContext): (() => void) | null {
   try {

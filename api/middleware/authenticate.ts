@@ -78,7 +78,7 @@ function parseXApiKey({ headersDistinct: headers }: IncomingMessage): string | u
   return keys.length === 1 ? keys[0] : undefined;
 }
 
-/** Checks that the user is not a viewer. @throws GatewayError FORBIDDEN with the message */
+/** Checks that the user is not a viewer. @throws GatewayError FORBIDDEN with this message */
 export function throwIfViewer(caller: Caller, message: string): void {
   if (caller.role === 'viewer') throw new GatewayError('FORBIDDEN', message);
 }

@@ -46,12 +46,12 @@ export function findByteOwner({ state, ip }: Context): string {
  * bytes, SERVICE_UNAVAILABLE if all open requests of the process occupy too many
  */
 export function countBytes(ctx: Context, bytes: CountedBytes): void {
-  const exceeded = ctx.state.countBytes(bytes);
-  if (exceeded) throw createBudgetError(exceeded);
+  const exceededLimit = ctx.state.countBytes(bytes);
+  if (exceededLimit) throw createBudgetError(exceededLimit);
 }
 
-function createBudgetError(exceeded: ExceededLimit): GatewayError {
-  return exceeded === 'owner'
+function createBudgetError(exceededLimit: ExceededLimit): GatewayError {
+  return exceededLimit === 'owner'
     ? new GatewayError(
         'Rate limit exceeded. Please slow down.',
         'This organization has too many bytes in open requests. Wait until some of them have ended.',

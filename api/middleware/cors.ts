@@ -26,7 +26,7 @@ export const exposedHeaders: readonly string[] = [
   'Content-Range',
   'Content-Disposition',
 ];
-/** How long a browser may cache a preflight response, in seconds. */
+/** Time that a browser may cache a preflight response, in seconds. */
 const preflightMaxAgeSeconds = 7200;
 
 /**
@@ -38,7 +38,8 @@ export function createCors(origins: readonly string[]): Koa.Middleware {
     exposeHeaders: [...exposedHeaders],
     maxAge: preflightMaxAgeSeconds,
     origin({ path, headers: { origin = '' } }) {
-      // No other origin may use the operators' API; its codec endpoint sets its own CORS headers.
+      // Pages of other origins must not call the operators' API. Its codec endpoint sets its own
+      // CORS headers.
       if (origin === '' || path.startsWith('/api/admin/')) return '';
       // File URLs are signed, so any page that has the URL may read the file.
       if (path.startsWith('/files/') || origins.includes('*')) return '*';

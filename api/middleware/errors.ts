@@ -32,7 +32,7 @@ const shownPathMax = 100;
 
 /** Returns the error for an unknown path, or for a method that the path does not support. */
 function createRouteError(ctx: Context, findNearest: (path: string) => string[]): GatewayError {
-  // `matched` also contains middleware, which has no methods.
+  // `ctx.matched` also contains middleware, which has no methods.
   const methods = new Set(ctx.matched?.flatMap((layer) => layer.methods));
   if (methods.size === 0) {
     const path = ctx.originalUrl.replace(/\?.*$/s, '').slice(0, shownPathMax);

@@ -1,7 +1,7 @@
 /**
- * Request ids, logs, metrics and traces. Each request has one log line with method, route, status,
- * ids and duration, but never a body or query. Logs and metrics contain the pattern of the route
- * instead of the path, because paths contain ids.
+ * Middleware for request ids, logs, metrics and traces. Each request has one log line with method,
+ * route, status, ids and duration, but never a body or query. Logs and metrics contain the pattern
+ * of the route instead of the path, because paths contain ids.
  */
 import { propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode } from '@opentelemetry/api';
 import { newId } from '../../domain/ids.ts';

@@ -28,7 +28,7 @@ export function createDocuments(baseUrl: string, endpoints: readonly EndpointDes
     ({ scope, id }) => scope !== 'admin' && id !== undefined,
   );
   return {
-    callers: once(() =>
+    callers: memoize(() =>
       buildDocument(callerEndpoints, {
         baseUrl,
         title: 'Studio Gateway',
@@ -39,7 +39,7 @@ export function createDocuments(baseUrl: string, endpoints: readonly EndpointDes
         webhooks: webhookDescriptions,
       }),
     ),
-    operators: once(() =>
+    operators: memoize(() =>
       buildDocument(operatorEndpoints, {
         baseUrl,
         title: 'Studio Gateway: operators',
@@ -94,7 +94,7 @@ function buildDocument(
 }
 
 /** Wraps a function so that it is called once and its result is reused. */
-function once<Value>(make: () => Value): () => Value {
+function memoize<Value>(make: () => Value): () => Value {
   let value: Value | undefined;
   return () => (value ??= make());
 }

@@ -36,14 +36,17 @@ const rowPollMs = 1000;
 
 /**
  * Creates the function that starts workflows. At most TEMPORAL_STARTS_MAX start requests are in
- * flight at a time, because more would only delay each other. Organizations share these requests
- * fairly. A job that the limiter rejects has sent no start request.
+ * flight at a time, because more would only delay each other. A limiter distributes them fairly
+ * between organizations. If it rejects a job, no start request was sent for this job.
  */
 function createFairStart(deps: AdmissionDeps) {
   const limiter = createFairLimiter(deps.config.TEMPORAL_STARTS_MAX);
   return async (plan: JobPlan, claim: StartClaim): Promise<void> => {
-    const release = await limiter.enter(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
-    if (!release) {
+    const releaseSlot = await limiter.enter(
+      plan.organizationId,
+      deps.config.TEMPORAL_START_WAIT_MS,
+    );
+    if (!releaseSlot) {
       throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many jobs are waiting to start.', {
         retryAfterSeconds: 2,
       });
@@ -52,7 +55,7 @@ function createFairStart(deps: AdmissionDeps) {
       await claim.recordStart();
       await confirmStart(deps, plan);
     } finally {
-      release();
+      releaseSlot();
     }
   };
 }
@@ -88,8 +91,8 @@ export function createAdmission(deps: AdmissionDeps) {
 
 /**
  * Waits until the ledger reserves the credits of a started job or rejects the job. Returns null if
- * the credits are reserved, otherwise the rejection. If the event of the reservation is lost with a
- * connection, the job's row shows the reservation. A rejected job has no row, but a repeated
+ * the credits are reserved, otherwise the rejection. If a lost connection drops the event of a
+ * reservation, the job's row shows the reservation. A rejected job has no row, but a repeated
  * request with the same Idempotency-Key starts it again and receives another event.
  * @throws GatewayError SERVICE_UNAVAILABLE with the job's id if there is neither an event nor a row
  * within VERDICT_WAIT_MS
@@ -101,9 +104,10 @@ async function awaitReservation(
 ): Promise<Rejection | null> {
   const deadlineAtMs = performance.now() + config.VERDICT_WAIT_MS;
   for (;;) {
-    const leftMs = deadlineAtMs - performance.now();
-    if (leftMs <= 0) throw createUnconfirmedStartError(plan, 'The job is waiting for a worker.');
-    const event = await updates.next(Math.min(rowPollMs, leftMs));
+    const remainingMs = deadlineAtMs - performance.now();
+    if (remainingMs <= 0)
+      throw createUnconfirmedStartError(plan, 'The job is waiting for a worker.');
+    const event = await updates.next(Math.min(rowPollMs, remainingMs));
     if (event) return event.event === 'rejected' ? event.rejection : null;
     if (await reads.read(plan.organizationId, plan.jobId)) return null;
   }

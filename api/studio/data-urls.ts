@@ -70,10 +70,10 @@ export async function receiveDataUrls(
   return {
     fields: replacedFields,
     async store(request) {
-      const ids = new Map<string, string>();
+      const fileIds = new Map<string, string>();
       for (const [contentId, file] of receivedFiles)
-        ids.set(contentId, (await file.store()).fileId);
-      return replaceUrls(request, (text) => Promise.resolve(ids.get(text) ?? text));
+        fileIds.set(contentId, (await file.store()).fileId);
+      return replaceUrls(request, (text) => Promise.resolve(fileIds.get(text) ?? text));
     },
   };
 }

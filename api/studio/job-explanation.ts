@@ -16,7 +16,7 @@ export interface JobEvidence {
   /** Workflow of the job. Null if Temporal is not available. */
   owner: JobWorkflow | null;
   webhook: WebhookRecord | null;
-  /** Attempts of the webhook, newest first. */
+  /** Delivery attempts of the job's webhook, newest first. */
   attempts: readonly WebhookAttempt[];
   /** Operator actions on the job, newest first. */
   actions: readonly ActionRecord[];
@@ -121,7 +121,7 @@ function describeWebhook({ webhook, attempts }: JobEvidence): string {
   return `; its webhook ${state} (${webhook.attempts} attempts; last response: ${response})`;
 }
 
-/** Describes the refunds of a job, with the operator of the latest one. */
+/** Describes the refunds of a job, with the operator of the latest refund. */
 function describeRefund({ job, actions }: JobEvidence): string {
   if (job.refunded === 0) return '';
   const action = actions.find(({ action: name }) => name === 'job.refunded');

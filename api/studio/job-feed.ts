@@ -40,12 +40,12 @@ interface JobFeedDeps {
 interface Topic {
   readers: Set<Reader>;
   /** Ids of changed jobs, which are read at the next tick. */
-  changed: Set<string>;
+  changedIds: Set<string>;
   /**
    * Fingerprint (`createFingerprint`) of each open job in the state that was last sent, keyed by
    * job id.
    */
-  open: Map<string, string>;
+  openFingerprints: Map<string, string>;
   /** True while the jobs of the organization are being read. */
   isReading: boolean;
 }
@@ -107,7 +107,7 @@ export function createJobFeed(deps: JobFeedDeps) {
 
   deps.updates.watch((change) => {
     if (change === 'interrupted') for (const reader of readers()) disconnect(reader);
-    else topics.get(change.organizationId)?.changed.add(change.jobId);
+    else topics.get(change.organizationId)?.changedIds.add(change.jobId);
   });
 
   return {
@@ -119,8 +119,8 @@ export function createJobFeed(deps: JobFeedDeps) {
       const { organizationId, events } = reader;
       const topic: Topic = topics.get(organizationId) ?? {
         readers: new Set(),
-        changed: new Set(),
-        open: new Map(),
+        changedIds: new Set(),
+        openFingerprints: new Map(),
         isReading: false,
       };
       topics.set(organizationId, topic);
@@ -149,7 +149,8 @@ async function sendCurrentJobs(
   for (const job of jobs) {
     events.write(encodeEvent(await view.resource(job)));
     if (job.status !== 'open') events.end();
-    else if (!topic.open.has(job.id)) topic.open.set(job.id, createFingerprint(job));
+    else if (!topic.openFingerprints.has(job.id))
+      topic.openFingerprints.set(job.id, createFingerprint(job));
   }
 }
 
@@ -176,23 +177,26 @@ async function sendChanges(deps: JobFeedDeps, organizationId: string, topic: Top
   const { reads, view } = deps;
   const readerJobIds = new Set([...topic.readers].map(({ jobId }) => jobId));
   const hasReader = (id: string): boolean => readerJobIds.has(null) || readerJobIds.has(id);
-  for (const id of topic.open.keys()) if (!hasReader(id)) topic.open.delete(id);
-  const ids = [...new Set([...topic.changed, ...topic.open.keys()])].filter(hasReader);
-  topic.changed.clear();
+  for (const id of topic.openFingerprints.keys())
+    if (!hasReader(id)) topic.openFingerprints.delete(id);
+  const ids = [...new Set([...topic.changedIds, ...topic.openFingerprints.keys()])].filter(
+    hasReader,
+  );
+  topic.changedIds.clear();
   if (ids.length === 0) return;
-  for (const id of ids.slice(jobsPerReadMax)) topic.changed.add(id);
+  for (const id of ids.slice(jobsPerReadMax)) topic.changedIds.add(id);
   for (const job of await reads.readMany(organizationId, ids.slice(0, jobsPerReadMax))) {
     const isOpen = job.status === 'open';
     const fingerprint = createFingerprint(job);
-    if (topic.open.get(job.id) !== fingerprint) {
+    if (topic.openFingerprints.get(job.id) !== fingerprint) {
       const event = encodeEvent(await view.resource(job));
       for (const { jobId, events } of topic.readers) {
         if (jobId === null || (jobId === job.id && isOpen)) events.write(event);
       }
     }
     if (!isOpen) await sendEnd(deps, job, topic);
-    if (isOpen) topic.open.set(job.id, fingerprint);
-    else topic.open.delete(job.id);
+    if (isOpen) topic.openFingerprints.set(job.id, fingerprint);
+    else topic.openFingerprints.delete(job.id);
   }
 }
 

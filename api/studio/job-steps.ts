@@ -61,15 +61,15 @@ function markFailure({ status }: JobRecord, steps: readonly Step[]): readonly St
     name === 'submit' || name === 'wait' || name === 'store';
   if (status !== 'failed' || steps.some((step) => isProviderStep(step) && step.state === 'failed'))
     return steps;
-  const last = steps.findLast(isProviderStep);
-  return steps.map((step) => (step === last ? { ...step, state: 'failed' } : step));
+  const lastProviderStep = steps.findLast(isProviderStep);
+  return steps.map((step) => (step === lastProviderStep ? { ...step, state: 'failed' } : step));
 }
 
 function listCallSteps(job: JobRecord, call: JobCall): Step[] {
   const { index, provider, providerRequestId, attempts, state } = call;
   const { acceptedAtMs, answeredAtMs, notifiedAtMs } = call;
   const callFields = { call: index, provider, providerRequestId };
-  const isOver = job.status !== 'open';
+  const hasEnded = job.status !== 'open';
   const submittedAtMs = acceptedAtMs ?? answeredAtMs;
   const isAccepted = state === 'accepted' || state === 'answered';
   const failedSubmitSteps = listFailedSubmits(call);
@@ -77,18 +77,18 @@ function listCallSteps(job: JobRecord, call: JobCall): Step[] {
   const submit: Step = {
     ...callFields,
     name: 'submit',
-    state: isAccepted ? 'done' : isOver ? 'failed' : state === 'waiting' ? 'waiting' : 'running',
+    state: isAccepted ? 'done' : hasEnded ? 'failed' : state === 'waiting' ? 'waiting' : 'running',
     attempts: failedSubmitSteps.reduce(
       (left, { attempts: failed }) => left - (failed ?? 0),
       attempts,
     ),
     startedAtMs: state === 'waiting' ? null : sentAtMs,
-    endedAtMs: submittedAtMs ?? (isOver ? job.completed_at : null),
+    endedAtMs: submittedAtMs ?? (hasEnded ? job.completed_at : null),
   };
   const submitSteps = [...buildPauseStep(call), ...failedSubmitSteps, submit];
   if (acceptedAtMs === null) return submitSteps;
   const endedAtMs = notifiedAtMs ?? answeredAtMs ?? job.completed_at;
-  const isLost = isOver && job.status !== 'completed' && notifiedAtMs === null;
+  const isLost = hasEnded && job.status !== 'completed' && notifiedAtMs === null;
   const wait: Step = {
     ...callFields,
     name: 'wait',
@@ -126,9 +126,9 @@ function listFailedSubmits({ index, routeIndex, begunAtMs, failedSubmits }: JobC
   let startedAtMs = begunAtMs;
   return [...Map.groupBy(failedOnEarlierRoutes, (submit) => submit.routeIndex).values()].flatMap(
     (all) => {
-      const last = all.at(-1);
-      if (!last) return [];
-      const { provider, providerRequestId, failedAtMs: endedAtMs } = last;
+      const lastSubmit = all.at(-1);
+      if (!lastSubmit) return [];
+      const { provider, providerRequestId, failedAtMs: endedAtMs } = lastSubmit;
       const step: Step = {
         name: 'submit',
         state: 'failed',
@@ -171,20 +171,20 @@ function buildEndStep(job: JobRecord): Step[] {
 }
 
 function buildWebhookStep({ state, attempts, createdAtMs, updatedAtMs }: WebhookRecord): Step {
-  const isOver = state === 'delivered' || state === 'gone' || state === 'failed';
+  const hasEnded = state === 'delivered' || state === 'gone' || state === 'failed';
   return {
     ...noCallFields,
     name: 'webhook',
     state:
       state === 'delivered'
         ? 'done'
-        : isOver
+        : hasEnded
           ? 'failed'
           : state === 'waiting'
             ? 'waiting'
             : 'running',
     attempts,
     startedAtMs: state === 'waiting' ? null : createdAtMs,
-    endedAtMs: isOver ? updatedAtMs : null,
+    endedAtMs: hasEnded ? updatedAtMs : null,
   };
 }

@@ -63,9 +63,9 @@ async function awaitEnd(
     if (subscription) await awaitEndEvent(subscription, waitMs);
     for (;;) {
       const job = await deps.reads.read(organizationId, jobId);
-      const leftMs = deadlineAtMs - performance.now();
-      if (!job || job.status !== 'open' || leftMs <= 0 || deps.updates.isDraining) return job;
-      await awaitEndEvent(updates, leftMs);
+      const remainingMs = deadlineAtMs - performance.now();
+      if (!job || job.status !== 'open' || remainingMs <= 0 || deps.updates.isDraining) return job;
+      await awaitEndEvent(updates, remainingMs);
     }
   } finally {
     updates.end();
@@ -75,8 +75,8 @@ async function awaitEnd(
 /** Waits up to `waitMs` milliseconds for the event that the job has ended. */
 async function awaitEndEvent(updates: JobSubscription, waitMs: number): Promise<void> {
   const deadlineAtMs = performance.now() + waitMs;
-  for (let leftMs = waitMs; leftMs > 0; leftMs = deadlineAtMs - performance.now()) {
-    const event = await updates.next(leftMs);
+  for (let remainingMs = waitMs; remainingMs > 0; remainingMs = deadlineAtMs - performance.now()) {
+    const event = await updates.next(remainingMs);
     if (event === null || event.event === 'done') return;
   }
 }

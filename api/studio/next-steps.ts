@@ -93,7 +93,7 @@ function suggestForEndedJob({ job, calls, webhook }: JobEvidence): NextStep[] {
           suggestOperation(
             'reverifyJob',
             job.id,
-            'Check the call with the provider; this moves no credits.',
+            'Check the call with the provider. The check changes no credits.',
           ),
         ]
       : []),

@@ -24,8 +24,8 @@ import { authorizeModel } from '../middleware/authenticate.ts';
 import type { ParsedRequest } from './request-reading.ts';
 
 /**
- * Checks that the request can be planned, without reading its inputs, and that the key may use its
- * model.
+ * Checks that the request can be planned and that the key may use its model. Does not read the
+ * inputs of the request.
  * @throws GatewayError FORBIDDEN, and any error of the capability's plan
  */
 export function authorizeRequest(
@@ -59,9 +59,8 @@ export async function draftRequest(
 }
 
 /**
- * Removes the items whose inputs are named in the error from the draft, and records their error
- * messages.
- * @throws the error itself if it names anything other than inputs of items; INVALID_INPUT_URL if no
+ * Removes the items whose inputs the error names from the draft, and records their error messages.
+ * @throws the given error if it names anything other than inputs of items; INVALID_INPUT_URL if no
  * item would be left
  */
 function removeRejectedItems(draft: DraftPlan, error: unknown): DraftPlan {

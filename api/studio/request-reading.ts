@@ -24,9 +24,9 @@ export interface ParsedRequest {
    * (`ReceivedFile.contentId`).
    */
   request: JsonObject;
-  /** Webhook that receives events of the job, or null. */
+  /** Webhook that receives events of the job. Null if the request has none. */
   webhook: RequestedWebhook | null;
-  /** Name-value pairs chosen by the caller, or null. */
+  /** Name-value pairs that the caller chose. Null if the request has none. */
   metadata: Record<string, string> | null;
   /**
    * Stores the files of the request and finds its recording. Undefined if the request has neither.
