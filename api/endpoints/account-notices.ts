@@ -1,5 +1,6 @@
 /**
- * /api/v1/webhooks/notices: gets and sets the URL that receives account notices (docs/webhooks.md).
+ * /api/v1/webhooks/notices: lists account notices, and gets and sets the URL that receives them
+ * (docs/webhooks.md).
  */
 import { z } from 'zod';
 import { noticeData, type AccountNotices } from '../../webhooks/notices.ts';
@@ -8,7 +9,7 @@ import { toResponse } from '../../domain/json.ts';
 import { parseWebhookUrl, webhookUrlLengthMax } from '../studio/webhook-url.ts';
 import { listedWebhook } from './caller-webhooks.ts';
 import { time } from './fields.ts';
-import { defineEndpoint, section } from './endpoint.ts';
+import { defineEndpoint, defineSection } from './endpoint.ts';
 
 const noticesShownMax = 20;
 const creditsMax = 1_000_000_000;
@@ -32,12 +33,12 @@ const noticeSettings = z.object({
 });
 
 /**
- * Access rules, the same as for creating API keys, because notices reveal the organization's
- * spending.
+ * Access rules of the notice endpoints. They are the same as for creating API keys, because notices
+ * reveal the organization's spending.
  */
 const noticesAccess = {
   scope: 'keys:write',
-  viewerError: 'A viewer may not see or change the URL of notices.',
+  viewerError: 'A viewer may not see or change the account notice settings.',
   answer: noticeSettings,
 } as const;
 
@@ -45,33 +46,33 @@ async function readNotices(
   accountNotices: AccountNotices,
   organizationId: string,
 ): Promise<z.infer<typeof noticeSettings>> {
-  const [{ url, lowBalanceMicro }, newest] = await Promise.all([
+  const [{ url, lowBalanceMicro }, latestNotices] = await Promise.all([
     accountNotices.readTarget(organizationId),
     accountNotices.list(organizationId, noticesShownMax),
   ]);
   return {
     url,
     lowBalanceCredits: lowBalanceMicro === null ? null : creditsFromMicro(lowBalanceMicro),
-    notices: newest.map(toResponse),
+    notices: latestNotices.map(toResponse),
   };
 }
 
 /** Endpoints that get and set the URL of account notices, and list the notices. */
-export const noticeEndpoints = section('Webhooks', {
+export const noticeEndpoints = defineSection('Webhooks', {
   getNotices: defineEndpoint({
     route: 'GET /api/v1/webhooks/notices',
     ...noticesAccess,
-    summary: 'Get the URL for notices of low balances and key limits, and the latest notices',
+    summary: 'Get the account notice settings and the latest notices',
     handle: ({ caller }, { accountNotices }) => readNotices(accountNotices, caller.organizationId),
   }),
 
   setNotices: defineEndpoint({
     route: 'PUT /api/v1/webhooks/notices',
     ...noticesAccess,
-    summary: 'Set the URL for notices of low balances and key limits',
+    summary: 'Set the URL and the low balance for account notices',
     description:
-      'A notice is sent when the balance falls to `lowBalanceCredits`, and again only after the balance has risen above it. ' +
-      'For each key limit, a notice is sent once per period when 80 % is used, and once when the limit is reached.',
+      'A low-balance notice is sent when the balance falls to `lowBalanceCredits`. Another one is sent only after the balance has been above that value. ' +
+      'In each period of a key limit, one notice is sent when 80 % of the limit is used, and one when the limit is reached.',
     request: {
       body: z.strictObject({
         url: z.string().max(webhookUrlLengthMax).nullable().meta({
@@ -79,16 +80,17 @@ export const noticeEndpoints = section('Webhooks', {
           description: 'HTTPS URL that receives the notices; null stops all notices.',
         }),
         lowBalanceCredits: lowBalanceCredits.default(null).meta({
-          description: 'Balance at which a notice is sent; null stops notices of low balances.',
+          description:
+            'Balance in credits at which a low-balance notice is sent; null stops low-balance notices.',
         }),
       }),
       example: { url: 'https://shop.example/hooks/credits', lowBalanceCredits: 100 },
     },
     async handle({ caller: { organizationId }, body }, { accountNotices, outbound }) {
-      const { url, lowBalanceCredits: low } = body;
+      const { url, lowBalanceCredits: thresholdCredits } = body;
       await accountNotices.setTarget(organizationId, {
         url: url === null ? null : parseWebhookUrl(url, outbound, 'url'),
-        lowBalanceMicro: low === null ? null : microFromCredits(low),
+        lowBalanceMicro: thresholdCredits === null ? null : microFromCredits(thresholdCredits),
       });
       return readNotices(accountNotices, organizationId);
     },

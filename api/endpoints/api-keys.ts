@@ -9,32 +9,32 @@ import { keyExpiry, keyLimit, keyMeta, listedKey, unixMs } from '../identity/key
 import { pastExpiryError } from '../identity/key-verdicts.ts';
 import { createKeys } from '../identity/keys.ts';
 import { pathId } from './fields.ts';
-import { defineEndpoint, section } from './endpoint.ts';
+import { defineEndpoint, defineSection } from './endpoint.ts';
 import { newKey, newKeyFields, buildNewKeyResponse } from './new-key.ts';
 
 const path = '/api/v1/api-keys';
 const params = z.object({ keyId: pathId('key') });
 const dayMs = 86_400_000;
-/** How long a rotated key keeps working by default, in milliseconds. */
+/** Default time for which a rotated key keeps working, in milliseconds. */
 const overlapDefaultMs = dayMs;
 const overlapSecondsMax = (30 * dayMs) / 1000;
 const viewerError = 'A viewer may not create keys.';
 
-const rotation = z.strictObject({
+const rotationRequest = z.strictObject({
   overlapSeconds: z.int().min(0).max(overlapSecondsMax).optional(),
   expiresAt: keyExpiry.nullish(),
 });
 
 /**
- * Checks that an expiry is in the future, by the database's clock.
- * @throws GatewayError INVALID_REQUEST
+ * Checks that an expiry time is in the future, according to the database clock.
+ * @throws GatewayError INVALID_REQUEST if it is not
  */
-function checkFuture({ nowMs }: Caller, expiresAtMs: number | null | undefined): void {
+function checkExpiryTime({ nowMs }: Caller, expiresAtMs: number | null | undefined): void {
   if (typeof expiresAtMs === 'number' && expiresAtMs <= nowMs) throw pastExpiryError();
 }
 
 /** Endpoints that manage the caller's API keys. */
-export const apiKeys = section('API keys', {
+export const apiKeys = defineSection('API keys', {
   listApiKeys: defineEndpoint({
     route: `GET ${path}`,
     scope: 'keys:read',
@@ -52,31 +52,31 @@ export const apiKeys = section('API keys', {
     description:
       'A user can have at most 10 keys. A new key can have at most the permissions of the key that creates it; scopes, models and ' +
       'expiry that you omit are copied from that key. Keys created by a key with a limit share that limit. A repeated request with ' +
-      'the same Idempotency-Key creates no second key: it fails with the id of the first.',
+      'the same Idempotency-Key creates no second key; it fails with an error that contains the id of the first key.',
     request: {
       headers: idempotencyHeader,
       body: z.strictObject(newKeyFields),
       example: { name: 'my laptop' },
     },
     answer: newKey,
-    answers: { 200: 'The key. It is shown only once.' },
+    answers: { 200: 'The new key. It is shown only once.' },
     errors: ['KEY_QUOTA_REACHED', 'KEY_ALREADY_CREATED'],
     async handle({ ctx, caller, body }, { pool, config }) {
       const { expiresAt, ...rest } = body;
       const { memberId, organizationId, keyId: actingKeyId } = caller;
-      checkFuture(caller, expiresAt);
+      checkExpiryTime(caller, expiresAt);
       const keyId = newId('key');
-      const requested = { ...rest, keyId, memberId, actingKeyId, expiresAtMs: expiresAt };
-      // The key's secret is not stored, so a repeated request cannot return it, and fails with the
-      // key's id.
-      const identity = { memberId, ...body };
-      const request = { organizationId, path: '/api-keys', body: identity, subjectId: keyId };
+      const keyRequest = { ...rest, keyId, memberId, actingKeyId, expiresAtMs: expiresAt };
+      // A repeated request cannot return the secret of the key, which is not stored. It fails with
+      // an error that contains the key's id.
+      const claimedBody = { memberId, ...body };
+      const request = { organizationId, path: '/api-keys', body: claimedBody, subjectId: keyId };
       const createdKey = await pool.transaction(async (connection) => {
-        const earlierId = await claimInTransaction(connection, ctx, request);
-        if (earlierId !== null) {
-          throw new GatewayError('KEY_ALREADY_CREATED', undefined, { body: { keyId: earlierId } });
+        const firstKeyId = await claimInTransaction(connection, ctx, request);
+        if (firstKeyId !== null) {
+          throw new GatewayError('KEY_ALREADY_CREATED', undefined, { body: { keyId: firstKeyId } });
         }
-        return createKeys(connection, config.KEY_PEPPER).create(requested);
+        return createKeys(connection, config.KEY_PEPPER).create(keyRequest);
       });
       return buildNewKeyResponse(ctx, createdKey);
     },
@@ -91,7 +91,7 @@ export const apiKeys = section('API keys', {
       'Creates a key with the same name and permissions. The old key keeps working for `overlapSeconds` (default: one day).',
     request: {
       params,
-      body: rotation,
+      body: rotationRequest,
       bodyIsOptional: true,
       example: { overlapSeconds: 3600 },
     },
@@ -100,7 +100,7 @@ export const apiKeys = section('API keys', {
     errors: ['KEY_QUOTA_REACHED', 'NOT_FOUND', 'KEY_ALREADY_REPLACED'],
     async handle({ ctx, caller, params: { keyId }, body }, { keys }) {
       const { overlapSeconds, expiresAt } = body;
-      checkFuture(caller, expiresAt);
+      checkExpiryTime(caller, expiresAt);
       const createdKey = await keys.rotate({
         memberId: caller.memberId,
         actingKeyId: caller.keyId,
@@ -121,8 +121,8 @@ export const apiKeys = section('API keys', {
     viewerError,
     summary: 'Set the credit limit of an API key',
     description:
-      'Sets the credits per UTC day, week (from Monday) or month, or in total; null removes the limit. Credits already spent ' +
-      'in the period count. Keys that replaced this key, and keys that it created, share the limit. A key that has a ' +
+      'Limits the credits that the key can spend per UTC day, week (from Monday) or month, or in total; null removes the limit. ' +
+      'Credits already spent in the period count toward the limit. Keys that replaced this key, and keys that it created, share the limit. A key that has a ' +
       'limit may not change any limit.',
     request: {
       params,

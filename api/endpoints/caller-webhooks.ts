@@ -14,42 +14,42 @@ import { findCapability } from '../../studio/registry.ts';
 import type { Composition } from '../composition.ts';
 import { authorize } from '../middleware/authenticate.ts';
 import { responseSchema, toData, toPage, idField, dataSchema, pageSchema } from './fields.ts';
-import { defineEndpoint, section } from './endpoint.ts';
+import { defineEndpoint, defineSection } from './endpoint.ts';
 import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
 
-const attemptsShownMax = 50;
+const returnedAttemptsMax = 50;
 
 const deliverySchema = responseSchema(webhookAttempt).meta({ id: 'WebhookDelivery' });
 
-/** Schema of a webhook without its attempts. */
+/** Schema of a webhook without its delivery attempts. */
 export const webhookSummary = responseSchema(webhookRecord)
   .omit({ organizationId: true })
   .extend({ url: z.url() });
 
-/** Schema of a webhook with its newest attempts. */
+/** Schema of a webhook with its latest delivery attempts. */
 export const webhookSchema = webhookSummary
   .extend({
     deliveries: z
       .array(deliverySchema)
-      .meta({ description: 'The latest 50 attempts, newest first.' }),
+      .meta({ description: 'The latest 50 delivery attempts, newest first.' }),
   })
   .meta({ id: 'Webhook' });
 
-/** Returns a webhook with its latest attempts. */
+/** Returns a webhook with its latest delivery attempts. */
 export async function buildWebhookResponse(
   webhooks: Pick<Webhooks, 'attempts'>,
   webhook: WebhookRecord,
 ): Promise<z.infer<typeof webhookSchema>> {
-  const attempts = await webhooks.attempts(webhook.jobId, attemptsShownMax);
+  const attempts = await webhooks.attempts(webhook.jobId, returnedAttemptsMax);
   return webhookSchema.parse({ ...toResponse(webhook), deliveries: attempts.map(toResponse) });
 }
 
-/** Schema of a webhook in a list, with the result of its last attempt. */
+/** Schema of a webhook in a list, with the result of its last delivery attempt. */
 export const listedWebhook = webhookSummary
   .extend({ lastStatus: z.int().nullable(), lastError: z.string().nullable() })
   .meta({ id: 'ListedWebhook' });
 
-/** Returns the webhook of a job. @throws GatewayError NOT_FOUND if the job has none */
+/** Returns the webhook of a job. @throws GatewayError NOT_FOUND if the job has no webhook */
 export async function findWebhook(
   webhooks: Pick<Webhooks, 'find'>,
   job: JobIds,
@@ -59,7 +59,7 @@ export async function findWebhook(
   return webhook;
 }
 
-/** Starts a new delivery of a webhook. Returns the webhook with its latest attempts. */
+/** Starts a new delivery of a webhook. Returns the webhook with its latest delivery attempts. */
 export async function redeliver(
   { webhooks, webhookRelay }: Pick<Composition, 'webhooks' | 'webhookRelay'>,
   webhook: WebhookRecord,
@@ -70,12 +70,12 @@ export async function redeliver(
 }
 
 /** Endpoints that get, redeliver and list webhooks of jobs. */
-export const callerWebhooks = section('Webhooks', {
+export const callerWebhooks = defineSection('Webhooks', {
   getJobWebhook: defineEndpoint({
     route: `GET ${path}/:jobId/webhook`,
     scope: 'studio:read',
     bucket: 'polls',
-    summary: 'Get the webhook of a job and the attempts to deliver it',
+    summary: 'Get the webhook of a job and its delivery attempts',
     request,
     answer: dataSchema(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
@@ -95,7 +95,8 @@ export const callerWebhooks = section('Webhooks', {
     route: `POST ${path}/:jobId/webhook/redeliver`,
     scope: 'studio:read',
     summary: 'Deliver the webhook of a job again',
-    description: 'The key also needs the scope of the job’s endpoint, for example `studio:image`.',
+    description:
+      'The API key also needs the scope of the job’s endpoint, for example `studio:image`.',
     request,
     answer: dataSchema(webhookSchema),
     answers: { 202: 'The webhook will be delivered again.' },
@@ -123,7 +124,7 @@ export const callerWebhooks = section('Webhooks', {
           .optional()
           .meta({
             description:
-              'State of the delivery. `failing` matches every webhook whose last attempt failed.',
+              'Return only webhooks in this delivery state. `failing` matches every webhook whose last delivery attempt failed.',
           }),
         limit: z.coerce.number().int().min(1).max(100).default(20),
         cursor: idField('job').optional(),

@@ -1,4 +1,4 @@
-/** Declares chat endpoints. Each combines a request format with a presentation of the response. */
+/** Declares chat endpoints. Each has its own request format and response format. */
 import { z } from 'zod';
 import { answerChat } from '../chat/chat-answers.ts';
 import type { Presentation } from '../chat/chat-presentation.ts';
@@ -36,15 +36,18 @@ export const chatRequestErrors = [
 
 interface ChatEndpoint extends Pick<
   EndpointDescription,
-  'errorFormat' | 'takesXApiKey' | 'summary' | 'description'
+  'errorFormat' | 'acceptsXApiKey' | 'summary' | 'description'
 > {
   path: `/${string}`;
   body: z.ZodType<ChatRequest>;
   example: object;
   response: { description: string; schema: z.ZodType; event: z.ZodType };
-  /** Creates the presentation of one chat. */
+  /** Creates the object that formats the response of one chat. */
   presentation: () => Presentation;
-  /** Converts a field name of the internal request to the endpoint's field name, for errors. */
+  /**
+   * Converts a field name of the internal chat request to the endpoint's own field name. Errors
+   * contain the converted name.
+   */
   rename?: (path: string) => string;
 }
 

@@ -1,5 +1,6 @@
 /**
- * POST /api/v1/chat/estimate and /api/v1/chat/completions/estimate: estimate the price of a chat.
+ * POST /api/v1/chat/estimate and POST /api/v1/chat/completions/estimate: estimate the price of a
+ * chat.
  */
 import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
@@ -13,7 +14,9 @@ const chatEstimate = z
   .object({
     model: z.string(),
     credits: z.number().meta({ description: 'Credits that the chat would reserve now.' }),
-    least: z.number().meta({ description: 'Minimum balance to accept the chat, in credits.' }),
+    least: z.number().meta({
+      description: 'Minimum available balance in credits; with less, the chat is rejected.',
+    }),
     most: z.number().meta({ description: 'Maximum charge in credits: the sum of `items`.' }),
     items: z.array(z.object({ unit: z.string(), quantity: z.int(), credits: z.number() })),
   })
@@ -29,7 +32,7 @@ export const defineEstimateEndpoint = (parts: {
     scope: 'chat',
     summary: 'Estimate the price of a chat',
     description:
-      'Accepts the body of the chat and returns the credits that it would reserve. ' +
+      'Accepts the body of a chat request and returns the credits that the chat would reserve. ' +
       'Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.',
     request: { body: parts.body, bodyBytesMax: chatBodyBytesMax, example: chatExample },
     answer: dataSchema(chatEstimate),

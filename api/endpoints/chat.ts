@@ -1,10 +1,10 @@
-/** POST /api/v1/chat and /api/v1/chat/completions (spec §4.1). */
+/** POST /api/v1/chat and POST /api/v1/chat/completions: send a chat to a model (spec §4.1). */
 import { z } from 'zod';
 import { completionsPresentation, servicePresentation } from '../chat/chat-presentation.ts';
 import { chatRequest, completionsRequest } from '../chat/completions-request.ts';
 import { defineChatEndpoint, chatExample } from './chat-endpoint.ts';
 import { defineEstimateEndpoint } from './chat-estimates.ts';
-import { section } from './endpoint.ts';
+import { defineSection } from './endpoint.ts';
 
 const tokenUsage = z
   .object({
@@ -16,7 +16,7 @@ const tokenUsage = z
     reasoningTokens: z.int().optional(),
   })
   .meta({ id: 'TokenUsage' });
-const tried = z
+const failedModels = z
   .array(z.object({ model: z.string(), error: z.string() }))
   .optional()
   .meta({ description: 'Models that failed before another model responded, with their errors.' });
@@ -27,9 +27,9 @@ const chatResponse = z.object({
   finishReason: z.string().nullable(),
   usage: tokenUsage,
   creditsConsumed: z.number(),
-  tried,
+  tried: failedModels,
 });
-/** Response in OpenAI's format, with additional fields of the gateway. */
+/** Schema of a response in OpenAI's format, with additional fields of the gateway. */
 const completionResponse = z.looseObject({
   id: z.string(),
   object: z.literal('chat.completion'),
@@ -50,26 +50,29 @@ const completionResponse = z.looseObject({
   }),
   content: z.string(),
   creditsConsumed: z.number(),
-  tried,
+  tried: failedModels,
 });
 
-const response = (schema: z.ZodType) => ({
+const describeResponse = (schema: z.ZodType) => ({
   description:
     'The response. With `stream: true` it is sent as server-sent events that end with `[DONE]`.',
   schema,
   event: z.object({ event: z.string().optional(), data: z.string() }),
 });
 
-/** Chat endpoints in the gateway's format and in OpenAI's, and their price estimates. */
-export const chat = section('Chat', {
+/**
+ * Chat endpoints in the gateway's format and in OpenAI's format, and the endpoints that estimate
+ * their prices.
+ */
+export const chat = defineSection('Chat', {
   chat: defineChatEndpoint({
     path: '/api/v1/chat',
     summary: 'Chat with a model',
     description:
-      'Reserves credits for the input and for output of the expected length, then charges the tokens used.',
+      'Reserves credits for the input and for the expected length of the output, then charges the tokens used.',
     body: chatRequest,
     example: chatExample,
-    response: response(chatResponse),
+    response: describeResponse(chatResponse),
     presentation: () => servicePresentation,
   }),
   chatCompletions: defineChatEndpoint({
@@ -79,7 +82,7 @@ export const chat = section('Chat', {
       'Set the base URL of an OpenAI SDK to `{base}/api/v1`. Tools and other fields are passed to the provider.',
     body: completionsRequest,
     example: chatExample,
-    response: response(completionResponse),
+    response: describeResponse(completionResponse),
     presentation: () => completionsPresentation,
     errorFormat: 'openai',
   }),

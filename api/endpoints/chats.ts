@@ -1,18 +1,18 @@
 /** GET /api/v1/chats/{id}: returns the tokens and the charge of one chat. */
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
-import { defineEndpoint, section } from './endpoint.ts';
+import { defineEndpoint, defineSection } from './endpoint.ts';
 import { toData, dataSchema, pathId } from './fields.ts';
 import { formatUsageRecord, usageRecord } from './usage.ts';
 
 /** Endpoint that returns the usage record of a chat. */
-export const chats = section('Chat', {
+export const chats = defineSection('Chat', {
   getChat: defineEndpoint({
     route: 'GET /api/v1/chats/:chatId',
     scope: 'usage:read',
-    summary: 'Get the tokens and the price of a chat',
+    summary: 'Get the tokens and the charge of a chat',
     description:
-      'The chat id is the `id` in the response of every chat endpoint, and in every event of a stream.',
+      'The chat id is the `id` in the response of every chat endpoint and in every event of a stream.',
     request: { params: z.object({ chatId: pathId('chat') }) },
     answer: dataSchema(usageRecord),
     errors: ['NOT_FOUND'],

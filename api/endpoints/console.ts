@@ -1,4 +1,4 @@
-/** /console: serves the console, built into console/dist. `/` redirects browsers to it. */
+/** /console: serves the built console from console/dist. `/` redirects browsers to /console. */
 import { readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { z } from 'zod';
@@ -8,7 +8,7 @@ import type { Config } from '../../platform/config.ts';
 import type { Context } from '../context.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 
-const directory = join(import.meta.dirname, '../../console/dist');
+const buildDirectory = join(import.meta.dirname, '../../console/dist');
 
 const assetTypes: Record<string, string> = {
   '.js': 'text/javascript',
@@ -24,24 +24,24 @@ const listLinks = (base: string) => ({
 });
 
 /**
- * Returns the Content-Security-Policy of the pages. It forbids inline code, and allows media from
- * the file store.
+ * Returns the Content-Security-Policy of the console pages. It forbids inline code, and allows
+ * media from the file store.
  */
-function buildPolicy(config: Config): string {
+function buildContentSecurityPolicy(config: Config): string {
   const stores = [publicBaseUrl(config), config.S3_PUBLIC_BASE_URL ?? config.S3_ENDPOINT];
   const origins = [
     "'self'",
     ...stores.flatMap((url) => (url === undefined ? [] : [new URL(url).origin])),
   ];
-  const media = origins.join(' ');
+  const allowedOrigins = origins.join(' ');
   return [
     "default-src 'none'",
     "script-src 'self'",
     "style-src 'self'",
     "font-src 'self'",
-    `connect-src ${media}`,
-    `img-src ${media} data: blob:`,
-    `media-src ${media} blob:`,
+    `connect-src ${allowedOrigins}`,
+    `img-src ${allowedOrigins} data: blob:`,
+    `media-src ${allowedOrigins} blob:`,
     "base-uri 'none'",
     "form-action 'self'",
     "frame-ancestors 'none'",
@@ -60,7 +60,7 @@ async function sendFile(ctx: Context, name: string, type: string): Promise<void>
   const isCompressed = encoding === 'br' || encoding === 'gzip';
   try {
     ctx.body = await readFile(
-      join(directory, name + (isCompressed ? encodingSuffixes[encoding] : '')),
+      join(buildDirectory, name + (isCompressed ? encodingSuffixes[encoding] : '')),
     );
     ctx.type = type;
     ctx.vary('Accept-Encoding');
@@ -81,7 +81,7 @@ const definePage = (path: `/${string}`) =>
     answer: rawResponse,
     async handle({ ctx }, { config }) {
       await sendFile(ctx, 'index.html', 'html');
-      ctx.set('Content-Security-Policy', buildPolicy(config));
+      ctx.set('Content-Security-Policy', buildContentSecurityPolicy(config));
       // The page links to the scripts of one build, so browsers must revalidate a cached copy.
       ctx.set('Cache-Control', 'no-cache');
     },
@@ -94,8 +94,8 @@ export const consolePages = [
     scope: 'open',
     answer: rawResponse,
     answers: {
-      200: 'Links to the console and the descriptions of the API.',
-      302: 'In a browser: the console.',
+      200: 'Links to the console and to the API documentation.',
+      302: 'Redirects browsers to the console.',
     },
     handle({ ctx }, { config }) {
       ctx.vary('Accept');
@@ -116,6 +116,7 @@ export const consolePages = [
       ctx.set('Cache-Control', 'public, max-age=31536000, immutable');
     },
   }),
-  // The console application chooses the page by the URL.
+  // Every URL below /console returns the same page. The console application selects the view by the
+  // URL.
   definePage('/console/*page'),
 ];

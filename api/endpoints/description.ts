@@ -8,22 +8,25 @@ import type { RateBucket, Scope } from '../identity/access.ts';
 export interface RequestParts {
   params?: z.ZodObject;
   query?: z.ZodObject;
-  /** Schema of the headers, used only for OpenAPI; `handle` parses them itself. */
+  /** Schema of the request headers, used only for OpenAPI; `handle` parses them itself. */
   headers?: z.ZodObject;
   body?: z.ZodType;
-  /** Set if the body may be omitted; a missing body is parsed as `{}`. */
+  /** True if the request body may be omitted; a missing body is parsed as `{}`. */
   bodyIsOptional?: true;
   /** Maximum body size in bytes. Defaults to 1 MiB, or to 1 KiB if the scope is `open`. */
   bodyBytesMax?: number;
   example?: object;
-  /** Bodies by media type, used only for OpenAPI; `handle` reads them itself. */
+  /**
+   * Schemas of the request body by media type, used only for OpenAPI; `handle` reads the body
+   * itself.
+   */
   content?: Record<string, { schema: z.ZodType; example?: unknown }>;
 }
 
-/** Description of the responses with one status. */
+/** OpenAPI description of the responses with one status code. */
 export interface ResponseDescription {
   description: string;
-  /** Schema of the body. Defaults to the endpoint's `answer`. */
+  /** Schema of the response body. Defaults to the endpoint's `answer`. */
   schema?: z.ZodType;
   /** Media type. Defaults to application/json. */
   type?: string;
@@ -33,26 +36,26 @@ export interface ResponseDescription {
 }
 
 /**
- * Required access: a key with this scope, `any` key, an operator's key (`admin`), or no key
- * (`open`).
+ * Access that an endpoint requires. `admin`: an operator's key; `any`: any API key; `open`: no key;
+ * otherwise an API key with this scope.
  */
 export type EndpointScope = Scope | 'admin' | 'open' | 'any';
 
 /** Description of an endpoint. */
 export interface EndpointDescription {
-  /** Error message for callers with the role `viewer`. Set if they may not use the endpoint. */
+  /** Error message for callers with the role `viewer`; undefined if they may use the endpoint. */
   viewerError?: string;
   /** Rate limit that the request counts toward. Defaults to `requests`. */
   bucket?: RateBucket;
   /** Format of error responses. Defaults to the gateway's own format. */
   errorFormat?: ErrorFormat;
-  /** Set if the key may also be sent as `x-api-key`, as Anthropic's clients do. */
-  takesXApiKey?: true;
+  /** True if the API key may also be sent in the header `x-api-key`, as Anthropic's clients do. */
+  acceptsXApiKey?: true;
   summary?: string;
   description?: string;
   method: string;
   path: string;
-  /** `operationId` of the OpenAPI description. */
+  /** `operationId` in the OpenAPI documents. */
   id?: string;
   tag?: string;
   scope: EndpointScope;

@@ -9,7 +9,7 @@ import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Documents } from '../openapi/document.ts';
-import { defineEndpoint, rawResponse, section } from './endpoint.ts';
+import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 import { listPriceLines } from './pricing.ts';
 
 const assets: Record<string, string> = {
@@ -21,7 +21,7 @@ const assetDirectory = dirname(
   createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'),
 );
 
-const page = `<!doctype html>
+const referencePage = `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -45,7 +45,7 @@ const startScript = `SwaggerUIBundle({
   defaultModelsExpandDepth: 0,
 });`;
 
-const defineText = (
+const defineTextEndpoint = (
   path: `/${string}`,
   type: string,
   getContent: (documents: Documents, services: Composition) => string,
@@ -62,13 +62,21 @@ const defineText = (
 
 /** Endpoints that serve the documentation of the callers' API. */
 export const docs = [
-  defineText('/api/v1/openapi.json', 'application/json', (documents) => documents.callers().json),
-  defineText('/api/v1/openapi.yaml', 'application/yaml', (documents) => documents.callers().yaml),
-  defineText('/llms.txt', 'text/plain', (documents, { prices }) =>
+  defineTextEndpoint(
+    '/api/v1/openapi.json',
+    'application/json',
+    (documents) => documents.callers().json,
+  ),
+  defineTextEndpoint(
+    '/api/v1/openapi.yaml',
+    'application/yaml',
+    (documents) => documents.callers().yaml,
+  ),
+  defineTextEndpoint('/llms.txt', 'text/plain', (documents, { prices }) =>
     documents.summary(listPriceLines(prices)),
   ),
-  defineText('/docs', 'text/html', () => page),
-  defineText('/docs/start.js', 'text/javascript', () => startScript),
+  defineTextEndpoint('/docs', 'text/html', () => referencePage),
+  defineTextEndpoint('/docs/start.js', 'text/javascript', () => startScript),
 
   defineEndpoint({
     route: 'GET /docs/:asset',
@@ -86,10 +94,10 @@ export const docs = [
 ];
 
 /** Endpoint that serves the OpenAPI description of the operators' API. */
-export const operatorsDocs = section('Description', {
+export const operatorsDocs = defineSection('Description', {
   getDescription: defineEndpoint({
     route: 'GET /api/admin/v1/openapi.json',
-    summary: 'Get this OpenAPI description',
+    summary: 'Get the OpenAPI description of the operators’ API',
     answer: z.looseObject({ openapi: z.literal('3.1.0') }),
     handle: (_, { documents }) => documents.operators().document,
   }),

@@ -37,18 +37,22 @@ export interface EndpointCall<Parts extends RequestParts = RequestParts> {
 
 interface EndpointDefinition<Parts extends RequestParts, Answer> extends Pick<
   EndpointDescription,
-  'viewerError' | 'bucket' | 'errorFormat' | 'takesXApiKey' | 'summary' | 'description'
+  'viewerError' | 'bucket' | 'errorFormat' | 'acceptsXApiKey' | 'summary' | 'description'
 > {
   /** Method and path. `:name` matches one path segment, `*name` the rest of the path. */
   route: `${'GET' | 'POST' | 'PUT' | 'DELETE' | 'OPTIONS'} /${string}`;
   /**
-   * Required access. Defaults to `admin`. If it is `open`, `handle` may check the access itself.
+   * Access that the endpoint requires. Defaults to `admin`. If it is `open`, `handle` may check the
+   * access itself.
    */
   scope?: EndpointScope;
   request?: Parts;
   /** Schema of the body of a 2xx response, which `handle` returns. */
   answer: z.ZodType<Answer>;
-  /** Response descriptions by status. If there is only one status, the runner sets it. */
+  /**
+   * Response descriptions by status. If there is only one status, the runner sets it on the
+   * response.
+   */
   answers?: Record<number, string | ResponseDescription>;
   /** Error codes in addition to those that the other fields imply. */
   errors?: readonly ErrorCode[];
@@ -58,13 +62,15 @@ interface EndpointDefinition<Parts extends RequestParts, Answer> extends Pick<
   ) => NoInfer<Answer> | Promise<NoInfer<Answer>>;
 }
 
-/** Endpoint without the types of its request and response. */
+/**
+ * Endpoint whose request and response types are erased, so that all endpoints fit into one list.
+ */
 export interface Endpoint extends EndpointDescription {
   handle: EndpointDefinition<RequestParts, unknown>['handle'];
 }
 
 /** Adds the OpenAPI tag to endpoints, and each endpoint's name as its `operationId`. */
-export function section(tag: string, endpoints: Record<string, Endpoint>): Endpoint[] {
+export function defineSection(tag: string, endpoints: Record<string, Endpoint>): Endpoint[] {
   return Object.entries(endpoints).map(([id, endpoint]) => ({ ...endpoint, id, tag }));
 }
 

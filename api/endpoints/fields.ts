@@ -1,4 +1,4 @@
-/** Parts of requests and responses that several endpoints share. */
+/** Schemas and helpers for request and response fields that several endpoints share. */
 import { z } from 'zod';
 import type { RecordFilter } from '../../platform/record-lists.ts';
 import { idPattern, type IdKind } from '../../domain/ids.ts';
@@ -14,7 +14,7 @@ export const pathId = (kind: IdKind) =>
 
 /** Creates the schema of an id in a query. */
 export const idField = (kind: IdKind) =>
-  z.string().regex(idPattern(kind), `must be the id of a ${kind}`);
+  z.string().regex(idPattern(kind), `must be a valid ${nouns[kind] ?? kind} id`);
 
 /** Schema of an operator's name, also used for `actor`. */
 export const operatorName = plainTextSchema(100);
@@ -37,10 +37,10 @@ export const auditFields = {
 /** Example of `auditFields` for the OpenAPI documents. */
 export const exampleAuditFields = { actor: 'olga', reason: 'ticket 7' };
 
-/** Schema of an operator request's body that contains only the actor and the reason. */
+/** Schema of the body of an operator request that contains only the actor and the reason. */
 export const auditFieldsBody = z.strictObject(auditFields);
 
-/** Page size of the operators' lists, in items. */
+/** Schema of `limit`, the page size of the operators' lists, in items. */
 export const pageLimit = z.coerce.number().int().min(1).max(200).default(50);
 
 /** Schema of a time in a response, in ISO 8601 format. */
@@ -56,7 +56,7 @@ type ResponseShape<Shape> = {
 
 /**
  * Converts the schema of a database row to the schema of the response that `toResponse` returns for
- * it.
+ * the row.
  */
 export function responseSchema<Shape extends Record<string, z.ZodType>>(
   row: z.ZodObject<Shape>,
@@ -76,7 +76,7 @@ export const dataSchema = <Data extends z.ZodType>(data: Data) =>
 /** Creates the schema of a response with a list. */
 export const listSchema = <Row extends z.ZodType>(row: Row) => dataSchema(z.array(row));
 
-/** Creates the schema of a response with one page of a list, and the `cursor` of the next page. */
+/** Creates the schema of a response with one page of a list and the cursor of the next page. */
 export const pageSchema = <Row extends z.ZodType>(row: Row) =>
   listSchema(row).extend({ hasMore: z.boolean(), nextCursor: z.string().nullable() });
 
@@ -100,22 +100,22 @@ export function toPage<Row, Shown>(
   { limit, cursor, show }: Paging<Row, Shown>,
 ) {
   const page = rows.slice(0, limit);
-  const last = page.at(-1);
+  const lastRow = page.at(-1);
   const hasMore = rows.length > limit;
   return {
     ...toData(page.map(show)),
     hasMore,
-    nextCursor: hasMore && last ? String(last[cursor]) : null,
+    nextCursor: hasMore && lastRow ? String(lastRow[cursor]) : null,
   };
 }
 
 /** Pattern of a date and time without a time zone. */
-const zoneless = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?$/;
+const zonelessTimePattern = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?$/;
 const filterTime = z.iso
   .datetime({
     offset: true,
     error: ({ input }) =>
-      typeof input === 'string' && zoneless.test(input)
+      typeof input === 'string' && zonelessTimePattern.test(input)
         ? 'must be a date and time with a time zone, such as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+02:00'
         : undefined,
   })
@@ -131,7 +131,7 @@ export const recordFilter = {
     .meta({ description: 'Return only items of this model.' }),
   keyId: idField('key')
     .optional()
-    .meta({ description: 'Return only items of requests that were made with this key.' }),
+    .meta({ description: 'Return only items whose request was sent with this API key.' }),
   after: filterTime.meta({ description: 'Return only items created strictly after this time.' }),
   before: filterTime.meta({ description: 'Return only items created strictly before this time.' }),
   metadata: metadataFilter,

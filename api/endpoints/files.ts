@@ -1,7 +1,7 @@
 /**
  * GET /files/…: serves stored files by signed URL, without an API key. Files in the embedded
- * storage are sent. For an S3 store whose own URLs would expire too early, the endpoint redirects
- * to a fresh URL.
+ * storage are sent in the response. For an S3 store whose own URLs would expire too early, the
+ * response redirects to a fresh URL.
  */
 import { z } from 'zod';
 import type { ByteRange } from '../../storage/storage.ts';
@@ -9,7 +9,10 @@ import { findMediaType } from '../../storage/media-types.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 
-/** Error message for requests with a valid signed URL. Other requests receive a plain NOT_FOUND. */
+/**
+ * Error message for a valid signed URL whose file does not exist. Requests with other URLs get a
+ * plain NOT_FOUND.
+ */
 const missingFileMessage = 'This file was deleted, or has not been uploaded.';
 const rangePattern = /^bytes=(\d*)-(\d*)$/;
 
@@ -22,7 +25,7 @@ export const files = defineEndpoint({
   answers: {
     200: 'The file.',
     206: 'The requested range of the file.',
-    302: 'The URL in Location serves the file for a few minutes.',
+    302: 'The URL in the Location header serves the file for a few minutes.',
   },
   async handle({ ctx, params: { key } }, { storage, signedUrls, redirectUrl }) {
     // If `signedUrls` is undefined, the store serves its own URLs, so every request is rejected

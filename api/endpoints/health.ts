@@ -19,7 +19,7 @@ export const health = [
     route: 'GET /readyz',
     scope: 'open',
     answer: z.object({ status: z.string(), checks: z.record(z.string(), z.boolean()) }),
-    answers: { 200: 'Ready.', 503: 'Not ready.' },
+    answers: { 200: 'The process can serve requests.', 503: 'The process cannot serve requests.' },
     async handle({ ctx }, { readiness }) {
       const { ready, ...report } = await checkReadiness(readiness);
       ctx.status = ready ? 200 : 503;

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
 import type { Caller } from '../identity/access.ts';
-import { defineEndpoint, rawResponse, section } from './endpoint.ts';
+import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
 
 /** Description of the response with an event stream. */
@@ -26,32 +26,32 @@ function sendEvents(
   { jobFeed, openWaits }: Pick<Composition, 'jobFeed' | 'openWaits'>,
 ): void {
   const { organizationId, keyId } = caller;
-  const events = new PassThrough();
-  events.once('close', openWaits.enter(caller));
+  const eventStream = new PassThrough();
+  eventStream.once('close', openWaits.enter(caller));
   const { sessionId } = ctx.state;
-  jobFeed.follow({ organizationId, keyId, sessionId, jobId, events });
+  jobFeed.follow({ organizationId, keyId, sessionId, jobId, events: eventStream });
   ctx.set({
     'Content-Type': 'text/event-stream',
     'Cache-Control': 'no-cache, no-transform',
     'X-Accel-Buffering': 'no',
   });
   ctx.status = 200;
-  ctx.body = events;
+  ctx.body = eventStream;
 }
 
 /**
  * Endpoints that stream events. They must be registered before the endpoint of one job, whose route
  * would match `events` as a job id.
  */
-export const jobEvents = section('Jobs', {
+export const jobEvents = defineSection('Jobs', {
   streamJobs: defineEndpoint({
     route: `GET ${path}/events`,
     scope: 'studio:read',
     bucket: 'polls',
-    summary: 'Follow all jobs of the organization',
+    summary: 'Stream the changes of all jobs of the organization',
     description:
       'Sends server-sent events named `job`, each with one job: first all open jobs, then every job that is created, changes or ends. ' +
-      'The stream ends if the key loses access or if an event may have been lost. Then reconnect and list the jobs.',
+      'The stream ends if the key loses access or if an event may have been lost; then reconnect and list the jobs.',
     answer: rawResponse,
     answers: eventStreamResponse,
     handle({ ctx, caller }, services) {
@@ -63,7 +63,7 @@ export const jobEvents = section('Jobs', {
     route: `GET ${path}/:jobId/events`,
     scope: 'studio:read',
     bucket: 'polls',
-    summary: 'Follow a job',
+    summary: 'Stream the changes of a job',
     description:
       'Sends server-sent events named `job`, each with the job. The stream ends when the job has ended.',
     request,

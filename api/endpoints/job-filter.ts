@@ -9,8 +9,8 @@ export const jobSearch = plainTextSchema(200)
   .optional()
   .meta({
     description:
-      'Return only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days. Among the ' +
-      `newest ${searchedJobsMax} jobs, also matches the end of the job id (6 or more characters) and text in the prompt.`,
+      'Return only jobs whose job id, request id, provider request id or Idempotency-Key (of the last two days) equals this text. ' +
+      `Of the newest ${searchedJobsMax} jobs, also return those whose job id ends with it (6 or more characters) or whose prompt contains it.`,
   });
 
 /** Query parameters of the endpoints that list and count jobs. */

@@ -7,8 +7,8 @@ import { dataUrlBodyBytesMax } from '../studio/data-urls.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 
 /**
- * How long a stream may be idle before it sends a comment to keep the connection open, in
- * milliseconds.
+ * Maximum idle time of a stream in milliseconds. After this time the server sends a comment, which
+ * keeps the connection open.
  */
 const keepAliveMs = 10_000;
 
@@ -20,13 +20,14 @@ export const mcp = defineEndpoint({
   answer: rawResponse,
   answers: {
     200: 'The response as server-sent events.',
-    202: 'The notification was accepted.',
+    202: 'The MCP notification was accepted.',
     400: 'The body is not an MCP message.',
     406: 'The client does not accept server-sent events.',
   },
   errors: ['INVALID_REQUEST', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'],
   async handle({ ctx, caller }, services) {
-    // The transport rejects a batch of messages, which would count as a single request.
+    // The transport rejects batches of messages. A batch would count as a single request toward the
+    // rate limit.
     const parsedBody = await readJson(ctx, dataUrlBodyBytesMax);
     const server = createMcpServer({ caller, services, sendRequest: createOwnApiClient(ctx.req) });
     const transport = new WebStandardStreamableHTTPServerTransport({ keepAliveMs });

@@ -1,31 +1,34 @@
 /**
- * Endpoints for chat models (spec §2.5, §4.2). The response has the fields that OpenAI's,
- * Anthropic's and older clients expect. Without query parameters it lists all models, for OpenAI's
- * clients; Anthropic's clients request pages.
+ * Endpoints for chat models (spec §2.5, §4.2). A list contains the fields that OpenAI's clients,
+ * Anthropic's clients and older clients of the gateway expect. Without query parameters it contains
+ * all models, as OpenAI's clients expect; Anthropic's clients request pages.
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { formatModelEntry, formatModelList, modelEntry, modelList } from '../chat/model-list.ts';
 import { selectPage, paging } from '../chat/model-pages.ts';
-import { defineEndpoint, rawResponse, section } from './endpoint.ts';
+import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 
-const unknownModel = z.object({
+const unknownModelError = z.object({
   type: z.literal('error'),
   error: z.object({ type: z.literal('not_found_error'), message: z.string() }),
 });
 
 /** Endpoints that list and get chat models. */
-export const models = section('Chat', {
+export const models = defineSection('Chat', {
   listModels: defineEndpoint({
     route: 'GET /api/v1/models',
     scope: 'models:read',
-    takesXApiKey: true,
+    acceptsXApiKey: true,
     summary: 'List the chat models',
     request: { query: paging },
     answer: rawResponse,
     answers: {
-      200: { description: 'All models, or the requested page.', schema: modelList },
+      200: {
+        description: 'All chat models, or the requested page of the list.',
+        schema: modelList,
+      },
       304: {
         description: 'The list has not changed: its ETag matches `If-None-Match`.',
         schema: rawResponse,
@@ -33,15 +36,15 @@ export const models = section('Chat', {
     },
     errors: ['CONFLICTING_FIELDS'],
     handle({ ctx, query }, { chatCatalog }) {
-      const current = chatCatalog.listCurrent();
+      const allModels = chatCatalog.listCurrent();
       if (Object.values(query).some((value) => value !== undefined)) {
-        ctx.body = formatModelList(selectPage(current, query));
+        ctx.body = formatModelList(selectPage(allModels, query));
         return;
       }
-      const { etag, bytes } = serializeList(current);
+      const { etag, bytes } = serializeModels(allModels);
       ctx.set({ ETag: etag, 'Cache-Control': 'private, no-cache' });
-      // Koa's `ctx.fresh` is always false for requests with `Cache-Control: no-cache`, which
-      // `fetch` adds to conditional requests.
+      // The ETag is not compared by Koa's `ctx.fresh`, which is always false for requests with
+      // `Cache-Control: no-cache`. `fetch` adds that header to conditional requests.
       if (matchesEtag(ctx.get('if-none-match'), etag)) {
         ctx.status = 304;
         return;
@@ -54,14 +57,14 @@ export const models = section('Chat', {
   getModel: defineEndpoint({
     route: 'GET /api/v1/models/*id',
     scope: 'models:read',
-    takesXApiKey: true,
+    acceptsXApiKey: true,
     summary: 'Get a chat model',
     description: 'The id may contain slashes, plain or URL-encoded.',
     request: { params: z.object({ id: z.string() }) },
-    answer: z.union([modelEntry, unknownModel]),
+    answer: z.union([modelEntry, unknownModelError]),
     answers: {
       200: { description: 'The model.', schema: modelEntry },
-      404: { description: 'No such model.', schema: unknownModel },
+      404: { description: 'No such model.', schema: unknownModelError },
     },
     handle({ ctx, params: { id } }, { chatCatalog }) {
       const model = chatCatalog.get(id);
@@ -73,9 +76,9 @@ export const models = section('Chat', {
   }),
 });
 
-/** Serializes the list of all models and calculates its ETag. */
-function serializeList(current: readonly ChatModel[]): { bytes: Buffer; etag: string } {
-  const bytes = Buffer.from(JSON.stringify(formatModelList({ models: current, hasMore: false })));
+/** Serializes a list of all models and calculates its ETag. */
+function serializeModels(allModels: readonly ChatModel[]): { bytes: Buffer; etag: string } {
+  const bytes = Buffer.from(JSON.stringify(formatModelList({ models: allModels, hasMore: false })));
   const digest = createHash('sha256').update(bytes).digest('base64url').slice(0, 27);
   // The ETag is weak, because the compressed response has different bytes.
   return { bytes, etag: `W/"${digest}"` };

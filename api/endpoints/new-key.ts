@@ -1,4 +1,4 @@
-/** Request and response of the endpoints that create an API key, for callers and for operators. */
+/** Request and response of the endpoints with which callers and operators create an API key. */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import {

@@ -7,7 +7,7 @@ import {
   priceRuleSchema,
   type PriceRuleView,
 } from '../studio/prices.ts';
-import { defineEndpoint, section } from './endpoint.ts';
+import { defineEndpoint, defineSection } from './endpoint.ts';
 
 const tokenPrice = { input: z.number(), output: z.number() };
 
@@ -33,21 +33,21 @@ const priceList = z.object({
     )
     .meta({
       description:
-        'Credits per million tokens. `longInput` is the price of all tokens of a request with more input tokens than `inputTokensAbove`.',
+        'Prices in credits per million tokens. `longInput` applies to all tokens of a request that has more than `inputTokensAbove` input tokens.',
     }),
 });
 type PriceList = z.infer<typeof priceList>;
 
-const round = (credits: number): number => Number(credits.toPrecision(12));
+const roundCredits = (credits: number): number => Number(credits.toPrecision(12));
 
 function buildPriceList(
   usdPerCredit: number,
   studio: readonly PricedCapability[],
   chat: readonly ChatModel[],
 ): PriceList {
-  const credits = (price: { inputUsdPerMillion: number; outputUsdPerMillion: number }) => ({
-    input: round(price.inputUsdPerMillion / usdPerCredit),
-    output: round(price.outputUsdPerMillion / usdPerCredit),
+  const toCreditPrices = (price: { inputUsdPerMillion: number; outputUsdPerMillion: number }) => ({
+    input: roundCredits(price.inputUsdPerMillion / usdPerCredit),
+    output: roundCredits(price.outputUsdPerMillion / usdPerCredit),
   });
   return {
     usdPerCredit,
@@ -63,9 +63,9 @@ function buildPriceList(
     chat: chat.map(({ id, name, cost: { longInput, ...cost } }) => ({
       model: id,
       name,
-      ...credits(cost),
+      ...toCreditPrices(cost),
       ...(longInput && {
-        longInput: { inputTokensAbove: longInput.inputTokensAbove, ...credits(longInput) },
+        longInput: { inputTokensAbove: longInput.inputTokensAbove, ...toCreditPrices(longInput) },
       }),
     })),
   };
@@ -81,14 +81,15 @@ function describeRule({ unit, quantity, pixels, rows }: PriceRuleView): string {
     ];
     return conditions.length === 0 ? String(credits) : `${credits} (${conditions.join(', ')})`;
   });
-  const started = pixels?.rounding === 'up' ? 'started ' : '';
-  const size = pixels?.each ? ` and ${started}${pixels.each} pixels` : '';
-  const preset = quantity.of !== null && quantity.default !== null;
-  const count = preset && unit === 'second' ? `; ${quantity.default} seconds by default` : '';
+  const roundingWord = pixels?.rounding === 'up' ? 'started ' : '';
+  const size = pixels?.each ? ` and ${roundingWord}${pixels.each} pixels` : '';
+  const hasDefaultQuantity = quantity.of !== null && quantity.default !== null;
+  const count =
+    hasDefaultQuantity && unit === 'second' ? `; ${quantity.default} seconds by default` : '';
   return `${prices.join('; ')} per ${unit}${size}${count}`;
 }
 
-/** Returns the lines of llms.txt that list prices. */
+/** Returns the lines of llms.txt that list the Studio prices. */
 export function listPriceLines(studio: readonly PricedCapability[]): string[] {
   return studio.flatMap(({ capability, models }) =>
     models.map(
@@ -98,7 +99,7 @@ export function listPriceLines(studio: readonly PricedCapability[]): string[] {
 }
 
 /** Endpoint that returns the price list. */
-export const pricing = section('Prices', {
+export const pricing = defineSection('Prices', {
   getPricing: defineEndpoint({
     route: 'GET /api/v1/pricing',
     scope: 'open',

@@ -52,7 +52,10 @@ function setErrorFormat({ errorFormat = 'service' }: Endpoint): Middleware {
   };
 }
 
-/** Returns the middleware that checks access. Errors have this order: 401, 429, 403. */
+/**
+ * Returns the middleware that checks access. A request that fails several checks gets the first
+ * error in this order: 401, 429, 403.
+ */
 function listAccessChecks(endpoint: Endpoint, services: Composition): Middleware[] {
   const { scope, viewerError } = endpoint;
   if (scope === 'open') return [];
@@ -75,8 +78,7 @@ function listAccessChecks(endpoint: Endpoint, services: Composition): Middleware
 }
 
 /**
- * Finds the operator of a request, by its key or its session. If the key is wrong, the session is
- * not tried.
+ * Finds the operator of a request by its key, or by its console session if the request has no key.
  */
 async function authenticateOperator(
   ctx: Context,
@@ -97,15 +99,16 @@ function createHandler(endpoint: Endpoint, services: Composition): Middleware {
       caller: ctx.state.caller,
       operator: ctx.state.operator,
       requestId: ctx.state.requestId,
-      // The spread creates a plain object, because Koa's parsed query has no prototype.
+      // The spread copies the query into a plain object, because Koa's query object has no
+      // prototype.
       query: request.query && parseWith(request.query, collectMetadata({ ...ctx.query }), 'query'),
       body: await readParsedBody(ctx, endpoint),
       params: parseParams(ctx.params, endpoint),
     };
-    const answer = await endpoint.handle(call, services);
-    if (answer !== undefined) {
+    const responseBody = await endpoint.handle(call, services);
+    if (responseBody !== undefined) {
       if (status !== undefined && otherStatuses.length === 0) ctx.status = status;
-      ctx.body = answer;
+      ctx.body = responseBody;
     }
   };
 }
@@ -120,16 +123,16 @@ async function readParsedBody(ctx: Context, { scope, request }: Endpoint): Promi
   if (bodyIsOptional && !hasBody) return parseWith(body, {});
   const defaultBytesMax = scope === 'open' ? openBodyBytesMax : undefined;
   const json = await readJson(ctx, bodyBytesMax ?? defaultBytesMax);
-  const parsed = parseWith(body, json);
-  const ignored = findIgnoredFields(body, json);
-  if (ignored.length > 0) ctx.set('X-Ignored-Fields', ignored.join(', '));
-  return scope === 'admin' ? setActor(parsed, ctx.state.operator) : parsed;
+  const parsedBody = parseWith(body, json);
+  const ignoredFields = findIgnoredFields(body, json);
+  if (ignoredFields.length > 0) ctx.set('X-Ignored-Fields', ignoredFields.join(', '));
+  return scope === 'admin' ? setActor(parsedBody, ctx.state.operator) : parsedBody;
 }
 
 /**
- * Sets `actor` in the body of an operator's request to the name of the key's operator. With the
- * admin key, the request must contain `actor`.
- * @throws GatewayError INVALID_REQUEST
+ * Sets `actor` in the body of an operator's request to the name of the key's operator. With
+ * ADMIN_API_KEY, the request must contain `actor`.
+ * @throws GatewayError INVALID_REQUEST if it does not
  */
 function setActor(body: unknown, { name }: Operator): unknown {
   assert(
@@ -138,7 +141,7 @@ function setActor(body: unknown, { name }: Operator): unknown {
   );
   if (name !== null) return { ...body, actor: name };
   if (body.actor === '') {
-    throw fieldError('INVALID_REQUEST', 'actor', 'is required with the admin key');
+    throw fieldError('INVALID_REQUEST', 'actor', 'is required with ADMIN_API_KEY');
   }
   return body;
 }
@@ -146,7 +149,7 @@ function setActor(body: unknown, { name }: Operator): unknown {
 /**
  * Parses the path parameters. A malformed id is rejected like an unknown id, without a database
  * query.
- * @throws GatewayError the first 404 of `errors`
+ * @throws GatewayError with the first error code of the endpoint that has status 404
  */
 function parseParams(
   params: Record<string, string>,
@@ -155,13 +158,16 @@ function parseParams(
   if (!request.params) return {};
   const parsed = request.params.safeParse(params);
   if (parsed.success) return parsed.data;
-  const unknown = errors.find((code) => errorTable[code].status === 404);
-  throw new GatewayError(unknown ?? 'NOT_FOUND', parsed.error.issues[0]?.message);
+  const notFoundCode = errors.find((code) => errorTable[code].status === 404);
+  throw new GatewayError(notFoundCode ?? 'NOT_FOUND', parsed.error.issues[0]?.message);
 }
 
-/** Minimum size of a body to compress, in bytes. Smaller bodies fit into one network packet. */
+/**
+ * Minimum size of a response body that is compressed, in bytes. Smaller bodies fit into one network
+ * packet.
+ */
 const compressBytesMin = 1024;
-const compress = promisify(gzip);
+const compressGzip = promisify(gzip);
 
 /** Compresses JSON responses in the thread pool. Streams and short bodies are sent uncompressed. */
 const gzipResponses: Middleware = async (ctx, next) => {
@@ -175,6 +181,6 @@ const gzipResponses: Middleware = async (ctx, next) => {
     ? body
     : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
   if (bytes.length < compressBytesMin) return;
-  ctx.body = await compress(bytes);
+  ctx.body = await compressGzip(bytes);
   ctx.set('Content-Encoding', 'gzip');
 };

@@ -8,7 +8,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import { isoTime, toResponse } from '../../domain/json.ts';
 import { parseBearerKey } from '../middleware/authenticate.ts';
 import { pathId, time } from './fields.ts';
-import { defineEndpoint, section } from './endpoint.ts';
+import { defineEndpoint, defineSection } from './endpoint.ts';
 
 const path = '/api/v1/session';
 const linkLifetimeMs = 3_600_000;
@@ -19,12 +19,12 @@ const listedSession = session.extend({
   keyId: z.string(),
   createdAt: time,
 });
-const linkRow = z.object({ keyId: z.string() });
+const linkRowSchema = z.object({ keyId: z.string() });
 
 const hashToken = (token: string): string => hash('sha256', token);
 
 /** Endpoints for console sessions and sign-in links. */
-export const sessionEndpoints = section('Console', {
+export const sessionEndpoints = defineSection('Console', {
   beginSession: defineEndpoint({
     route: `POST ${path}`,
     scope: 'any',
@@ -44,12 +44,14 @@ export const sessionEndpoints = section('Console', {
   getSession: defineEndpoint({
     route: `GET ${path}`,
     scope: 'open',
-    summary: 'Get the current console sessions of an API key and of an operator',
+    summary: 'Get the current console sessions of the browser',
     answer: z.object({
       session: session.extend({ sessionId: z.string() }).nullable(),
       operator: session.extend({ name: z.string().nullable() }).nullable(),
     }),
-    answers: { 200: 'The current sessions, each null if there is none.' },
+    answers: {
+      200: '`session`: the session of an API key; `operator`: the session of an operator. Each is null if the browser has no such session.',
+    },
     async handle({ ctx }, { sessions, operatorSessions, access, findOperator }) {
       const keySession = await sessions.find(ctx);
       const caller = keySession && (await access.admitMac(keySession.mac, 'console'));
@@ -121,7 +123,7 @@ export const sessionEndpoints = section('Console', {
     answers: { 201: 'The session has begun.' },
     errors: ['NOT_FOUND'],
     async handle({ ctx, body: { token } }, { pool, sessions }) {
-      const link = await pool.maybeOne(sql.type(linkRow)`
+      const link = await pool.maybeOne(sql.type(linkRowSchema)`
         DELETE FROM sign_in_link l USING api_key k
         WHERE l.token_hash = decode(${hashToken(token)}, 'hex') AND l.expires_at > clock_timestamp()
           AND k.id = l.key_id AND k.revoked_at IS NULL
@@ -130,7 +132,7 @@ export const sessionEndpoints = section('Console', {
       if (!link) {
         throw new GatewayError(
           'NOT_FOUND',
-          'This link was already used or has expired. Create another one.',
+          'This sign-in link was already used or has expired. Create another link.',
         );
       }
       const { expiresAtMs } = await sessions.begin(ctx, link);

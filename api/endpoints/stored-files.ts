@@ -5,24 +5,24 @@ import { GatewayError } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
 import { creditsSchema, jobSchema } from '../../studio/job-resource.ts';
 import { toData, dataSchema, pageSchema, pathId, time } from './fields.ts';
-import { defineEndpoint, section } from './endpoint.ts';
+import { defineEndpoint, defineSection } from './endpoint.ts';
 
-/** How long the URLs in a list are valid, in milliseconds. */
+/** Validity period of the URLs in a list, in milliseconds. */
 const urlTtlMs = 24 * 3_600_000;
 const viewerError = 'A viewer may not delete files.';
 
-const file = z
+const fileSchema = z
   .object({
     kind: z
       .enum(['artifact', 'upload'])
-      .meta({ description: '`artifact`: output of a job; `upload`: uploaded by you.' }),
+      .meta({ description: '`artifact`: output of a job; `upload`: file that was uploaded.' }),
     fileId: z
       .string()
       .nullable()
       .meta({ description: 'Id for deleting an upload; null for an artifact.' }),
     jobId: z.string().nullable().meta({
       description:
-        'Job that created the artifact; delete the media of that job to delete it. Null for an upload.',
+        'Job that created the artifact; to delete the artifact, delete the outputs of that job. Null for an upload.',
     }),
     storagePath: z.string(),
     contentType: z.string().nullable(),
@@ -38,27 +38,29 @@ const file = z
   .meta({ id: 'File' });
 
 const query = z.strictObject({
-  kind: file.shape.kind.optional(),
+  kind: fileSchema.shape.kind.optional(),
   limit: z.coerce.number().int().min(1).max(100).default(20),
   cursor: z
     .string()
-    .regex(/^[\w-]{1,250}$/, 'must be the nextCursor of a page')
+    .regex(/^[\w-]{1,250}$/, 'must be the nextCursor of an earlier page')
     .optional()
     .meta({ description: '`nextCursor` of the previous page.' }),
 });
 
 /** Endpoints that list and delete stored files. */
-export const storedFiles = section('Storage', {
+export const storedFiles = defineSection('Storage', {
   listFiles: defineEndpoint({
     route: 'GET /api/v1/storage/files',
     scope: 'studio:read',
     bucket: 'polls',
     summary: 'List files, newest first: job outputs and uploads',
     request: { query },
-    answer: pageSchema(file),
+    answer: pageSchema(fileSchema),
     async handle({ caller, query: { kind, limit, cursor } }, { storedFiles: files, storage }) {
       const page = await files.list(caller.organizationId, { kind, limit, cursor });
-      const data = await Promise.all(page.files.map((stored) => formatFile(stored, storage)));
+      const data = await Promise.all(
+        page.files.map((storedFile) => formatFile(storedFile, storage)),
+      );
       return { ...toData(data), hasMore: page.nextCursor !== null, nextCursor: page.nextCursor };
     },
   }),
@@ -69,7 +71,7 @@ export const storedFiles = section('Storage', {
     viewerError,
     summary: 'Delete an uploaded file',
     description:
-      'The file no longer counts toward the quota, its URL returns 404, and jobs that have not yet read it fail. Deleting it again has no effect.',
+      'The deleted file no longer counts toward the storage quota, its URL returns 404, and jobs that have not read it yet fail. Deleting it again has no effect.',
     request: { params: z.object({ fileId: pathId('upload') }) },
     answer: dataSchema(z.object({ fileId: z.string(), deletedAt: time })),
     errors: ['NOT_FOUND'],
@@ -86,7 +88,7 @@ export const storedFiles = section('Storage', {
     viewerError,
     summary: 'Delete the outputs of a job',
     description:
-      'The job, its request and its billing are kept. Its `result` becomes null and `mediaDeletedAt` is set. Deleting again has no effect.',
+      'The job, its request and its billing remain. `result` of the job becomes null, and `mediaDeletedAt` is set. Deleting the outputs again has no effect.',
     request: { params: z.object({ jobId: pathId('job') }) },
     answer: dataSchema(jobSchema).extend({ credits: creditsSchema }),
     errors: ['JOB_NOT_FOUND', 'JOB_NOT_DONE'],
@@ -105,16 +107,16 @@ export const storedFiles = section('Storage', {
 });
 
 async function formatFile(
-  stored: StoredFile,
+  storedFile: StoredFile,
   storage: { urlOf: (key: string, ttlMs: number) => Promise<string> },
-): Promise<z.infer<typeof file>> {
-  const { storageKey, createdAtMs, createdAtMicros: _, ...fields } = stored;
+): Promise<z.infer<typeof fileSchema>> {
+  const { storageKey, createdAtMs, createdAtMicros: _, ...fields } = storedFile;
   const expiresAtMs = Date.now() + urlTtlMs;
   return {
     ...fields,
     storagePath: storageKey,
-    url: stored.complete ? await storage.urlOf(storageKey, urlTtlMs) : null,
-    expiresAt: stored.complete ? isoTime(expiresAtMs) : null,
+    url: storedFile.complete ? await storage.urlOf(storageKey, urlTtlMs) : null,
+    expiresAt: storedFile.complete ? isoTime(expiresAtMs) : null,
     createdAt: isoTime(createdAtMs),
   };
 }

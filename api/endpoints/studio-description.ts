@@ -30,7 +30,8 @@ export const fileErrors = ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'] as const;
 /** Schema of the headers of a Studio request. */
 export const studioHeaders = idempotencyHeader.extend({
   Prefer: z.string().optional().meta({
-    description: '`wait=n` waits at most n seconds for the job. `respond-async` does not wait.',
+    description:
+      '`wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait.',
     example: 'wait=10',
   }),
 });
@@ -43,12 +44,12 @@ export const jobHeader = z.object({
 export const resultHeaders = jobHeader.extend({
   'Idempotent-Replayed': z.literal('true').optional(),
 });
-const creditsHeader = z
+const creditsValue = z
   .number()
-  .meta({ description: 'Same value as in the `credits` block of other responses.' });
+  .meta({ description: 'Same value as the corresponding field of `credits` in JSON responses.' });
 /** Schema of the headers of a response whose body has no `credits` block. */
 export const creditHeaders = resultHeaders.extend({
-  'X-Credits-Used': creditsHeader,
-  'X-Credits-Cost': creditsHeader,
-  'X-Credits-Remaining': creditsHeader,
+  'X-Credits-Used': creditsValue,
+  'X-Credits-Cost': creditsValue,
+  'X-Credits-Remaining': creditsValue,
 });

@@ -14,7 +14,7 @@ import { cancelJob } from '../studio/cancellation.ts';
 import { stepSchema, listSteps } from '../studio/job-steps.ts';
 import { toData, toPage, dataSchema, pageSchema, pathId, time } from './fields.ts';
 import { jobFilter, toJobFilter } from './job-filter.ts';
-import { defineEndpoint, section, type EndpointCall } from './endpoint.ts';
+import { defineEndpoint, defineSection, type EndpointCall } from './endpoint.ts';
 
 const longPollMaxMs = 60_000;
 
@@ -27,21 +27,21 @@ const listQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(100).default(20),
   cursor: z
     .string()
-    .regex(/^job_[0-9a-f]{32}$/, 'must be the nextCursor of a page')
+    .regex(/^job_[0-9a-f]{32}$/, 'must be the nextCursor of an earlier page')
     .optional(),
 });
 const countMax = 100_000;
-const count = z.object({
+const jobCount = z.object({
   count: z
     .int()
-    .meta({ description: `Number of jobs, capped at ${countMax.toLocaleString('en')}.` }),
+    .meta({ description: `Number of jobs, but at most ${countMax.toLocaleString('en')}.` }),
 });
 const timeline = z
   .object({
     jobId: z.string(),
     request: z
       .record(z.string(), z.unknown())
-      .meta({ description: 'The request as it was accepted.' }),
+      .meta({ description: 'Fields of the request that created the job.' }),
     createdAt: time,
     steps: z.array(stepSchema),
   })
@@ -71,15 +71,16 @@ async function buildJobResponse(
 }
 
 /** Job endpoints, except event streams and webhooks. */
-export const studioJobs = section('Jobs', {
-  // Must precede the endpoint of one job, whose route would match `count` as a job id.
+export const studioJobs = defineSection('Jobs', {
+  // This endpoint must precede the endpoint of one job, whose route would match `count` as a job
+  // id.
   countJobs: defineEndpoint({
     route: `GET ${jobPath}/count`,
     scope: 'studio:read',
     bucket: 'polls',
     summary: 'Count jobs',
     request: { query: z.strictObject(jobFilter) },
-    answer: dataSchema(count),
+    answer: dataSchema(jobCount),
     handle: async ({ caller, query }, { reads }) =>
       toData({ count: await reads.count(caller.organizationId, toJobFilter(query), countMax) }),
   }),
@@ -110,7 +111,7 @@ export const studioJobs = section('Jobs', {
     bucket: 'polls',
     summary: 'Get a job',
     description:
-      'With `wait`, the server responds when the job has ended, or at the latest after this number of seconds.',
+      'With `wait`, the server responds when the job has ended, but at the latest after `wait` seconds.',
     request: {
       ...jobRequest,
       query: z.strictObject({ wait: z.coerce.number().min(0).max(60).optional() }),
@@ -163,7 +164,10 @@ export const studioJobs = section('Jobs', {
       'If no provider has been called yet, the job is canceled and its credits are released. Otherwise the cancellation is sent to the provider, which decides the outcome.',
     request: jobRequest,
     answer: jobResponse,
-    answers: { 200: 'The job has ended.', 202: 'The provider has not decided yet.' },
+    answers: {
+      200: 'The job has ended.',
+      202: 'The cancellation was requested, and the provider has not decided the outcome yet.',
+    },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
     async handle({ ctx, ...call }, { reads, client, jobWaits, view }) {
       const job = await findJob(call, { reads });

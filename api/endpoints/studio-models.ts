@@ -10,12 +10,12 @@ import { requiredScope } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { type PricedCapability, priceExampleSchema, priceRuleSchema } from '../studio/prices.ts';
 import { toData, listSchema } from './fields.ts';
-import { defineEndpoint, section } from './endpoint.ts';
+import { defineEndpoint, defineSection } from './endpoint.ts';
 
-const value = z.union([z.string(), z.number(), z.boolean()]);
-const rule = z
+const parameterValue = z.union([z.string(), z.number(), z.boolean()]);
+const parameterRule = z
   .object({
-    oneOf: z.array(value).readonly().optional(),
+    oneOf: z.array(parameterValue).readonly().optional(),
     min: z.number().optional(),
     max: z.number().optional(),
     itemsMax: z.int().optional(),
@@ -29,14 +29,14 @@ const rule = z
         ratioMax: z.number(),
       })
       .optional(),
-    default: value.optional(),
+    default: parameterValue.optional(),
   })
   .meta({
     id: 'ParameterRule',
-    description: 'The values that a model accepts; bounds are inclusive.',
+    description: 'Values that a model accepts for a parameter; bounds are inclusive.',
   });
 
-/** Schema of an endpoint with its models. */
+/** Schema of a Studio endpoint and its models. */
 export const capabilitySchema = z.object({
   type: z.string(),
   endpoint: z.string(),
@@ -55,8 +55,8 @@ export const capabilitySchema = z.object({
           .meta({ description: 'Typical duration of a job in seconds; null if unknown.' }),
         selectedBy: z
           .record(z.string(), z.string())
-          .meta({ description: 'Fields of a request, with the values that select this model.' }),
-        parameters: z.record(z.string(), rule),
+          .meta({ description: 'Request fields and the values that select this model.' }),
+        parameters: z.record(z.string(), parameterRule),
         price: z.array(priceRuleSchema),
         example: priceExampleSchema,
       }),
@@ -66,8 +66,8 @@ export const capabilitySchema = z.object({
 });
 const voice = z.object({ name: z.string(), gender: z.string(), default: z.boolean() });
 
-// JSON Schemas of requests, keyed by capability type.
-const requests = new Map(
+// JSON Schemas of Studio requests, keyed by job type.
+const requestSchemas = new Map(
   capabilities.map(({ type, request }) => [
     type,
     z.toJSONSchema(request, { io: 'input', unrepresentable: 'any' }),
@@ -75,7 +75,8 @@ const requests = new Map(
 );
 
 /**
- * Returns an endpoint with its request as JSON Schema, and the parameters and prices of its models.
+ * Returns a Studio endpoint with the JSON Schema of its request, and the parameters and prices of
+ * its models.
  */
 function toPublicEndpoint({
   capability,
@@ -89,7 +90,7 @@ function toPublicEndpoint({
     scope: requiredScope(capability),
     defaultModel: capability.models?.[0]?.id ?? null,
     models,
-    request: requests.get(type) ?? {},
+    request: requestSchemas.get(type) ?? {},
   };
 }
 
@@ -101,53 +102,53 @@ const modelQuery = z.strictObject({
       description: 'Return only the endpoint with this job type.',
       example: 'imageGenerate',
     }),
-  model: z
-    .string()
-    .max(100)
-    .optional()
-    .meta({ description: 'Return only this model.', example: 'veo' }),
+  model: z.string().max(100).optional().meta({
+    description: 'Return only the endpoints that offer this model, without their other models.',
+    example: 'veo',
+  }),
 });
 
 /**
- * Filters endpoints by job type and model. Endpoints that do not offer the model are omitted.
+ * Filters Studio endpoints by job type and model. Endpoints that do not offer the model are
+ * omitted.
  * @throws GatewayError INVALID_REQUEST if no endpoint of the type has the model
  */
 function filterModels(
   prices: readonly PricedCapability[],
   { type, model }: z.infer<typeof modelQuery>,
 ): PricedCapability[] {
-  const matchingType = prices.filter(
+  const endpointsOfType = prices.filter(
     ({ capability }) => type === undefined || capability.type === type,
   );
-  if (model === undefined) return matchingType;
-  const matching = matchingType
+  if (model === undefined) return endpointsOfType;
+  const endpointsWithModel = endpointsOfType
     .map(({ capability, models }) => ({
       capability,
       models: models.filter(({ id }) => id === model),
     }))
     .filter(({ models }) => models.length > 0);
-  if (matching.length > 0) return matching;
-  const known = matchingType.flatMap(({ models }) => models.map(({ id }) => id));
-  throw fieldError('INVALID_REQUEST', 'model', formatNotOneOf([...new Set(known)], model));
+  if (endpointsWithModel.length > 0) return endpointsWithModel;
+  const knownModels = endpointsOfType.flatMap(({ models }) => models.map(({ id }) => id));
+  throw fieldError('INVALID_REQUEST', 'model', formatNotOneOf([...new Set(knownModels)], model));
 }
 
 /** Endpoints that list models and voices. */
-export const studioModels = section('Studio catalog', {
+export const studioModels = defineSection('Studio catalog', {
   listStudioModels: defineEndpoint({
     route: 'GET /api/v1/studio/models',
     scope: 'studio:read',
     summary: 'List the models of every Studio endpoint, with their parameters and prices',
-    description: 'Requests are validated against exactly this data.',
+    description: 'Studio requests are validated against the same data.',
     request: { query: modelQuery },
     answer: listSchema(capabilitySchema),
-    answers: { 200: 'All endpoints, with the limits and prices of their models.' },
+    answers: { 200: 'The matching Studio endpoints, with the limits and prices of their models.' },
     handle: ({ query }, { prices }) => toData(filterModels(prices, query).map(toPublicEndpoint)),
   }),
 
   listStudioVoices: defineEndpoint({
     route: 'GET /api/v1/studio/voices',
     scope: 'studio:read',
-    summary: 'List the voices',
+    summary: 'List the voices for speech',
     answer: listSchema(voice),
     answers: { 200: 'All voices that requests accept.' },
     handle: () =>

@@ -11,7 +11,7 @@ import { estimateSchema } from '../studio/prices.ts';
 import { webhookFields } from '../studio/webhook-fields.ts';
 import { toData, dataSchema } from './fields.ts';
 import type { ResponseDescription } from './description.ts';
-import { defineEndpoint, section, type Endpoint } from './endpoint.ts';
+import { defineEndpoint, defineSection, type Endpoint } from './endpoint.ts';
 import {
   creditHeaders,
   fileErrors,
@@ -27,7 +27,10 @@ import {
   ticketResponse,
 } from './studio-results.ts';
 
-/** Error codes of estimates: those that a request can return before it reserves credits. */
+/**
+ * Error codes of price estimates: the errors that a Studio request can return before it reserves
+ * credits.
+ */
 const estimateErrors: readonly ErrorCode[] = [
   'UNKNOWN_MODEL',
   'UNSUPPORTED_PARAMETER',
@@ -41,7 +44,7 @@ const commonFields = { ...webhookFields, ...metadataFields };
 
 /** Studio endpoints, two per capability: the request and its price estimate. */
 export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => {
-  const done = describeResult(capability);
+  const resultDescription = describeResult(capability);
   const endpoint = defineEndpoint({
     route: `POST /api/v1${capability.path}`,
     scope: requiredScope(capability),
@@ -55,7 +58,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
     },
     answer: z.unknown(),
     answers: {
-      200: done,
+      200: resultDescription,
       202: {
         description: 'The job was accepted and its credits are reserved. Poll `statusUrl`.',
         headers: jobHeader.extend({ Location: z.url(), 'Retry-After': z.int() }),
@@ -81,14 +84,14 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
     scope: requiredScope(capability),
     summary: `Estimate the price: ${capability.summary}`,
     description:
-      'Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, ' +
-      'reserved or charged. An input whose size or length determines the price is measured.',
+      'Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no ' +
+      'credits are reserved or charged. Inputs whose size or length affects the price are measured.',
     request: { content: describeBody(capability) },
     answer: dataSchema(estimateSchema),
     errors: estimateErrors.filter((code) => endpoint.errors.includes(code)),
     handle: async ({ ctx }, services) => toData(await estimateRequest(ctx, capability, services)),
   });
-  return section(`Studio: ${capability.medium}`, {
+  return defineSection(`Studio: ${capability.medium}`, {
     [capability.type]: endpoint,
     [`${capability.type}Estimate`]: estimate,
   });
@@ -100,7 +103,7 @@ function describeBody(capability: Capability) {
   if (!upload) return { 'application/json': json };
   const file = z.string().meta({
     format: 'binary',
-    description: `At most ${upload.bytesMax} bytes. The other parts of the form are the fields of the JSON body.`,
+    description: `File of at most ${upload.bytesMax} bytes. The other parts of the form are the fields of the JSON body.`,
   });
   const form = z.looseObject({
     [upload.field]: file,
@@ -118,12 +121,13 @@ function describeBody(capability: Capability) {
 }
 
 /**
- * Returns the schema of a request as it is sent, before transforms, with the common fields added.
+ * Adds the common fields to the schema of a request body. The returned schema describes the body
+ * before transforms.
  */
 function addCommonFields(request: z.ZodType): z.ZodType {
-  const sent = request instanceof z.ZodPipe ? request.in : request;
-  assert(sent instanceof z.ZodObject, 'the schema of a request must be an object');
-  return sent.safeExtend(commonFields);
+  const inputSchema = request instanceof z.ZodPipe ? request.in : request;
+  assert(inputSchema instanceof z.ZodObject, 'the schema of a request must be an object');
+  return inputSchema.safeExtend(commonFields);
 }
 
 function describeResult({ envelope, data }: Capability): ResponseDescription {

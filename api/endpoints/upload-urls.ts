@@ -13,7 +13,7 @@ import { newId } from '../../domain/ids.ts';
 import { isoTime } from '../../domain/json.ts';
 import { formatReceived } from '../../domain/field-messages.ts';
 import { time } from './fields.ts';
-import { defineEndpoint, section } from './endpoint.ts';
+import { defineEndpoint, defineSection } from './endpoint.ts';
 
 const uploadRequest = z.strictObject({
   filename: z.string().min(1).max(255).optional(),
@@ -22,7 +22,7 @@ const uploadRequest = z.strictObject({
   purpose: z
     .string()
     .max(64)
-    .regex(/^[a-z0-9_-]{1,64}$/, 'must be 1–64 of a–z, 0–9, _ and -')
+    .regex(/^[a-z0-9_-]{1,64}$/, 'must be 1–64 characters of a–z, 0–9, _ and -')
     .optional(),
 });
 
@@ -43,16 +43,16 @@ const uploadUrl = z
     storagePath: z.string(),
     maxBytes: z.int(),
     expiresAt: time.meta({
-      description: 'When `uploadUrl` expires. It accepts the file only once.',
+      description: 'Time when `uploadUrl` expires. The URL accepts a file only once.',
     }),
     publicUrlExpiresAt: time.meta({
-      description: 'When `publicUrl` expires.',
+      description: 'Time when `publicUrl` expires.',
     }),
   })
   .meta({ id: 'UploadUrl' });
 
 /** Endpoint that creates upload URLs. */
-export const uploadUrls = section('Storage', {
+export const uploadUrls = defineSection('Storage', {
   createUploadUrl: defineEndpoint({
     route: 'POST /api/v1/storage/upload-url',
     scope: 'storage:write',
@@ -68,10 +68,12 @@ export const uploadUrls = section('Storage', {
       example: { filename: 'cat.png', contentType: 'image/png', size: 48_213 },
     },
     answer: uploadUrl,
-    answers: { 200: 'The URL to upload the file to, and the URL to read it from.' },
+    answers: {
+      200: 'The URL that accepts the upload, and the URL from which the file can be read.',
+    },
     errors: ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'],
     async handle({ caller, body }, { storage, uploads, config }) {
-      const type = findType(body);
+      const type = findDeclaredType(body);
       const maxBytes = maximumBytes(type?.contentType ?? null);
       const sizeBytes = body.size ?? null;
       if (sizeBytes !== null && sizeBytes > maxBytes) {
@@ -82,7 +84,7 @@ export const uploadUrls = section('Storage', {
       const fileId = newId('upload');
       const storageKey = `${organizationId}/${fileId}.${type?.extension ?? untypedExtension}`;
       const ttlMs = config.UPLOAD_URL_TTL_MS;
-      const signed = await storage.signUpload({ key: storageKey, sizeBytes, ttlMs });
+      const signedUpload = await storage.signUpload({ key: storageKey, sizeBytes, ttlMs });
       await uploads.create({
         id: fileId,
         organizationId,
@@ -93,21 +95,21 @@ export const uploadUrls = section('Storage', {
         bytesMax: sizeBytes ?? maxBytes,
         filename: body.filename ?? null,
         purpose: body.purpose ?? null,
-        expiresAtMs: signed.expiresAtMs,
+        expiresAtMs: signedUpload.expiresAtMs,
       });
       const { UPLOAD_READ_TTL_MS: readTtlMs } = config;
       const readableUntilMs = Math.floor((Date.now() + readTtlMs) / 1000) * 1000;
       const publicUrl = await storage.urlOf(storageKey, readTtlMs);
       return {
         fileId,
-        uploadUrl: signed.url,
+        uploadUrl: signedUpload.url,
         method: 'PUT' as const,
-        headers: signed.headers,
+        headers: signedUpload.headers,
         publicUrl,
         url: publicUrl,
         storagePath: storageKey,
         maxBytes: sizeBytes ?? maxBytes,
-        expiresAt: isoTime(signed.expiresAtMs),
+        expiresAt: isoTime(signedUpload.expiresAtMs),
         publicUrlExpiresAt: isoTime(readableUntilMs),
       };
     },
@@ -115,11 +117,14 @@ export const uploadUrls = section('Storage', {
 });
 
 /**
- * Returns the media type of a request by its `contentType`, otherwise by the extension of its
- * `filename`. Returns undefined if it has neither.
+ * Returns the media type that a request declares by its `contentType`, or otherwise by the
+ * extension of its `filename`. Returns undefined if the request has neither.
  * @throws GatewayError UNSUPPORTED_MEDIA_TYPE
  */
-function findType({ contentType, filename }: z.infer<typeof uploadRequest>): MediaType | undefined {
+function findDeclaredType({
+  contentType,
+  filename,
+}: z.infer<typeof uploadRequest>): MediaType | undefined {
   const acceptedTypes = mediaTypes.map((type) => type.contentType).join(', ');
   const reject = (path: string): never => {
     throw fieldError('UNSUPPORTED_MEDIA_TYPE', path, `must be one of ${acceptedTypes}`);

@@ -20,7 +20,7 @@ import { defineEndpoint } from './endpoint.ts';
 type ReceiverDeps = Pick<Composition, 'storage' | 'signedUrls' | 'uploads'>;
 
 /**
- * How long the client of a rejected upload may continue to send, in milliseconds. Then its
+ * Time for which the client of a rejected upload may continue to send, in milliseconds. Then the
  * connection is closed.
  */
 const drainMs = 5000;
@@ -43,7 +43,7 @@ export const uploads = defineEndpoint({
     try {
       return await receiveUpload(ctx, key, services);
     } catch (error) {
-      drainRejected(ctx);
+      drainRejectedUpload(ctx);
       throw error;
     }
   },
@@ -55,17 +55,17 @@ async function receiveUpload(
   deps: ReceiverDeps,
 ): Promise<z.infer<typeof receivedFile>> {
   if (!deps.signedUrls) throw new GatewayError('NOT_FOUND');
-  const terms = deps.signedUrls.verifyUpload(key, ctx.query);
-  const upload = terms && (await deps.uploads.find(key.split(/[/.]/)[1] ?? ''));
-  if (!terms || upload?.storage_key !== key) {
+  const signedTerms = deps.signedUrls.verifyUpload(key, ctx.query);
+  const upload = signedTerms && (await deps.uploads.find(key.split(/[/.]/)[1] ?? ''));
+  if (!signedTerms || upload?.storage_key !== key) {
     throw new GatewayError('FORBIDDEN', 'The upload URL is not valid or has expired.');
   }
-  const bytesMax = checkHeaders(ctx, upload, terms.sizeBytes);
+  const bytesMax = checkHeaders(ctx, upload, signedTerms.sizeBytes);
   if (upload.completed || (await deps.storage.size(key)) !== null) {
     throw new GatewayError('ALREADY_UPLOADED');
   }
   return deps.uploads.withUploadClaim(upload.id, () =>
-    receiveFile(ctx, { ...deps, upload, bytesMax, sizeBytes: terms.sizeBytes }),
+    receiveFile(ctx, { ...deps, upload, bytesMax, sizeBytes: signedTerms.sizeBytes }),
   );
 }
 
@@ -110,11 +110,11 @@ async function receiveFile(
  */
 function checkHeaders(ctx: Context, upload: Upload, sizeBytes: number | null): number {
   const encoding = ctx.get('content-encoding');
-  const sent = ctx.get('content-type');
-  const type = findMediaType(sent);
+  const contentType = ctx.get('content-type');
+  const type = findMediaType(contentType);
   const acceptsAnyType = upload.content_type === null;
   const isExpectedType = acceptsAnyType
-    ? type !== undefined || sent === '' || sent === 'application/octet-stream'
+    ? type !== undefined || contentType === '' || contentType === 'application/octet-stream'
     : type?.contentType === upload.content_type;
   if ((encoding && encoding !== 'identity') || !isExpectedType) {
     const expected = upload.content_type ?? 'application/octet-stream';
@@ -125,7 +125,7 @@ function checkHeaders(ctx: Context, upload: Upload, sizeBytes: number | null): n
   }
   const length = ctx.request.length;
   if (sizeBytes !== null && length !== sizeBytes) {
-    throw new GatewayError('INVALID_REQUEST', `The Content-Length must be ${sizeBytes}.`);
+    throw new GatewayError('INVALID_REQUEST', `The Content-Length must be ${sizeBytes} bytes.`);
   }
   const bytesMax = sizeBytes ?? maximumBytes(upload.content_type);
   if ((length ?? 0) > bytesMax) throw fileTooLargeError(bytesMax);
@@ -143,16 +143,19 @@ interface SpoolOptions {
   expectedType: string | null;
 }
 
-/** Streams the body to a file. Keeps only its first bytes in memory, to detect the media type. */
+/**
+ * Streams the request body to a file. Only the first bytes are buffered in memory, to detect the
+ * media type.
+ */
 async function spoolBody(ctx: Context, options: SpoolOptions): Promise<ReceivedFile> {
-  const head: Buffer[] = [];
+  const headChunks: Buffer[] = [];
   const detected: { type?: MediaType } = {};
   const { owner } = options;
   let { bytesMax } = options;
   let sizeBytes = 0;
 
   async function detectType(): Promise<void> {
-    detected.type = await inspectHead(Buffer.concat(head.splice(0)), options.expectedType);
+    detected.type = await inspectHead(Buffer.concat(headChunks.splice(0)), options.expectedType);
     bytesMax = Math.min(bytesMax, fileBytesMax[detected.type.medium]);
   }
 
@@ -161,7 +164,7 @@ async function spoolBody(ctx: Context, options: SpoolOptions): Promise<ReceivedF
       countBytes(ctx, { kind: 'spool', bytes: bytes.length, owner });
       sizeBytes += bytes.length;
       if (!detected.type) {
-        head.push(bytes);
+        headChunks.push(bytes);
         if (sizeBytes >= headBytes) await detectType();
       }
       if (sizeBytes > bytesMax) throw fileTooLargeError(bytesMax);
@@ -189,7 +192,7 @@ async function spoolBody(ctx: Context, options: SpoolOptions): Promise<ReceivedF
  * Reads and discards the rest of a rejected upload, because many clients read the response only
  * after they have sent everything. Closes the connection after 5 seconds.
  */
-function drainRejected(ctx: Context): void {
+function drainRejectedUpload(ctx: Context): void {
   if (ctx.req.complete || ctx.req.destroyed) return;
   ctx.req.resume();
   const timer = setTimeout(() => ctx.req.destroy(), drainMs);

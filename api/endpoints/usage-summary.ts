@@ -8,17 +8,18 @@ import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isoTime, toResponse } from '../../domain/json.ts';
 import { isMetadataName } from '../http/metadata.ts';
 import { time, toRecordFilter } from './fields.ts';
-import { defineEndpoint, section } from './endpoint.ts';
+import { defineEndpoint, defineSection } from './endpoint.ts';
 import { usageFilter } from './usage.ts';
 
 const dayMs = 86_400_000;
-/** Default and maximum length of the period, in days. */
+/** Default length of the period, in days. */
 const defaultDays = 30;
+/** Maximum length of the period, in days. */
 const daysMax = 366;
 const rowsMax = 10_000;
 const groupsMax = 5;
-const groups = ['day', 'model', 'key', 'type'] as const;
-const groupRule = `must be up to ${groupsMax} different names of ${groups.join(', ')} and metadata.<name>`;
+const groupNames = ['day', 'model', 'key', 'type'] as const;
+const groupRule = `must be a comma-separated list of at most ${groupsMax} different names: ${groupNames.join(', ')} or metadata.<name>`;
 
 const groupBy = z
   .string()
@@ -30,14 +31,14 @@ const groupBy = z
 function isGroup(name: string): name is UsageGroup {
   const [, metadataName] = /^metadata\.(.*)$/.exec(name) ?? [];
   return metadataName === undefined
-    ? groups.some((group) => group === name)
+    ? groupNames.some((group) => group === name)
     : isMetadataName(metadataName);
 }
 
 const query = z.strictObject({
   groupBy: groupBy.prefault('day').meta({
     description:
-      'Comma-separated names of `day` (UTC), `model`, `key`, `type` and `metadata.<name>`, up to 5.',
+      'Up to 5 comma-separated names: `day` (UTC), `model`, `key`, `type` or `metadata.<name>`.',
     example: 'day,model,metadata.team',
   }),
   ...usageFilter,
@@ -69,26 +70,31 @@ const summary = z
   .meta({ id: 'UsageSummary' });
 
 /** Endpoint that sums up usage. */
-export const usageSummary = section('Usage', {
+export const usageSummary = defineSection('Usage', {
   getUsageSummary: defineEndpoint({
     route: 'GET /api/v1/usage/summary',
     scope: 'usage:read',
     summary: 'Sum up usage by day, model, key, type or metadata',
     description:
-      `Covers the time from \`after\` (default: ${defaultDays} days earlier) to \`before\` (default: now), at most ${daysMax} days. With \`format=csv\` ` +
+      `Covers the time from \`after\` (default: ${defaultDays} days before \`before\`) to \`before\` (default: now), at most ${daysMax} days. With \`format=csv\` ` +
       'or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.',
     request: { query },
     answer: z.unknown(),
-    answers: { 200: { description: 'The sums. CSV contains only the rows.', schema: summary } },
-    async handle({ ctx, caller, query: { groupBy: by, format, ...selection } }, { sumUsage }) {
-      const { afterMs, beforeMs, ...filter } = readPeriod(toRecordFilter(selection));
+    answers: {
+      200: {
+        description: 'The sums of usage. A CSV response contains only the rows.',
+        schema: summary,
+      },
+    },
+    async handle({ ctx, caller, query: { groupBy: groups, format, ...selection } }, { sumUsage }) {
+      const { afterMs, beforeMs, ...filter } = completePeriod(toRecordFilter(selection));
       const sumsByGroup = await sumUsage(caller.organizationId, {
         ...filter,
         type: selection.type,
         status: selection.status,
         afterMs,
         beforeMs,
-        groupBy: by,
+        groupBy: groups,
         limit: rowsMax + 1,
       });
       if (sumsByGroup.length > rowsMax) {
@@ -100,13 +106,13 @@ export const usageSummary = section('Usage', {
       ctx.vary('Accept');
       if (isCsvRequested(ctx, format)) {
         ctx.set('Content-Type', 'text/csv; charset=utf-8');
-        ctx.body = formatCsv(by, sumsByGroup);
+        ctx.body = formatCsv(groups, sumsByGroup);
         return undefined;
       }
       return {
         after: isoTime(afterMs),
         before: isoTime(beforeMs),
-        rows: sumsByGroup.map((sum) => formatRow(by, sum)),
+        rows: sumsByGroup.map((sum) => formatRow(groups, sum)),
         total: toResponse(sumRows(sumsByGroup)),
       };
     },
@@ -118,17 +124,18 @@ function invalidRequestError(path: string, message: string): GatewayError {
 }
 
 /**
- * Completes and checks the period of a filter, in Unix milliseconds.
+ * Sets the missing bounds of the period of a filter to their defaults, and checks the period. The
+ * bounds are in Unix milliseconds.
  * @throws GatewayError INVALID_REQUEST
  */
-function readPeriod<Filter extends { afterMs?: number | undefined; beforeMs?: number | undefined }>(
-  filter: Filter,
-): Filter & { afterMs: number; beforeMs: number } {
+function completePeriod<
+  Filter extends { afterMs?: number | undefined; beforeMs?: number | undefined },
+>(filter: Filter): Filter & { afterMs: number; beforeMs: number } {
   const beforeMs = filter.beforeMs ?? Date.now();
   const afterMs = filter.afterMs ?? beforeMs - defaultDays * dayMs;
-  if (afterMs >= beforeMs) throw invalidRequestError('after', 'must be earlier than before');
+  if (afterMs >= beforeMs) throw invalidRequestError('after', 'must be earlier than `before`');
   if (beforeMs - afterMs > daysMax * dayMs) {
-    throw invalidRequestError('after', `must be at most ${daysMax} days before the end`);
+    throw invalidRequestError('after', `must be at most ${daysMax} days earlier than \`before\``);
   }
   return { ...filter, afterMs, beforeMs };
 }
@@ -140,22 +147,25 @@ function isCsvRequested(ctx: ParameterizedContext, format: 'json' | 'csv' | unde
 type UsageTotals = Omit<UsageSum, 'keys'>;
 
 function sumRows(rows: readonly UsageSum[]): UsageTotals {
-  const sum = (name: keyof UsageTotals): number =>
+  const sumColumn = (name: keyof UsageTotals): number =>
     rows.reduce((total, row) => total + row[name], 0);
   return {
-    requests: sum('requests'),
-    creditsMicro: sum('creditsMicro'),
-    inputTokens: sum('inputTokens'),
-    outputTokens: sum('outputTokens'),
+    requests: sumColumn('requests'),
+    creditsMicro: sumColumn('creditsMicro'),
+    inputTokens: sumColumn('inputTokens'),
+    outputTokens: sumColumn('outputTokens'),
   };
 }
 
-function formatRow(by: readonly UsageGroup[], { keys, ...row }: UsageSum): SummaryRow {
-  const entries = by.map((group, index): [string, string | null] => [group, keys[index] ?? null]);
+function formatRow(groups: readonly UsageGroup[], { keys, ...row }: UsageSum): SummaryRow {
+  const entries = groups.map((group, index): [string, string | null] => [
+    group,
+    keys[index] ?? null,
+  ]);
   const metadataEntries = entries.filter(([group]) => group.startsWith('metadata.'));
-  const others = entries.filter(([group]) => !group.startsWith('metadata.'));
+  const otherEntries = entries.filter(([group]) => !group.startsWith('metadata.'));
   return {
-    ...Object.fromEntries(others.map(([group, key]) => [columnName(group), key])),
+    ...Object.fromEntries(otherEntries.map(([group, key]) => [toColumnName(group), key])),
     ...(metadataEntries.length > 0 && {
       metadata: Object.fromEntries(metadataEntries.map(([group, key]) => [group.slice(9), key])),
     }),
@@ -163,14 +173,14 @@ function formatRow(by: readonly UsageGroup[], { keys, ...row }: UsageSum): Summa
   };
 }
 
-function columnName(group: string): string {
+function toColumnName(group: string): string {
   return group === 'key' ? 'keyId' : group;
 }
 
-function formatCsv(by: readonly UsageGroup[], rows: readonly UsageSum[]): string {
-  const head = [...by.map(columnName), ...Object.keys(sums)];
+function formatCsv(groups: readonly UsageGroup[], rows: readonly UsageSum[]): string {
+  const header = [...groups.map(toColumnName), ...Object.keys(sums)];
   const lines = rows.map(({ keys, ...row }) => [...keys, ...Object.values(toResponse(row))]);
-  return [head, ...lines].map((cells) => `${cells.map(formatCell).join(',')}\r\n`).join('');
+  return [header, ...lines].map((cells) => `${cells.map(formatCell).join(',')}\r\n`).join('');
 }
 
 /**
@@ -180,6 +190,6 @@ function formatCsv(by: readonly UsageGroup[], rows: readonly UsageSum[]): string
  */
 function formatCell(value: string | number | null): string {
   if (typeof value !== 'string') return String(value ?? '');
-  const escaped = /^[=+\-@\t]/.test(value) ? `'${value}` : value;
-  return `"${escaped.replaceAll('"', '""')}"`;
+  const safeText = /^[=+\-@\t]/.test(value) ? `'${value}` : value;
+  return `"${safeText.replaceAll('"', '""')}"`;
 }

@@ -1,17 +1,17 @@
-/** GET /api/v1/usage: returns balance, six-hour window and usage records (spec §4.4). */
+/** GET /api/v1/usage: returns the balance, the six-hour usage and the usage records (spec §4.4). */
 import { z } from 'zod';
 import type { UsagePage, UsageRecord } from '../../ledger/usage-records.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { isoTime } from '../../domain/json.ts';
 import { time, jobType, recordFilter, toRecordFilter } from './fields.ts';
-import { defineEndpoint, section } from './endpoint.ts';
+import { defineEndpoint, defineSection } from './endpoint.ts';
 
 /** Query parameters that filter usage. */
 export const usageFilter = {
   ...recordFilter,
-  type: jobType
-    .optional()
-    .meta({ description: 'Return only this type: `chat`, or the type of a Studio job.' }),
+  type: jobType.optional().meta({
+    description: 'Return only records of this type: `chat`, or the type of a Studio job.',
+  }),
   status: z.enum(['reserved', 'charged', 'released']).optional(),
 };
 const query = z.strictObject({
@@ -19,7 +19,7 @@ const query = z.strictObject({
   limit: z.coerce.number().int().min(1).max(100).default(20),
   cursor: z
     .string()
-    .regex(/^[\w-]{1,200}$/, 'must be the nextCursor of a page')
+    .regex(/^[\w-]{1,200}$/, 'must be the nextCursor of an earlier page')
     .optional()
     .meta({ description: '`nextCursor` of the previous page.' }),
 });
@@ -48,14 +48,16 @@ export const usageRecord = z
     jobId: z.string().optional(),
     keyId: z.string().nullable(),
     requestId: z.string().nullable(),
-    metadata: z.record(z.string(), z.string()).meta({ description: '`metadata` of the request.' }),
+    metadata: z
+      .record(z.string(), z.string())
+      .meta({ description: '`metadata` of the request that created the job or chat.' }),
     createdAt: time,
   })
   .meta({ id: 'UsageRecord' });
 
-/** Schema of the balance and the six-hour window, in credits. */
+/** Schema of the balance and the six-hour usage, in credits. */
 export const accountSchema = z.object({
-  credits: z.number().meta({ description: 'Available balance.' }),
+  credits: z.number().meta({ description: 'Available balance in credits.' }),
   balance: z.object({ available: z.number(), reserved: z.number(), total: z.number() }),
   window: z
     .object({
@@ -72,11 +74,11 @@ export const accountSchema = z.object({
 });
 
 /** Endpoint that returns the balance and a page of usage records. */
-export const usage = section('Usage', {
+export const usage = defineSection('Usage', {
   getUsage: defineEndpoint({
     route: 'GET /api/v1/usage',
     scope: 'usage:read',
-    summary: 'Get balance, window and usage records, newest first',
+    summary: 'Get the balance, the six-hour usage and the usage records, newest first',
     request: { query },
     answer: accountSchema.extend({
       storage: z.object({ limit: z.int(), used: z.int(), remaining: z.int() }).meta({
@@ -110,7 +112,7 @@ export const usage = section('Usage', {
   }),
 });
 
-/** Returns the balance and the six-hour window in credits, for callers and for operators. */
+/** Formats the balance and the six-hour usage in credits, for callers and for operators. */
 export function formatAccount(account: UsagePage['account']): z.infer<typeof accountSchema> {
   const available = creditsFromMicro(account.posted - account.reserved);
   const usedMicro = account.window?.used ?? 0;
@@ -133,7 +135,7 @@ export function formatAccount(account: UsagePage['account']): z.infer<typeof acc
   };
 }
 
-/** Converts the usage record of a job or chat to its response, with amounts in credits. */
+/** Converts a usage record of a job or chat to its response format, with amounts in credits. */
 export function formatUsageRecord(record: UsageRecord): z.infer<typeof usageRecord> {
   const { cachedInputTokens, cacheWriteTokens, reasoningTokens } = record;
   return {

@@ -9,7 +9,7 @@ import { isoTime } from '../../domain/json.ts';
 import { claimInTransaction } from '../idempotency/claims.ts';
 import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
 import { time } from './fields.ts';
-import { defineEndpoint, section } from './endpoint.ts';
+import { defineEndpoint, defineSection } from './endpoint.ts';
 
 const daySeconds = 86_400;
 const overlapSeconds = z
@@ -25,10 +25,13 @@ const secretSchema = z.object({
   generation: z.int(),
   replaced: z
     .array(z.object({ generation: z.int(), retiresAt: time }))
-    .meta({ description: 'Older secrets. Webhooks are also signed with them until `retiresAt`.' }),
+    .meta({ description: 'Older secrets; webhooks are also signed with them until `retiresAt`.' }),
 });
 
-/** Access rules, the same as for creating API keys, because the secret allows forging webhooks. */
+/**
+ * Access rules of the secret endpoints. They are the same as for creating API keys, because the
+ * secret allows forging webhooks.
+ */
 const secretAccess = {
   scope: 'keys:write',
   viewerError: 'A viewer may not see or rotate the webhook secret.',
@@ -40,14 +43,14 @@ async function buildSecretResponse(
   secrets: SigningSecrets,
   organizationId: string,
 ): Promise<z.infer<typeof secretSchema>> {
-  const [current, ...replaced] = await secrets.listActive(organizationId);
-  assert(current, 'the organization has no signing secret');
+  const [currentSecret, ...olderSecrets] = await secrets.listActive(organizationId);
+  assert(currentSecret, 'the organization has no signing secret');
   // Caches must not store the secret.
   ctx.set('Cache-Control', 'no-store');
   return {
-    secret: current.secret,
-    generation: current.generation,
-    replaced: replaced.map(({ generation, retiresAtMs }) => ({
+    secret: currentSecret.secret,
+    generation: currentSecret.generation,
+    replaced: olderSecrets.map(({ generation, retiresAtMs }) => ({
       generation,
       retiresAt: isoTime(retiresAtMs ?? 0),
     })),
@@ -55,7 +58,7 @@ async function buildSecretResponse(
 }
 
 /** Endpoints that return and rotate the webhook secret. */
-export const webhookSecret = section('Webhooks', {
+export const webhookSecret = defineSection('Webhooks', {
   getWebhookSecret: defineEndpoint({
     route: 'GET /api/v1/webhooks/secret',
     ...secretAccess,
@@ -69,7 +72,7 @@ export const webhookSecret = section('Webhooks', {
     ...secretAccess,
     summary: 'Rotate the secret that signs your webhooks',
     description:
-      'For `overlapSeconds` (default: one day), webhooks are signed with both secrets. With 0, the old secret stops being used immediately.',
+      'For `overlapSeconds` (default: one day), webhooks are signed with both secrets. With 0, the old secret is no longer used.',
     request: {
       headers: idempotencyHeader,
       body: z.strictObject({ overlapSeconds }),
@@ -85,13 +88,13 @@ export const webhookSecret = section('Webhooks', {
     async handle({ ctx, caller: { organizationId }, body }, { pool, config, signingSecrets }) {
       const path = '/webhooks/secret/rotate';
       const request = { organizationId, path, body, subjectId: 'webhook-secret' };
-      const repeated = await pool.transaction(async (connection) => {
+      const isRepeated = await pool.transaction(async (connection) => {
         if ((await claimInTransaction(connection, ctx, request)) !== null) return true;
         const secrets = createSigningSecrets(connection, config.WEBHOOK_SIGNING_SECRET);
         await secrets.rotate(organizationId, body.overlapSeconds * 1000);
         return false;
       });
-      if (repeated) ctx.set('Idempotent-Replayed', 'true');
+      if (isRepeated) ctx.set('Idempotent-Replayed', 'true');
       return buildSecretResponse(ctx, signingSecrets, organizationId);
     },
   }),

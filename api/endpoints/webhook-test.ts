@@ -5,26 +5,28 @@ import { sendMessage, signMessage } from '../../webhooks/message.ts';
 import { webhookAttempt } from '../../webhooks/webhooks.ts';
 import { parseWebhookUrl, webhookUrlLengthMax } from '../studio/webhook-url.ts';
 import { toData, dataSchema } from './fields.ts';
-import { defineEndpoint, section } from './endpoint.ts';
+import { defineEndpoint, defineSection } from './endpoint.ts';
 
-const testType = 'webhook.test';
+const testEventType = 'webhook.test';
 
-const result = webhookAttempt
+const webhookTestResult = webhookAttempt
   .pick({ outcome: true, status: true, error: true, response: true, durationMs: true })
   .extend({
-    headers: z.record(z.string(), z.string()).meta({ description: 'The headers that were sent.' }),
-    body: z.string().meta({ description: 'The body that was sent.' }),
+    headers: z
+      .record(z.string(), z.string())
+      .meta({ description: 'Headers of the webhook request.' }),
+    body: z.string().meta({ description: 'Body of the webhook request.' }),
   })
   .meta({ id: 'WebhookTest' });
 
 /** Endpoint that sends a test webhook. */
-export const webhookTest = section('Webhooks', {
+export const webhookTest = defineSection('Webhooks', {
   testWebhook: defineEndpoint({
     route: 'POST /api/v1/webhooks/test',
     scope: 'keys:write',
     viewerError: 'A viewer may not send test webhooks.',
-    summary: 'Send a test webhook, signed like the webhooks of jobs',
-    description: `Sends one event of type \`${testType}\` and waits for the response. The webhook is neither retried nor recorded.`,
+    summary: 'Send a test webhook, signed like a job webhook',
+    description: `Sends one event of type \`${testEventType}\` and waits for the response. The webhook is neither retried nor recorded.`,
     request: {
       body: z.strictObject({
         url: z
@@ -34,7 +36,7 @@ export const webhookTest = section('Webhooks', {
       }),
       example: { url: 'https://shop.example/hooks/studio' },
     },
-    answer: dataSchema(result),
+    answer: dataSchema(webhookTestResult),
     errors: ['INVALID_REQUEST'],
     async handle(
       { caller: { organizationId }, body, requestId },
@@ -43,7 +45,7 @@ export const webhookTest = section('Webhooks', {
       const url = parseWebhookUrl(body.url, outbound, 'url');
       assert(url !== null, 'a required webhook URL is null');
       const data = { message: 'This is a test webhook.', organizationId };
-      const event = { type: testType, timestamp: new Date().toISOString(), data };
+      const event = { type: testEventType, timestamp: new Date().toISOString(), data };
       const id = `msg_${requestId.replace(/^req_/, '')}`;
       const message = await signMessage(signingSecrets, organizationId, { id, event });
       const startedAtMs = performance.now();

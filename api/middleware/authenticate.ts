@@ -19,10 +19,10 @@ const bearer = /^Bearer ([^\s]+)$/i;
  */
 export function authenticate(
   { access, sessions }: Pick<Composition, 'access' | 'sessions'>,
-  { bucket = 'requests', takesXApiKey }: Pick<Endpoint, 'bucket' | 'takesXApiKey'>,
+  { bucket = 'requests', acceptsXApiKey }: Pick<Endpoint, 'bucket' | 'acceptsXApiKey'>,
 ): Middleware {
   async function findCaller(ctx: Context): Promise<{ caller: Caller | null; limit: number }> {
-    const key = parseBearerKey(ctx.req) ?? (takesXApiKey ? parseXApiKey(ctx.req) : undefined);
+    const key = parseBearerKey(ctx.req) ?? (acceptsXApiKey ? parseXApiKey(ctx.req) : undefined);
     if (key !== undefined) {
       return { caller: await access.admit(key, bucket), limit: access.limits[bucket] };
     }
@@ -34,7 +34,7 @@ export function authenticate(
   }
   return async (ctx, next) => {
     const { caller, limit } = await findCaller(ctx);
-    if (!caller) throw new GatewayError('Unauthorized', describeMissingKey(ctx, takesXApiKey));
+    if (!caller) throw new GatewayError('Unauthorized', describeMissingKey(ctx, acceptsXApiKey));
     ctx.state.caller = caller;
     correlate({ organizationId: caller.organizationId });
     ctx.set('X-RateLimit-Limit', String(limit));
@@ -55,10 +55,10 @@ export function authenticate(
  */
 function describeMissingKey(
   { headers }: Context,
-  takesXApiKey: boolean | undefined,
+  acceptsXApiKey: boolean | undefined,
 ): string | undefined {
   if (headers.authorization !== undefined || headers['x-api-key'] !== undefined) return undefined;
-  const alternative = takesXApiKey ? ' or x-api-key: <key>' : '';
+  const alternative = acceptsXApiKey ? ' or x-api-key: <key>' : '';
   return `The request has no API key. Send the header Authorization: Bearer <key>${alternative}.`;
 }
 

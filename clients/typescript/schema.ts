@@ -8,7 +8,7 @@ export interface paths {
         parameters: {};
         /**
          * Chat with a model
-         * @description Reserves credits for the input and for output of the expected length, then charges the tokens used.
+         * @description Reserves credits for the input and for the expected length of the output, then charges the tokens used.
          *
          *     Scope: `chat`.
          */
@@ -28,7 +28,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price of a chat
-         * @description Accepts the body of the chat and returns the credits that it would reserve. Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.
+         * @description Accepts the body of a chat request and returns the credits that the chat would reserve. Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.
          *
          *     Scope: `chat`.
          */
@@ -38,7 +38,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price of a chat
-         * @description Accepts the body of the chat and returns the credits that it would reserve. Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.
+         * @description Accepts the body of a chat request and returns the credits that the chat would reserve. Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.
          *
          *     Scope: `chat`.
          */
@@ -47,8 +47,8 @@ export interface paths {
     "/api/v1/chats/{chatId}": {
         parameters: {};
         /**
-         * Get the tokens and the price of a chat
-         * @description The chat id is the `id` in the response of every chat endpoint, and in every event of a stream.
+         * Get the tokens and the charge of a chat
+         * @description The chat id is the `id` in the response of every chat endpoint and in every event of a stream.
          *
          *     Scope: `usage:read`.
          */
@@ -68,7 +68,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the input tokens of a message (Anthropic-compatible)
-         * @description Accepts the body of a message and returns the estimate that its reservation is based on: one token per four characters. The provider may count more or fewer. Nothing is sent to the provider, reserved or charged.
+         * @description Accepts the body of a message request and returns the estimated number of input tokens: one token per four characters. The reservation for a message is based on the same estimate; the provider may count more or fewer tokens. Nothing is sent to the provider, reserved or charged.
          *
          *     Scope: `chat`.
          */
@@ -104,7 +104,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price: Generate images from a prompt
-         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
          *
          *     Scope: `studio:image`.
          */
@@ -122,7 +122,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price: Edit images with a prompt
-         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
          *
          *     Scope: `studio:image`.
          */
@@ -140,7 +140,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price: Upscale an image
-         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
          *
          *     Scope: `studio:image`.
          */
@@ -158,7 +158,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price: Make the background of an image transparent
-         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
          *
          *     Scope: `studio:image`.
          */
@@ -176,7 +176,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price: Upscale several images or remove their backgrounds, each charged on its own
-         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
          *
          *     Scope: `studio:image`.
          */
@@ -194,7 +194,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price: Generate a video from a prompt, an image or references
-         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
          *
          *     Scope: `studio:video`.
          */
@@ -212,7 +212,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price: Upscale a video
-         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
          *
          *     Scope: `studio:video`.
          */
@@ -230,7 +230,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price: Remove the background of a video
-         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
          *
          *     Scope: `studio:video`.
          */
@@ -248,7 +248,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price: Turn text into speech
-         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -266,7 +266,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price: Turn a dialogue into speech with several voices
-         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -284,7 +284,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price: Write a composition plan for a song
-         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -302,7 +302,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price: Generate a song from a prompt or a composition plan
-         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -320,7 +320,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price: Generate a sound effect
-         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -338,7 +338,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price: Transcribe a recording with word timestamps
-         * @description Accepts the body of the request and returns the credits that it would reserve, per item. Nothing is started, reserved or charged. An input whose size or length determines the price is measured.
+         * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
          *
          *     Scope: `studio:audio`.
          */
@@ -348,7 +348,7 @@ export interface paths {
         parameters: {};
         /**
          * List the models of every Studio endpoint, with their parameters and prices
-         * @description Requests are validated against exactly this data.
+         * @description Studio requests are validated against the same data.
          *
          *     Scope: `studio:read`.
          */
@@ -357,7 +357,7 @@ export interface paths {
     "/api/v1/studio/voices": {
         parameters: {};
         /**
-         * List the voices
+         * List the voices for speech
          * @description Scope: `studio:read`.
          */
         get: operations["listStudioVoices"];
@@ -373,8 +373,8 @@ export interface paths {
     "/api/v1/studio/jobs/events": {
         parameters: {};
         /**
-         * Follow all jobs of the organization
-         * @description Sends server-sent events named `job`, each with one job: first all open jobs, then every job that is created, changes or ends. The stream ends if the key loses access or if an event may have been lost. Then reconnect and list the jobs.
+         * Stream the changes of all jobs of the organization
+         * @description Sends server-sent events named `job`, each with one job: first all open jobs, then every job that is created, changes or ends. The stream ends if the key loses access or if an event may have been lost; then reconnect and list the jobs.
          *
          *     Scope: `studio:read`.
          */
@@ -383,7 +383,7 @@ export interface paths {
     "/api/v1/studio/jobs/{jobId}/events": {
         parameters: {};
         /**
-         * Follow a job
+         * Stream the changes of a job
          * @description Sends server-sent events named `job`, each with the job. The stream ends when the job has ended.
          *
          *     Scope: `studio:read`.
@@ -410,7 +410,7 @@ export interface paths {
         parameters: {};
         /**
          * Get a job
-         * @description With `wait`, the server responds when the job has ended, or at the latest after this number of seconds.
+         * @description With `wait`, the server responds when the job has ended, but at the latest after `wait` seconds.
          *
          *     Scope: `studio:read`.
          */
@@ -437,7 +437,7 @@ export interface paths {
     "/api/v1/studio/jobs/{jobId}/webhook": {
         parameters: {};
         /**
-         * Get the webhook of a job and the attempts to deliver it
+         * Get the webhook of a job and its delivery attempts
          * @description Scope: `studio:read`.
          */
         get: operations["getJobWebhook"];
@@ -446,7 +446,7 @@ export interface paths {
         parameters: {};
         /**
          * Deliver the webhook of a job again
-         * @description The key also needs the scope of the job’s endpoint, for example `studio:image`.
+         * @description The API key also needs the scope of the job’s endpoint, for example `studio:image`.
          *
          *     Scope: `studio:read`.
          */
@@ -463,7 +463,7 @@ export interface paths {
     "/api/v1/webhooks/test": {
         parameters: {};
         /**
-         * Send a test webhook, signed like the webhooks of jobs
+         * Send a test webhook, signed like a job webhook
          * @description Sends one event of type `webhook.test` and waits for the response. The webhook is neither retried nor recorded.
          *
          *     Scope: `keys:write`.
@@ -474,7 +474,7 @@ export interface paths {
         parameters: {};
         /**
          * Create a response (OpenAI-compatible)
-         * @description Accepts every chat model, for `responses` of an OpenAI SDK. No response is stored: send the whole conversation in `input`. Only function tools are supported. Fields that are not listed here are ignored.
+         * @description Accepts every chat model. OpenAI SDKs call this endpoint as `responses`. No response is stored: send the whole conversation in `input`. Only function tools are supported. Fields that are not listed here are ignored.
          *
          *     Scope: `chat`.
          */
@@ -563,7 +563,7 @@ export interface paths {
         parameters: {};
         /**
          * Rotate the secret that signs your webhooks
-         * @description For `overlapSeconds` (default: one day), webhooks are signed with both secrets. With 0, the old secret stops being used immediately.
+         * @description For `overlapSeconds` (default: one day), webhooks are signed with both secrets. With 0, the old secret is no longer used.
          *
          *     Scope: `keys:write`.
          */
@@ -572,13 +572,13 @@ export interface paths {
     "/api/v1/webhooks/notices": {
         parameters: {};
         /**
-         * Get the URL for notices of low balances and key limits, and the latest notices
+         * Get the account notice settings and the latest notices
          * @description Scope: `keys:write`.
          */
         get: operations["getNotices"];
         /**
-         * Set the URL for notices of low balances and key limits
-         * @description A notice is sent when the balance falls to `lowBalanceCredits`, and again only after the balance has risen above it. For each key limit, a notice is sent once per period when 80 % is used, and once when the limit is reached.
+         * Set the URL and the low balance for account notices
+         * @description A low-balance notice is sent when the balance falls to `lowBalanceCredits`. Another one is sent only after the balance has been above that value. In each period of a key limit, one notice is sent when 80 % of the limit is used, and one when the limit is reached.
          *
          *     Scope: `keys:write`.
          */
@@ -606,7 +606,7 @@ export interface paths {
         parameters: {};
         /**
          * Delete an uploaded file
-         * @description The file no longer counts toward the quota, its URL returns 404, and jobs that have not yet read it fail. Deleting it again has no effect.
+         * @description The deleted file no longer counts toward the storage quota, its URL returns 404, and jobs that have not read it yet fail. Deleting it again has no effect.
          *
          *     Scope: `files:delete`.
          */
@@ -616,7 +616,7 @@ export interface paths {
         parameters: {};
         /**
          * Delete the outputs of a job
-         * @description The job, its request and its billing are kept. Its `result` becomes null and `mediaDeletedAt` is set. Deleting again has no effect.
+         * @description The job, its request and its billing remain. `result` of the job becomes null, and `mediaDeletedAt` is set. Deleting the outputs again has no effect.
          *
          *     Scope: `files:delete`.
          */
@@ -631,7 +631,7 @@ export interface paths {
         get: operations["listApiKeys"];
         /**
          * Create an API key
-         * @description A user can have at most 10 keys. A new key can have at most the permissions of the key that creates it; scopes, models and expiry that you omit are copied from that key. Keys created by a key with a limit share that limit. A repeated request with the same Idempotency-Key creates no second key: it fails with the id of the first.
+         * @description A user can have at most 10 keys. A new key can have at most the permissions of the key that creates it; scopes, models and expiry that you omit are copied from that key. Keys created by a key with a limit share that limit. A repeated request with the same Idempotency-Key creates no second key; it fails with an error that contains the id of the first key.
          *
          *     Scope: `keys:write`.
          */
@@ -651,7 +651,7 @@ export interface paths {
         parameters: {};
         /**
          * Set the credit limit of an API key
-         * @description Sets the credits per UTC day, week (from Monday) or month, or in total; null removes the limit. Credits already spent in the period count. Keys that replaced this key, and keys that it created, share the limit. A key that has a limit may not change any limit.
+         * @description Limits the credits that the key can spend per UTC day, week (from Monday) or month, or in total; null removes the limit. Credits already spent in the period count toward the limit. Keys that replaced this key, and keys that it created, share the limit. A key that has a limit may not change any limit.
          *
          *     Scope: `keys:write`.
          */
@@ -668,7 +668,7 @@ export interface paths {
     "/api/v1/key": {
         parameters: {};
         /**
-         * Get the API key of the request: its owner, scopes and remaining limit
+         * Get the API key that sent the request: its owner, scopes and remaining limit
          * @description Any key may call this endpoint.
          */
         get: operations["getKey"];
@@ -676,7 +676,7 @@ export interface paths {
     "/api/v1/session": {
         parameters: {};
         /**
-         * Get the current console sessions of an API key and of an operator
+         * Get the current console sessions of the browser
          * @description No key required.
          */
         get: operations["getSession"];
@@ -730,7 +730,7 @@ export interface paths {
     "/api/v1/usage": {
         parameters: {};
         /**
-         * Get balance, window and usage records, newest first
+         * Get the balance, the six-hour usage and the usage records, newest first
          * @description Scope: `usage:read`.
          */
         get: operations["getUsage"];
@@ -739,7 +739,7 @@ export interface paths {
         parameters: {};
         /**
          * Sum up usage by day, model, key, type or metadata
-         * @description Covers the time from `after` (default: 30 days earlier) to `before` (default: now), at most 366 days. With `format=csv` or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.
+         * @description Covers the time from `after` (default: 30 days before `before`) to `before` (default: now), at most 366 days. With `format=csv` or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.
          *
          *     Scope: `usage:read`.
          */
@@ -908,7 +908,7 @@ export interface components {
             model: string;
             /** @description Credits that the chat would reserve now. */
             credits: number;
-            /** @description Minimum balance to accept the chat, in credits. */
+            /** @description Minimum available balance in credits; with less, the chat is rejected. */
             least: number;
             /** @description Maximum charge in credits: the sum of `items`. */
             most: number;
@@ -938,7 +938,7 @@ export interface components {
             jobId?: string;
             keyId: string | null;
             requestId: string | null;
-            /** @description `metadata` of the request. */
+            /** @description `metadata` of the request that created the job or chat. */
             metadata: {
                 [key: string]: string;
             };
@@ -1019,7 +1019,7 @@ export interface components {
                 note?: string;
             }[];
         };
-        /** @description The values that a model accepts; bounds are inclusive. */
+        /** @description Values that a model accepts for a parameter; bounds are inclusive. */
         ParameterRule: {
             readonly oneOf?: (string | number | boolean)[];
             min?: number;
@@ -1063,7 +1063,7 @@ export interface components {
         };
         JobTimeline: {
             jobId: string;
-            /** @description The request as it was accepted. */
+            /** @description Fields of the request that created the job. */
             request: {
                 [key: string]: unknown;
             };
@@ -1097,7 +1097,7 @@ export interface components {
             createdAt: string;
             /** Format: date-time */
             updatedAt: string;
-            /** @description The latest 50 attempts, newest first. */
+            /** @description The latest 50 delivery attempts, newest first. */
             deliveries: components["schemas"]["WebhookDelivery"][];
         };
         WebhookDelivery: {
@@ -1137,11 +1137,11 @@ export interface components {
             /** @description First bytes of the response body, at most 1024. */
             response: string | null;
             durationMs: number | null;
-            /** @description The headers that were sent. */
+            /** @description Headers of the webhook request. */
             headers: {
                 [key: string]: string;
             };
-            /** @description The body that was sent. */
+            /** @description Body of the webhook request. */
             body: string;
         };
         OpenAIImages: {
@@ -1198,24 +1198,24 @@ export interface components {
             maxBytes: number;
             /**
              * Format: date-time
-             * @description When `uploadUrl` expires. It accepts the file only once.
+             * @description Time when `uploadUrl` expires. The URL accepts a file only once.
              */
             expiresAt: string;
             /**
              * Format: date-time
-             * @description When `publicUrl` expires.
+             * @description Time when `publicUrl` expires.
              */
             publicUrlExpiresAt: string;
         };
         File: {
             /**
-             * @description `artifact`: output of a job; `upload`: uploaded by you.
+             * @description `artifact`: output of a job; `upload`: file that was uploaded.
              * @enum {string}
              */
             kind: "artifact" | "upload";
             /** @description Id for deleting an upload; null for an artifact. */
             fileId: string | null;
-            /** @description Job that created the artifact; delete the media of that job to delete it. Null for an upload. */
+            /** @description Job that created the artifact; to delete the artifact, delete the outputs of that job. Null for an upload. */
             jobId: string | null;
             storagePath: string;
             contentType: string | null;
@@ -3247,7 +3247,7 @@ export interface components {
                     servedBy: string;
                     /** @description Typical duration of a job in seconds; null if unknown. */
                     typicalSeconds: number | null;
-                    /** @description Fields of a request, with the values that select this model. */
+                    /** @description Request fields and the values that select this model. */
                     selectedBy: {
                         [key: string]: string;
                     };
@@ -3305,7 +3305,7 @@ export interface components {
                     notes: string[];
                 };
             }[];
-            /** @description Credits per million tokens. `longInput` is the price of all tokens of a request with more input tokens than `inputTokensAbove`. */
+            /** @description Prices in credits per million tokens. `longInput` applies to all tokens of a request that has more than `inputTokensAbove` input tokens. */
             chat: {
                 model: string;
                 name: string;
@@ -3322,7 +3322,7 @@ export interface components {
             /** @constant */
             success: true;
             data: {
-                /** @description Number of jobs, capped at 100,000. */
+                /** @description Number of jobs, but at most 100,000. */
                 count: number;
             };
         };
@@ -3640,7 +3640,7 @@ export interface components {
             /** @description Secret in the format of the Standard Webhooks libraries: `whsec_…`. */
             secret: string;
             generation: number;
-            /** @description Older secrets. Webhooks are also signed with them until `retiresAt`. */
+            /** @description Older secrets; webhooks are also signed with them until `retiresAt`. */
             replaced: {
                 generation: number;
                 /** Format: date-time */
@@ -3655,7 +3655,7 @@ export interface components {
             /** @description Secret in the format of the Standard Webhooks libraries: `whsec_…`. */
             secret: string;
             generation: number;
-            /** @description Older secrets. Webhooks are also signed with them until `retiresAt`. */
+            /** @description Older secrets; webhooks are also signed with them until `retiresAt`. */
             replaced: {
                 generation: number;
                 /** Format: date-time */
@@ -3703,7 +3703,7 @@ export interface components {
              */
             url: string | null;
             /**
-             * @description Balance at which a notice is sent; null stops notices of low balances.
+             * @description Balance in credits at which a low-balance notice is sent; null stops low-balance notices.
              * @default null
              */
             lowBalanceCredits?: number | null;
@@ -3918,7 +3918,7 @@ export interface components {
             sessionId: string;
         };
         GetUsageAnswer: {
-            /** @description Available balance. */
+            /** @description Available balance in credits. */
             credits: number;
             balance: {
                 available: number;
@@ -4228,7 +4228,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description All models, or the requested page. */
+            /** @description All chat models, or the requested page of the list. */
             200: {
                 content: {
                     "application/json": components["schemas"]["ListModelsAnswer"];
@@ -4256,7 +4256,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -4318,7 +4318,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -4384,7 +4384,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -4446,7 +4446,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -4506,7 +4506,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -4574,7 +4574,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -4638,7 +4638,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -4698,7 +4698,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -4758,7 +4758,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -4822,7 +4822,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -4902,7 +4902,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -4964,7 +4964,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -5026,7 +5026,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -5088,7 +5088,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -5104,7 +5104,7 @@ export interface operations {
                 "multipart/form-data": {
                     /**
                      * Format: binary
-                     * @description At most 4718592 bytes. The other parts of the form are the fields of the JSON body.
+                     * @description File of at most 4718592 bytes. The other parts of the form are the fields of the JSON body.
                      */
                     file: string;
                     /**
@@ -5155,7 +5155,7 @@ export interface operations {
                 "multipart/form-data": {
                     /**
                      * Format: binary
-                     * @description At most 4718592 bytes. The other parts of the form are the fields of the JSON body.
+                     * @description File of at most 4718592 bytes. The other parts of the form are the fields of the JSON body.
                      */
                     file: string;
                     /**
@@ -5186,12 +5186,12 @@ export interface operations {
             query?: {
                 /** @description Return only the endpoint with this job type. */
                 type?: "imageGenerate" | "imageEdit" | "imageUpscale" | "imageRemoveBackground" | "imageBatch" | "videoGenerate" | "videoUpscale" | "videoRemoveBackground" | "voiceoverGenerate" | "dialogueGenerate" | "musicPlan" | "musicGenerate" | "sfxGenerate" | "audioTranscribe";
-                /** @description Return only this model. */
+                /** @description Return only the endpoints that offer this model, without their other models. */
                 model?: string;
             };
         };
         responses: {
-            /** @description All endpoints, with the limits and prices of their models. */
+            /** @description The matching Studio endpoints, with the limits and prices of their models. */
             200: {
                 content: {
                     "application/json": components["schemas"]["ListStudioModelsAnswer"];
@@ -5260,11 +5260,11 @@ export interface operations {
             query?: {
                 status?: "queued" | "in_progress" | "completed" | "failed" | "canceled";
                 type?: string;
-                /** @description Return only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days. Among the newest 10000 jobs, also matches the end of the job id (6 or more characters) and text in the prompt. */
+                /** @description Return only jobs whose job id, request id, provider request id or Idempotency-Key (of the last two days) equals this text. Of the newest 10000 jobs, also return those whose job id ends with it (6 or more characters) or whose prompt contains it. */
                 search?: string;
                 /** @description Return only items of this model. */
                 model?: string;
-                /** @description Return only items of requests that were made with this key. */
+                /** @description Return only items whose request was sent with this API key. */
                 keyId?: string;
                 /** @description Return only items created strictly after this time. */
                 after?: string;
@@ -5323,11 +5323,11 @@ export interface operations {
             query?: {
                 status?: "queued" | "in_progress" | "completed" | "failed" | "canceled";
                 type?: string;
-                /** @description Return only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days. Among the newest 10000 jobs, also matches the end of the job id (6 or more characters) and text in the prompt. */
+                /** @description Return only jobs whose job id, request id, provider request id or Idempotency-Key (of the last two days) equals this text. Of the newest 10000 jobs, also return those whose job id ends with it (6 or more characters) or whose prompt contains it. */
                 search?: string;
                 /** @description Return only items of this model. */
                 model?: string;
-                /** @description Return only items of requests that were made with this key. */
+                /** @description Return only items whose request was sent with this API key. */
                 keyId?: string;
                 /** @description Return only items created strictly after this time. */
                 after?: string;
@@ -5363,7 +5363,7 @@ export interface operations {
                     "application/json": components["schemas"]["CancelJobAnswer"];
                 };
             };
-            /** @description The provider has not decided yet. */
+            /** @description The cancellation was requested, and the provider has not decided the outcome yet. */
             202: {
                 content: {
                     "application/json": {
@@ -5413,7 +5413,7 @@ export interface operations {
     listWebhookDeliveries: {
         parameters: {
             query?: {
-                /** @description State of the delivery. `failing` matches every webhook whose last attempt failed. */
+                /** @description Return only webhooks in this delivery state. `failing` matches every webhook whose last delivery attempt failed. */
                 state?: "waiting" | "delivering" | "delivered" | "gone" | "failed" | "failing";
                 limit?: number;
                 cursor?: string;
@@ -5486,7 +5486,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -5503,7 +5503,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The images. If it takes longer than 15 seconds, it begins with spaces and has no credits headers. */
+            /** @description The images. If the job takes longer than 15 seconds, the response begins with spaces and has no credits headers. */
             200: {
                 content: {
                     "application/json": components["schemas"]["OpenAIImages"];
@@ -5516,7 +5516,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -5542,7 +5542,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The images. If it takes longer than 15 seconds, it begins with spaces and has no credits headers. */
+            /** @description The images. If the job takes longer than 15 seconds, the response begins with spaces and has no credits headers. */
             200: {
                 content: {
                     "application/json": components["schemas"]["OpenAIImages"];
@@ -5555,7 +5555,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -5585,7 +5585,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -5607,7 +5607,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The transcript. If it takes longer than 15 seconds, it begins with spaces and has no credits headers. */
+            /** @description The transcript. If the job takes longer than 15 seconds, the response begins with spaces and has no credits headers. */
             200: {
                 content: {
                     "application/json": components["schemas"]["AudioTranscriptionsAnswer"];
@@ -5637,7 +5637,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n` waits at most n seconds for the job. `respond-async` does not wait. */
+                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
                 Prefer?: string;
             };
         };
@@ -5789,7 +5789,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The URL to upload the file to, and the URL to read it from. */
+            /** @description The URL that accepts the upload, and the URL from which the file can be read. */
             200: {
                 content: {
                     "application/json": components["schemas"]["UploadUrl"];
@@ -5874,7 +5874,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The key. It is shown only once. */
+            /** @description The new key. It is shown only once. */
             200: {
                 content: {
                     "application/json": components["schemas"]["CreateApiKeyAnswer"];
@@ -5964,7 +5964,7 @@ export interface operations {
     getSession: {
         parameters: {};
         responses: {
-            /** @description The current sessions, each null if there is none. */
+            /** @description `session`: the session of an API key; `operator`: the session of an operator. Each is null if the browser has no such session. */
             200: {
                 content: {
                     "application/json": components["schemas"]["GetSessionAnswer"];
@@ -6068,7 +6068,7 @@ export interface operations {
             query?: {
                 /** @description Return only items of this model. */
                 model?: string;
-                /** @description Return only items of requests that were made with this key. */
+                /** @description Return only items whose request was sent with this API key. */
                 keyId?: string;
                 /** @description Return only items created strictly after this time. */
                 after?: string;
@@ -6078,7 +6078,7 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
-                /** @description Return only this type: `chat`, or the type of a Studio job. */
+                /** @description Return only records of this type: `chat`, or the type of a Studio job. */
                 type?: string;
                 status?: "reserved" | "charged" | "released";
                 limit?: number;
@@ -6098,11 +6098,11 @@ export interface operations {
     getUsageSummary: {
         parameters: {
             query?: {
-                /** @description Comma-separated names of `day` (UTC), `model`, `key`, `type` and `metadata.<name>`, up to 5. */
+                /** @description Up to 5 comma-separated names: `day` (UTC), `model`, `key`, `type` or `metadata.<name>`. */
                 groupBy?: string;
                 /** @description Return only items of this model. */
                 model?: string;
-                /** @description Return only items of requests that were made with this key. */
+                /** @description Return only items whose request was sent with this API key. */
                 keyId?: string;
                 /** @description Return only items created strictly after this time. */
                 after?: string;
@@ -6112,7 +6112,7 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
-                /** @description Return only this type: `chat`, or the type of a Studio job. */
+                /** @description Return only records of this type: `chat`, or the type of a Studio job. */
                 type?: string;
                 status?: "reserved" | "charged" | "released";
                 /** @description Format of the response; overrides the Accept header. */
@@ -6120,7 +6120,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The sums. CSV contains only the rows. */
+            /** @description The sums of usage. A CSV response contains only the rows. */
             200: {
                 content: {
                     "application/json": components["schemas"]["UsageSummary"];

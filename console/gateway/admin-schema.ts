@@ -36,14 +36,14 @@ export interface paths {
     };
     "/api/admin/v1/audit/last": {
         parameters: {};
-        /** Get the age of the last audit and its number of findings */
+        /** Get the age and the number of findings of the last ledger audit */
         get: operations["getLastAudit"];
     };
     "/api/admin/v1/audit": {
         parameters: {};
         /**
          * Audit the ledger
-         * @description `checks` counts all findings; `findings` lists at most 100 ids of each kind.
+         * @description `checks` contains the number of findings of each check; `findings` lists at most 100 ids for each check.
          */
         get: operations["audit"];
     };
@@ -54,7 +54,7 @@ export interface paths {
     };
     "/api/admin/v1/jobs/{jobId}": {
         parameters: {};
-        /** Explain a job: its owner, steps and credits, and the next action */
+        /** Explain a job: its organization, steps, credits and possible next steps */
         get: operations["getJob"];
     };
     "/api/admin/v1/webhooks": {
@@ -64,12 +64,12 @@ export interface paths {
     };
     "/api/admin/v1/jobs/{jobId}/webhook": {
         parameters: {};
-        /** Get the webhook of a job and the attempts to deliver it */
+        /** Get the webhook of a job and its delivery attempts */
         get: operations["getJobWebhook"];
     };
     "/api/admin/v1/stuck": {
         parameters: {};
-        /** List stuck jobs, with the reasons */
+        /** List stuck jobs and chats, and why they are still open */
         get: operations["listStuckWork"];
     };
     "/api/admin/v1/unknown-outcomes": {
@@ -84,12 +84,12 @@ export interface paths {
     };
     "/api/admin/v1/providers": {
         parameters: {};
-        /** List the providers, with their pauses and recent figures */
+        /** List the providers, their pauses and the statistics of their recent calls */
         get: operations["listProviders"];
     };
     "/api/admin/v1/operator": {
         parameters: {};
-        /** Get the operator of this key */
+        /** Get the operator whose key sent the request */
         get: operations["getOperator"];
     };
     "/api/admin/v1/operators": {
@@ -101,7 +101,7 @@ export interface paths {
         parameters: {};
         /**
          * Sign in to the console
-         * @description Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the permissions of the key, and works only on the console pages. It ends when the operator signs out or the key is revoked. Actions in the session are recorded with the name of the operator’s key, or with `actor` for the admin key.
+         * @description Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the permissions of the key, and works only on the console pages. It ends when the operator signs out or the key is revoked. Actions in the session are recorded with the operator’s name, or with `actor` if the key is `ADMIN_API_KEY`.
          */
         post: operations["beginOperatorSession"];
         /** Sign out of the console */
@@ -114,7 +114,7 @@ export interface paths {
     };
     "/api/admin/v1/openapi.json": {
         parameters: {};
-        /** Get this OpenAPI description */
+        /** Get the OpenAPI description of the operators’ API */
         get: operations["getDescription"];
     };
 }
@@ -146,7 +146,7 @@ export interface components {
             status: "active" | "suspended";
             /** Format: date-time */
             createdAt: string;
-            /** @description Available balance. */
+            /** @description Available balance in credits. */
             credits: number;
             balance: {
                 available: number;
@@ -367,9 +367,9 @@ export interface components {
             why: string;
             /** @description Possible next steps, most promising first. */
             next: {
-                /** @description `operationId` of the endpoint that performs the step; null if there is none. */
+                /** @description `operationId` of the endpoint that performs the step; null if no endpoint performs it. */
                 operation: ("reverifyJob" | "resettleJob" | "cancelJob" | "redeliverJobWebhook" | "resumeProvider") | null;
-                /** @description Arguments of `npm run studio --`, without the required `--reason`; null if there is no command. */
+                /** @description Arguments of `npm run studio --` that perform the step, without the required `--reason`; null if no command performs it. */
                 command: string | null;
                 message: string;
             }[];
@@ -387,7 +387,7 @@ export interface components {
                 userId: string;
                 userName: string;
             };
-            /** @description The request as it was accepted. */
+            /** @description Fields of the request that created the job. */
             request: {
                 [key: string]: unknown;
             };
@@ -398,11 +398,11 @@ export interface components {
                 provider: string;
                 providerEndpoint: string | null;
                 state: string;
-                /** @description Operation of the provider for this call, with its id. */
+                /** @description Provider operation of this call, including its id. */
                 operation: unknown;
                 providerRequestId: string | null;
                 pausedAt: string | null;
-                /** @description Number of times the call was sent. */
+                /** @description Number of times the call was sent to a provider. */
                 attempts: number;
                 /** Format: date-time */
                 begunAt: string;
@@ -437,7 +437,7 @@ export interface components {
                     lastError: string;
                 }[];
                 workflowId: string;
-                /** @description Page of the workflow in the first Temporal UI of `TEMPORAL_UI_ORIGINS`. */
+                /** @description Page of the workflow in the first Temporal UI of `TEMPORAL_UI_ORIGINS`; null if that setting is empty. */
                 url: string | null;
             };
             /** @description The latest 100 operator actions on this job, newest first. */
@@ -480,7 +480,7 @@ export interface components {
             createdAt: string;
             /** Format: date-time */
             updatedAt: string;
-            /** @description The latest 50 attempts, newest first. */
+            /** @description The latest 50 delivery attempts, newest first. */
             deliveries: components["schemas"]["WebhookDelivery"][];
         };
         WebhookDelivery: {
@@ -586,22 +586,24 @@ export interface components {
             waiting: number;
             /** @description Number of calls that were sent and have not ended. */
             open: number;
-            /** @description Calls that have ended, for jobs accepted in the last 15 minutes. A call that switched to a fallback provider counts for the fallback provider. */
+            /** @description Statistics of the calls of jobs that were accepted in the last 15 minutes and have ended. A call that switched to a fallback provider counts for the fallback provider. */
             recent: {
                 calls: number;
-                /** @description Calls that failed, received no response, or were rejected for a reason other than their input. */
+                /** @description Number of calls that failed, received no response or were not accepted. Calls whose input was rejected do not count. */
                 failed: number;
+                /** @description Median time in seconds from sending a call to learning that it has ended; null if no job has completed. */
                 medianSeconds: number | null;
-                /** @description The 95th percentile. */
+                /** @description 95th percentile of the time in seconds from sending a call to learning that it has ended; null if no job has completed. */
                 slowSeconds: number | null;
             };
-            /** @description The same figures for every 5 minutes of the last 60 minutes, oldest first. */
+            /** @description Statistics for the last 60 minutes in intervals of 5 minutes, oldest first. */
             trend: {
                 calls: number;
-                /** @description Calls that failed, received no response, or were rejected for a reason other than their input. */
+                /** @description Number of calls that failed, received no response or were not accepted. Calls whose input was rejected do not count. */
                 failed: number;
+                /** @description Median time in seconds from sending a call to learning that it has ended; null if no job has completed. */
                 medianSeconds: number | null;
-                /** @description The 95th percentile. */
+                /** @description 95th percentile of the time in seconds from sending a call to learning that it has ended; null if no job has completed. */
                 slowSeconds: number | null;
             }[];
         };
@@ -640,7 +642,7 @@ export interface operations {
         parameters: {
             query?: {
                 status?: "active" | "suspended";
-                /** @description Only organizations whose name contains this text, ignoring case. */
+                /** @description Return only organizations whose name contains this text. Case is ignored. */
                 name?: string;
                 limit?: number;
                 cursor?: string;
@@ -798,7 +800,7 @@ export interface operations {
                     "application/json": {
                         /** @constant */
                         success: true;
-                        /** @description Null if no audit has run. */
+                        /** @description The last ledger audit; null if no audit has run yet. */
                         data: {
                             findings: number;
                             /** Format: date-time */
@@ -822,7 +824,7 @@ export interface operations {
                 content: {
                     "application/json": {
                         clean: boolean;
-                        /** @description Total cost of chats that neither the balances nor the key limits could cover, in credits. */
+                        /** @description Total cost of chats, in credits, that was not charged because the balance or the key limit did not cover it. */
                         chatLossCredits: number;
                         findings: {
                             finding: string;
@@ -846,7 +848,7 @@ export interface operations {
                 type?: string;
                 provider?: string;
                 errorCode?: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
-                /** @description Return only jobs with this job id, request id, provider request id, or Idempotency-Key of the last two days. Among the newest 10000 jobs, also matches the end of the job id (6 or more characters) and text in the prompt. */
+                /** @description Return only jobs whose job id, request id, provider request id or Idempotency-Key (of the last two days) equals this text. Of the newest 10000 jobs, also return those whose job id ends with it (6 or more characters) or whose prompt contains it. */
                 search?: string;
                 /** @description Return only items of this model. */
                 model?: string;
@@ -896,7 +898,7 @@ export interface operations {
         parameters: {
             query?: {
                 organizationId?: string;
-                /** @description State of the delivery. Defaults to all webhooks whose last attempt failed. */
+                /** @description Return only webhooks in this delivery state. If omitted, the response contains all webhooks whose last delivery attempt failed. */
                 status?: "waiting" | "delivering" | "delivered" | "gone" | "failed";
                 limit?: number;
                 cursor?: string;
@@ -940,7 +942,7 @@ export interface operations {
         parameters: {
             query?: {
                 organizationId?: string;
-                /** @description Minimum age in seconds. Jobs past their deadline, with an unknown outcome, or without a workflow are always listed. */
+                /** @description Minimum age of a reservation in seconds. Jobs that are past their deadline, have an unknown outcome or have no workflow are listed at any age. */
                 olderThanSeconds?: number;
                 limit?: number;
             };

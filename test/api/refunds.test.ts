@@ -111,7 +111,7 @@ it('never refunds more than the charge, nothing that is not positive, and nothin
     expect(body).toMatchObject({ error: 'INVALID_REQUEST', details: [{ path: 'credits' }] });
     if (credits !== 1.25) continue;
     expect(body.message).toBe(
-      'credits: must be at most 0.9, the credits charged and not yet refunded (received 1.25)',
+      'credits: must be at most 0.9, the charged credits that have not been refunded yet (received 1.25)',
     );
   }
   await refund(jobId, { id: 'ticket-b' });

@@ -1,4 +1,4 @@
-/** Shared parts of the operator endpoints for one job. */
+/** Request schema, response schema and lookup that the operator endpoints for one job share. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { GatewayError } from '../../../domain/errors.ts';
@@ -6,14 +6,20 @@ import { jobSchema } from '../../../studio/job-resource.ts';
 import type { Composition } from '../../composition.ts';
 import { auditFieldsBody, pathId } from '../fields.ts';
 
-/** Path parameters and body of a request with which an operator changes a job. */
+/**
+ * Request schema of endpoints with which an operator changes a job: the job id in the path, and the
+ * actor and the reason in the body.
+ */
 export const jobChangeRequest = {
   params: z.object({ jobId: pathId('job') }),
   body: auditFieldsBody,
 };
 
-/** Finds the job of `:jobId` in any organization. @throws GatewayError JOB_NOT_FOUND */
-export async function findAnyJob(
+/**
+ * Finds the job with the id in the path, in any organization.
+ * @throws GatewayError JOB_NOT_FOUND
+ */
+export async function findJobOfAnyOrganization(
   { params: { jobId } }: { params: { jobId: string } },
   { jobOverview }: Pick<Composition, 'jobOverview'>,
 ): Promise<JobRecord> {
@@ -22,13 +28,13 @@ export async function findAnyJob(
   return job;
 }
 
-/** Schema of a job as callers see it, with the id of its organization. */
+/** Schema of a job in the format that callers receive, plus the id of its organization. */
 export const jobWithOwner = jobSchema
   .extend({ organizationId: z.string() })
   .meta({ id: 'OwnedJob' });
 
-/** Returns the fields that identify a job in the action log. */
-export const auditSubject = ({ id, organization_id }: JobRecord) => ({
+/** Returns the fields with which the log of operator actions identifies a job. */
+export const toActionSubject = ({ id, organization_id }: JobRecord) => ({
   subject: id,
   organizationId: organization_id,
 });

@@ -1,37 +1,43 @@
-/** Operator endpoints that grant credits to an organization and take them back. */
+/** Operator endpoints that grant credits to an organization and take credits back. */
 import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { throwRejection } from '../../../ledger/rejections.ts';
 import { auditFields, exampleAuditFields, pathId } from '../fields.ts';
-import { defineEndpoint, section } from '../endpoint.ts';
+import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const path = '/api/admin/v1/organizations/:organizationId';
 const params = z.object({ organizationId: pathId('organization') });
 
 /**
- * Schema of an id that the operator chooses. A repeated request with the same id changes nothing.
+ * Schema of the id of a grant, take-back or refund. The operator chooses the id; a repeated request
+ * with the same id changes nothing.
  */
-export const uniqueActionId = z
+export const creditChangeId = z
   .string()
   .max(100)
   .regex(/^[\x21-\x7e]{1,100}$/, 'must be 1–100 printable ASCII characters without spaces');
 /** Schema of an amount in credits. */
 export const creditAmount = z.number().positive().max(1_000_000_000);
-/** Response header of a repeated request. */
-export const replayHeaders = z.object({ 'Idempotent-Replayed': z.literal('true').optional() });
+/**
+ * Schema of the response headers of a credit change. `Idempotent-Replayed` is set if the request
+ * was repeated.
+ */
+export const creditChangeHeaders = z.object({
+  'Idempotent-Replayed': z.literal('true').optional(),
+});
 
 const creditsRequest = z.strictObject({
   ...auditFields,
-  id: uniqueActionId.meta({
+  id: creditChangeId.meta({
     description:
       'Unique id of the grant or take-back. A repeated request with the same id changes nothing.',
   }),
   credits: creditAmount,
 });
 /**
- * Declares an endpoint that adds or deducts credits. Grants and take-backs must not use the same
+ * Declares an endpoint that adds or deducts credits. A grant and a take-back must not use the same
  * id.
  */
 const defineCreditsEndpoint = (variant: {
@@ -52,21 +58,21 @@ const defineCreditsEndpoint = (variant: {
     answers: {
       200: {
         description: 'The balance has been changed; `available` is the new available balance.',
-        headers: replayHeaders,
+        headers: creditChangeHeaders,
       },
     },
     errors: ['NOT_FOUND', 'INSUFFICIENT_CREDITS', 'IDEMPOTENCY_KEY_REUSED'],
-    async handle({ ctx, params: { organizationId }, ...write }, { pool, ledger }) {
-      const { credits, ...grantRequest } = write.body;
+    async handle({ ctx, params: { organizationId }, ...call }, { pool, ledger }) {
+      const { credits, ...grantRequest } = call.body;
       const amountMicro = variant.sign * microFromCredits(credits);
       const grant = await ledger.grant({ ...grantRequest, organizationId, amountMicro });
       if (grant.verdict === 'no_account') throw new GatewayError('NOT_FOUND');
       if (grant.verdict === 'insufficient_credits') throwRejection(grant);
       if (grant.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
-      // A crash may prevent this record, because the ledger has already committed the change. The
-      // ledger entry also contains the actor and the reason, and a repeated request adds the
-      // record.
-      await recordAction(pool, write, {
+      // The action is recorded after the ledger has committed the change, so a crash in between
+      // loses the record. The ledger entry also contains the actor and the reason, and repeating
+      // the request records the action.
+      await recordAction(pool, call, {
         action: variant.action,
         organizationId,
         subject: organizationId,
@@ -80,16 +86,16 @@ const defineCreditsEndpoint = (variant: {
   });
 
 /** Endpoints that change the balance of an organization. */
-export const credits = section('Credits', {
+export const credits = defineSection('Credits', {
   grantCredits: defineCreditsEndpoint({
     name: 'grants',
-    summary: 'Grant credits',
+    summary: 'Grant credits to an organization',
     action: 'credits.granted',
     sign: 1,
   }),
   takeCreditsBack: defineCreditsEndpoint({
     name: 'take-backs',
-    summary: 'Take back available credits',
+    summary: 'Take back credits from an organization',
     action: 'credits.taken_back',
     sign: -1,
   }),

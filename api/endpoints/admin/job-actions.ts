@@ -7,13 +7,18 @@ import { recordAction } from '../../identity/admin-actions.ts';
 import { cancelJob } from '../../studio/cancellation.ts';
 import { resettle } from '../../studio/resettlement.ts';
 import { auditFields, toData, dataSchema } from '../fields.ts';
-import { defineEndpoint, section } from '../endpoint.ts';
+import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { jobSummary, formatJobSummary } from './jobs.ts';
-import { findAnyJob, jobWithOwner, auditSubject, jobChangeRequest } from './any-job.ts';
+import {
+  findJobOfAnyOrganization,
+  jobWithOwner,
+  toActionSubject,
+  jobChangeRequest,
+} from './any-job.ts';
 
 const path = '/api/admin/v1/jobs';
 
-const stateSchema = jobSummary
+const jobStateSchema = jobSummary
   .pick({ jobId: true, organizationId: true, status: true, verifying: true, errorCode: true })
   .extend({
     billing: jobSummary.shape.billing.shape.state,
@@ -28,7 +33,7 @@ const stateSchema = jobSummary
     ),
   });
 
-function formatState(job: JobRecord): Omit<z.infer<typeof stateSchema>, 'findings'> {
+function formatJobState(job: JobRecord): Omit<z.infer<typeof jobStateSchema>, 'findings'> {
   const { jobId, organizationId, status, verifying, errorCode, billing } = formatJobSummary(job);
   return {
     jobId,
@@ -41,18 +46,21 @@ function formatState(job: JobRecord): Omit<z.infer<typeof stateSchema>, 'finding
 }
 
 /** Endpoints that change a job. */
-export const jobActions = section('Jobs', {
+export const jobActions = defineSection('Jobs', {
   cancelJob: defineEndpoint({
     route: `POST ${path}/:jobId/cancel`,
     summary: 'Cancel a job',
     request: jobChangeRequest,
     answer: dataSchema(jobWithOwner),
-    answers: { 200: 'The job has ended.', 202: 'The provider has not decided yet.' },
+    answers: {
+      200: 'The job has ended.',
+      202: 'The cancellation was requested, and the provider has not decided the outcome yet.',
+    },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
-    async handle({ ctx, ...write }, { pool, jobOverview, client, jobWaits, view }) {
-      const job = await findAnyJob(write, { jobOverview });
+    async handle({ ctx, ...call }, { pool, jobOverview, client, jobWaits, view }) {
+      const job = await findJobOfAnyOrganization(call, { jobOverview });
       if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
-      await recordAction(pool, write, { ...auditSubject(job), action: 'job.cancel_requested' });
+      await recordAction(pool, call, { ...toActionSubject(job), action: 'job.cancel_requested' });
       const { organization_id: organizationId } = job;
       const updatedJob = await cancelJob({ client, jobWaits }, job);
       ctx.status = updatedJob.status === 'open' ? 202 : 200;
@@ -62,10 +70,10 @@ export const jobActions = section('Jobs', {
 
   reverifyJob: defineEndpoint({
     route: `POST ${path}/:jobId/reverify`,
-    summary: 'Check the calls of a job with their providers again',
+    summary: 'Check the calls of a job at their providers again',
     request: jobChangeRequest,
     answer: dataSchema(
-      stateSchema.extend({
+      jobStateSchema.extend({
         workflow: jobWorkflow,
         workflowSignaled: z.boolean().meta({
           description: 'True if the running workflow received a signal to check its calls.',
@@ -73,49 +81,54 @@ export const jobActions = section('Jobs', {
       }),
     ),
     errors: ['JOB_NOT_FOUND'],
-    async handle(write, { pool, jobOverview, checkCalls, client }) {
-      const job = await findAnyJob(write, { jobOverview });
-      await recordAction(pool, write, { ...auditSubject(job), action: 'job.reverified' });
+    async handle(call, { pool, jobOverview, checkCalls, client }) {
+      const job = await findJobOfAnyOrganization(call, { jobOverview });
+      await recordAction(pool, call, { ...toActionSubject(job), action: 'job.reverified' });
       const findings = await checkCalls(job.id);
       const workflowSignaled = job.status === 'open' && (await requestCheck(client, job.id));
-      const updatedJob = await findAnyJob(write, { jobOverview });
+      const updatedJob = await findJobOfAnyOrganization(call, { jobOverview });
       const workflow = await readWorkflow(client, job.id);
-      return toData({ ...formatState(updatedJob), workflow, workflowSignaled, findings });
+      return toData({ ...formatJobState(updatedJob), workflow, workflowSignaled, findings });
     },
   }),
 
   resettleJob: defineEndpoint({
     route: `POST ${path}/:jobId/resettle`,
-    summary:
-      'Settle a job whose workflow no longer exists, according to its outcome at the provider',
+    summary: 'Settle a job whose workflow no longer exists, based on the outcome at the provider',
     request: {
       params: jobChangeRequest.params,
       body: z.strictObject({
         ...auditFields,
         release: z.boolean().default(false).meta({
           description:
-            'If the job cannot be continued, releases its credits even if the provider may still deliver.',
+            'If true, the credits of a job that cannot be continued are released, even if its provider may still deliver outputs.',
         }),
       }),
     },
     answer: dataSchema(
-      stateSchema.extend({ decision: z.enum(['taken_up', 'released', 'already_settled']) }),
+      jobStateSchema.extend({ decision: z.enum(['taken_up', 'released', 'already_settled']) }),
     ),
-    answers: { 200: 'The job is settled.', 202: 'A new run of the workflow completes the job.' },
+    answers: {
+      200: 'The job is settled.',
+      202: 'A new workflow run was started and will complete the job.',
+    },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE', 'JOB_RUNNING', 'OUTCOME_UNDECIDED'],
-    async handle({ ctx, ...write }, services) {
+    async handle({ ctx, ...call }, services) {
       const { pool, jobOverview } = services;
-      const job = await findAnyJob(write, { jobOverview });
+      const job = await findJobOfAnyOrganization(call, { jobOverview });
       if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
-      const { release } = write.body;
-      await recordAction(pool, write, {
-        ...auditSubject(job),
+      const { release } = call.body;
+      await recordAction(pool, call, {
+        ...toActionSubject(job),
         action: 'job.resettled',
         details: { release },
       });
       const resettlement = await resettle(job, release, services);
       ctx.status = resettlement.decision === 'taken_up' ? 202 : 200;
-      return toData({ ...formatState(await findAnyJob(write, { jobOverview })), ...resettlement });
+      return toData({
+        ...formatJobState(await findJobOfAnyOrganization(call, { jobOverview })),
+        ...resettlement,
+      });
     },
   }),
 });

@@ -15,44 +15,47 @@ import { explainJob, type JobEvidence } from '../../studio/job-explanation.ts';
 import { suggestNextSteps, remedyOperations } from '../../studio/next-steps.ts';
 import { stepSchema, listSteps } from '../../studio/job-steps.ts';
 import { toData, dataSchema, responseSchema, time } from '../fields.ts';
-import { defineEndpoint, section } from '../endpoint.ts';
+import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { buildWebhookResponse, webhookSchema } from '../caller-webhooks.ts';
 import { actionSchema } from './operators.ts';
 import { entrySchema } from './ledger.ts';
 import { notificationSchema } from './outcomes.ts';
-import { jobWithOwner, findAnyJob, jobChangeRequest } from './any-job.ts';
+import { jobWithOwner, findJobOfAnyOrganization, jobChangeRequest } from './any-job.ts';
 
 const actionsShownMax = 100;
 
-const call = responseSchema(jobCall)
+const callSchema = responseSchema(jobCall)
   .omit({ failedSubmits: true, acceptedAt: true, answeredAt: true, notifiedAt: true })
   .extend({
     state: z.string(),
     operation: z
       .unknown()
-      .meta({ description: 'Operation of the provider for this call, with its id.' }),
-    attempts: z.int().meta({ description: 'Number of times the call was sent.' }),
+      .meta({ description: 'Provider operation of this call, including its id.' }),
+    attempts: z.int().meta({ description: 'Number of times the call was sent to a provider.' }),
   });
 
-const failedSubmit = responseSchema(jobCall.shape.failedSubmits.element).extend({
+const failedSubmitSchema = responseSchema(jobCall.shape.failedSubmits.element).extend({
   callIndex: z.int(),
 });
 
-const nextStep = z.object({
+const nextStepSchema = z.object({
   operation: z.enum(remedyOperations).nullable().meta({
-    description: '`operationId` of the endpoint that performs the step; null if there is none.',
+    description:
+      '`operationId` of the endpoint that performs the step; null if no endpoint performs it.',
   }),
   command: z.string().nullable().meta({
     description:
-      'Arguments of `npm run studio --`, without the required `--reason`; null if there is no command.',
+      'Arguments of `npm run studio --` that perform the step, without the required `--reason`; null if no command performs it.',
   }),
   message: z.string(),
 });
 
-const explainedJob = jobWithOwner
+const explainedJobSchema = jobWithOwner
   .extend({
     why: z.string().meta({ description: 'State of the job and its reason, in one sentence.' }),
-    next: z.array(nextStep).meta({ description: 'Possible next steps, most promising first.' }),
+    next: z
+      .array(nextStepSchema)
+      .meta({ description: 'Possible next steps, most promising first.' }),
     organization: z.object({
       organizationId: z.string(),
       name: z.string(),
@@ -68,12 +71,12 @@ const explainedJob = jobWithOwner
     }),
     request: z
       .record(z.string(), z.unknown())
-      .meta({ description: 'The request as it was accepted.' }),
+      .meta({ description: 'Fields of the request that created the job.' }),
     provider: z.string(),
     steps: z.array(stepSchema),
-    calls: z.array(call),
+    calls: z.array(callSchema),
     failedSubmits: z
-      .array(failedSubmit)
+      .array(failedSubmitSchema)
       .meta({ description: 'Submits that a provider certainly did not accept, oldest first.' }),
     ledger: z.array(entrySchema).meta({ description: 'Ledger entries of the job, oldest first.' }),
     notifications: z
@@ -84,7 +87,8 @@ const explainedJob = jobWithOwner
       workflowId: z.string(),
       state: z.enum([...jobWorkflow.shape.state.options, 'unreachable']),
       url: z.url().nullable().meta({
-        description: 'Page of the workflow in the first Temporal UI of `TEMPORAL_UI_ORIGINS`.',
+        description:
+          'Page of the workflow in the first Temporal UI of `TEMPORAL_UI_ORIGINS`; null if that setting is empty.',
       }),
     }),
     actions: z
@@ -92,14 +96,16 @@ const explainedJob = jobWithOwner
       .meta({ description: 'The latest 100 operator actions on this job, newest first.' }),
   })
   .meta({ id: 'ExplainedJob' });
-type ExplainedJob = z.infer<typeof explainedJob>;
+type ExplainedJob = z.infer<typeof explainedJobSchema>;
 
-/** Reads the data about a job that its own record does not contain. */
+/**
+ * Reads the data that explains a job and is not in its `job` row, such as calls and ledger entries.
+ */
 async function readEvidence(job: JobRecord, services: Composition) {
   const { jobOverview, readCalls, stuckJobs, client, inbox, ledgerReads, webhooks, pool } =
     services;
   const { id: jobId, organization_id: organizationId } = job;
-  const [caller, calls, open, entries, notifications, webhook, attempts, actions] =
+  const [caller, calls, stuckReservation, entries, notifications, webhook, attempts, actions] =
     await Promise.all([
       jobOverview.readCaller(job),
       readCalls(jobId),
@@ -110,8 +116,10 @@ async function readEvidence(job: JobRecord, services: Composition) {
       webhooks.attempts(jobId, 1),
       listActions(pool, { subject: jobId, limit: actionsShownMax }),
     ]);
-  const owner = open ? open.owner : await readWorkflow(client, jobId).catch(() => null);
-  const reasons = open?.reasons ?? [];
+  const owner = stuckReservation
+    ? stuckReservation.owner
+    : await readWorkflow(client, jobId).catch(() => null);
+  const reasons = stuckReservation?.reasons ?? [];
   const evidence = { caller, calls, reasons, owner, webhook, attempts, actions };
   return { evidence, entries, notifications };
 }
@@ -160,7 +168,7 @@ async function readExplainedJob(job: JobRecord, services: Composition): Promise<
     ...formatCaller(evidence),
     request: job.request,
     steps: listSteps(job, calls, webhook),
-    calls: calls.map((record) => call.parse(toResponse(record))),
+    calls: calls.map((record) => callSchema.parse(toResponse(record))),
     failedSubmits: calls.flatMap(({ index, failedSubmits }) =>
       failedSubmits.map((submit) => ({ callIndex: index, ...toResponse(submit) })),
     ),
@@ -173,19 +181,19 @@ async function readExplainedJob(job: JobRecord, services: Composition): Promise<
 }
 
 /** Endpoint that explains a job. */
-export const jobExplanation = section('Jobs', {
+export const jobExplanation = defineSection('Jobs', {
   getJob: defineEndpoint({
     route: 'GET /api/admin/v1/jobs/:jobId',
-    summary: 'Explain a job: its owner, steps and credits, and the next action',
+    summary: 'Explain a job: its organization, steps, credits and possible next steps',
     request: { params: jobChangeRequest.params },
-    answer: dataSchema(explainedJob),
+    answer: dataSchema(explainedJobSchema),
     errors: ['JOB_NOT_FOUND'],
     async handle(request, services) {
-      const job = await findAnyJob(request, services);
+      const job = await findJobOfAnyOrganization(request, services);
       const { id, organization_id: organizationId } = job;
-      // `jobOverview.find` does not load the request and the outputs.
-      const detailed = await services.reads.read(organizationId, id);
-      return toData(await readExplainedJob(detailed ?? job, services));
+      // Reads the job again, because `jobOverview.find` does not load the request and the outputs.
+      const fullJob = await services.reads.read(organizationId, id);
+      return toData(await readExplainedJob(fullJob ?? job, services));
     },
   }),
 });

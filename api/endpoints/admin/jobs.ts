@@ -16,13 +16,13 @@ import {
   toRecordFilter,
 } from '../fields.ts';
 import { jobSearch } from '../job-filter.ts';
-import { defineEndpoint, section } from '../endpoint.ts';
+import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const { jobId, keyId, type, model, prompt, provider, billing } = jobSchema.shape;
 const { createdAt, deadlineAt, completedAt } = jobSchema.shape;
 const status = z.enum(['open', 'completed', 'failed', 'canceled']);
 
-/** Schema of a job in the operators' list. */
+/** Schema of an item of the operators' job list. */
 export const jobSummary = z
   .object({
     jobId,
@@ -43,7 +43,7 @@ export const jobSummary = z
   })
   .meta({ id: 'JobLine' });
 
-/** Returns a job in the format of the operators' list. */
+/** Converts a job record to an item of the operators' job list. */
 export function formatJobSummary(
   job: JobRecord,
 ): Omit<z.infer<typeof jobSummary>, 'organizationName'> {
@@ -66,7 +66,7 @@ export function formatJobSummary(
 }
 
 /** Endpoint that lists jobs. */
-export const jobs = section('Jobs', {
+export const jobs = defineSection('Jobs', {
   listJobs: defineEndpoint({
     route: 'GET /api/admin/v1/jobs',
     summary: 'List jobs, newest first',

@@ -14,13 +14,13 @@ import {
   dataSchema,
   pathId,
 } from '../fields.ts';
-import { defineEndpoint, section } from '../endpoint.ts';
+import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { newKey, newKeyFields, buildNewKeyResponse } from '../new-key.ts';
 
 const params = z.object({ userId: pathId('member') });
 
 /** Endpoints that manage the API keys of users. */
-export const keys = section('API keys', {
+export const keys = defineSection('API keys', {
   listKeys: defineEndpoint({
     route: 'GET /api/admin/v1/users/:userId/keys',
     summary: 'List the keys of a user, newest first',
@@ -35,17 +35,17 @@ export const keys = section('API keys', {
 
   createKey: defineEndpoint({
     route: 'POST /api/admin/v1/users/:userId/keys',
-    summary: 'Create an API key with any permissions for a user',
+    summary: 'Create an API key for a user, with any permissions',
     request: {
       params,
       body: z.strictObject({ ...auditFields, ...newKeyFields }),
       example: { ...exampleAuditFields, name: 'reads', scopes: ['usage:read'] },
     },
     answer: dataSchema(newKey),
-    answers: { 200: 'The key. It is shown only once.' },
+    answers: { 200: 'The new key. It is shown only once.' },
     errors: ['NOT_FOUND', 'KEY_QUOTA_REACHED'],
-    async handle({ ctx, params: { userId }, ...write }, { pool, config }) {
-      const { actor: _actor, reason: _reason, expiresAt, ...fields } = write.body;
+    async handle({ ctx, params: { userId }, ...call }, { pool, config }) {
+      const { actor: _actor, reason: _reason, expiresAt, ...fields } = call.body;
       const createdKey = await pool.transaction(async (connection) => {
         const key = await createKeys(connection, config.KEY_PEPPER).create({
           scopes,
@@ -54,7 +54,7 @@ export const keys = section('API keys', {
           actingKeyId: null,
           expiresAtMs: expiresAt,
         });
-        await recordAction(connection, write, {
+        await recordAction(connection, call, {
           action: 'key.created',
           organizationId: key.organizationId,
           subject: key.meta.keyId,
@@ -73,7 +73,7 @@ export const keys = section('API keys', {
 
   setKeyLimit: defineEndpoint({
     route: 'PUT /api/admin/v1/keys/:keyId/limit',
-    summary: 'Set the credit limit of a key; null removes it',
+    summary: 'Set the credit limit of an API key; null removes the limit',
     request: {
       params: z.object({ keyId: pathId('key') }),
       body: z.strictObject({ ...auditFields, limit: keyLimit.nullable() }),
@@ -81,34 +81,34 @@ export const keys = section('API keys', {
     },
     answer: dataSchema(keyMeta),
     errors: ['NOT_FOUND'],
-    async handle({ params: { keyId }, ...write }, { pool, config }) {
-      const { limit } = write.body;
-      const meta = await pool.transaction(async (connection) => {
+    async handle({ params: { keyId }, ...call }, { pool, config }) {
+      const { limit } = call.body;
+      const updatedKey = await pool.transaction(async (connection) => {
         const change = { keyId, memberId: null, actingKeyId: null, limit };
-        const result = await createKeys(connection, config.KEY_PEPPER).setLimit(change);
-        await recordAction(connection, write, {
+        const changedKey = await createKeys(connection, config.KEY_PEPPER).setLimit(change);
+        await recordAction(connection, call, {
           action: 'key.limit_set',
-          organizationId: result.organizationId,
+          organizationId: changedKey.organizationId,
           subject: keyId,
           details: { limit },
         });
-        return result.meta;
+        return changedKey.meta;
       });
-      return toData(meta);
+      return toData(updatedKey);
     },
   }),
 
   revokeKey: defineEndpoint({
     route: 'POST /api/admin/v1/keys/:keyId/revoke',
-    summary: 'Revoke a key',
+    summary: 'Revoke an API key',
     request: { params: z.object({ keyId: pathId('key') }), body: auditFieldsBody },
     answer: dataSchema(z.object({ keyId: z.string() })),
     errors: ['NOT_FOUND'],
-    async handle({ params: { keyId }, ...write }, { pool, config }) {
+    async handle({ params: { keyId }, ...call }, { pool, config }) {
       await pool.transaction(async (connection) => {
         const keyFunctions = createKeys(connection, config.KEY_PEPPER);
         const organizationId = await keyFunctions.revoke(keyId, null);
-        await recordAction(connection, write, {
+        await recordAction(connection, call, {
           action: 'key.revoked',
           organizationId,
           subject: keyId,

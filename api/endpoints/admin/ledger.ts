@@ -1,4 +1,4 @@
-/** Operator endpoints for ledger entries, open reservations and the audit. */
+/** Operator endpoints for ledger entries, open reservations and the ledger audit. */
 import { z } from 'zod';
 import { violationsShownMax } from '../../../ledger/audit.ts';
 import { lastAudit, ledgerEntry, openReservation } from '../../../ledger/ledger-reads.ts';
@@ -16,7 +16,7 @@ import {
   pathId,
   responseSchema,
 } from '../fields.ts';
-import { defineEndpoint, section } from '../endpoint.ts';
+import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const path = '/api/admin/v1/organizations/:organizationId';
 const params = z.object({ organizationId: pathId('organization') });
@@ -30,7 +30,7 @@ const auditSchema = z.object({
   clean: z.boolean(),
   chatLossCredits: z.number().meta({
     description:
-      'Total cost of chats that neither the balances nor the key limits could cover, in credits.',
+      'Total cost of chats, in credits, that was not charged because the balance or the key limit did not cover it.',
   }),
   findings: z.array(z.object({ finding: z.string(), subject: z.string() })),
   checks: z.array(
@@ -43,7 +43,7 @@ const auditSchema = z.object({
 });
 
 /** Endpoints that list ledger entries and reservations, and audit the ledger. */
-export const ledger = section('Credits', {
+export const ledger = defineSection('Credits', {
   listLedgerEntries: defineEndpoint({
     route: `GET ${path}/ledger`,
     summary: 'List the ledger entries of an organization, newest first',
@@ -63,8 +63,11 @@ export const ledger = section('Credits', {
     },
     answer: pageSchema(entrySchema),
     errors: ['NOT_FOUND'],
-    async handle({ params: names, query: { kind, limit, cursor } }, { pool, ledgerReads }) {
-      const { organizationId } = await readOrganization(pool, names.organizationId);
+    async handle(
+      { params: { organizationId }, query: { kind, limit, cursor } },
+      { pool, ledgerReads },
+    ) {
+      await readOrganization(pool, organizationId);
       const rows = await ledgerReads.entries(organizationId, {
         kind,
         before: cursor,
@@ -85,16 +88,18 @@ export const ledger = section('Credits', {
     },
     answer: listSchema(reservationSchema),
     async handle({ query: { organizationId, limit } }, { ledgerReads }) {
-      const open = await ledgerReads.openReservations({ organizationId, limit });
-      return toData(open.map(toResponse));
+      const reservations = await ledgerReads.openReservations({ organizationId, limit });
+      return toData(reservations.map(toResponse));
     },
   }),
 
   getLastAudit: defineEndpoint({
     route: 'GET /api/admin/v1/audit/last',
-    summary: 'Get the age of the last audit and its number of findings',
+    summary: 'Get the age and the number of findings of the last ledger audit',
     answer: dataSchema(
-      responseSchema(lastAudit).nullable().meta({ description: 'Null if no audit has run.' }),
+      responseSchema(lastAudit)
+        .nullable()
+        .meta({ description: 'The last ledger audit; null if no audit has run yet.' }),
     ),
     async handle(_, { ledgerReads }) {
       const audit = await ledgerReads.lastAudit();
@@ -105,7 +110,7 @@ export const ledger = section('Credits', {
   audit: defineEndpoint({
     route: 'GET /api/admin/v1/audit',
     summary: 'Audit the ledger',
-    description: `\`checks\` counts all findings; \`findings\` lists at most ${violationsShownMax} ids of each kind.`,
+    description: `\`checks\` contains the number of findings of each check; \`findings\` lists at most ${violationsShownMax} ids for each check.`,
     request: {
       query: z.strictObject({
         results: z

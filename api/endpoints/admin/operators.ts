@@ -1,4 +1,4 @@
-/** Operators with their keys, their console sessions and their recorded actions. */
+/** Endpoints for operators: their keys, console sessions and recorded actions. */
 import { z } from 'zod';
 import { GatewayError } from '../../../domain/errors.ts';
 import { toResponse, isoTime } from '../../../domain/json.ts';
@@ -28,17 +28,21 @@ import {
   pageLimit,
   pageSchema,
 } from '../fields.ts';
-import { defineEndpoint, section } from '../endpoint.ts';
+import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const path = '/api/admin/v1/operators';
 const sessionPath = '/api/admin/v1/session';
-/** Maximum number of operators in a list; no deployment is expected to have this many. */
-const operatorsShownMax = 1000;
+/**
+ * Maximum number of operators that the list returns. The list has no pages, because no deployment
+ * is expected to have more operators.
+ */
+const listedOperatorsMax = 1000;
 
 const operatorSchema = responseSchema(operatorRecord).meta({ id: 'Operator' });
 
 /**
- * Requires ADMIN_API_KEY: an operator's key may not manage operators.
+ * Requires that the request was sent with ADMIN_API_KEY, because an operator's key may not manage
+ * operators.
  * @throws GatewayError FORBIDDEN
  */
 function requireAdminKey({ operatorId }: Operator): void {
@@ -52,10 +56,10 @@ export const actionSchema = responseSchema(actionRecord)
   .extend({ details: z.looseObject({}) })
   .meta({ id: 'Action' });
 
-const operatorEndpoints = section('Operators', {
+const operatorEndpoints = defineSection('Operators', {
   getOperator: defineEndpoint({
     route: 'GET /api/admin/v1/operator',
-    summary: 'Get the operator of this key',
+    summary: 'Get the operator whose key sent the request',
     answer: dataSchema(
       z.object({
         operatorId: z
@@ -73,12 +77,12 @@ const operatorEndpoints = section('Operators', {
     summary: 'List operators, newest first',
     answer: listSchema(operatorSchema),
     handle: async (_, { pool }) =>
-      toData((await listOperators(pool, operatorsShownMax)).map(toResponse)),
+      toData((await listOperators(pool, listedOperatorsMax)).map(toResponse)),
   }),
 
   createOperator: defineEndpoint({
     route: `POST ${path}`,
-    summary: 'Create an operator with a key; requires the admin key',
+    summary: 'Create an operator and a key for the operator; requires `ADMIN_API_KEY`',
     request: {
       body: z.strictObject({ ...auditFields, name: operatorName }),
       example: { ...exampleAuditFields, name: 'paul' },
@@ -86,12 +90,12 @@ const operatorEndpoints = section('Operators', {
     answer: dataSchema(operatorSchema.extend({ key: z.string() })),
     answers: { 200: 'The operator with its key, which is shown only once.' },
     errors: ['FORBIDDEN'],
-    async handle({ ctx, operator, ...write }, { pool, config }) {
+    async handle({ ctx, operator, ...call }, { pool, config }) {
       requireAdminKey(operator);
-      const { name } = write.body;
+      const { name } = call.body;
       const newOperator = await pool.transaction(async (connection) => {
         const createdOperator = await createOperator(connection, config.KEY_PEPPER, name);
-        await recordAction(connection, write, {
+        await recordAction(connection, call, {
           action: 'operator.created',
           subject: createdOperator.operatorId,
           details: { name },
@@ -105,17 +109,17 @@ const operatorEndpoints = section('Operators', {
 
   revokeOperator: defineEndpoint({
     route: `POST ${path}/:operatorId/revoke`,
-    summary: 'Revoke the key of an operator; requires the admin key',
+    summary: 'Revoke the key of an operator; requires `ADMIN_API_KEY`',
     request: { params: z.object({ operatorId: pathId('operator') }), body: auditFieldsBody },
     answer: dataSchema(operatorSchema),
     errors: ['FORBIDDEN', 'NOT_FOUND'],
-    async handle({ operator, params: { operatorId }, ...write }, { pool }) {
+    async handle({ operator, params: { operatorId }, ...call }, { pool }) {
       requireAdminKey(operator);
-      const revoked = await pool.transaction(async (connection) => {
-        await recordAction(connection, write, { action: 'operator.revoked', subject: operatorId });
+      const revokedOperator = await pool.transaction(async (connection) => {
+        await recordAction(connection, call, { action: 'operator.revoked', subject: operatorId });
         return revokeOperator(connection, operatorId);
       });
-      return toData(toResponse(revoked));
+      return toData(toResponse(revokedOperator));
     },
   }),
 
@@ -125,7 +129,7 @@ const operatorEndpoints = section('Operators', {
     description:
       'Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the permissions of the key, and ' +
       'works only on the console pages. It ends when the operator signs out or the key is revoked. Actions in the ' +
-      'session are recorded with the name of the operator’s key, or with `actor` for the admin key.',
+      'session are recorded with the operator’s name, or with `actor` if the key is `ADMIN_API_KEY`.',
     request: {
       body: z.strictObject({ actor: auditFields.actor }),
       example: { actor: exampleAuditFields.actor },
@@ -153,7 +157,7 @@ const operatorEndpoints = section('Operators', {
   }),
 });
 
-const actions = section('Actions', {
+const actions = defineSection('Actions', {
   listActions: defineEndpoint({
     route: 'GET /api/admin/v1/actions',
     summary: 'List operators’ actions, newest first',

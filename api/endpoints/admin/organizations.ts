@@ -26,15 +26,15 @@ import {
   pathId,
   time,
 } from '../fields.ts';
-import { defineEndpoint, section } from '../endpoint.ts';
+import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { accountSchema, formatAccount } from '../usage.ts';
 
 const path = '/api/admin/v1/organizations';
 const params = z.object({ organizationId: pathId('organization') });
 
 /** Schema of the limit of Studio credits per six hours. Null means no limit. */
-const windowLimit = z.number().min(0).max(1_000_000_000).nullable();
-const toMicro = (credits: number | null): number | null =>
+const sixHourLimit = z.number().min(0).max(1_000_000_000).nullable();
+const toMicroCredits = (credits: number | null): number | null =>
   credits === null ? null : microFromCredits(credits);
 
 const organization = z
@@ -46,49 +46,49 @@ function formatOrganization(record: OrganizationRecord): z.infer<typeof organiza
   return organization.parse({ ...toResponse(record), ...formatAccount(record) });
 }
 
-const defineStatusEndpoint = (verb: 'suspend' | 'activate', to: z.infer<typeof status>) =>
+const defineStatusEndpoint = (verb: 'suspend' | 'activate', newStatus: z.infer<typeof status>) =>
   defineEndpoint({
     route: `POST ${path}/:organizationId/${verb}`,
     summary: `${verb === 'suspend' ? 'Suspend' : 'Activate'} an organization`,
     request: { params, body: auditFieldsBody },
     answer: dataSchema(organization),
     errors: ['NOT_FOUND'],
-    async handle({ params: { organizationId }, ...write }, { pool }) {
-      const action = to === 'active' ? 'organization.activated' : 'organization.suspended';
+    async handle({ params: { organizationId }, ...call }, { pool }) {
+      const action = newStatus === 'active' ? 'organization.activated' : 'organization.suspended';
       await pool.transaction(async (connection) => {
-        await setOrganizationStatus(connection, organizationId, to);
-        await recordAction(connection, write, { action, organizationId, subject: organizationId });
+        await setOrganizationStatus(connection, organizationId, newStatus);
+        await recordAction(connection, call, { action, organizationId, subject: organizationId });
       });
       return toData(formatOrganization(await readOrganization(pool, organizationId)));
     },
   });
 
 /** Endpoints that manage organizations. */
-export const organizations = section('Organizations', {
+export const organizations = defineSection('Organizations', {
   createOrganization: defineEndpoint({
     route: `POST ${path}`,
-    summary: 'Create an organization with an owner',
+    summary: 'Create an organization and its owner',
     request: {
       body: z.strictObject({
         ...auditFields,
         name: plainTextSchema(200),
-        windowAllowanceCredits: windowLimit.default(null),
+        windowAllowanceCredits: sixHourLimit.default(null),
       }),
       example: { ...exampleAuditFields, name: 'Acme', windowAllowanceCredits: 500 },
     },
     answer: dataSchema(organization.extend({ ownerId: z.string() })),
-    async handle(write, { pool }) {
-      const { name, windowAllowanceCredits } = write.body;
-      const windowLimitMicro = toMicro(windowAllowanceCredits);
+    async handle(call, { pool }) {
+      const { name, windowAllowanceCredits } = call.body;
+      const windowLimitMicro = toMicroCredits(windowAllowanceCredits);
       const newIds = await pool.transaction(async (connection) => {
-        const ids = await createOrganization(connection, { name, windowLimitMicro });
-        await recordAction(connection, write, {
+        const createdIds = await createOrganization(connection, { name, windowLimitMicro });
+        await recordAction(connection, call, {
           action: 'organization.created',
-          organizationId: ids.organizationId,
-          subject: ids.organizationId,
+          organizationId: createdIds.organizationId,
+          subject: createdIds.organizationId,
           details: { name, windowAllowanceCredits },
         });
-        return ids;
+        return createdIds;
       });
       const record = await readOrganization(pool, newIds.organizationId);
       return toData({ ...formatOrganization(record), ownerId: newIds.memberId });
@@ -102,7 +102,7 @@ export const organizations = section('Organizations', {
       query: z.strictObject({
         status: status.optional(),
         name: z.string().min(1).max(200).optional().meta({
-          description: 'Only organizations whose name contains this text, ignoring case.',
+          description: 'Return only organizations whose name contains this text. Case is ignored.',
         }),
         limit: pageLimit,
         cursor: idField('organization').optional(),
@@ -130,19 +130,20 @@ export const organizations = section('Organizations', {
 
   setWindowAllowance: defineEndpoint({
     route: `PUT ${path}/:organizationId/window-allowance`,
-    summary: 'Set the limit of Studio credits per six hours; null removes the limit',
+    summary:
+      'Set the Studio credits that an organization can use per six hours; null removes the limit',
     request: {
       params,
-      body: z.strictObject({ ...auditFields, credits: windowLimit }),
+      body: z.strictObject({ ...auditFields, credits: sixHourLimit }),
       example: { ...exampleAuditFields, credits: 500 },
     },
     answer: dataSchema(organization),
     errors: ['NOT_FOUND'],
-    async handle({ params: { organizationId }, ...write }, { pool }) {
-      const { credits } = write.body;
+    async handle({ params: { organizationId }, ...call }, { pool }) {
+      const { credits } = call.body;
       await pool.transaction(async (connection) => {
-        await setWindowLimit(connection, organizationId, toMicro(credits));
-        await recordAction(connection, write, {
+        await setWindowLimit(connection, organizationId, toMicroCredits(credits));
+        await recordAction(connection, call, {
           action: 'window_allowance.set',
           organizationId,
           subject: organizationId,

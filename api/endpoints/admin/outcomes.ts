@@ -1,6 +1,6 @@
 /**
- * Operator endpoints that list stuck jobs with the reasons, jobs with unknown outcomes, and
- * provider notifications.
+ * Operator endpoints that list stuck jobs and chats, jobs with unknown outcomes, and provider
+ * notifications.
  */
 import { z } from 'zod';
 import {
@@ -22,7 +22,7 @@ import {
   pageSchema,
   responseSchema,
 } from '../fields.ts';
-import { defineEndpoint, section } from '../endpoint.ts';
+import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const stuckSchema = responseSchema(unsettledReservation)
   .omit({ ownerMissingAt: true, verifying: true, calls: true })
@@ -45,17 +45,17 @@ export const notificationSchema = responseSchema(storedNotification).meta({
   id: 'ProviderNotification',
 });
 
-/** Endpoints that list stuck jobs, unknown outcomes and notifications. */
-export const outcomes = section('Outcomes', {
+/** Endpoints that list stuck jobs and chats, unknown outcomes, and provider notifications. */
+export const outcomes = defineSection('Outcomes', {
   listStuckWork: defineEndpoint({
     route: 'GET /api/admin/v1/stuck',
-    summary: 'List stuck jobs, with the reasons',
+    summary: 'List stuck jobs and chats, and why they are still open',
     request: {
       query: z.strictObject({
         organizationId: idField('organization').optional(),
         olderThanSeconds: z.coerce.number().int().min(0).max(31_536_000).default(300).meta({
           description:
-            'Minimum age in seconds. Jobs past their deadline, with an unknown outcome, or without a workflow are always listed.',
+            'Minimum age of a reservation in seconds. Jobs that are past their deadline, have an unknown outcome or have no workflow are listed at any age.',
         }),
         limit: pageLimit,
       }),
@@ -63,13 +63,11 @@ export const outcomes = section('Outcomes', {
     answer: listSchema(stuckSchema),
     async handle({ query: { organizationId, olderThanSeconds, limit } }, { pool, stuckJobs }) {
       const olderThanMs = olderThanSeconds * 1000;
-      const lines = await stuckJobs.list({ organizationId, olderThanMs, limit });
-      const views = lines.map(({ owner, ...line }) =>
-        stuckSchema
-          .omit({ organizationName: true })
-          .parse({ ...toResponse(line), workflow: owner }),
+      const stuckWork = await stuckJobs.list({ organizationId, olderThanMs, limit });
+      const responses = stuckWork.map(({ owner, ...row }) =>
+        stuckSchema.omit({ organizationName: true }).parse({ ...toResponse(row), workflow: owner }),
       );
-      return toData(await addOrganizationNames(pool, views));
+      return toData(await addOrganizationNames(pool, responses));
     },
   }),
 

@@ -1,4 +1,7 @@
-/** Operator endpoints that list providers with recent figures, and pause and resume them. */
+/**
+ * Operator endpoints that list providers and the statistics of their recent calls, and pause and
+ * resume providers.
+ */
 import { z } from 'zod';
 import { requestCheck } from '../../../jobs/records/job-owner.ts';
 import {
@@ -13,7 +16,7 @@ import { isoTime } from '../../../domain/json.ts';
 import type { Composition } from '../../composition.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { auditFieldsBody, toData, listSchema, dataSchema, time } from '../fields.ts';
-import { defineEndpoint, section } from '../endpoint.ts';
+import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const path = '/api/admin/v1/providers';
 const request = { params: z.object({ provider: z.string() }), body: auditFieldsBody };
@@ -29,23 +32,23 @@ const providerSchema = z
   })
   .meta({ id: 'Provider' });
 
-function formatProvider({ paused, ...line }: ProviderState): z.infer<typeof providerSchema> {
-  if (!paused) return { ...line, paused };
+function formatProvider({ paused, ...counts }: ProviderState): z.infer<typeof providerSchema> {
+  if (!paused) return { ...counts, paused };
   const { sinceMs, actor, reason } = paused;
-  return { ...line, paused: { since: isoTime(sinceMs), actor, reason } };
+  return { ...counts, paused: { since: isoTime(sinceMs), actor, reason } };
 }
 
 async function findProvider(pauses: ProviderPauses, provider: string): Promise<ProviderState> {
-  const line = (await pauses.list()).find(({ provider: name }) => name === provider);
-  if (!line) throw new GatewayError('NOT_FOUND', 'No such provider.');
-  return line;
+  const state = (await pauses.list()).find(({ provider: name }) => name === provider);
+  if (!state) throw new GatewayError('NOT_FOUND', 'No such provider.');
+  return state;
 }
 
 const signalBatchSize = 20;
 
 /**
- * Signals waiting jobs, 20 at a time. A job that misses the signal checks by itself within a
- * minute.
+ * Signals waiting jobs to continue, 20 at a time. A job that misses its signal checks by itself,
+ * within a minute, whether the provider was resumed.
  */
 async function signalWaitingJobs(
   { client, logger }: Pick<Composition, 'client' | 'logger'>,
@@ -68,53 +71,59 @@ const trendMinutes = 60;
 const trendIntervals = 12;
 const trendIndexes = [...Array<undefined>(trendIntervals).keys()];
 
-const figures = z.object({
+const statisticsSchema = z.object({
   calls: z.int(),
   failed: z.int().meta({
     description:
-      'Calls that failed, received no response, or were rejected for a reason other than their input.',
+      'Number of calls that failed, received no response or were not accepted. Calls whose input was rejected do not count.',
   }),
-  medianSeconds: z.number().nullable(),
-  slowSeconds: z.number().nullable().meta({ description: 'The 95th percentile.' }),
+  medianSeconds: z.number().nullable().meta({
+    description:
+      'Median time in seconds from sending a call to learning that it has ended; null if no job has completed.',
+  }),
+  slowSeconds: z.number().nullable().meta({
+    description:
+      '95th percentile of the time in seconds from sending a call to learning that it has ended; null if no job has completed.',
+  }),
 });
 
 const providerWithFigures = providerSchema
   .extend({
-    recent: figures.meta({
-      description: `Calls that have ended, for jobs accepted in the last ${recentMinutes} minutes. A call that switched to a fallback provider counts for the fallback provider.`,
+    recent: statisticsSchema.meta({
+      description: `Statistics of the calls of jobs that were accepted in the last ${recentMinutes} minutes and have ended. A call that switched to a fallback provider counts for the fallback provider.`,
     }),
-    trend: z.array(figures).meta({
-      description: `The same figures for every ${trendMinutes / trendIntervals} minutes of the last ${trendMinutes} minutes, oldest first.`,
+    trend: z.array(statisticsSchema).meta({
+      description: `Statistics for the last ${trendMinutes} minutes in intervals of ${trendMinutes / trendIntervals} minutes, oldest first.`,
     }),
   })
   .meta({ id: 'ProviderWithFigures' });
 
 const noCalls = { calls: 0, failed: 0, medianSeconds: null, slowSeconds: null };
 
-/** Returns the figures of a provider for one interval of the trend. */
-function findFigures(rows: readonly ProviderFigures[], provider: string, step: number) {
-  return figures.parse(
+/** Returns a provider's statistics for one interval; zeros if it had no calls. */
+function findStatistics(rows: readonly ProviderFigures[], provider: string, step: number) {
+  return statisticsSchema.parse(
     rows.find((row) => row.provider === provider && row.step === step) ?? noCalls,
   );
 }
 
 /** Endpoints that list, pause and resume providers. */
-export const providers = section('Providers', {
+export const providers = defineSection('Providers', {
   listProviders: defineEndpoint({
     route: `GET ${path}`,
-    summary: 'List the providers, with their pauses and recent figures',
+    summary: 'List the providers, their pauses and the statistics of their recent calls',
     answer: listSchema(providerWithFigures),
     async handle(_, { pauses, readFigures }) {
-      const [lines, recent, trend] = await Promise.all([
+      const [states, recent, trend] = await Promise.all([
         pauses.list(),
         readFigures({ minutes: recentMinutes, steps: 1 }),
         readFigures({ minutes: trendMinutes, steps: trendIntervals }),
       ]);
       return toData(
-        lines.map((line) => ({
-          ...formatProvider(line),
-          recent: findFigures(recent, line.provider, 0),
-          trend: trendIndexes.map((step) => findFigures(trend, line.provider, step)),
+        states.map((state) => ({
+          ...formatProvider(state),
+          recent: findStatistics(recent, state.provider, 0),
+          trend: trendIndexes.map((step) => findStatistics(trend, state.provider, step)),
         })),
       );
     },
@@ -126,11 +135,11 @@ export const providers = section('Providers', {
     request,
     answer: dataSchema(providerSchema),
     errors: ['NOT_FOUND'],
-    async handle({ params, ...write }, { pool, pauses }) {
+    async handle({ params, ...call }, { pool, pauses }) {
       const { provider } = await findProvider(pauses, params.provider);
       await pool.transaction(async (connection) => {
-        if (!(await pauseProvider(connection, { ...write.body, provider }))) return;
-        await recordAction(connection, write, { action: 'provider.paused', subject: provider });
+        if (!(await pauseProvider(connection, { ...call.body, provider }))) return;
+        await recordAction(connection, call, { action: 'provider.paused', subject: provider });
       });
       return toData(formatProvider(await findProvider(pauses, provider)));
     },
@@ -148,11 +157,11 @@ export const providers = section('Providers', {
       }),
     ),
     errors: ['NOT_FOUND'],
-    async handle({ params, ...write }, { pool, pauses, client, logger }) {
+    async handle({ params, ...call }, { pool, pauses, client, logger }) {
       const { provider } = await findProvider(pauses, params.provider);
       await pool.transaction(async (connection) => {
         if (!(await resumeProvider(connection, provider))) return;
-        await recordAction(connection, write, { action: 'provider.resumed', subject: provider });
+        await recordAction(connection, call, { action: 'provider.resumed', subject: provider });
       });
       const waiting = await pauses.listWaitingJobs(provider);
       void signalWaitingJobs({ client, logger }, waiting);

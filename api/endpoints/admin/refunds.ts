@@ -6,27 +6,28 @@ import { formatReceived } from '../../../domain/field-messages.ts';
 import type { RefundResult } from '../../../ledger/ledger.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { auditFields, exampleAuditFields } from '../fields.ts';
-import { defineEndpoint, section } from '../endpoint.ts';
-import { creditAmount, uniqueActionId, replayHeaders } from './credits.ts';
-import { findAnyJob, auditSubject, jobChangeRequest } from './any-job.ts';
+import { defineEndpoint, defineSection } from '../endpoint.ts';
+import { creditAmount, creditChangeId, creditChangeHeaders } from './credits.ts';
+import { findJobOfAnyOrganization, toActionSubject, jobChangeRequest } from './any-job.ts';
 
 /** Endpoint that refunds a job, in full or in part. */
-export const refunds = section('Jobs', {
+export const refunds = defineSection('Jobs', {
   refundJob: defineEndpoint({
     route: 'POST /api/admin/v1/jobs/:jobId/refunds',
     summary: 'Refund charged credits of a job',
     description:
-      'The job remains charged and its result remains available. The six-hour window and the budget of the key do not change.',
+      'The job remains charged and its result remains available. The refunded credits still count toward the six-hour usage and the key limit.',
     request: {
       params: jobChangeRequest.params,
       body: z.strictObject({
         ...auditFields,
-        id: uniqueActionId.meta({
+        id: creditChangeId.meta({
           description:
             'Id of the refund, unique within the job. A repeated request with the same id refunds nothing more.',
         }),
         credits: creditAmount.optional().meta({
-          description: 'Credits to refund. Defaults to everything charged and not yet refunded.',
+          description:
+            'Credits to refund. Defaults to all charged credits that have not been refunded yet.',
         }),
       }),
       example: { ...exampleAuditFields, id: 'ticket-7', credits: 1.5 },
@@ -42,13 +43,13 @@ export const refunds = section('Jobs', {
       200: {
         description:
           '`credits` is the amount of this refund, `refunded` the sum of all refunds of the job, and `available` the new available balance.',
-        headers: replayHeaders,
+        headers: creditChangeHeaders,
       },
     },
     errors: ['JOB_NOT_FOUND', 'JOB_NOT_REFUNDABLE', 'IDEMPOTENCY_KEY_REUSED'],
-    async handle({ ctx, ...write }, { pool, jobOverview, ledger }) {
-      const job = await findAnyJob(write, { jobOverview });
-      const { id: refundId, credits, actor, reason } = write.body;
+    async handle({ ctx, ...call }, { pool, jobOverview, ledger }) {
+      const job = await findJobOfAnyOrganization(call, { jobOverview });
+      const { id: refundId, credits, actor, reason } = call.body;
       const refund = await ledger.refund({
         organizationId: job.organization_id,
         id: job.id,
@@ -60,9 +61,10 @@ export const refunds = section('Jobs', {
       if (refund.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
       if (refund.verdict === 'not_refundable') throw refundError(refund, credits);
       const amountCredits = creditsFromMicro(refund.amount);
-      // A crash may prevent this record, because the ledger has already committed the refund.
-      await recordAction(pool, write, {
-        ...auditSubject(job),
+      // The action is recorded after the ledger has committed the refund, so a crash in between
+      // loses the record. Repeating the request records the action.
+      await recordAction(pool, call, {
+        ...toActionSubject(job),
         action: 'job.refunded',
         details: { id: refundId, credits: amountCredits },
         actionKey: `refund:${job.id}:${refundId}`,
@@ -79,7 +81,10 @@ export const refunds = section('Jobs', {
   }),
 });
 
-/** Returns the error for a rejected refund: nothing is left to refund, or less than requested. */
+/**
+ * Returns the error for a rejected refund: the job has no credits left to refund, or fewer than
+ * requested.
+ */
 function refundError(
   { state, charged, refunded }: Extract<RefundResult, { verdict: 'not_refundable' }>,
   credits: number | undefined,
@@ -87,7 +92,7 @@ function refundError(
   const remainingCredits = creditsFromMicro(charged - refunded);
   const amounts = { charged: creditsFromMicro(charged), refunded: creditsFromMicro(refunded) };
   if (remainingCredits > 0) {
-    const limit = `must be at most ${remainingCredits}, the credits charged and not yet refunded`;
+    const limit = `must be at most ${remainingCredits}, the charged credits that have not been refunded yet`;
     return fieldError('INVALID_REQUEST', 'credits', `${limit}${formatReceived(credits)}`);
   }
   const message = `Only charged credits can be refunded: the job is ${state}, ${amounts.charged} credits were charged and ${amounts.refunded} refunded.`;

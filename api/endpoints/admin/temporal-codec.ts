@@ -1,8 +1,8 @@
 /**
  * Codec endpoints for Temporal's web UI and CLI, which decrypt and encrypt payloads for operators.
- * They implement Temporal's protocol of remote codec servers: request and response are `{payloads}`
- * as proto JSON. The CLI sends the key of an operator. The web UI cannot send a key, so its
- * configured URL contains a secret that only permits decryption.
+ * They implement Temporal's remote codec server protocol: request and response bodies are
+ * `{payloads}` as proto JSON. The CLI sends the key of an operator. The web UI cannot send a key,
+ * so its configured URL contains a secret that only permits decryption.
  */
 import type { Payload, PayloadCodec } from '@temporalio/common';
 import proto from '@temporalio/proto';
@@ -19,14 +19,17 @@ import { defineEndpoint, rawResponse, type EndpointCall } from '../endpoint.ts';
 
 const { Payloads } = proto.temporal.api.common.v1;
 
-const prefix = '/api/admin/v1/temporal/codec';
-/** Maximum body size in bytes: many times the size of a history page with the largest payloads. */
-const bytesMax = 16 * 1024 * 1024;
+const basePath = '/api/admin/v1/temporal/codec';
+/**
+ * Maximum size of a request body in bytes: many times the size of a workflow history page with the
+ * largest payloads.
+ */
+const bodyBytesMax = 16 * 1024 * 1024;
 const preflightAgeSeconds = 600;
 
 const base64 = z
   .string()
-  .max(bytesMax)
+  .max(bodyBytesMax)
   .regex(/^(?:[A-Za-z0-9+/_-]{4})*(?:[A-Za-z0-9+/_-]{2,3}={0,2})?$/, 'must be base64');
 const payloadsSchema = z.object({
   payloads: z
@@ -38,13 +41,16 @@ const payloadsSchema = z.object({
     )
     .max(10_000),
 });
-/** Body by media type. `handle` reads the body itself, after it has checked the access. */
+/**
+ * Schema of the request body, by media type. `handle` reads the body itself after it has checked
+ * access.
+ */
 const content = { 'application/json': { schema: payloadsSchema } };
 
 type ConvertPayload = (codec: PayloadCodec, payload: Payload) => Promise<Payload>;
-const directions: Record<string, ConvertPayload> = { decode: decrypt, encode: encrypt };
+const convertersByDirection: Record<string, ConvertPayload> = { decode: decrypt, encode: encrypt };
 
-/** Declares the CORS preflight of a path. */
+/** Declares the endpoint that answers CORS preflight requests for a path. */
 const definePreflight = (path: `/${string}`) =>
   defineEndpoint({
     route: `OPTIONS ${path}`,
@@ -62,14 +68,15 @@ const definePreflight = (path: `/${string}`) =>
 
 /**
  * Endpoints of the payload codec. Their scope is `open`, because each endpoint checks the key or
- * the secret itself, after it has set the CORS header that lets a browser read an error.
+ * the secret itself. Each endpoint sets the CORS header before this check, so that a browser can
+ * read the error.
  */
 export const temporalCodec = [
-  definePreflight(`${prefix}/:direction`),
-  definePreflight(`${prefix}/read/:secret/:direction`),
+  definePreflight(`${basePath}/:direction`),
+  definePreflight(`${basePath}/read/:secret/:direction`),
 
   defineEndpoint({
-    route: `POST ${prefix}/:direction`,
+    route: `POST ${basePath}/:direction`,
     scope: 'open',
     request: { params: z.object({ direction: z.string() }), content },
     answer: payloadsSchema,
@@ -77,32 +84,32 @@ export const temporalCodec = [
       allowOrigin(ctx, config);
       if (!(await findOperator.findByKey(parseBearerKey(ctx.req))))
         throw new GatewayError('Unauthorized');
-      const convertPayload = Object.hasOwn(directions, direction)
-        ? directions[direction]
+      const convertPayload = Object.hasOwn(convertersByDirection, direction)
+        ? convertersByDirection[direction]
         : undefined;
       if (!convertPayload) throw new GatewayError('NOT_FOUND');
-      return convert(ctx, (payload) => convertPayload(payloadCodec, payload));
+      return convertPayloads(ctx, (payload) => convertPayload(payloadCodec, payload));
     },
   }),
 
   defineEndpoint({
-    route: `POST ${prefix}/read/:secret/decode`,
+    route: `POST ${basePath}/read/:secret/decode`,
     scope: 'open',
     request: { params: z.object({ secret: z.string() }), content },
     answer: payloadsSchema,
     handle({ ctx, params: { secret } }, { config, payloadCodec, isCodecSecret }) {
       allowOrigin(ctx, config);
       if (!isCodecSecret(secret)) throw new GatewayError('Unauthorized');
-      return convert(ctx, (payload) => decrypt(payloadCodec, payload));
+      return convertPayloads(ctx, (payload) => decrypt(payloadCodec, payload));
     },
   }),
 ];
 
-async function convert(
+async function convertPayloads(
   ctx: EndpointCall['ctx'],
   convertPayload: (payload: Payload) => Promise<Payload>,
 ): Promise<z.infer<typeof payloadsSchema>> {
-  const body = parseWith(payloadsSchema, await readJson(ctx, bytesMax));
+  const body = parseWith(payloadsSchema, await readJson(ctx, bodyBytesMax));
   const { payloads } = Payloads.fromObject(body);
   const convertedPayloads = await Promise.all(payloads.map(convertPayload));
   ctx.set('Cache-Control', 'no-store');
@@ -111,8 +118,8 @@ async function convert(
 }
 
 /**
- * Decrypts a payload. Returns it unchanged if its key is lost, so that the other payloads can be
- * shown.
+ * Decrypts a payload. Returns it unchanged if it cannot be decrypted, so that Temporal can still
+ * show the other payloads.
  */
 async function decrypt(codec: PayloadCodec, payload: Payload): Promise<Payload> {
   try {

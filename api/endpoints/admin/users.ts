@@ -20,18 +20,21 @@ import {
   dataSchema,
   pathId,
 } from '../fields.ts';
-import { defineEndpoint, section } from '../endpoint.ts';
+import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const path = '/api/admin/v1/organizations';
 const params = z.object({ organizationId: pathId('organization') });
 
 const user = responseSchema(memberRecord).meta({ id: 'User' });
 
-/** Maximum number of users in a list, beginning with the oldest. */
-const usersShownMax = 1000;
+/**
+ * Maximum number of users that the list returns. If the organization has more, the oldest are
+ * returned.
+ */
+const listedUsersMax = 1000;
 
 /** Endpoints that create and list the users of an organization. */
-export const users = section('Organizations', {
+export const users = defineSection('Organizations', {
   createUser: defineEndpoint({
     route: `POST ${path}/:organizationId/users`,
     summary: 'Create a user',
@@ -46,15 +49,15 @@ export const users = section('Organizations', {
     },
     answer: dataSchema(user),
     errors: ['NOT_FOUND'],
-    async handle({ params: { organizationId }, ...write }, { pool }) {
-      const { name, role: roleOfUser } = write.body;
+    async handle({ params: { organizationId }, ...call }, { pool }) {
+      const { name, role: userRole } = call.body;
       const userId = await pool.transaction(async (connection) => {
-        const memberId = await createMember(connection, { organizationId, name, role: roleOfUser });
-        await recordAction(connection, write, {
+        const memberId = await createMember(connection, { organizationId, name, role: userRole });
+        await recordAction(connection, call, {
           action: 'user.created',
           organizationId,
           subject: memberId,
-          details: { name, role: roleOfUser },
+          details: { name, role: userRole },
         });
         return memberId;
       });
@@ -70,7 +73,7 @@ export const users = section('Organizations', {
     errors: ['NOT_FOUND'],
     async handle({ params: { organizationId } }, { pool }) {
       await readOrganization(pool, organizationId);
-      const members = await listMembers(pool, organizationId, usersShownMax);
+      const members = await listMembers(pool, organizationId, listedUsersMax);
       return toData(members.map(toResponse));
     },
   }),

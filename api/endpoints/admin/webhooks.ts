@@ -1,11 +1,11 @@
-/** Operator endpoints that list and redeliver job webhooks. */
+/** Operator endpoints that list, get and redeliver job webhooks. */
 import { z } from 'zod';
 import type { ListedWebhook } from '../../../webhooks/webhooks.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { recordAction } from '../../identity/admin-actions.ts';
 import { toData, toPage, idField, dataSchema, pageLimit, pageSchema } from '../fields.ts';
-import { defineEndpoint, section } from '../endpoint.ts';
+import { defineEndpoint, defineSection } from '../endpoint.ts';
 import {
   listedWebhook,
   redeliver,
@@ -14,7 +14,7 @@ import {
   findWebhook,
   webhookSchema,
 } from '../caller-webhooks.ts';
-import { findAnyJob, auditSubject, jobChangeRequest } from './any-job.ts';
+import { findJobOfAnyOrganization, toActionSubject, jobChangeRequest } from './any-job.ts';
 
 const path = '/api/admin/v1/jobs/:jobId/webhook';
 
@@ -25,7 +25,7 @@ const webhookWithOwner = listedWebhook
 const formatWebhook = (row: ListedWebhook) => webhookWithOwner.parse(toResponse(row));
 
 /** Operator endpoints for job webhooks. */
-export const webhooks = section('Webhooks', {
+export const webhooks = defineSection('Webhooks', {
   listWebhooks: defineEndpoint({
     route: 'GET /api/admin/v1/webhooks',
     summary: 'List webhooks, newest first',
@@ -33,7 +33,8 @@ export const webhooks = section('Webhooks', {
       query: z.strictObject({
         organizationId: idField('organization').optional(),
         status: webhookSummary.shape.state.optional().meta({
-          description: 'State of the delivery. Defaults to all webhooks whose last attempt failed.',
+          description:
+            'Return only webhooks in this delivery state. If omitted, the response contains all webhooks whose last delivery attempt failed.',
         }),
         limit: pageLimit,
         cursor: idField('job').optional(),
@@ -50,14 +51,17 @@ export const webhooks = section('Webhooks', {
 
   getJobWebhook: defineEndpoint({
     route: `GET ${path}`,
-    summary: 'Get the webhook of a job and the attempts to deliver it',
+    summary: 'Get the webhook of a job and its delivery attempts',
     request: { params: jobChangeRequest.params },
     answer: dataSchema(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
     async handle(request, { jobOverview, webhooks: records }) {
-      const { id: jobId, organization_id: organizationId } = await findAnyJob(request, {
-        jobOverview,
-      });
+      const { id: jobId, organization_id: organizationId } = await findJobOfAnyOrganization(
+        request,
+        {
+          jobOverview,
+        },
+      );
       const webhook = await findWebhook(records, { jobId, organizationId });
       return toData(await buildWebhookResponse(records, webhook));
     },
@@ -70,13 +74,13 @@ export const webhooks = section('Webhooks', {
     answer: dataSchema(webhookSchema),
     answers: { 202: 'The webhook will be delivered again.' },
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND', 'JOB_NOT_DONE'],
-    async handle(write, services) {
-      const job = await findAnyJob(write, services);
+    async handle(call, services) {
+      const job = await findJobOfAnyOrganization(call, services);
       const { id: jobId, organization_id: organizationId } = job;
       const webhook = await findWebhook(services.webhooks, { jobId, organizationId });
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
-      await recordAction(services.pool, write, {
-        ...auditSubject(job),
+      await recordAction(services.pool, call, {
+        ...toActionSubject(job),
         action: 'webhook.redelivery_requested',
       });
       return toData(await redeliver(services, webhook));

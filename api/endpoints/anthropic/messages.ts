@@ -4,9 +4,9 @@ import { estimateInput } from '../../../chat/input-count.ts';
 import { createMessagesPresentation } from '../../chat/messages-presentation.ts';
 import { countRequest, messagesRequest } from '../../chat/messages-request.ts';
 import { chatBodyBytesMax, defineChatEndpoint } from '../chat-endpoint.ts';
-import { defineEndpoint, section } from '../endpoint.ts';
+import { defineEndpoint, defineSection } from '../endpoint.ts';
 
-const message = z.looseObject({
+const messageResponse = z.looseObject({
   id: z.string(),
   type: z.literal('message'),
   role: z.literal('assistant'),
@@ -40,11 +40,11 @@ const example = {
 };
 
 /** Anthropic-compatible endpoints. */
-export const anthropic = section('Anthropic’s endpoints', {
+export const anthropic = defineSection('Anthropic’s endpoints', {
   createMessage: defineChatEndpoint({
     path: '/api/v1/messages',
     errorFormat: 'anthropic',
-    takesXApiKey: true,
+    acceptsXApiKey: true,
     summary: 'Chat with a model (Anthropic-compatible)',
     description:
       'Accepts every chat model. Set the base URL of an Anthropic SDK to `{base}` or `{base}/api`. The key may be sent as ' +
@@ -54,7 +54,7 @@ export const anthropic = section('Anthropic’s endpoints', {
     example: { ...example, max_tokens: 100 },
     response: {
       description: 'The message. With `stream: true` it is sent as server-sent events.',
-      schema: message,
+      schema: messageResponse,
       event: z.object({ event: z.string(), data: z.string() }),
     },
     presentation: createMessagesPresentation,
@@ -63,11 +63,12 @@ export const anthropic = section('Anthropic’s endpoints', {
     route: 'POST /api/v1/messages/count_tokens',
     scope: 'chat',
     errorFormat: 'anthropic',
-    takesXApiKey: true,
+    acceptsXApiKey: true,
     summary: 'Estimate the input tokens of a message (Anthropic-compatible)',
     description:
-      'Accepts the body of a message and returns the estimate that its reservation is based on: one token per four ' +
-      'characters. The provider may count more or fewer. Nothing is sent to the provider, reserved or charged.',
+      'Accepts the body of a message request and returns the estimated number of input tokens: one token per four characters. ' +
+      'The reservation for a message is based on the same estimate; the provider may count more or fewer tokens. Nothing is ' +
+      'sent to the provider, reserved or charged.',
     request: { body: countRequest, bodyBytesMax: chatBodyBytesMax, example },
     answer: z.object({ input_tokens: z.int() }),
     errors: ['UNKNOWN_MODEL'],

@@ -1,8 +1,8 @@
-/** Renames fields in the errors of Studio requests to their names in OpenAI's API. */
+/** Renames the fields in the errors of Studio requests to the names that OpenAI's API uses. */
 import { GatewayError } from '../../../domain/errors.ts';
 
 /** Field names in OpenAI's API, keyed by the capability's field name. */
-const names: Readonly<Record<string, string>> = {
+const openaiNames: Readonly<Record<string, string>> = {
   numImages: 'n',
   imageSize: 'size',
   aspectRatio: 'size',
@@ -20,8 +20,8 @@ const names: Readonly<Record<string, string>> = {
 };
 
 /**
- * Calls `run` and renames the fields in its errors, by default to OpenAI's names.
- * @throws GatewayError with renamed fields, and every other error of `run`
+ * Calls `run` and renames the fields in the errors that it throws, by default to OpenAI's names.
+ * @throws GatewayError with renamed fields; other errors of `run` unchanged
  */
 export async function withRenamedFields<Result>(
   run: () => Result | Promise<Result>,
@@ -37,16 +37,16 @@ export async function withRenamedFields<Result>(
 function renameFields(error: GatewayError, rename: (path: string) => string): GatewayError {
   const { code, body, retryAfterSeconds, cause } = error;
   const details = error.details?.map(({ path, message }) => ({ path: rename(path), message }));
-  const [first] = error.details ?? [];
-  const isNamed = first && error.message.startsWith(`${first.path}:`);
-  const message = isNamed
-    ? rename(first.path) + error.message.slice(first.path.length)
+  const [firstDetail] = error.details ?? [];
+  const startsWithPath = firstDetail && error.message.startsWith(`${firstDetail.path}:`);
+  const message = startsWithPath
+    ? rename(firstDetail.path) + error.message.slice(firstDetail.path.length)
     : error.message;
   return new GatewayError(code, message, { details, body, retryAfterSeconds, cause });
 }
 
-/** Renames `imageUrls.0` to `image.0`. */
+/** Converts the path of a field to OpenAI's name, for example `imageUrls.0` to `image.0`. */
 function toOpenaiName(path: string): string {
   const [field = '', ...rest] = path.split('.');
-  return [Object.hasOwn(names, field) ? names[field] : field, ...rest].join('.');
+  return [Object.hasOwn(openaiNames, field) ? openaiNames[field] : field, ...rest].join('.');
 }

@@ -1,7 +1,7 @@
 /**
- * Studio jobs for clients of OpenAI's API, which has no jobs. A request creates the same job as the
- * Studio's own endpoint. The response is the job's result, or an error with the status URL of the
- * job.
+ * Runs Studio jobs for clients of OpenAI's API, which has no jobs. A request creates the same job
+ * as the Studio endpoint and waits for it. The response is the job's result, or an error with the
+ * job's status URL.
  */
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,7 +20,7 @@ import { creditHeaders, studioErrors } from '../studio-description.ts';
 import { throwIfFailed, setCreditsHeaders } from '../studio-results.ts';
 import { withRenamedFields } from './field-names.ts';
 
-/** Error codes of requests that wait for their job. */
+/** Error codes of requests that wait until their job has ended. */
 export const jobErrors = [...studioErrors, 'JOB_NOT_DONE'] as const;
 
 /** Describes the response of `sendJson`: the result of a finished job as JSON. */
@@ -28,12 +28,12 @@ export const describeFinishedJob = (
   description: string,
   schema: z.ZodType,
 ): ResponseDescription => ({
-  description: `${description} If it takes longer than 15 seconds, it begins with spaces and has no credits headers.`,
+  description: `${description} If the job takes longer than 15 seconds, the response begins with spaces and has no credits headers.`,
   headers: creditHeaders.partial(),
   schema,
 });
 
-/** Started job whose result is the response of one of these endpoints. */
+/** Started job whose result is the response of an OpenAI-compatible endpoint. */
 interface AwaitedJob {
   /**
    * Waits until the job has completed, and returns it. Call at most once, before the response
@@ -50,8 +50,8 @@ export async function startAwaitedJob(
   services: Composition,
 ): Promise<AwaitedJob> {
   const { config, view } = services;
-  const waiting = { ...reader, waitMaxMs: config.COMPATIBLE_WAIT_MS };
-  const { jobId, awaitEnd } = await withRenamedFields(() => startJob(ctx, waiting, services));
+  const options = { ...reader, waitMaxMs: config.COMPATIBLE_WAIT_MS };
+  const { jobId, awaitEnd } = await withRenamedFields(() => startJob(ctx, options, services));
   ctx.set('X-Job-Id', jobId);
   return {
     async awaitCompleted() {
@@ -59,8 +59,8 @@ export async function startAwaitedJob(
       throwIfFailed(job);
       if (!ctx.headerSent) setCreditsHeaders(ctx, view.credits(job));
       if (job.status === 'completed') return job;
-      // The clients retry automatically. A retry with an Idempotency-Key finds this job; without
-      // one it creates another job.
+      // OpenAI's clients retry if `X-Should-Retry` is true. A retry with an Idempotency-Key finds
+      // this job; a retry without an Idempotency-Key would create another job.
       if (!ctx.headerSent) ctx.set('X-Should-Retry', String(parseIdempotencyKey(ctx) !== null));
       const { statusUrl } = view.ticket(job);
       throw new GatewayError(
@@ -88,19 +88,19 @@ export async function sendJson(
 ): Promise<void> {
   const { requestId } = ctx.state;
   const { config, logger } = services;
-  const keepaliveMs = config.COMPATIBLE_KEEPALIVE_MS;
+  const keepAliveMs = config.COMPATIBLE_KEEPALIVE_MS;
   const completion = awaitCompleted();
-  // If the client disconnects, nothing awaits the completion.
+  // Prevents an unhandled rejection: if the client disconnects, nothing awaits `completion`.
   completion.catch(() => {});
-  const job = await waitAtMost(completion, keepaliveMs);
+  const job = await waitAtMost(completion, keepAliveMs);
   async function* yieldWhenDone(): AsyncGenerator<string> {
     try {
-      let done: JobRecord | null = null;
-      while (!done) {
+      let completedJob: JobRecord | null = null;
+      while (!completedJob) {
         yield ' ';
-        done = await waitAtMost(completion, keepaliveMs);
+        completedJob = await waitAtMost(completion, keepAliveMs);
       }
-      yield* toJson(done);
+      yield* toJson(completedJob);
     } catch (error) {
       const failure = toGatewayError(error);
       logger.error({ error, code: failure.code }, 'request.failed_late');
@@ -112,7 +112,10 @@ export async function sendJson(
   ctx.body = Readable.from(job ? toJson(job) : yieldWhenDone(), { objectMode: false });
 }
 
-/** Waits for a promise at most `waitMs` milliseconds; returns null if it is still pending. */
+/**
+ * Waits for a promise for at most `waitMs` milliseconds. Returns null if the promise is still
+ * pending then.
+ */
 async function waitAtMost<Value>(promise: Promise<Value>, waitMs: number): Promise<Value | null> {
   const timer = new AbortController();
   try {
@@ -129,7 +132,7 @@ export function listArtifacts({ outputs }: JobRecord): StoredArtifact[] {
 
 /**
  * Sends the first artifact of a job as the response body.
- * @throws GatewayError NOT_FOUND if the job has no artifact or it was deleted
+ * @throws GatewayError NOT_FOUND if the job has no artifact or the artifact was deleted
  */
 export async function sendArtifact(
   ctx: Context,
@@ -144,7 +147,7 @@ export async function sendArtifact(
 
 /**
  * Opens an artifact of a job.
- * @throws GatewayError NOT_FOUND if the job has no artifact, or it was deleted
+ * @throws GatewayError NOT_FOUND if `artifact` is undefined or its file was deleted
  */
 export async function openArtifact(
   artifact: StoredArtifact | undefined,

@@ -22,8 +22,8 @@ interface ImagesDeps {
 }
 
 /**
- * Yields the JSON of a job's images. Images are streamed from storage, so none is held in memory as
- * a whole.
+ * Yields the JSON of a job's images. Images are streamed from storage, so no image is held in
+ * memory as a whole.
  */
 export async function* streamImagesJson(
   job: JobRecord,
@@ -55,13 +55,13 @@ async function* streamBase64(
   services: Pick<Composition, 'storage'>,
 ): AsyncGenerator<string> {
   const { stream } = await openArtifact(artifact, services);
-  const pieces: AsyncIterable<Buffer> = stream;
-  let rest = Buffer.alloc(0);
-  for await (const piece of pieces) {
-    const bytes = Buffer.concat([rest, piece]);
+  const chunks: AsyncIterable<Buffer> = stream;
+  let remainder = Buffer.alloc(0);
+  for await (const chunk of chunks) {
+    const bytes = Buffer.concat([remainder, chunk]);
     const encodedBytes = bytes.length - (bytes.length % 3);
     yield bytes.toString('base64', 0, encodedBytes);
-    rest = bytes.subarray(encodedBytes);
+    remainder = bytes.subarray(encodedBytes);
   }
-  yield rest.toString('base64');
+  yield remainder.toString('base64');
 }

@@ -13,7 +13,7 @@ import { parseWith } from '../../http/parsing.ts';
 import { receiveFiles } from '../../studio/body-files.ts';
 import { parseCapabilityFields, type RequestBodyReader } from '../../studio/request-reading.ts';
 
-/** Fields that requests for generating and for editing share. Other fields are ignored. */
+/** Fields that generation requests and edit requests share. Other fields are ignored. */
 export const imageFields = {
   prompt: z.string().max(32_000),
   model: z.string().max(256).nullish().meta({ example: 'gpt-image-2' }),
@@ -38,8 +38,8 @@ export const imageFields = {
 export type ImageRequest = z.infer<z.ZodObject<typeof imageFields>>;
 
 /**
- * Translates a request to the capability's fields. `rules` are the model's rules for generating or
- * editing.
+ * Translates an images request to the capability's fields. `rules` are the model's rules for
+ * generating or for editing images.
  * @throws GatewayError UNSUPPORTED_PARAMETER for a size that the model does not support
  */
 export function toCapabilityFields(
@@ -53,22 +53,24 @@ export function toCapabilityFields(
     model: model.id,
     ...(fields.n != null && { numImages: fields.n }),
     ...(fields.output_format != null && { outputFormat: fields.output_format }),
-    ...(quality != null && isSent(quality, rules['quality']?.oneOf) && { quality }),
+    ...(quality != null && isSentToModel(quality, rules['quality']?.oneOf) && { quality }),
     ...(fields.background != null &&
-      isSent(fields.background, rules['background']?.oneOf) && { background: fields.background }),
-    ...sizeFields(fields.size, model.id, rules),
+      isSentToModel(fields.background, rules['background']?.oneOf) && {
+        background: fields.background,
+      }),
+    ...toSizeFields(fields.size, model.id, rules),
   };
 }
 
 /**
- * Returns whether to send a value to the model. `auto` and `standard` are omitted if the model does
+ * Returns whether a value is sent to the model. `auto` and `standard` are omitted if the model does
  * not accept them.
  */
-function isSent(value: string, known: readonly unknown[] = []): boolean {
+function isSentToModel(value: string, known: readonly unknown[] = []): boolean {
   return known.includes(value) || !['auto', 'standard'].includes(value);
 }
 
-function sizeFields(
+function toSizeFields(
   size: string | null | undefined,
   model: string,
   rules: ParameterRules,
@@ -81,7 +83,7 @@ function sizeFields(
   const aspectRatio = reduceRatio(width, height);
   if (ratios?.includes(aspectRatio)) return { aspectRatio };
   const message = ratios
-    ? `must have one of the ratios ${ratios.join(', ')} with ${model} (received ${aspectRatio})`
+    ? `must have one of the aspect ratios ${ratios.join(', ')} with ${model} (received ${aspectRatio})`
     : `is not supported for edits with ${model}: the model chooses the size`;
   throw fieldError('UNSUPPORTED_PARAMETER', 'size', message);
 }
@@ -100,7 +102,7 @@ async function storeImage(image: ReceivedFile): Promise<string> {
  * Returns a function that reads the form of an edit request and passes its fields to `onFields`.
  * Images are identified by their content, so a repeated request must contain the same bytes.
  */
-export function readEdit(onFields: (fields: ImageRequest) => void): RequestBodyReader {
+export function createEditReader(onFields: (fields: ImageRequest) => void): RequestBodyReader {
   return async (ctx, capability, receiver) => {
     const { texts, files } = await receiveFiles(ctx, receiver, {
       receive: 'receivePicture',
@@ -112,12 +114,12 @@ export function readEdit(onFields: (fields: ImageRequest) => void): RequestBodyR
     const fields = parseWith(form, texts);
     onFields(fields);
     const model = findByAnyName(editModels, fields.model);
-    const received = (name: string): ReceivedFile[] =>
+    const filesOfField = (name: string): ReceivedFile[] =>
       files.filter(({ field }) => field === name).map((file) => file.stored);
-    const [mask] = received('mask');
+    const [mask] = filesOfField('mask');
     const parsedRequest = parseCapabilityFields(capability, {
       ...toCapabilityFields(fields, model, model.edit ?? {}),
-      imageUrls: received('image').map(({ contentId }) => contentId),
+      imageUrls: filesOfField('image').map(({ contentId }) => contentId),
       ...(mask && { maskUrl: mask.contentId }),
     });
     return {
@@ -125,7 +127,7 @@ export function readEdit(onFields: (fields: ImageRequest) => void): RequestBodyR
       complete: async () => ({
         request: {
           ...parsedRequest.request,
-          imageUrls: await Promise.all(received('image').map(storeImage)),
+          imageUrls: await Promise.all(filesOfField('image').map(storeImage)),
           ...(mask && { maskUrl: await storeImage(mask) }),
         },
       }),

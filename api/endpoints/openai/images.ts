@@ -10,7 +10,12 @@ import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { fileErrors, studioHeaders } from '../studio-description.ts';
 import { describeFinishedJob, jobErrors, sendJson, startAwaitedJob } from './finished-job.ts';
 import { imagesResponse, streamImagesJson } from './image-answers.ts';
-import { imageFields, toCapabilityFields, readEdit, type ImageRequest } from './image-requests.ts';
+import {
+  imageFields,
+  toCapabilityFields,
+  createEditReader,
+  type ImageRequest,
+} from './image-requests.ts';
 import { withRenamedFields } from './field-names.ts';
 
 /** Endpoint POST /api/v1/images/generations. */
@@ -46,7 +51,7 @@ export const imagesGenerations = defineEndpoint({
   },
 });
 
-const file = z.string().meta({ format: 'binary' });
+const binaryFile = z.string().meta({ format: 'binary' });
 
 /** Endpoint POST /api/v1/images/edits, whose body is a form with images and a mask. */
 export const imagesEdits = defineEndpoint({
@@ -61,10 +66,10 @@ export const imagesEdits = defineEndpoint({
     content: {
       'multipart/form-data': {
         schema: z.object({
-          image: z.array(file).meta({
+          image: z.array(binaryFile).meta({
             description: '1–10 images of up to 25 MB each, in fields named `image` or `image[]`.',
           }),
-          mask: file.optional(),
+          mask: binaryFile.optional(),
           ...imageFields,
         }),
       },
@@ -75,7 +80,7 @@ export const imagesEdits = defineEndpoint({
   errors: [...jobErrors, ...fileErrors],
   async handle({ ctx }, services) {
     let format: ImageRequest['response_format'];
-    const readBody = readEdit((fields) => {
+    const readBody = createEditReader((fields) => {
       format = fields.response_format;
     });
     const job = await startAwaitedJob(ctx, { capability: imageEdit, readBody }, services);

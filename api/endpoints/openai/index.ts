@@ -1,8 +1,9 @@
 /**
- * OpenAI's endpoints except chat completions (api/endpoints/chat.ts): each translates a request
- * into a chat or a Studio job, and its result into the response that OpenAI's clients expect.
+ * OpenAI-compatible endpoints except chat completions (api/endpoints/chat.ts). Each translates a
+ * request into a chat or a Studio job, and the result into the response that OpenAI's clients
+ * expect.
  */
-import { section } from '../endpoint.ts';
+import { defineSection } from '../endpoint.ts';
 import { imagesEdits, imagesGenerations } from './images.ts';
 import { createResponse } from './responses.ts';
 import { audioSpeech } from './speech.ts';
@@ -10,7 +11,7 @@ import { audioTranscriptions } from './transcriptions.ts';
 import { videos } from './videos.ts';
 
 /** OpenAI-compatible endpoints except chat completions. */
-export const openai = section('OpenAI’s endpoints', {
+export const openai = defineSection('OpenAI’s endpoints', {
   createResponse,
   imagesGenerations,
   imagesEdits,

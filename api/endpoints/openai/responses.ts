@@ -27,7 +27,7 @@ const outputItem = z.discriminatedUnion('type', [
     encrypted_content: z.string().nullable(),
   }),
 ]);
-const response = z.looseObject({
+const responseSchema = z.looseObject({
   id: z.string(),
   object: z.literal('response'),
   created_at: z.int(),
@@ -48,7 +48,7 @@ const response = z.looseObject({
 });
 
 /** Field names in the Responses API, keyed by the field name in the internal chat request. */
-const names: Readonly<Record<string, string>> = {
+const responsesNames: Readonly<Record<string, string>> = {
   max_tokens: 'max_output_tokens',
   reasoning_effort: 'reasoning.effort',
   response_format: 'text.format',
@@ -60,7 +60,7 @@ const names: Readonly<Record<string, string>> = {
  * because the indexes of items and messages differ.
  */
 function toResponsesName(path: string): string {
-  return path.startsWith('messages') ? 'input' : (names[path] ?? path);
+  return path.startsWith('messages') ? 'input' : (responsesNames[path] ?? path);
 }
 
 /** Endpoint POST /api/v1/responses. */
@@ -69,7 +69,7 @@ export const createResponse = defineChatEndpoint({
   errorFormat: 'openai',
   summary: 'Create a response (OpenAI-compatible)',
   description:
-    'Accepts every chat model, for `responses` of an OpenAI SDK. No response is stored: send the whole conversation in ' +
+    'Accepts every chat model. OpenAI SDKs call this endpoint as `responses`. No response is stored: send the whole conversation in ' +
     '`input`. Only function tools are supported. Fields that are not listed here are ignored.',
   body: responsesRequest,
   example: {
@@ -79,7 +79,7 @@ export const createResponse = defineChatEndpoint({
   },
   response: {
     description: 'The response. With `stream: true` it is sent as server-sent events.',
-    schema: response,
+    schema: responseSchema,
     event: z.object({ event: z.string(), data: z.string() }),
   },
   presentation: createResponsesPresentation,

@@ -8,12 +8,12 @@ import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { creditHeaders, studioHeaders } from '../studio-description.ts';
 import { jobErrors, sendArtifact, startAwaitedJob } from './finished-job.ts';
 
-const voiceover = audioModels.voiceover;
-const titleMax = 120;
+const voiceoverModel = audioModels.voiceover;
+const titleCharactersMax = 120;
 
-const speech = z.object({
-  model: z.string().max(256).meta({ example: voiceover.id }),
-  input: z.string().max(voiceover.limits.text.max),
+const speechRequest = z.object({
+  model: z.string().max(256).meta({ example: voiceoverModel.id }),
+  input: z.string().max(voiceoverModel.limits.text.max),
   voice: z
     .union([z.string().max(64), z.object({ id: z.string().max(64) }).transform(({ id }) => id)])
     .meta({ description: 'One of the voices of GET /api/v1/studio/voices.' }),
@@ -23,9 +23,9 @@ const speech = z.object({
   instructions: z.literal('', 'is not supported: put the instructions into `input`').nullish(),
 });
 
-/** Returns the first 120 characters of a string. */
+/** Returns the first 120 characters of a text, which become the title of the voiceover. */
 function truncateTitle(text: string): string {
-  return Array.from(text.trim()).slice(0, titleMax).join('') || text;
+  return Array.from(text.trim()).slice(0, titleCharactersMax).join('') || text;
 }
 
 /** Endpoint POST /api/v1/audio/speech. */
@@ -38,8 +38,8 @@ export const audioSpeech = defineEndpoint({
     'Creates the same job as POST /api/v1/studio/voiceover/generate, and returns its audio file.',
   request: {
     headers: studioHeaders,
-    body: speech,
-    example: { model: voiceover.id, input: 'Welcome to the harbour.', voice: 'rachel' },
+    body: speechRequest,
+    example: { model: voiceoverModel.id, input: 'Welcome to the harbour.', voice: 'rachel' },
   },
   answer: rawResponse,
   answers: {
@@ -52,9 +52,9 @@ export const audioSpeech = defineEndpoint({
   },
   errors: [...jobErrors, 'NOT_FOUND'],
   async handle({ ctx, body }, services) {
-    findByAnyName([voiceover], body.model);
+    findByAnyName([voiceoverModel], body.model);
     const { input: text, voice } = body;
-    const started = await startAwaitedJob(
+    const job = await startAwaitedJob(
       ctx,
       {
         capability: voiceoverGenerate,
@@ -63,6 +63,6 @@ export const audioSpeech = defineEndpoint({
       },
       services,
     );
-    await sendArtifact(ctx, await started.awaitCompleted(), services);
+    await sendArtifact(ctx, await job.awaitCompleted(), services);
   },
 });

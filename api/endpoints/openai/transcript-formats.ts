@@ -21,9 +21,11 @@ interface Segment {
   text: string;
 }
 
-/** Limits of a subtitle: characters on its two lines, its duration, and the pause that ends it. */
+/** Maximum number of characters of a subtitle, on two lines. */
 const segmentCharactersMax = 84;
+/** Maximum duration of a subtitle, in seconds. */
 const segmentSecondsMax = 7;
+/** Pause between two words after which a new subtitle begins, in seconds. */
 const pauseSeconds = 1;
 
 /** Transcript formats, keyed by the value of `response_format`. */
@@ -70,46 +72,49 @@ export const transcriptFormats = {
 } as const;
 
 /**
- * Groups words into subtitles. A subtitle ends at the end of a sentence, before a pause, or when it
- * would exceed a limit.
+ * Groups words into subtitles. A subtitle ends at the end of a sentence, before a pause, or when
+ * the next word would exceed a limit.
  */
 function groupIntoSegments(words: readonly Word[]): Segment[] {
   const segments: Segment[] = [];
-  let open: Word[] = [];
-  function close(): void {
-    const [first] = open;
-    const last = open.at(-1);
-    const text = open
+  let openWords: Word[] = [];
+  function closeSegment(): void {
+    const [firstWord] = openWords;
+    const lastWord = openWords.at(-1);
+    const text = openWords
       .map((word) => word.text)
       .join('')
       .trim();
-    if (first && last && text !== '') {
-      segments.push({ id: segments.length, start: first.start, end: last.end, text });
+    if (firstWord && lastWord && text !== '') {
+      segments.push({ id: segments.length, start: firstWord.start, end: lastWord.end, text });
     }
-    open = [];
+    openWords = [];
   }
   for (const word of words) {
-    const [first] = open;
-    const last = open.at(-1);
-    if (first && last && word.type === 'word') {
-      const length = open.reduce((sum, { text }) => sum + text.length, word.text.length);
-      const pause = word.start - last.end > pauseSeconds;
-      const tooLong = length > segmentCharactersMax || word.end - first.start > segmentSecondsMax;
-      if (pause || tooLong || /[.!?。！？]$/.test(last.text.trim())) close();
+    const [firstWord] = openWords;
+    const lastWord = openWords.at(-1);
+    if (firstWord && lastWord && word.type === 'word') {
+      const characters = openWords.reduce((sum, { text }) => sum + text.length, word.text.length);
+      const hasPause = word.start - lastWord.end > pauseSeconds;
+      const isTooLong =
+        characters > segmentCharactersMax || word.end - firstWord.start > segmentSecondsMax;
+      if (hasPause || isTooLong || /[.!?。！？]$/.test(lastWord.text.trim())) closeSegment();
     }
     // A space never begins a subtitle.
-    if (word.type === 'word' || open.length > 0) open.push(word);
-    if (word.type === 'word' && /[.!?。！？]$/.test(word.text)) close();
+    if (word.type === 'word' || openWords.length > 0) openWords.push(word);
+    if (word.type === 'word' && /[.!?。！？]$/.test(word.text)) closeSegment();
   }
-  close();
+  closeSegment();
   return segments;
 }
 
-const padTwo = (value: number): string => String(Math.floor(value)).padStart(2, '0');
+const padToTwoDigits = (value: number): string => String(Math.floor(value)).padStart(2, '0');
 
 /** Formats a time in seconds as `01:02:03,456`. */
 function formatTime(seconds: number, separator: ',' | '.'): string {
   const ms = Math.round(seconds * 1000);
-  const clock = [ms / 3_600_000, (ms / 60_000) % 60, (ms / 1000) % 60].map(padTwo).join(':');
+  const clock = [ms / 3_600_000, (ms / 60_000) % 60, (ms / 1000) % 60]
+    .map(padToTwoDigits)
+    .join(':');
   return clock + separator + String(ms % 1000).padStart(3, '0');
 }

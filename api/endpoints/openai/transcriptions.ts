@@ -19,9 +19,9 @@ import { describeFinishedJob, jobErrors, sendJson, startAwaitedJob } from './fin
 import { transcriptData, transcriptFormats } from './transcript-formats.ts';
 
 /** Maximum size of a recording in bytes, the same as OpenAI's. */
-const bytesMax = 25 * 1024 * 1024;
+const recordingBytesMax = 25 * 1024 * 1024;
 
-const fields = {
+const formFields = {
   model: z.string().max(256).meta({ example: audioModels.transcription.id }),
   language: z.string().max(35).nullish(),
   response_format: z.enum(keysOf(transcriptFormats)).default('json'),
@@ -29,16 +29,16 @@ const fields = {
     .literal('false', 'is not supported: streaming is not available for transcripts')
     .nullish(),
 };
-const form = z.object(fields);
+const form = z.object(formFields);
 type Format = keyof typeof transcriptFormats;
 
-function readRecording(onFormat: (format: Format) => void): RequestBodyReader {
+function createRecordingReader(onFormat: (format: Format) => void): RequestBodyReader {
   return async (ctx, capability, receiver) => {
     const field = 'file';
     const { texts, files } = await receiveFiles(ctx, receiver, {
       receive: 'receiveRecording',
       fields: [field],
-      bytesMax,
+      bytesMax: recordingBytesMax,
     });
     const { model, language, response_format: format } = parseWith(form, texts);
     onFormat(format);
@@ -69,7 +69,7 @@ export const audioTranscriptions = defineEndpoint({
     headers: studioHeaders,
     content: {
       'multipart/form-data': {
-        schema: z.object({ file: z.string().meta({ format: 'binary' }), ...fields }),
+        schema: z.object({ file: z.string().meta({ format: 'binary' }), ...formFields }),
       },
     },
   },
@@ -80,7 +80,7 @@ export const audioTranscriptions = defineEndpoint({
   errors: [...jobErrors, ...fileErrors],
   async handle({ ctx }, services) {
     let format: Format = 'json';
-    const readBody = readRecording((requested) => {
+    const readBody = createRecordingReader((requested) => {
       format = requested;
     });
     const job = await startAwaitedJob(ctx, { capability: audioTranscribe, readBody }, services);

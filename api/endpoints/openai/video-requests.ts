@@ -12,7 +12,7 @@ import { parseWith } from '../../http/parsing.ts';
 import { receiveFiles, type FileReceiver } from '../../studio/body-files.ts';
 import { parseCapabilityFields, type RequestBodyReader } from '../../studio/request-reading.ts';
 
-const reference = z.object({
+const imageReference = z.object({
   file_id: z.string().max(64).optional(),
   image_url: z.string().max(4096).optional(),
 });
@@ -28,11 +28,11 @@ export const videoFields = {
     .nullish(),
 };
 /** Schema of a JSON request. */
-export const videoRequest = z.object({ ...videoFields, input_reference: reference.nullish() });
+export const videoRequest = z.object({ ...videoFields, input_reference: imageReference.nullish() });
 type VideoRequest = z.infer<typeof videoRequest>;
 const textBytesMax = 32 * 1024;
 
-/** Reads a JSON body, or a form with an image. */
+/** Reads the body of a video request: JSON, or a form that may contain an image. */
 async function readBodyOrForm(
   ctx: Context,
   receiver: FileReceiver,
@@ -57,7 +57,7 @@ async function readBodyOrForm(
   return file ? { ...body, image: file.stored } : body;
 }
 
-/** Reads a request to generate a video. */
+/** Reads a video request and translates it to the fields of videoGenerate. */
 export const readVideoRequest: RequestBodyReader = async (ctx, capability, deps) => {
   const body = await readBodyOrForm(ctx, deps);
   const model = findByAnyName(videoModels, body.model);
@@ -103,7 +103,7 @@ function toFrameFields(size: string | null | undefined, { id, parameters }: Vide
   if (ratios.includes(aspectRatio) && (!resolutions || resolutions.includes(resolution))) {
     return { aspectRatio, ...(resolutions && { resolution }) };
   }
-  const resolutionRule = resolutions ? ` and a resolution of ${resolutions.join(', ')}` : '';
-  const message = `must have a ratio of ${ratios.join(', ')}${resolutionRule} with ${id} (received ${aspectRatio} and ${resolution})`;
+  const resolutionRule = resolutions ? ` and one of the resolutions ${resolutions.join(', ')}` : '';
+  const message = `must have one of the aspect ratios ${ratios.join(', ')}${resolutionRule} with ${id} (received ${aspectRatio} and ${resolution})`;
   throw fieldError('UNSUPPORTED_PARAMETER', 'size', message);
 }

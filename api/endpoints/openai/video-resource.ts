@@ -1,4 +1,4 @@
-/** Formats a job as a video of OpenAI's videos API. */
+/** Video resource of OpenAI's videos API, which describes a job of videoGenerate. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { defaultsFor } from '../../../catalog/model-parameters.ts';
@@ -36,7 +36,7 @@ const storedRequest = z.looseObject({
 
 const toUnixSeconds = (ms: number): number => Math.floor(ms / 1000);
 
-/** Returns a job as a video of OpenAI's videos API. */
+/** Converts a job to the video resource of OpenAI's videos API. */
 export async function toVideo(job: JobRecord, view: Pick<JobView, 'resource'>): Promise<Video> {
   const { status, error, progress } = await view.resource(job);
   const model = videoModels.find(({ id }) => id === job.model);
@@ -50,7 +50,7 @@ export async function toVideo(job: JobRecord, view: Pick<JobView, 'resource'>): 
     object: 'video',
     model: job.model,
     status: status === 'canceled' ? 'failed' : status,
-    // A running job shows at most 99 percent, even when it takes longer than usual.
+    // The progress of a running job is at most 99 percent, even if the job takes longer than usual.
     progress: status === 'completed' ? 100 : Math.min(99, Math.round((progress?.share ?? 0) * 100)),
     created_at: toUnixSeconds(job.created_at),
     completed_at: job.completed_at === null ? null : toUnixSeconds(job.completed_at),

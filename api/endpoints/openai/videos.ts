@@ -1,5 +1,6 @@
 /**
- * /api/v1/videos: videoGenerate in the format of OpenAI's videos API: create, get, list, download.
+ * /api/v1/videos: generates, gets, lists and downloads videos in the format of OpenAI's videos API
+ * (videoGenerate).
  */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
@@ -118,7 +119,7 @@ export const videos = {
     request: {
       ...request,
       query: z.object({
-        variant: z.literal('video', 'must be video: other variants are not stored').optional(),
+        variant: z.literal('video', 'must be `video`: other variants are not stored').optional(),
       }),
     },
     answer: rawResponse,
