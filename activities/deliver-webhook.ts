@@ -32,7 +32,7 @@ export interface DeliveryDeps {
   readJob: (organizationId: string, jobId: string) => Promise<JobRecord | null>;
   /** Returns the representation of a job in API responses (studio/job-view.ts). */
   showJob: (job: JobRecord) => Promise<Record<string, unknown>>;
-  accountNotices: Pick<AccountNotices, 'read'>;
+  accountNotices: Pick<AccountNotices, 'readNotice'>;
   telemetry: { metrics: Metrics };
   timeoutMs: number;
   retryDelaysMs: readonly number[];
@@ -76,7 +76,7 @@ export function createDeliveries(deps: DeliveryDeps) {
       if (sendResult.outcome !== 'delivered') throw createAttemptFailure(sendResult, retryInMs);
     },
     /** Records that an operator has stopped the delivery of a webhook. */
-    stopDelivery: (subjectId: string): Promise<void> => deps.webhooks.giveUp(subjectId),
+    stopDelivery: (subjectId: string): Promise<void> => deps.webhooks.stopDelivery(subjectId),
   };
 }
 /** Activities of the webhook task queue. */
@@ -102,7 +102,7 @@ function createAttemptFailure({ outcome, status, error }: SendResult, retryInMs:
 
 async function readEvent(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookEvent> {
   if (isId('notice', ids.subjectId)) {
-    const { type, createdAtMs, data } = await deps.accountNotices.read(ids.subjectId);
+    const { type, createdAtMs, data } = await deps.accountNotices.readNotice(ids.subjectId);
     return { type, timestamp: isoTime(createdAtMs), data };
   }
   const startedJobId = findStartedJobId(ids.subjectId);

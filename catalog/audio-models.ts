@@ -6,12 +6,12 @@
 
 /**
  * Minimum and maximum of a number, of a string's length in characters, or of a list's length.
- * `preset` is the default value.
+ * `default` is the value if a request has none.
  */
 export interface Limit {
   min: number;
   max: number;
-  preset?: number;
+  default?: number;
 }
 
 /** Audio model: a row of the audio model table. */
@@ -21,51 +21,51 @@ export interface AudioModel {
   displayName: string;
   provider: string;
   /** Unit of the price. */
-  per: 'character' | 'second' | 'request';
+  priceUnit: 'character' | 'second' | 'request';
   /** Price of one unit in USD. */
   usd: number;
-  /** Limits by request field. */
+  /** Limits of the request fields, keyed by field. */
   limits: Readonly<Record<string, Limit>>;
 }
 
-const zeroToOne = { min: 0, max: 1, preset: 0.5 };
-const title = { min: 1, max: 255 };
+const zeroToOneLimit = { min: 0, max: 1, default: 0.5 };
+const titleLimit = { min: 1, max: 255 };
 
-/** Audio models by capability; each capability has one model. */
+/** Audio models, keyed by capability. Each capability has one model. */
 export const audioModels = {
   voiceover: {
     id: 'eleven_multilingual_v2',
     displayName: 'Eleven Multilingual v2',
     provider: 'elevenlabs',
-    per: 'character',
+    priceUnit: 'character',
     usd: 0.0001,
     limits: {
       text: { min: 1, max: 5000 },
-      title,
-      stability: zeroToOne,
-      similarityBoost: zeroToOne,
+      title: titleLimit,
+      stability: zeroToOneLimit,
+      similarityBoost: zeroToOneLimit,
     },
   },
   dialogue: {
     id: 'eleven_v3',
     displayName: 'Eleven v3',
     provider: 'elevenlabs',
-    per: 'character',
+    priceUnit: 'character',
     usd: 0.0001,
     limits: {
       inputs: { min: 1, max: 100 },
       lineText: { min: 1, max: 5000 },
       totalText: { min: 1, max: 10_000 },
-      title,
-      stability: zeroToOne,
-      similarityBoost: zeroToOne,
+      title: titleLimit,
+      stability: zeroToOneLimit,
+      similarityBoost: zeroToOneLimit,
     },
   },
   musicPlan: {
     id: 'music_v1',
     displayName: 'Eleven Music',
     provider: 'elevenlabs',
-    per: 'request',
+    priceUnit: 'request',
     usd: 0.002,
     limits: { prompt: { min: 1, max: 4100 }, music_length_ms: { min: 3000, max: 600_000 } },
   },
@@ -73,12 +73,12 @@ export const audioModels = {
     id: 'music_v1',
     displayName: 'Eleven Music',
     provider: 'elevenlabs',
-    per: 'second',
+    priceUnit: 'second',
     usd: 0.0125,
     limits: {
       prompt: { min: 1, max: 4100 },
       coverPrompt: { min: 3, max: 2000 },
-      durationSeconds: { min: 3, max: 600, preset: 30 },
+      durationSeconds: { min: 3, max: 600, default: 30 },
       sectionDurationMs: { min: 3000, max: 120_000 },
     },
   },
@@ -86,19 +86,19 @@ export const audioModels = {
     id: 'eleven_text_to_sound_v2',
     displayName: 'Eleven Sound Effects v2',
     provider: 'elevenlabs',
-    per: 'second',
+    priceUnit: 'second',
     usd: 0.006,
     limits: {
       prompt: { min: 1, max: 450 },
       durationSeconds: { min: 0.5, max: 30 },
-      promptInfluence: { min: 0, max: 1, preset: 0.3 },
+      promptInfluence: { min: 0, max: 1, default: 0.3 },
     },
   },
   transcription: {
     id: 'scribe_v2',
     displayName: 'Scribe v2',
     provider: 'elevenlabs',
-    per: 'second',
+    priceUnit: 'second',
     usd: 0.000_061_1,
     limits: {
       /**

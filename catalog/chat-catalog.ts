@@ -81,8 +81,8 @@ function applyMarkup(cost: ChatCost, markup: number): ChatCost {
 }
 
 /**
- * Creates the lookup of models that are not retired. `now` returns the current time in Unix
- * milliseconds.
+ * Creates the functions that look up chat models and omit retired ones. `now` returns the current
+ * time in Unix milliseconds.
  */
 export function createChatCatalog(models: readonly ChatModel[], now: () => number = Date.now) {
   const newestFirst = models.toSorted((a, b) => b.created - a.created || (a.id < b.id ? -1 : 1));

@@ -1,4 +1,4 @@
-/** Chat model: its properties, and the schema of files that list models. */
+/** Schema of chat models, which is also the schema of the files that list them. */
 import { z } from 'zod';
 
 const usdPerMillion = z.number().min(0).max(100_000);
@@ -90,7 +90,10 @@ export function selectChatPrice(
   };
 }
 
-/** Returns whether the provider no longer serves the model at a time in Unix milliseconds. */
+/**
+ * Returns whether the provider has stopped serving the model. `nowMs` is the current time in Unix
+ * milliseconds.
+ */
 export function isRetired(model: ChatModel, nowMs: number): boolean {
   return model.retiresOn !== undefined && Date.parse(model.retiresOn) <= nowMs;
 }

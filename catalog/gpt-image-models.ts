@@ -67,7 +67,7 @@ function createFalRoute(
   return {
     provider: 'fal',
     ...operations,
-    drop: ['seed'],
+    omitFields: ['seed'],
     imagesPerCallMax,
     nativeFormats: allFormats,
   };
@@ -82,13 +82,13 @@ function createOpenaiRoute(model: string): ImageRoute {
     provider: 'openai',
     generate: 'images/generations',
     edit: 'images/edits',
-    drop: ['seed'],
+    omitFields: ['seed'],
     imagesPerCallMax: 10,
     nativeFormats: allFormats,
     rename: { numImages: 'n', imageSize: 'size' },
     values: { imageSize: openaiSizes },
     sizeAsText: true,
-    fixed: { model },
+    constantFields: { model },
   };
 }
 
@@ -107,9 +107,10 @@ function createRow({
   ...row
 }: GptImageModel): ImageModel {
   const price: ImagePrice = {
-    // This price applies to the quality `auto`: the provider may choose the most expensive quality.
+    // The quality `auto` has the highest price, because the provider may choose the most expensive
+    // quality.
     usd: usdByQuality.high,
-    by: { quality: usdByQuality },
+    usdByField: { quality: usdByQuality },
     includedPixels: 1024 * 1024,
   };
   return {

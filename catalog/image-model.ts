@@ -29,7 +29,7 @@ export interface ImagePrice {
    * Prices that depend on the value of one request field, keyed by field and value. They override
    * `usd`.
    */
-  by?: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  usdByField?: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /**
    * Number of pixels included in the price. The price of a larger picture is proportional to its
    * number of pixels.

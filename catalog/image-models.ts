@@ -96,8 +96,9 @@ export const imageModels: readonly ImageModel[] = [
     ],
     price: {
       usd: 0.15,
-      by: { resolution: { '4K': 0.3 } },
-      // A 2K picture of any aspect ratio has fewer pixels than this, and a 4K picture has more.
+      usdByField: { resolution: { '4K': 0.3 } },
+      // A 2K picture of any aspect ratio has fewer pixels than `pixelsBelow`, and a 4K picture has
+      // more.
       smaller: { pixelsBelow: 8_000_000, usd: 0.15 },
     },
   },
@@ -144,19 +145,19 @@ export const imageModels: readonly ImageModel[] = [
       {
         provider: 'fal',
         generate: 'fal-ai/gpt-image-1.5',
-        drop: ['seed'],
+        omitFields: ['seed'],
         imagesPerCallMax: 4,
         nativeFormats: allFormats,
         rename: { aspectRatio: 'image_size' },
         values: { aspectRatio: gptImageSizes },
         // The provider endpoint has no quality `auto`; it chooses the quality if the field is
         // absent.
-        omit: { quality: ['auto'] },
+        omitValues: { quality: ['auto'] },
       },
     ],
-    // The first price applies to the quality `auto`: the provider may choose the most expensive
+    // The quality `auto` has the highest price, because the provider may choose the most expensive
     // quality.
-    price: { usd: 0.133, by: { quality: { low: 0.009, medium: 0.034, high: 0.133 } } },
+    price: { usd: 0.133, usdByField: { quality: { low: 0.009, medium: 0.034, high: 0.133 } } },
   },
   {
     id: 'alpha-image-mini',
@@ -173,12 +174,12 @@ export const imageModels: readonly ImageModel[] = [
       {
         provider: 'fal',
         generate: 'fal-ai/gpt-image-1-mini',
-        drop: ['seed'],
+        omitFields: ['seed'],
         imagesPerCallMax: 4,
         nativeFormats: allFormats,
         rename: { aspectRatio: 'image_size' },
         values: { aspectRatio: gptImageSizes },
-        fixed: { quality: 'medium' },
+        constantFields: { quality: 'medium' },
       },
     ],
     price: { usd: 0.011 },
@@ -245,7 +246,7 @@ export const imageModels: readonly ImageModel[] = [
       {
         provider: 'fal',
         generate: 'xai/grok-imagine-image',
-        drop: ['seed'],
+        omitFields: ['seed'],
         imagesPerCallMax: 4,
         nativeFormats: allFormats,
       },

@@ -18,7 +18,7 @@ export interface PixelPrice {
   stepPixels: number;
 }
 
-/** Service of image/upscale. */
+/** Upscaling service that image/upscale offers. */
 export interface Upscaler extends CatalogRow {
   parameters: ParameterRules;
   routes: readonly ToolRoute[];
@@ -63,7 +63,7 @@ export const upscalers: readonly Upscaler[] = [
         provider: 'fal',
         providerEndpoint: 'fal-ai/topaz/upscale/image',
         rename: { scaleFactor: 'upscale_factor' },
-        fixed: { output_format: 'png' },
+        constantFields: { output_format: 'png' },
       },
     ],
     // This provider endpoint supports factors of up to 4, so factor 6 needs two steps.
@@ -81,7 +81,7 @@ export const upscalers: readonly Upscaler[] = [
         provider: 'fal',
         providerEndpoint: 'fal-ai/seedvr/upscale/image',
         rename: { scaleFactor: 'upscale_factor' },
-        fixed: { upscale_mode: 'factor', output_format: 'png' },
+        constantFields: { upscale_mode: 'factor', output_format: 'png' },
       },
     ],
     steps: { 2: [2], 4: [4], 6: [6] },
@@ -89,7 +89,7 @@ export const upscalers: readonly Upscaler[] = [
   },
 ];
 
-/** Model of image/remove-background. */
+/** Background removal model that image/remove-background offers. */
 export interface BackgroundRemover extends CatalogRow {
   parameters: ParameterRules;
   routes: readonly ToolRoute[];
@@ -117,7 +117,7 @@ export const backgroundRemovers: readonly BackgroundRemover[] = [
     {
       provider: 'fal',
       providerEndpoint: 'fal-ai/birefnet/v2',
-      fixed: { output_format: 'png' },
+      constantFields: { output_format: 'png' },
     },
   ],
   usdByResolution: { '1024x1024': 0.005, '2048x2048': 0.01, '2304x2304': 0.012 },

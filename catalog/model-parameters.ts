@@ -76,7 +76,7 @@ export function findModel<Row extends { id: string }>(
 export const seedRule: ParameterRule = { min: 0, max: 2_147_483_647 };
 
 /** Returns the default values of the fields that a request does not contain. */
-export function defaultsFor(
+export function getMissingDefaults(
   rules: ParameterRules,
   body: Readonly<Record<string, unknown>>,
 ): Record<string, string | number | boolean> {
@@ -111,21 +111,22 @@ interface CheckedModel {
 
 /**
  * Throws if the model does not support a request field or its value.
- * @throws GatewayError UNSUPPORTED_PARAMETER or INVALID_REQUEST; the details name each such field
+ * @throws GatewayError UNSUPPORTED_PARAMETER or INVALID_REQUEST; the details name each field that
+ * is not allowed
  */
 export function throwIfUnsupported(
   { id, parameters, requireRuleFor = [] }: CheckedModel,
   body: Readonly<Record<string, unknown>>,
 ): void {
   const sentFields = Object.keys(body).filter((field) => body[field] !== undefined);
-  const unsupported = sentFields
+  const unsupportedFields = sentFields
     .filter((field) => requireRuleFor.includes(field) || !commonFields.has(field))
     .filter((field) => parameters[field] === undefined);
-  if (unsupported.length > 0) {
+  if (unsupportedFields.length > 0) {
     const supported = Object.keys(parameters).join(', ') || 'none';
-    const message = `${id} does not support ${unsupported.join(', ')}`;
+    const message = `${id} does not support ${unsupportedFields.join(', ')}`;
     throw new GatewayError('UNSUPPORTED_PARAMETER', message, {
-      details: unsupported.map((path) => ({
+      details: unsupportedFields.map((path) => ({
         path,
         message: `not supported by ${id}; supported: ${supported}`,
       })),
@@ -174,16 +175,16 @@ function findViolatedSizeRequirement(
   rule: SizeRule,
   { width, height }: { width: number; height: number },
 ) {
-  const [short, long] = width < height ? [width, height] : [height, width];
+  const [shorterEdge, longerEdge] = width < height ? [width, height] : [height, width];
   const pixels = width * height;
-  if (short % rule.multipleOf !== 0 || long % rule.multipleOf !== 0) {
+  if (shorterEdge % rule.multipleOf !== 0 || longerEdge % rule.multipleOf !== 0) {
     return `must have edges that are multiples of ${rule.multipleOf}`;
   }
-  if (long > rule.edgeMax) return `must have edges of at most ${rule.edgeMax} pixels`;
+  if (longerEdge > rule.edgeMax) return `must have edges of at most ${rule.edgeMax} pixels`;
   if (pixels < rule.pixelsMin || pixels > rule.pixelsMax) {
     return `must have ${rule.pixelsMin}–${rule.pixelsMax} pixels in total`;
   }
-  return long > short * rule.ratioMax
+  return longerEdge > shorterEdge * rule.ratioMax
     ? `must have an aspect ratio of at most ${rule.ratioMax}:1`
     : undefined;
 }

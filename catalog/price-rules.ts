@@ -39,7 +39,7 @@ export interface PricedPixels {
    * at least 1. Null if the number of pixels only selects the row.
    */
   each: number | null;
-  /** Rounding of the number of steps: `up` rounds it up to an integer. */
+  /** Rounding of the number of steps. `up`: to the next higher integer; `none`: no rounding. */
   rounding: 'up' | 'none';
 }
 
@@ -57,7 +57,7 @@ export interface PriceRule {
   rows: readonly PriceRow[];
 }
 
-/** Price of one unit, for a certain request. */
+/** Price of one unit that a request asks for. */
 export interface UnitPrice {
   usd: number;
   /**
@@ -113,7 +113,7 @@ export function imagePriceRules(
   parameters: ParameterRules,
   quantity: PriceRule['quantity'] = { of: 'numImages', default: 1 },
 ): [PriceRule] {
-  const [field = '', usdByValue = {}] = Object.entries(price.by ?? {})[0] ?? [];
+  const [field = '', usdByValue = {}] = Object.entries(price.usdByField ?? {})[0] ?? [];
   const values = parameters[field]?.oneOf ?? [];
   const rows = values.map((value): PriceRow => {
     const listedUsd = usdByValue[String(value)];
@@ -225,8 +225,8 @@ export function videoToolPriceRules({ usdPerSecond, scale }: VideoTool): [PriceR
 
 /** Returns the price rule of an audio model. */
 export function audioPriceRules(
-  { per, usd }: AudioModel,
+  { priceUnit, usd }: AudioModel,
   quantity: PriceRule['quantity'] = oneUnit,
 ): PriceRule[] {
-  return [{ unit: per, quantity, pixels: null, rows: [{ when: {}, usd }] }];
+  return [{ unit: priceUnit, quantity, pixels: null, rows: [{ when: {}, usd }] }];
 }

@@ -12,17 +12,17 @@ export interface FieldMap {
   /** Provider's values, keyed by request field and request value. */
   values?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** Request values that are not sent. A field with one of these values is omitted. */
-  omit?: Readonly<Record<string, readonly string[]>>;
+  omitValues?: Readonly<Record<string, readonly string[]>>;
   /**
    * Fields that the spec allows but the provider does not support, e.g. `seed`. They are not sent.
    */
-  drop?: readonly string[];
+  omitFields?: readonly string[];
   /** Suffixes of numbers that are sent as text: with the suffix `s`, 8 is sent as `'8s'`. */
   asText?: Readonly<Record<string, string>>;
   /** Whether `{width, height}` is sent as text, e.g. `'1536x1024'`. */
   sizeAsText?: true;
   /** Constant fields that are sent with every request. */
-  fixed?: Readonly<Record<string, string | number | boolean>>;
+  constantFields?: Readonly<Record<string, string | number | boolean>>;
 }
 
 /**
@@ -30,10 +30,11 @@ export interface FieldMap {
  * undefined fields.
  */
 export function buildProviderInput(map: FieldMap, fields: Fields): JsonObject {
-  const input: JsonObject = { ...map.fixed };
+  const input: JsonObject = { ...map.constantFields };
   for (const [field, value] of Object.entries(fields)) {
-    if (value === undefined || gatewayFields.has(field) || map.drop?.includes(field)) continue;
-    if (typeof value === 'string' && map.omit?.[field]?.includes(value)) continue;
+    if (value === undefined || gatewayFields.has(field) || map.omitFields?.includes(field))
+      continue;
+    if (typeof value === 'string' && map.omitValues?.[field]?.includes(value)) continue;
     input[map.rename?.[field] ?? toSnakeCase(field)] = convertValue(map, field, value);
   }
   return input;

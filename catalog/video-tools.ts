@@ -14,8 +14,8 @@ export interface VideoTool extends CatalogRow {
   /** Maximum length of the result's longer edge, in pixels. */
   outputEdgeMax: number;
   /**
-   * Prices per second of input in USD, by the pixels of a result frame. The first row with a
-   * sufficient `pixelsMax` applies.
+   * Prices per second of input in USD, which depend on the number of pixels of a result frame. The
+   * first row with a sufficient `pixelsMax` applies.
    */
   usdPerSecond: readonly { pixelsMax: number; usd: number }[];
 }
@@ -29,7 +29,7 @@ export const videoUpscaler: VideoTool = {
   route: {
     provider: 'fal',
     providerEndpoint: 'fal-ai/topaz/upscale/video',
-    fixed: { upscale_factor: 2, H264_output: true },
+    constantFields: { upscale_factor: 2, H264_output: true },
   },
   scale: 2,
   inputSecondsMax: 120,
@@ -53,7 +53,7 @@ export const videoBackgroundRemover: VideoTool = {
   route: {
     provider: 'fal',
     providerEndpoint: 'fal-ai/birefnet/v2/video',
-    fixed: { video_output_type: 'X264 (.mp4)' },
+    constantFields: { video_output_type: 'X264 (.mp4)' },
   },
   scale: 1,
   inputSecondsMax: 120,

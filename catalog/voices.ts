@@ -45,6 +45,6 @@ export const defaultVoiceName = 'rachel';
 /** Returns the provider's id of a voice. */
 export function findProviderVoiceId(name: string): string {
   const voice = voices.find((known) => known.name === name);
-  assert(voice, 'the voice is not in the list');
+  assert(voice, 'no voice has this name');
   return voice.providerVoiceId;
 }

@@ -50,7 +50,11 @@ const putRetries = {
 
 /** Creates the artifact store. `outbound` downloads outputs that providers deliver as URLs. */
 export function createArtifactStore(deps: { storage: Storage; outbound: Outbound }) {
-  async function put(key: string, path: string, retryable: boolean): Promise<'stored' | 'exists'> {
+  async function putWithRetries(
+    key: string,
+    path: string,
+    retryable: boolean,
+  ): Promise<'stored' | 'exists'> {
     try {
       return await pRetry(
         () => deps.storage.put(key, path),
@@ -70,12 +74,12 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
     const file =
       extension === detectedExtension
         ? spooled
-        : await convert(deps.storage, spooled.path, extension);
+        : await convertPicture(deps.storage, spooled.path, extension);
     try {
       const { organizationId, jobId, callIndex, outputIndex } = options.place;
       const storageKey = `${organizationId}/${jobId}/${callIndex}-${outputIndex}.${extension}`;
       const contentType = contentTypeOf(storageKey);
-      if ((await put(storageKey, file.path, retryable)) === 'exists') {
+      if ((await putWithRetries(storageKey, file.path, retryable)) === 'exists') {
         const stored = await describeStored(deps.storage, storageKey, {
           ...options.output,
           retryable,
@@ -98,17 +102,14 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
      * @throws ProviderFailure `failed` if the bytes are unusable
      */
     store: async (output: ProviderOutput, options: StoreOptions): Promise<StoredArtifact> => {
-      const {
-        output: { medium },
-        signal,
-      } = options;
-      const spooled = await spoolOutput(deps, output, { medium, signal });
+      const { medium } = options.output;
+      const spooled = await spoolOutput(deps, output, { medium, signal: options.signal });
       const retryable = output.kind === 'url';
       try {
         return await storeSpooled(spooled, options, retryable);
       } catch (cause) {
         if (cause instanceof ProviderFailure || cause instanceof StorageFailure) throw cause;
-        // A cause is, for example, a disk that is full during an image conversion.
+        // This happens, for example, if the disk is full during an image conversion.
         throw new StorageFailure('the output could not be processed', { retryable, cause });
       } finally {
         await rm(spooled.path, { force: true });
@@ -147,7 +148,11 @@ function getRequestedExtension(output: OutputSpec): string | null {
   return output.format === 'jpeg' ? 'jpg' : output.format;
 }
 
-async function convert(storage: Storage, path: string, extension: string): Promise<SpooledFile> {
+async function convertPicture(
+  storage: Storage,
+  path: string,
+  extension: string,
+): Promise<SpooledFile> {
   const convertedPath = await storage.spoolPath();
   const format = extension === 'jpg' ? 'jpeg' : extension === 'webp' ? 'webp' : 'png';
   try {

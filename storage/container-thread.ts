@@ -6,13 +6,13 @@ import { parentPort } from 'node:worker_threads';
 import { ALL_FORMATS, Input } from 'mediabunny';
 import { assert } from '../domain/errors.ts';
 import { createMediaSource } from './byte-source.ts';
-import type { ContainerProperties, ToParent, ToThread } from './container.ts';
+import type { ContainerProperties, MessageFromThread, MessageToThread } from './container.ts';
 
 assert(parentPort, 'container-thread.ts must run in a worker thread');
 const parent = parentPort;
-const send = (message: ToParent): void => parent.postMessage(message, []);
+const send = (message: MessageFromThread): void => parent.postMessage(message, []);
 
-/** Reads that wait for their bytes, by id. */
+/** Reads whose bytes have not arrived yet, keyed by read id. */
 const pendingReads = new Map<number, PromiseWithResolvers<Uint8Array>>();
 let readId = 0;
 
@@ -53,7 +53,7 @@ async function respond(sizeBytes: number): Promise<void> {
   send({ properties });
 }
 
-parent.on('message', (message: ToThread) => {
+parent.on('message', (message: MessageToThread) => {
   if ('sizeBytes' in message) {
     void respond(message.sizeBytes);
     return;

@@ -23,19 +23,19 @@ export interface ContainerProperties {
  * Message to the worker thread. `sizeBytes`: start to read a file of this size. `bytes`: the bytes
  * that the thread requested; null if they cannot be read.
  */
-export type ToThread = { sizeBytes: number } | { readId: number; bytes: Uint8Array | null };
+export type MessageToThread = { sizeBytes: number } | { readId: number; bytes: Uint8Array | null };
 /**
  * Message from the worker thread. `start` and `end`: a byte range that the thread needs.
  * `properties`: the result; null if the file is not a readable container.
  */
-export type ToParent =
+export type MessageFromThread =
   | { readId: number; start: number; end: number }
   | { properties: ContainerProperties | null };
 
 /** Maximum number of worker threads; organizations share them fairly. */
 const threadsMax = 4;
 /** Maximum wait for a free worker thread, in milliseconds. */
-const waitMs = 60_000;
+const slotWaitMs = 60_000;
 /** Maximum time to read one file, in milliseconds. A hundred megabytes of MP3 take four seconds. */
 const timeoutMs = 30_000;
 /**
@@ -56,7 +56,7 @@ const idleThreads: Worker[] = [];
  */
 export async function readContainer(source: ByteSource): Promise<ContainerProperties | null> {
   try {
-    const releaseSlot = await threadSlots.enter(correlation().organizationId ?? '', waitMs);
+    const releaseSlot = await threadSlots.enter(correlation().organizationId ?? '', slotWaitMs);
     if (!releaseSlot) {
       throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many files are being read.', {
         retryAfterSeconds: 2,
@@ -88,7 +88,7 @@ function startThread(): Worker {
 
 function readInThread(source: ByteSource, sizeBytes: number): Promise<ContainerProperties | null> {
   const thread = idleThreads.pop() ?? startThread();
-  const post = (message: ToThread): void => thread.postMessage(message, []);
+  const post = (message: MessageToThread): void => thread.postMessage(message, []);
   const { promise, resolve, reject } = Promise.withResolvers<ContainerProperties | null>();
 
   /**
@@ -96,19 +96,19 @@ function readInThread(source: ByteSource, sizeBytes: number): Promise<ContainerP
    */
   function releaseThread(isIdle: boolean): void {
     clearTimeout(timer);
-    thread.off('message', receive);
+    thread.off('message', handleMessage);
     if (isIdle) {
-      thread.off('error', fail);
+      thread.off('error', handleFailure);
       idleThreads.push(thread);
     } else void thread.terminate();
   }
 
-  function fail(): void {
+  function handleFailure(): void {
     releaseThread(false);
     resolve(null);
   }
 
-  function receive(message: ToParent): void {
+  function handleMessage(message: MessageFromThread): void {
     if ('properties' in message) {
       releaseThread(true);
       resolve(message.properties);
@@ -129,9 +129,9 @@ function readInThread(source: ByteSource, sizeBytes: number): Promise<ContainerP
     );
   }
 
-  const timer = setTimeout(fail, timeoutMs);
-  thread.on('message', receive);
-  thread.on('error', fail);
+  const timer = setTimeout(handleFailure, timeoutMs);
+  thread.on('message', handleMessage);
+  thread.on('error', handleFailure);
   post({ sizeBytes });
   return promise;
 }

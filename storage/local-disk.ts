@@ -7,7 +7,7 @@ import { link, mkdir, open, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { assert } from '../domain/errors.ts';
 import { readHead } from './media-head.ts';
-import { sniff, sniffBytes } from './media-types.ts';
+import { detectMediaType, detectionBytes } from './media-types.ts';
 import { createSignedUrls, type SignedUrls, type SignedUrlsOptions } from './signed-urls.ts';
 import { openSpool } from './spool.ts';
 import {
@@ -76,7 +76,7 @@ function openObjects(directory: string): StorageObjects {
       // The type of a file that was uploaded without a declared type is detected from its first
       // bytes.
       const detectedType = key.endsWith(`.${untypedExtension}`)
-        ? await sniff(await readHead(buildPath(key), sniffBytes))
+        ? await detectMediaType(await readHead(buildPath(key), detectionBytes))
         : undefined;
       const contentType = detectedType?.contentType ?? contentTypeOf(key);
       const bounds = range ? { start: range.first, end: range.last } : {};

@@ -2,11 +2,11 @@
 import { open } from 'node:fs/promises';
 import sharp from 'sharp';
 import { GatewayError } from '../domain/errors.ts';
-import { findMediaType, pixelsMax, sniff, type MediaType } from './media-types.ts';
+import { findMediaType, pixelsMax, detectMediaType, type MediaType } from './media-types.ts';
 
 /**
- * Number of bytes at the start of a file in which its type and, even after long metadata, the size
- * of a picture can be found.
+ * Number of bytes that are read from the start of a file to detect its type and the size of a
+ * picture, which may follow long metadata.
  */
 export const headBytes = 1024 * 1024;
 
@@ -19,7 +19,7 @@ export const headBytes = 1024 * 1024;
  * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
  */
 export async function inspectHead(head: Buffer, declaredType: string | null): Promise<MediaType> {
-  const detected = await sniff(head);
+  const detected = await detectMediaType(head);
   const type = declaredType === null ? detected : findMediaType(declaredType);
   if (!detected || !type || detected.family !== type.family) {
     const expected = type ? `a file of the type ${type.contentType}` : 'of an accepted type';

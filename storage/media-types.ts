@@ -21,7 +21,7 @@ export interface MediaType {
   aliases: readonly string[];
 }
 
-/** Maximum size of an uploaded file in bytes, by medium. */
+/** Maximum size of an uploaded file in bytes, keyed by medium. */
 export const fileBytesMax: Readonly<Record<Medium, number>> = {
   image: 25 * 1024 * 1024,
   audio: 100 * 1024 * 1024,
@@ -29,7 +29,7 @@ export const fileBytesMax: Readonly<Record<Medium, number>> = {
 };
 
 /** Number of bytes at the start of a file that are enough to detect its type. */
-export const sniffBytes = 4096;
+export const detectionBytes = 4096;
 
 const createType = (
   medium: Medium,
@@ -73,19 +73,19 @@ export function findMediaTypeByExtension(extension: string): MediaType | undefin
 }
 
 /** Detects the type of a file from its first bytes; undefined if the type is not allowed. */
-export async function sniff(head: Buffer): Promise<MediaType | undefined> {
+export async function detectMediaType(head: Buffer): Promise<MediaType | undefined> {
   const detected = await fileTypeFromBuffer(head);
   return detected && findMediaType(detected.mime);
 }
 
-/** Maximum number of pixels of a picture, which protects against decompression bombs. */
+/** Maximum number of pixels of a picture. The limit protects against decompression bombs. */
 export const pixelsMax = 64_000_000;
 
 /**
  * Returns the maximum size of an upload in bytes: the limit of its declared type. If `contentType`
  * is null or not an allowed type, returns the largest limit.
  */
-export function maximumBytes(contentType: string | null): number {
+export function findUploadBytesMax(contentType: string | null): number {
   const type = contentType === null ? undefined : findMediaType(contentType);
   return type ? fileBytesMax[type.medium] : Math.max(...Object.values(fileBytesMax));
 }

@@ -9,7 +9,7 @@ import type { OutputSpec } from '../jobs/job-plan.ts';
 import { createFileSource } from './byte-source.ts';
 import { readContainer } from './container.ts';
 import { readHead } from './media-head.ts';
-import { pixelsMax, sniff, sniffBytes } from './media-types.ts';
+import { pixelsMax, detectMediaType, detectionBytes } from './media-types.ts';
 
 interface ProbedProperties {
   /** Extension of the storage key; storage/storage.ts maps it to the content type. */
@@ -56,7 +56,8 @@ export async function probeMedia(
 async function probePicture(path: string): Promise<ProbedProperties | null> {
   // The type is checked before decoding, because the image library also decodes SVG, TIFF and other
   // formats.
-  if ((await sniff(await readHead(path, sniffBytes)))?.medium !== 'image') return null;
+  if ((await detectMediaType(await readHead(path, detectionBytes)))?.medium !== 'image')
+    return null;
   try {
     const image = sharp(path, { limitInputPixels: pixelsMax, failOn: 'error' });
     const { format, width, height } = await image.metadata();

@@ -23,7 +23,7 @@ interface SpoolOptions {
   signal: AbortSignal;
 }
 
-/** Maximum size of an output in bytes, by medium. */
+/** Maximum size of an output in bytes, keyed by medium. */
 const bytesMax: Record<OutputSpec['medium'], number> = {
   image: 100 * 1024 * 1024,
   audio: 200 * 1024 * 1024,

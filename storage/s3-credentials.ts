@@ -36,7 +36,7 @@ export async function createAwsCredentials(region: string): Promise<() => Promis
       return await readCredentials();
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
-      throw new Error(`no AWS credentials for the storage: ${reason}`, { cause });
+      throw new Error(`the AWS credentials for the storage cannot be read: ${reason}`, { cause });
     }
   };
 }

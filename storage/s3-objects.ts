@@ -40,15 +40,15 @@ function createSendRequest(bucket: S3Bucket): SendRequest {
   });
 
   return async (s3Request) => {
-    const signed = await signRequest(bucket, {
+    const signedRequest = await signRequest(bucket, {
       method: s3Request.method,
       url: buildBucketUrl(bucket) + s3Request.key,
       headers: s3Request.headers ?? {},
     });
-    const response = await request(signed.url, {
+    const response = await request(signedRequest.url, {
       dispatcher: agent,
       method: s3Request.method,
-      headers: Object.fromEntries(signed.headers),
+      headers: Object.fromEntries(signedRequest.headers),
       body: s3Request.body ?? null,
       headersTimeout: s3Request.method === 'GET' ? exchangeTimeoutMs : 0,
       signal: AbortSignal.timeout(s3Request.timeoutMs ?? exchangeTimeoutMs),
@@ -134,8 +134,8 @@ export function openS3Objects(bucket: S3Bucket): StorageObjects {
  */
 function readObjectSize(response: Dispatcher.ResponseData): number {
   const { headers } = response;
-  const [, total] = /\/(\d+)$/.exec(String(headers['content-range'])) ?? [];
-  const size = Number(total ?? headers['content-length']);
+  const [, totalBytes] = /\/(\d+)$/.exec(String(headers['content-range'])) ?? [];
+  const size = Number(totalBytes ?? headers['content-length']);
   return Number.isSafeInteger(size)
     ? size
     : throwUnusable(response, 'did not send the size of the object');

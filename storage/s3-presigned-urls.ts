@@ -25,7 +25,7 @@ export function createPresignedUrls(bucket: S3Bucket): StorageUrls {
   async function presign(method: 'GET' | 'PUT', url: URL, { ttlMs, headers = {} }: PresignOptions) {
     const urlExpiresAtMs = Date.now() + ttlMs;
     url.searchParams.set('X-Amz-Expires', String(Math.floor(ttlMs / 1000)));
-    const signed = await signRequest(bucket, {
+    const signedRequest = await signRequest(bucket, {
       method,
       url: url.href,
       headers,
@@ -34,8 +34,8 @@ export function createPresignedUrls(bucket: S3Bucket): StorageUrls {
       // enforces them.
       allHeaders: true,
     });
-    const expiresAtMs = Math.min(urlExpiresAtMs, signed.credentialsExpireAtMs);
-    return { url: signed.url.href, expiresAtMs: Math.floor(expiresAtMs / 1000) * 1000 };
+    const expiresAtMs = Math.min(urlExpiresAtMs, signedRequest.credentialsExpireAtMs);
+    return { url: signedRequest.url.href, expiresAtMs: Math.floor(expiresAtMs / 1000) * 1000 };
   }
 
   return {
@@ -50,14 +50,14 @@ export function createPresignedUrls(bucket: S3Bucket): StorageUrls {
     },
     async signUpload({ key, sizeBytes, ttlMs }) {
       const headers = { 'Content-Type': contentTypeOf(key), 'If-None-Match': '*' };
-      const length = sizeBytes !== null && { 'Content-Length': String(sizeBytes) };
-      const signed = await presign('PUT', new URL(key, base), {
+      const lengthHeader = sizeBytes !== null && { 'Content-Length': String(sizeBytes) };
+      const signedRequest = await presign('PUT', new URL(key, base), {
         ttlMs,
-        headers: { ...headers, ...length },
+        headers: { ...headers, ...lengthHeader },
       });
       // `headers` omits the signed Content-Length: clients send it automatically, and many cannot
       // set it.
-      return { ...signed, headers };
+      return { ...signedRequest, headers };
     },
     keyOf(url) {
       if (url.origin !== base.origin || !url.pathname.startsWith(base.pathname)) return null;

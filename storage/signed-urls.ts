@@ -74,8 +74,9 @@ export function createSignedUrls({
       });
     },
     verifyUpload(key, query) {
-      const { expires, size, signature, ...rest } = query;
-      if (!isStorageKey(key) || !isUnexpired(expires) || Object.keys(rest).length > 0) return null;
+      const { expires, size, signature, ...unknownParameters } = query;
+      if (!isStorageKey(key) || !isUnexpired(expires) || Object.keys(unknownParameters).length > 0)
+        return null;
       if (size !== undefined && (typeof size !== 'string' || !/^[1-9]\d{0,11}$/.test(size))) {
         return null;
       }

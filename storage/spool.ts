@@ -75,13 +75,13 @@ export async function writeSpoolFile(
   source: Readable | (() => AsyncIterable<Buffer>),
 ): Promise<Digest> {
   const file = createWriteStream(path, { flags: 'wx' });
-  const closed = new Promise<void>((resolve) => file.once('close', () => resolve()));
+  const closePromise = new Promise<void>((resolve) => file.once('close', () => resolve()));
   const digest = createDigest();
   try {
     await pipeline(source, (chunks: AsyncIterable<Buffer>) => digest.passThrough(chunks), file);
     return digest.finish();
   } finally {
-    await closed;
+    await closePromise;
   }
 }
 

@@ -105,8 +105,8 @@ function buildPageQuery(
     sql.fragment`x.deleted_at IS NULL`,
     ...afterCursor(cursor, sql.fragment`x.storage_key`),
   ];
-  const selected = kind === undefined ? Object.values(queriesByKind) : [queriesByKind[kind]];
-  const newestOfEachKind = selected.map(
+  const selectedQueries = kind === undefined ? Object.values(queriesByKind) : [queriesByKind[kind]];
+  const newestOfEachKind = selectedQueries.map(
     (source) => sql.fragment`(${source} WHERE ${sql.join(conditions, sql.fragment` AND `)}
       ORDER BY x.created_at DESC, x.storage_key DESC LIMIT ${limit + 1})`,
   );

@@ -34,9 +34,9 @@ export function createUploadClaims(pool: DatabasePool): WithUploadClaim {
     if (rowCount === 0) {
       throw new GatewayError('UPLOAD_IN_PROGRESS', undefined, { retryAfterSeconds: 5 });
     }
-    const setClaim = (time: FragmentSqlToken): void => {
+    const setClaim = (expiry: FragmentSqlToken): void => {
       pool
-        .query(command`UPDATE upload SET receiving_until = ${time} WHERE id = ${id}`)
+        .query(command`UPDATE upload SET receiving_until = ${expiry} WHERE id = ${id}`)
         // Errors are ignored: a claim that could not be renewed or released expires.
         .catch(() => {});
     };

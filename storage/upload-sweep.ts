@@ -28,14 +28,14 @@ const sweepCountMax = 100;
  */
 export async function sweepUploads(deps: UploadsDeps): Promise<IsolationReport> {
   const { pool, logger, retentionMs } = deps;
-  const isUnused = sql.fragment`completed_at IS NOT NULL
+  const unusedCondition = sql.fragment`completed_at IS NOT NULL
     AND coalesce(used_at, completed_at) < clock_timestamp() - ${retentionMs} * interval '1 millisecond'`;
   const expiredUploads = await pool.any(sql.type(uploadRow)`SELECT ${uploadColumns} FROM upload
     WHERE completed_at IS NULL
       AND expires_at < clock_timestamp() - ${sweepAfterMs} * interval '1 millisecond'
     ORDER BY expires_at LIMIT ${sweepCountMax}`);
   const unusedUploads = await pool.any(sql.type(uploadRow)`SELECT ${uploadColumns} FROM upload
-    WHERE ${isUnused} ORDER BY coalesce(used_at, completed_at) LIMIT ${sweepCountMax}`);
+    WHERE ${unusedCondition} ORDER BY coalesce(used_at, completed_at) LIMIT ${sweepCountMax}`);
   const isolation = { subject: 'upload', logger };
   const checkReport = await forEachIsolated(
     expiredUploads,
@@ -44,7 +44,7 @@ export async function sweepUploads(deps: UploadsDeps): Promise<IsolationReport> 
   );
   const removalReport = await forEachIsolated(
     unusedUploads,
-    ({ id }) => removeUpload(deps, sql.fragment`id = ${id} AND ${isUnused}`),
+    ({ id }) => removeUpload(deps, sql.fragment`id = ${id} AND ${unusedCondition}`),
     isolation,
   );
   return {

@@ -93,7 +93,7 @@ export function createUploads(deps: UploadsDeps) {
     delete: (id: string, organizationId: string) => markDeleted(deps, { id, organizationId }),
     withUploadClaim: createUploadClaims(pool),
     /** Returns the storage quota of an organization and how much of it is used. */
-    async quotaOf(organizationId: string): Promise<UploadQuota> {
+    async readQuota(organizationId: string): Promise<UploadQuota> {
       const used = await pool.oneFirst(sql.type(uploadBytesRow)`
         SELECT upload_bytes FROM organization WHERE id = ${organizationId}`);
       return { limit: deps.bytesMax, used };
@@ -117,7 +117,7 @@ export function createUploads(deps: UploadsDeps) {
      * Idempotency-Key is already claimed: it may be a replay, which stores nothing.
      * @throws GatewayError STORAGE_QUOTA_EXCEEDED
      */
-    requireRoom: (form: FormSize): Promise<void> => requireRoom(deps, form),
+    throwIfOverQuota: (form: FormSize): Promise<void> => throwIfOverQuota(deps, form),
     /** Finds an upload by id. Returns null if there is none. */
     find: (id: string): Promise<Upload | null> =>
       pool.maybeOne(sql.type(uploadRow)`SELECT ${uploadColumns} FROM upload
@@ -131,7 +131,7 @@ export function createUploads(deps: UploadsDeps) {
 }
 export type Uploads = ReturnType<typeof createUploads>;
 
-async function requireRoom(
+async function throwIfOverQuota(
   { pool, bytesMax: quota }: UploadsDeps,
   { organizationId, bytes, idempotencyKey }: FormSize,
 ): Promise<void> {

@@ -115,8 +115,8 @@ export const audioTranscribe = defineCapability({
 });
 
 /**
- * Returns the seconds to reserve: the duration of the recording, or the maximum if only the
- * provider can measure it.
+ * Returns the number of seconds for which credits are reserved: the duration of the recording, or
+ * the maximum if only the provider can measure it.
  * @throws GatewayError INVALID_REQUEST if a measured recording is too short or too long
  */
 function calculateReservedSeconds(recording: Recording, body: TranscribeRequest): number {

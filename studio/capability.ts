@@ -87,7 +87,7 @@ interface CapabilityDefinition<Request> {
 export type Capability = CapabilityDefinition<JsonObject>;
 
 /** Returns the scope that the caller's API key needs. */
-export function requiredScope({
+export function getRequiredScope({
   medium,
 }: Pick<Capability, 'medium'>): `studio:${Capability['medium']}` {
   return `studio:${medium}`;

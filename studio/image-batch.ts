@@ -16,7 +16,7 @@ import { findModel, throwIfUnsupported } from '../catalog/model-parameters.ts';
 import { planRemoval, planUpscale } from './picture-tools.ts';
 
 const oneUnitPerUrl = { of: 'imageUrls', default: null };
-const upscaleOnly = ['scaleFactor', 'service'] as const;
+const upscaleOnlyFields = ['scaleFactor', 'service'] as const;
 
 const fields = z.strictObject({
   operation: z.enum(['remove-background', 'upscale']),
@@ -87,8 +87,8 @@ function planUpscales(body: BatchRequest): DraftPlan {
   // No call is required, because a failed step of one picture must not fail the job.
   const calls = inputs.flatMap((source, index) => {
     const options = { fields: { scaleFactor }, source };
-    const count = service.steps[scaleFactor ?? 2]?.length ?? 1;
-    return planUpscale(service, { ...options, firstCall: index * count }).map((call) => ({
+    const callsPerItem = service.steps[scaleFactor ?? 2]?.length ?? 1;
+    return planUpscale(service, { ...options, firstCall: index * callsPerItem }).map((call) => ({
       ...call,
       required: false,
     }));
@@ -97,7 +97,7 @@ function planUpscales(body: BatchRequest): DraftPlan {
 }
 
 function planRemovals(body: BatchRequest): DraftPlan {
-  const unsupportedFields = upscaleOnly.filter((field) => body[field] !== undefined);
+  const unsupportedFields = upscaleOnlyFields.filter((field) => body[field] !== undefined);
   if (unsupportedFields.length > 0) {
     const message = 'only supported with operation "upscale"';
     throw invalidFieldsError(
@@ -136,8 +136,8 @@ function findImageUrls({ imageUrls, prompts }: BatchRequest): [field: string, ur
   return ['prompts', prompts];
 }
 
-function haveSameItems(left: readonly string[], right: readonly string[]): boolean {
-  return left.length === right.length && left.every((item, index) => item === right[index]);
+function haveSameItems(items: readonly string[], others: readonly string[]): boolean {
+  return items.length === others.length && items.every((item, index) => item === others[index]);
 }
 
 const rejectedItems: z.ZodType<RejectedItems> = z

@@ -1,6 +1,6 @@
 /**
- * Plans the calls of image generate and edit: splits a request into calls and builds the providers'
- * inputs.
+ * Plans the calls of image/generate and image/edit: splits a request into calls and builds the
+ * providers' inputs.
  */
 import {
   type ImageModel,
@@ -8,7 +8,7 @@ import {
   imageSizes,
   type ImageSizeName,
 } from '../catalog/image-model.ts';
-import { defaultsFor, type ParameterRules } from '../catalog/model-parameters.ts';
+import { getMissingDefaults, type ParameterRules } from '../catalog/model-parameters.ts';
 import { buildProviderInput, type Fields } from '../catalog/provider-fields.ts';
 import {
   imagePriceRules,
@@ -111,7 +111,7 @@ function addDefaults(rules: ParameterRules, body: ImageRequest): Fields {
     width === undefined && height === undefined
       ? undefined
       : { width: width ?? height ?? 0, height: height ?? width ?? 0 };
-  return { ...others, ...defaultsFor(rules, body), size };
+  return { ...others, ...getMissingDefaults(rules, body), size };
 }
 
 /** Returns the requested size in pixels; null if the model chooses it. */
@@ -141,7 +141,7 @@ export function throwIfTransparentJpeg(body: ImageRequest): void {
   if (body.background !== 'transparent' || body.outputFormat !== 'jpeg') return;
   throw new GatewayError('CONFLICTING_FIELDS', 'JPEG does not support a transparent background', {
     details: [
-      { path: 'background', message: 'transparent requires outputFormat png or webp' },
+      { path: 'background', message: 'a transparent background requires outputFormat png or webp' },
       { path: 'outputFormat', message: 'must be png or webp if background is transparent' },
     ],
   });

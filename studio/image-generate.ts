@@ -21,9 +21,9 @@ import {
 import { buildPictureInputs, planImageCalls, throwIfTransparentJpeg } from './image-calls.ts';
 import { findModel, throwIfUnsupported } from '../catalog/model-parameters.ts';
 
-const edge = z.int().min(16).max(3840).multipleOf(16);
-const customSize = z.strictObject({ width: edge, height: edge });
-const pixels = z.int().min(1024).max(4096);
+const customEdge = z.int().min(16).max(3840).multipleOf(16);
+const customSize = z.strictObject({ width: customEdge, height: customEdge });
+const dimension = z.int().min(1024).max(4096);
 
 const request = z.strictObject({
   prompt: promptText,
@@ -32,8 +32,8 @@ const request = z.strictObject({
   aspectRatio: z.string().max(10).optional(),
   outputFormat: z.enum(imageFormats).optional(),
   resolution: z.enum(['1K', '2K', '4K']).optional(),
-  width: pixels.optional(),
-  height: pixels.optional(),
+  width: dimension.optional(),
+  height: dimension.optional(),
   seed: seedNumber.optional(),
   negativePrompt: textField({ min: 1, max: 2000 }).optional(),
   quality: z.enum(['auto', 'low', 'medium', 'high']).optional(),

@@ -1,7 +1,7 @@
 /** POST /studio/image/upscale (spec §4.7). */
 import { z } from 'zod';
 import { upscalers } from '../catalog/image-tools.ts';
-import { findModel, defaultsFor, throwIfUnsupported } from '../catalog/model-parameters.ts';
+import { findModel, getMissingDefaults, throwIfUnsupported } from '../catalog/model-parameters.ts';
 import { upscalePriceRules } from '../catalog/price-rules.ts';
 import { defineCapability, type FinishedJob } from './capability.ts';
 import { publishModels } from './published-models.ts';
@@ -51,7 +51,7 @@ export const imageUpscale = defineCapability({
 
 function presentUpscaled(job: FinishedJob): Record<string, unknown> {
   const service = findModel(upscalers, job.model ?? '', 'service');
-  const fields = { ...defaultsFor(service.parameters, job.request), ...job.request };
+  const fields = { ...getMissingDefaults(service.parameters, job.request), ...job.request };
   return {
     ...presentPicture(job),
     service: service.id,

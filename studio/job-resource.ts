@@ -7,7 +7,7 @@ import { keysOf } from '../domain/json.ts';
 const time = z.iso.datetime();
 const status = z.enum(['queued', 'in_progress', 'completed', 'failed', 'canceled']);
 
-/** Schema of the `credits` block (spec §2.7); all amounts in credits. */
+/** Schema of the `credits` block (spec §2.7). All amounts are in credits. */
 export const creditsSchema: z.ZodType<CreditsBlock> = z
   .object({ used: z.number(), cost: z.number(), remaining: z.number() })
   .meta({

@@ -29,19 +29,19 @@ export function createJobView(deps: {
 
   /**
    * Builds the `data` of the response to a synchronous request. Returns null if the job is not
-   * completed or its media were deleted.
+   * completed, or its media were deleted.
    */
   async function buildResult(job: JobRecord): Promise<Record<string, unknown> | null> {
     const capability = findCapability(job.type);
     if (!capability || job.status !== 'completed' || !job.outputs) return null;
     if (job.media_deleted_at !== null) return null;
-    const { urlTtlMs, ...ends } = calculateUrlExpiry(job, capability);
+    const { urlTtlMs, ...expiry } = calculateUrlExpiry(job, capability);
     return capability.present({
       request: job.request,
       model: job.model,
       outputs: job.outputs,
-      ...ends,
-      urlOf: await signUrls(ends.urlsHaveExpired ? [] : job.outputs, (artifact) =>
+      ...expiry,
+      urlOf: await signUrls(expiry.urlsHaveExpired ? [] : job.outputs, (artifact) =>
         deps.urlOf(artifact, urlTtlMs),
       ),
       readDocument: ({ storageKey }) => job.documents?.get(storageKey) ?? null,
@@ -124,8 +124,8 @@ export function extractPromptLine({
   inputs,
   title,
 }: JobRecord['request']): string | null {
-  const [first] = Array.isArray(inputs) ? inputs : [];
-  const dialogueText = isRecord(first) ? first['text'] : undefined;
+  const [firstInput] = Array.isArray(inputs) ? inputs : [];
+  const dialogueText = isRecord(firstInput) ? firstInput['text'] : undefined;
   const requestText = [prompt, text, dialogueText, title].find(
     (candidate) => typeof candidate === 'string',
   );

@@ -84,14 +84,14 @@ export const musicGenerate = defineCapability({
         durationSeconds: {
           min: limits.durationSeconds.min,
           max: limits.durationSeconds.max,
-          default: limits.durationSeconds.preset,
+          default: limits.durationSeconds.default,
         },
         mode: { oneOf: ['full', 'audio-only'], default: 'full' },
       },
       price: [
         ...audioPriceRules(model, {
           of: 'durationSeconds',
-          default: limits.durationSeconds.preset,
+          default: limits.durationSeconds.default,
         }),
         ...coverPriceRules(findModel(imageModels, 'nano-banana').price),
       ],
@@ -125,9 +125,9 @@ export const musicGenerate = defineCapability({
 });
 
 /**
- * Throws if fields contradict each other.
- * @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, UNSUPPORTED_PARAMETER; the details
- * contain the fields
+ * Throws if fields of the request contradict each other.
+ * @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, UNSUPPORTED_PARAMETER; the details name
+ * the fields
  */
 function throwIfConflicting(body: MusicRequest): void {
   const plan = body.composition_plan;
@@ -148,14 +148,14 @@ function throwIfConflicting(body: MusicRequest): void {
   }
   if (body.mode === 'audio-only' && body.coverPrompt !== undefined) {
     throw new GatewayError('UNSUPPORTED_PARAMETER', 'mode audio-only generates no cover', {
-      details: [{ path: 'coverPrompt', message: 'only supported in full mode' }],
+      details: [{ path: 'coverPrompt', message: 'only supported if mode is full' }],
     });
   }
 }
 
 function planSong(body: MusicRequest): DraftCall {
   const plan = body.composition_plan;
-  const requestedMs = Math.round((body.durationSeconds ?? limits.durationSeconds.preset) * 1000);
+  const requestedMs = Math.round((body.durationSeconds ?? limits.durationSeconds.default) * 1000);
   const durationMs = plan ? sumDurationMs(plan) : requestedMs;
   const content: JsonObject = plan
     ? { composition_plan: plan }

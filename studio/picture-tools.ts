@@ -9,7 +9,7 @@ import {
   type BackgroundRemover,
   type Upscaler,
 } from '../catalog/image-tools.ts';
-import { defaultsFor } from '../catalog/model-parameters.ts';
+import { getMissingDefaults } from '../catalog/model-parameters.ts';
 import { buildProviderInput, type Fields } from '../catalog/provider-fields.ts';
 import {
   calculateUnitPrice,
@@ -38,7 +38,10 @@ interface UpscaleOptions {
 export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCall[] {
   const { source, firstCall = 0 } = options;
   // Defaults are spread last, because an undefined field must not override its default.
-  const fields: Fields = { ...options.fields, ...defaultsFor(service.parameters, options.fields) };
+  const fields: Fields = {
+    ...options.fields,
+    ...getMissingDefaults(service.parameters, options.fields),
+  };
   const scaleFactor = Number(fields['scaleFactor']);
   const steps = service.steps[scaleFactor] ?? [scaleFactor];
   const enlargements = calculateEnlargements(service, scaleFactor);
@@ -103,7 +106,7 @@ export function planRemoval(
   fields: Fields,
   source: PictureInput,
 ): DraftCall {
-  const fieldsWithDefaults: Fields = { ...fields, ...defaultsFor(model.parameters, fields) };
+  const fieldsWithDefaults: Fields = { ...fields, ...getMissingDefaults(model.parameters, fields) };
   const [rule] = removalPriceRules(model);
   const isLargest =
     fieldsWithDefaults['operatingResolution'] === largestResolution.operatingResolution;

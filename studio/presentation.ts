@@ -9,7 +9,7 @@ import type { StoredArtifact } from '../jobs/job-plan.ts';
 import { findAspectRatio } from './aspect-ratio.ts';
 import type { FinishedJob } from './capability.ts';
 
-/** Schema of the expiry of a result's URLs. */
+/** Schema of the time at which a result's URLs expire. */
 export const urlExpiry = z.iso
   .datetime()
   .meta({ description: 'Time at which the URLs expire; each response signs them again.' });
@@ -86,7 +86,7 @@ const imageData = z
   })
   .meta({ id: 'Image' });
 
-/** Schema of the `data` of image generate and edit. */
+/** Schema of the `data` of image/generate and image/edit. */
 export const imagesData = z.object({
   model: z.string(),
   images: z.array(imageData),
@@ -99,7 +99,7 @@ export const imagesData = z.object({
   }),
 });
 
-/** Builds the `data` of image generate and edit. */
+/** Builds the `data` of image/generate and image/edit. */
 export function presentImages(job: FinishedJob): Record<string, unknown> {
   const images = job.outputs
     .flatMap((call) => call.artifacts)
@@ -110,19 +110,19 @@ export function presentImages(job: FinishedJob): Record<string, unknown> {
       height: artifact.height,
       expiresAt: job.urlsExpireAt,
     }));
-  const [first] = images;
+  const [firstImage] = images;
   return {
     model: job.model,
     images,
     metadata: {
       outputImages: images.length,
       prompt: job.request['prompt'],
-      aspectRatio: job.request['aspectRatio'] ?? (first ? findAspectRatio(first) : null),
+      aspectRatio: job.request['aspectRatio'] ?? (firstImage ? findAspectRatio(firstImage) : null),
     },
   };
 }
 
-/** Schema of a picture tool's result, with the model that produced it. */
+/** Schema of the `data` of tools that process one picture. */
 export const pictureToolData = z.object({
   url: z.url().nullable().meta({
     description: 'URL of the picture; null once a result that was not persisted has expired.',

@@ -23,9 +23,12 @@ export interface PublishedModel extends Omit<CatalogRow, 'typicalSeconds'> {
 }
 
 interface PublishOptions<Row> {
-  /** Returns the request fields that select a row; by default `model`. */
+  /**
+   * Returns the request fields and values that select a row. By default, the field `model` selects
+   * it.
+   */
   selectedBy?: (row: Row) => PublishedModel['selectedBy'];
-  /** Returns the parameters of a row; by default none. */
+  /** Returns the parameter rules of a row. By default, a row has none. */
   parameters?: (row: Row) => ParameterRules;
   /** Returns the price rules of a row. */
   price: (row: Row) => readonly PriceRule[];

@@ -59,8 +59,8 @@ export function numberField({ min, max }: Limit) {
 }
 
 /** Creates the schema of a number with limits and a default. */
-export function numberFieldWithDefault(limit: Limit & { preset: number }) {
-  return numberField(limit).default(limit.preset);
+export function numberFieldWithDefault(limit: Limit & { default: number }) {
+  return numberField(limit).default(limit.default);
 }
 
 /** Schema of the name of a voice (spec §4.8). */

@@ -49,8 +49,8 @@ export const sfxGenerate = defineCapability({
           }),
         },
         meter: 'second',
-        // The maximum is reserved if the model chooses the duration. Only the delivered seconds are
-        // charged.
+        // Credits for the maximum duration are reserved if the model chooses the duration. Only the
+        // delivered seconds are charged.
         quantity: Math.ceil(body.durationSeconds ?? limits.durationSeconds.max),
         unitPriceUsd: model.usd,
         priceNote:

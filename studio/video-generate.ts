@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import {
   findModel,
-  defaultsFor,
+  getMissingDefaults,
   throwIfBoth,
   throwIfUnsupported,
 } from '../catalog/model-parameters.ts';
@@ -69,7 +69,7 @@ export const videoGenerate = defineCapability({
 });
 
 function planVideo(model: VideoModel, body: VideoRequest): DraftCall {
-  const fields: Fields = { ...body, ...defaultsFor(model.parameters, body) };
+  const fields: Fields = { ...body, ...getMissingDefaults(model.parameters, body) };
   const [rule] = videoPriceRules(model);
   const { usd } = calculateUnitPrice(rule, fields);
   const { durationSeconds, generateAudio: hasAudio } = fields;
@@ -117,7 +117,7 @@ function listCheaperVideos({ usdPerSecond }: VideoModel, usdMax: number): DraftV
 
 function presentGenerated(job: FinishedJob): Record<string, unknown> {
   const model = findModel(videoModels, job.model ?? '');
-  const fields = { ...job.request, ...defaultsFor(model.parameters, job.request) };
+  const fields = { ...job.request, ...getMissingDefaults(model.parameters, job.request) };
   const [video] = job.outputs.at(-1)?.artifacts ?? [];
   return presentVideo(job, {
     prompt: fields['prompt'] ?? null,

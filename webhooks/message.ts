@@ -3,7 +3,7 @@ import { Webhook } from 'standardwebhooks';
 import { OutboundError } from '../platform/outbound-addresses.ts';
 import type { Outbound } from '../platform/outbound.ts';
 import type { SigningSecrets } from './signing-secrets.ts';
-import type { AttemptEnd } from './webhooks.ts';
+import type { AttemptResult } from './webhooks.ts';
 
 /** Body of a webhook request; `timestamp` is in ISO 8601. */
 export interface WebhookEvent {
@@ -19,7 +19,7 @@ export interface WebhookMessage {
 }
 
 /** Result of sending a message once. */
-export type SendResult = Omit<AttemptEnd, 'durationMs' | 'retryInMs'>;
+export type SendResult = Omit<AttemptResult, 'durationMs' | 'retryInMs'>;
 
 /** Maximum number of bytes of a response body that are recorded. */
 const responseBytesMax = 1024;

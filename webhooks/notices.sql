@@ -27,7 +27,7 @@ RETURNS TABLE (key_id text, period text, type text, body jsonb) LANGUAGE sql AS 
     AND EXISTS (SELECT FROM api_key u
       WHERE u.organization_id = k.organization_id AND coalesce(u.budget_of, u.id) = k.id
         AND u.revoked_at IS NULL AND (u.expires_at IS NULL OR u.expires_at > clock_timestamp()))
-    -- In one period, `key.limit.near` never follows `key.limit.reached`.
+    -- A key gets no `key.limit.near` after `key.limit.reached` in the same period.
     AND NOT EXISTS (SELECT FROM account_notice n WHERE n.key_id = k.id AND n.period = due.period
       AND n.type IN (due.type, 'key.limit.reached'))
 $$;

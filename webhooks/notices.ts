@@ -77,7 +77,7 @@ const row = z.discriminatedUnion('type', [
     body: limitBody,
   }),
 ]);
-const columns = sql.fragment`n.id, n.type, n.body, n.created_at AS "createdAtMs"`;
+const noticeColumns = sql.fragment`n.id, n.type, n.body, n.created_at AS "createdAtMs"`;
 
 /** Creates the functions that read and write account notices in the database. */
 export function createAccountNotices(pool: DatabasePool) {
@@ -107,18 +107,20 @@ export function createAccountNotices(pool: DatabasePool) {
               (excluded.url, excluded.low_balance_micro)`);
     },
     /** Creates all due notices. Several processes may call this function at the same time. */
-    async createDue(): Promise<void> {
+    async createDueNotices(): Promise<void> {
       await pool.query(command`SELECT make_account_notices()`);
     },
-    async read(id: string): Promise<AccountNotice> {
+    async readNotice(id: string): Promise<AccountNotice> {
       return toNotice(
-        await pool.one(sql.type(row)`SELECT ${columns} FROM account_notice n WHERE n.id = ${id}`),
+        await pool.one(
+          sql.type(row)`SELECT ${noticeColumns} FROM account_notice n WHERE n.id = ${id}`,
+        ),
       );
     },
     /** Lists the notices of an organization, newest first. */
-    async list(organizationId: string, limit: number): Promise<ListedAccountNotice[]> {
+    async listNotices(organizationId: string, limit: number): Promise<ListedAccountNotice[]> {
       const rows = await pool.any(sql.type(row.and(delivery))`
-        SELECT ${columns}, w.state, w.attempts, a.status AS "lastStatus", a.error AS "lastError"
+        SELECT ${noticeColumns}, w.state, w.attempts, a.status AS "lastStatus", a.error AS "lastError"
         FROM account_notice n JOIN webhook w ON w.subject_id = n.id
           LEFT JOIN webhook_attempt a ON a.subject_id = w.subject_id AND a.number = w.attempts
         WHERE n.organization_id = ${organizationId}

@@ -22,7 +22,7 @@ interface RelayDeps {
   taskQueuePrefix: string;
 }
 
-/** Functions that start webhook deliveries. */
+/** Starts webhook deliveries as Temporal workflows. */
 export interface WebhookRelay {
   /**
    * Starts a new delivery with the full number of attempts. Replaces a delivery that is in
@@ -36,11 +36,11 @@ export interface WebhookRelay {
   resume: () => Promise<IsolationReport>;
 }
 
-/** Creates the relay. */
+/** Creates the functions that start webhook deliveries. */
 export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
   const { client, webhooks, logger } = deps;
 
-  function start(ids: WebhookIds, workflowIdConflictPolicy: WorkflowIdConflictPolicy) {
+  function startDelivery(ids: WebhookIds, workflowIdConflictPolicy: WorkflowIdConflictPolicy) {
     return callTemporal(client, () =>
       client.workflow.start(webhookDeliveryType, {
         workflowId: deliveryWorkflowId(ids.subjectId),
@@ -53,16 +53,16 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
   }
 
   async function resumeOne(ids: WebhookIds): Promise<void> {
-    await start(ids, 'USE_EXISTING');
+    await startDelivery(ids, 'USE_EXISTING');
     await webhooks.recordDeliveryStart(ids.subjectId);
     logger.info({ subjectId: ids.subjectId }, 'webhook.resumed');
   }
 
   return {
     async redeliver(ids) {
-      await webhooks.renew(ids.subjectId);
+      await webhooks.resetDelivery(ids.subjectId);
       try {
-        await start(ids, 'TERMINATE_EXISTING');
+        await startDelivery(ids, 'TERMINATE_EXISTING');
       } catch (error) {
         // The sweeper starts the delivery later, because the webhook is recorded as `delivering`.
         logger.warn({ error, subjectId: ids.subjectId }, 'webhook.not_started');

@@ -8,10 +8,10 @@ import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import { command } from '../platform/database.ts';
 
-/** Secret that currently signs webhooks; times are Unix ms. */
+/** Secret that currently signs webhooks; `retiresAtMs` is in Unix milliseconds. */
 export interface SigningSecret {
   generation: number;
-  /** Secret in the form of Standard Webhooks: `whsec_` and base64. */
+  /** Secret in the format of Standard Webhooks: `whsec_` and base64. */
   secret: string;
   /** Time at which the secret stops signing; null for the newest secret. */
   retiresAtMs: number | null;
@@ -26,11 +26,11 @@ const row = z.object({ generation: z.number(), retires_at: z.number().nullable()
 
 /**
  * Creates the functions that read and rotate signing secrets. `connection` is a pool or an open
- * transaction; `master` is the configured secret, which has at least 32 random characters.
+ * transaction; `masterSecret` is the configured secret, which has at least 32 random characters.
  */
-export function createSigningSecrets(connection: CommonQueryMethods, master: string) {
+export function createSigningSecrets(connection: CommonQueryMethods, masterSecret: string) {
   const deriveSecret = (organizationId: string, generation: number): string =>
-    `whsec_${createHmac('sha256', master)
+    `whsec_${createHmac('sha256', masterSecret)
       .update(`caller-webhook\n${organizationId}\n${generation}`)
       .digest('base64')}`;
   return {

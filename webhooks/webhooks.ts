@@ -24,7 +24,7 @@ const webhookState = z.enum(['waiting', 'delivering', 'delivered', 'gone', 'fail
 /** State of a webhook. */
 export type WebhookState = z.infer<typeof webhookState>;
 
-/** Schema of a webhook; times are Unix ms. */
+/** Schema of a webhook; times are in Unix milliseconds. */
 export const webhookRecord = z.object({
   jobId: z.string(),
   organizationId: z.string(),
@@ -98,13 +98,13 @@ interface NewWebhook extends JobIds {
 type BegunAttempt = z.infer<typeof begunAttempt>;
 
 /** Result of a delivery attempt. */
-export interface AttemptEnd {
+export interface AttemptResult {
   outcome: 'delivered' | 'gone' | 'failed';
   status: number | null;
   error: string | null;
   response: string | null;
   durationMs: number;
-  /** Wait before the next attempt in milliseconds; null if no attempt follows. */
+  /** Waiting time before the next attempt, in milliseconds; null if no attempt follows. */
   retryInMs: number | null;
 }
 
@@ -112,17 +112,17 @@ export interface AttemptEnd {
  * Time from the end of a job until the sweeper starts a delivery that the job's workflow has not
  * started.
  */
-const unstartedAfter = '5 seconds';
+const unstartedDelay = '5 seconds';
 /**
  * Time from the start of an attempt until the sweeper starts the delivery again. No attempt takes
  * this long, so the worker must have crashed.
  */
-const overdueAfter = '2 minutes';
+const overdueDelay = '2 minutes';
 /**
  * Retention period of a webhook whose job was never created. A webhook is stored before its job
  * starts, and deleted if the job is rejected; only after a crash does it remain without a job.
  */
-const orphanedAfter = '1 day';
+const orphanRetention = '1 day';
 
 const webhookColumns = sql.fragment`w.subject_id AS "jobId", w.organization_id AS "organizationId", w.url,
   w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
@@ -150,30 +150,35 @@ function createRegistry(pool: DatabasePool) {
      * Adds the webhooks of a job: one that reports its start, one that reports its end, or both,
      * depending on `events`. Must be called before the job is admitted.
      */
-    async add({ jobId, organizationId, url, events = endEvents }: NewWebhook): Promise<void> {
-      const subjects = [
+    async createForJob({
+      jobId,
+      organizationId,
+      url,
+      events = endEvents,
+    }: NewWebhook): Promise<void> {
+      const subjectIds = [
         ...(events.includes('started') ? [startSubjectId(jobId)] : []),
         ...(events.some((event) => event !== 'started') ? [jobId] : []),
       ];
       await pool.query(command`INSERT INTO webhook (subject_id, organization_id, url, events)
-        SELECT unnest(${sql.array(subjects, 'text')}), ${organizationId}, ${url},
+        SELECT unnest(${sql.array(subjectIds, 'text')}), ${organizationId}, ${url},
           ${sql.array([...events], 'text')} ON CONFLICT DO NOTHING`);
     },
     /** Deletes the webhooks of a job that was rejected. */
-    async drop(jobId: string): Promise<void> {
+    async deleteForJob(jobId: string): Promise<void> {
       await pool.query(command`DELETE FROM webhook
         WHERE subject_id IN (${jobId}, ${startSubjectId(jobId)})
           AND NOT EXISTS (SELECT FROM job j WHERE j.id = ${jobId})`);
     },
     /** Sets a webhook of any state to `delivering`, with the full number of attempts. */
-    async renew(subjectId: string): Promise<void> {
+    async resetDelivery(subjectId: string): Promise<void> {
       await pool.query(command`UPDATE webhook SET state = 'delivering',
         attempts_before = attempts, next_attempt_at = clock_timestamp(),
-        overdue_at = clock_timestamp() + ${unstartedAfter}::interval, updated_at = clock_timestamp()
+        overdue_at = clock_timestamp() + ${unstartedDelay}::interval, updated_at = clock_timestamp()
         WHERE subject_id = ${subjectId}`);
     },
     /** Stops the delivery of a webhook; its state becomes `failed`. */
-    async giveUp(subjectId: string): Promise<void> {
+    async stopDelivery(subjectId: string): Promise<void> {
       await pool.query(command`UPDATE webhook SET state = 'failed',
         next_attempt_at = NULL, overdue_at = NULL, updated_at = clock_timestamp()
         WHERE subject_id = ${subjectId} AND state IN ('waiting', 'delivering')`);
@@ -188,7 +193,7 @@ function createAttemptWrites(pool: DatabasePool) {
       pool.maybeOne(sql.type(begunAttempt)`
         WITH begun AS (
           UPDATE webhook SET state = 'delivering', attempts = attempts + 1, next_attempt_at = NULL,
-            overdue_at = clock_timestamp() + ${overdueAfter}::interval,
+            overdue_at = clock_timestamp() + ${overdueDelay}::interval,
             updated_at = clock_timestamp()
           WHERE subject_id = ${subjectId} AND organization_id = ${organizationId}
             AND state IN ('waiting', 'delivering') AND NOT EXISTS (${unrequestedEnd})
@@ -201,8 +206,8 @@ function createAttemptWrites(pool: DatabasePool) {
      * Records the end of a delivery attempt. Only the newest attempt changes the state of the
      * webhook. If the delivery was stopped, only a successful attempt changes the state.
      */
-    async endAttempt(subjectId: string, number: number, end: AttemptEnd): Promise<void> {
-      const { outcome, status, error, response, durationMs, retryInMs } = end;
+    async endAttempt(subjectId: string, number: number, result: AttemptResult): Promise<void> {
+      const { outcome, status, error, response, durationMs, retryInMs } = result;
       const state = outcome === 'failed' && retryInMs !== null ? 'delivering' : outcome;
       await pool.query(command`
         WITH logged AS (
@@ -213,7 +218,7 @@ function createAttemptWrites(pool: DatabasePool) {
         UPDATE webhook w SET state = ${state}, updated_at = clock_timestamp(),
           next_attempt_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond',
           overdue_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond'
-            + ${overdueAfter}::interval
+            + ${overdueDelay}::interval
         FROM logged WHERE w.subject_id = logged.subject_id AND w.attempts = ${number}
           AND (w.state = 'delivering' OR ${outcome} = 'delivered')`);
     },
@@ -239,7 +244,7 @@ function createReads(pool: DatabasePool) {
      */
     async listOverdue(): Promise<readonly WebhookIds[]> {
       await pool.query(command`DELETE FROM webhook WHERE state = 'waiting'
-        AND (created_at < clock_timestamp() - ${orphanedAfter}::interval
+        AND (created_at < clock_timestamp() - ${orphanRetention}::interval
             AND NOT EXISTS (SELECT FROM job j WHERE j.id = webhook.subject_id)
           OR EXISTS (${unrequestedEnd}))`);
       return pool.any(sql.type(
@@ -248,7 +253,7 @@ function createReads(pool: DatabasePool) {
         FROM webhook w LEFT JOIN job j ON j.id = w.subject_id LEFT JOIN account_notice n ON n.id = w.subject_id
         WHERE w.state IN ('waiting', 'delivering')
           AND (j.status <> 'open' OR n.id IS NOT NULL) AND coalesce(w.overdue_at,
-          j.completed_at + ${unstartedAfter}::interval) < clock_timestamp()
+          j.completed_at + ${unstartedDelay}::interval) < clock_timestamp()
         ORDER BY w.created_at LIMIT 100`);
     },
     /**
@@ -257,7 +262,7 @@ function createReads(pool: DatabasePool) {
      */
     async recordDeliveryStart(subjectId: string): Promise<void> {
       await pool.query(command`UPDATE webhook
-        SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE subject_id = ${subjectId}`);
+        SET overdue_at = clock_timestamp() + ${overdueDelay}::interval WHERE subject_id = ${subjectId}`);
     },
     /**
      * Lists the webhooks that report the end of jobs; webhooks/notices.ts lists account notices.

@@ -69,7 +69,7 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   await step('media', () => services.storedFiles.sweep());
   await step('copies', () => services.copies.sweep());
   await step('claims', () => deleteExpiredClaims(services.pool));
-  await step('account notices', () => services.accountNotices.createDue());
+  await step('account notices', () => services.accountNotices.createDueNotices());
   await step('reservations', async () => {
     const { skipped, ...decisions } = await sweepReservations(deps);
     Object.assign(report, decisions);

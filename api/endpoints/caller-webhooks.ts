@@ -9,7 +9,7 @@ import {
 } from '../../webhooks/webhooks.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { toResponse } from '../../domain/json.ts';
-import { requiredScope } from '../../studio/capability.ts';
+import { getRequiredScope } from '../../studio/capability.ts';
 import { findCapability } from '../../studio/registry.ts';
 import type { Composition } from '../composition.ts';
 import { authorize } from '../middleware/authenticate.ts';
@@ -105,7 +105,7 @@ export const callerWebhooks = defineSection('Webhooks', {
       const job = await findJob(call, services);
       const { organizationId } = call.caller;
       const capability = findCapability(job.type);
-      if (capability) authorize(call.caller, requiredScope(capability));
+      if (capability) authorize(call.caller, getRequiredScope(capability));
       const webhook = await findWebhook(services.webhooks, { jobId: job.id, organizationId });
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       return toData(await redeliver(services, webhook));

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { defaultVoiceName, voices } from '../../catalog/voices.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { formatNotOneOf } from '../../domain/field-messages.ts';
-import { requiredScope } from '../../studio/capability.ts';
+import { getRequiredScope } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { type PricedCapability, priceExampleSchema, priceRuleSchema } from '../studio/prices.ts';
 import { toData, listSchema } from './fields.ts';
@@ -87,7 +87,7 @@ function toPublicEndpoint({
     type,
     endpoint: `POST /api/v1${path}`,
     medium,
-    scope: requiredScope(capability),
+    scope: getRequiredScope(capability),
     defaultModel: capability.models?.[0]?.id ?? null,
     models,
     request: requestSchemas.get(type) ?? {},

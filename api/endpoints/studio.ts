@@ -1,7 +1,7 @@
 /** POST /api/v1/studio/…: one endpoint for each capability of the registry. */
 import { z } from 'zod';
 import { type ErrorCode, assert } from '../../domain/errors.ts';
-import { requiredScope, type Capability } from '../../studio/capability.ts';
+import { getRequiredScope, type Capability } from '../../studio/capability.ts';
 import { creditsSchema } from '../../studio/job-resource.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { metadataFields } from '../http/metadata.ts';
@@ -47,7 +47,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
   const resultDescription = describeResult(capability);
   const endpoint = defineEndpoint({
     route: `POST /api/v1${capability.path}`,
-    scope: requiredScope(capability),
+    scope: getRequiredScope(capability),
     summary: capability.summary,
     // Query parameters are rejected. If they were ignored, a misplaced parameter would go unnoticed
     // and the request would be charged.
@@ -81,7 +81,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
   });
   const estimate = defineEndpoint({
     route: `POST /api/v1${capability.path}/estimate`,
-    scope: requiredScope(capability),
+    scope: getRequiredScope(capability),
     summary: `Estimate the price: ${capability.summary}`,
     description:
       'Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no ' +

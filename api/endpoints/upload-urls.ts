@@ -4,7 +4,7 @@ import {
   findMediaType,
   findMediaTypeByExtension,
   mediaTypes,
-  maximumBytes,
+  findUploadBytesMax,
   type MediaType,
 } from '../../storage/media-types.ts';
 import { untypedExtension } from '../../storage/storage.ts';
@@ -74,7 +74,7 @@ export const uploadUrls = defineSection('Storage', {
     errors: ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'],
     async handle({ caller, body }, { storage, uploads, config }) {
       const type = findDeclaredType(body);
-      const maxBytes = maximumBytes(type?.contentType ?? null);
+      const maxBytes = findUploadBytesMax(type?.contentType ?? null);
       const sizeBytes = body.size ?? null;
       if (sizeBytes !== null && sizeBytes > maxBytes) {
         const message = `must be at most ${maxBytes} bytes${formatReceived(sizeBytes)}`;

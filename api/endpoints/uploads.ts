@@ -5,7 +5,7 @@ import {
   fileBytesMax,
   findMediaType,
   type MediaType,
-  maximumBytes,
+  findUploadBytesMax,
 } from '../../storage/media-types.ts';
 import { headBytes, inspectHead } from '../../storage/media-head.ts';
 import { writeSpoolFile } from '../../storage/spool.ts';
@@ -127,7 +127,7 @@ function checkHeaders(ctx: Context, upload: Upload, sizeBytes: number | null): n
   if (sizeBytes !== null && length !== sizeBytes) {
     throw new GatewayError('INVALID_REQUEST', `The Content-Length must be ${sizeBytes} bytes.`);
   }
-  const bytesMax = sizeBytes ?? maximumBytes(upload.content_type);
+  const bytesMax = sizeBytes ?? findUploadBytesMax(upload.content_type);
   if ((length ?? 0) > bytesMax) throw fileTooLargeError(bytesMax);
   return bytesMax;
 }

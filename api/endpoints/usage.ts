@@ -99,7 +99,7 @@ export const usage = defineSection('Usage', {
           status: selection.status,
           ...toRecordFilter(selection),
         }),
-        uploads.quotaOf(organizationId),
+        uploads.readQuota(organizationId),
       ]);
       return {
         ...formatAccount(page.account),

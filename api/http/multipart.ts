@@ -21,7 +21,7 @@ export interface FormRules<Stored> {
    * Checks the storage quota before the form is read.
    * @throws GatewayError STORAGE_QUOTA_EXCEEDED
    */
-  requireRoom: RequestFiles['requireRoom'];
+  throwIfOverQuota: RequestFiles['throwIfOverQuota'];
   /** Stores a file of the named field. If it throws, the request is rejected with that error. */
   store: (stream: BusboyFileStream, field: string) => Promise<Stored>;
 }
@@ -74,7 +74,7 @@ export async function receiveForm<Stored>(
     }
     const { organizationId } = ctx.state.caller;
     const [bytes, idempotencyKey] = [ctx.request.length ?? 0, parseIdempotencyKey(ctx)];
-    await rules.requireRoom({ organizationId, bytes, idempotencyKey });
+    await rules.throwIfOverQuota({ organizationId, bytes, idempotencyKey });
     return await parseForm(ctx, rules);
   } catch (error) {
     // The rest of the body is not read, so the connection cannot be used again.

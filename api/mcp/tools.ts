@@ -5,7 +5,7 @@
  */
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
-import { requiredScope } from '../../studio/capability.ts';
+import { getRequiredScope } from '../../studio/capability.ts';
 import { capabilities, findCapability } from '../../studio/registry.ts';
 import type { Caller } from '../identity/access.ts';
 import { endpointTools } from './endpoint-tools.ts';
@@ -22,7 +22,7 @@ const capabilityTools: McpTool[] = capabilities.map((capability) => ({
     inputSchema: toInputSchema(capability.request),
     annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
   },
-  scope: requiredScope(capability),
+  scope: getRequiredScope(capability),
   toApiRequest: (input) => ({
     method: 'POST',
     path: `/api/v1${capability.path}`,

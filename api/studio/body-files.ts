@@ -29,7 +29,7 @@ export function receiveFiles(
 ): Promise<ReceivedForm<ReceivedFile>> {
   return receiveForm(ctx, {
     ...rules,
-    requireRoom: requestFiles.requireRoom,
+    throwIfOverQuota: requestFiles.throwIfOverQuota,
     store(stream, field) {
       const pendingFile = requestFiles[receive]({ field, stream }, ctx.state.caller);
       onReceiving(pendingFile);

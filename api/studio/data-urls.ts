@@ -54,7 +54,7 @@ export async function receiveDataUrls(
     const bytes = decodeDataUrl(text, path);
     const { organizationId } = caller;
     const idempotencyKey = parseIdempotencyKey(ctx);
-    await requestFiles.requireRoom({ organizationId, bytes: bytes.length, idempotencyKey });
+    await requestFiles.throwIfOverQuota({ organizationId, bytes: bytes.length, idempotencyKey });
     const stream = Object.assign(Readable.from([bytes]), { truncated: false });
     const pendingFile = requestFiles.receiveMedia({ field: path, stream }, caller);
     onReceiving(pendingFile);

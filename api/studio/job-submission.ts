@@ -174,7 +174,7 @@ async function admit(
     const planInput = { requestId, caller, capability, request, metadata, webhook, draft };
     const plan = completePlan(config, { ...planInput, jobId });
     // The webhook is stored before the start, so that no started job lacks its webhook.
-    if (webhook) await webhooks.add({ jobId, organizationId, ...webhook });
+    if (webhook) await webhooks.createForJob({ jobId, organizationId, ...webhook });
     const updates = await admission.admit(plan, claim);
     claim.stopRenewal();
     return updates;
@@ -183,7 +183,7 @@ async function admit(
     // started, because a started job may run despite the error.
     if (await claim.release()) {
       await copies.discard();
-      if (webhook) await webhooks.drop(jobId);
+      if (webhook) await webhooks.deleteForJob(jobId);
     }
     throw error;
   }

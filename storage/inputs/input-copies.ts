@@ -15,7 +15,7 @@ import { createFairLimiter } from '../../platform/fair-limiter.ts';
 import { OutboundError } from '../../platform/outbound-addresses.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import { toStorageReference } from './storage-references.ts';
-import { fileBytesMax, sniff, sniffBytes, type MediaType } from '../media-types.ts';
+import { fileBytesMax, detectMediaType, detectionBytes, type MediaType } from '../media-types.ts';
 import { typeRequirements, InputUnreadable } from './measured-inputs.ts';
 import { writeSpoolFile } from '../spool.ts';
 import type { Storage } from '../storage.ts';
@@ -69,13 +69,13 @@ export function createInputCopies(deps: InputCopiesDeps) {
   const { pool, storage } = deps;
   const acquireSlot = createSlots();
 
-  async function remove(storageKey: string): Promise<void> {
+  async function removeCopy(storageKey: string): Promise<void> {
     await storage.remove(storageKey);
     await pool.query(command`DELETE FROM input_copy WHERE storage_key = ${storageKey}`);
   }
 
   /** Downloads and stores one file. Calls `onRecorded` once its key is in the database. */
-  async function copy(
+  async function copyFile(
     source: CopySource,
     onRecorded: (storageKey: string) => void,
   ): Promise<string> {
@@ -108,7 +108,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
           const releaseSlot = await acquireSlot(request.organizationId);
           try {
             const source = { url, medium, signal: abortController.signal, ...request };
-            return await copy(source, (storageKey) => storageKeys.push(storageKey));
+            return await copyFile(source, (storageKey) => storageKeys.push(storageKey));
           } finally {
             releaseSlot();
           }
@@ -116,19 +116,21 @@ export function createInputCopies(deps: InputCopiesDeps) {
         async discard() {
           abortController.abort();
           // `sweep` later removes the copies that could not be removed here.
-          await Promise.allSettled(storageKeys.map(remove));
+          await Promise.allSettled(storageKeys.map(removeCopy));
         },
       };
     },
 
-    /** Removes copies of settled jobs, and old copies without a reservation. Returns how many. */
+    /**
+     * Removes copies of settled jobs and old copies without a reservation; returns their number.
+     */
     async sweep(): Promise<number> {
       const storageKeys = await pool.anyFirst(sql.type(storageKeyRow)`
         SELECT c.storage_key FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id
         WHERE r.state <> 'reserved'
           OR (r.id IS NULL AND c.created_at < clock_timestamp() - ${unreservedRetention}::interval)
         ORDER BY c.created_at LIMIT ${sweepCountMax}`);
-      const results = await Promise.allSettled(storageKeys.map(remove));
+      const results = await Promise.allSettled(storageKeys.map(removeCopy));
       return results.filter(({ status }) => status === 'fulfilled').length;
     },
   };
@@ -173,7 +175,7 @@ async function spoolChecked(
     for await (const chunk of chunks) {
       if (!detected.type) {
         head = Buffer.concat([head, chunk]);
-        if (head.length >= sniffBytes) detected.type = await detectType(head, medium);
+        if (head.length >= detectionBytes) detected.type = await detectType(head, medium);
       }
       yield chunk;
     }
@@ -185,7 +187,7 @@ async function spoolChecked(
 }
 
 async function detectType(head: Buffer, medium: 'image' | 'video'): Promise<MediaType> {
-  const type = await sniff(head);
+  const type = await detectMediaType(head);
   if (type?.medium !== medium) throw new InputUnreadable(typeRequirements[medium]);
   return type;
 }

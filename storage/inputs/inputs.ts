@@ -59,7 +59,7 @@ interface InputRequirement {
   organizationId: string;
   medium: PlanInput['medium'];
 }
-type ResolveInput = (input: string, required: InputRequirement) => Promise<string>;
+type ResolveInput = (input: string, requirement: InputRequirement) => Promise<string>;
 
 function requireMedium(contentType: string, medium: PlanInput['medium']): void {
   if (medium && !contentType.startsWith(`${medium}/`)) {
@@ -74,9 +74,9 @@ function requireMedium(contentType: string, medium: PlanInput['medium']): void {
 function createResolver(deps: InputsDeps): ResolveInput {
   const ownOrigin = new URL(deps.publicBaseUrl).origin;
 
-  async function findUploadKey(fileId: string, required: InputRequirement): Promise<string> {
+  async function findUploadKey(fileId: string, requirement: InputRequirement): Promise<string> {
     const upload = await deps.uploads.find(fileId);
-    if (upload?.organization_id !== required.organizationId) throw new UnusableInput(notOwnFile);
+    if (upload?.organization_id !== requirement.organizationId) throw new UnusableInput(notOwnFile);
     let contentType: string | null;
     try {
       contentType = await deps.uploads.confirm(upload);
@@ -86,33 +86,33 @@ function createResolver(deps: InputsDeps): ResolveInput {
       throw error;
     }
     if (contentType === null) throw new UnusableInput('has not been uploaded yet');
-    requireMedium(contentType, required.medium);
+    requireMedium(contentType, requirement.medium);
     return upload.storage_key;
   }
 
-  async function checkOwnKey(key: string, required: InputRequirement): Promise<string> {
+  async function checkOwnKey(key: string, requirement: InputRequirement): Promise<string> {
     const [, name = ''] = key.split('/');
     const fileId = name.split('.')[0] ?? '';
     if (isId('upload', fileId)) {
-      const confirmedKey = await findUploadKey(fileId, required);
+      const confirmedKey = await findUploadKey(fileId, requirement);
       if (confirmedKey !== key) throw new UnusableInput(notOwnFile);
       return confirmedKey;
     }
-    const found = await deps.pool.maybeOneFirst(sql.type(artifactRow)`
+    const artifactExists = await deps.pool.maybeOneFirst(sql.type(artifactRow)`
       SELECT true AS found FROM artifact
-      WHERE storage_key = ${key} AND organization_id = ${required.organizationId}
+      WHERE storage_key = ${key} AND organization_id = ${requirement.organizationId}
         AND deleted_at IS NULL`);
-    if (found === null) throw new UnusableInput(notOwnFile);
-    requireMedium(contentTypeOf(key), required.medium);
+    if (artifactExists === null) throw new UnusableInput(notOwnFile);
+    requireMedium(contentTypeOf(key), requirement.medium);
     return key;
   }
 
-  return async (input, required) => {
-    if (isId('upload', input)) return toStorageReference(await findUploadKey(input, required));
+  return async (input, requirement) => {
+    if (isId('upload', input)) return toStorageReference(await findUploadKey(input, requirement));
     const url = URL.canParse(input) ? new URL(input) : null;
     const key = url && deps.storage.keyOf(url);
-    const isOwnFile = key?.startsWith(`${required.organizationId}/`);
-    if (key && isOwnFile) return toStorageReference(await checkOwnKey(key, required));
+    const isOwnFile = key?.startsWith(`${requirement.organizationId}/`);
+    if (key && isOwnFile) return toStorageReference(await checkOwnKey(key, requirement));
     if (!url) throw new UnusableInput('is neither a URL nor the id of an uploaded file');
     // A signed URL of another organization's file is allowed, because anyone who has it may read
     // it.

@@ -4,7 +4,7 @@ import sharp from 'sharp';
 import type { InputMeasurements } from '../../studio/draft-plan.ts';
 import { createObjectSource } from '../byte-source.ts';
 import { readContainer } from '../container.ts';
-import { pixelsMax, sniff } from '../media-types.ts';
+import { pixelsMax, detectMediaType } from '../media-types.ts';
 import type { Storage } from '../storage.ts';
 
 /** Input that cannot be read or has an unsupported type. The caller receives the message. */
@@ -51,7 +51,7 @@ async function measurePicture(
   const head = await buffer(object.stream);
   // The type is checked before decoding, because the image library also decodes SVG, TIFF and other
   // formats.
-  if ((await sniff(head))?.medium !== 'image') {
+  if ((await detectMediaType(head))?.medium !== 'image') {
     throw new InputUnreadable(typeRequirements.image);
   }
   try {

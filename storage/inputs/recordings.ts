@@ -12,7 +12,7 @@ interface RecordingsDeps {
   inputs: Inputs;
 }
 
-/** Creates the lookup of recordings by URL or file id. */
+/** Creates the function that finds a recording by its URL or file id. */
 export function createRecordings({ storage, inputs }: RecordingsDeps) {
   return {
     /**

@@ -50,7 +50,7 @@ interface FileProperties {
 
 interface RequestFilesDeps {
   storage: Storage;
-  uploads: Pick<Uploads, 'storeSpooled' | 'discard' | 'requireRoom'>;
+  uploads: Pick<Uploads, 'storeSpooled' | 'discard' | 'throwIfOverQuota'>;
 }
 
 /** Creates the functions that receive the files of a multipart form. */
@@ -93,8 +93,8 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
   }
 
   return {
-    /** Checks the storage quota before files are received (`Uploads.requireRoom`). */
-    requireRoom: uploads.requireRoom,
+    /** Checks the storage quota before files are received (`Uploads.throwIfOverQuota`). */
+    throwIfOverQuota: uploads.throwIfOverQuota,
 
     /**
      * Receives a picture. Errors name the field of the part.
@@ -121,17 +121,17 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
 export type RequestFiles = ReturnType<typeof createRequestFiles>;
 
 /**
- * Detects the type of a file, and checks its medium if `required` is given.
+ * Detects the type of a file, and checks its medium if `requiredMedium` is given.
  * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE with the field
  */
 async function inspectMedia(
   path: string,
   field: string,
-  required?: 'image',
+  requiredMedium?: 'image',
 ): Promise<FileProperties> {
   try {
     const { extension, medium } = await inspectHead(await readHead(path, headBytes), null);
-    if (required && medium !== required) {
+    if (requiredMedium && medium !== requiredMedium) {
       throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'must be a picture');
     }
     return { extension, durationSeconds: null };

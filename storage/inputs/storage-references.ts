@@ -7,19 +7,19 @@ import type { Json, JsonObject } from '../../domain/json.ts';
 import type { DraftPlan } from '../../studio/draft-plan.ts';
 import { isStorageKey } from '../storage.ts';
 
-const scheme = 'storage:';
+const referencePrefix = 'storage:';
 
 /**
  * Returns the reference to a stored object that a plan contains; `Inputs.sign` replaces it with a
  * signed URL.
  */
 export function toStorageReference(key: string): string {
-  return scheme + key;
+  return referencePrefix + key;
 }
 
 /** Returns the storage key of a reference; null if the text is no reference, for example a URL. */
 export function parseStorageReference(text: string): string | null {
-  const key = text.startsWith(scheme) ? text.slice(scheme.length) : '';
+  const key = text.startsWith(referencePrefix) ? text.slice(referencePrefix.length) : '';
   return isStorageKey(key) ? key : null;
 }
 
@@ -31,17 +31,17 @@ export async function substituteInputs(
   draft: DraftPlan,
   replacements: ReadonlyMap<string, string>,
 ): Promise<DraftPlan> {
-  const substitute = (text: string) => Promise.resolve(replacements.get(text) ?? text);
+  const replaceText = (text: string) => Promise.resolve(replacements.get(text) ?? text);
   const calls = draft.calls.map(async (call) => {
     const routes = call.routes.map(async (route) => ({
       ...route,
-      input: await mapStrings(route.input, substitute),
+      input: await mapStrings(route.input, replaceText),
     }));
     const { unitPriceUsd: price } = call;
     const unitPriceUsd =
       typeof price === 'number'
         ? price
-        : { ...price, input: { ...price.input, url: await substitute(price.input.url) } };
+        : { ...price, input: { ...price.input, url: await replaceText(price.input.url) } };
     return { ...call, unitPriceUsd, routes: await Promise.all(routes) };
   });
   return { ...draft, calls: await Promise.all(calls) };

@@ -9,7 +9,7 @@ import { createMetrics } from '../../platform/metrics.ts';
 import { createOutbound } from '../../platform/outbound.ts';
 import { createAccountNotices } from '../../webhooks/notices.ts';
 import { createSigningSecrets } from '../../webhooks/signing-secrets.ts';
-import { createWebhooks, type AttemptEnd, type Webhooks } from '../../webhooks/webhooks.ts';
+import { createWebhooks, type AttemptResult, type Webhooks } from '../../webhooks/webhooks.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
 
 let database: TestDatabase;
@@ -30,12 +30,12 @@ afterAll(async () => {
 
 async function newWebhook() {
   const jobId = newId('job');
-  await webhooks.add({ jobId, organizationId, url: 'https://receiver.example/' });
+  await webhooks.createForJob({ jobId, organizationId, url: 'https://receiver.example/' });
   return { subjectId: jobId, organizationId };
 }
 const stateOf = async (name: { subjectId: string }) =>
   (await webhooks.find({ jobId: name.subjectId, organizationId }))?.state;
-const failed: AttemptEnd = {
+const failed: AttemptResult = {
   outcome: 'failed',
   status: 503,
   error: null,
@@ -48,7 +48,7 @@ describe('a delivery that an operator has stopped', () => {
   it('stays stopped if its running attempt fails', async () => {
     const name = await newWebhook();
     const begun = await webhooks.beginAttempt(name);
-    await webhooks.giveUp(name.subjectId);
+    await webhooks.stopDelivery(name.subjectId);
     await webhooks.endAttempt(name.subjectId, begun?.number ?? 0, failed);
     expect(await stateOf(name)).toBe('failed');
     expect(await webhooks.beginAttempt(name)).toBeNull();
@@ -57,7 +57,7 @@ describe('a delivery that an operator has stopped', () => {
   it('is delivered if its running attempt succeeds', async () => {
     const name = await newWebhook();
     const begun = await webhooks.beginAttempt(name);
-    await webhooks.giveUp(name.subjectId);
+    await webhooks.stopDelivery(name.subjectId);
     const delivered = { ...failed, outcome: 'delivered', status: 200, retryInMs: null } as const;
     await webhooks.endAttempt(name.subjectId, begun?.number ?? 0, delivered);
     expect(await stateOf(name)).toBe('delivered');

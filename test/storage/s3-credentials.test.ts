@@ -144,7 +144,9 @@ describe('issued credentials', () => {
     aws.state.isAway = true;
     const read = await createAwsCredentials('eu-central-1');
     const error: unknown = await read().catch((reason: unknown) => reason);
-    expect(String(error)).toMatch(/^Error: no AWS credentials for the storage: \S.*$/);
+    expect(String(error)).toMatch(
+      /^Error: the AWS credentials for the storage cannot be read: \S.*$/,
+    );
     for (const token of Object.values(tokens)) expect(String(error)).not.toContain(token);
   });
 });

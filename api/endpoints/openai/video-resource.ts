@@ -1,7 +1,7 @@
 /** Video resource of OpenAI's videos API, which describes a job of videoGenerate. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
-import { defaultsFor } from '../../../catalog/model-parameters.ts';
+import { getMissingDefaults } from '../../../catalog/model-parameters.ts';
 import { videoModels } from '../../../catalog/video-models.ts';
 import type { JobView } from '../../../studio/job-view.ts';
 import { listArtifacts } from './finished-job.ts';
@@ -42,7 +42,7 @@ export async function toVideo(job: JobRecord, view: Pick<JobView, 'resource'>): 
   const model = videoModels.find(({ id }) => id === job.model);
   const parameters = storedRequest.parse({
     ...job.request,
-    ...defaultsFor(model?.parameters ?? {}, job.request),
+    ...getMissingDefaults(model?.parameters ?? {}, job.request),
   });
   const [artifact] = listArtifacts(job);
   return {
