@@ -9,7 +9,7 @@ import { correlation } from '../platform/correlation.ts';
 import { createFairLimiter } from '../platform/fair-limiter.ts';
 import type { ByteSource } from './byte-source.ts';
 
-/** Properties of a container. */
+/** Properties of a video or audio file, as read from its container. */
 export interface ContainerProperties {
   /** MIME type without parameters. */
   mimeType: string;

@@ -61,7 +61,10 @@ export async function openStorage(config: Config, publicBaseUrl: string): Promis
   };
 }
 
-/** Throws the configuration error for STORAGE_DIR, below which both drivers create the spool. */
+/**
+ * Throws the configuration error for STORAGE_DIR. Both drivers create their spool in this
+ * directory.
+ */
 function throwPathError(error: unknown): never {
   throw pathError('STORAGE_DIR', error);
 }

@@ -64,7 +64,7 @@ export async function spoolOutput(
   }
 }
 
-/** Opens an output. Reading more than the allowed number of bytes fails. */
+/** Opens an output as a stream. Reading more than the maximum number of bytes fails. */
 async function openOutput(
   outbound: Outbound,
   output: ProviderOutput,

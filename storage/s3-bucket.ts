@@ -5,7 +5,7 @@
 import { AwsV4Signer } from 'aws4fetch';
 import type { S3Credentials } from './s3-credentials.ts';
 
-/** Bucket, with the credentials to access it. */
+/** S3 bucket, with the function that reads the credentials to access it. */
 export interface S3Bucket {
   endpoint: string;
   region: string;

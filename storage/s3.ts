@@ -15,7 +15,7 @@ export interface S3Options extends S3Bucket {
   spoolDirectory: string;
 }
 
-/** Opens the driver. Sends no request to the store. */
+/** Opens the S3 storage driver. Sends no request to the store. */
 export async function openS3({ spoolDirectory, ...options }: S3Options): Promise<Storage> {
   const { publicBaseUrl: endpoint = options.endpoint, ...bucket } = options;
   return {

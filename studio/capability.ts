@@ -94,8 +94,8 @@ export function getRequiredScope({
 }
 
 /**
- * Returns whether the response is an immediate 202: for `async` requests, and for videos, which
- * take minutes.
+ * Returns whether the endpoint responds with 202 immediately. It does so for `async` requests, and
+ * for all video requests, because videos take minutes.
  */
 export function respondsWith202(
   { medium }: Pick<Capability, 'medium'>,

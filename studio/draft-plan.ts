@@ -23,7 +23,7 @@ export interface PlanInput {
   field: string;
   /** URL or file id, exactly as it appears in the inputs of the calls. */
   url: string;
-  /** Medium that the field accepts; omit if it accepts several. */
+  /** Medium that the field accepts; omit if it accepts every medium. */
   medium?: 'image' | 'audio' | 'video';
 }
 

@@ -86,7 +86,7 @@ export function createJobView(deps: {
   };
 }
 
-/** Builds the `credits` block. */
+/** Builds the `credits` block of a job. */
 function buildCreditsBlock(job: JobRecord): CreditsBlock {
   return {
     used: creditsFromMicro((job.charged ?? 0) - job.refunded),

@@ -117,7 +117,7 @@ export function createAccountNotices(pool: DatabasePool) {
         ),
       );
     },
-    /** Lists the notices of an organization, newest first. */
+    /** Lists the account notices of an organization, newest first. */
     async listNotices(organizationId: string, limit: number): Promise<ListedAccountNotice[]> {
       const rows = await pool.any(sql.type(row.and(delivery))`
         SELECT ${noticeColumns}, w.state, w.attempts, a.status AS "lastStatus", a.error AS "lastError"

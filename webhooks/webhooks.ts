@@ -90,11 +90,11 @@ export type JobIds = Pick<WebhookRecord, 'jobId' | 'organizationId'>;
 /** Webhook that a caller requested for a job. */
 interface NewWebhook extends JobIds {
   url: string;
-  /** Events to report. Defaults to `completed`, `failed` and `canceled`. */
+  /** Events that the webhook reports. Defaults to `completed`, `failed` and `canceled`. */
   events?: readonly WebhookEventName[] | undefined;
 }
 
-/** Attempt that has begun. */
+/** Delivery attempt that has begun. */
 type BegunAttempt = z.infer<typeof begunAttempt>;
 
 /** Result of a delivery attempt. */

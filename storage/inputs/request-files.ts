@@ -1,6 +1,6 @@
 /**
- * Files sent in a request body. A file is received into the spool, and stored as an upload once the
- * request's Idempotency-Key is claimed.
+ * Receives files from a request body. A file is written to the spool first, and stored as an upload
+ * once the request's Idempotency-Key is claimed.
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
