@@ -4,13 +4,13 @@ import { fields, objectResponse, type Fields } from './output.ts';
 import { apiRoots, openSession, type KeyOwner } from './session.ts';
 
 /** Command with its request and the function that formats the response. */
-export interface Action<Options> {
+export interface ActionCommand<Options> {
   command: Command;
   /** Owner of the key that authenticates the request. Defaults to `caller`. */
   as?: KeyOwner;
   /** HTTP method. Defaults to POST if there is a body, and otherwise to GET. */
   method?: 'POST' | 'PUT' | 'DELETE';
-  /** Returns the request path below `apiRoots[as]`. Receives percent-encoded arguments. */
+  /** Returns the request path below `apiRoots[as]` for the command's percent-encoded arguments. */
   path: (...args: string[]) => string;
   /** Returns the request body. Omit it to send no body. */
   body?: (options: Options, args: string[]) => object;
@@ -21,7 +21,7 @@ export interface Action<Options> {
 }
 
 /** Configures a command to send its request and print the response. */
-export function addAction<Options extends object>(action: Action<Options>): void {
+export function addAction<Options extends object>(action: ActionCommand<Options>): void {
   const { command, as = 'caller', method, path, body, isUnwrapped, text } = action;
   const schema = isUnwrapped ? fields.transform((data) => ({ data })) : objectResponse;
   command.action(async () => {

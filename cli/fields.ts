@@ -20,7 +20,7 @@ export function parseDurationMs(text: string): number {
   return Number(count) * factor;
 }
 
-/** Parses a number; rejects infinity. */
+/** Parses a finite number. */
 export function parseNumber(text: string): number {
   const value = Number(text);
   if (text.trim() === '' || !Number.isFinite(value)) {

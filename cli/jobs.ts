@@ -51,8 +51,8 @@ export async function watchJob(
         query: { wait: waitSeconds },
       },
     );
-    const seconds = Math.round((performance.now() - startedAt) / 1000);
-    output.showProgress(formatProgress(body.data, process.stderr.isTTY ? seconds : null));
+    const elapsedSeconds = Math.round((performance.now() - startedAt) / 1000);
+    output.showProgress(formatProgress(body.data, process.stderr.isTTY ? elapsedSeconds : null));
     if (body.data.done) {
       output.endProgress();
       return { job: body.data, raw };
@@ -100,14 +100,14 @@ async function saveResult(result: unknown, out: string | undefined) {
   const savedPaths = out !== undefined && urls.length > 0 ? await saveMedia(urls, out) : [];
   const files = savedPaths.length > 0 ? savedPaths : urls;
   const label = savedPaths.length > 0 ? 'saved' : 'url';
-  const numbered = files.map((file, index): [string, string] => [
+  const numberedFiles = files.map((file, index): [string, string] => [
     files.length > 1 ? `${label} ${index + 1}` : label,
     file,
   ]);
   const { data } = z.object({ text: z.string() }).safeParse(result);
   return {
     savedPaths,
-    fields: { ...Object.fromEntries(numbered), ...(data && { text: data.text }) },
+    fields: { ...Object.fromEntries(numberedFiles), ...(data && { text: data.text }) },
   };
 }
 
@@ -132,7 +132,7 @@ export async function submitJob(session: Session, submission: Submission): Promi
   const { body, raw, status } = await api.send(`/api/v1/studio${submission.path}`, studioResponse, {
     ...(submission.body && { body: submission.body }),
     ...(submission.form && { form: submission.form }),
-    // The API does not wait for the job: the command polls it, to print its progress.
+    // Requests an immediate response. The command then polls the job and prints its progress.
     headers: { prefer: 'respond-async' },
     // A form cannot be retried, because its body is a stream.
     canRetry: submission.form === undefined,

@@ -51,10 +51,11 @@ const stackDescription = z.object({
 });
 
 function readSettings(options: GlobalOptions, env: NodeJS.ProcessEnv) {
-  const stack = readStack(env);
-  const apiUrl = options.apiUrl ?? env['STUDIO_API_URL'] ?? stack.apiUrl ?? 'http://127.0.0.1:4000';
+  const localStack = readStack(env);
+  const apiUrl =
+    options.apiUrl ?? env['STUDIO_API_URL'] ?? localStack.apiUrl ?? 'http://127.0.0.1:4000';
   // The keys of the local stack are never sent to another gateway.
-  const localKeys = apiUrl === stack.apiUrl ? stack : {};
+  const localKeys = apiUrl === localStack.apiUrl ? localStack : {};
   return {
     apiUrl: apiUrl.replace(/\/+$/, ''),
     apiKey: options.apiKey ?? env['STUDIO_API_KEY'] ?? localKeys.apiKey,

@@ -1,4 +1,4 @@
-/** The console: the sign-in page, or the pages for the current session. */
+/** Root of the console. Shows the sign-in page, or the pages for the current session. */
 import { useQuery } from '@tanstack/react-query';
 import { Suspense, lazy, type ReactNode } from 'react';
 import { Redirect, Route, Router, Switch } from 'wouter';

@@ -1,4 +1,4 @@
-/** Entry of the console. */
+/** Entry point of the console. */
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';

@@ -8,7 +8,7 @@ import { toCell, readList, createNumberColumn, type Columns } from '../output.ts
 interface ListCommand {
   name: string;
   description: string;
-  /** Filter options: help texts by flag. */
+  /** Filter options of the command: a help text for each flag. */
   options?: Record<string, string>;
   path: (id: string) => string;
   columns: Columns;
@@ -20,7 +20,7 @@ const formatPause: Columns[string] = (provider) =>
     ? null
     : `${toCell(provider, 'paused.since')} by ${toCell(provider, 'paused.actor')}: ${toCell(provider, 'paused.reason')}`;
 
-/** Columns of a provider in the output of `studio admin pause` and `resume`. */
+/** Columns that show whether a provider is paused, and how many calls it has. */
 export const providerColumns: Columns = {
   provider: 'provider',
   paused: formatPause,
@@ -36,7 +36,7 @@ function createSecondsColumn(path: string): Columns[string] {
   };
 }
 
-const lists: readonly ListCommand[] = [
+const listCommands: readonly ListCommand[] = [
   {
     name: 'ledger <organizationId>',
     description: 'list ledger entries, newest first',
@@ -130,7 +130,7 @@ const lists: readonly ListCommand[] = [
     description: 'list stored provider notifications, newest first',
     options: {
       '--state <state>':
-        'show only this state: received (workflow not signaled yet), delivered or late',
+        'show only notifications in this state: received (not passed on yet), delivered or late',
     },
     path: () => '/notifications',
     columns: {
@@ -163,7 +163,7 @@ const lists: readonly ListCommand[] = [
   },
   {
     name: 'providers',
-    description: 'list providers with their recent calls and, if paused, by whom and why',
+    description: 'list providers with their recent calls and pauses',
     path: () => '/providers',
     columns: {
       ...providerColumns,
@@ -190,7 +190,7 @@ const lists: readonly ListCommand[] = [
 
 /** Adds the list commands to `studio admin`. */
 export function addLists(admin: Command): void {
-  for (const { name, description, options = {}, path, columns } of lists) {
+  for (const { name, description, options = {}, path, columns } of listCommands) {
     const command = admin.command(name).description(description);
     for (const [flags, text] of Object.entries(options)) {
       if (flags.endsWith('<n>')) command.option(flags, text, parseNumber);

@@ -1,7 +1,7 @@
 /** Shared options of operator commands that change something: the actor and the reason. */
 import { userInfo } from 'node:os';
 import type { Command } from 'commander';
-import { addAction, type Action } from '../actions.ts';
+import { addAction, type ActionCommand } from '../actions.ts';
 
 /** Options of every operator command that changes something. */
 export interface OperatorActionOptions {
@@ -34,7 +34,7 @@ export function addOperatorAction<Options extends object>({
   command,
   body,
   ...action
-}: Omit<Action<Options>, 'as'>): void {
+}: Omit<ActionCommand<Options>, 'as'>): void {
   addAction<Options & OperatorActionOptions>({
     method: 'POST',
     ...action,

@@ -72,7 +72,7 @@ function formatLimit(key: Fields): string | null {
   return credits === null ? null : `${String(credits)}/${String(toCell(key, 'limit.per'))}`;
 }
 
-/** Columns for the key that sends the request, with the credits that remain of its limit. */
+/** Columns for the key in use, including the credits that remain of its limit. */
 const currentKeyColumns: Columns = {
   organization: 'organizationName',
   'organization id': 'organizationId',

@@ -17,7 +17,7 @@ interface FieldOption {
   help: string;
   /** Name of the field in the request. */
   field: string;
-  /** Type of the value; `list` collects repeated options. Defaults to text. */
+  /** Type of the value. `list` means that the option may be repeated. Defaults to text. */
   value?: 'number' | 'list';
 }
 

@@ -47,7 +47,7 @@ const recordColumns = {
   id: 'id',
 };
 
-/** Returns the balance and the six-hour usage window of an organization as named cells. */
+/** Returns an organization's balance and six-hour usage window as table cells by name. */
 export function toAccountCells(row: Fields): Record<string, Cell> {
   return toCells(row, accountColumns);
 }

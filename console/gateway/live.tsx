@@ -28,7 +28,7 @@ export interface JobFilter {
 /** Cached pages of a job list. */
 export type JobPages = InfiniteData<Schemas['ListJobsAnswer'], string | null>;
 
-/** Time after the page load within which the data is not reloaded when the stream first opens. */
+/** Maximum delay until the stream first opens. After a longer delay, the data is reloaded. */
 const freshMs = 2000;
 
 interface LiveJobsProps {
@@ -39,7 +39,7 @@ interface LiveJobsProps {
   children: ReactNode;
 }
 
-/** Keeps the jobs that its children show up to date. */
+/** Updates the jobs that its children show whenever the event stream reports a change. */
 export function LiveJobs({ keyId, enabled, children }: LiveJobsProps) {
   const client = useQueryClient();
   const [connection, setConnection] = useState<Connection>('connecting');

@@ -6,7 +6,7 @@
 /** Message of the shared stream. `job` is a job, serialized as JSON. */
 export type StreamMessage = { kind: 'open' | 'lost' } | { kind: 'job'; job: string };
 
-type Receive = (message: StreamMessage) => void;
+type MessageHandler = (message: StreamMessage) => void;
 
 /** Delay before a lost stream is reopened. The server may be restarting. */
 const reconnectMs = 2000;
@@ -16,10 +16,10 @@ const reconnectMs = 2000;
  * visible tab that holds the Web Lock `name` opens the stream and forwards its messages; a hidden
  * tab releases the lock.
  */
-export function subscribeToSharedStream(name: string, receive: Receive): () => void {
+export function subscribeToSharedStream(name: string, receive: MessageHandler): () => void {
   const channel = new BroadcastChannel(name);
   channel.addEventListener('message', ({ data }: MessageEvent<StreamMessage>) => receive(data));
-  const publish: Receive = (message) => {
+  const publish: MessageHandler = (message) => {
     // oxlint-disable-next-line require-post-message-target-origin -- a channel has no target origin
     channel.postMessage(message);
     receive(message);
@@ -48,7 +48,7 @@ export function subscribeToSharedStream(name: string, receive: Receive): () => v
 async function openWithLock(
   name: string,
   signal: AbortSignal,
-  { publish, receive }: { publish: Receive; receive: Receive },
+  { publish, receive }: { publish: MessageHandler; receive: MessageHandler },
 ): Promise<void> {
   // Browsers provide locks only over https and on localhost. Elsewhere, each visible tab opens its
   // own stream.
@@ -61,7 +61,7 @@ async function openWithLock(
 }
 
 /** Keeps a stream open, reopening it when it is lost, until `signal` is aborted. */
-function runStream(signal: AbortSignal, publish: Receive): Promise<void> {
+function runStream(signal: AbortSignal, publish: MessageHandler): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   let source: EventSource | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;

@@ -8,7 +8,7 @@ import { reloadSession } from '../gateway/session.ts';
 import { TextField } from '../parts/fields.tsx';
 import { ErrorMessage } from '../parts/states.tsx';
 
-/** Shows the form and signs the operator in. */
+/** Shows a form that signs an operator in. */
 export function OperatorSignIn() {
   const client = useQueryClient();
   const [location, navigate] = useLocation();
@@ -52,7 +52,7 @@ export function OperatorSignIn() {
   );
 }
 
-/** Starts the session. @throws Error with a message for the user */
+/** Starts an operator session. @throws Error with a message for the user */
 async function startSession(key: string, name: string): Promise<void> {
   const headers = { authorization: `Bearer ${key}` };
   const body = name === '' ? {} : { actor: name };

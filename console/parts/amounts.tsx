@@ -1,19 +1,19 @@
 /** Formats amounts of credits, US dollars and bytes. */
 import { useUsdPrice } from '../gateway/pricing.ts';
 
-const exact = new Intl.NumberFormat(undefined, { maximumFractionDigits: 6 });
+const exactFormat = new Intl.NumberFormat(undefined, { maximumFractionDigits: 6 });
 const twoDecimals = new Intl.NumberFormat(undefined, {
   minimumFractionDigits: 2,
   maximumFractionDigits: 2,
 });
 const twoDigits = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 2 });
-const usd = { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol' } as const;
-const dollars = new Intl.NumberFormat(undefined, usd);
-const cents = new Intl.NumberFormat(undefined, { ...usd, maximumSignificantDigits: 2 });
+const usdOptions = { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol' } as const;
+const dollarFormat = new Intl.NumberFormat(undefined, usdOptions);
+const centFormat = new Intl.NumberFormat(undefined, { ...usdOptions, maximumSignificantDigits: 2 });
 const oneDecimal = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
 
 /** Formats an amount with up to six decimals. */
-export const formatExact = (amount: number): string => exact.format(amount);
+export const formatExact = (amount: number): string => exactFormat.format(amount);
 
 /** Formats credits with two decimals, or amounts below 0.01 with two significant digits. */
 export const formatAmount = (amount: number): string =>
@@ -38,13 +38,13 @@ export function UsdPrice({ credits }: { credits: number }) {
 
 /** Formats US dollars with cents, or amounts below one dollar with two significant digits. */
 function formatUsd(amount: number): string {
-  return (Math.abs(amount) < 1 && amount !== 0 ? cents : dollars).format(amount);
+  return (Math.abs(amount) < 1 && amount !== 0 ? centFormat : dollarFormat).format(amount);
 }
 
 const byteUnits = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
 
 /** Formats a file size, e.g. `4.2 MB`. */
 export function formatBytes(bytes: number): string {
-  const power = Math.min(byteUnits.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
-  return `${oneDecimal.format(bytes / 1000 ** power)} ${byteUnits[power]}`;
+  const unitIndex = Math.min(byteUnits.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3));
+  return `${oneDecimal.format(bytes / 1000 ** unitIndex)} ${byteUnits[unitIndex]}`;
 }

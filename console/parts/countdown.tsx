@@ -2,9 +2,9 @@
 import { useNow } from './times.tsx';
 
 interface CountdownProps {
-  /** Time in Unix ms. */
+  /** End of the countdown in Unix ms. */
   untilMs: number;
-  /** Text before the seconds. */
+  /** Text shown before the seconds. */
   children: string;
 }
 

@@ -3,7 +3,7 @@ import { useState } from 'react';
 
 const tailLength = 8;
 
-/** Shows the last characters of an id: the first ones hardly differ. The tooltip is the whole id. */
+/** Shows the end of an id, because many ids start alike. The tooltip is the whole id. */
 export function IdTail({ id }: { id: string }) {
   return (
     <code className="tail" title={id}>

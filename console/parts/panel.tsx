@@ -13,14 +13,14 @@ interface PanelProps<Item> extends MorePages {
   error: Error | null;
   /** Text shown if there are no rows. */
   empty: string;
-  /** Explanation below `empty`. */
+  /** Explanation shown below the text `empty`. */
   emptyHint?: ReactNode;
   caption?: string | undefined;
-  /** Controls next to the title. */
+  /** Controls shown next to the title. */
   children?: ReactNode;
 }
 
-/** Shows a table with a title. Shows a message while rows load, if there are none, or on an error. */
+/** Shows a table with a title. A message replaces rows that are loading, missing or not loaded. */
 export function Panel<Item>(props: PanelProps<Item>) {
   const { title, columns, items, rowId, error, empty, emptyHint, caption, children, ...pages } =
     props;

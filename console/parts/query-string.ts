@@ -26,5 +26,5 @@ export function pickValues(search: URLSearchParams, names: readonly string[]) {
   );
 }
 
-/** Converts the date of a date field to the start of that day in UTC. Returns '' for ''. */
+/** Converts a date, e.g. `2026-11-22`, to the start of that day in UTC. Returns '' for ''. */
 export const toStartOfDay = (date: string): string => date && `${date}T00:00:00Z`;

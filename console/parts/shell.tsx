@@ -9,7 +9,7 @@ import { RateLimited } from './rate-limited.tsx';
 import { ThemeSwitch } from './theme.tsx';
 import { Credits, UsdPrice } from './amounts.tsx';
 
-/** Menu of callers. An entry links to `to`, and is the current one if the URL starts with `path`. */
+/** Menu entries for callers. An entry links to `to`. It is current if the URL starts with `path`. */
 const pages = [
   { name: 'Playground', path: '/playground', to: '/playground/image/generate' },
   { name: 'Chat', path: '/playground/chat', to: '/playground/chat' },

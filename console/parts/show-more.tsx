@@ -1,6 +1,6 @@
 /** Button that loads the next page of a list. */
 
-/** Function that loads the next page of a list, and its state. */
+/** Properties of a list that can load more pages. */
 export interface MorePages {
   /** Loads the next page. Null if there are no more pages. */
   readMore?: (() => void) | null;

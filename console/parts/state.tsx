@@ -1,7 +1,7 @@
 /** Shows states as colored words. */
 import { toWords } from './names.ts';
 
-const tones: Record<string, string> = {
+const toneByState: Record<string, string> = {
   completed: 'good',
   delivered: 'good',
   charged: 'good',
@@ -20,5 +20,5 @@ const tones: Record<string, string> = {
 
 /** Shows a state as colored text. A state without its own color gets that of work in progress. */
 export function State({ name }: { name: string }) {
-  return <span className={`state ${tones[name] ?? 'busy'}`}>{toWords(name)}</span>;
+  return <span className={`state ${toneByState[name] ?? 'busy'}`}>{toWords(name)}</span>;
 }

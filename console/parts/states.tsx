@@ -3,14 +3,14 @@ import type { ReactNode } from 'react';
 import { ApiError } from '../gateway/client.ts';
 import { Countdown } from './countdown.tsx';
 
-const bars = ['58%', '92%', '76%', '84%'];
+const barWidths = ['58%', '92%', '76%', '84%'];
 
 /** Shows gray bars while content is loading. */
 export function Loading() {
   return (
     <div className="skeleton" role="status">
       <span className="unseen">Loading</span>
-      {bars.map((width) => (
+      {barWidths.map((width) => (
         <span key={width} className="bar" style={{ width }} />
       ))}
     </div>

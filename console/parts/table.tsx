@@ -11,7 +11,7 @@ export interface Column<Item> {
 }
 
 interface TableProps<Item> {
-  /** Name for screen readers. */
+  /** Name of the table for screen readers. */
   label: string;
   columns: readonly Column<Item>[];
   items: readonly Item[];
@@ -19,7 +19,7 @@ interface TableProps<Item> {
   caption?: string | undefined;
 }
 
-/** Shows items as rows. */
+/** Shows each item as a row of a table. */
 export function Table<Item>({ label, columns, items, rowId, caption }: TableProps<Item>) {
   const { sorted, renderHeader } = useSorted(columns, items);
   return (

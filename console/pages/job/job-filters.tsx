@@ -14,7 +14,7 @@ const statuses = ['queued', 'in_progress', 'completed', 'failed', 'canceled'] as
 const filterNames = ['search', 'status', 'type', 'model', 'keyId', 'after', 'before'] as const;
 const moreFilterNames = ['keyId', 'tag', 'after', 'before'] as const;
 
-/** Reads the filter from the query string. */
+/** Reads the filter of the job list from the query string. */
 export function readJobFilter(search: URLSearchParams): JobFilter {
   const [tag, value] = (search.get('tag') ?? '').split('=');
   return {
@@ -28,7 +28,7 @@ interface FiltersProps {
   change: (name: string, value: string) => void;
 }
 
-/** Shows a field for each filter. */
+/** Shows a field for each filter of the job list. */
 export function JobFilters({ filter, change }: FiltersProps) {
   const { data: studio } = useQuery(capabilitiesQuery);
   const capabilities = studio?.data ?? [];
@@ -91,10 +91,10 @@ function MoreFilters({ filter, change }: FiltersProps) {
 
 function TagField({ tag, change }: Pick<FiltersProps, 'change'> & { tag: string }) {
   const [text, setText] = useState(tag);
-  const apply = (): void => change('tag', /^[^=]+=.*$/.test(text) ? text : '');
+  const applyTag = (): void => change('tag', /^[^=]+=.*$/.test(text) ? text : '');
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
-    apply();
+    applyTag();
   };
   return (
     <form onSubmit={submit}>
@@ -102,7 +102,7 @@ function TagField({ tag, change }: Pick<FiltersProps, 'change'> & { tag: string 
         label="Tag"
         placeholder="team=marketing"
         value={text}
-        onBlur={apply}
+        onBlur={applyTag}
         change={setText}
       />
     </form>

@@ -1,6 +1,6 @@
 /**
- * Finds the media files in a job's result. Every file URL counts, because the names of the fields
- * depend on the capability.
+ * Finds the media files in a job's result by searching all its fields for file URLs, because each
+ * capability has its own field names.
  */
 import type { Job } from '../../gateway/client.ts';
 

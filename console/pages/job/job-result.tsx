@@ -1,4 +1,4 @@
-/** Result of a job, shown as image, player or text, or the error of the job. */
+/** Shows the result of a job as an image, a player or text, or shows the error of the job. */
 import type { Job } from '../../gateway/client.ts';
 import { formatType } from '../../parts/names.ts';
 import { listMedia, findTranscript, type Media } from './job-media.ts';

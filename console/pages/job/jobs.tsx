@@ -11,7 +11,7 @@ import { Empty, Loading, ErrorMessage } from '../../parts/states.tsx';
 import { JobFilters, readJobFilter } from './job-filters.tsx';
 import { JobRow } from './job-row.tsx';
 
-const limit = 50;
+const pageSize = 50;
 
 /** Shows the jobs page. */
 export default function Jobs() {
@@ -55,7 +55,9 @@ function JobList({ filter }: { filter: JobFilter }) {
     read: (cursor) =>
       unwrap(
         // A tag filter is a query parameter named `metadata[<tag>]`.
-        api.GET('/api/v1/studio/jobs', { params: { query: { ...filter, limit, ...cursor } } }),
+        api.GET('/api/v1/studio/jobs', {
+          params: { query: { ...filter, limit: pageSize, ...cursor } },
+        }),
       ),
   });
   if (error) return <ErrorMessage error={error} />;

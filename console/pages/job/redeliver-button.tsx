@@ -4,7 +4,7 @@ import { unwrap, api } from '../../gateway/client.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { ErrorMessage } from '../../parts/states.tsx';
 
-/** Shows the button, which is disabled until the job ends. */
+/** Shows a Redeliver button, which is disabled until the job ends. */
 export function RedeliverButton({ jobId, state }: { jobId: string; state: string }) {
   const client = useQueryClient();
   const params = { path: { jobId } };

@@ -13,7 +13,7 @@ interface KeyActionsProps {
   showNewKey: (key: string) => void;
 }
 
-/** Shows the actions on a key. */
+/** Shows the buttons that rotate, limit and revoke a key. */
 export function KeyActions({ apiKey, showNewKey }: KeyActionsProps) {
   return (
     <div className="row">

@@ -12,13 +12,13 @@ const periods = [
   ['total', 'in total'],
 ] as const;
 
-/** Reads the limit from the fields. Returns null if no credits are entered. */
+/** Reads the limit of a key from the form fields. Returns null if no credits are entered. */
 export function readLimit(read: FieldReader): KeyLimit | null {
   const per = periods.find(([id]) => id === read('per'))?.[0] ?? 'month';
   return read('credits') === '' ? null : { credits: Number(read('credits')), per };
 }
 
-/** Formats a limit: `500 credits a month`. */
+/** Formats the limit of a key, e.g. `500 credits a month`. */
 export function formatLimit({ credits, per }: KeyLimit): string {
   return `${credits.toLocaleString()} credits ${per === 'total' ? 'in total' : `a ${per}`}`;
 }

@@ -19,21 +19,26 @@ export function ModelChoice({ sessionKey, selected, select }: ModelChoiceProps) 
   const matchingIds = useModelIds(sessionKey).filter((id) =>
     id.toLowerCase().includes(text.trim().toLowerCase()),
   );
-  const toggle = (id: string, isSelected: boolean): void => {
+  const toggleModel = (id: string, isSelected: boolean): void => {
     const otherModels = selected.filter((model) => model !== id);
     select(isSelected ? [...otherModels, id] : otherModels);
   };
-  const all = sessionKey.allowedModels === null ? 'all models' : 'the models of your own key';
+  const allowedByDefault =
+    sessionKey.allowedModels === null ? 'all models' : 'the models of your own key';
   return (
     <details>
       <summary>
         Models:{' '}
-        {selected.length === 0 ? all : selected.length === 1 ? selected[0] : selected.length}
+        {selected.length === 0
+          ? allowedByDefault
+          : selected.length === 1
+            ? selected[0]
+            : selected.length}
       </summary>
       <div className="stack">
         <TextField
           label="Search"
-          hint={`select none to allow ${all}`}
+          hint={`select none to allow ${allowedByDefault}`}
           type="search"
           value={text}
           change={setText}
@@ -44,7 +49,7 @@ export function ModelChoice({ sessionKey, selected, select }: ModelChoiceProps) 
               <input
                 type="checkbox"
                 checked={selected.includes(id)}
-                onChange={({ target }) => toggle(id, target.checked)}
+                onChange={({ target }) => toggleModel(id, target.checked)}
               />
               {id}
             </label>

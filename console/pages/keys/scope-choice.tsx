@@ -43,7 +43,7 @@ interface ScopeChoiceProps {
   select: (selected: Scope[]) => void;
 }
 
-/** Shows the presets, and a collapsible list of all scopes. */
+/** Shows presets of scopes, and a collapsible list of all scopes. */
 export function ScopeChoice({ sessionKey, selected, select }: ScopeChoiceProps) {
   const isSelected = (presetScopes: readonly Scope[]): boolean =>
     presetScopes.length === selected.length &&

@@ -23,7 +23,7 @@ const columns: Column<Session>[] = [
   { title: 'Action', cell: (session) => <EndButton session={session} /> },
 ];
 
-/** Lists the sessions, newest first. */
+/** Shows the user's console sessions, newest first. */
 export function Sessions() {
   const { data, error } = useQuery(sessionsQuery);
   return (

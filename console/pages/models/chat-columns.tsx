@@ -13,7 +13,7 @@ export interface ChatRow {
   price: Price | undefined;
 }
 
-/** Returns the models whose id or name contains all terms, with their prices. */
+/** Returns the models whose id or name contains all search terms, with their prices. */
 export function findChatModels(
   models: readonly Model[],
   prices: readonly Price[],
@@ -28,7 +28,7 @@ export function findChatModels(
     .map((model) => ({ model, price: byId.get(model.id) }));
 }
 
-const compact = new Intl.NumberFormat(undefined, { notation: 'compact' });
+const compactNumber = new Intl.NumberFormat(undefined, { notation: 'compact' });
 const isNumber = true;
 
 /** Columns of the chat models. */
@@ -52,13 +52,13 @@ export const chatColumns: readonly Column<ChatRow>[] = [
     title: 'Context',
     isNumber,
     sortValue: ({ model }) => model.limit.context,
-    cell: ({ model }) => compact.format(model.limit.context),
+    cell: ({ model }) => compactNumber.format(model.limit.context),
   },
   {
     title: 'Max output',
     isNumber,
     sortValue: ({ model }) => model.limit.output,
-    cell: ({ model }) => compact.format(model.limit.output),
+    cell: ({ model }) => compactNumber.format(model.limit.output),
   },
   {
     title: 'Input price',
@@ -92,8 +92,8 @@ function OutputPrice({ price: { output, longInput } }: { price: Price }) {
       <Credits amount={output} />
       {longInput && (
         <p className="hint">
-          above {compact.format(longInput.inputTokensAbove)}: <Credits amount={longInput.input} />{' '}
-          and <Credits amount={longInput.output} />
+          above {compactNumber.format(longInput.inputTokensAbove)}:{' '}
+          <Credits amount={longInput.input} /> and <Credits amount={longInput.output} />
         </p>
       )}
     </>

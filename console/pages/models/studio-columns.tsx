@@ -14,7 +14,7 @@ export interface StudioRow {
   model: Capability['models'][number];
 }
 
-/** Returns the models that match all terms: one row for each model and endpoint. */
+/** Returns one row for each model and endpoint that match all search terms. */
 export function findStudioModels(
   capabilities: readonly Capability[],
   terms: readonly string[],
@@ -77,7 +77,7 @@ function TryButton({ capability, model: { displayName, selectedBy } }: StudioRow
   );
 }
 
-/** Describes the values of an example that determine its price: `(number of images 2)`. */
+/** Formats the values of an example that determine its price, e.g. `(number of images 2)`. */
 function formatExample({ request, input }: StudioRow['model']['example']): string {
   const numbers = Object.entries(request).filter(([, value]) => typeof value === 'number');
   const parts = numbers.map(([name, value]) => `${toTitle(name).toLowerCase()} ${String(value)}`);

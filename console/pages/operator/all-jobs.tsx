@@ -15,7 +15,7 @@ import { RelativeTime } from '../../parts/times.tsx';
 import { JobLink, OrganizationLink } from './links.tsx';
 import { providersQuery } from './providers-query.ts';
 
-const limit = 20;
+const pageSize = 20;
 const statuses = ['open', 'completed', 'failed', 'canceled'];
 const textFilters = [
   ['errorCode', 'Error code', 'CONTENT_POLICY'],
@@ -68,7 +68,7 @@ const columns: Column<OperatorSchemas['JobLine']>[] = [
   { title: 'Created', cell: ({ createdAt }) => <RelativeTime time={createdAt} /> },
 ];
 
-/** Shows the filters and the jobs that match. */
+/** Shows the filters, and the jobs that match them. */
 export function AllJobs() {
   const [search, change] = useQueryString();
   const filter = pickValues(search, filterNames);
@@ -77,7 +77,7 @@ export function AllJobs() {
     read: (cursor) =>
       unwrap(
         operatorApi.GET('/api/admin/v1/jobs', {
-          params: { query: { ...filter, limit, ...cursor } },
+          params: { query: { ...filter, limit: pageSize, ...cursor } },
         }),
       ),
   });

@@ -7,7 +7,7 @@ interface JobActionsProps {
   isDone: boolean;
 }
 
-/** Shows a button for each operators' action on a job. */
+/** Shows the buttons that check, settle and cancel a job. */
 export function JobActions({ jobId, isDone }: JobActionsProps) {
   const disabledReason = isDone ? 'The job has ended.' : null;
   return (

@@ -12,7 +12,7 @@ import { CreditsField, CreditChangeIdField } from './credit-fields.tsx';
 import { OperatorAction } from './operator-action.tsx';
 import { Users } from './users.tsx';
 
-/** Shows an organization to operators. */
+/** Shows the operators' page of an organization. */
 export function OneOrganization({ organizationId }: { organizationId: string }) {
   const params = { path: { organizationId } };
   const { data, error } = useQuery({

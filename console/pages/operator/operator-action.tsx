@@ -22,7 +22,7 @@ interface OperatorActionProps<Response> {
   children: ReactNode;
 }
 
-/** Shows the button, sends the request, and reloads all operator data. */
+/** Shows the action's button, sends its request, and reloads all operator data. */
 export function OperatorAction<Response>(props: OperatorActionProps<Response>) {
   const { path, body, onDone, children, ...button } = props;
   const client = useQueryClient();

@@ -30,7 +30,7 @@ export function OperatorJobs() {
   );
 }
 
-const ages = [
+const minimumAges = [
   [0, 'any time'],
   [300, '5 minutes'],
   [3600, '1 hour'],
@@ -79,7 +79,7 @@ const stuckColumns: Column<StuckWork>[] = [
 ];
 
 function StuckJobs() {
-  const [olderThanSeconds, setAge] = useState<(typeof ages)[number][0]>(300);
+  const [olderThanSeconds, setAge] = useState<(typeof minimumAges)[number][0]>(300);
   const { data, error } = useQuery({
     queryKey: ['operator', 'stuck', olderThanSeconds],
     queryFn: () =>
@@ -98,7 +98,7 @@ function StuckJobs() {
       <SelectField
         label="Open for at least"
         className="check"
-        options={ages}
+        options={minimumAges}
         value={olderThanSeconds}
         change={setAge}
       />
@@ -106,7 +106,7 @@ function StuckJobs() {
   );
 }
 
-const unknownColumns: Column<UnknownOutcome>[] = [
+const unknownOutcomeColumns: Column<UnknownOutcome>[] = [
   {
     title: 'Job',
     cell: ({ jobId, type, model }) => (
@@ -137,7 +137,7 @@ function UnknownOutcomes() {
   return (
     <Panel
       title="Unknown outcomes"
-      columns={unknownColumns}
+      columns={unknownOutcomeColumns}
       items={data?.data}
       rowId={({ jobId }) => jobId}
       error={error}

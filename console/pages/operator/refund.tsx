@@ -4,7 +4,7 @@ import { formatAmount, formatExact } from '../../parts/amounts.tsx';
 import { CreditsField, CreditChangeIdField } from './credit-fields.tsx';
 import { OperatorAction } from './operator-action.tsx';
 
-/** Shows the button, which is disabled if there are no credits left to refund. */
+/** Shows a Refund button, which is disabled if there are no credits left to refund. */
 export function Refund({
   jobId,
   billing,

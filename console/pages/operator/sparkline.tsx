@@ -7,18 +7,18 @@ interface Bar {
 }
 
 interface SparklineProps {
-  /** Start of the chart's text for screen readers and the tooltip. The values follow it. */
+  /** Label of the chart for its tooltip and screen readers. The values are added to it. */
   label: string;
   /** Bars, oldest first. The highest bar fills the height of the chart. */
   bars: readonly Bar[];
 }
 
-/** Shows the bars, or nothing if all values are zero. */
+/** Shows the bar chart, or nothing if all values are zero. */
 export function Sparkline({ label, bars }: SparklineProps) {
-  const max = Math.max(...bars.map(({ value }) => value));
-  if (max === 0) return null;
+  const maxValue = Math.max(...bars.map(({ value }) => value));
+  if (maxValue === 0) return null;
   const values = bars.map(({ value, failed }) =>
-    failed === 0 ? rounded.format(value) : `${rounded.format(value)} (${failed} failed)`,
+    failed === 0 ? oneDecimal.format(value) : `${oneDecimal.format(value)} (${failed} failed)`,
   );
   const text = `${label}: ${values.join(', ')}`;
   return (
@@ -34,21 +34,21 @@ export function Sparkline({ label, bars }: SparklineProps) {
         <rect
           key={`${index} all`}
           x={index}
-          y={1 - value / max}
+          y={1 - value / maxValue}
           width={0.8}
-          height={value / max}
+          height={value / maxValue}
         />,
         <rect
           key={`${index} failed`}
           className="failed"
           x={index}
-          y={1 - failed / max}
+          y={1 - failed / maxValue}
           width={0.8}
-          height={failed / max}
+          height={failed / maxValue}
         />,
       ])}
     </svg>
   );
 }
 
-const rounded = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+const oneDecimal = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });

@@ -14,7 +14,7 @@ const columns: Column<OperatorSchemas['User']>[] = [
   { title: 'Created', cell: ({ createdAt }) => <DateTime time={createdAt} /> },
 ];
 
-/** Shows the users and the keys of each. */
+/** Shows the users of an organization with their API keys. */
 export function Users({ organizationId }: { organizationId: string }) {
   const params = { path: { organizationId } };
   const { data, error } = useQuery({

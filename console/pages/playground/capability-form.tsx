@@ -15,9 +15,9 @@ import {
   listFields,
   type Capability,
   type Field,
-  type Values,
+  type FormValues,
 } from './capability.ts';
-import { CopyAs } from './copy-as.tsx';
+import { CopyAsCode } from './copy-as.tsx';
 import { readDraft, storeDraft } from './draft.ts';
 import { SchemaField } from './fields.tsx';
 
@@ -73,7 +73,7 @@ export function CapabilityForm({ capability, onStart }: CapabilityFormProps) {
           <div className="stack">{showFields(advanced)}</div>
         </details>
       )}
-      <CopyAs path={path} body={body} />
+      <CopyAsCode path={path} body={body} />
       <div className="run">
         <ErrorMessage error={otherError} />
         <RunRow
@@ -125,14 +125,14 @@ function RunRow({
   isPending,
 }: {
   capability: Capability;
-  body: Values;
-  /** Names of the fields without which no price can be computed. */
+  body: FormValues;
+  /** Names of the fields that an estimate requires. */
   required: readonly string[];
   isPending: boolean;
 }) {
   const denial = useDenial(capability);
   const debouncedJson = useDebounced(useDeferredValue(JSON.stringify(body)), 350);
-  const debouncedBody: Values = JSON.parse(debouncedJson);
+  const debouncedBody: FormValues = JSON.parse(debouncedJson);
   const { data, error } = useQuery({
     queryKey: ['estimate', capability.type, debouncedJson],
     queryFn: () =>
@@ -167,7 +167,7 @@ function RunRow({
 }
 
 /** Shows the list prices of the chosen model, for a form that is not complete yet. */
-function ListPrice({ capability, body }: { capability: Capability; body: Values }) {
+function ListPrice({ capability, body }: { capability: Capability; body: FormValues }) {
   const model = findModel(capability, body);
   return model
     ? `Credits: ${formatPrice(model.price)}`
@@ -180,7 +180,7 @@ function useDenial({ scope }: Capability): string | null {
   return sessionKey.explainDenial(scope as Parameters<typeof sessionKey.explainDenial>[0]);
 }
 
-function useDraft({ type }: Capability): [Values, (values: Values) => void] {
+function useDraft({ type }: Capability): [FormValues, (values: FormValues) => void] {
   const [values, setValues] = useState(() => readDraft(type));
   return [
     values,

@@ -25,8 +25,8 @@ export interface FieldSchema {
   maxItems?: number;
 }
 
-/** Values of a form by field name. Fields without a value are missing. */
-export type Values = Record<string, unknown>;
+/** FormValues of a form by field name. Fields without a value are missing. */
+export type FormValues = Record<string, unknown>;
 
 /** Field of a form. */
 export interface Field {
@@ -35,12 +35,12 @@ export interface Field {
   isRequired: boolean;
 }
 
-/** Returns the path of an endpoint below /studio: `image/generate`. */
+/** Returns the path of an endpoint below /studio, e.g. `image/generate`. */
 export const studioPath = ({ endpoint }: Capability): string =>
   endpoint.replace(/^.*\/studio\//, '');
 
 /** Returns the model that the form values select. */
-export function findModel({ models, request }: Capability, values: Values): Model | undefined {
+export function findModel({ models, request }: Capability, values: FormValues): Model | undefined {
   const { properties = {} }: FieldSchema = request;
   return models.find(({ selectedBy }) =>
     Object.entries(selectedBy).every(
@@ -50,7 +50,7 @@ export function findModel({ models, request }: Capability, values: Values): Mode
 }
 
 /** Lists the fields that the chosen model accepts. Omits `async`, which the console always sets. */
-export function listFields(capability: Capability, values: Values): Field[] {
+export function listFields(capability: Capability, values: FormValues): Field[] {
   const { properties = {}, required = [] }: FieldSchema = capability.request;
   const model = findModel(capability, values);
   return Object.entries(properties)
@@ -64,7 +64,7 @@ export function listFields(capability: Capability, values: Values): Field[] {
     .toSorted((one, other) => Number(other.isRequired) - Number(one.isRequired));
 }
 
-/** Returns whether the model accepts a field. It does not if only other models define the field. */
+/** Returns whether the model accepts a field. Returns false if only other models define it. */
 function acceptsField({ models }: Capability, model: Model | undefined, name: string): boolean {
   if (!model || name in model.parameters || name in model.selectedBy) return true;
   return !models.some(({ parameters }) => name in parameters);
@@ -88,7 +88,7 @@ function narrowSchema(
 }
 
 /** Builds the request body from the visible fields that have a value. */
-export function buildBody(capability: Capability, values: Values): Values {
+export function buildBody(capability: Capability, values: FormValues): FormValues {
   const names = listFields(capability, values).map(({ name }) => name);
   return Object.fromEntries(
     names.flatMap((name) => (hasValue(values[name]) ? [[name, values[name]]] : [])),
@@ -110,7 +110,7 @@ function isFileIdField({ pattern }: FieldSchema): boolean {
   return pattern?.startsWith('^file_') ?? false;
 }
 
-/** Returns the schema of a field, or of one of its alternatives, that is an array. */
+/** Returns the schema of the array that a field accepts. Undefined if it accepts no array. */
 export function findArraySchema(schema: FieldSchema): FieldSchema | undefined {
   return schema.type === 'array' ? schema : schema.anyOf?.find(({ type }) => type === 'array');
 }

@@ -7,7 +7,7 @@ import { chatModelsQuery } from '../models/chat-models-query.ts';
 import { pricingQuery } from '../../gateway/pricing.ts';
 import { Credits } from '../../parts/amounts.tsx';
 
-/** Values of the settings as typed. An empty number means the model's default. */
+/** FormValues of the settings as typed. An empty number means the model's default. */
 export interface ChatSettings {
   model: string;
   system: string;
@@ -31,7 +31,7 @@ interface SettingsProps {
 }
 
 /** Shows the settings of a chat. */
-export function Settings({ settings, models, change }: SettingsProps) {
+export function ChatSettingsForm({ settings, models, change }: SettingsProps) {
   const changeSetting = (name: keyof ChatSettings, value: string): void =>
     change({ [name]: value });
   return (

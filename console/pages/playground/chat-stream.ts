@@ -21,7 +21,7 @@ interface ChatEvent {
   message?: string;
 }
 
-type Change = (next: (messages: Message[]) => Message[]) => void;
+type SetMessages = (next: (messages: Message[]) => Message[]) => void;
 
 interface ChatRequest {
   body: object;
@@ -34,7 +34,7 @@ interface ChatRequest {
  * Returns functions that send a chat and stop its answer. Each part of the answer is appended to
  * the last message as it arrives.
  */
-export function useChat({ setMessages }: { setMessages: Change }) {
+export function useChat({ setMessages }: { setMessages: SetMessages }) {
   const client = useQueryClient();
   const changeLastMessage = (change: (last: Message) => Message): void =>
     setMessages((messages) =>

@@ -7,9 +7,9 @@ import { ActionButton } from '../../parts/action-button.tsx';
 import { useDebounced } from '../../parts/debounced.ts';
 import { Empty, ErrorMessage } from '../../parts/states.tsx';
 import { Credits, UsdPrice } from '../../parts/amounts.tsx';
-import { Settings, useChatModels, type ChatSettings } from './chat-settings.tsx';
+import { ChatSettingsForm, useChatModels, type ChatSettings } from './chat-settings.tsx';
 import { useChat, type Message } from './chat-stream.ts';
-import { CopyAs } from './copy-as.tsx';
+import { CopyAsCode } from './copy-as.tsx';
 
 interface ChatBody {
   model: string;
@@ -79,10 +79,10 @@ export default function Chat() {
               isReady={text.trim() !== '' && models.some(({ id }) => id === settings.model)}
               chat={chat}
             />
-            <CopyAs path="/api/v1/chat" body={{ ...body }} />
+            <CopyAsCode path="/api/v1/chat" body={{ ...body }} />
           </form>
         </div>
-        <Settings
+        <ChatSettingsForm
           settings={settings}
           models={models}
           change={(change) => setChosenSettings({ ...chosenSettings, ...change })}
@@ -116,7 +116,7 @@ function SendRow({ body, isReady, chat: { isPending, stop } }: SendRowProps) {
   const denial = useSessionKey().explainDenial('chat');
   return (
     <div className="price">
-      {denial ? <p className="hint">{denial}</p> : <Estimate body={body} enabled={isReady} />}
+      {denial ? <p className="hint">{denial}</p> : <ChatEstimate body={body} enabled={isReady} />}
       <div className="row">
         {isPending && (
           <button type="button" onClick={stop}>
@@ -163,7 +163,7 @@ function ChatMessage({ message: { role, content, credits } }: { message: Message
 /** Delay between the last keystroke and the request for the price. */
 const debounceMs = 600;
 
-function Estimate({ body, enabled }: { body: ChatBody; enabled: boolean }) {
+function ChatEstimate({ body, enabled }: { body: ChatBody; enabled: boolean }) {
   const currentJson = JSON.stringify(body);
   const debouncedJson = useDebounced(currentJson, debounceMs);
   const { data, error } = useQuery({

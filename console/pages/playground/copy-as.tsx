@@ -1,18 +1,18 @@
 /** Shows the request of a form as code. */
 import { useState } from 'react';
-import type { Values } from './capability.ts';
+import type { FormValues } from './capability.ts';
 
 interface CopyAsProps {
   /** Path of the endpoint, e.g. `/api/v1/studio/image/generate`. */
   path: string;
-  body: Values;
+  body: FormValues;
 }
 
 const languages = ['curl', 'TypeScript', 'Python'] as const;
 type Language = (typeof languages)[number];
 
 /** Shows a request as code, with a choice of language and a copy button. */
-export function CopyAs({ path, body }: CopyAsProps) {
+export function CopyAsCode({ path, body }: CopyAsProps) {
   const [language, setLanguage] = useState<Language>('curl');
   const [isCopied, setCopied] = useState(false);
   const text = writeCode[language](path, body);
@@ -48,7 +48,7 @@ export function CopyAs({ path, body }: CopyAsProps) {
   );
 }
 
-const writeCode: Record<Language, (path: string, body: Values) => string> = {
+const writeCode: Record<Language, (path: string, body: FormValues) => string> = {
   curl: (path, body) =>
     [
       `curl -s ${location.origin}${path} \\`,
@@ -71,7 +71,7 @@ const writeCode: Record<Language, (path: string, body: Values) => string> = {
     ].join('\n'),
 };
 
-/** Returns the start of a client call. It is the same in TypeScript and Python. */
+/** Returns the start of a call to the client, which is the same in TypeScript and Python. */
 function buildCallStart(path: string): string {
   return path.includes('/studio/') ? `run('${path.replace(/^.*\/studio\//, '')}', ` : 'chat(';
 }

@@ -60,11 +60,11 @@ interface ChipsProps extends Pick<FieldProps, 'name' | 'schema' | 'value' | 'cha
 function ChipsField({ name, schema, value, change, choices }: ChipsProps) {
   const groupName = useId();
   const defaultChoice = choices.find((choice) => choice === schema.default);
-  const others = choices.filter((choice) => choice !== defaultChoice);
+  const otherChoices = choices.filter((choice) => choice !== defaultChoice);
   return (
     <fieldset className="chips">
       <legend>{toTitle(name)}</legend>
-      {[undefined, ...others].map((choice) => (
+      {[undefined, ...otherChoices].map((choice) => (
         <label key={String(choice)} className="chip">
           <input
             type="radio"
@@ -95,7 +95,7 @@ function CheckField({ name, value, change }: FieldProps) {
 function PlainField({ schema, value, change, isRequired, id }: FieldProps & { id: string }) {
   const { type, maxLength = 0 } = schema;
   const choices = listChoices(schema);
-  if (choices) return <Choice {...{ schema, value, change, isRequired, id, choices }} />;
+  if (choices) return <ChoiceField {...{ schema, value, change, isRequired, id, choices }} />;
   if (type === 'integer' || type === 'number') {
     return (
       <input
@@ -131,7 +131,7 @@ interface ChoiceProps extends Omit<FieldProps, 'name'> {
   choices: readonly (string | number | boolean)[];
 }
 
-function Choice({ schema, value, change, isRequired, id, choices }: ChoiceProps): ReactNode {
+function ChoiceField({ schema, value, change, isRequired, id, choices }: ChoiceProps): ReactNode {
   const defaultChoice = schema.default;
   const defaultLabel =
     defaultChoice === undefined
@@ -177,7 +177,7 @@ function RowsField({ name, value, change, list, error }: FieldProps & { list: Fi
   const rows: Record<string, unknown>[] = Array.isArray(value) && value.length > 0 ? value : [{}];
   const { properties = {}, required = [] } = list.items ?? {};
   const replaceRow = (index: number, row: Record<string, unknown>): void =>
-    change(rows.map((other, otherIndex) => (otherIndex === index ? row : other)));
+    change(rows.map((otherRow, otherIndex) => (otherIndex === index ? row : otherRow)));
   return (
     <fieldset>
       <legend>{toTitle(name)}</legend>

@@ -24,7 +24,7 @@ export default function Playground({ name }: { name: string }) {
         <h1>Playground</h1>
       </div>
       <Endpoints capabilities={data.data} current={capability} />
-      <Workbench key={capability.type} capability={capability} />
+      <EndpointPlayground key={capability.type} capability={capability} />
     </>
   );
 }
@@ -70,7 +70,7 @@ function Endpoints({ capabilities, current }: EndpointsProps) {
 }
 
 /** Shows the form of an endpoint and its last job, which is still shown after a reload. */
-function Workbench({ capability }: { capability: Capability }) {
+function EndpointPlayground({ capability }: { capability: Capability }) {
   const storageKey = `job ${capability.type}`;
   const [jobId, setJobId] = useState(() => sessionStorage.getItem(storageKey));
   const jobSection = useRef<HTMLElement>(null);

@@ -10,7 +10,7 @@ interface TableProps {
 }
 
 /** Shows the totals of the day under the pointer, or of the whole period. */
-export function Totals({
+export function UsageTotals({
   sums: { days, series },
   day,
   seriesName,

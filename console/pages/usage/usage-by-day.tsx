@@ -7,7 +7,7 @@ import { useQueryString } from '../../parts/query-string.ts';
 import { SelectField } from '../../parts/fields.tsx';
 import { Empty, ErrorMessage, Loading } from '../../parts/states.tsx';
 import { keysQuery } from '../keys/key-query.ts';
-import { DayTable, Totals } from './day-tables.tsx';
+import { DayTable, UsageTotals } from './day-tables.tsx';
 import { UsageChart, type ChartType } from './usage-chart.tsx';
 import { sumByDay, computePeriodStart, type Series, type Split } from './usage-sums.ts';
 
@@ -17,7 +17,7 @@ const periods = [
   [90, '90 days'],
   [365, '1 year'],
 ] as const;
-const splits = [
+const splitOptions = [
   ['', 'None'],
   ['model', 'Model'],
   ['key', 'Key'],
@@ -27,16 +27,16 @@ const chartTypes = [
   ['stacked', 'Stacked bars'],
   ['lines', 'Lines'],
 ] as const;
-const path = '/api/v1/usage/summary';
+const summaryPath = '/api/v1/usage/summary';
 
 /** Shows the fields for the period, grouping and chart type, and the chart with its tables. */
 export function UsageByDay() {
   const [search, change] = useQueryString();
   const days = periods.find(([count]) => String(count) === search.get('days'))?.[0] ?? 30;
-  const split = splits.find(([name]) => name === search.get('by'))?.[0] || null;
+  const split = splitOptions.find(([name]) => name === search.get('by'))?.[0] || null;
   const chartType: ChartType = search.get('shape') === 'lines' ? 'lines' : 'stacked';
   const query = { groupBy: split ? `day,${split}` : 'day', after: computePeriodStart(days) };
-  const csv = `${path}?${new URLSearchParams({ ...query, format: 'csv' }).toString()}`;
+  const csv = `${summaryPath}?${new URLSearchParams({ ...query, format: 'csv' }).toString()}`;
   return (
     <section className="card stack">
       <div className="head">
@@ -54,7 +54,7 @@ export function UsageByDay() {
         />
         <SelectField
           label="Split by"
-          options={splits}
+          options={splitOptions}
           value={split ?? ''}
           change={(name) => change('by', name)}
         />
@@ -79,7 +79,7 @@ interface UsageSumsProps {
 function UsageSums({ query, split, chartType }: UsageSumsProps) {
   const { data: sums, error } = useQuery({
     queryKey: ['usage', 'summary', query],
-    queryFn: async () => sumByDay(await unwrap(api.GET(path, { params: { query } })), split),
+    queryFn: async () => sumByDay(await unwrap(api.GET(summaryPath, { params: { query } })), split),
     placeholderData: keepPreviousData,
   });
   const [day, setDay] = useState<number | null>(null);
@@ -94,7 +94,7 @@ function UsageSums({ query, split, chartType }: UsageSumsProps) {
     <>
       <div className="usage">
         <UsageChart sums={sums} chartType={chartType} onPoint={setDay} />
-        <Totals sums={sums} day={day} seriesName={seriesName} />
+        <UsageTotals sums={sums} day={day} seriesName={seriesName} />
       </div>
       <DayTable sums={sums} seriesName={seriesName} />
     </>

@@ -18,7 +18,7 @@ const heightPixels = 260;
 const halfDaySeconds = 43_200;
 const compactNumber = new Intl.NumberFormat(undefined, { notation: 'compact' });
 
-/** Draws the chart. */
+/** Shows the chart of credits by day. */
 export function UsageChart({ sums, chartType, onPoint }: UsageChartProps) {
   const container = useRef<HTMLDivElement>(null);
   useEffect(() => {

@@ -14,7 +14,7 @@ import { DateTime } from '../../parts/times.tsx';
 type UsageRecord = Schemas['UsageRecord'];
 
 const states = ['reserved', 'charged', 'released'] as const;
-const limit = 20;
+const pageSize = 20;
 
 const columns: Column<UsageRecord>[] = [
   { title: 'Time', cell: ({ createdAt }) => <DateTime time={createdAt} /> },
@@ -44,7 +44,7 @@ export function UsageRecords() {
   const records = usePages({
     queryKey: ['usage', 'records', status],
     async read(cursor) {
-      const query = { limit, ...(status && { status }), ...cursor };
+      const query = { limit: pageSize, ...(status && { status }), ...cursor };
       const { usage, nextCursor } = await unwrap(api.GET('/api/v1/usage', { params: { query } }));
       return { data: usage, nextCursor };
     },

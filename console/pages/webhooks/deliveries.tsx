@@ -13,7 +13,7 @@ import { RedeliverButton } from '../job/redeliver-button.tsx';
 
 type Webhook = Schemas['ListedWebhook'];
 
-const filters = [
+const filterOptions = [
   ['', 'All'],
   ['failing', 'last attempt failed'],
   ['waiting', 'waiting'],
@@ -41,9 +41,9 @@ const columns: Column<Webhook>[] = [
   { title: 'Action', cell: (webhook) => <RedeliverButton {...webhook} /> },
 ];
 
-/** Shows the webhooks. */
+/** Shows the webhooks of jobs, with a filter by delivery state. */
 export function Deliveries() {
-  const [filter, setFilter] = useState<(typeof filters)[number][0]>('');
+  const [filter, setFilter] = useState<(typeof filterOptions)[number][0]>('');
   const webhooks = usePages({
     queryKey: ['timeline', 'webhooks', filter],
     read: (cursor) =>
@@ -71,7 +71,7 @@ export function Deliveries() {
       <SelectField
         label="State"
         className="check"
-        options={filters}
+        options={filterOptions}
         value={filter}
         change={setFilter}
       />

@@ -14,7 +14,10 @@ const overlaps = [
   [604_800, 'in a week'],
 ] as const;
 
-/** Shows the secret's buttons. `denial` is the reason why the user may not see it, or null. */
+/**
+ * Shows the signing secret and its buttons. `denial` is the reason why the user may not see the
+ * secret, or null.
+ */
 export function SigningSecret({ denial }: { denial: string | null }) {
   const { data, error, isPending, mutate, reset } = useMutation({
     mutationFn: () => unwrap(api.GET('/api/v1/webhooks/secret')),
