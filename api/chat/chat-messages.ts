@@ -5,37 +5,37 @@
 import { z } from 'zod';
 import type { ChatMessage } from '../../chat/chat-body.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
-import { assistantContent, textContent, userContent } from './content-parts.ts';
-import { cacheControlField, name, text, withoutNulls } from './field-schemas.ts';
+import { assistantContentSchema, textContentSchema, userContentSchema } from './content-parts.ts';
+import { cacheControlField, nameSchema, textSchema, withoutNulls } from './field-schemas.ts';
 
 const toolCall = z.object({
-  id: name,
+  id: nameSchema,
   type: z.literal('function'),
-  function: z.object({ name, arguments: text }),
+  function: z.object({ name: nameSchema, arguments: textSchema }),
   extra_content: anyJsonObject.nullish(),
   ...cacheControlField,
 });
-const systemFields = { content: textContent, name: name.nullish() };
-const systemMessage = z.object({ role: z.literal('system'), ...systemFields });
+const systemFields = { content: textContentSchema, name: nameSchema.nullish() };
+const systemMessageSchema = z.object({ role: z.literal('system'), ...systemFields });
 const developerMessage = z.object({ role: z.literal('developer'), ...systemFields });
-const userMessage = z.object({
+const userMessageSchema = z.object({
   role: z.literal('user'),
-  content: userContent,
-  name: name.nullish(),
+  content: userContentSchema,
+  name: nameSchema.nullish(),
 });
-const assistantMessage = z
+const assistantMessageSchema = z
   .object({
     role: z.literal('assistant'),
-    content: assistantContent.nullish(),
-    name: name.nullish(),
-    refusal: text.nullish(),
+    content: assistantContentSchema.nullish(),
+    name: nameSchema.nullish(),
+    refusal: textSchema.nullish(),
     // An empty list is allowed, because some providers return one in answers without tool calls,
     // and callers send these answers back.
     tool_calls: z.array(toolCall).max(256).nullish(),
     // Answers contain these fields, and callers may send an answer back unchanged. Other fields of
     // answers are dropped.
-    reasoning: text.nullish(),
-    reasoning_content: text.nullish(),
+    reasoning: textSchema.nullish(),
+    reasoning_content: textSchema.nullish(),
     reasoning_details: z.array(anyJsonObject).max(1024).nullish(),
     extra_content: anyJsonObject.nullish(),
   })
@@ -45,8 +45,8 @@ const assistantMessage = z
   });
 const toolMessage = z.object({
   role: z.literal('tool'),
-  content: textContent,
-  tool_call_id: name,
+  content: textContentSchema,
+  tool_call_id: nameSchema,
   ...cacheControlField,
 });
 
@@ -54,16 +54,16 @@ const createMessagesSchema = <Message extends z.ZodType<WireMessage>>(message: M
   z.array(message.transform(toMessage)).min(1, 'must contain at least one message').max(4096);
 
 /** Messages of POST /api/v1/chat. */
-export const serviceMessages = createMessagesSchema(
-  z.discriminatedUnion('role', [systemMessage, userMessage, assistantMessage], {
+export const serviceMessagesSchema = createMessagesSchema(
+  z.discriminatedUnion('role', [systemMessageSchema, userMessageSchema, assistantMessageSchema], {
     error: 'must be one of system, user, assistant',
   }),
 );
 /** Messages of POST /api/v1/chat/completions. */
-export const completionsMessages = createMessagesSchema(
+export const completionsMessagesSchema = createMessagesSchema(
   z.discriminatedUnion(
     'role',
-    [systemMessage, developerMessage, userMessage, assistantMessage, toolMessage],
+    [systemMessageSchema, developerMessage, userMessageSchema, assistantMessageSchema, toolMessage],
     { error: 'must be one of system, developer, user, assistant, tool' },
   ),
 );

@@ -10,7 +10,7 @@ import type { GatewayError } from '../../domain/errors.ts';
 import { formatOpenaiError } from '../http/error-bodies.ts';
 import type { ChatRequest } from './chat-request.ts';
 
-/** Chat and request that a presentation formats. */
+/** Chat and request whose response a presentation formats. */
 export interface ChatContext {
   chat: OpenChat;
   request: ChatRequest;
@@ -25,9 +25,9 @@ export interface Presentation {
    * Formats the next steps of a stream. Returns an empty string if they contain nothing to send.
    */
   steps: (context: ChatContext, steps: readonly StreamStep[]) => string;
-  /** Formats the end of a complete stream. */
+  /** Formats the last events of a complete stream. */
   end: (context: ChatContext, bill: ChatBill) => string;
-  /** Formats the end of a failed stream, without `[DONE]`. */
+  /** Formats the last event of a failed stream, which does not end with `[DONE]`. */
   failure: (context: ChatContext, error: GatewayError, bill: ChatBill | null) => string;
 }
 

@@ -6,64 +6,67 @@
  */
 import { z } from 'zod';
 import { anyJsonObject, createRecordSchema } from '../http/body-schema.ts';
-import { metadata, nullIfEmpty } from '../http/metadata.ts';
-import { completionsMessages, serviceMessages } from './chat-messages.ts';
+import { metadataSchema, nullIfEmpty } from '../http/metadata.ts';
+import { completionsMessagesSchema, serviceMessagesSchema } from './chat-messages.ts';
 import type { ChatRequest } from './chat-request.ts';
 import {
-  cacheControl,
-  fallbacks,
+  cacheControlSchema,
+  fallbacksSchema,
   cacheControlField,
-  modelId,
-  name,
-  rejectedField,
-  text,
-  toolName,
+  modelIdSchema,
+  nameSchema,
+  createRejectedField,
+  textSchema,
+  toolNameSchema,
 } from './field-schemas.ts';
-import { provider } from './provider-preferences.ts';
+import { providerPreferencesSchema } from './provider-preferences.ts';
 import {
-  effort,
+  effortSchema,
   isThinkingBudgetValid,
   thinkingBudgetIssue,
-  reasoning,
+  reasoningSchema,
   convertReasoning,
-  thinking,
+  thinkingSchema,
 } from './reasoning-fields.ts';
 
 /**
  * Schema of the maximum number of tokens of an answer. `checkModels` compares it with the model's
  * limit.
  */
-const tokenLimit = z.int().min(1);
-const stop = z.string().max(1024);
-const penalty = z.number().min(-2).max(2);
+const tokenLimitSchema = z.int().min(1);
+const stopSchema = z.string().max(1024);
+const penaltySchema = z.number().min(-2).max(2);
 /**
  * Fields that POST /api/v1/chat and POST /api/v1/chat/completions both accept. `null` means the
  * same as a missing field.
  */
 export const sharedFields = {
-  model: modelId,
-  models: fallbacks,
+  model: modelIdSchema,
+  models: fallbacksSchema,
   stream: z.boolean().nullish(),
   temperature: z.number().min(0).max(2).nullish(),
-  max_tokens: tokenLimit.nullish(),
-  max_completion_tokens: tokenLimit.nullish(),
+  max_tokens: tokenLimitSchema.nullish(),
+  max_completion_tokens: tokenLimitSchema.nullish(),
   top_p: z.number().min(0).max(1).nullish(),
   stop: z
-    .union([stop, z.array(stop).max(4)], 'must be a string or an array of up to 4 strings')
+    .union(
+      [stopSchema, z.array(stopSchema).max(4)],
+      'must be a string or an array of up to 4 strings',
+    )
     .nullish(),
   seed: z.int().nullish(),
-  presence_penalty: penalty.nullish(),
-  frequency_penalty: penalty.nullish(),
-  reasoning_effort: effort.nullish(),
+  presence_penalty: penaltySchema.nullish(),
+  frequency_penalty: penaltySchema.nullish(),
+  reasoning_effort: effortSchema.nullish(),
   user: z.string().max(512).nullish(),
-  metadata: metadata.nullish(),
+  metadata: metadataSchema.nullish(),
 };
 
 const tool = z.object({
   type: z.literal('function', 'must be function: tools that the provider runs are not supported'),
   function: z.object({
-    name: toolName,
-    description: text.optional(),
+    name: toolNameSchema,
+    description: textSchema.optional(),
     parameters: anyJsonObject.optional(),
     strict: z.boolean().nullish(),
   }),
@@ -72,7 +75,7 @@ const tool = z.object({
 const toolChoice = z.union(
   [
     z.enum(['none', 'auto', 'required']),
-    z.object({ type: z.literal('function'), function: z.object({ name }) }),
+    z.object({ type: z.literal('function'), function: z.object({ name: nameSchema }) }),
   ],
   'must be none, auto, required or {type: "function", function: {name}}',
 );
@@ -107,9 +110,9 @@ export const openaiFields = {
   store: z.boolean().nullish(),
   verbosity: z.enum(['low', 'medium', 'high']).nullish(),
   top_k: z.int().min(1).max(1000).nullish(),
-  reasoning: reasoning.nullish(),
-  thinking: thinking.nullish(),
-  cache_control: cacheControl.nullish(),
+  reasoning: reasoningSchema.nullish(),
+  thinking: thinkingSchema.nullish(),
+  cache_control: cacheControlSchema.nullish(),
   // `modalities` and `service_tier` accept only values that mean the default.
   modalities: z.array(z.literal('text')).max(4).nullish(),
   service_tier: z.enum(['auto', 'default']).nullish(),
@@ -123,11 +126,11 @@ export const openaiFields = {
 
 /** Fields that are rejected, because ignoring them would change the answer. */
 const rejectedFields = {
-  provider: provider.nullish(),
-  audio: rejectedField('answers contain only text'),
-  web_search_options: rejectedField('web search is not available'),
-  functions: rejectedField('use tools'),
-  function_call: rejectedField('use tool_choice'),
+  provider: providerPreferencesSchema.nullish(),
+  audio: createRejectedField('answers contain only text'),
+  web_search_options: createRejectedField('web search is not available'),
+  functions: createRejectedField('use tools'),
+  function_call: createRejectedField('use tool_choice'),
 };
 
 type WireRequest = { messages: ChatRequest['body']['messages'] } & z.infer<
@@ -176,8 +179,8 @@ function toRequest(wire: WireRequest): ChatRequest {
 }
 
 /** Schema of the body of POST /api/v1/chat (spec §2.3), with OpenAI's sampling fields. */
-export const chatRequest = z
-  .strictObject({ messages: serviceMessages, ...sharedFields })
+export const chatRequestSchema = z
+  .strictObject({ messages: serviceMessagesSchema, ...sharedFields })
   .transform(toRequest);
 
 /**
@@ -185,8 +188,13 @@ export const chatRequest = z
  * other fields. Unknown fields, which OpenAI's clients may send, are dropped and never sent to a
  * provider.
  */
-export const completionsRequest = z
-  .object({ messages: completionsMessages, ...sharedFields, ...openaiFields, ...rejectedFields })
+export const completionsRequestSchema = z
+  .object({
+    messages: completionsMessagesSchema,
+    ...sharedFields,
+    ...openaiFields,
+    ...rejectedFields,
+  })
   .refine((wire) => wire.stream_options == null || wire.stream === true, {
     path: ['stream_options'],
     message: 'requires stream: true',

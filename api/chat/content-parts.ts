@@ -5,34 +5,41 @@
 import { z } from 'zod';
 import type { ContentPart } from '../../chat/chat-body.ts';
 import {
-  fileId,
-  fileSource,
+  fileIdSchema,
+  fileSourceSchema,
   cacheControlField,
   createPartsSchema,
-  text,
+  textSchema,
   withoutNulls,
 } from './field-schemas.ts';
 
-const textPart = z.object({ type: z.literal('text'), text, ...cacheControlField });
-const refusalPart = z.object({ type: z.literal('refusal'), refusal: text });
+const textPartSchema = z.object({
+  type: z.literal('text'),
+  text: textSchema,
+  ...cacheControlField,
+});
+const refusalPart = z.object({ type: z.literal('refusal'), refusal: textSchema });
 const imageUrl = z.object({
-  url: fileSource,
+  url: fileSourceSchema,
   detail: z.enum(['auto', 'low', 'high', 'original']).optional(),
 });
 /** Schema of an image part: an HTTPS URL, a base64 data URI, or the id of an uploaded picture. */
 const imagePart = z.object({
   type: z.literal('image_url'),
-  image_url: z.union([imageUrl, fileSource.transform((url) => ({ url }))]),
+  image_url: z.union([imageUrl, fileSourceSchema.transform((url) => ({ url }))]),
   ...cacheControlField,
 });
 const audioPart = z.object({
   type: z.literal('input_audio'),
-  input_audio: z.object({ data: fileSource, format: z.enum(['wav', 'mp3']) }),
+  input_audio: z.object({ data: fileSourceSchema, format: z.enum(['wav', 'mp3']) }),
 });
 const videoPart = z.object({
   type: z.literal('video_url'),
   video_url: z.object({
-    url: fileSource.regex(/^data:video\/[\w.+-]{1,64};base64,/, 'must be a data URI of a video'),
+    url: fileSourceSchema.regex(
+      /^data:video\/[\w.+-]{1,64};base64,/,
+      'must be a data URI of a video',
+    ),
   }),
 });
 /** Schema of a file part: a document as a data URI, or the id of an uploaded picture. */
@@ -40,8 +47,8 @@ const filePart = z
   .object({
     type: z.literal('file'),
     file: z.object({
-      file_id: fileId.nullish(),
-      file_data: fileSource.startsWith('data:', 'must be a data URI').nullish(),
+      file_id: fileIdSchema.nullish(),
+      file_data: fileSourceSchema.startsWith('data:', 'must be a data URI').nullish(),
       filename: z.string().max(255).optional(),
     }),
     ...cacheControlField,
@@ -58,11 +65,14 @@ const filePart = z
   });
 
 /** Schema of content that may contain only text. */
-export const textContent = z.union([text, createPartsSchema(textPart).min(1)]);
+export const textContentSchema = z.union([textSchema, createPartsSchema(textPartSchema).min(1)]);
 /** Content of a user message. */
-export const userContent = z.union([
-  text,
-  createPartsSchema(textPart, imagePart, audioPart, videoPart, filePart).min(1),
+export const userContentSchema = z.union([
+  textSchema,
+  createPartsSchema(textPartSchema, imagePart, audioPart, videoPart, filePart).min(1),
 ]);
 /** Content of an assistant message. */
-export const assistantContent = z.union([text, createPartsSchema(textPart, refusalPart).min(1)]);
+export const assistantContentSchema = z.union([
+  textSchema,
+  createPartsSchema(textPartSchema, refusalPart).min(1),
+]);

@@ -3,33 +3,33 @@ import { z } from 'zod';
 import { idPattern } from '../../domain/ids.ts';
 
 /** Schema of a text. Its maximum length exceeds the context length of every model. */
-export const text = z.string().max(10_000_000);
+export const textSchema = z.string().max(10_000_000);
 /** Schema of a name or id in a conversation. */
-export const name = z.string().min(1).max(256);
+export const nameSchema = z.string().min(1).max(256);
 /** Name of a tool. */
-export const toolName = z
+export const toolNameSchema = z
   .string()
   .max(128)
   .regex(/^[\w.-]{1,128}$/, 'must be 1–128 characters of A–Z a–z 0–9 _ . -');
 /** Id of a model. */
-export const modelId = z.string().min(1).max(256);
+export const modelIdSchema = z.string().min(1).max(256);
 /**
  * Maximum number of fallback models. Each model that fails adds its response time to the request.
  */
 const fallbacksMax = 4;
 /** Ids of fallback models. */
-export const fallbacks = z.array(modelId).max(fallbacksMax).nullish().meta({
+export const fallbacksSchema = z.array(modelIdSchema).max(fallbacksMax).nullish().meta({
   description: 'Fallback models, called in this order until one succeeds, if `model` fails.',
 });
 /**
  * Schema of a file as a URL or as base64 data. Its maximum length is the maximum size of a request.
  */
-export const fileSource = z
+export const fileSourceSchema = z
   .string()
   .min(1)
   .max(20 * 1024 * 1024);
 /** Id of an uploaded file of the caller's organization. */
-export const fileId = z
+export const fileIdSchema = z
   .string()
   .max(256)
   .regex(
@@ -41,17 +41,18 @@ export const fileId = z
  * Schema of `cache_control`, which marks the end of a prompt prefix to cache. The only allowed TTL
  * is `5m`, because the gateway has no price for other ones.
  */
-export const cacheControl = z
+export const cacheControlSchema = z
   .object({
     type: z.literal('ephemeral'),
     ttl: z.literal('5m', 'must be 5m: a longer TTL is not available').nullish(),
   })
   .transform(({ type }) => ({ type }));
 /** Field `cache_control` of a part, a tool or a message. */
-export const cacheControlField = { cache_control: cacheControl.optional() };
+export const cacheControlField = { cache_control: cacheControlSchema.optional() };
 
 /** Creates the schema of a field that is rejected, because ignoring it would change the answer. */
-export const rejectedField = (reason: string) => z.null(`is not supported: ${reason}`).optional();
+export const createRejectedField = (reason: string) =>
+  z.null(`is not supported: ${reason}`).optional();
 
 type Part = z.core.$ZodTypeDiscriminable;
 

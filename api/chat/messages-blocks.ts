@@ -7,22 +7,22 @@ import { z } from 'zod';
 import type { ContentPart } from '../../chat/chat-body.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
 import {
-  cacheControl,
-  fileId,
-  fileSource,
-  name,
+  cacheControlSchema,
+  fileIdSchema,
+  fileSourceSchema,
+  nameSchema,
   createPartsSchema,
-  text,
+  textSchema,
   withoutNulls,
 } from './field-schemas.ts';
 
 /**
  * Field `cache_control` of a block, a tool or a request. Null means the same as a missing field.
  */
-export const nullableCacheControlField = { cache_control: cacheControl.nullish() };
+export const nullableCacheControlField = { cache_control: cacheControlSchema.nullish() };
 
 const textBlock = z
-  .object({ type: z.literal('text'), text, ...nullableCacheControlField })
+  .object({ type: z.literal('text'), text: textSchema, ...nullableCacheControlField })
   .transform(({ type, text: content, ...cacheFields }) => ({
     type,
     text: content,
@@ -33,16 +33,16 @@ export type TextPart = z.infer<typeof textBlock>;
 
 const mediaType = z.string().max(100);
 const base64Source = z
-  .object({ type: z.literal('base64'), media_type: mediaType, data: fileSource })
+  .object({ type: z.literal('base64'), media_type: mediaType, data: fileSourceSchema })
   .transform(({ media_type, data }) => ({ data: `data:${media_type};base64,${data}` }));
 const urlSource = z
-  .object({ type: z.literal('url'), url: fileSource })
+  .object({ type: z.literal('url'), url: fileSourceSchema })
   .transform(({ url }) => ({ url }));
 const fileIdSource = z
-  .object({ type: z.literal('file'), file_id: fileId })
+  .object({ type: z.literal('file'), file_id: fileIdSchema })
   .transform(({ file_id: id }) => ({ fileId: id }));
 const textSource = z
-  .object({ type: z.literal('text'), media_type: mediaType, data: text })
+  .object({ type: z.literal('text'), media_type: mediaType, data: textSchema })
   .transform(({ data }) => ({ text: data }));
 
 const imageBlock = z
@@ -81,44 +81,55 @@ const documentBlock = z
   });
 const toolResult = z.object({
   type: z.literal('tool_result'),
-  tool_use_id: name,
-  content: z.union([text, createPartsSchema(textBlock, imageBlock)]).optional(),
+  tool_use_id: nameSchema,
+  content: z.union([textSchema, createPartsSchema(textBlock, imageBlock)]).optional(),
   is_error: z.boolean().nullish(),
   ...nullableCacheControlField,
 });
 const toolUse = z.object({
   type: z.literal('tool_use'),
-  id: name,
-  name,
+  id: nameSchema,
+  name: nameSchema,
   input: anyJsonObject,
   ...nullableCacheControlField,
 });
-const thought = z.object({ type: z.literal('thinking'), thinking: text, signature: text });
-const redacted = z.object({ type: z.literal('redacted_thinking'), data: text });
-
-const userMessage = z.object({
-  role: z.literal('user'),
-  content: z.union([text, createPartsSchema(textBlock, imageBlock, documentBlock, toolResult)]),
+const thought = z.object({
+  type: z.literal('thinking'),
+  thinking: textSchema,
+  signature: textSchema,
 });
-const assistantMessage = z.object({
+const redacted = z.object({ type: z.literal('redacted_thinking'), data: textSchema });
+
+const userMessageSchema = z.object({
+  role: z.literal('user'),
+  content: z.union([
+    textSchema,
+    createPartsSchema(textBlock, imageBlock, documentBlock, toolResult),
+  ]),
+});
+const assistantMessageSchema = z.object({
   role: z.literal('assistant'),
-  content: z.union([text, createPartsSchema(textBlock, toolUse, thought, redacted)]),
+  content: z.union([textSchema, createPartsSchema(textBlock, toolUse, thought, redacted)]),
 });
 
 /** Schema of a message. */
-export const message = z.discriminatedUnion('role', [userMessage, assistantMessage], {
-  error: 'must be one of user, assistant',
-});
+export const messageSchema = z.discriminatedUnion(
+  'role',
+  [userMessageSchema, assistantMessageSchema],
+  {
+    error: 'must be one of user, assistant',
+  },
+);
 /** Schema of the system prompt. */
-export const system = z.union([text, createPartsSchema(textBlock)]);
+export const systemPromptSchema = z.union([textSchema, createPartsSchema(textBlock)]);
 
 /** Parsed message. */
-export type Message = z.infer<typeof message>;
+export type Message = z.infer<typeof messageSchema>;
 /** Content blocks of an assistant message. */
-export type AssistantBlocks = Exclude<z.infer<typeof assistantMessage>['content'], string>;
+export type AssistantBlocks = Exclude<z.infer<typeof assistantMessageSchema>['content'], string>;
 /** Tool call of an assistant message. */
 export type ToolUse = z.infer<typeof toolUse>;
 /** Tool result in a user message. */
 export type ToolResult = z.infer<typeof toolResult>;
 /** Parsed system prompt. */
-export type SystemPrompt = z.infer<typeof system>;
+export type SystemPrompt = z.infer<typeof systemPromptSchema>;

@@ -15,12 +15,12 @@ const stopReasons: Readonly<Record<string, string>> = {
   content_filter: 'refusal',
 };
 
-interface Ending {
+interface AnswerEnd {
   finishReason: string | null;
   stopSequence: string | null;
 }
 
-function formatEnding({ finishReason, stopSequence }: Ending): object {
+function formatStopReason({ finishReason, stopSequence }: AnswerEnd): object {
   const reason = stopReasons[finishReason ?? 'stop'] ?? 'end_turn';
   return {
     stop_reason: stopSequence === null ? reason : 'stop_sequence',
@@ -89,7 +89,7 @@ export function createMessagesPresentation(): Presentation {
       JSON.stringify({
         ...formatMessageHead(context),
         content: formatContent(answer.completion),
-        ...formatEnding(answer),
+        ...formatStopReason(answer),
         ...formatUsageAndCredits(context, bill),
       }),
     steps: (context, steps) =>
@@ -98,7 +98,7 @@ export function createMessagesPresentation(): Presentation {
       start(context) +
       stream.close() +
       formatMessageEvent('message_delta', {
-        delta: formatEnding(context.chat.streamMetadata),
+        delta: formatStopReason(context.chat.streamMetadata),
         ...formatUsageAndCredits(context, bill),
       }) +
       formatMessageEvent('message_stop', {}),

@@ -9,24 +9,24 @@ import type { ChatBody } from '../../chat/chat-body.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
 import type { ChatRequest } from './chat-request.ts';
 import {
-  fallbacks,
-  modelId,
-  name,
-  rejectedField,
-  text,
-  toolName,
+  fallbacksSchema,
+  modelIdSchema,
+  nameSchema,
+  createRejectedField,
+  textSchema,
+  toolNameSchema,
   withoutNulls,
 } from './field-schemas.ts';
-import { message, nullableCacheControlField, system } from './messages-blocks.ts';
+import { messageSchema, nullableCacheControlField, systemPromptSchema } from './messages-blocks.ts';
 import { convertMessage, convertSystemPrompt } from './messages-input.ts';
-import { isThinkingBudgetValid, thinkingBudgetIssue, thinking } from './reasoning-fields.ts';
+import { isThinkingBudgetValid, thinkingBudgetIssue, thinkingSchema } from './reasoning-fields.ts';
 
 const tool = z.object({
   type: z
     .literal('custom', 'must be custom: tools that the provider runs are not supported')
     .optional(),
-  name: toolName,
-  description: text.optional(),
+  name: toolNameSchema,
+  description: textSchema.optional(),
   input_schema: anyJsonObject,
   strict: z.boolean().nullish(),
   ...nullableCacheControlField,
@@ -35,15 +35,15 @@ const parallelField = { disable_parallel_tool_use: z.boolean().optional() };
 const toolChoice = z.discriminatedUnion('type', [
   z.object({ type: z.literal('auto'), ...parallelField }),
   z.object({ type: z.literal('any'), ...parallelField }),
-  z.object({ type: z.literal('tool'), name, ...parallelField }),
+  z.object({ type: z.literal('tool'), name: nameSchema, ...parallelField }),
   z.object({ type: z.literal('none') }),
 ]);
-const wireRequest = z.object({
-  model: modelId,
-  models: fallbacks,
+const wireRequestSchema = z.object({
+  model: modelIdSchema,
+  models: fallbacksSchema,
   max_tokens: z.int().min(1),
-  messages: z.array(message).min(1, 'must contain at least one message').max(4096),
-  system: system.optional(),
+  messages: z.array(messageSchema).min(1, 'must contain at least one message').max(4096),
+  system: systemPromptSchema.optional(),
   stream: z.boolean().optional(),
   temperature: z.number().min(0).max(1).optional(),
   top_p: z.number().min(0).max(1).optional(),
@@ -60,20 +60,20 @@ const wireRequest = z.object({
   service_tier: z.enum(['auto', 'standard_only']).optional(),
   speed: z.literal('standard', 'must be standard: faster tiers are not supported').nullish(),
   top_k: z.int().min(1).max(1000).optional(),
-  thinking: thinking.nullish(),
+  thinking: thinkingSchema.nullish(),
   ...nullableCacheControlField,
-  container: rejectedField('tools that the provider runs are not supported'),
-  mcp_servers: rejectedField('tools that the provider runs are not supported'),
+  container: createRejectedField('tools that the provider runs are not supported'),
+  mcp_servers: createRejectedField('tools that the provider runs are not supported'),
 });
-type WireRequest = z.infer<typeof wireRequest>;
+type WireRequest = z.infer<typeof wireRequestSchema>;
 
 /** Schema of the body of POST /api/v1/messages. */
-export const messagesRequest = wireRequest
+export const messagesRequestSchema = wireRequestSchema
   .refine(isThinkingBudgetValid, thinkingBudgetIssue)
   .transform(toRequest);
 
 /** Schema of the body of POST /api/v1/messages/count_tokens. */
-export const countRequest = wireRequest
+export const countRequestSchema = wireRequestSchema
   .omit({ max_tokens: true })
   .transform((wire) => toRequest({ ...wire, max_tokens: 1 }));
 

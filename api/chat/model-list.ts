@@ -7,7 +7,7 @@ import type { ChatModel } from '../../catalog/chat-model.ts';
 import { time } from '../endpoints/fields.ts';
 
 /** Schema of a model in a list. */
-export const modelEntry = z
+export const modelEntrySchema = z
   .object({
     id: z.string(),
     object: z.literal('model'),
@@ -21,7 +21,7 @@ export const modelEntry = z
     id: 'Model',
     description: 'Chat model with the fields of both OpenAI’s and Anthropic’s API.',
   });
-const legacyModel = z.object({
+const legacyModelSchema = z.object({
   id: z.string(),
   name: z.string(),
   cost: z.looseObject({
@@ -39,17 +39,17 @@ const legacyModel = z.object({
   description: z.string().optional(),
 });
 /** Schema of the list of models. */
-export const modelList = z.object({
+export const modelListSchema = z.object({
   object: z.literal('list'),
-  data: z.array(modelEntry),
+  data: z.array(modelEntrySchema),
   has_more: z.boolean(),
   first_id: z.string().nullable(),
   last_id: z.string().nullable(),
-  models: z.array(legacyModel),
+  models: z.array(legacyModelSchema),
 });
 
 /** Page of the list of models. */
-export interface Page {
+export interface ModelPage {
   models: readonly ChatModel[];
   /**
    * True if more models follow the page. With `before_id`, true if more models precede the page.
@@ -58,7 +58,10 @@ export interface Page {
 }
 
 /** Formats a page of models as a list. */
-export function formatModelList({ models: listed, hasMore }: Page): z.infer<typeof modelList> {
+export function formatModelList({
+  models: listed,
+  hasMore,
+}: ModelPage): z.infer<typeof modelListSchema> {
   return {
     object: 'list',
     data: listed.map(formatModelEntry),
@@ -70,7 +73,7 @@ export function formatModelList({ models: listed, hasMore }: Page): z.infer<type
 }
 
 /** Formats a model with the fields of OpenAI's and Anthropic's APIs. */
-export function formatModelEntry(model: ChatModel): z.infer<typeof modelEntry> {
+export function formatModelEntry(model: ChatModel): z.infer<typeof modelEntrySchema> {
   return {
     id: model.id,
     object: 'model',
@@ -83,7 +86,7 @@ export function formatModelEntry(model: ChatModel): z.infer<typeof modelEntry> {
 }
 
 /** Formats a model for older clients, which read `models` instead of `data`. */
-function formatLegacyEntry(model: ChatModel): z.infer<typeof legacyModel> {
+function formatLegacyEntry(model: ChatModel): z.infer<typeof legacyModelSchema> {
   const { id, name, cost, limit, reasoning, description } = model;
   const { supportsImages, supportsVideo, supportsAudio } = model;
   return {

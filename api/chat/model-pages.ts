@@ -3,22 +3,22 @@ import { z } from 'zod';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { formatReceived } from '../../domain/field-messages.ts';
-import type { Page } from './model-list.ts';
+import type { ModelPage } from './model-list.ts';
 
 /** Schema of Anthropic's pagination parameters. Other query parameters are ignored. */
-export const paging = z.object({
+export const pagingSchema = z.object({
   limit: z.coerce.number().int().min(1).max(1000).optional(),
   after_id: z.string().min(1).max(256).optional(),
   before_id: z.string().min(1).max(256).optional(),
 });
-type Paging = z.infer<typeof paging>;
+type Paging = z.infer<typeof pagingSchema>;
 
 /**
  * Returns the requested page, in the order of the list.
  * @throws GatewayError INVALID_REQUEST for an unknown model id, CONFLICTING_FIELDS if the query has
  * both `after_id` and `before_id`
  */
-export function selectPage(listed: readonly ChatModel[], query: Paging): Page {
+export function selectPage(listed: readonly ChatModel[], query: Paging): ModelPage {
   const { after_id: afterId, before_id: beforeId, limit = listed.length } = query;
   if (afterId !== undefined && beforeId !== undefined) {
     const message = 'cannot be used together with after_id';

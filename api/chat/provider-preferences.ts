@@ -1,14 +1,14 @@
 /** Schema of the field `provider`, which OpenRouter's clients send. */
 import { z } from 'zod';
-import { rejectedField } from './field-schemas.ts';
+import { createRejectedField } from './field-schemas.ts';
 
-const oneProvider = rejectedField('each model of the gateway has one provider');
+const oneProvider = createRejectedField('each model of the gateway has one provider');
 /**
  * Schema of OpenRouter's provider preferences. Preferences that demand a guarantee about data use,
  * the provider or the price are rejected, because the gateway cannot give it. Other preferences are
  * dropped.
  */
-export const provider = z.object({
+export const providerPreferencesSchema = z.object({
   data_collection: z
     .literal('allow', 'must be allow: the gateway cannot control how a provider uses data')
     .nullish(),
@@ -18,5 +18,5 @@ export const provider = z.object({
   only: oneProvider,
   ignore: oneProvider,
   quantizations: oneProvider,
-  max_price: rejectedField('GET /api/v1/models lists the prices'),
+  max_price: createRejectedField('GET /api/v1/models lists the prices'),
 });

@@ -5,13 +5,13 @@ import { z } from 'zod';
 import type { Thinking } from '../../chat/chat-body.ts';
 
 /** Schema of a reasoning budget in tokens. Anthropic requires at least 1024. */
-const budget = z.int().min(1024);
+const budgetSchema = z.int().min(1024);
 
 /** Schema of Anthropic's `thinking`. */
-export const thinking = z.discriminatedUnion(
+export const thinkingSchema = z.discriminatedUnion(
   'type',
   [
-    z.object({ type: z.literal('enabled'), budget_tokens: budget }),
+    z.object({ type: z.literal('enabled'), budget_tokens: budgetSchema }),
     z.object({ type: z.literal('adaptive') }),
     z.object({ type: z.literal('disabled') }),
   ],
@@ -19,13 +19,13 @@ export const thinking = z.discriminatedUnion(
 );
 
 /** Schema of `reasoning_effort` in OpenAI's API. */
-export const effort = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']);
+export const effortSchema = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']);
 
 /** Schema of OpenRouter's `reasoning`, which contains an effort or a budget in tokens. */
-export const reasoning = z
+export const reasoningSchema = z
   .object({
-    effort: effort.nullish(),
-    max_tokens: budget.nullish(),
+    effort: effortSchema.nullish(),
+    max_tokens: budgetSchema.nullish(),
     enabled: z.boolean().nullish(),
     exclude: z.literal(false, 'must be false: reasoning is part of the answer').nullish(),
   })
@@ -35,8 +35,8 @@ export const reasoning = z
   });
 
 interface ReasoningRequest {
-  thinking?: z.infer<typeof thinking> | null | undefined;
-  reasoning?: z.infer<typeof reasoning> | null | undefined;
+  thinking?: z.infer<typeof thinkingSchema> | null | undefined;
+  reasoning?: z.infer<typeof reasoningSchema> | null | undefined;
   reasoning_effort?: string | null | undefined;
 }
 
@@ -70,7 +70,7 @@ function convertThinkingBudget(
 interface LimitedRequest {
   max_tokens?: number | null | undefined;
   max_completion_tokens?: number | null | undefined;
-  thinking?: z.infer<typeof thinking> | null | undefined;
+  thinking?: z.infer<typeof thinkingSchema> | null | undefined;
 }
 
 /**

@@ -2,9 +2,9 @@
 import { z } from 'zod';
 import type { ChatMessage, ContentPart } from '../../chat/chat-body.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import { text } from './field-schemas.ts';
+import { textSchema } from './field-schemas.ts';
 import {
-  items,
+  inputItemsSchema,
   notStoredReason,
   type ToolCallItem,
   type InputItem,
@@ -20,20 +20,22 @@ interface TranslatedInput {
 }
 
 /** Schema of the `input` field. */
-export const input = z.union([text, items]).transform((sentInput, ctx): TranslatedInput => {
-  if (typeof sentInput === 'string')
-    return { messages: [{ role: 'user', content: sentInput }], ignored: [] };
-  const ignored: string[] = [];
-  for (const [index, item] of sentInput.entries()) {
-    if (!('type' in item) || item.type !== 'item_reference') continue;
-    if (canBeDropped(sentInput, index)) ignored.push(`input.${index}`);
-    else {
-      const message = `item_reference is not supported: ${notStoredReason}`;
-      ctx.addIssue({ code: 'custom', path: [index, 'type'], message });
+export const inputSchema = z
+  .union([textSchema, inputItemsSchema])
+  .transform((sentInput, ctx): TranslatedInput => {
+    if (typeof sentInput === 'string')
+      return { messages: [{ role: 'user', content: sentInput }], ignored: [] };
+    const ignored: string[] = [];
+    for (const [index, item] of sentInput.entries()) {
+      if (!('type' in item) || item.type !== 'item_reference') continue;
+      if (canBeDropped(sentInput, index)) ignored.push(`input.${index}`);
+      else {
+        const message = `item_reference is not supported: ${notStoredReason}`;
+        ctx.addIssue({ code: 'custom', path: [index, 'type'], message });
+      }
     }
-  }
-  return { messages: toMessages(sentInput), ignored };
-});
+    return { messages: toMessages(sentInput), ignored };
+  });
 
 /**
  * Returns whether an item reference can be dropped, because its item is reasoning or the text

@@ -6,11 +6,11 @@
 import { z } from 'zod';
 import type { ContentPart } from '../../chat/chat-body.ts';
 import {
-  fileId,
-  fileSource,
-  name,
+  fileIdSchema,
+  fileSourceSchema,
+  nameSchema,
   createPartsSchema,
-  text,
+  textSchema,
   withoutNulls,
 } from './field-schemas.ts';
 
@@ -23,14 +23,14 @@ export const notStoredReason =
 
 const isPresent = (value: unknown): boolean => value != null;
 
-const inputText = z
-  .object({ type: z.literal('input_text'), text })
+const inputTextSchema = z
+  .object({ type: z.literal('input_text'), text: textSchema })
   .transform((part): ContentPart => ({ type: 'text', text: part.text }));
-const inputImage = z
+const inputImageSchema = z
   .object({
     type: z.literal('input_image'),
-    file_id: fileId.nullish(),
-    image_url: fileSource.nullish(),
+    file_id: fileIdSchema.nullish(),
+    image_url: fileSourceSchema.nullish(),
     detail: z.enum(['auto', 'low', 'high', 'original']).nullish(),
   })
   .refine((part) => isPresent(part.file_id) !== isPresent(part.image_url), {
@@ -41,12 +41,12 @@ const inputImage = z
     const url = image_url ?? file_id ?? '';
     return { type: 'image_url', image_url: { url, ...withoutNulls({ detail }) } };
   });
-const inputFile = z
+const inputFileSchema = z
   .object({
     type: z.literal('input_file'),
-    file_id: fileId.nullish(),
-    file_url: fileSource.nullish(),
-    file_data: fileSource.startsWith('data:', 'must be a data URI').nullish(),
+    file_id: fileIdSchema.nullish(),
+    file_url: fileSourceSchema.nullish(),
+    file_data: fileSourceSchema.startsWith('data:', 'must be a data URI').nullish(),
     filename: z.string().max(255).nullish(),
   })
   .refine((part) => [part.file_id, part.file_url, part.file_data].some(isPresent), {
@@ -57,72 +57,78 @@ const inputFile = z
     if (id == null) return { type: 'file', file: withoutNulls({ file_url, file_data, filename }) };
     return { type: 'image_url', image_url: { url: id } };
   });
-const outputText = z
-  .object({ type: z.literal('output_text'), text })
+const outputTextSchema = z
+  .object({ type: z.literal('output_text'), text: textSchema })
   .transform((part): ContentPart => ({ type: 'text', text: part.text }));
 const refusal = z
-  .object({ type: z.literal('refusal'), refusal: text })
+  .object({ type: z.literal('refusal'), refusal: textSchema })
   .transform((part): ContentPart => ({ type: 'text', text: part.refusal }));
 
 const messageType = { type: z.literal('message').optional() };
 const inputMessage = z.object({
   ...messageType,
   role: z.literal('user'),
-  content: z.union([text, createPartsSchema(inputText, inputImage, inputFile)]),
+  content: z.union([
+    textSchema,
+    createPartsSchema(inputTextSchema, inputImageSchema, inputFileSchema),
+  ]),
 });
 const systemMessage = z.object({
   ...messageType,
   role: z.enum(['system', 'developer']),
-  content: z.union([text, createPartsSchema(inputText)]),
+  content: z.union([textSchema, createPartsSchema(inputTextSchema)]),
 });
 const outputMessage = z.object({
   ...messageType,
   role: z.literal('assistant'),
-  content: z.union([text, createPartsSchema(outputText, refusal, inputText)]),
+  content: z.union([textSchema, createPartsSchema(outputTextSchema, refusal, inputTextSchema)]),
 });
-const functionCall = z.object({
+const functionCallSchema = z.object({
   type: z.literal('function_call'),
-  call_id: name,
-  name,
-  arguments: text,
+  call_id: nameSchema,
+  name: nameSchema,
+  arguments: textSchema,
 });
 const functionCallOutput = z.object({
   type: z.literal('function_call_output'),
-  call_id: name,
-  output: z.union([text, createPartsSchema(inputText, inputImage)]),
+  call_id: nameSchema,
+  output: z.union([textSchema, createPartsSchema(inputTextSchema, inputImageSchema)]),
 });
-const reasoningItem = z.object({
+const reasoningItemSchema = z.object({
   type: z.literal('reasoning'),
   summary: z
-    .array(z.object({ text: text.optional() }))
+    .array(z.object({ text: textSchema.optional() }))
     .max(1024)
     .nullish(),
-  encrypted_content: text.nullish(),
+  encrypted_content: textSchema.nullish(),
 });
 /** Reference to an item of an earlier response, which some clients send instead of the item. */
-const itemReference = z.object({ type: z.literal('item_reference'), id: name });
+const itemReference = z.object({ type: z.literal('item_reference'), id: nameSchema });
 
-const inputItem = z.discriminatedUnion(
+const inputItemSchema = z.discriminatedUnion(
   'type',
   [
     z.discriminatedUnion('role', [inputMessage, systemMessage, outputMessage], {
       error: 'must be one of user, system, developer, assistant',
     }),
-    functionCall,
+    functionCallSchema,
     functionCallOutput,
-    reasoningItem,
+    reasoningItemSchema,
     itemReference,
   ],
   { error: 'must be one of message, function_call, function_call_output, reasoning' },
 );
 
 /** Items of a conversation. */
-export const items = z.array(inputItem).min(1, 'must contain at least one item').max(4096);
+export const inputItemsSchema = z
+  .array(inputItemSchema)
+  .min(1, 'must contain at least one item')
+  .max(4096);
 /** Item of a conversation. */
-export type InputItem = z.infer<typeof inputItem>;
+export type InputItem = z.infer<typeof inputItemSchema>;
 /** Message of a conversation. */
 export type MessageItem = Extract<InputItem, { role: string }>;
 /** Reasoning of an earlier response. */
-export type ReasoningItem = z.infer<typeof reasoningItem>;
+export type ReasoningItem = z.infer<typeof reasoningItemSchema>;
 /** Tool call of an earlier response. */
-export type ToolCallItem = z.infer<typeof functionCall>;
+export type ToolCallItem = z.infer<typeof functionCallSchema>;

@@ -7,54 +7,65 @@
 import { z } from 'zod';
 import type { ChatBody } from '../../chat/chat-body.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
-import { metadata, nullIfEmpty } from '../http/metadata.ts';
+import { metadataSchema, nullIfEmpty } from '../http/metadata.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { openaiFields, sharedFields } from './completions-request.ts';
-import { name, rejectedField, text, toolName, withoutNulls } from './field-schemas.ts';
-import { effort } from './reasoning-fields.ts';
-import { input } from './responses-input.ts';
+import {
+  nameSchema,
+  createRejectedField,
+  textSchema,
+  toolNameSchema,
+  withoutNulls,
+} from './field-schemas.ts';
+import { effortSchema } from './reasoning-fields.ts';
+import { inputSchema } from './responses-input.ts';
 import { notStoredReason } from './responses-items.ts';
 
 const tool = z.object({
   type: z.literal('function', 'must be function: tools that the provider runs are not supported'),
-  name: toolName,
-  description: text.nullish(),
+  name: toolNameSchema,
+  description: textSchema.nullish(),
   parameters: anyJsonObject.nullish(),
   strict: z.boolean().nullish(),
 });
 const toolChoice = z.union(
-  [z.enum(['none', 'auto', 'required']), z.object({ type: z.literal('function'), name })],
+  [
+    z.enum(['none', 'auto', 'required']),
+    z.object({ type: z.literal('function'), name: nameSchema }),
+  ],
   'must be none, auto, required or {type: "function", name}',
 );
-const textFormat = z.discriminatedUnion(
+const textFormatSchema = z.discriminatedUnion(
   'type',
   [
     z.object({ type: z.literal('text') }),
     z.object({ type: z.literal('json_object') }),
     z.object({
       type: z.literal('json_schema'),
-      name,
+      name: nameSchema,
       schema: anyJsonObject,
-      description: text.nullish(),
+      description: textSchema.nullish(),
       strict: z.boolean().nullish(),
     }),
   ],
   { error: 'must be one of text, json_object, json_schema' },
 );
-const wireRequest = z.object({
+const wireRequestSchema = z.object({
   model: sharedFields.model,
   models: sharedFields.models,
   stream: sharedFields.stream,
   temperature: sharedFields.temperature,
   top_p: sharedFields.top_p,
   user: sharedFields.user,
-  input,
-  instructions: text.nullish(),
+  input: inputSchema,
+  instructions: textSchema.nullish(),
   max_output_tokens: z.int().min(1).nullish(),
-  text: z.object({ format: textFormat.nullish(), verbosity: openaiFields.verbosity }).nullish(),
+  text: z
+    .object({ format: textFormatSchema.nullish(), verbosity: openaiFields.verbosity })
+    .nullish(),
   reasoning: z
     .object({
-      effort: effort.nullish(),
+      effort: effortSchema.nullish(),
       summary: z.enum(['auto', 'concise', 'detailed']).nullish(),
     })
     .nullish(),
@@ -65,7 +76,7 @@ const wireRequest = z.object({
   prompt_cache_retention: openaiFields.prompt_cache_retention,
   safety_identifier: openaiFields.safety_identifier,
   service_tier: openaiFields.service_tier,
-  metadata: metadata.nullish(),
+  metadata: metadataSchema.nullish(),
   include: z
     .array(z.literal('reasoning.encrypted_content', 'must be reasoning.encrypted_content'))
     .max(16)
@@ -73,17 +84,17 @@ const wireRequest = z.object({
   truncation: z.literal('disabled', 'must be disabled: the input is never truncated').nullish(),
   store: openaiFields.store,
   background: z.literal(false, 'must be false: background responses are not supported').nullish(),
-  previous_response_id: rejectedField(notStoredReason),
-  conversation: rejectedField(notStoredReason),
-  context_management: rejectedField(notStoredReason),
-  prompt: rejectedField('send its text in instructions and input'),
-  moderation: rejectedField('the provider’s own moderation applies'),
+  previous_response_id: createRejectedField(notStoredReason),
+  conversation: createRejectedField(notStoredReason),
+  context_management: createRejectedField(notStoredReason),
+  prompt: createRejectedField('send its text in instructions and input'),
+  moderation: createRejectedField('the provider’s own moderation applies'),
   top_logprobs: z.literal(0, 'must be 0: log probabilities are not returned').nullish(),
 });
-type WireRequest = z.infer<typeof wireRequest>;
+type WireRequest = z.infer<typeof wireRequestSchema>;
 
 /** Schema of the body of POST /api/v1/responses. */
-export const responsesRequest = wireRequest.transform(toRequest);
+export const responsesRequestSchema = wireRequestSchema.transform(toRequest);
 
 function toRequest(wire: WireRequest): ChatRequest {
   const system = wire.instructions;
@@ -126,7 +137,7 @@ function convertOptions(wire: WireRequest): Omit<ChatBody, 'messages'> {
 }
 
 function convertFormat(
-  format: z.infer<typeof textFormat>,
+  format: z.infer<typeof textFormatSchema>,
 ): NonNullable<ChatBody['response_format']> {
   if (format.type !== 'json_schema') return format;
   const { type, name: title, schema, description, strict } = format;

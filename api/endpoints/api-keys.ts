@@ -6,7 +6,7 @@ import { claimInTransaction } from '../idempotency/claims.ts';
 import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
 import type { Caller } from '../identity/access.ts';
 import { keyExpiry, keyLimit, keyMeta, listedKey, unixMs } from '../identity/key-fields.ts';
-import { pastExpiryError } from '../identity/key-verdicts.ts';
+import { pastExpiryError } from '../identity/key-results.ts';
 import { createKeys } from '../identity/keys.ts';
 import { pathId } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';

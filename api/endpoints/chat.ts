@@ -1,7 +1,7 @@
 /** POST /api/v1/chat and POST /api/v1/chat/completions: send a chat to a model (spec §4.1). */
 import { z } from 'zod';
 import { completionsPresentation, servicePresentation } from '../chat/chat-presentation.ts';
-import { chatRequest, completionsRequest } from '../chat/completions-request.ts';
+import { chatRequestSchema, completionsRequestSchema } from '../chat/completions-request.ts';
 import { defineChatEndpoint, chatExample } from './chat-endpoint.ts';
 import { defineEstimateEndpoint } from './chat-estimates.ts';
 import { defineSection } from './endpoint.ts';
@@ -70,7 +70,7 @@ export const chat = defineSection('Chat', {
     summary: 'Chat with a model',
     description:
       'Reserves credits for the input and for the expected length of the output, then charges the tokens used.',
-    body: chatRequest,
+    body: chatRequestSchema,
     example: chatExample,
     response: describeResponse(chatResponse),
     presentation: () => servicePresentation,
@@ -80,15 +80,15 @@ export const chat = defineSection('Chat', {
     summary: 'Chat with a model (OpenAI-compatible)',
     description:
       'Set the base URL of an OpenAI SDK to `{base}/api/v1`. Tools and other fields are passed to the provider.',
-    body: completionsRequest,
+    body: completionsRequestSchema,
     example: chatExample,
     response: describeResponse(completionResponse),
     presentation: () => completionsPresentation,
     errorFormat: 'openai',
   }),
-  chatEstimate: defineEstimateEndpoint({ path: '/api/v1/chat', body: chatRequest }),
+  chatEstimate: defineEstimateEndpoint({ path: '/api/v1/chat', body: chatRequestSchema }),
   chatCompletionsEstimate: defineEstimateEndpoint({
     path: '/api/v1/chat/completions',
-    body: completionsRequest,
+    body: completionsRequestSchema,
   }),
 });

@@ -6,8 +6,13 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { ChatModel } from '../../catalog/chat-model.ts';
-import { formatModelEntry, formatModelList, modelEntry, modelList } from '../chat/model-list.ts';
-import { selectPage, paging } from '../chat/model-pages.ts';
+import {
+  formatModelEntry,
+  formatModelList,
+  modelEntrySchema,
+  modelListSchema,
+} from '../chat/model-list.ts';
+import { selectPage, pagingSchema } from '../chat/model-pages.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 
 const unknownModelError = z.object({
@@ -22,12 +27,12 @@ export const models = defineSection('Chat', {
     scope: 'models:read',
     acceptsXApiKey: true,
     summary: 'List the chat models',
-    request: { query: paging },
+    request: { query: pagingSchema },
     answer: rawResponse,
     answers: {
       200: {
         description: 'All chat models, or the requested page of the list.',
-        schema: modelList,
+        schema: modelListSchema,
       },
       304: {
         description: 'The list has not changed: its ETag matches `If-None-Match`.',
@@ -61,9 +66,9 @@ export const models = defineSection('Chat', {
     summary: 'Get a chat model',
     description: 'The id may contain slashes, plain or URL-encoded.',
     request: { params: z.object({ id: z.string() }) },
-    answer: z.union([modelEntry, unknownModelError]),
+    answer: z.union([modelEntrySchema, unknownModelError]),
     answers: {
-      200: { description: 'The model.', schema: modelEntry },
+      200: { description: 'The model.', schema: modelEntrySchema },
       404: { description: 'No such model.', schema: unknownModelError },
     },
     handle({ ctx, params: { id } }, { chatCatalog }) {

@@ -3,7 +3,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../../domain/errors.ts';
 import { keyBudget } from '../../jobs/ledger-results.ts';
-import { role } from '../identity/access.ts';
+import { roleSchema } from '../identity/access.ts';
 import { budgetSchema, formatBudget, keyMeta } from '../identity/key-fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 
@@ -17,7 +17,7 @@ const ownKeySchema = keyMeta.extend({
   organizationId: z.string(),
   organizationName: z.string(),
   userId: z.string(),
-  role,
+  role: roleSchema,
   budget: budgetSchema,
 });
 

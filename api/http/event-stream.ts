@@ -15,7 +15,7 @@ export class ReaderDisconnected extends Error {
 
 export type EventStream = ReturnType<typeof createEventStream>;
 
-interface Options {
+interface EventStreamOptions {
   /** Maximum time to wait for a client that does not read, in milliseconds. */
   stallTimeoutMs: number;
   /** Idle time after which a keepalive comment is sent, in milliseconds. */
@@ -25,7 +25,7 @@ interface Options {
 }
 
 /** Creates the event stream of a response. */
-export function createEventStream(response: ServerResponse, options: Options) {
+export function createEventStream(response: ServerResponse, options: EventStreamOptions) {
   let headersSent = false;
   const keepalive = setTimeout(() => {
     // No comment is sent while the client has not read the previous events, because it would only

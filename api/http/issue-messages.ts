@@ -9,7 +9,7 @@ import {
   formatNotOneOf,
   formatReceived,
 } from '../../domain/field-messages.ts';
-import { describeNode, type Node } from './schema-nodes.ts';
+import { describeNode, type SchemaNode } from './schema-nodes.ts';
 
 /** Violation of a schema. */
 export type Issue = z.core.$ZodIssue;
@@ -39,7 +39,7 @@ export function describeUnknownName(
 
 interface InvalidField {
   /** Schemas of the field. There are several if the field accepts several types. */
-  nodes: readonly Node[];
+  nodes: readonly SchemaNode[];
   input: unknown;
   part: RequestPart;
 }

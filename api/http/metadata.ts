@@ -10,7 +10,7 @@ import { parseWith } from './parsing.ts';
 const pairsMax = 16;
 const valueLengthMax = 512;
 /**
- * Pattern of a name. It excludes `=` and brackets, because filters have the form
+ * Pattern of a metadata name. It excludes `=` and brackets, because filters have the form
  * `metadata[name]=value`.
  */
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/;
@@ -23,18 +23,18 @@ const value = z
   .regex(new RegExp('^[^\\u0000-\\u001f\\u007f-\\u009f]*$'), 'must not contain control characters');
 
 /** Schema of the `metadata` field. */
-export const metadata = createRecordSchema(value, {
+export const metadataSchema = createRecordSchema(value, {
   nameLengthMax: 64,
   countMax: pairsMax,
   namePattern,
   nameRule,
 });
 
-const field = z.object({ metadata: metadata.nullish() });
+const field = z.object({ metadata: metadataSchema.nullish() });
 
 /** Field `metadata` of every Studio request, with its description. */
 export const metadataFields = {
-  metadata: metadata.nullish().meta({
+  metadata: metadataSchema.nullish().meta({
     description: `Up to ${pairsMax} name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.`,
     example: { team: 'marketing' },
   }),
@@ -45,7 +45,7 @@ export function parseMetadata(input: unknown): Record<string, string> | null {
   return nullIfEmpty(parseWith(field, { metadata: input }).metadata);
 }
 
-/** Returns the pairs, or null if there are none. */
+/** Returns the metadata pairs, or null if there are none. */
 export function nullIfEmpty(
   pairs: Record<string, string> | null | undefined,
 ): Record<string, string> | null {
@@ -61,7 +61,7 @@ export function isMetadataName(text: string): boolean {
  * Schema of the query parameters `metadata[name]=value` of a list. An item must have all of these
  * pairs to be in the list.
  */
-export const metadataFilter = metadata.optional().meta({
+export const metadataFilter = metadataSchema.optional().meta({
   description:
     'Return only items with this metadata pair, for example `metadata[team]=marketing`. Repeat the parameter to require several pairs.',
   param: { style: 'deepObject', explode: true },

@@ -102,7 +102,10 @@ function openParser(
 
 type Limits = Pick<FormRules<unknown>, 'bytesMax' | 'filesMax' | 'textBytesMax'>;
 
-/** Creates a collector of text fields. Calls `reject` for a field that is too long or repeated. */
+/**
+ * Creates an object that collects the text fields of a form. Calls `reject` for a field that is too
+ * long or repeated.
+ */
 function createTextCollector(textBytesMax: number, reject: (error: GatewayError) => void) {
   const texts = new Map<string, string>();
   return {

@@ -7,7 +7,7 @@ import {
   type Issue,
   type RequestPart,
 } from './issue-messages.ts';
-import { findNodes, type Node } from './schema-nodes.ts';
+import { findNodes, type SchemaNode } from './schema-nodes.ts';
 
 interface ParseInput {
   schema: z.ZodType;
@@ -57,7 +57,7 @@ function hasMoreValues(value: unknown, countMax: number): boolean {
   return exceeds(value);
 }
 
-/** Returns the first error of each invalid field, at most twenty. */
+/** Returns the first error of each invalid field, for at most twenty fields. */
 function listDetails(issues: readonly Issue[], parsed: ParseInput): ErrorDetail[] {
   const root = z.toJSONSchema(parsed.schema, { io: 'input', unrepresentable: 'any' });
   const details = new Map<string, string>();
@@ -86,7 +86,7 @@ function expandUnion(issue: Issue): Issue[] {
   );
 }
 
-function describeDetails(issue: Issue, parsed: ParseInput & { root: Node }): ErrorDetail[] {
+function describeDetails(issue: Issue, parsed: ParseInput & { root: SchemaNode }): ErrorDetail[] {
   const { root, value, part } = parsed;
   if (issue.code === 'unrecognized_keys') {
     const known = findNodes(root, issue.path).flatMap(({ properties = {} }) =>

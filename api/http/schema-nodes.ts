@@ -2,20 +2,23 @@
 import type { z } from 'zod';
 
 /** JSON schema of a value inside a request. */
-export type Node = z.core.JSONSchema.JSONSchema;
+export type SchemaNode = z.core.JSONSchema.JSONSchema;
 
 /**
  * Returns the schemas of the value at a path. There are several if the value may have several
  * types.
  */
-export function findNodes(root: Node, path: readonly PropertyKey[]): Node[] {
+export function findNodes(root: SchemaNode, path: readonly PropertyKey[]): SchemaNode[] {
   let nodes = listAlternatives(root, root);
   for (const key of path) nodes = nodes.flatMap((node) => listChildren(node, { key, root }));
   return nodes;
 }
 
 /** Returns the alternatives of a schema without `null`, which means the same as a missing field. */
-function listAlternatives(node: z.core.JSONSchema._JSONSchema | undefined, root: Node): Node[] {
+function listAlternatives(
+  node: z.core.JSONSchema._JSONSchema | undefined,
+  root: SchemaNode,
+): SchemaNode[] {
   if (typeof node !== 'object') return [];
   const { $ref, anyOf, oneOf, type } = node;
   if ($ref !== undefined) return listAlternatives(root.$defs?.[$ref.split('/').at(-1) ?? ''], root);
@@ -25,7 +28,10 @@ function listAlternatives(node: z.core.JSONSchema._JSONSchema | undefined, root:
   return type === 'null' ? [] : [node];
 }
 
-function listChildren(node: Node, { key, root }: { key: PropertyKey; root: Node }): Node[] {
+function listChildren(
+  node: SchemaNode,
+  { key, root }: { key: PropertyKey; root: SchemaNode },
+): SchemaNode[] {
   const { properties = {}, items, additionalProperties } = node;
   if (typeof key === 'number')
     return [items].flat().flatMap((alternative) => listAlternatives(alternative, root));
@@ -34,7 +40,7 @@ function listChildren(node: Node, { key, root }: { key: PropertyKey; root: Node 
 }
 
 /** Describes the values that a schema allows: `an integer of 1–100`, `an array of 1–10 strings`. */
-export function describeNode(node: Node): string {
+export function describeNode(node: SchemaNode): string {
   if ('const' in node) return JSON.stringify(node.const);
   if (node.enum) return `one of ${node.enum.join(', ')}`;
   switch (node.type) {
@@ -72,7 +78,7 @@ const formatTexts: Readonly<Record<string, string>> = {
   uri: 'a URL',
 };
 
-function describeString({ format = '', minLength, maxLength }: Node): string {
+function describeString({ format = '', minLength, maxLength }: SchemaNode): string {
   const range = describeRange(minLength, maxLength);
   return formatTexts[format] ?? `a string${range}${range && ' characters'}`;
 }

@@ -27,20 +27,20 @@ export const scopes = [
 export type Scope = (typeof scopes)[number];
 
 /** Role of a user in an organization. */
-export const role = z.enum(['owner', 'admin', 'member', 'viewer']);
+export const roleSchema = z.enum(['owner', 'admin', 'member', 'viewer']);
 /** Status of an organization. Requests of a suspended organization are rejected. */
-export const organizationStatus = z.enum(['active', 'suspended']);
+export const organizationStatusSchema = z.enum(['active', 'suspended']);
 
 /** Schema of a caller, with the state of its rate-limit window. */
 const callerSchema = z.object({
   keyId: z.string(),
   organizationId: z.string(),
   memberId: z.string(),
-  role: role,
+  role: roleSchema,
   scopes: z.array(z.enum(scopes)),
   /** Ids of the models that the key may use. Null if it may use all models. */
   allowedModels: z.array(z.string()).nullable(),
-  organizationStatus: organizationStatus,
+  organizationStatus: organizationStatusSchema,
   /** Number of requests of this key in the current rate-limit window, including this one. */
   hits: z.number(),
   /** End of the rate-limit window in milliseconds since 1970, by the database's clock. */

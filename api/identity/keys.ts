@@ -12,7 +12,7 @@ import { keyBudget } from '../../jobs/ledger-results.ts';
 import { scopes, type Scope } from './access.ts';
 import { formatBudget, keyMeta, type keyLimit, type ListedKey } from './key-fields.ts';
 import { calculateKeyMac, generateApiKey, extractKeyPrefix } from './key-format.ts';
-import { requireChangedKey, keyResult, type ChangedKey } from './key-verdicts.ts';
+import { requireChangedKey, keyResult, type ChangedKey } from './key-results.ts';
 
 /** Maximum number of API keys of one user (spec §8). */
 const keysPerUserMax = 10;
@@ -89,7 +89,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
       return rows.map(({ meta, budget }) => ({ ...meta, budget: formatBudget(budget) }));
     },
 
-    /** Creates a key. @throws GatewayError the errors in key-verdicts.ts */
+    /** Creates a key. @throws GatewayError the errors in key-results.ts */
     async create({ key = generateApiKey(), keyId, ...requested }: KeyRequest): Promise<NewKey> {
       const request = sql.jsonb({
         ...createSecretFields(key, pepper, keyId),
@@ -105,7 +105,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
       return { key, meta: createdKey.meta, organizationId: createdKey.organizationId };
     },
 
-    /** Replaces a key by a new one. @throws GatewayError the errors in key-verdicts.ts */
+    /** Replaces a key by a new one. @throws GatewayError the errors in key-results.ts */
     async rotate({
       expiresAtMs = null,
       ...requested

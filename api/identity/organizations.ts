@@ -5,7 +5,7 @@ import { accountColumns, accountState } from '../../ledger/account.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
-import { organizationStatus, role } from './access.ts';
+import { organizationStatusSchema, roleSchema } from './access.ts';
 
 const idRow = z.object({ id: z.string() });
 
@@ -15,7 +15,7 @@ const idRow = z.object({ id: z.string() });
 const organizationRecord = accountState.extend({
   organizationId: z.string(),
   name: z.string(),
-  status: organizationStatus,
+  status: organizationStatusSchema,
   createdAtMs: z.number(),
 });
 export type OrganizationRecord = z.infer<typeof organizationRecord>;
@@ -25,7 +25,7 @@ export const memberRecord = z.object({
   userId: z.string(),
   organizationId: z.string(),
   name: z.string(),
-  role: role,
+  role: roleSchema,
   createdAtMs: z.number(),
   keys: z.int().meta({ description: 'Number of API keys that are not revoked.' }),
 });
@@ -56,7 +56,7 @@ export async function createOrganization(
 interface NewMember {
   organizationId: string;
   name: string;
-  role: z.infer<typeof role>;
+  role: z.infer<typeof roleSchema>;
 }
 
 /**

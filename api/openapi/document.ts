@@ -21,7 +21,10 @@ interface OpenApiDocument {
 
 export type Documents = ReturnType<typeof createDocuments>;
 
-/** Creates the documents of these endpoints. Each is generated at its first use. */
+/**
+ * Creates the OpenAPI documents of these endpoints. Each document is generated when it is first
+ * used.
+ */
 export function createDocuments(baseUrl: string, endpoints: readonly EndpointDescription[]) {
   const operatorEndpoints = endpoints.filter(({ scope }) => scope === 'admin');
   const callerEndpoints = endpoints.filter(

@@ -12,20 +12,20 @@ interface WaitLimits {
   processMax: number;
 }
 
-/** Caller whose request waits. */
-interface Waiter {
+/** Caller of an event stream or a long poll. */
+interface WaitingCaller {
   organizationId: string;
   keyId: string;
 }
 
 /**
- * Limits of open waits. A browser tab needs one stream. A process can serve 2,000 idle streams
- * (docs/performance.md).
+ * Maximum numbers of open event streams and long polls. A browser tab needs one stream. A process
+ * can serve 2,000 idle streams (docs/performance.md).
  */
 const limits: WaitLimits = { keyMax: 20, organizationMax: 200, processMax: 2500 };
 const retryAfterSeconds = 5;
 
-/** Creates the counter of a process's open waits. */
+/** Creates the counter of a process's open event streams and long polls. */
 export function createOpenWaits({ keyMax, organizationMax, processMax } = limits) {
   const counts = new Map<string, number>();
   const shares = createFairShare(processMax);
@@ -46,11 +46,11 @@ export function createOpenWaits({ keyMax, organizationMax, processMax } = limits
 
   return {
     /**
-     * Counts a wait, and returns the function that ends it.
-     * @throws GatewayError 429 if the key or its organization has too many open waits,
+     * Counts an event stream or long poll as open, and returns the function to call when it ends.
+     * @throws GatewayError 429 if the key or its organization has too many open ones,
      * SERVICE_UNAVAILABLE if the process has no capacity left
      */
-    enter({ organizationId, keyId }: Waiter): () => void {
+    enter({ organizationId, keyId }: WaitingCaller): () => void {
       checkLimit(keyId, keyMax, 'key');
       checkLimit(organizationId, organizationMax, 'organization');
       const release = shares.take(organizationId);
@@ -72,5 +72,5 @@ export function createOpenWaits({ keyMax, organizationMax, processMax } = limits
   };
 }
 
-/** Counter of open waits. */
+/** Counter of open event streams and long polls. */
 export type OpenWaits = ReturnType<typeof createOpenWaits>;

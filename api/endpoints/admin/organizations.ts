@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { microFromCredits } from '../../../domain/credits.ts';
 import { toResponse } from '../../../domain/json.ts';
-import { organizationStatus as status } from '../../identity/access.ts';
+import { organizationStatusSchema as status } from '../../identity/access.ts';
 import {
   createOrganization,
   listOrganizations,

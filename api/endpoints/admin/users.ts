@@ -1,7 +1,7 @@
 /** Operator endpoints for the users of an organization. */
 import { z } from 'zod';
 import { toResponse } from '../../../domain/json.ts';
-import { role } from '../../identity/access.ts';
+import { roleSchema } from '../../identity/access.ts';
 import {
   createMember,
   listMembers,
@@ -43,7 +43,7 @@ export const users = defineSection('Organizations', {
       body: z.strictObject({
         ...auditFields,
         name: plainTextSchema(200),
-        role: role.default('member'),
+        role: roleSchema.default('member'),
       }),
       example: { ...exampleAuditFields, name: 'Ann', role: 'viewer' },
     },

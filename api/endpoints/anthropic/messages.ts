@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { estimateInput } from '../../../chat/input-count.ts';
 import { createMessagesPresentation } from '../../chat/messages-presentation.ts';
-import { countRequest, messagesRequest } from '../../chat/messages-request.ts';
+import { countRequestSchema, messagesRequestSchema } from '../../chat/messages-request.ts';
 import { chatBodyBytesMax, defineChatEndpoint } from '../chat-endpoint.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 
@@ -50,7 +50,7 @@ export const anthropic = defineSection('Anthropic’s endpoints', {
       'Accepts every chat model. Set the base URL of an Anthropic SDK to `{base}` or `{base}/api`. The key may be sent as ' +
       '`x-api-key`. ' +
       'Fields that are not listed here are ignored.',
-    body: messagesRequest,
+    body: messagesRequestSchema,
     example: { ...example, max_tokens: 100 },
     response: {
       description: 'The message. With `stream: true` it is sent as server-sent events.',
@@ -69,7 +69,7 @@ export const anthropic = defineSection('Anthropic’s endpoints', {
       'Accepts the body of a message request and returns the estimated number of input tokens: one token per four characters. ' +
       'The reservation for a message is based on the same estimate; the provider may count more or fewer tokens. Nothing is ' +
       'sent to the provider, reserved or charged.',
-    request: { body: countRequest, bodyBytesMax: chatBodyBytesMax, example },
+    request: { body: countRequestSchema, bodyBytesMax: chatBodyBytesMax, example },
     answer: z.object({ input_tokens: z.int() }),
     errors: ['UNKNOWN_MODEL'],
     handle({ body }, { chatCatalog }) {

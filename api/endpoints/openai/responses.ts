@@ -1,7 +1,7 @@
 /** POST /api/v1/responses: chat with any model in the format of OpenAI's Responses API. */
 import { z } from 'zod';
 import { createResponsesPresentation } from '../../chat/responses-presentation.ts';
-import { responsesRequest } from '../../chat/responses-request.ts';
+import { responsesRequestSchema } from '../../chat/responses-request.ts';
 import { defineChatEndpoint } from '../chat-endpoint.ts';
 
 const outputItem = z.discriminatedUnion('type', [
@@ -71,7 +71,7 @@ export const createResponse = defineChatEndpoint({
   description:
     'Accepts every chat model. OpenAI SDKs call this endpoint as `responses`. No response is stored: send the whole conversation in ' +
     '`input`. Only function tools are supported. Fields that are not listed here are ignored.',
-  body: responsesRequest,
+  body: responsesRequestSchema,
   example: {
     model: 'gpt-5-mini',
     input: 'What lights a harbour?',
