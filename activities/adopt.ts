@@ -35,11 +35,11 @@ const recordPollMs = 500;
  * @throws ProviderFailure `unknown` if the call may have been sent and its outcome is unknown
  */
 export async function adopt(deps: ProviderCallDeps, task: CallTask): Promise<AdoptOutcome> {
-  const found = await waitUntilDecided(() => deps.records.find(getCallIds(task)));
-  if (found === null || found.verdict === 'not_accepted' || found.verdict === 'waiting') {
+  const record = await waitUntilDecided(() => deps.records.find(getCallIds(task)));
+  if (record === null || record.verdict === 'not_accepted' || record.verdict === 'waiting') {
     return { kind: 'not_sent' };
   }
-  return outcomeFromRecord(deps, task, found);
+  return outcomeFromRecord(deps, task, record);
 }
 
 /**
@@ -50,18 +50,18 @@ export async function adopt(deps: ProviderCallDeps, task: CallTask): Promise<Ado
 export async function outcomeFromRecord(
   deps: ProviderCallDeps,
   task: CallTask,
-  found: BeginResult | null,
+  record: BeginResult | null,
 ): Promise<AcceptedOutcome> {
-  if (found?.verdict === 'accepted') return { kind: 'operation', operation: found.operation };
-  if (found?.verdict === 'answered') {
-    const { outputs, providerRequestId } = found;
+  if (record?.verdict === 'accepted') return { kind: 'operation', operation: record.operation };
+  if (record?.verdict === 'answered') {
+    const { outputs, providerRequestId } = record;
     return { kind: 'outputs', outputs, providerRequestId };
   }
-  const mayBeNotified = found?.verdict === 'begun' || found?.verdict === 'unknown';
-  if (!mayBeNotified || found.notifiedId === null) {
+  const mayBeNotified = record?.verdict === 'begun' || record?.verdict === 'unknown';
+  if (!mayBeNotified || record.notifiedId === null) {
     throw new ProviderFailure('unknown', 'an earlier attempt may have sent the call');
   }
-  const operation = getOperations(deps, task).adopt(task.route.providerEndpoint, found.notifiedId);
+  const operation = getOperations(deps, task).adopt(task.route.providerEndpoint, record.notifiedId);
   await deps.records.markAccepted({ ...getCallIds(task), operation });
   return { kind: 'operation', operation };
 }
@@ -73,17 +73,17 @@ export async function outcomeFromRecord(
 export async function waitUntilDecided(
   read: () => Promise<BeginResult | null>,
 ): Promise<BeginResult | null> {
-  let touchedAtMs = 0;
+  let updatedAtMs = 0;
   let updateSeenAtMs = 0;
   for (;;) {
-    const found = await read();
-    if (found?.verdict !== 'begun' || found.notifiedId !== null) return found;
+    const record = await read();
+    if (record?.verdict !== 'begun' || record.notifiedId !== null) return record;
     // The time since the last update is measured at successful reads only, with the clock of this
     // process. While the database is unavailable, the attempt that sends the call cannot update the
     // record.
-    if (found.touchedAtMs !== touchedAtMs) updateSeenAtMs = performance.now();
-    ({ touchedAtMs } = found);
-    if (performance.now() - updateSeenAtMs > updateIntervalMaxMs) return found;
+    if (record.updatedAtMs !== updatedAtMs) updateSeenAtMs = performance.now();
+    ({ updatedAtMs } = record);
+    if (performance.now() - updateSeenAtMs > updateIntervalMaxMs) return record;
     await sleep(recordPollMs, undefined, { signal: Context.current().cancellationSignal });
   }
 }

@@ -1,10 +1,11 @@
-/** Activity `cancel`: requests that a provider cancel a call. */
+/** Activity `cancel`: requests cancellation of a call from its provider. */
 import type { CancelResult } from '../providers/provider.ts';
 import { getOperations, type ProviderCallDeps } from './called-provider.ts';
 import { statusTimeoutMs, type AcceptedCall } from './check.ts';
 
 /**
- * Requests cancellation of the call. A later status check shows whether the provider canceled it.
+ * Requests cancellation of a call from its provider. A later status check shows whether the
+ * provider has canceled it.
  */
 export function cancel(deps: ProviderCallDeps, task: AcceptedCall): Promise<CancelResult> {
   return getOperations(deps, task).cancel(task.operation, AbortSignal.timeout(statusTimeoutMs));

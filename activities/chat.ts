@@ -24,7 +24,7 @@ export interface ChatOrder {
   organizationId: string;
   keyId: string;
   requestId: string;
-  /** Models, in the order in which they are called. */
+  /** Models in the order in which they are called. */
   models: readonly [ChatModel, ...ChatModel[]];
   body: ChatBody;
   /**
@@ -38,7 +38,7 @@ export interface ChatOrder {
 
 /** Id of a chat, and the claim of its Idempotency-Key. */
 interface ChatIdentity {
-  /** A new id (domain/ids.ts). */
+  /** New id of the chat (domain/ids.ts). */
   id: string;
   /**
    * Claim of the Idempotency-Key; null if the request has no key. Credits are reserved only if no
@@ -53,7 +53,7 @@ export interface ChatEstimate {
   reserveMicro: number;
   /** Minimum of available micro-credits; with less, the chat is rejected. */
   reserveMinMicro: number;
-  /** Maximum charge. */
+  /** Maximum charge for the chat, in micro-credits. */
   chargeMaxMicro: number;
   /** Parts of the maximum charge: the input tokens and the output tokens, with their amounts. */
   parts: { unit: 'input token' | 'output token'; tokens: number; amountMicro: number }[];
@@ -167,8 +167,8 @@ function splitCharge(
   const totalMicro = chatPriceMicro(model, usageMax, usdPerCredit);
   return [
     { unit: 'input token', tokens: inputTokens, amountMicro: inputMicro },
-    // Only the sum is rounded up, so the amount of the output is the sum minus the amount of the
-    // input.
+    // Only the total price is rounded up, so the price of the output tokens is the total price
+    // minus the price of the input tokens.
     { unit: 'output token', tokens: outputTokens, amountMicro: totalMicro - inputMicro },
   ];
 }

@@ -23,19 +23,19 @@ export const statusTimeoutMs = 45_000;
  * @throws ProviderFailure if the call has failed at the provider
  */
 export async function check(deps: ProviderCallDeps, task: AcceptedCall): Promise<CheckOutcome> {
-  const checked = await getOperations(deps, task).check(task.operation, {
+  const checkResult = await getOperations(deps, task).check(task.operation, {
     signal: AbortSignal.timeout(statusTimeoutMs),
-    expectDone: false,
+    hasEnded: false,
   });
-  if (checked.kind === 'failed') throw checked.failure;
-  const isPending = checked.kind === 'pending';
+  if (checkResult.kind === 'failed') throw checkResult.failure;
+  const isPending = checkResult.kind === 'pending';
   await deps.records
     .recordProgress({
       ...getCallIds(task),
-      progress: isPending ? checked.progress : { state: 'storing' },
+      progress: isPending ? checkResult.progress : { state: 'storing' },
     })
     .catch((error: unknown) =>
       deps.logger.info({ error, ...getCallIds(task) }, 'call.progress_not_recorded'),
     );
-  return isPending ? checked : { kind: 'ended' };
+  return isPending ? checkResult : { kind: 'ended' };
 }

@@ -43,7 +43,7 @@ export async function reserve(
   { ledger, pool, logger }: ReserveDeps,
   plan: JobPlan,
 ): Promise<ReserveOutcome> {
-  const { request, ...planned } = plan;
+  const { request, ...planWithoutRequest } = plan;
   correlate({ requestId: plan.requestId });
   const result = await ledger.reserve({
     organizationId: plan.organizationId,
@@ -59,7 +59,7 @@ export async function reserve(
       requestId: plan.requestId,
       deadlineAt: plan.deadlineAt,
       request,
-      plan: asJson(planned),
+      plan: asJson(planWithoutRequest),
       ...(plan.metadata && { metadata: plan.metadata }),
     },
   });

@@ -43,7 +43,7 @@ import { createSigningSecrets } from '../webhooks/signing-secrets.ts';
 import { createWebhookRelay } from '../webhooks/relay.ts';
 import { createWebhooks } from '../webhooks/webhooks.ts';
 
-/** Returns the URL at which callers and providers reach the API. */
+/** Returns the base URL at which callers and providers reach the API. */
 export function publicBaseUrl(config: Config): string {
   const localUrl = `http://${config.API_HOST}:${config.API_PORT}`;
   return (config.PUBLIC_BASE_URL ?? localUrl).replace(/\/$/, '');

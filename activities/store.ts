@@ -17,14 +17,14 @@ export interface EndedCall extends AcceptedCall {
  * still working on it; StorageFailure if an output cannot be stored
  */
 export async function store(deps: ProviderCallDeps, task: EndedCall): Promise<CallOutputs> {
-  const checked = await getOperations(deps, task).check(task.operation, {
+  const checkResult = await getOperations(deps, task).check(task.operation, {
     signal: AbortSignal.timeout(statusTimeoutMs),
-    expectDone: true,
+    hasEnded: true,
     wokenBy: task.notified ? 'notification' : 'timer',
   });
-  if (checked.kind === 'failed') throw checked.failure;
-  if (checked.kind === 'pending') {
+  if (checkResult.kind === 'failed') throw checkResult.failure;
+  if (checkResult.kind === 'pending') {
     throw new ProviderFailure('unfinished', 'the provider is still working on the call');
   }
-  return storeOutputs(deps, task, checked.result);
+  return storeOutputs(deps, task, checkResult.result);
 }

@@ -52,15 +52,15 @@ export async function submit(deps: ProviderCallDeps, task: CallTask): Promise<Su
     providerEndpoint: route.providerEndpoint,
     senderId: randomUUID(),
   };
-  // `begin` is retried within the attempt. If the attempt failed here, its record could be `begun`,
-  // and no other attempt would know that the call was not sent.
-  const begun = await waitUntilDecided(() =>
+  // If `begin` fails, it is retried within this attempt. If the attempt failed instead, the call
+  // could be recorded as `begun`, and no other attempt would know that it was not sent.
+  const beginResult = await waitUntilDecided(() =>
     pRetry(() => deps.records.begin(callAttempt), retriesBeforeSend),
   );
-  if (begun?.verdict === 'send') return sendAndRecord(deps, signedTask);
-  if (begun?.verdict === 'paused') return { kind: 'paused' };
-  if (begun?.verdict === 'settled') throw alreadySettledFailure();
-  return outcomeFromRecord(deps, task, begun);
+  if (beginResult?.verdict === 'send') return sendAndRecord(deps, signedTask);
+  if (beginResult?.verdict === 'paused') return { kind: 'paused' };
+  if (beginResult?.verdict === 'settled') throw alreadySettledFailure();
+  return outcomeFromRecord(deps, task, beginResult);
 }
 
 /**
@@ -80,11 +80,11 @@ async function sendAndRecord(deps: ProviderCallDeps, task: CallTask): Promise<Su
     deps.records.markRunning(getCallIds(task)).catch(() => {});
   }, recordIntervalMs);
   try {
-    const submitted = await send(deps, task);
-    if (submitted.kind === 'result') return await storeImmediateResult(deps, task, submitted);
-    const { operation } = submitted;
+    const submitResult = await send(deps, task);
+    if (submitResult.kind === 'result') return await storeImmediateResult(deps, task, submitResult);
+    const { operation } = submitResult;
     await record(deps, task, (call) => deps.records.markAccepted({ ...call, operation }));
-    return submitted;
+    return submitResult;
   } finally {
     clearInterval(recordTimer);
   }

@@ -43,8 +43,9 @@ export type Meter = 'artifact' | 'second' | 'character';
  * properties, a warning is logged.
  */
 export interface ExpectedOutput {
-  /** Pixels. */
+  /** Width of the output in pixels. */
   width?: number;
+  /** Height of the output in pixels. */
   height?: number;
   durationSeconds?: number;
   hasAudio?: boolean;
@@ -55,9 +56,12 @@ export interface ExpectedOutput {
  * variant if it has all of these properties.
  */
 export interface OutputVariant {
-  /** Condition that the output has no sound. */
+  /** Condition that the output has no sound; absent if the variant may have sound. */
   hasAudio?: false;
-  /** Condition that the output has fewer pixels than this number. */
+  /**
+   * Condition that the output has fewer pixels than this number; absent if the variant may have any
+   * number.
+   */
   pixelsBelow?: number;
   /** Discount on the price of each unit, in micro-credits. */
   unitDiscountMicro: number;

@@ -4,7 +4,10 @@
  */
 import { z } from 'zod';
 
-/** Balance of an organization, in micro-credits. `available` is `posted` minus `reserved`. */
+/**
+ * Schema of the balance of an organization, in micro-credits. `available` is `posted` minus
+ * `reserved`.
+ */
 export const balance = z.object({
   posted: z.number(),
   reserved: z.number(),
@@ -12,7 +15,9 @@ export const balance = z.object({
 });
 export type Balance = z.infer<typeof balance>;
 
-/** Rejection because the organization has less than `required` micro-credits available. */
+/**
+ * Schema of a rejection because the organization has less than `required` micro-credits available.
+ */
 export const insufficientCredits = z.object({
   verdict: z.literal('insufficient_credits'),
   required: z.number(),
@@ -20,8 +25,9 @@ export const insufficientCredits = z.object({
 });
 
 /**
- * Budget of an API key. `used` is the sum of what was reserved or charged in the current period.
- * `resetsAtMs` is the end of the period; null if the limit applies to the total spending.
+ * Schema of the budget of an API key. `used` is the sum of what was reserved or charged in the
+ * current period. `resetsAtMs` is the end of the period; null if the limit applies to the total
+ * spending.
  */
 export const keyBudget = z.object({
   limit: z.number(),
@@ -30,13 +36,19 @@ export const keyBudget = z.object({
   resetsAtMs: z.number().nullable(),
 });
 
-/** Rejection because less than `required` micro-credits remain in the budget of the API key. */
+/**
+ * Schema of a rejection because less than `required` micro-credits remain in the budget of the API
+ * key.
+ */
 export const keyLimitExceeded = keyBudget.extend({
   verdict: z.literal('key_limit_exceeded'),
   required: z.number(),
 });
 
-/** Result of a rejected reservation. Times are ISO 8601, measured with the database's clock. */
+/**
+ * Schema of the result of a rejected reservation. Times are ISO 8601, measured with the database's
+ * clock.
+ */
 export const rejection = z.discriminatedUnion('verdict', [
   insufficientCredits,
   keyLimitExceeded,
@@ -62,7 +74,7 @@ export const rejection = z.discriminatedUnion('verdict', [
 ]);
 export type Rejection = z.infer<typeof rejection>;
 
-/** Result of a reservation. */
+/** Schema of the result of a reservation. */
 export const reserveResult = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.literal('reserved'),
@@ -76,8 +88,8 @@ export const reserveResult = z.discriminatedUnion('verdict', [
 export type ReserveResult = z.infer<typeof reserveResult>;
 
 /**
- * Result of a settlement. `state` is the final state of the reservation, also if an earlier
- * operation settled it.
+ * Schema of the result of a settlement. `state` is the final state of the reservation, also if an
+ * earlier operation settled it.
  */
 export const settleResult = z.discriminatedUnion('verdict', [
   z.object({

@@ -51,9 +51,9 @@ export interface AuditReport {
   chatLossMicro: number;
 }
 
-const unownedCheck = 'an open reservation has no running workflow';
-const unreadableCheck = 'a charged result is missing, or its hash is not the recorded one';
-const repeatedCheck = 'a provider accepted one call more than once';
+const missingWorkflowCheck = 'an open reservation has no running workflow';
+const damagedResultCheck = 'a charged result is missing, or its hash is not the recorded one';
+const repeatedCallCheck = 'a provider accepted one call more than once';
 
 const emptyRow = z.object({});
 
@@ -66,7 +66,7 @@ export async function runAudit(sources: AuditSources): Promise<AuditReport> {
   const at = new Date().toISOString();
   const checks = groupByName(await findViolations(sources.databaseUrl));
   if (sources.hasRunningWorkflow)
-    checks.push(await checkOwners(sources.pool, sources.hasRunningWorkflow));
+    checks.push(await checkWorkflows(sources.pool, sources.hasRunningWorkflow));
   if (sources.storage) checks.push(await checkResults(sources.pool, sources.storage));
   if (sources.acceptedCalls) checks.push(checkAcceptedCalls(await sources.acceptedCalls()));
   const findings = checks.reduce((sum, { violatingIds }) => sum + violatingIds.length, 0);
@@ -106,7 +106,7 @@ function listOpenReservations(pool: DatabasePool, ids: readonly string[] | null)
  * Finds open reservations whose job has no running workflow. Reads the found reservations again,
  * because jobs may have ended during the check.
  */
-async function checkOwners(
+async function checkWorkflows(
   pool: DatabasePool,
   hasRunningWorkflow: NonNullable<AuditSources['hasRunningWorkflow']>,
 ): Promise<AuditCheck> {
@@ -117,7 +117,7 @@ async function checkOwners(
     if (!(await hasRunningWorkflow(id))) missingIds.push(id);
   }
   const violatingIds = missingIds.length > 0 ? await listOpenReservations(pool, missingIds) : [];
-  return { name: unownedCheck, examined: openIds.length, violatingIds: [...violatingIds] };
+  return { name: missingWorkflowCheck, examined: openIds.length, violatingIds: [...violatingIds] };
 }
 
 const artifactRow = z.object({
@@ -132,19 +132,19 @@ async function checkResults(
 ): Promise<AuditCheck> {
   const violatingIds: string[] = [];
   let examined = 0;
-  for (let after = ''; ;) {
+  for (let lastStorageKey = ''; ;) {
     // The artifacts are read in pages, to limit memory use.
     const page = await pool.any(sql.type(artifactRow)`
       SELECT f.storage_key, f.size_bytes, f.sha256 FROM artifact f JOIN job j ON j.id = f.job_id
-      WHERE j.status = 'completed' AND f.deleted_at IS NULL AND f.storage_key > ${after}
+      WHERE j.status = 'completed' AND f.deleted_at IS NULL AND f.storage_key > ${lastStorageKey}
       ORDER BY f.storage_key LIMIT 500`);
     for (const row of page) {
       if (!(await hasRecordedHash(storage, row))) violatingIds.push(row.storage_key);
     }
     examined += page.length;
     const last = page.at(-1);
-    if (!last) return { name: unreadableCheck, examined, violatingIds };
-    after = last.storage_key;
+    if (!last) return { name: damagedResultCheck, examined, violatingIds };
+    lastStorageKey = last.storage_key;
   }
 }
 
@@ -171,5 +171,5 @@ function checkAcceptedCalls(acceptedCalls: readonly LoggedCall[]): AuditCheck {
     countByCall.set(callId, (countByCall.get(callId) ?? 0) + 1);
   }
   const violatingIds = [...countByCall].filter(([, count]) => count > 1).map(([callId]) => callId);
-  return { name: repeatedCheck, examined: countByCall.size, violatingIds };
+  return { name: repeatedCallCheck, examined: countByCall.size, violatingIds };
 }

@@ -107,8 +107,8 @@ BEGIN
     answer := '{"verdict": "above_reservation"}';
   ELSE
     a.posted := a.posted - cost; a.reserved := a.reserved - r.amount;
-    -- Credits that were reserved but not charged are subtracted from the use of the six-hour window
-    -- only if it is still the window in which they were reserved.
+    -- Reserved credits that are not charged are subtracted from the use of the six-hour window, if
+    -- the window in which they were reserved is still the current one.
     IF a.window_started_at = r.window_started_at THEN
       a.window_used := a.window_used - (r.amount - cost);
     END IF;

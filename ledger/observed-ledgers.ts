@@ -42,7 +42,7 @@ export async function observeSettlement<Result extends LedgerResult>(
   return answer;
 }
 
-/** Counts a reservation in the metrics, as made or as rejected. */
+/** Counts the reserved credits of a reservation, or its rejection, in the metrics. */
 export function countReserve(
   metrics: Metrics,
   kind: string,

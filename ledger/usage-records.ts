@@ -134,8 +134,8 @@ export function usageRecords(
 ): FragmentSqlToken[] {
   const { job, chat } = recordSelects;
   const ofOneKind = type === 'chat' ? [chat] : [job];
-  const selects = type === undefined ? [job, chat] : ofOneKind;
-  return selects.map((select) => {
+  const selectStatements = type === undefined ? [job, chat] : ofOneKind;
+  return selectStatements.map((select) => {
     const conditions = [...recordConditions(organizationId, filter), ...bounds];
     if (status !== undefined) conditions.push(sql.fragment`r.state = ${status}`);
     if (type !== undefined && select === job) conditions.push(sql.fragment`x.type = ${type}`);

@@ -10,7 +10,7 @@ import { usageRecords, type UsageFilter } from './usage-records.ts';
  */
 export type UsageGroup = 'day' | 'model' | 'key' | 'type' | `metadata.${string}`;
 
-const sums = z.object({
+const sumColumns = z.object({
   requests: z.number(),
   /** Charges minus refunds, in micro-credits. */
   creditsMicro: z.number(),
@@ -21,7 +21,7 @@ const sums = z.object({
  * Schema of a row of a usage summary: the values of the grouped properties, in the requested order,
  * and the sums.
  */
-const usageSum = sums.extend({ keys: z.array(z.string().nullable()) });
+const usageSum = sumColumns.extend({ keys: z.array(z.string().nullable()) });
 export type UsageSum = z.infer<typeof usageSum>;
 
 interface UsageSummary extends UsageFilter {

@@ -37,13 +37,13 @@ const beginResult = z.discriminatedUnion('verdict', [
    */
   z.object({ verdict: z.enum(['not_accepted', 'waiting']) }),
   /**
-   * Another attempt is sending the call. `touchedAtMs` is the Unix time in milliseconds at which
+   * Another attempt is sending the call. `updatedAtMs` is the Unix time in milliseconds at which
    * that attempt last recorded that it is running, by the clock of the database. `notifiedId` is
    * the operation id in the most recent notification for the call; null if none was received.
    */
   z.object({
     verdict: z.literal('begun'),
-    touchedAtMs: z.number(),
+    updatedAtMs: z.number(),
     notifiedId: z.string().nullable(),
   }),
   /**

@@ -28,7 +28,7 @@ export async function storeResult(
 ): Promise<CallOutputs> {
   const { task } = options;
   const requestedCount = task.meter === 'artifact' ? task.quantity : 1;
-  const stored = await Promise.allSettled(
+  const storeResults = await Promise.allSettled(
     result.outputs.slice(0, requestedCount).map((output, outputIndex) =>
       options.artifacts.store(output, {
         output: task.output,
@@ -42,19 +42,22 @@ export async function storeResult(
       }),
     ),
   );
-  const artifacts = listArtifacts(stored);
-  const delivered = countDeliveredUnits(task, artifacts, result);
-  const discountMicro = calculateDiscountMicro(task, artifacts, delivered);
+  const artifacts = listArtifacts(storeResults);
+  const deliveredUnits = countDeliveredUnits(task, artifacts, result);
+  const discountMicro = calculateDiscountMicro(task, artifacts, deliveredUnits);
   logDifferences(artifacts, options);
   const isIncomplete = task.output.medium !== 'json' && artifacts.length < requestedCount;
   return {
     callIndex: task.callIndex,
     artifacts,
     data: result.data,
-    delivered,
+    delivered: deliveredUnits,
     ...(discountMicro > 0 && { discountMicro }),
     error: isIncomplete
-      ? { code: 'PROVIDER_ERROR', message: 'the provider delivered fewer outputs than requested' }
+      ? {
+          code: 'PROVIDER_ERROR',
+          message: 'the provider delivered fewer outputs than requested',
+        }
       : null,
   };
 }
@@ -87,9 +90,9 @@ function countDeliveredUnits(
 function calculateDiscountMicro(
   task: CallTask,
   artifacts: readonly StoredArtifact[],
-  delivered: number,
+  deliveredUnits: number,
 ): number {
-  const units = task.meter === 'artifact' ? 1 : delivered;
+  const units = task.meter === 'artifact' ? 1 : deliveredUnits;
   return artifacts.reduce(
     (sum, artifact) => sum + unitDiscountMicro(task.output, artifact) * units,
     0,
@@ -162,7 +165,7 @@ const pixelsTolerance = 2;
  * not specify are not compared.
  */
 export function findDifferences(output: OutputSpec, artifact: StoredArtifact): OutputDifference[] {
-  const expected = { contentType: contentTypes[output.medium], ...output.expected };
+  const expectedProperties = { contentType: contentTypes[output.medium], ...output.expected };
   const tolerances = {
     width: pixelsTolerance,
     height: pixelsTolerance,
@@ -170,18 +173,18 @@ export function findDifferences(output: OutputSpec, artifact: StoredArtifact): O
   };
   const differences: OutputDifference[] = [];
   for (const field of ['contentType', 'hasAudio'] as const) {
-    const expectedValue = expected[field];
+    const expectedValue = expectedProperties[field];
     const actualValue = artifact[field];
     if (expectedValue !== undefined && actualValue !== expectedValue)
       differences.push({ field, expected: expectedValue, found: actualValue });
   }
   for (const field of ['width', 'height', 'durationSeconds'] as const) {
-    const expectedValue = expected[field];
+    const expectedValue = expectedProperties[field];
     const actualValue = artifact[field];
-    const differs =
+    const isDifferent =
       actualValue === null ||
       Math.abs(actualValue - (expectedValue ?? actualValue)) > tolerances[field];
-    if (expectedValue !== undefined && differs)
+    if (expectedValue !== undefined && isDifferent)
       differences.push({ field, expected: expectedValue, found: actualValue });
   }
   return differences;

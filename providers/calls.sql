@@ -1,13 +1,13 @@
 -- Functions that read and change the records of provider calls. A call is recorded before it is
 -- sent.
 
--- Returns the record of a call as JSON. `touchedAtMs` is the time at which the attempt that sends
--- the call last recorded that it is running. `notifiedId` is the operation id in the most recent
--- notification for the call.
+-- Returns the record of a call as JSON. `updatedAtMs` is the Unix time in milliseconds at which the
+-- attempt that sends the call last recorded that it is running. `notifiedId` is the operation id in
+-- the most recent notification for the call.
 CREATE FUNCTION call_found(c provider_call) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN jsonb_build_object('verdict', c.state, 'operation', c.operation, 'outputs', c.outputs,
-    'providerRequestId', c.provider_request_id, 'touchedAtMs', unix_ms(c.updated_at), 'notifiedId', (
+    'providerRequestId', c.provider_request_id, 'updatedAtMs', unix_ms(c.updated_at), 'notifiedId', (
       SELECT operation_id FROM provider_notification
         WHERE job_id = c.job_id AND call_index = c.call_index
         ORDER BY received_at DESC LIMIT 1));

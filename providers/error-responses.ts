@@ -44,7 +44,7 @@ interface ErrorDetails {
   isOwnError: boolean;
 }
 
-/** Returns the failure of a call whose response has an error status. */
+/** Creates the failure of a call whose response has an error status. */
 export function toStatusFailure(
   { status, headers }: Pick<ProviderResponse, 'status' | 'headers'>,
   { fields = [], busyWaitMs, isOwnError }: ErrorDetails,

@@ -5,7 +5,7 @@
 import { createHmac } from 'node:crypto';
 import { isSecret } from '../platform/secret-comparison.ts';
 
-/** Call that a notification URL identifies. */
+/** Identification of a call in a notification URL. */
 interface NotificationAddress {
   provider: string;
   jobId: string;

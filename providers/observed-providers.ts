@@ -1,4 +1,4 @@
-/** Adds metrics and traces to the requests to providers. */
+/** Adds metrics and traces to requests to providers. */
 import { SpanKind } from '@opentelemetry/api';
 import { GatewayError } from '../domain/errors.ts';
 import type { Metrics } from '../platform/metrics.ts';
@@ -9,12 +9,12 @@ import { NotificationRejected, type Provider, type OperationsApi } from './provi
 interface Observers {
   metrics: Metrics;
 }
-type Verb = 'submit' | 'check' | 'cancel' | 'chat';
+type RequestVerb = 'submit' | 'check' | 'cancel' | 'chat';
 
 /** Labels of a request to a provider. */
-interface ProviderExchange {
+interface RequestLabels {
   provider: string;
-  verb: Verb;
+  verb: RequestVerb;
 }
 
 /**
@@ -22,7 +22,7 @@ interface ProviderExchange {
  * returns the outcome label for the result of the request.
  */
 type Observe = <Result>(
-  exchange: ProviderExchange,
+  labels: RequestLabels,
   run: () => Promise<Result>,
   getOutcome: (result: Result) => string,
 ) => Promise<Result>;

@@ -25,7 +25,7 @@ interface ProviderTraits {
 }
 
 /** Services that an adapter receives in addition to its settings. */
-export interface ProviderParts {
+export interface AdapterServices {
   outbound: Outbound;
   storage: Storage;
 }
@@ -45,7 +45,7 @@ interface Definition<Variables extends z.ZodRawShape> {
   concurrency: (settings: z.infer<z.ZodObject<Variables>>) => number;
   create: (
     settings: z.infer<z.ZodObject<Variables>>,
-    parts: ProviderParts & { apiKey: string },
+    services: AdapterServices & { apiKey: string },
   ) => Provider;
   /**
    * Returns the environment variables that make the adapter use the provider sandbox; null if the
@@ -61,7 +61,7 @@ export interface ProviderDefinition extends Omit<
 > {
   isConfigured: (config: Config) => boolean;
   concurrency: (config: Config) => number;
-  create: (config: Config, parts: ProviderParts) => Provider;
+  create: (config: Config, services: AdapterServices) => Provider;
 }
 
 /**
@@ -76,10 +76,10 @@ export function defineProvider<Variables extends z.ZodRawShape>(
     ...definition,
     isConfigured: (config) => config.PROVIDER_VARIABLES[definition.key] !== undefined,
     concurrency: (config) => definition.concurrency(parseSettings(config)),
-    create(config, parts) {
+    create(config, services) {
       const apiKey = config.PROVIDER_VARIABLES[definition.key];
       assert(typeof apiKey === 'string', `${definition.name} has no API key`);
-      return definition.create(parseSettings(config), { ...parts, apiKey });
+      return definition.create(parseSettings(config), { ...services, apiKey });
     },
   };
 }

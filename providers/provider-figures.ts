@@ -21,13 +21,13 @@ const providerFigures = z.object({
    */
   failed: z.number(),
   /**
-   * Median time from sending a call to knowing that it has ended, for calls of completed jobs; null
-   * if there are no such calls.
+   * Median time from sending a call until the gateway knew that it had ended, for calls of
+   * completed jobs; null if there are no such calls.
    */
   medianSeconds: z.number().nullable(),
   /**
-   * 95th percentile of the time from sending a call to knowing that it has ended, for calls of
-   * completed jobs; null if there are no such calls.
+   * 95th percentile of the time from sending a call until the gateway knew that it had ended, for
+   * calls of completed jobs; null if there are no such calls.
    */
   slowSeconds: z.number().nullable(),
 });

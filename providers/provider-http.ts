@@ -46,8 +46,8 @@ export function createProviderAgent(timeouts: {
 }
 
 /**
- * Creates the function that sends requests to a provider. Every request contains the header
- * `authentication`.
+ * Creates the function that sends requests to a provider. Every request contains the given
+ * authentication header.
  */
 export function createExchange(
   dispatcher: Dispatcher,

@@ -80,10 +80,10 @@ export async function pauseProvider(
   connection: CommonQueryMethods,
   { provider, actor, reason }: Pause,
 ): Promise<boolean> {
-  const paused = await connection.any(sql.type(providerRow)`
+  const insertedRows = await connection.any(sql.type(providerRow)`
     INSERT INTO provider_pause (provider, actor, reason) VALUES (${provider}, ${actor}, ${reason})
     ON CONFLICT (provider) DO NOTHING RETURNING provider`);
-  return paused.length > 0;
+  return insertedRows.length > 0;
 }
 
 /** Resumes a provider. Returns false if it was not paused. */
@@ -91,7 +91,7 @@ export async function resumeProvider(
   connection: CommonQueryMethods,
   provider: string,
 ): Promise<boolean> {
-  const resumed = await connection.any(sql.type(providerRow)`
+  const deletedRows = await connection.any(sql.type(providerRow)`
     DELETE FROM provider_pause WHERE provider = ${provider} RETURNING provider`);
-  return resumed.length > 0;
+  return deletedRows.length > 0;
 }

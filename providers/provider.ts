@@ -1,6 +1,6 @@
 /**
- * Interface of provider adapters. Each function of an adapter sends single requests. The workflow,
- * which is durable, waits, retries and charges.
+ * Interface of provider adapters. Each function of an adapter sends single requests. Waiting,
+ * retries and charges are done by the workflow, because it is durable.
  */
 import { z } from 'zod';
 import type { Json, JsonObject } from '../domain/json.ts';
@@ -93,7 +93,7 @@ export interface CheckOptions {
    * True if the operation is known to have ended. Its result is then requested without a status
    * check.
    */
-  expectDone: boolean;
+  hasEnded: boolean;
   /** Event that caused the check, for the metrics. */
   wokenBy?: 'notification' | 'timer';
 }

@@ -4,13 +4,13 @@
  */
 import { chatProviders } from '../catalog/chat-providers.ts';
 import type { Config, KnownProviders } from '../platform/config.ts';
-import type { ProviderDefinition, ProviderParts } from './provider-definition.ts';
+import type { ProviderDefinition, AdapterServices } from './provider-definition.ts';
 import type { Provider } from './provider.ts';
 import elevenlabs from './elevenlabs/index.ts';
 import fal from './fal/index.ts';
 import openai from './openai/index.ts';
 
-/** Definitions by provider name. */
+/** Definitions of the Studio providers, by name. */
 export const providerDefinitions: ReadonlyMap<string, ProviderDefinition> = new Map(
   [fal, openai, elevenlabs].map((definition) => [definition.name, definition]),
 );
@@ -28,11 +28,13 @@ export const knownProviders: KnownProviders = {
 };
 
 /** Creates the adapters of the providers whose API key is configured. */
-export function createProviders(config: Config, parts: ProviderParts): Map<string, Provider> {
-  const configured = [...providerDefinitions].filter(([, { isConfigured }]) =>
+export function createProviders(config: Config, services: AdapterServices): Map<string, Provider> {
+  const configuredDefinitions = [...providerDefinitions].filter(([, { isConfigured }]) =>
     isConfigured(config),
   );
-  return new Map(configured.map(([name, { create }]) => [name, create(config, parts)]));
+  return new Map(
+    configuredDefinitions.map(([name, { create }]) => [name, create(config, services)]),
+  );
 }
 
 /** Returns the maximum number of simultaneous calls per worker process, by provider name. */

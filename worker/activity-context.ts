@@ -14,7 +14,7 @@ import type { DatabasePool } from '../platform/database.ts';
 import { inSpan, recordSpan } from '../platform/telemetry.ts';
 import { readRequestContext } from '../platform/temporal.ts';
 
-interface Parts {
+interface ActivityContextDeps {
   pool: DatabasePool;
   usdPerCredit: number;
 }
@@ -24,7 +24,7 @@ interface Parts {
  * job. The span of an activity is a child of the span of the request that started the workflow, and
  * is linked to the trace of the last signal that the workflow received.
  */
-export function createActivityContext(parts: Parts): ActivityInterceptorsFactory {
+export function createActivityContext(deps: ActivityContextDeps): ActivityInterceptorsFactory {
   return (context) => ({
     inbound: {
       execute(input, next) {
@@ -49,7 +49,7 @@ export function createActivityContext(parts: Parts): ActivityInterceptorsFactory
             ) {
               // An error is ignored here, because it must not fail an activity that has settled the
               // job.
-              await recordJob(parts, { jobId, parent, links }).catch(() => {});
+              await recordJob(deps, { jobId, parent, links }).catch(() => {});
             }
             return result;
           }),
@@ -81,7 +81,7 @@ const jobRow = z.object({
  * OpenTelemetry's conventions for generative AI.
  */
 async function recordJob(
-  { pool, usdPerCredit }: Parts,
+  { pool, usdPerCredit }: ActivityContextDeps,
   { jobId, parent, links }: { jobId: string; parent: TraceContext; links: Link[] },
 ): Promise<void> {
   const job = await pool.maybeOne(sql.type(jobRow)`

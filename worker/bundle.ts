@@ -67,7 +67,7 @@ export async function bundleWorkflows(
   options: BundleOptions = { encodeFailures: false },
 ): Promise<{ code: string }> {
   const workflows = workflowsPath ?? fileURLToPath(new URL('workflows/index.ts', projectUrl));
-  // Interceptors run in this order.
+  // Interceptors run in the order of this list.
   const interceptors = [
     ...interceptorPaths,
     fileURLToPath(new URL('workflows/request-context.ts', projectUrl)),

@@ -96,8 +96,8 @@ async function checkReservation(
   entry: DueReservation,
 ): Promise<Decision> {
   const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = deps.config;
-  const { state: owner } = await readWorkflow(deps.client, entry.id);
-  if (owner === 'running') {
+  const { state: workflowState } = await readWorkflow(deps.client, entry.id);
+  if (workflowState === 'running') {
     const isOverdue = (entry.overdue_ms ?? 0) > outcomeWaitMs;
     if (!isOverdue || !isOutOfTime(deps.config, entry)) {
       await postpone(deps, entry, { delayMs: ttlMs, missing: isOverdue });
@@ -112,7 +112,7 @@ async function checkReservation(
     return 'released';
   }
   const graceMs = Math.min(missingGraceMs, ttlMs);
-  if (owner === 'missing' && (entry.missing_for_ms ?? 0) < graceMs) {
+  if (workflowState === 'missing' && (entry.missing_for_ms ?? 0) < graceMs) {
     const delayMs = entry.missing_for_ms === null ? graceMs : 1000;
     await postpone(deps, entry, { delayMs, missing: true });
     return 'missing';
@@ -154,6 +154,6 @@ async function postpone(
 
 async function release(deps: ReservationSweepDeps, entry: DueReservation): Promise<void> {
   const { id, organization_id: organizationId } = entry;
-  const settled = await releaseLostJob(deps.services.ledger, { organizationId, id });
-  deps.services.logger.warn({ verdict: settled.verdict }, 'sweeper.released');
+  const settleResult = await releaseLostJob(deps.services.ledger, { organizationId, id });
+  deps.services.logger.warn({ verdict: settleResult.verdict }, 'sweeper.released');
 }

@@ -65,12 +65,12 @@ export function updateStateGauges(options: StateGaugesOptions): void {
     for (const gauge of byQueue) gauge.reset();
   };
   const clearSpending = (): void => state.organizationSpend.reset();
-  const readings = [
+  const gaugeReaders = [
     { read: cached(() => readSpending(options), spendingAgeMaxMs), clear: clearSpending },
     { read: cached(() => readDatabase(options), readAgeMaxMs), clear: clearCounts },
     { read: cached(() => readQueues(options), readAgeMaxMs), clear: clearQueues },
   ];
-  for (const { read, clear } of readings) {
+  for (const { read, clear } of gaugeReaders) {
     metrics.onScrape(async () => {
       try {
         await read();
@@ -83,13 +83,13 @@ export function updateStateGauges(options: StateGaugesOptions): void {
 }
 
 async function readDatabase({ services, state }: StateGaugesOptions): Promise<void> {
-  const open = await services.pool.any(sql.type(reservationRow)`
+  const openReservations = await services.pool.any(sql.type(reservationRow)`
     SELECT k.kind, count(r.id) AS count, coalesce(sum(r.amount), 0)::bigint AS amount,
       coalesce(extract(epoch FROM clock_timestamp() - min(r.created_at)), 0)::float8 AS age_seconds
     FROM (VALUES ('studio'), ('chat')) AS k (kind)
     LEFT JOIN reservation r ON r.kind = k.kind AND r.state = 'reserved'
     GROUP BY k.kind`);
-  for (const { kind, count, amount, age_seconds: ageSeconds } of open) {
+  for (const { kind, count, amount, age_seconds: ageSeconds } of openReservations) {
     state.reservationsOpen.set({ kind }, count);
     state.reservationsOpenCredits.set({ kind }, creditsFromMicro(amount));
     state.reservationAgeSeconds.set({ kind }, ageSeconds);

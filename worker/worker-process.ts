@@ -99,7 +99,7 @@ function createAuditSources(config: Config, { pool }: Services, client: Client):
   };
 }
 
-interface SweepingParts {
+interface SweepingOptions {
   /** Runs one pass of the sweeper. */
   runPass: () => ReturnType<typeof sweep>;
   config: Config;
@@ -108,12 +108,12 @@ interface SweepingParts {
 }
 
 /** Starts the sweeper. Returns a function that stops it. */
-function startSweeping(parts: SweepingParts): () => Promise<void> {
-  const { config, services, state } = parts;
+function startSweeping(options: SweepingOptions): () => Promise<void> {
+  const { config, services, state } = options;
   const { logger } = services;
   const sweepAndCount = async (): Promise<void> => {
     try {
-      const report = await parts.runPass();
+      const report = await options.runPass();
       for (const [action, count] of Object.entries(report)) {
         state.sweeperActions.inc({ action }, count);
       }

@@ -91,18 +91,20 @@ async function storeIfEnded(
   operation: ProviderOperation,
 ): Promise<CallOutputs | null> {
   const { call, signals, progress, deadlineAtMs, task } = running;
-  const notified = signals.isNotified(call.index);
-  if (notified) signals.clearNotification(call.index);
+  const isNotified = signals.isNotified(call.index);
+  if (isNotified) signals.clearNotification(call.index);
   const acceptedCall = { ...task, operation };
   let step = callStep(running, 'check');
   try {
-    if (!notified) {
-      const checked = await runStep(running, step, (activities) => activities.check(acceptedCall));
-      if (checked.kind === 'pending') return null;
+    if (!isNotified) {
+      const checkOutcome = await runStep(running, step, (activities) =>
+        activities.check(acceptedCall),
+      );
+      if (checkOutcome.kind === 'pending') return null;
     }
     step = callStep(running, 'store');
     return await runStep(running, step, (activities) =>
-      activities.store({ ...acceptedCall, notified }),
+      activities.store({ ...acceptedCall, notified: isNotified }),
     );
   } catch (error) {
     const failure = readFailure(error);

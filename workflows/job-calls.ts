@@ -18,11 +18,11 @@ export async function runCalls(job: RunningJob): Promise<CallOutputs[]> {
   const callRuns: Promise<CallOutputs>[] = [];
   for (const call of plan.calls) {
     const source = call.inputFrom ? callRuns[call.inputFrom.callIndex] : undefined;
-    callRuns.push(source ? runOnResult(source, job, call) : runCall(job, call));
+    callRuns.push(source ? runCallWithInput(source, job, call) : runCall(job, call));
   }
   const results = await Promise.allSettled(callRuns);
   const hasOutput = results.some(
-    (result, index) => result.status === 'fulfilled' && !isInputOfAnother(plan, index),
+    (result, index) => result.status === 'fulfilled' && !isInputOfAnotherCall(plan, index),
   );
   for (const [index, result] of results.entries()) {
     const endsJob = !hasOutput || plan.calls[index]?.required;
@@ -39,7 +39,7 @@ export async function runCalls(job: RunningJob): Promise<CallOutputs[]> {
  * Runs a call whose input is the result of an earlier call. If the earlier call failed, this call
  * fails with the same failure.
  */
-async function runOnResult(
+async function runCallWithInput(
   source: Promise<CallOutputs>,
   job: RunningJob,
   call: PlannedCall,
@@ -53,6 +53,6 @@ async function runOnResult(
  * Returns whether the result of a call is only the input of another call and not an output of the
  * job.
  */
-function isInputOfAnother(plan: JobPlan, callIndex: number): boolean {
+function isInputOfAnotherCall(plan: JobPlan, callIndex: number): boolean {
   return plan.calls.some((call) => call.inputFrom?.callIndex === callIndex);
 }

@@ -6,7 +6,7 @@ import { CancellationScope, condition } from '@temporalio/workflow';
 import { createCallTask, type CallOutputs, type PlannedCall } from '../jobs/job-plan.ts';
 import { createFailure, readFailure } from './failures.ts';
 import { awaitOutputs } from './await-outputs.ts';
-import { throwIfOver, type RunningCall, type RunningJob } from './running-job.ts';
+import { throwIfCanceledOrOverdue, type RunningCall, type RunningJob } from './running-job.ts';
 import { callStep } from './step.ts';
 import { runStep } from './steps.ts';
 import { submit } from './submit.ts';
@@ -29,7 +29,7 @@ export async function runCall(
         job.progress.setCallPhase(call.index, 'delivered');
         return result.outputs;
       }
-      await awaitResume(job, call, result.paused);
+      await awaitResume(job, call, result.pausedCalls);
     }
   } catch (error) {
     const { type, message } = readFailure(error);
@@ -40,7 +40,7 @@ export async function runCall(
 
 type RouteResult =
   | { kind: 'outputs'; outputs: CallOutputs }
-  | { kind: 'paused'; paused: RunningCall[] };
+  | { kind: 'paused'; pausedCalls: RunningCall[] };
 
 /**
  * Tries the routes of a call in order. Tries the next route only if the provider of the previous
@@ -52,26 +52,29 @@ async function tryRoutes(
   inputKey: string | undefined,
 ): Promise<RouteResult> {
   let failureMessage = 'no route is configured';
-  const paused: RunningCall[] = [];
+  const pausedCalls: RunningCall[] = [];
   for (const [routeIndex, route] of call.routes.entries()) {
-    throwIfOver(job);
+    throwIfCanceledOrOverdue(job);
     const task = createCallTask(job.plan, { call, routeIndex, inputKey });
     if (!task) continue;
-    const running = { ...job, call, route, task };
-    if (!job.paused.has(route.provider)) {
-      const submitted = await submit(running);
-      if (submitted.kind === 'outputs' || submitted.kind === 'operation') {
+    const runningCall = { ...job, call, route, task };
+    if (!job.pausedProviders.has(route.provider)) {
+      const submitOutcome = await submit(runningCall);
+      if (submitOutcome.kind === 'outputs' || submitOutcome.kind === 'operation') {
         if (job.reportStart) await job.reportStart();
-        if (submitted.kind === 'outputs') return submitted;
-        return { kind: 'outputs', outputs: await awaitOutputs(running, submitted.operation) };
+        if (submitOutcome.kind === 'outputs') return submitOutcome;
+        return {
+          kind: 'outputs',
+          outputs: await awaitOutputs(runningCall, submitOutcome.operation),
+        };
       }
-      if (submitted.kind === 'not_accepted') failureMessage = submitted.message;
-      else job.paused.add(route.provider);
+      if (submitOutcome.kind === 'not_accepted') failureMessage = submitOutcome.message;
+      else job.pausedProviders.add(route.provider);
     }
-    if (job.paused.has(route.provider)) paused.push(running);
+    if (job.pausedProviders.has(route.provider)) pausedCalls.push(runningCall);
   }
-  if (paused.length > 0) return { kind: 'paused', paused };
-  throwIfOver(job);
+  if (pausedCalls.length > 0) return { kind: 'paused', pausedCalls };
+  throwIfCanceledOrOverdue(job);
   throw createFailure('PROVIDER_ERROR', failureMessage);
 }
 
@@ -82,30 +85,32 @@ async function tryRoutes(
 async function awaitResume(
   job: RunningJob,
   call: PlannedCall,
-  waiting: RunningCall[],
+  pausedCalls: RunningCall[],
 ): Promise<void> {
-  const { signals, progress, deadlineAtMs, paused } = job;
-  const [first] = waiting;
+  const { signals, progress, deadlineAtMs, pausedProviders } = job;
+  const [first] = pausedCalls;
   if (!first) return;
-  const providers = waiting.map(({ route }) => route.provider);
+  const providers = pausedCalls.map(({ route }) => route.provider);
   const step = { ...callStep(first, 'awaitResume'), summary: `paused: ${providers.join(', ')}` };
-  const tasks = waiting.map(({ task }) => task);
+  const tasks = pausedCalls.map(({ task }) => task);
   progress.setCallPhase(call.index, 'waiting: the provider is paused');
   let isResumed = false;
   while (!isResumed) {
     const { checkRequests } = signals;
-    const mustCheck = (): boolean =>
+    const mustStopWaiting = (): boolean =>
       signals.cancelRequested || signals.checkRequests > checkRequests;
-    const leftMs = Math.max(1, deadlineAtMs - Date.now());
+    const toDeadlineMs = Math.max(1, deadlineAtMs - Date.now());
     const scope = new CancellationScope();
     isResumed = await scope.run(() =>
       Promise.race([
         runStep(first, step, (activities) => activities.awaitResume(tasks)).then(() => true),
-        condition(mustCheck, leftMs, { summary: 'wait until the deadline' }).then(() => false),
+        condition(mustStopWaiting, toDeadlineMs, { summary: 'wait until the deadline' }).then(
+          () => false,
+        ),
       ]),
     );
     scope.cancel();
-    throwIfOver(job);
+    throwIfCanceledOrOverdue(job);
   }
-  for (const provider of providers) paused.delete(provider);
+  for (const provider of providers) pausedProviders.delete(provider);
 }

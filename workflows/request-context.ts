@@ -13,26 +13,26 @@ type Header = Parameters<NonNullable<Inbound['execute']>>[0]['headers'];
 
 /** Workflow interceptors. The SDK requires this export name. */
 export const interceptors: WorkflowInterceptorsFactory = () => {
-  let forwarded: Header = {};
+  let forwardedHeaders: Header = {};
   const inbound: Inbound = {
     execute(input, next) {
       const header = input.headers[requestContextHeader];
-      if (header) forwarded = { ...forwarded, [requestContextHeader]: header };
+      if (header) forwardedHeaders = { ...forwardedHeaders, [requestContextHeader]: header };
       return next(input);
     },
     handleSignal(input, next) {
       const header = input.headers[signalContextHeader];
-      if (header) forwarded = { ...forwarded, [signalContextHeader]: header };
+      if (header) forwardedHeaders = { ...forwardedHeaders, [signalContextHeader]: header };
       return next(input);
     },
   };
   const outbound: Outbound = {
     scheduleActivity: (input, next) =>
-      next({ ...input, headers: { ...input.headers, ...forwarded } }),
+      next({ ...input, headers: { ...input.headers, ...forwardedHeaders } }),
     scheduleLocalActivity: (input, next) =>
-      next({ ...input, headers: { ...input.headers, ...forwarded } }),
+      next({ ...input, headers: { ...input.headers, ...forwardedHeaders } }),
     startChildWorkflowExecution: (input, next) =>
-      next({ ...input, headers: { ...input.headers, ...forwarded } }),
+      next({ ...input, headers: { ...input.headers, ...forwardedHeaders } }),
   };
   return { inbound: [inbound], outbound: [outbound] };
 };

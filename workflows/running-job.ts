@@ -12,7 +12,7 @@ export interface RunningJob {
   /** Deadline of the job in Unix milliseconds, measured with the workflow's clock. */
   deadlineAtMs: number;
   /** Names of providers that are known to be paused. No call is submitted to them. */
-  paused: Set<string>;
+  pausedProviders: Set<string>;
   /** Provider request ids of the accepted calls. */
   providerRequestIds: string[];
   /**
@@ -34,7 +34,7 @@ export interface RunningCall extends RunningJob {
  * deadline has passed.
  * @throws ApplicationFailure CANCELED or DEADLINE_EXCEEDED
  */
-export function throwIfOver({ signals, deadlineAtMs }: RunningJob): void {
+export function throwIfCanceledOrOverdue({ signals, deadlineAtMs }: RunningJob): void {
   if (signals.cancelRequested) {
     throw createFailure('CANCELED', 'the job was canceled before a provider accepted the call');
   }

@@ -20,21 +20,21 @@ export async function charge(job: RunningJob, outputs: CallOutputs[]): Promise<J
   const chargeMicro = calculateChargeMicro(job.plan, outputs);
   const summary = formatCredits(chargeMicro);
   job.progress.setPhase(`charging ${summary}`);
-  const settled = await runStep(job, { name: 'charge', summary }, (activities) =>
+  const settleResult = await runStep(job, { name: 'charge', summary }, (activities) =>
     activities.charge({ jobId, organizationId, chargeMicro, outputs }),
   );
-  return endCharged(job, settled);
+  return endCharged(job, settleResult);
 }
 
 /** Ends a job after the step `charge`. */
-async function endCharged(job: RunningJob, settled: SettleResult): Promise<JobOutcome> {
+async function endCharged(job: RunningJob, settleResult: SettleResult): Promise<JobOutcome> {
   await startWebhookDelivery(job.plan);
   // If the job was not charged, the sweeper has already released its credits as those of a lost
   // job.
-  if (settled.verdict === 'not_reserved' || settled.state !== 'charged') {
+  if (settleResult.verdict === 'not_reserved' || settleResult.state !== 'charged') {
     return endReleased(job, { status: 'failed', errorCode: 'JOB_LOST' });
   }
-  const chargedMicro = settled.charged;
+  const chargedMicro = settleResult.charged;
   job.progress.setPhase(`charged ${formatCredits(chargedMicro)}`);
   return recordOutcome(job.plan, {
     status: 'completed',
@@ -76,12 +76,12 @@ export async function release(job: RunningJob, error: unknown): Promise<JobOutco
   const status = code === 'CANCELED' ? 'canceled' : 'failed';
   const summary = `${formatCredits(plan.priceMicro)}: ${code}`;
   progress.setPhase(`releasing ${summary}`);
-  const settled = await runStep(job, { name: 'release', summary }, (activities) =>
+  const settleResult = await runStep(job, { name: 'release', summary }, (activities) =>
     activities.release({ jobId, organizationId, status, error: { code, message } }),
   );
-  const isReserved = settled.verdict !== 'not_reserved';
+  const isReserved = settleResult.verdict !== 'not_reserved';
   // If an earlier run of the workflow has charged the job, the job ends as completed.
-  if (isReserved && settled.state === 'charged') return endCharged(job, settled);
+  if (isReserved && settleResult.state === 'charged') return endCharged(job, settleResult);
   if (isReserved) await startWebhookDelivery(plan);
   recordOutcome(plan, { status, billing: isReserved ? 'released' : 'none', reason: code });
   const billing = isReserved

@@ -29,7 +29,7 @@ export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
     signals,
     progress: reportProgress(plan),
     deadlineAtMs: Date.now() + plan.deadlineMs,
-    paused: new Set(),
+    pausedProviders: new Set(),
     providerRequestIds: [],
     ...(plan.webhook?.started && { reportStart: createStartReport(plan) }),
   };
@@ -56,14 +56,14 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
   let outputs: CallOutputs[];
   try {
     progress.setPhase(`reserving ${price}`);
-    const reserved = await runStep(job, { name: 'reserve', summary: price }, (activities) =>
+    const reserveOutcome = await runStep(job, { name: 'reserve', summary: price }, (activities) =>
       activities.reserve(plan),
     );
-    if (reserved.verdict !== 'reserved') return endRejected(job, reserved.verdict);
+    if (reserveOutcome.verdict !== 'reserved') return endRejected(job, reserveOutcome.verdict);
     // A workflow that was reset after its settlement runs `reserve` again. The job is already
     // settled, so no call may be sent.
-    if (reserved.settledBefore) return await endSettled(job, reserved.settledBefore);
-    for (const provider of reserved.paused) job.paused.add(provider);
+    if (reserveOutcome.settledBefore) return await endSettled(job, reserveOutcome.settledBefore);
+    for (const provider of reserveOutcome.paused) job.pausedProviders.add(provider);
     outputs = await assemble(job, await runCalls(job));
   } catch (error) {
     return release(job, error);
@@ -82,8 +82,8 @@ async function assemble(job: RunningJob, outputs: CallOutputs[]): Promise<CallOu
   const parts = outputs.flatMap((call) => call.artifacts);
   const task = { jobId, organizationId, kind, callIndex: calls.length, parts };
   const summary = `${parts.length} parts`;
-  const assembled = await runStep(job, { name: 'assemble', summary }, (activities) =>
+  const joinedOutputs = await runStep(job, { name: 'assemble', summary }, (activities) =>
     activities.assemble(task),
   );
-  return [...outputs, assembled];
+  return [...outputs, joinedOutputs];
 }

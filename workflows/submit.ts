@@ -10,7 +10,7 @@ import { searchAttributes } from '../jobs/contract.ts';
 import { createFailure, readFailure } from './failures.ts';
 import { markVerifying } from './mark-verifying.ts';
 import { callPrefix } from './display-texts.ts';
-import { throwIfOver, type RunningCall } from './running-job.ts';
+import { throwIfCanceledOrOverdue, type RunningCall } from './running-job.ts';
 import { callStep } from './step.ts';
 import { runStep, runStepAsActivity } from './steps.ts';
 
@@ -24,9 +24,9 @@ export async function submit(
   const { call, route, progress } = running;
   progress.setCallPhase(call.index, `submitting to ${route.provider}`);
   try {
-    const submitted = await sendCall(running);
-    if (submitted.kind !== 'paused') reportAccepted(running, submitted);
-    return submitted;
+    const submitOutcome = await sendCall(running);
+    if (submitOutcome.kind !== 'paused') reportAccepted(running, submitOutcome);
+    return submitOutcome;
   } catch (error) {
     const { type, message } = readFailure(error);
     if (type === 'PROVIDER_NOT_ACCEPTED') return { kind: 'not_accepted', message };
@@ -34,10 +34,10 @@ export async function submit(
     if (type !== 'OUTCOME_UNKNOWN' && type !== null) throw error;
     if (!route.notifies) throw createFailure('OUTCOME_UNKNOWN', message);
     await awaitNotification(running);
-    const adopted = await adopt(running);
-    if (adopted.kind === 'not_sent') throw createFailure('OUTCOME_UNKNOWN', message);
-    reportAccepted(running, adopted);
-    return adopted;
+    const adoptOutcome = await adopt(running);
+    if (adoptOutcome.kind === 'not_sent') throw createFailure('OUTCOME_UNKNOWN', message);
+    reportAccepted(running, adoptOutcome);
+    return adoptOutcome;
   }
 }
 
@@ -56,9 +56,9 @@ async function sendCall(running: RunningCall): Promise<SubmitOutcome> {
       if (failure.isFinal) running.progress.addFailure(step, failure);
       if (failure.type !== null) throw error;
     }
-    const adopted = await adopt(running);
-    if (adopted.kind !== 'not_sent') return adopted;
-    throwIfOver(running);
+    const adoptOutcome = await adopt(running);
+    if (adoptOutcome.kind !== 'not_sent') return adoptOutcome;
+    throwIfCanceledOrOverdue(running);
   }
   throw createFailure('DEADLINE_EXCEEDED', 'no provider accepted the call in time');
 }

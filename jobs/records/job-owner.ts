@@ -35,9 +35,9 @@ export async function readWorkflow(client: Client, jobId: string): Promise<JobWo
   try {
     const handle = client.workflow.getHandle(jobWorkflowId(jobId));
     const { status, raw } = await callTemporal(client, () => handle.describe());
-    const runs = status.name === 'RUNNING' || status.name === 'PAUSED';
+    const isRunning = status.name === 'RUNNING' || status.name === 'PAUSED';
     const retries = listRetries(raw.pendingActivities ?? []);
-    return { state: runs ? 'running' : 'closed', status: status.name, retries };
+    return { state: isRunning ? 'running' : 'closed', status: status.name, retries };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) {
       return { state: 'missing', status: null, retries: [] };

@@ -99,7 +99,7 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
         sql.type(jobRow)`${selectJobs(sql.fragment`x.organization_id = ${organizationId}
           AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
       ),
-    /** Returns those of the given job ids whose jobs have ended. */
+    /** Returns the ids of those of the given jobs that have ended. */
     ended: (jobIds: readonly string[]): Promise<readonly string[]> =>
       pool.anyFirst(sql.type(idRow)`
         SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'open'`),

@@ -24,7 +24,7 @@ export function matchesSearch(organizationId: string | null, text: string): Frag
     organizationId === null
       ? sql.fragment`true`
       : sql.fragment`j.organization_id = ${organizationId}`;
-  // There is an index for each of the two orders. Job ids are ordered by time.
+  // The database has an index for each of the two sort orders. Job ids are ordered by time.
   const order =
     organizationId === null ? sql.fragment`j.id DESC` : sql.fragment`j.created_at DESC, j.id DESC`;
   return sql.fragment`(x.id IN (

@@ -28,14 +28,14 @@ type CallStatus =
   | 'failed'
   | 'canceled';
 
-/** Result of checking one call. */
+/** Result of the status check of a call. */
 export interface CallFinding {
   callIndex: number;
   provider: string;
   verdict: CallStatus;
   /** Provider operation of the call; null if it is unknown. */
   operation: ProviderOperation | null;
-  /** Description for operators. */
+  /** Description of the result for operators. */
   message: string;
 }
 
@@ -86,18 +86,18 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
     );
   }
   try {
-    const checked = await provider.operations.check(operation, {
+    const checkResult = await provider.operations.check(operation, {
       signal: AbortSignal.timeout(checkTimeoutMs),
-      expectDone: false,
+      hasEnded: false,
     });
-    if (checked.kind === 'pending') {
+    if (checkResult.kind === 'pending') {
       return createFinding('pending', `${call.provider} is still working on the call`);
     }
-    if (checked.kind === 'result') {
+    if (checkResult.kind === 'result') {
       return createFinding('succeeded', `${call.provider} has the result`);
     }
-    const isCanceled = checked.failure.kind === 'canceled';
-    return createFinding(isCanceled ? 'canceled' : 'failed', checked.failure.message);
+    const isCanceled = checkResult.failure.kind === 'canceled';
+    return createFinding(isCanceled ? 'canceled' : 'failed', checkResult.failure.message);
   } catch (error) {
     if (!(error instanceof ProviderFailure)) throw error;
     return createFinding('unreachable', error.message);

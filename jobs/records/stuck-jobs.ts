@@ -35,10 +35,12 @@ export const unsettledReservation = z.object({
 });
 type UnsettledReservation = z.infer<typeof unsettledReservation>;
 
-/** An open reservation, with the state of its workflow and the reasons why it is open. */
+/** Open reservation, with the state of its workflow and the reasons why it is open. */
 export interface StuckReservation extends UnsettledReservation {
   owner: JobWorkflow | null;
-  /** Reasons: the state of the workflow, then the calls, then the activities that are retried. */
+  /**
+   * Reasons in this order: the state of the workflow, the calls, the activities that are retried.
+   */
   reasons: string[];
 }
 
@@ -115,7 +117,7 @@ function findReasons(
     return [
       'an open chat: it is settled when it ends or, if its process crashes, at its last checkpoint',
     ];
-  const ago = (timeMs: number): string => `${formatDuration(nowMs - timeMs)} ago`;
+  const formatAgo = (timeMs: number): string => `${formatDuration(nowMs - timeMs)} ago`;
   const reasons: string[] = [];
   if (owner === null)
     reasons.push('Temporal is unreachable, so the state of its workflow is unknown');
@@ -125,22 +127,22 @@ function findReasons(
     reasons.push(`workflow ended (${owner.status}) without settling the reservation`);
   }
   if (reservation.ownerMissingAtMs !== null) {
-    const since = ago(reservation.ownerMissingAtMs);
+    const foundAgo = formatAgo(reservation.ownerMissingAtMs);
     reasons.push(
       owner?.state === 'running'
-        ? `the sweeper found its workflow overdue ${since} and will terminate it later`
-        : `the sweeper found no workflow ${since} and will release the reservation soon`,
+        ? `the sweeper found its workflow overdue ${foundAgo} and will terminate it later`
+        : `the sweeper found no workflow ${foundAgo} and will release the reservation soon`,
     );
   }
   if (reservation.deadlineAtMs !== null && reservation.deadlineAtMs < nowMs) {
-    reasons.push(`deadline passed ${ago(reservation.deadlineAtMs)}`);
+    reasons.push(`deadline passed ${formatAgo(reservation.deadlineAtMs)}`);
   }
-  const unfinished = reservation.calls.filter((call) => call.state !== 'answered');
+  const unfinishedCalls = reservation.calls.filter((call) => call.state !== 'answered');
   reasons.push(
-    ...unfinished.map((call) => describeCall(call, reservation.verifying === true, ago)),
+    ...unfinishedCalls.map((call) => describeCall(call, reservation.verifying === true, formatAgo)),
   );
   if (reservation.calls.length === 0) reasons.push('no call has been sent');
-  else if (unfinished.length === 0)
+  else if (unfinishedCalls.length === 0)
     reasons.push('all calls have results, but the job is not settled');
   return [...reasons, ...listRetryReasons(owner)];
 }
@@ -157,26 +159,30 @@ function listRetryReasons(owner: JobWorkflow | null): string[] {
   });
 }
 
-/** Describes the state of a call. `ago` formats a Unix time as the time since then. */
-function describeCall(call: OpenCall, verifying: boolean, ago: (timeMs: number) => string): string {
+/** Describes the state of a call. `formatAgo` formats a Unix time as the time since then. */
+function describeCall(
+  call: OpenCall,
+  verifying: boolean,
+  formatAgo: (timeMs: number) => string,
+): string {
   const { provider, providerRequestId } = call;
   const number = call.index + 1;
   const requestId = providerRequestId === null ? '' : ` (${providerRequestId})`;
   switch (call.state) {
     case 'waiting':
       return call.paused
-        ? `call ${number} is waiting: ${provider} was paused ${ago(call.paused.sinceMs)} by ${call.paused.actor}: ${call.paused.reason}`
+        ? `call ${number} is waiting: ${provider} was paused ${formatAgo(call.paused.sinceMs)} by ${call.paused.actor}: ${call.paused.reason}`
         : `call ${number} is waiting: ${provider} was paused and has been resumed`;
     case 'begun':
-      return `call ${number}: the submit to ${provider} began ${ago(call.sinceMs)}`;
+      return `call ${number}: the submit to ${provider} began ${formatAgo(call.sinceMs)}`;
     case 'unknown':
-      return `call ${number} has an unknown outcome: ${provider} sent no response to the submit of ${ago(call.sinceMs)}`;
+      return `call ${number} has an unknown outcome: ${provider} sent no response to the submit of ${formatAgo(call.sinceMs)}`;
     case 'not_accepted':
-      return `call ${number} was not accepted by ${provider} ${ago(call.updatedAtMs)} and will be sent again`;
+      return `call ${number} was not accepted by ${provider} ${formatAgo(call.updatedAtMs)} and will be sent again`;
     case 'accepted':
       return verifying
-        ? `call ${number} has an unknown outcome: ${provider}${requestId} has not reported it; last checked ${ago(call.updatedAtMs)}`
-        : `call ${number} was submitted to ${provider}${requestId} ${ago(call.sinceMs)}; its result is not stored`;
+        ? `call ${number} has an unknown outcome: ${provider}${requestId} has not reported it; last checked ${formatAgo(call.updatedAtMs)}`
+        : `call ${number} was submitted to ${provider}${requestId} ${formatAgo(call.sinceMs)}; its result is not stored`;
     case 'answered':
       return `call ${number}: the result is stored`;
     default:

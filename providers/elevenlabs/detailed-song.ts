@@ -74,8 +74,8 @@ function splitParts(body: Readable, boundary: string): Promise<DetailedSong> {
         part.pipe(audio);
       } else {
         details = parseDetails(part);
-        // The audio part handles this error. If there is no audio part, the call fails for that
-        // reason.
+        // This error is handled when the audio part arrives. If no audio part arrives, the call
+        // fails anyway.
         details.catch(() => {});
       }
     });

@@ -67,7 +67,7 @@ const endpoints: Readonly<Record<string, Endpoint>> = {
   'speech-to-text': { path: () => '/v1/speech-to-text', read: readTranscript, form: true },
 };
 
-/** Creates the adapter. */
+/** Creates the adapter for ElevenLabs. */
 function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
   // There are no connection timeouts, because ElevenLabs generates a whole song before it sends the
   // first byte. The caller's signal ends the wait.
@@ -106,7 +106,7 @@ function createElevenlabsProvider(options: ElevenlabsOptions): Provider {
   };
 }
 
-/** Schema of a documented error body. */
+/** Schema of the documented error body of ElevenLabs. */
 const errorBody = z.object({
   detail: z.object({ status: z.string().nullish(), code: z.string().nullish() }),
 });

@@ -27,8 +27,8 @@ export function toSubmitFailure(response: FalResponse): ProviderFailure {
     fields,
     isOwnError: findErrorType(response) !== null,
   });
-  const isPolicy = failure.kind === 'rejected' && types.includes('content_policy_violation');
-  return isPolicy ? contentPolicyFailure(response) : failure;
+  const violatesPolicy = failure.kind === 'rejected' && types.includes('content_policy_violation');
+  return violatesPolicy ? contentPolicyFailure(response) : failure;
 }
 
 /**
@@ -46,11 +46,11 @@ function findErrorType({ headers, body }: FalResponse): string | null {
  * @throws ProviderFailure `unreachable` if the response does not show the state
  */
 export function readFailedResult(response: FalResponse): CheckResult {
-  const platform = platformError.safeParse(response.body).data;
-  if (platform && /in progress/i.test(platform.detail)) {
+  const platformBody = platformError.safeParse(response.body).data;
+  if (platformBody && /in progress/i.test(platformBody.detail)) {
     return { kind: 'pending', progress: { state: 'generating', queuePosition: null } };
   }
-  if (platform && /cancel/i.test(`${platform.error_type} ${platform.detail}`)) {
+  if (platformBody && /cancel/i.test(`${platformBody.error_type} ${platformBody.detail}`)) {
     return {
       kind: 'failed',
       failure: new ProviderFailure('canceled', 'the provider canceled the call'),

@@ -37,14 +37,14 @@ const notificationBody = z.object({ request_id: z.string().min(1) });
 const signatureForm = /^[0-9a-f]{128}$/i;
 
 /** Function that returns whether a signature was made with one of fal's current keys. */
-type IsSigned = (message: Buffer, signature: Buffer) => Promise<boolean>;
+type CheckSignature = (message: Buffer, signature: Buffer) => Promise<boolean>;
 
 /**
  * Creates the function that checks signatures. If a request for the public keys fails, the function
  * uses the previous keys until they expire. The function throws GatewayError SERVICE_UNAVAILABLE if
  * the previous keys do not match and the current keys cannot be fetched.
  */
-function createSignatureCheck(options: VerifierOptions): IsSigned {
+function createSignatureCheck(options: VerifierOptions): CheckSignature {
   const { fetchTimeoutMs = 5000 } = options;
   let keys: KeyObject[] = [];
   let fetchedAtMs = Number.NEGATIVE_INFINITY;
@@ -52,7 +52,7 @@ function createSignatureCheck(options: VerifierOptions): IsSigned {
   let hasFetchFailed = false;
   let pendingRefresh: Promise<void> | null = null;
 
-  async function refresh(): Promise<void> {
+  async function fetchKeys(): Promise<void> {
     const startedAtMs = performance.now();
     try {
       const response = await request(options.jwksUrl, {
@@ -70,14 +70,14 @@ function createSignatureCheck(options: VerifierOptions): IsSigned {
     pendingRefresh = null;
   }
 
-  const areFresh = (): boolean => performance.now() - fetchedAtMs < keysAgeMaxMs;
+  const areKeysFresh = (): boolean => performance.now() - fetchedAtMs < keysAgeMaxMs;
   return async (message, signature) => {
     const hasMatchingKey = (): boolean =>
-      areFresh() && keys.some((key) => verify(null, message, key, signature));
+      areKeysFresh() && keys.some((key) => verify(null, message, key, signature));
     if (hasMatchingKey()) return true;
-    const isFetchDue = performance.now() >= nextFetchAtMs || !(areFresh() || hasFetchFailed);
+    const isFetchDue = performance.now() >= nextFetchAtMs || !(areKeysFresh() || hasFetchFailed);
     // Signature checks that start during a request for the public keys wait for the same response.
-    if (isFetchDue) pendingRefresh ??= refresh();
+    if (isFetchDue) pendingRefresh ??= fetchKeys();
     await pendingRefresh;
     if (hasMatchingKey()) return true;
     // The signature may be made with a new key that could not be fetched. After this error, fal

@@ -53,7 +53,7 @@ const timeoutMs = 30_000;
 
 type FalExchange = (providerRequest: ProviderRequest) => Promise<FalResponse>;
 
-/** Creates the adapter. */
+/** Creates the adapter for fal. */
 function createFalProvider(options: FalOptions): Provider {
   const agent = createProviderAgent({ headersTimeout: timeoutMs, bodyTimeout: timeoutMs });
   const send = createExchange(agent, { authorization: `Key ${options.apiKey}` });
@@ -99,13 +99,13 @@ async function submit(
   const url = `${base}/${providerEndpoint}?fal_webhook=${encodeURIComponent(notificationUrl)}`;
   const response = await sendCall(exchange({ url, json: input, signal }));
   if (response.status >= 400) throw toSubmitFailure(response);
-  const parsed = submitBody.safeParse(response.body);
-  if (!parsed.success) {
+  const parsedBody = submitBody.safeParse(response.body);
+  if (!parsedBody.success) {
     throw new ProviderFailure('unknown', 'the provider responded to a submit without a request id');
   }
   return {
     kind: 'operation',
-    operation: { endpoint: providerEndpoint, id: parsed.data.request_id },
+    operation: { endpoint: providerEndpoint, id: parsedBody.data.request_id },
   };
 }
 
@@ -115,9 +115,9 @@ async function check(
   options: CheckOptions,
 ): Promise<CheckResult> {
   const { signal } = options;
-  if (!options.expectDone) {
-    const pending = await fetchStatus(exchange, url, signal);
-    if (pending) return pending;
+  if (!options.hasEnded) {
+    const pendingResult = await fetchStatus(exchange, url, signal);
+    if (pendingResult) return pendingResult;
   }
   const response = await awaitResponse(exchange({ method: 'GET', url, signal }));
   return response.status === 200 ? readOutputs(response.body) : readFailedResult(response);
@@ -135,14 +135,14 @@ async function fetchStatus(
   const response = await awaitResponse(
     exchange({ method: 'GET', url: `${url}/status?logs=0`, signal }),
   );
-  const parsed = statusBody.safeParse(response.body);
-  if (response.status >= 400 || !parsed.success) throw unclearStatusFailure(response);
-  if (parsed.data.status === 'COMPLETED') return null;
+  const parsedBody = statusBody.safeParse(response.body);
+  if (response.status >= 400 || !parsedBody.success) throw unclearStatusFailure(response);
+  if (parsedBody.data.status === 'COMPLETED') return null;
   return {
     kind: 'pending',
     progress: {
-      state: parsed.data.status === 'IN_QUEUE' ? 'queued' : 'generating',
-      queuePosition: parsed.data.queue_position ?? null,
+      state: parsedBody.data.status === 'IN_QUEUE' ? 'queued' : 'generating',
+      queuePosition: parsedBody.data.queue_position ?? null,
     },
   };
 }

@@ -120,7 +120,7 @@ async function fetchPicture(
  * input, white marks the pixels to edit (spec §4.7); for OpenAI, alpha 0 marks them.
  */
 async function writeMask(mask: Picture, { width, height }: Picture): Promise<string> {
-  const alpha = await sharp(mask.path)
+  const alphaChannel = await sharp(mask.path)
     .flatten({ background: '#000' })
     .resize(width, height, { fit: 'fill' })
     .greyscale()
@@ -130,7 +130,7 @@ async function writeMask(mask: Picture, { width, height }: Picture): Promise<str
     .toBuffer();
   const path = `${mask.path}.png`;
   await sharp({ create: { width, height, channels: 3, background: '#000' } })
-    .joinChannel(alpha, { raw: { width, height, channels: 1 } })
+    .joinChannel(alphaChannel, { raw: { width, height, channels: 1 } })
     .png()
     .toFile(path);
   return path;

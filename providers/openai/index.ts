@@ -36,13 +36,13 @@ interface OpenaiOptions {
 }
 
 const countedInput = z.object({ n: z.int().min(1).default(1) });
-/** Schema of an error body: `{error: {message, type, param, code}}`. */
+/** Schema of an error body of OpenAI: `{error: {message, type, param, code}}`. */
 const errorBody = z.object({
   error: z.object({ code: z.string().nullish(), param: z.string().nullish() }),
 });
 const policyCodes = new Set(['moderation_blocked', 'content_policy_violation']);
 
-/** Creates the adapter. */
+/** Creates the adapter for OpenAI's Images API. */
 function createOpenaiProvider(options: OpenaiOptions): Provider {
   const base = options.baseUrl.replace(/\/$/, '');
   // There is no timeout for the response headers, because OpenAI may need minutes for a picture.
@@ -51,7 +51,7 @@ function createOpenaiProvider(options: OpenaiOptions): Provider {
     authorization: `Bearer ${options.apiKey}`,
   });
 
-  async function post(
+  async function postSubmission(
     { providerEndpoint, input, idempotencyKey, signal }: Submission,
     body: Pick<ProviderRequest, 'json' | 'body'>,
   ): Promise<SubmitResult> {
@@ -73,10 +73,11 @@ function createOpenaiProvider(options: OpenaiOptions): Provider {
     operations: null,
     async submit(submission) {
       const { input, signal } = submission;
-      if (submission.providerEndpoint !== 'images/edits') return post(submission, { json: input });
+      if (submission.providerEndpoint !== 'images/edits')
+        return postSubmission(submission, { json: input });
       const { form, discard } = await createEditForm(input, { outbound: options.outbound, signal });
       try {
-        return await post(submission, { body: form });
+        return await postSubmission(submission, { body: form });
       } finally {
         await discard();
       }

@@ -8,7 +8,7 @@ import { ProviderFailure } from '../../domain/provider-failure.ts';
 import type { ProviderOutput } from '../../storage/provider-output.ts';
 
 /** Decoded bytes of a picture. */
-interface Piece {
+interface PicturePiece {
   /** Index of the picture in the response, from 0. */
   index: number;
   bytes: Buffer;
@@ -41,7 +41,7 @@ class PictureScanner {
   }
 
   /** Scans the next chunk of the text, and yields the decoded pieces of pictures. */
-  *scan(chunk: Buffer): Generator<Piece> {
+  *scan(chunk: Buffer): Generator<PicturePiece> {
     const text = chunk.toString('latin1');
     let position = 0;
     while (position < text.length) {
@@ -57,7 +57,7 @@ class PictureScanner {
     }
   }
 
-  *#decode(encoded: string, isEnd: boolean): Generator<Piece> {
+  *#decode(encoded: string, isEnd: boolean): Generator<PicturePiece> {
     // Of the Base64 characters, JSON may escape only the slash, so every backslash is removed.
     const base64 = this.#undecoded + encoded.replaceAll('\\', '');
     const decodableLength = isEnd ? base64.length : base64.length - (base64.length % 4);
@@ -89,7 +89,7 @@ class PictureScanner {
   }
 }
 
-async function* readPieces(body: Readable): AsyncGenerator<Piece> {
+async function* readPieces(body: Readable): AsyncGenerator<PicturePiece> {
   const scanner = new PictureScanner();
   const chunks: AsyncIterable<Buffer> = body;
   for await (const chunk of chunks) yield* scanner.scan(chunk);
@@ -103,7 +103,7 @@ async function* readPieces(body: Readable): AsyncGenerator<Piece> {
  */
 export function streamPictures(body: Readable, count: number): ProviderOutput[] {
   const pieces = readPieces(body);
-  let nextPiece: Piece | undefined;
+  let nextPiece: PicturePiece | undefined;
 
   async function* readPicture(
     index: number,

@@ -106,7 +106,7 @@ describe('a change of the job workflow', () => {
   it.each([
     [
       'that comes before the reservation',
-      before('    const reserved = await runStep(', additionalStep),
+      before('    const reserveOutcome = await runStep(', additionalStep),
       { expected: 'local activity reserve', got: 'local activity markVerifying' },
     ],
     [
