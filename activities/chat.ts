@@ -14,7 +14,7 @@ import { RunningChats } from '../chat/running-chats.ts';
 import type { ChatBody } from '../chat/chat-body.ts';
 import { draftCandidates, type CandidatesDraft } from '../chat/chat-candidates.ts';
 import type { ChatClaim, ChatLedger, ChatReserve } from '../chat/chat-moves.ts';
-import { chatPriceMicro } from '../chat/chat-price.ts';
+import { calculateChatPrice } from '../chat/chat-price.ts';
 import { estimateInput } from '../chat/input-count.ts';
 import type { OpenChat } from '../chat/open-chat.ts';
 import { createUpstreams } from '../chat/upstreams.ts';
@@ -113,7 +113,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
       const candidates = draftOrder(order);
       const { amountMinMicro, amountMaxMicro } = candidates;
       const { organizationId, keyId } = order;
-      const parts = splitCharge(candidates.mostExpensive(), usdPerCredit);
+      const parts = splitCharge(candidates.findMostExpensive(), usdPerCredit);
       return {
         reserveMicro: await ledger.price({ organizationId, keyId, amountMinMicro, amountMaxMicro }),
         reserveMinMicro: amountMinMicro,
@@ -122,7 +122,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
       };
     },
     /** Waits until every chat of this process is settled. */
-    drained: () => runningChats.drained(),
+    waitUntilIdle: () => runningChats.waitUntilIdle(),
     /** Closes the connections to providers. */
     close: upstreams.close,
   };
@@ -159,12 +159,12 @@ function buildReservation(
 }
 
 function splitCharge(
-  { model, usageMax }: ReturnType<CandidatesDraft['mostExpensive']>,
+  { model, usageMax }: ReturnType<CandidatesDraft['findMostExpensive']>,
   usdPerCredit: number,
 ): ChatEstimate['parts'] {
   const { inputTokens, outputTokens } = usageMax;
-  const inputMicro = chatPriceMicro(model, { ...usageMax, outputTokens: 0 }, usdPerCredit);
-  const totalMicro = chatPriceMicro(model, usageMax, usdPerCredit);
+  const inputMicro = calculateChatPrice(model, { ...usageMax, outputTokens: 0 }, usdPerCredit);
+  const totalMicro = calculateChatPrice(model, usageMax, usdPerCredit);
   return [
     { unit: 'input token', tokens: inputTokens, amountMicro: inputMicro },
     // Only the total price is rounded up, so the price of the output tokens is the total price

@@ -101,7 +101,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       await updates.close();
       // All chats have ended with their connections. Their charges must be written before the
       // database pool closes.
-      await services.chat.drained();
+      await services.chat.waitUntilIdle();
       await services.chat.close();
       await metricsServer?.close();
       await resources.close();

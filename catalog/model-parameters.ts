@@ -3,7 +3,7 @@
  * Requests are checked against these rules before credits are reserved, and GET /studio/models
  * publishes the same rules.
  */
-import { countCharacters, formatNotOneOf, formatReceived } from '../domain/field-messages.ts';
+import { countCharacters, formatAllowedValues, formatReceived } from '../domain/field-messages.ts';
 import {
   fieldError,
   GatewayError,
@@ -69,7 +69,7 @@ export function findModel<Row extends { id: string }>(
   const model = rows.find((row) => row.id === id);
   if (model) return model;
   const knownIds = rows.map((row) => row.id);
-  throw fieldError('UNKNOWN_MODEL', field, formatNotOneOf(knownIds, id));
+  throw fieldError('UNKNOWN_MODEL', field, formatAllowedValues(knownIds, id));
 }
 
 /** Rule for `seed`: 0–2147483647 (spec §8). */

@@ -1,11 +1,11 @@
 /**
- * Calculates the tokens that a chat is charged for: as the provider reported them if the report is
- * plausible, otherwise as the gateway counted them (docs/chat.md).
+ * Calculates the tokens for which a chat is charged: the provider's counts if they are plausible,
+ * otherwise the gateway's own counts (docs/chat.md).
  */
 import type { ChatCandidate, EncodedRequest } from './chat-candidates.ts';
-import { chatPriceMicro, type ReportedUsage, type TokenUsage } from './chat-price.ts';
+import { calculateChatPrice, type ReportedUsage, type TokenUsage } from './chat-price.ts';
 
-/** How a chat ended. */
+/** Way in which a chat ended. */
 export type ChatEnd =
   /** The answer is complete. */
   | 'complete'
@@ -20,11 +20,11 @@ export type ChatEnd =
 export interface ChatCounts {
   candidate: ChatCandidate;
   /** Request to the model; null before the first call. */
-  sent: EncodedRequest | null;
+  request: EncodedRequest | null;
   /** True if the provider responded with a success status. */
-  accepted: boolean;
+  hasSuccessStatus: boolean;
   /** True if any output of the model was sent to the caller. */
-  delivered: boolean;
+  hasDelivered: boolean;
   reported: ReportedUsage;
   /** Output tokens as counted by the gateway. */
   outputTokens: number;
@@ -39,25 +39,29 @@ export interface Billing extends TokenUsage {
 const released: Billing = { to: 'released', inputTokens: 0, outputTokens: 0, countedBy: null };
 
 /**
- * Calculates which tokens to charge:
+ * Calculates the tokens to charge. The rule depends on the end of the chat:
  * - `failed`: none
- * - `broken`: none if no output was delivered, otherwise as `complete`
- * - `left`: none if the provider has not yet responded with a success status, otherwise as
- *   `complete`, because the provider bills the input from then on
- * - `complete`: the tokens of the provider's final report, even if they are zero. If there is no
- *   final report, the input as the provider reported it (or as the gateway estimated it), and the
- *   delivered output as the gateway counted it.
+ * - `broken`: none if no output was delivered; otherwise the same tokens as for `complete`
+ * - `left`: none if the provider had not yet responded with a success status. Otherwise the same
+ *   tokens as for `complete`, because the provider bills the input once it has responded.
+ * - `complete`: the tokens in the provider's final report, even if they are zero. Without a final
+ *   report: the input tokens that the provider reported (or the gateway's estimate if it reported
+ *   none), and the gateway's count of the delivered output.
  */
 export function calculateBilling(end: ChatEnd, counts: ChatCounts): Billing {
-  const { accepted, delivered } = counts;
-  if (end === 'failed' || (end === 'broken' && !delivered) || (end === 'left' && !accepted)) {
+  const { hasSuccessStatus, hasDelivered } = counts;
+  if (
+    end === 'failed' ||
+    (end === 'broken' && !hasDelivered) ||
+    (end === 'left' && !hasSuccessStatus)
+  ) {
     return released;
   }
-  const { final, ...reported } = reportedUsage(counts);
+  const { final, ...reported } = getPlausibleUsage(counts);
   const { cachedInputTokens, cacheWriteTokens, reasoningTokens } = reported;
   return {
     to: 'charged',
-    ...usageToCharge(counts),
+    ...getUsageToCharge(counts),
     ...(cachedInputTokens && { cachedInputTokens }),
     ...(cacheWriteTokens && { cacheWriteTokens }),
     ...(final && reasoningTokens && { reasoningTokens }),
@@ -65,58 +69,66 @@ export function calculateBilling(end: ChatEnd, counts: ChatCounts): Billing {
   };
 }
 
-/** Returns whether the reported usage is within what the request can use. */
-export function isPlausible({ reported, sent }: ChatCounts): boolean {
+/** Returns whether the reported usage is at most the maximum usage that the request allows. */
+export function isPlausible({ reported, request }: ChatCounts): boolean {
   const { inputTokens = 0, outputTokens = 0 } = reported;
-  if (!sent) return true;
-  return inputTokens <= sent.usageMax.inputTokens && outputTokens <= sent.usageMax.outputTokens;
+  if (!request) return true;
+  return (
+    inputTokens <= request.usageMax.inputTokens && outputTokens <= request.usageMax.outputTokens
+  );
 }
 
 /** Returns the usage that the provider reported, or no usage if the report is not plausible. */
-export function reportedUsage(counts: ChatCounts): ReportedUsage {
-  const { reported, sent } = counts;
+export function getPlausibleUsage(counts: ChatCounts): ReportedUsage {
+  const { reported, request } = counts;
   if (!isPlausible(counts)) return { final: false };
   const { inputTokens = 0, cachedInputTokens = 0, cacheWriteTokens = 0 } = reported;
-  // If the request does not enable the cache, reported cache writes are billed as plain input.
-  const writeMax = sent?.usageMax.cacheWriteTokens ?? 0;
-  const cached = Math.min(cachedInputTokens, inputTokens);
+  // If the request does not enable the prompt cache, cache writes that the provider reports are
+  // billed as plain input.
+  const writeMax = request?.usageMax.cacheWriteTokens ?? 0;
+  const readTokens = Math.min(cachedInputTokens, inputTokens);
   return {
     ...reported,
-    cachedInputTokens: cached,
-    cacheWriteTokens: Math.min(cacheWriteTokens, writeMax, inputTokens - cached),
+    cachedInputTokens: readTokens,
+    cacheWriteTokens: Math.min(cacheWriteTokens, writeMax, inputTokens - readTokens),
   };
 }
 
 /**
- * Returns the tokens to charge if the chat ended now. If the provider's final report has arrived,
- * returns its tokens. Otherwise, output tokens are the gateway's own count of the delivered output;
- * input tokens are those reported so far, or the gateway's estimate if none were reported.
+ * Returns the tokens to charge if the chat ended now: those of the provider's final report if it
+ * has arrived. Otherwise, the output tokens are the gateway's count of the delivered output, and
+ * the input tokens are those that the provider has reported so far, or the gateway's estimate if it
+ * has reported none.
  */
-export function usageToCharge(counts: ChatCounts): TokenUsage {
-  const { candidate, sent, outputTokens } = counts;
-  const reported = reportedUsage(counts);
+export function getUsageToCharge(counts: ChatCounts): TokenUsage {
+  const { candidate, request, outputTokens } = counts;
+  const reported = getPlausibleUsage(counts);
   const { inputTokens = 0, outputTokens: reportedOutput = 0 } = reported;
   if (reported.final) return { inputTokens, outputTokens: reportedOutput };
   return {
     inputTokens: inputTokens || candidate.tokens.input,
-    outputTokens: Math.min(outputTokens, sent?.usageMax.outputTokens ?? 0),
+    outputTokens: Math.min(outputTokens, request?.usageMax.outputTokens ?? 0),
   };
 }
 
-/** Calculates the price of tokens in micro-credits. Cache tokens are priced as reported. */
-export function usagePriceMicro(
+/**
+ * Calculates the price of tokens in micro-credits. The counts of cached tokens are those that the
+ * provider reported.
+ */
+export function calculateUsagePrice(
   counts: ChatCounts,
   { inputTokens, outputTokens }: TokenUsage,
   usdPerCredit: number,
 ): number {
   const { model, tokens } = counts.candidate;
-  const reported = reportedUsage(counts);
+  const reported = getPlausibleUsage(counts);
   const { cachedInputTokens = 0, cacheWriteTokens = 0 } = reported;
   const uncachedTokens = inputTokens - cachedInputTokens - cacheWriteTokens;
-  // If the provider does not report audio tokens, they are the reported input minus the estimated
-  // text tokens.
-  const audio = reported.audioInputTokens ?? inputTokens - (tokens.input - tokens.audioInput);
-  const audioInputTokens = tokens.audioInput > 0 ? Math.min(Math.max(0, audio), uncachedTokens) : 0;
+  // If the provider does not report audio tokens, all input tokens beyond the estimated text tokens
+  // are priced as audio.
+  const audioTokens = reported.audioInputTokens ?? inputTokens - (tokens.input - tokens.audioInput);
+  const audioInputTokens =
+    tokens.audioInput > 0 ? Math.min(Math.max(0, audioTokens), uncachedTokens) : 0;
   const input = { inputTokens, audioInputTokens, cachedInputTokens, cacheWriteTokens };
-  return chatPriceMicro(model, { ...input, outputTokens }, usdPerCredit);
+  return calculateChatPrice(model, { ...input, outputTokens }, usdPerCredit);
 }

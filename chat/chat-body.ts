@@ -5,8 +5,8 @@
 import type { Json, JsonObject } from '../domain/json.ts';
 
 /**
- * Field that marks the end of a prompt prefix, which the provider caches for five minutes after its
- * last use.
+ * Part of a prompt that can mark the end of a prefix. The provider caches a marked prefix for five
+ * minutes after its last use.
  */
 interface Cacheable {
   cache_control?: { type: 'ephemeral' };
@@ -26,13 +26,13 @@ export type ContentPart = Cacheable &
     | { type: 'file'; file: { file_data?: string; file_url?: string; filename?: string } }
   );
 
-/** Tool call of the model; `arguments` is JSON text. */
+/** Tool call that the model made; `arguments` is JSON text. */
 export interface ToolCall extends Cacheable {
   id: string;
   type: 'function';
   function: { name: string; arguments: string };
   /**
-   * Data that the provider requires in later requests with the call: Google's thought signature.
+   * Google's thought signature. Google requires it in later requests that contain this tool call.
    */
   extra_content?: JsonObject | null;
 }
@@ -45,7 +45,10 @@ export interface ChatMessage extends Cacheable {
   refusal?: string | null;
   /** Reasoning of an earlier answer, as text. */
   reasoning_content?: string;
-  /** The same reasoning in signed or encrypted parts, which its provider can verify. */
+  /**
+   * Reasoning of an earlier answer in signed or encrypted parts, which the provider of that answer
+   * can verify.
+   */
   reasoning_details?: JsonObject[];
   extra_content?: JsonObject;
   tool_calls?: ToolCall[];
@@ -66,8 +69,9 @@ export interface Tool extends Cacheable {
 }
 
 /**
- * Requested reasoning: a budget in tokens (`enabled`), as much as the model chooses (`adaptive`),
- * none, or the provider's default. If the field is missing, `reasoning_effort` decides.
+ * Requested reasoning. `enabled`: up to a budget in tokens; `adaptive`: as much as the model
+ * chooses; `disabled`: none; `default`: the provider's default. If the field is missing,
+ * `reasoning_effort` applies.
  */
 export type Thinking =
   | { type: 'enabled'; budget_tokens: number }
@@ -75,13 +79,16 @@ export type Thinking =
   | { type: 'disabled' }
   | { type: 'default' };
 
-/** Request fields of OpenAI's chat completions and Anthropic's messages that providers receive. */
+/**
+ * Fields of a chat request that are passed to providers. They are fields of OpenAI's chat
+ * completions and of Anthropic's Messages API.
+ */
 export interface ChatBody extends Cacheable {
   messages: ChatMessage[];
   temperature?: number;
   top_p?: number;
   stop?: string | string[];
-  /** Number of answers; the token limit applies to each. */
+  /** Number of answers; the token limit applies to each answer. */
   n?: number;
   tools?: Tool[];
   tool_choice?: 'none' | 'auto' | 'required' | { type: 'function'; function: { name: string } };
@@ -106,12 +113,14 @@ export interface ChatBody extends Cacheable {
   verbosity?: string;
 }
 
-/** Yields the content parts of all messages, with their paths. */
+/** Yields the content parts of all messages with their paths in the request. */
 export function* iterateParts({
   messages,
 }: ChatBody): Generator<[path: string, part: ContentPart]> {
   for (const [index, { content }] of messages.entries()) {
     if (!Array.isArray(content)) continue;
-    for (const [at, part] of content.entries()) yield [`messages.${index}.content.${at}`, part];
+    for (const [partIndex, part] of content.entries()) {
+      yield [`messages.${index}.content.${partIndex}`, part];
+    }
   }
 }

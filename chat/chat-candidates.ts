@@ -8,13 +8,13 @@ import { GatewayError } from '../domain/errors.ts';
 import type { ChatBody } from './chat-body.ts';
 import {
   calculateAnswerLimit,
-  expectedUsage,
-  chatPriceMicro,
+  buildExpectedUsage,
+  calculateChatPrice,
   estimateTokens,
   type ChatTokens,
   type TokenUsage,
 } from './chat-price.ts';
-import { inputTokensMax, type InputCount } from './input-count.ts';
+import { calculateInputTokensMax, type InputCount } from './input-count.ts';
 import type { Upstream, Upstreams } from './upstreams.ts';
 
 /** Encoded request to a provider. */
@@ -31,7 +31,7 @@ export interface EncodedRequest {
 export interface ChatCandidate {
   model: ChatModel;
   upstream: Upstream;
-  /** Tokens as estimated by the gateway. */
+  /** Tokens of the request and its answer, estimated by the gateway. */
   tokens: ChatTokens;
   /** Encodes the request in the provider's format. */
   encode: () => EncodedRequest;
@@ -57,24 +57,27 @@ interface SharedRequest {
 interface DraftContext {
   upstreams: Upstreams;
   usdPerCredit: number;
-  /** Output tokens that an answer is expected to have. */
+  /** Expected output tokens of one answer. */
   answerTokensExpected: number;
 }
 
-/** Candidates before credits are reserved. */
+/** Candidates whose answers are not yet limited by the reserved credits. */
 export interface CandidatesDraft {
   /**
-   * Minimum amount to reserve, in micro-credits, for the most expensive model. The chat is rejected
-   * if less is available.
+   * Minimum reservation in micro-credits, for the most expensive model. The chat is rejected if
+   * fewer credits are available.
    */
   amountMinMicro: number;
-  /** Amount to reserve if the balance and the budget of the key allow it, in micro-credits. */
+  /**
+   * Maximum reservation in micro-credits. Less is reserved if the balance or the key's budget does
+   * not allow this amount.
+   */
   amountMaxMicro: number;
   /** Returns the model with the highest possible charge, and the usage that causes this charge. */
-  mostExpensive: () => { model: ChatModel; usageMax: EncodedRequest['usageMax'] };
+  findMostExpensive: () => { model: ChatModel; usageMax: EncodedRequest['usageMax'] };
   /**
-   * Returns the candidates. Their answers are limited to the length that `payableMicro` can pay
-   * for.
+   * Returns the candidates, and limits their answers to the length that `payableMicro`
+   * micro-credits pay for.
    */
   limitTo: (payableMicro: number) => ChatCandidates;
 }
@@ -82,7 +85,7 @@ export interface CandidatesDraft {
 /**
  * Prepares the requests to all models.
  * @throws GatewayError UNSUPPORTED_PARAMETER if a model does not support a field;
- * SERVICE_UNAVAILABLE
+ * SERVICE_UNAVAILABLE if the gateway has no API key for the provider of a model
  */
 export function draftCandidates(
   [first, ...others]: readonly [ChatModel, ...ChatModel[]],
@@ -95,10 +98,10 @@ export function draftCandidates(
   return {
     amountMinMicro: Math.max(...drafts.map(({ amountMinMicro }) => amountMinMicro)),
     amountMaxMicro: Math.max(...drafts.map(({ amountMaxMicro }) => amountMaxMicro)),
-    mostExpensive() {
+    findMostExpensive() {
       const charges = drafts.map(({ model, limitTo }) => {
         const { usageMax } = limitTo(Infinity).encode();
-        const micro = chatPriceMicro(model, usageMax, context.usdPerCredit);
+        const micro = calculateChatPrice(model, usageMax, context.usdPerCredit);
         return { model, usageMax, micro };
       });
       return charges.reduce((a, b) => (b.micro > a.micro ? b : a));
@@ -123,7 +126,7 @@ function draftCandidate(
     answerTokensExpected,
   );
   const calculatePrice = (outputTokens: number): number =>
-    chatPriceMicro(model, expectedUsage(tokens, outputTokens), usdPerCredit);
+    calculateChatPrice(model, buildExpectedUsage(tokens, outputTokens), usdPerCredit);
   return {
     model,
     amountMinMicro: calculatePrice(tokens.outputMin),
@@ -134,12 +137,15 @@ function draftCandidate(
       tokens,
       encode() {
         const answerTokens = calculateAnswerLimit(model, { tokens, payableMicro }, usdPerCredit);
-        const sent = JSON.stringify(
+        const requestBody = JSON.stringify(
           upstream.protocol.withTokenLimit(fields, { model, answerTokens }),
         );
-        const inputTokens = Math.min(inputTokensMax(sent, input), model.limit.context);
+        const inputTokens = Math.min(
+          calculateInputTokensMax(requestBody, input),
+          model.limit.context,
+        );
         return {
-          body: sent,
+          body: requestBody,
           usageMax: {
             inputTokens,
             audioInputTokens: tokens.audioInput > 0 ? inputTokens : 0,

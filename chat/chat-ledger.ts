@@ -1,6 +1,6 @@
 /**
- * Ledger of chats. It uses the same tables as the ledger of Studio. Moves that are requested at the
- * same time share one round trip and one commit (group commit).
+ * Ledger of chats. It uses the same tables as the ledger of Studio. Simultaneous operations share
+ * one round trip and one commit (group commit).
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -23,7 +23,7 @@ const sweepCountMax = 100;
 
 /** Creates the chat ledger. Command-line tools pass no `metrics`. */
 export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLedger {
-  const apply = createApplyOperation(pool, { name: 'chat', metrics });
+  const applyOperation = createApplyOperation(pool, { name: 'chat', metrics });
   const checkpoint = createBatcher<ChatProgress, null>({
     name: 'checkpoint',
     metrics,
@@ -41,7 +41,7 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
   });
   return {
     reserve: ({ amountMinMicro, amountMaxMicro, claim, ...rest }) =>
-      apply(
+      applyOperation(
         {
           verb: 'reserve',
           kind: 'chat',
@@ -63,7 +63,10 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
         Number.isSafeInteger(amountMicro) && amountMicro >= 0,
         'the charge must be a non-negative integer',
       );
-      return apply({ verb: 'settle', amount: amountMicro, ...servedBy, ...rest }, settleResult);
+      return applyOperation(
+        { verb: 'settle', amount: amountMicro, ...servedBy, ...rest },
+        settleResult,
+      );
     },
     checkpoint: async (progress) => void (await checkpoint(progress)),
     sweep: (terms) => sweep(pool, terms),
@@ -74,14 +77,14 @@ async function sweep(
   pool: DatabasePool,
   { graceMs, everyMs }: ChatSweep,
 ): ReturnType<ChatLedger['sweep']> {
-  const grace = sql.fragment`${graceMs} * interval '1 millisecond'`;
-  const outage = sql.fragment`${3 * everyMs} * interval '1 millisecond'`;
-  // Starts a grace period for chats that are found expired for the first time, or again after
-  // progress or an outage.
+  const gracePeriod = sql.fragment`${graceMs} * interval '1 millisecond'`;
+  const outageMin = sql.fragment`${3 * everyMs} * interval '1 millisecond'`;
+  // Starts a grace period for a chat whose reservation is found expired for the first time, or for
+  // the first time since the chat recorded progress or an outage ended.
   await pool.query(command`UPDATE reservation
-    SET owner_missing_at = now(), expires_at = now() + ${grace}
+    SET owner_missing_at = now(), expires_at = now() + ${gracePeriod}
     WHERE state = 'reserved' AND kind = 'chat' AND expires_at < now()
-      AND (owner_missing_at + ${grace} IS DISTINCT FROM expires_at
-        OR expires_at < now() - ${outage})`);
+      AND (owner_missing_at + ${gracePeriod} IS DISTINCT FROM expires_at
+        OR expires_at < now() - ${outageMin})`);
   return pool.any(sql.type(sweptChat)`SELECT id, state, charged FROM chat_sweep(${sweepCountMax})`);
 }

@@ -1,4 +1,7 @@
-/** Opens the chat catalog: the committed models, the operator's models file, and the markup. */
+/**
+ * Opens the chat catalog. It combines the committed models, the operator's models file and the
+ * price markup.
+ */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import {

@@ -7,7 +7,7 @@ import {
   type SettleResult,
 } from '../jobs/ledger-results.ts';
 
-/** Idempotency-Key, and the attempt id of the request that has claimed it. */
+/** Claim of an Idempotency-Key. `attempt` identifies the request that holds the claim. */
 export interface ChatClaim {
   key: string;
   attempt: string;
@@ -27,7 +27,10 @@ export interface ReserveAmounts {
 /** Reservation for a chat. */
 export interface ChatReserve extends Omit<ReserveAmounts, 'keyId'> {
   id: string;
-  /** Time after which the chat is swept if it has recorded no checkpoint, in milliseconds. */
+  /**
+   * Time in milliseconds after which the sweeper settles the chat, unless the chat records a
+   * checkpoint.
+   */
   ttlMs: number;
   /**
    * Claim of the Idempotency-Key. If another request has taken over the claim, the reservation is
@@ -45,8 +48,8 @@ export interface ChatReserve extends Omit<ReserveAmounts, 'keyId'> {
 }
 
 /**
- * Result of a reservation, in micro-credits: `amount` is reserved, and `payable` is the most that
- * the balance and the budget of the key can pay for the chat.
+ * Result of a reservation. `amount`: the reserved micro-credits; `payable`: the maximum
+ * micro-credits that the balance and the key's budget can pay for the chat.
  */
 export const chatReserveVerdict = z.discriminatedUnion('verdict', [
   z.object({
@@ -66,8 +69,8 @@ export interface ChatSettle {
   id: string;
   to: 'charged' | 'released';
   /**
-   * Price in micro-credits. It may be above the reservation; the balance and the budget of the key
-   * limit what is charged.
+   * Price in micro-credits. It may exceed the reservation. The charge is limited to what the
+   * balance and the key's budget can pay.
    */
   amountMicro: number;
   reason: string;
@@ -94,7 +97,7 @@ export interface ChatProgress {
   outputTokens: number;
   /** Price of the input and the delivered output, in micro-credits. */
   amountMicro: number;
-  /** How long the reservation is extended, from now, in milliseconds. */
+  /** Time in milliseconds from now until the reservation expires. */
   ttlMs: number;
 }
 
@@ -108,24 +111,24 @@ export interface ChatLedger {
   price: (amounts: ReserveAmounts) => Promise<number>;
   settle: (settle: ChatSettle) => Promise<SettleResult>;
   /**
-   * Records the progress of a chat and extends its reservation. Chats that do so at the same time
-   * share one statement.
+   * Records the progress of a chat and extends its reservation. Simultaneous calls share one SQL
+   * statement.
    */
   checkpoint: (progress: ChatProgress) => Promise<void>;
   /** Settles the chats of crashed processes, based on their last checkpoints. */
   sweep: (terms: ChatSweep) => Promise<readonly z.infer<typeof sweptChat>[]>;
 }
 
-/** Times after which the process of a chat is presumed crashed. */
+/** Times that determine when the process of a chat is presumed crashed. */
 export interface ChatSweep {
   /**
-   * How long the sweeper waits after it first finds a reservation expired, in milliseconds.
-   * Postgres may have been unavailable, so that the chat could not record its progress.
+   * Time in milliseconds that the sweeper waits after it first finds a reservation expired. The
+   * chat may still be running: while Postgres is unavailable, it cannot record its progress.
    */
   graceMs: number;
   /**
-   * Time between sweeps, in milliseconds. If a sweep notices the end of a grace period much later
-   * than this, an outage interrupted the sweeps, and the grace period starts again.
+   * Time between sweeps, in milliseconds. If a sweep finds that a grace period ended more than
+   * three times this long ago, an outage interrupted the sweeps, and the grace period starts again.
    */
   everyMs: number;
 }

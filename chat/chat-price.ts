@@ -21,7 +21,11 @@ export interface TokenUsage {
 export type ReportedUsage = Partial<TokenUsage> & { final: boolean };
 
 /** Calculates the price of tokens in micro-credits. */
-export function chatPriceMicro(model: ChatModel, usage: TokenUsage, usdPerCredit: number): number {
+export function calculateChatPrice(
+  model: ChatModel,
+  usage: TokenUsage,
+  usdPerCredit: number,
+): number {
   const price = selectChatPrice(model.cost, usage.inputTokens);
   const { inputTokens, audioInputTokens = 0, outputTokens } = usage;
   const { cachedInputTokens = 0, cacheWriteTokens = 0 } = usage;
@@ -43,19 +47,25 @@ export interface ChatTokens {
   /** Audio tokens among the input tokens. */
   audioInput: number;
   /**
-   * Input tokens that may be written to the prompt cache: all if the request enables it, or none.
+   * Input tokens that may be written to the prompt cache: all of them if the request enables the
+   * cache, otherwise 0.
    */
   cacheWrite: number;
   /** Expected output tokens of all answers together. */
   outputExpected: number;
   /** Maximum output tokens of all answers together. */
   outputMax: number;
-  /** Output tokens that the balance must be able to pay; otherwise the chat is rejected. */
+  /**
+   * Minimum output tokens that the balance must be able to pay for; otherwise the chat is rejected.
+   */
   outputMin: number;
   answers: number;
 }
 
-/** Output tokens that the balance must be able to pay for an answer without `max_tokens`. */
+/**
+ * Minimum output tokens that the balance must be able to pay for if the request has no
+ * `max_tokens`.
+ */
 const outputTokensMin = 16;
 
 /**
@@ -68,16 +78,16 @@ export function estimateTokens(
   answerTokensExpected: number,
 ): ChatTokens {
   const { answers, maxTokens } = request;
-  const input = Math.min(request.input.tokens, limit.context);
+  const inputTokens = Math.min(request.input.tokens, limit.context);
   // The context of many models contains both the input and the answer.
-  const answerRoom = Math.max(limit.context - input, Math.min(limit.output, 1024));
+  const answerRoom = Math.max(limit.context - inputTokens, Math.min(limit.output, 1024));
   const answerMax = Math.min(limit.output, maxTokens ?? answerRoom);
   const expected = Math.min(answerMax, answerTokensExpected);
   const payable = maxTokens === null ? Math.min(outputTokensMin, expected) : expected;
   return {
-    input,
-    audioInput: Math.min(request.input.audioTokens, input),
-    cacheWrite: request.input.writesCache ? input : 0,
+    input: inputTokens,
+    audioInput: Math.min(request.input.audioTokens, inputTokens),
+    cacheWrite: request.input.writesCache ? inputTokens : 0,
     outputExpected: expected * answers,
     outputMax: answerMax * answers,
     outputMin: payable * answers,
@@ -86,7 +96,7 @@ export function estimateTokens(
 }
 
 /** Returns the expected usage of a request whose answer has this many output tokens. */
-export function expectedUsage(tokens: ChatTokens, outputTokens: number): TokenUsage {
+export function buildExpectedUsage(tokens: ChatTokens, outputTokens: number): TokenUsage {
   const { input: inputTokens, audioInput: audioInputTokens, cacheWrite } = tokens;
   return {
     inputTokens,
@@ -97,15 +107,15 @@ export function expectedUsage(tokens: ChatTokens, outputTokens: number): TokenUs
 }
 
 /**
- * Calculates the maximum tokens of each answer, so that the whole chat costs at most
- * `payableMicro`.
+ * Calculates the maximum tokens of each answer with which the chat costs at most `payableMicro`
+ * micro-credits.
  */
 export function calculateAnswerLimit(
   model: ChatModel,
   { tokens, payableMicro }: { tokens: ChatTokens; payableMicro: number },
   usdPerCredit: number,
 ): number {
-  const inputMicro = chatPriceMicro(model, expectedUsage(tokens, 0), usdPerCredit);
+  const inputMicro = calculateChatPrice(model, buildExpectedUsage(tokens, 0), usdPerCredit);
   const tokenMicro = selectChatPrice(model.cost, tokens.input).outputUsdPerMillion / usdPerCredit;
   const affordable =
     tokenMicro > 0 ? Math.floor((payableMicro - inputMicro) / tokenMicro) : Infinity;

@@ -16,8 +16,8 @@ CREATE FUNCTION chat_checkpoint(progress jsonb) RETURNS void LANGUAGE sql AS $$
 $$;
 
 -- Settles the chats of crashed processes: charges the amount of the last checkpoint, or releases
--- the credits if there is none. Expiry is checked again once the account is locked, because the
--- process may have recorded progress in the meantime.
+-- the credits if there is no checkpoint. After locking the account, checks again whether the
+-- reservation has expired, because the process may have recorded progress in the meantime.
 CREATE FUNCTION chat_sweep(count_max integer) RETURNS TABLE (id text, state text, charged bigint)
 LANGUAGE plpgsql AS $$
 DECLARE due record; c reservation; move jsonb; answer json;

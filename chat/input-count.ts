@@ -1,17 +1,17 @@
 /** Estimates token counts without a tokenizer (docs/chat.md lists the rates). */
 import type { ChatBody, ContentPart } from './chat-body.ts';
 
-/** Estimated tokens of the input of a request. */
+/** Estimated input tokens of a request. */
 export interface InputCount {
   /** All input tokens. */
   tokens: number;
-  /** Audio tokens among them. */
+  /** Audio tokens among the input tokens. */
   audioTokens: number;
   /**
-   * Maximum number by which the provider's token count may exceed the bytes of the request.
-   * Infinity if the request contains documents or videos.
+   * Maximum number of tokens by which the provider's count may exceed the number of bytes in the
+   * request. Infinity if the request contains documents or videos.
    */
-  beyondBytes: number;
+  tokensBeyondBytesMax: number;
   /** True if the request enables the prompt cache; writing to it may cost more than other input. */
   writesCache: boolean;
 }
@@ -27,8 +27,8 @@ const imageTokens = { max: 50_000, estimate: 800 };
 const toolsTokensMax = 600;
 /** Minimum estimate for a document: one page has 1,500–3,000 tokens (Anthropic, "PDF support"). */
 const documentTokensMin = 3000;
-/** Base64 characters of sound, video and documents per token. */
-const base64PerToken = 64;
+/** Number of Base64 characters that count as one token, in sound, videos and documents. */
+const base64CharactersPerToken = 64;
 
 /**
  * Estimates the tokens of text that arrives in pieces: one token per four ASCII characters, or per
@@ -36,7 +36,10 @@ const base64PerToken = 64;
  */
 export class TextMeter {
   #units = 0;
-  /** UTF-8 bytes beyond one per UTF-16 unit: none for ASCII, two per CJK character. */
+  /**
+   * Number of UTF-8 bytes minus the number of UTF-16 units. The difference is 0 for an ASCII
+   * character and 2 for a CJK character.
+   */
   #extraBytes = 0;
 
   add(text: string): void {
@@ -51,17 +54,17 @@ export class TextMeter {
   }
 }
 
-/** Estimates the input tokens of a request, from every string in every field. */
+/** Estimates the input tokens of a request from the strings in its fields. */
 export function estimateInput(body: ChatBody): InputCount {
   const meter = new TextMeter();
-  const media: Media = { tokens: 0, audioTokens: 0, beyondBytes: 0 };
+  const media: Media = { tokens: 0, audioTokens: 0, tokensBeyondBytesMax: 0 };
   const { messages, ...others } = body;
   for (const { role: _, content, ...fields } of messages) {
     if (typeof content === 'string') meter.add(content);
     else for (const part of content ?? []) countPart(part, meter, media);
     countFields(fields, meter);
   }
-  // The gateway may add a tool of its own to request a structured answer.
+  // The gateway may add a tool itself, in order to request a structured answer.
   const hasTools = body.tools !== undefined || body.response_format !== undefined;
   const input = Object.entries(others).filter(([name]) => !fieldsOutsideInput.has(name));
   countFields(Object.fromEntries(input), meter);
@@ -69,8 +72,10 @@ export function estimateInput(body: ChatBody): InputCount {
     tokens:
       meter.tokens + media.tokens + media.audioTokens + messages.length * messageTokens.estimate,
     audioTokens: media.audioTokens,
-    beyondBytes:
-      media.beyondBytes + messages.length * messageTokens.max + (hasTools ? toolsTokensMax : 0),
+    tokensBeyondBytesMax:
+      media.tokensBeyondBytesMax +
+      messages.length * messageTokens.max +
+      (hasTools ? toolsTokensMax : 0),
     writesCache: writesCache(body),
   };
 }
@@ -92,17 +97,17 @@ function writesCache({ messages, tools = [], cache_control: requestMarker }: Cha
 }
 
 /**
- * First character of a word. `\S+` would find whole words, but V8 can run out of stack in a word of
- * megabytes.
+ * Pattern of the first character of a word. It does not match the rest of the word, because the
+ * pattern `\S+` can overflow V8's stack in a word of several megabytes.
  */
 const wordStart = /(?<!\S)\S/g;
 
 /**
- * Returns a lower bound for the tokens of the messages: their number of words, because no token
- * spans several words. Stops at `countMax` + 1 words. Returns 0 without counting if the messages
- * are too short to contain more than `countMax`.
+ * Returns the number of words in the messages. It is a lower bound for their tokens, because no
+ * token spans several words. Stops at `countMax` + 1 words. Returns 0 without counting if the
+ * messages are too short to contain more than `countMax`.
  */
-export function minimumTokens({ messages }: ChatBody, countMax: number): number {
+export function countMinimumTokens({ messages }: ChatBody, countMax: number): number {
   const texts = messages.flatMap(({ content }) =>
     typeof content === 'string'
       ? [content]
@@ -123,8 +128,11 @@ export function minimumTokens({ messages }: ChatBody, countMax: number): number 
  * Returns the maximum input tokens of an encoded request. A byte-level tokenizer never produces
  * more tokens than bytes, so the number of bytes covers every field of the request.
  */
-export function inputTokensMax(sent: string, { beyondBytes }: InputCount): number {
-  return Buffer.byteLength(sent) + beyondBytes;
+export function calculateInputTokensMax(
+  requestBody: string,
+  { tokensBeyondBytesMax }: InputCount,
+): number {
+  return Buffer.byteLength(requestBody) + tokensBeyondBytesMax;
 }
 
 /**
@@ -158,24 +166,25 @@ function countPart(part: ContentPart, meter: TextMeter, media: Media): void {
       return countFields(fields, meter);
     }
     case 'image_url':
-      media.beyondBytes += part.image_url.detail === 'original' ? Infinity : imageTokens.max;
+      media.tokensBeyondBytesMax +=
+        part.image_url.detail === 'original' ? Infinity : imageTokens.max;
       media.tokens += imageTokens.estimate;
       return undefined;
     case 'input_audio':
-      media.audioTokens += Math.ceil(part.input_audio.data.length / base64PerToken);
+      media.audioTokens += Math.ceil(part.input_audio.data.length / base64CharactersPerToken);
       return undefined;
     case 'video_url':
       // A compressed video may contain any number of frames.
-      media.beyondBytes = Infinity;
-      media.tokens += Math.ceil(part.video_url.url.length / base64PerToken);
+      media.tokensBeyondBytesMax = Infinity;
+      media.tokens += Math.ceil(part.video_url.url.length / base64CharactersPerToken);
       return undefined;
     case 'file':
       // A document may decompress to any length.
-      media.beyondBytes = Infinity;
+      media.tokensBeyondBytesMax = Infinity;
       // The length of a document that is sent as a URL is unknown.
       media.tokens += Math.max(
         documentTokensMin,
-        Math.ceil((part.file.file_data ?? '').length / base64PerToken),
+        Math.ceil((part.file.file_data ?? '').length / base64CharactersPerToken),
       );
       meter.add(part.file.filename ?? '');
       return undefined;

@@ -53,8 +53,9 @@ export function observeUpstreams(
       const labels = { provider: model.provider, verb: 'chat' } as const;
       return {
         ...upstream,
-        stream: (body, signal) => observe(labels, () => upstream.stream(body, signal), ok),
-        whole: (body, signal) => observe(labels, () => upstream.whole(body, signal), ok),
+        fetchStream: (body, signal) =>
+          observe(labels, () => upstream.fetchStream(body, signal), ok),
+        fetchText: (body, signal) => observe(labels, () => upstream.fetchText(body, signal), ok),
       };
     },
   };
@@ -178,7 +179,8 @@ export class ObservedChat extends OpenChat {
       ...(cachedInputTokens && { 'gen_ai.usage.cache_read.input_tokens': cachedInputTokens }),
       ...(cacheWriteTokens && { 'gen_ai.usage.cache_creation.input_tokens': cacheWriteTokens }),
       ...(reasoningTokens && { 'gen_ai.usage.reasoning.output_tokens': reasoningTokens }),
-      // OpenTelemetry has no attribute for the price. Langfuse reads this one, in USD.
+      // OpenTelemetry defines no attribute for the price. Langfuse reads the price in USD from this
+      // attribute.
       'gen_ai.usage.cost': bill.creditsConsumed * usdPerCredit,
       'gateway.credits.charged': bill.creditsConsumed,
     });

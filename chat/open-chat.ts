@@ -1,6 +1,6 @@
 /**
- * A chat whose credits are reserved: calls the provider, returns or streams the answer, and settles
- * the credits before the answer ends.
+ * Runs a chat whose credits are reserved: calls the provider, returns or streams the answer, and
+ * settles the credits before the answer ends.
  */
 import { creditsFromMicro } from '../domain/credits.ts';
 import { GatewayError } from '../domain/errors.ts';
@@ -8,10 +8,10 @@ import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import {
   calculateBilling,
-  usageToCharge,
+  getUsageToCharge,
   isPlausible,
-  reportedUsage,
-  usagePriceMicro,
+  getPlausibleUsage,
+  calculateUsagePrice,
   type Billing,
   type ChatCounts,
   type ChatEnd,
@@ -40,12 +40,12 @@ export interface OpenChatParts {
   stream: boolean;
   usdPerCredit: number;
   /** Registry that records the progress of the running chat, and settles it when it ends. */
-  running: Pick<RunningChats, 'add' | 'started' | 'settle'>;
+  running: Pick<RunningChats, 'add' | 'startCheckpoints' | 'settle'>;
   metrics: Metrics;
   logger: Logger;
 }
 
-/** Tokens used by a chat, and credits charged. */
+/** Tokens that a chat used, and the credits charged for them. */
 export interface ChatBill {
   usage: TokenUsage;
   creditsConsumed: number;
@@ -64,17 +64,17 @@ export class OpenChat implements RunningChat {
   readonly #parts: OpenChatParts;
   /** Model that was called most recently. */
   #candidate: ChatCandidate;
-  /** Request to that model; null before the first call. */
-  #sent: EncodedRequest | null = null;
-  /** True if the provider of that model responded with a success status. */
-  #accepted = false;
+  /** Request to the model that was called most recently; null before the first call. */
+  #request: EncodedRequest | null = null;
+  /** True if the provider responded to the most recent call with a success status. */
+  #hasSuccessStatus = false;
   readonly #cancellation = new AbortController();
   readonly #meter = new TextMeter();
   #reader: StreamReader | null = null;
   #reported: ReportedUsage = { final: false };
-  #delivered = false;
+  #hasDelivered = false;
   #hasCallerLeft = false;
-  #ended = false;
+  #hasEnded = false;
   #bill: (Billing & { amountMicro: number; priceMicro: number }) | null = null;
 
   constructor(parts: OpenChatParts) {
@@ -97,22 +97,28 @@ export class OpenChat implements RunningChat {
     return { model: id, provider };
   }
 
-  /** Metadata of the stream: id, model and time of its first event, and how it ended. */
+  /**
+   * Metadata of the stream: id, model and time from its first event, its finish reason, and its
+   * stop sequence.
+   */
   get streamMetadata(): Pick<StreamReader, 'head' | 'finishReason' | 'stopSequence'> {
     const nothing = { id: '', created: 0, model: '' };
     const { head = nothing, finishReason = null, stopSequence = null } = this.#reader ?? {};
     return { head, finishReason, stopSequence };
   }
 
-  /** Usage so far, as reported by the provider, or as counted by the gateway. */
+  /**
+   * Usage so far. The counts are those that the provider reported, or the gateway's own if it
+   * reported none.
+   */
   get usage(): TokenUsage {
-    const { final: _, ...reported } = reportedUsage(this.#counts);
-    return { ...reported, ...usageToCharge(this.#counts) };
+    const { final: _, ...reported } = getPlausibleUsage(this.#counts);
+    return { ...reported, ...getUsageToCharge(this.#counts) };
   }
 
   progress(): Omit<ChatProgress, 'ttlMs'> {
-    const usage = usageToCharge(this.#counts);
-    const amountMicro = this.#delivered ? this.#calculatePrice(usage) : 0;
+    const usage = getUsageToCharge(this.#counts);
+    const amountMicro = this.#hasDelivered ? this.#calculatePrice(usage) : 0;
     return { id: this.id, servedBy: this.servedBy, ...usage, amountMicro };
   }
 
@@ -123,7 +129,7 @@ export class OpenChat implements RunningChat {
   async answer(): Promise<ChatAnswer> {
     try {
       const text = await this.#call(({ upstream, request }) =>
-        upstream.whole(request, this.#cancellation.signal),
+        upstream.fetchText(request, this.#cancellation.signal),
       );
       const answer = this.#candidate.upstream.protocol.decode(parseJson(text));
       if (!answer) throw invalidResponseError(null);
@@ -139,46 +145,49 @@ export class OpenChat implements RunningChat {
   }
 
   /**
-   * Streams the answer: calls `deliver` with the steps of each packet, and awaits each call, until
-   * the answer is complete. Output delivered before an error is charged.
+   * Streams the answer: calls `deliver` with the steps of each packet until the answer is complete,
+   * and awaits each of these calls. If an error occurs, the output delivered before it is charged.
    * @throws GatewayError if the provider fails or ends its stream early
-   * @throws any error of `deliver`
+   * @throws every error that `deliver` throws
    */
   async stream(deliver: (steps: StreamStep[]) => Promise<void>): Promise<void> {
-    let delivering = false;
+    let isDelivering = false;
     try {
       const packets = await this.#call(({ upstream, request }) =>
-        upstream.stream(request, this.#cancellation.signal),
+        upstream.fetchStream(request, this.#cancellation.signal),
       );
       const { upstream, tokens } = this.#candidate;
       this.#reader = upstream.protocol.createReader(tokens.answers);
       for await (const steps of readSteps(packets, this.#reader)) {
         this.#recordDelivery(steps);
-        delivering = true;
+        isDelivering = true;
         await deliver(steps);
-        delivering = false;
+        isDelivering = false;
       }
       if (!this.#reader.complete) throw invalidResponseError(null);
       await this.#end('complete');
     } catch (error) {
       this.#cancellation.abort();
-      await this.#end(delivering || this.#hasCallerLeft ? 'left' : 'broken');
-      throw this.#hasCallerLeft && !delivering ? callerLeftError(error) : error;
+      await this.#end(isDelivering || this.#hasCallerLeft ? 'left' : 'broken');
+      throw this.#hasCallerLeft && !isDelivering ? callerLeftError(error) : error;
     }
   }
 
   /**
-   * Handles a caller that disconnected: stops a stream. An answer that is not streamed is still
-   * awaited, because the provider bills it anyway, and a retry with the same Idempotency-Key
-   * receives it.
+   * Handles the disconnection of the caller. Stops a streamed answer. Continues to wait for an
+   * answer that is not streamed, because the provider bills it anyway, and a retry with the same
+   * Idempotency-Key receives it.
    */
-  callerLeft(): void {
-    if (this.#ended) return;
+  handleDisconnect(): void {
+    if (this.#hasEnded) return;
     this.#hasCallerLeft = true;
     if (this.#parts.stream) this.#cancellation.abort();
   }
 
-  /** Calls the models in order, until one starts to answer or fails in a way that may be billed. */
+  /**
+   * Calls the models in order, until one of them starts to answer or fails in a way that its
+   * provider may bill.
+   */
   async #call<Answer>(
     send: (call: { upstream: Upstream; request: string }) => Promise<Answer>,
   ): Promise<Answer> {
@@ -186,9 +195,9 @@ export class OpenChat implements RunningChat {
       if (this.#hasCallerLeft) throw callerLeftError(null);
       try {
         const { upstream, encode } = this.#candidate;
-        this.#sent = encode();
-        const answer = await send({ upstream, request: this.#sent.body });
-        this.#accepted = true;
+        this.#request = encode();
+        const answer = await send({ upstream, request: this.#request.body });
+        this.#hasSuccessStatus = true;
         return answer;
       } catch (error) {
         if (!(error instanceof GatewayError)) throw error;
@@ -203,23 +212,23 @@ export class OpenChat implements RunningChat {
   #recordDelivery(steps: StreamStep[]): void {
     for (const { outputText } of steps) {
       if (outputText === '') continue;
-      if (!this.#delivered) this.#parts.running.started(this);
-      this.#delivered = true;
+      if (!this.#hasDelivered) this.#parts.running.startCheckpoints(this);
+      this.#hasDelivered = true;
       this.#meter.add(outputText);
     }
   }
 
   #calculatePrice(usage: TokenUsage): number {
-    return usagePriceMicro(this.#counts, usage, this.#parts.usdPerCredit);
+    return calculateUsagePrice(this.#counts, usage, this.#parts.usdPerCredit);
   }
 
   /** Data from which the tokens of the chat are calculated. */
   get #counts(): ChatCounts {
     return {
       candidate: this.#candidate,
-      sent: this.#sent,
-      accepted: this.#accepted,
-      delivered: this.#delivered,
+      request: this.#request,
+      hasSuccessStatus: this.#hasSuccessStatus,
+      hasDelivered: this.#hasDelivered,
       reported: this.#reader?.usage ?? this.#reported,
       outputTokens: this.#meter.tokens,
     };
@@ -229,8 +238,8 @@ export class OpenChat implements RunningChat {
    * Settles the chat and waits for the first settlement attempt. Only the first call has an effect.
    */
   async #end(end: ChatEnd): Promise<void> {
-    if (this.#ended) return;
-    this.#ended = true;
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     const { id, organizationId, running } = this.#parts;
     const billing = calculateBilling(end, this.#counts);
     const priceMicro = billing.to === 'charged' ? this.#calculatePrice(billing) : 0;

@@ -1,6 +1,7 @@
 /**
- * Registry of the chats that run in this process. Each chat records its progress on its own timer,
- * so that it can be settled after a crash. Its settlement continues after its socket is closed.
+ * Registry of the chats that run in this process. The progress of each chat is recorded regularly,
+ * so that the chat can be settled if this process crashes. Its settlement continues after the
+ * caller's connection is closed.
  */
 import pRetry from 'p-retry';
 import { withoutCorrelation } from '../platform/correlation.ts';
@@ -33,7 +34,7 @@ export class RunningChats {
   readonly #options: Options;
   /** Timer of the next checkpoint of each chat; undefined while the chat is being settled. */
   readonly #timers = new Map<RunningChat, NodeJS.Timeout | undefined>();
-  #drained: PromiseWithResolvers<void> | null = null;
+  #idle: PromiseWithResolvers<void> | null = null;
 
   constructor(options: Options) {
     this.#options = options;
@@ -44,7 +45,7 @@ export class RunningChats {
   }
 
   /** Schedules the first checkpoint of a chat that has just delivered its first output. */
-  started(chat: RunningChat): void {
+  startCheckpoints(chat: RunningChat): void {
     this.#schedule(chat, Math.min(firstCheckpointMs, this.#options.checkpointMs));
   }
 
@@ -62,11 +63,11 @@ export class RunningChats {
     });
   }
 
-  /** Resolves when no chat is running. */
-  drained(): Promise<void> {
+  /** Returns a promise that resolves when no chat is running. */
+  waitUntilIdle(): Promise<void> {
     if (this.#timers.size === 0) return Promise.resolve();
-    this.#drained ??= Promise.withResolvers();
-    return this.#drained.promise;
+    this.#idle ??= Promise.withResolvers();
+    return this.#idle.promise;
   }
 
   #schedule(chat: RunningChat, delayMs: number): void {
@@ -99,7 +100,7 @@ export class RunningChats {
     onCharge: (chargedMicro: number) => void,
   ): Promise<void> {
     const { ledger, logger } = this.#options;
-    const verdict = await pRetry(() => ledger.settle(settle), {
+    const result = await pRetry(() => ledger.settle(settle), {
       retries: Infinity,
       minTimeout: 200,
       factor: 4,
@@ -108,17 +109,17 @@ export class RunningChats {
         logger.warn({ error, chatId: settle.id }, 'chat.settle_failed');
         onCharge(settle.amountMicro);
       },
-      shouldRetry: ({ attemptNumber }) => !this.#drained || attemptNumber < shutdownAttempts,
-      // `onFailedAttempt` has logged the errors, and the sweeper settles the chat.
+      shouldRetry: ({ attemptNumber }) => !this.#idle || attemptNumber < shutdownAttempts,
+      // The errors have been logged by `onFailedAttempt`, and the sweeper will settle the chat.
     }).catch(() => null);
-    if (!verdict) return;
-    onCharge(verdict.verdict === 'not_reserved' ? 0 : verdict.charged);
-    if (verdict.verdict === 'settled') return;
-    logger.error({ chatId: settle.id, verdict: verdict.verdict }, 'chat.not_settled');
+    if (!result) return;
+    onCharge(result.verdict === 'not_reserved' ? 0 : result.charged);
+    if (result.verdict === 'settled') return;
+    logger.error({ chatId: settle.id, verdict: result.verdict }, 'chat.not_settled');
   }
 
   #remove(chat: RunningChat): void {
     this.#timers.delete(chat);
-    if (this.#timers.size === 0) this.#drained?.resolve();
+    if (this.#timers.size === 0) this.#idle?.resolve();
   }
 }

@@ -1,17 +1,20 @@
-/** Parses the event stream of a provider: network packets → events → steps. */
+/**
+ * Parses the event stream of a provider: splits network packets into events, and converts the
+ * events to steps.
+ */
 import { finished, PassThrough, type Readable } from 'node:stream';
 import { createParser } from 'eventsource-parser';
 import { GatewayError } from '../domain/errors.ts';
 import type { StreamReader, StreamStep } from './protocols/protocol.ts';
 import { invalidResponseError, networkFailure } from './upstream-failures.ts';
 
-/** Maximum length of one event in UTF-16 units; a longer event is an error of the provider. */
+/** Maximum length of one event in UTF-16 units; a longer event counts as a provider error. */
 const eventLengthMax = 32 * 1024 * 1024;
 
 /**
  * Yields the steps of each packet, and skips packets without steps.
- * @throws GatewayError if the stream ends early or cannot be parsed; all earlier steps have been
- * yielded by then
+ * @throws GatewayError if the stream ends early or cannot be parsed; the steps before the error
+ * have been yielded by then
  */
 export async function* readSteps(
   body: Readable,
@@ -26,8 +29,8 @@ export async function* readSteps(
       if (step) steps.push(step);
     },
   });
-  // A stream that fails drops its unread packets. The PassThrough stream still delivers them, and
-  // then ends without an error.
+  // A failed stream discards the packets that were not yet read. The PassThrough stream delivers
+  // them before it ends.
   const packets = new PassThrough();
   let streamError: unknown = null;
   finished(body, (error) => {

@@ -12,10 +12,13 @@ interface ErrorReport {
   retryAfter: string | string[] | undefined;
 }
 
-/** Matches ids of accounts and keys, and URLs, which are removed from messages to callers. */
+/** Pattern of the account ids, keys and URLs that are removed from messages to callers. */
 const secrets = /\b(?:org|proj|user|sk|key|req|request)[-_][\w-]{6,}\b|https?:\/\/\S+/gi;
 const policyCodes = /content_?(?:policy|filter)|moderation|safety/i;
-/** Error messages of providers that have no error code for an input longer than the context. */
+/**
+ * Pattern of messages about an input longer than the context, for providers that have no error code
+ * for it.
+ */
 const contextMessages =
   /prompt is too long|maximum context length|context (?:length|window)|input token count .* exceeds|too large for model/i;
 const messageLengthMax = 300;
@@ -29,7 +32,10 @@ export class UnbilledFailure extends GatewayError {
   }
 }
 
-/** Statuses sent by proxies in front of a provider, which may still process the request. */
+/**
+ * HTTP statuses that a proxy in front of a provider may send. The provider may still process the
+ * request.
+ */
 const proxyStatuses: ReadonlySet<number> = new Set([408, 502, 504, 520, 521, 522, 523, 524]);
 
 /** Marks the failure as unbilled, unless a proxy may have sent the response. */
@@ -59,22 +65,19 @@ export function errorFromReport(status: number, report: ErrorReport): GatewayErr
       retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)),
     });
   }
-  // 401, 403 and 404 are about the gateway's own API key and model ids, not about the request.
+  // The statuses 401, 403 and 404 concern the gateway's API key and model ids, not the caller's
+  // request.
   return new GatewayError('PROVIDER_ERROR', `The provider failed (${status}).`);
 }
 
 /** Creates the error for a response that ended early, is too long, or cannot be parsed. */
 export function invalidResponseError(cause: unknown): GatewayError {
-  return new GatewayError(
-    'PROVIDER_ERROR',
-    'The response of the provider was incomplete or invalid.',
-    {
-      cause,
-    },
-  );
+  return new GatewayError('PROVIDER_ERROR', "The provider's response was incomplete or invalid.", {
+    cause,
+  });
 }
 
-/** Converts a network error to a GatewayError: no response, a timeout, or a broken connection. */
+/** Converts a network error (no connection, a timeout or a broken connection) to a GatewayError. */
 export function networkFailure(error: unknown): GatewayError {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') {

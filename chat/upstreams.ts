@@ -1,6 +1,6 @@
 /**
  * HTTP connections to chat providers. Each request is sent once. If the gateway has no API key for
- * a provider, requests go to the sandbox.
+ * a provider, its requests are sent to the sandbox.
  */
 import type { Readable } from 'node:stream';
 import { Pool, type Dispatcher } from 'undici';
@@ -22,19 +22,20 @@ export interface Upstream {
    * Sends a request and returns the body of a streamed response once its headers have arrived.
    * @throws GatewayError if there is no response, or its status is an error
    */
-  stream: (body: string, signal: AbortSignal) => Promise<Readable>;
+  fetchStream: (body: string, signal: AbortSignal) => Promise<Readable>;
   /**
    * Sends a request and returns the text of the response.
-   * @throws GatewayError as `stream`, and if the response ends early or is too long
+   * @throws GatewayError if there is no response, its status is an error, or it ends early or is
+   * too long
    */
-  whole: (body: string, signal: AbortSignal) => Promise<string>;
+  fetchText: (body: string, signal: AbortSignal) => Promise<string>;
 }
 
 type ResponseBody = Dispatcher.ResponseData['body'];
 
 interface PostOptions {
   body: string;
-  /** Maximum time between two packets of the response, in milliseconds. */
+  /** Maximum time between two packets of the response body, in milliseconds. */
   bodyTimeout: number;
   signal: AbortSignal;
 }
@@ -51,14 +52,14 @@ const protocols: Record<ProtocolName, ChatProtocol> = {
 const defaultUrls = new Map(chatProviders.map(({ name, baseUrl }) => [name, baseUrl]));
 const connectTimeoutMs = 5000;
 const keepAliveTimeoutMs = 30_000;
-/** Maximum size of a whole response in bytes. A whole response is held in memory. */
+/** Maximum size in bytes of a response that is not streamed. It is held in memory. */
 const responseBytesMax = 32 * 1024 * 1024;
-/** Maximum size of an error response in bytes; a longer one is treated as empty. */
+/** Maximum size of an error response in bytes; a longer response is treated as empty. */
 const errorBytesMax = 64 * 1024;
 
 /** Creates the connections of a process. They are opened at their first use. */
 export function createUpstreams(config: Config) {
-  const opened = new Map<string, Upstream>();
+  const connectedUpstreams = new Map<string, Upstream>();
   const pools: Pool[] = [];
 
   function connect(model: ChatModel): Upstream {
@@ -72,7 +73,6 @@ export function createUpstreams(config: Config) {
     });
     pools.push(pool);
     const connections = createFairShare(config.CHAT_CONNECTIONS_MAX);
-    const path = url.pathname + url.search;
     const headers = {
       ...protocol.headers(apiKey),
       'content-type': 'application/json',
@@ -81,30 +81,31 @@ export function createUpstreams(config: Config) {
     };
     const options = {
       method: 'POST',
-      path,
+      path: url.pathname + url.search,
       headers,
       headersTimeout: config.CHAT_ANSWER_TIMEOUT_MS,
     } as const;
     async function send(request: PostOptions): Promise<ResponseBody> {
-      const release = takeConnection(connections);
-      const answer = await pool.request({ ...options, ...request }).catch((error: unknown) => {
+      const release = reserveConnection(connections);
+      const response = await pool.request({ ...options, ...request }).catch((error: unknown) => {
         release();
         throw networkFailure(error);
       });
-      answer.body.once('close', release);
-      const { statusCode: status, headers: head } = answer;
-      if (status < 300) return answer.body;
-      const body = await readErrorJson(answer.body);
-      const response = { status, body, retryAfter: head['retry-after'] };
-      throw markUnbilled(status, protocol.toGatewayError(response));
+      response.body.once('close', release);
+      const { statusCode: status, headers: responseHeaders } = response;
+      if (status < 300) return response.body;
+      const retryAfter = responseHeaders['retry-after'];
+      const body = await readErrorJson(response.body);
+      throw markUnbilled(status, protocol.toGatewayError({ status, body, retryAfter }));
     }
 
     return {
       protocol,
-      stream: (body, signal) => send({ body, signal, bodyTimeout: config.CHAT_SILENCE_TIMEOUT_MS }),
-      async whole(body, signal) {
-        const answer = await send({ body, signal, bodyTimeout: config.CHAT_ANSWER_TIMEOUT_MS });
-        return readText(answer, responseBytesMax).catch((error: unknown) => {
+      fetchStream: (body, signal) =>
+        send({ body, signal, bodyTimeout: config.CHAT_SILENCE_TIMEOUT_MS }),
+      async fetchText(body, signal) {
+        const response = await send({ body, signal, bodyTimeout: config.CHAT_ANSWER_TIMEOUT_MS });
+        return readText(response, responseBytesMax).catch((error: unknown) => {
           throw networkFailure(error);
         });
       },
@@ -115,10 +116,10 @@ export function createUpstreams(config: Config) {
     /** Returns the connection for a model. @throws GatewayError SERVICE_UNAVAILABLE */
     get(model: ChatModel): Upstream {
       const name = `${model.protocol} ${model.provider}`;
-      let upstream = opened.get(name);
+      let upstream = connectedUpstreams.get(name);
       if (!upstream) {
         upstream = connect(model);
-        opened.set(name, upstream);
+        connectedUpstreams.set(name, upstream);
       }
       return upstream;
     },
@@ -150,27 +151,27 @@ function findAddress(model: ChatModel, config: Config): Address {
 }
 
 /**
- * Takes a connection to a provider for the organization of the request, and returns a function that
- * releases it.
+ * Reserves one of the connections to a provider for the organization of the current request.
+ * Returns the function that releases it.
  * @throws UnbilledFailure with status 429 if the organization uses its whole share of the
  * connections, or 503 if other organizations leave too few
  */
-function takeConnection(connections: FairShare): () => void {
+function reserveConnection(connections: FairShare): () => void {
   const organizationId = correlation().organizationId ?? '';
   const release = connections.take(organizationId);
   if (release) return release;
-  const retry = { retryAfterSeconds: 2 };
+  const extras = { retryAfterSeconds: 2 };
   throw new UnbilledFailure(
     connections.holdsHalf(organizationId)
       ? new GatewayError(
           'Rate limit exceeded. Please slow down.',
-          'This organization has too many running chats with the provider of this model. Wait until one of them has ended.',
-          retry,
+          'This organization has too many running chats with the provider of this model. Wait until one of them ends.',
+          extras,
         )
       : new GatewayError(
           'SERVICE_UNAVAILABLE',
           'The gateway has too many running chats with the provider of this model. Try again.',
-          retry,
+          extras,
         ),
   );
 }

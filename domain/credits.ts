@@ -1,17 +1,20 @@
-/** Conversion of credits: code calculates in integer micro-credits, JSON shows credits. */
+/**
+ * Converts between credits, which JSON contains, and integer micro-credits, with which the code
+ * calculates.
+ */
 import { assert } from './errors.ts';
 
 /** Micro-credits in one credit. */
 const microPerCredit = 1_000_000;
 
 /**
- * Converts credits to micro-credits, rounded up, so that rounding never makes a price 0.
+ * Converts credits to micro-credits. Rounds up, so that no price becomes 0.
  * @throws AssertionError if the amount is negative, not finite, or larger than the safe integers
  */
 export function microFromCredits(credits: number): number {
   assert(Number.isFinite(credits) && credits >= 0, 'credits must be a finite, non-negative number');
-  // Rounds to 15 digits first. Otherwise 0.1 + 0.2, which is slightly above 0.3 in binary, would be
-  // rounded up.
+  // The amount is first rounded to 15 digits. Otherwise the binary error of a sum such as 0.1 + 0.2
+  // would be rounded up to one micro-credit.
   const micro = Math.ceil(Number((credits * microPerCredit).toPrecision(15)));
   assert(Number.isSafeInteger(micro), 'micro-credits must be a safe integer');
   return micro;
@@ -23,7 +26,7 @@ export function creditsFromMicro(micro: number): number {
   return micro / microPerCredit;
 }
 
-/** The `credits` block of a Studio response (spec §2.7), in credits. */
+/** Object `credits` of a Studio response (spec §2.7); all amounts are in credits. */
 export interface CreditsBlock {
   used: number;
   cost: number;

@@ -1,18 +1,18 @@
 /**
- * Error table. A code is the `error` field of an HTTP response, the `ApplicationFailure.type` in
- * Temporal, and a row of docs/errors.md.
+ * Table of error codes. A code is the field `error` of an HTTP response, the type of an
+ * `ApplicationFailure` in Temporal, and a row of docs/errors.md.
  *
- * The bodies of 401, 402, 403, 404, 429 and 500 are those of spec §7.
+ * Response bodies with status 401, 402, 403, 404, 429 or 500 have the texts of spec §7.
  */
 
 interface ErrorRow {
   status: number;
-  /** True if the same request may succeed later without a change. */
+  /** True if the same request may succeed later. */
   retryable: boolean;
   message: string;
 }
 
-/** Defines an error that occurs again if the same request is repeated. */
+/** Defines an error that the same request causes again. */
 const permanent = (status: number, message: string): ErrorRow => ({
   status,
   retryable: false,
@@ -31,7 +31,7 @@ export const errorTable = {
   ORGANIZATION_SUSPENDED: permanent(403, 'The organization is suspended.'),
   STORAGE_QUOTA_EXCEEDED: permanent(
     403,
-    'The organization has used up its storage quota (`storage` of /usage).',
+    'The organization has used its whole storage quota (see `storage` in GET /usage).',
   ),
   INVALID_REQUEST: permanent(400, 'The request is not valid.'),
   UNKNOWN_MODEL: permanent(400, 'The model does not exist.'),
@@ -40,12 +40,12 @@ export const errorTable = {
   INVALID_INPUT_URL: permanent(400, 'An input URL cannot be used.'),
   KEY_QUOTA_REACHED: permanent(
     400,
-    'The user already has the most API keys allowed. Revoke one first.',
+    'The user already has the maximum number of API keys. Revoke one first.',
   ),
   NOT_FOUND: permanent(404, 'No such resource.'),
   JOB_NOT_FOUND: permanent(404, 'No such job.'),
   METHOD_NOT_ALLOWED: permanent(405, 'Method not allowed.'),
-  MEDIA_DELETED: permanent(410, 'The media of this job were deleted by their owner.'),
+  MEDIA_DELETED: permanent(410, "The job's owner has deleted its media."),
   REQUEST_TIMEOUT: temporary(408, 'The request took too long to arrive.'),
   JOB_ALREADY_DONE: permanent(409, 'The job has already ended.'),
   JOB_NOT_REFUNDABLE: permanent(409, 'All charged credits of the job have already been refunded.'),
@@ -64,22 +64,25 @@ export const errorTable = {
   ),
   OUTCOME_UNDECIDED: temporary(
     409,
-    'The provider may still deliver, and the job cannot be continued.',
+    'The provider may still return a result, but the job cannot be continued.',
   ),
   KEY_ALREADY_REPLACED: permanent(409, 'This API key has already been replaced by a rotation.'),
   REQUEST_IN_PROGRESS: temporary(
     409,
     'A request with this Idempotency-Key is still being admitted. Try again.',
   ),
-  UPLOAD_IN_PROGRESS: temporary(409, 'Another request is sending the file for this URL.'),
-  ALREADY_UPLOADED: permanent(409, 'This object already exists.'),
+  UPLOAD_IN_PROGRESS: temporary(409, 'Another request is sending the file to this upload URL.'),
+  ALREADY_UPLOADED: permanent(409, 'A file has already been sent to this upload URL.'),
   PAYLOAD_TOO_LARGE: permanent(413, 'The request body is too large.'),
   FILE_TOO_LARGE: permanent(413, 'The file is too large.'),
   UNSUPPORTED_MEDIA_TYPE: permanent(
     415,
     'The Content-Type of the request is not supported by this endpoint.',
   ),
-  IDEMPOTENCY_KEY_REUSED: permanent(422, 'This Idempotency-Key was used with another request.'),
+  IDEMPOTENCY_KEY_REUSED: permanent(
+    422,
+    'This Idempotency-Key was already used for a different request.',
+  ),
   INSUFFICIENT_CREDITS: permanent(402, 'The organization does not have enough credits.'),
   KEY_LIMIT_EXCEEDED: permanent(
     402,
@@ -100,7 +103,10 @@ export const errorTable = {
   PROVIDER_ERROR: temporary(500, 'The provider failed.'),
   STORAGE_ERROR: temporary(500, 'The result could not be stored.'),
   DEADLINE_EXCEEDED: temporary(500, 'The provider did not finish before the deadline.'),
-  OUTCOME_UNKNOWN: temporary(500, 'The provider never reported the outcome. Nothing was charged.'),
+  OUTCOME_UNKNOWN: temporary(
+    500,
+    'The provider never reported the outcome of a call. Nothing was charged.',
+  ),
   CANCELED: permanent(409, 'The job was canceled.'),
   JOB_LOST: temporary(500, 'The job ended abnormally. Nothing was charged.'),
   SERVICE_UNAVAILABLE: temporary(503, 'The service cannot take this request right now. Try again.'),
@@ -109,7 +115,9 @@ export const errorTable = {
 
 export type ErrorCode = keyof typeof errorTable;
 
-/** Invalid field of a request: its path, and a message with the allowed values. */
+/**
+ * Invalid field of a request. `path` identifies the field; `message` contains the allowed values.
+ */
 export interface ErrorDetail {
   path: string;
   message: string;
@@ -124,7 +132,7 @@ interface GatewayErrorExtras {
   cause?: unknown;
 }
 
-/** Expected failure: a code of the error table, with a message for the specific case. */
+/** Expected failure with a code of the error table. The message describes the specific case. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError';
   readonly code: ErrorCode;
@@ -149,7 +157,10 @@ export class GatewayError extends Error {
   }
 }
 
-/** Creates the error for a request with invalid fields. Its message describes the first of them. */
+/**
+ * Creates the error for a request with invalid fields. Its message describes the first invalid
+ * field.
+ */
 export function invalidFieldsError(code: ErrorCode, details: ErrorDetail[]): GatewayError {
   const [first] = details;
   return new GatewayError(code, first && `${first.path}: ${first.message}`, { details });
@@ -169,7 +180,7 @@ export function fieldsError(
   return new GatewayError(code, message, { details: paths.map((path) => ({ path, message })) });
 }
 
-/** Violated assumption in the gateway's own code; the API returns 500. */
+/** Error for a violated assumption in the gateway's code. The API responds with status 500. */
 class AssertionError extends Error {
   override readonly name = 'AssertionError';
 }

@@ -1,14 +1,20 @@
 /**
- * Formats parts of error messages: the received value, the allowed values, and the most similar
- * allowed value.
+ * Formats parts of error messages: the received value, the allowed values, and the allowed value
+ * that is most similar to the received one.
  */
 
 const shownCharactersMax = 40;
-/** Matches API keys and secrets, of this gateway and of other services, by their prefixes. */
+/**
+ * Pattern of API keys and secrets, which are recognized by the prefixes of this gateway and of
+ * other services.
+ */
 const secretPattern = /gk_live_|\bsk-|\bwhsec_|\bbearer\s/i;
 const urlPattern = /^[a-z][\w+.-]*:/i;
 
-/** Formats a received value: shortened and without secrets; URLs lose their query and password. */
+/**
+ * Formats a received value. Shortens it, and removes secrets and the query and credentials of a
+ * URL.
+ */
 function formatValue(value: unknown): string {
   if (typeof value === 'string') return formatText(value);
   if (Array.isArray(value)) return `an array of ${value.length}`;
@@ -36,7 +42,7 @@ export function formatReceived(value: unknown, names: readonly string[] = []): s
 }
 
 /** Formats the message `must be one of low, high (received "hihg"; did you mean high?)`. */
-export function formatNotOneOf(allowed: readonly (string | number)[], value: unknown): string {
+export function formatAllowedValues(allowed: readonly (string | number)[], value: unknown): string {
   const names = allowed.map(String);
   return `must be one of ${names.join(', ')}${formatReceived(value, names)}`;
 }
@@ -44,15 +50,15 @@ export function formatNotOneOf(allowed: readonly (string | number)[], value: unk
 const suggestionsMax = 3;
 /** Minimum similarity (0 to 1) of a suggested name. */
 const similarityMin = 0.4;
-/** Maximum number of characters to compare, so that very long names stay cheap. */
+/** Maximum number of characters to compare. It limits the cost for very long names. */
 const lengthMax = 128;
 
 /** Creates a function that returns up to three names similar to a string (Sørensen–Dice). */
 export function createSuggester(names: readonly string[]): (text: string) => string[] {
-  const known = names.map((name) => ({ name, pairs: splitPairs(name) }));
+  const candidates = names.map((name) => ({ name, pairs: splitPairs(name) }));
   return (text) => {
     const pairs = splitPairs(text);
-    return known
+    return candidates
       .map(({ name, pairs: other }) => ({ name, similarity: calculateSimilarity(pairs, other) }))
       .filter((match) => match.similarity >= similarityMin)
       .toSorted((a, b) => b.similarity - a.similarity || a.name.length - b.name.length)
@@ -67,16 +73,18 @@ function splitPairs(text: string): Set<string> {
     .slice(0, lengthMax)
     .toLowerCase()
     .replaceAll(/[^a-z0-9]/g, '');
-  const marked = letters === '' ? '' : `^${letters}$`;
+  const markedLetters = letters === '' ? '' : `^${letters}$`;
   return new Set(
-    Array.from({ length: Math.max(0, marked.length - 1) }, (_, i) => marked.slice(i, i + 2)),
+    Array.from({ length: Math.max(0, markedLetters.length - 1) }, (_, i) =>
+      markedLetters.slice(i, i + 2),
+    ),
   );
 }
 
 function calculateSimilarity(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
-  let shared = 0;
-  for (const pair of a) if (b.has(pair)) shared += 1;
-  return shared === 0 ? 0 : (2 * shared) / (a.size + b.size);
+  let sharedPairs = 0;
+  for (const pair of a) if (b.has(pair)) sharedPairs += 1;
+  return sharedPairs === 0 ? 0 : (2 * sharedPairs) / (a.size + b.size);
 }
 
 /** Counts the characters of a string; an emoji counts as one, not as two UTF-16 units. */

@@ -1,6 +1,6 @@
 /**
- * Ids of records. An id consists of a prefix for the kind of record and a time-ordered UUIDv7.
- * Callers must not rely on this format.
+ * Creates and checks the ids of records. An id consists of a prefix for the kind of record and a
+ * UUIDv7, which is ordered by time. Callers must not rely on this format.
  */
 import { randomUUIDv7 } from 'node:crypto';
 
@@ -20,17 +20,19 @@ const prefixes = {
 /** Kind of record that has an id. */
 export type IdKind = keyof typeof prefixes;
 
-/** Creates a new id, e.g. `job_0198f0…`; later ids sort after earlier ones. */
+/** Creates an id such as `job_0198f0…`. Ids sort by the time of their creation. */
 export function newId(kind: IdKind): string {
   return `${prefixes[kind]}_${randomUUIDv7().replaceAll('-', '')}`;
 }
 
-/** Returns a lower bound for the ids of a kind that are created at or after a time in Unix ms. */
+/**
+ * Returns a lower bound for the ids of this kind that are created at or after `timeMs` (Unix ms).
+ */
 export function firstIdAt(kind: IdKind, timeMs: number): string {
   return `${prefixes[kind]}_${timeMs.toString(16).padStart(12, '0')}`;
 }
 
-/** Returns the pattern of the ids of a kind. */
+/** Returns the pattern that all ids of this kind match. */
 export function idPattern(kind: IdKind): RegExp {
   return new RegExp(`^${prefixes[kind]}_[0-9a-f]{32}$`);
 }

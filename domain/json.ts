@@ -1,4 +1,4 @@
-/** JSON values, and conversion of rows to JSON responses. */
+/** Types of JSON values, and the conversion of database rows to JSON responses. */
 import { creditsFromMicro } from './credits.ts';
 
 /** Value that JSON represents without loss. */
@@ -17,7 +17,7 @@ export function asJson(value: object | null): Json {
   return value as Json;
 }
 
-/** Returns the keys of a literal object, with their type. */
+/** Returns the keys of an object literal, typed as their names. */
 export function keysOf<Name extends string>(
   record: Readonly<Record<Name, unknown>>,
 ): [Name, ...Name[]] {
@@ -32,14 +32,14 @@ export function isoTime(timeMs: number | null): string | null {
   return timeMs === null ? null : new Date(timeMs).toISOString();
 }
 
-/** Row in the units of responses. */
+/** Database row with the field names and units of responses. */
 type Response<Row> = {
   [Name in keyof Row as ResponseName<Name>]: Name extends `${string}AtMs`
     ? string | Extract<Row[Name], null>
     : Row[Name];
 };
 /**
- * Name of a field in responses: `seenAt` for the column `seenAtMs`, `charged` for `chargedMicro`.
+ * Name that a row's field has in responses: `seenAt` for `seenAtMs`, `charged` for `chargedMicro`.
  */
 export type ResponseName<Name> = Name extends `${infer Noun}AtMs`
   ? `${Noun}At`
@@ -48,8 +48,9 @@ export type ResponseName<Name> = Name extends `${infer Noun}AtMs`
     : Name;
 
 /**
- * Converts a row to the units of responses: `…AtMs` (Unix ms) to `…At` in ISO 8601, and `…Micro`
- * (micro-credits) to credits. Null stays null.
+ * Converts a database row to the field names and units of responses: a field `…AtMs` (Unix ms)
+ * becomes `…At` in ISO 8601, and a field `…Micro` (micro-credits) becomes credits without the
+ * suffix. Null stays null.
  */
 export function toResponse<Row extends object>(row: Row): Response<Row> {
   const fields = Object.entries(row).map(([name, value]: [string, unknown]) => {
@@ -61,17 +62,17 @@ export function toResponse<Row extends object>(row: Row): Response<Row> {
   return Object.fromEntries(fields) as Response<Row>;
 }
 
-/** Returns the name that a row's field has in responses: without `Ms` and `Micro`. */
+/** Returns the name that a row's field has in responses. It has no suffix `Ms` or `Micro`. */
 export function responseName(name: string): string {
   return name.replace(/(?<=At)Ms$|Micro$/, '');
 }
 
-/** Returns a record unchanged, and an empty record for any other value. */
+/** Returns an object unchanged. Returns an empty object for any other value. */
 export function asRecord(value: unknown): Record<string, unknown> {
   return isRecord(value) ? value : {};
 }
 
-/** Returns a string unchanged, and an empty string for any other value. */
+/** Returns a string unchanged. Returns an empty string for any other value. */
 export function asText(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }

@@ -1,12 +1,15 @@
-/** Context of a request, passed to the job's workflow and its activities in a Temporal header. */
+/**
+ * Context of the request that started a job. A Temporal header carries it to the job's workflow and
+ * activities.
+ */
 
-/** Name of the Temporal header with the request context. */
+/** Name of the Temporal header that carries the request context. */
 export const requestContextHeader = 'request-context';
 
-/** Name of the Temporal header with the W3C trace context of a signal's sender. */
+/** Name of the Temporal header that carries the W3C trace context of a signal's sender. */
 export const signalContextHeader = 'signal-context';
 
-/** Request context: the content of the header, as JSON. */
+/** Context of the request that started a job, as JSON in the Temporal header. */
 export interface RequestContext {
   /** Id of the request that started the job. */
   requestId?: string;

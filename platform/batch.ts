@@ -1,7 +1,7 @@
 /**
- * Group commit: items that arrive while a batch is running wait for the next batch, and each batch
- * runs as one statement. A single request does not wait; simultaneous requests share a round trip
- * and a commit.
+ * Runs items in batches (group commit). Items that arrive while a batch is running wait for the
+ * next batch, and each batch is one SQL statement. A single item does not wait; simultaneous items
+ * share one round trip and one commit.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,7 +13,7 @@ import type { Metrics } from './metrics.ts';
 interface BatcherOptions<Item, Answer> {
   /** Label of these batches in the metrics. */
   name: string;
-  /** Metrics of the process; absent in tools. */
+  /** Metrics of the process; absent in command-line tools. */
   metrics?: Metrics | undefined;
   /** Runs a batch. Returns the results in the order of the items. */
   run: (items: Item[]) => Promise<Answer[]>;
@@ -23,8 +23,8 @@ interface BatcherOptions<Item, Answer> {
   parallelMax: number;
   /**
    * Returns the group of an item. `run` locks the rows of each group with a short lock timeout. If
-   * another transaction has locked a group, the rest of the batch runs without its items, which are
-   * retried separately. Omit if items share no locks.
+   * another transaction has locked the rows of a group, the items of that group are retried
+   * separately, and the other items run without them. Omit if items share no locks.
    */
   groupOf?: (item: Item) => string;
 }
@@ -35,18 +35,16 @@ interface QueuedItem<Item, Answer> {
   reject: (error: unknown) => void;
 }
 
-/** Pause before the items of a locked group are retried. The items hold no connection meanwhile. */
+/** Pause between retries of a locked group. Its items hold no connection during the pause. */
 const lockedPauseMs = 100;
-/**
- * How long the items of a locked group are retried before they fail: the time limit of a statement.
- */
+/** Maximum time for which a locked group is retried. It is the time limit of a statement. */
 const lockedMaxMs = 10_000;
 
 type Batch<Item, Answer> = QueuedItem<Item, Answer>[];
 
 /**
- * Creates a function that returns the result of one item, and runs the items in batches. If a batch
- * of several items fails, each item runs alone, so that only the invalid ones fail.
+ * Creates a function that takes one item and returns its result. Items run in batches. If a batch
+ * fails, each of its items runs alone, so that only the invalid items fail.
  */
 export function createBatcher<Item, Answer>(
   options: BatcherOptions<Item, Answer>,
@@ -61,7 +59,7 @@ class Batcher<Item, Answer> {
   readonly #lockedGroups = new Set<string>();
   #waiting: Batch<Item, Answer> = [];
   #runningBatches = 0;
-  #scheduled = false;
+  #isScheduled = false;
 
   constructor(options: BatcherOptions<Item, Answer>) {
     this.#options = options;
@@ -72,8 +70,8 @@ class Batcher<Item, Answer> {
     return new Promise<Answer>((resolve, reject) => {
       this.#waiting.push({ item, resolve, reject });
       // Items that arrive in the same turn of the event loop share the first batch.
-      if (this.#scheduled || this.#runningBatches >= this.#options.parallelMax) return;
-      this.#scheduled = true;
+      if (this.#isScheduled || this.#runningBatches >= this.#options.parallelMax) return;
+      this.#isScheduled = true;
       // Runs without correlation ids, because a batch contains items of several organizations and
       // must not wait for the fair share of one of them.
       withoutCorrelation(() => queueMicrotask(() => this.#startBatches()));
@@ -81,7 +79,7 @@ class Batcher<Item, Answer> {
   }
 
   #startBatches(): void {
-    this.#scheduled = false;
+    this.#isScheduled = false;
     while (this.#waiting.length > 0 && this.#runningBatches < this.#options.parallelMax) {
       const batch = this.#takeBatch();
       if (batch.length === 0) return;
@@ -89,14 +87,14 @@ class Batcher<Item, Answer> {
     }
   }
 
-  /** Takes the next items whose group is not locked from the queue. */
+  /** Removes the next batch from the queue. Items whose group is locked stay in the queue. */
   #takeBatch(): Batch<Item, Answer> {
     const unlocked = this.#waiting.filter(
       ({ item }) => !this.#lockedGroups.has(this.#groupOf(item)),
     );
     const batch = unlocked.slice(0, this.#options.sizeMax);
-    const taken = new Set(batch);
-    this.#waiting = this.#waiting.filter((entry) => !taken.has(entry));
+    const batchItems = new Set(batch);
+    this.#waiting = this.#waiting.filter((entry) => !batchItems.has(entry));
     return batch;
   }
 
@@ -128,8 +126,8 @@ class Batcher<Item, Answer> {
   }
 
   /**
-   * Runs each group of a batch separately in the background, because at least one of them is
-   * locked.
+   * Runs each group of a batch separately in the background. Called when at least one of the groups
+   * is locked.
    */
   #splitByGroup(batch: Batch<Item, Answer>): void {
     for (const [group, entries] of Map.groupBy(batch, ({ item }) => this.#groupOf(item))) {

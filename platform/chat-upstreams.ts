@@ -16,15 +16,15 @@ const upstream = z.strictObject({
 const extraUpstreams = z.record(z.string().regex(/^[a-z][a-z0-9-]{0,31}$/), upstream);
 
 /**
- * Returns API key and base URL by provider name: for the providers in `names` whose
- * `<NAME>_API_KEY` is set, and those in CHAT_UPSTREAMS.
- * @throws ConfigError
+ * Returns the API keys and base URLs of chat providers, by provider name. Contains the providers in
+ * `names` whose variable `<NAME>_API_KEY` is set, and the providers in CHAT_UPSTREAMS.
+ * @throws ConfigError if a variable is invalid
  */
 export function readChatUpstreams(
   env: Readonly<Record<string, string | undefined>>,
   names: readonly string[],
 ): Readonly<Record<string, ChatUpstream>> {
-  const found: Record<string, ChatUpstream> = { ...readExtraUpstreams(env['CHAT_UPSTREAMS']) };
+  const upstreams: Record<string, ChatUpstream> = { ...readExtraUpstreams(env['CHAT_UPSTREAMS']) };
   for (const name of names) {
     const prefix = name.toUpperCase();
     const apiKey = env[`${prefix}_API_KEY`];
@@ -34,9 +34,9 @@ export function readChatUpstreams(
     if (!parsed.success) {
       throw new ConfigError(`configuration: ${prefix}_BASE_URL is wrong: must be a URL`);
     }
-    found[name] = parsed.data;
+    upstreams[name] = parsed.data;
   }
-  return found;
+  return upstreams;
 }
 
 function readExtraUpstreams(text: string | undefined): Record<string, ChatUpstream> {

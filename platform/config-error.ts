@@ -4,7 +4,8 @@ export class ConfigError extends Error {
 }
 
 /**
- * Creates the error for a variable whose path cannot be used, from the error of the file system.
+ * Creates the error for a variable that contains an unusable path. `cause` is the error of the file
+ * system.
  */
 export function pathError(variable: string, cause: unknown): ConfigError {
   const reason = cause instanceof Error ? cause.message : String(cause);

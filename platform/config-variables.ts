@@ -1,12 +1,14 @@
-/** Environment variables with type, limits and default, in the order of docs/configuration.md. */
+/**
+ * Environment variables with their types, limits and defaults, in the order of
+ * docs/configuration.md.
+ */
 import { z } from 'zod';
-import { readPayloadKeys } from './payload-codec.ts';
+import { temporalVariables } from './temporal-variables.ts';
 import {
   webUrl,
   count,
   decimal,
   delayList,
-  flag,
   matching,
   oneOf,
   openOriginList,
@@ -17,47 +19,8 @@ import {
   secret,
 } from './variable-types.ts';
 
-const payloadKeys = z
-  .string()
-  .optional()
-  .transform((text, context) => {
-    try {
-      return text === undefined ? [] : readPayloadKeys(text);
-    } catch (error) {
-      context.addIssue({ code: 'custom', message: error instanceof Error ? error.message : '' });
-      return z.NEVER;
-    }
-  });
-
-/** Settings of job starts and of payload encryption in Temporal. */
-export const payloadVariables = {
-  /** Maximum number of simultaneous job starts per process; further starts wait. */
-  TEMPORAL_STARTS_MAX: count(1, 10_000).default(16),
-  /** Maximum wait for a start; then the request is rejected and no job exists. */
-  TEMPORAL_START_WAIT_MS: count(0, 600_000).default(20_000),
-  /**
-   * Encryption keys of Temporal payloads, `id:key,…`, newest first (docs/payload-encryption.md).
-   */
-  PAYLOAD_KEYS: payloadKeys,
-  /** If false, the keys only decrypt existing payloads. */
-  PAYLOAD_ENCRYPTION: flag.optional(),
-};
-
-/** Settings of the connection to Temporal; some tools need only these. */
-export const temporalVariables = {
-  TEMPORAL_ADDRESS: matching(/^[^\s/]+:\d{1,5}$/, 'host:port'),
-  TEMPORAL_NAMESPACE: z.string().default('default'),
-  TEMPORAL_TLS: flag.default(false),
-  TEMPORAL_TLS_CERT_PATH: z.string().optional(),
-  TEMPORAL_TLS_KEY_PATH: z.string().optional(),
-  TEMPORAL_TLS_CA_PATH: z.string().optional(),
-  TEMPORAL_API_KEY: z.string().optional(),
-  ...payloadVariables,
-};
-
 /**
- * Secrets of the gateway, which must differ. Each has one purpose, so that a leaked secret does not
- * expose the others.
+ * Secrets of the gateway. They must differ, so that a leaked secret does not reveal another one.
  */
 export const ownSecrets = [
   'STORAGE_SECRET',
@@ -69,7 +32,7 @@ export const ownSecrets = [
   'WEBHOOK_SECRET_PREVIOUS',
 ] as const;
 
-/** Pairs of variables in which the first requires the second. */
+/** Pairs of variables. The first variable of a pair requires the second one. */
 export const neededVariables = [
   ['WORKER_DEPLOYMENT_NAME', 'WORKER_BUILD_ID'],
   ['TEMPORAL_TLS_CERT_PATH', 'TEMPORAL_TLS_KEY_PATH'],
@@ -81,7 +44,10 @@ export const s3Variables = ['S3_ENDPOINT', 'S3_REGION', 'S3_BUCKET'] as const;
 /** Variables that S3_CREDENTIALS=keys requires; S3_CREDENTIALS=aws does not use them. */
 export const s3KeyVariables = ['S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const;
 
-/** The gateway's own variables. Those of a provider are in its folder (providers/). */
+/**
+ * Environment variables of the gateway. The variables of each Studio provider are in its folder in
+ * providers/.
+ */
 export const gatewayVariables = {
   // API: address, limits and wait times.
   NODE_ENV: z.string().default('development'),
@@ -91,29 +57,33 @@ export const gatewayVariables = {
   PUBLIC_BASE_URL: webUrl.optional(),
   /** Origins whose web pages may call the API. */
   CORS_ORIGINS: openOriginList,
-  /** How long a stopping process keeps serving requests while /readyz reports not ready. */
+  /**
+   * Time for which a stopping process still serves requests while /readyz reports that it is not
+   * ready.
+   */
   DRAIN_DELAY_MS: count(0, 60_000).default(0),
   RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(60),
   POLL_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
   CONSOLE_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
   SYNC_WAIT_MS: count(0, 600_000).default(60_000),
   /**
-   * Maximum wait for a job. Shorter than 600 s, after which OpenAI's clients retry and would start
-   * a second job.
+   * Maximum time that an OpenAI-compatible endpoint waits for a job. It is below 600 s, because
+   * OpenAI's clients then retry the request, which would start a second job.
    */
   COMPATIBLE_WAIT_MS: count(0, 600_000).default(590_000),
   COMPATIBLE_KEEPALIVE_MS: count(50, 60_000).default(15_000),
   /**
-   * Maximum wait for the admission of a started job. After that, the response is 503 with the job
-   * id.
+   * Maximum time that a request waits for the admission of its job. After that, the response has
+   * status 503 and contains the job id.
    */
   VERDICT_WAIT_MS: count(1000, 600_000).default(60_000),
   SYNC_WAITERS_MAX: count(1, 100_000).default(2000),
   /**
-   * Maximum bytes of bodies and files of unfinished requests, per process. An organization may hold
-   * half of them, so half must be enough for the largest request.
+   * Maximum bytes of request bodies that the unfinished requests of one process hold. One
+   * organization may hold half of them, so half must be enough for the largest request.
    */
   BODY_BYTES_MAX: count(41_943_040, 68_719_476_736).default(134_217_728),
+  /** Maximum bytes of files that the unfinished requests of one process hold on disk. */
   SPOOL_BYTES_MAX: count(629_145_600, 1_099_511_627_776).default(1_073_741_824),
 
   // Postgres and Temporal: addresses, credentials and retention.
@@ -123,8 +93,11 @@ export const gatewayVariables = {
   /** Origins of Temporal web UIs that may call the codec endpoint. */
   TEMPORAL_UI_ORIGINS: originList,
   /** Prefix of the names of all task queues, so that several stacks can share one namespace. */
-  TASK_QUEUE_PREFIX: matching(/^[a-z0-9-]*$/, 'letters a to z, digits and -').default(''),
-  /** Name of the worker deployment (docs/deploys.md). Workers are unversioned if it is not set. */
+  TASK_QUEUE_PREFIX: matching(/^[a-z0-9-]*$/, 'only letters a to z, digits and -').default(''),
+  /**
+   * Name of the worker deployment (docs/deploys.md). Workers are unversioned if this variable is
+   * not set.
+   */
   WORKER_DEPLOYMENT_NAME: matching(
     /^[A-Za-z0-9_-]{1,100}$/,
     'at most 100 letters, digits, - and _',
@@ -134,72 +107,84 @@ export const gatewayVariables = {
     /^[A-Za-z0-9._-]{1,100}$/,
     'at most 100 letters, digits, ., - and _',
   ).optional(),
-  /** Whether running jobs move to another version when it becomes current, or stay on theirs. */
+  /**
+   * Versioning behavior of workflows. `AUTO_UPGRADE`: running jobs move to a new current version;
+   * `PINNED`: running jobs stay on the version that started them.
+   */
   WORKER_VERSIONING: oneOf(['AUTO_UPGRADE', 'PINNED']).default('AUTO_UPGRADE'),
 
-  // The gateway's own secrets; the keys of providers and of the storage are in other sections.
+  // Secrets of the gateway. The keys of providers and of the storage are in other sections.
   STORAGE_SECRET: secret,
   KEY_PEPPER: secret,
   /**
-   * Previous pepper. API keys whose HMAC was computed with it are still accepted; at their next use
-   * the HMAC is recomputed with KEY_PEPPER.
+   * Previous value of KEY_PEPPER. API keys whose HMAC was computed with it remain valid. At the
+   * next use of such a key, its HMAC is recomputed with KEY_PEPPER.
    */
   KEY_PEPPER_PREVIOUS: secret.optional(),
   WEBHOOK_SECRET: secret,
-  /** Previous secret. Notification URLs signed with it are still accepted. */
+  /** Previous value of WEBHOOK_SECRET. Notification URLs that were signed with it remain valid. */
   WEBHOOK_SECRET_PREVIOUS: secret.optional(),
-  /** Secret from which callers' webhook secrets are derived. */
+  /** Secret from which the secrets of caller webhooks are derived. */
   WEBHOOK_SIGNING_SECRET: secret,
   ADMIN_API_KEY: secret,
 
   // Storage of media, and the validity of signed URLs.
-  /** `local`: files below STORAGE_DIR, served by the API; `s3`: any S3-compatible store. */
+  /**
+   * Kind of storage. `local`: files below STORAGE_DIR, which the API serves; `s3`: any
+   * S3-compatible store.
+   */
   STORAGE_DRIVER: oneOf(['local', 's3']).default('local'),
-  /** Directory of the local driver. Both drivers also store temporary files there. */
+  /** Directory of the `local` storage. Both kinds of storage also use it for temporary files. */
   STORAGE_DIR: z.string().default('.data/storage'),
   S3_ENDPOINT: webUrl.optional(),
   S3_REGION: z.string().optional(),
   S3_BUCKET: matching(
     /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/,
-    'the name of a bucket: 3 to 63 of a to z, digits, . and -',
+    'a bucket name: 3 to 63 characters of a to z, 0 to 9, . and -',
   ).optional(),
-  /** `keys`: S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY; `aws`: credentials that AWS issues. */
+  /**
+   * Source of the S3 credentials. `keys`: S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY; `aws`:
+   * credentials that AWS issues.
+   */
   S3_CREDENTIALS: oneOf(['keys', 'aws']).default('keys'),
   S3_ACCESS_KEY_ID: z.string().optional(),
   S3_SECRET_ACCESS_KEY: z.string().optional(),
-  /** Endpoint in signed URLs for callers and providers, if it differs from S3_ENDPOINT. */
+  /** Endpoint in the signed URLs that callers and providers receive. Defaults to S3_ENDPOINT. */
   S3_PUBLIC_BASE_URL: webUrl.optional(),
-  /** Lifetime of a signed upload URL: at most ten minutes. */
+  /** Lifetime of a signed upload URL. The maximum is ten minutes. */
   UPLOAD_URL_TTL_MS: count(1000, 600_000).default(600_000),
   /**
-   * Lifetime of a signed read URL of an upload: at most seven days (the limit of S3 signatures).
+   * Lifetime of the signed URL with which an upload is read. The maximum is seven days, which is
+   * the limit of S3 signatures.
    */
   UPLOAD_READ_TTL_MS: count(60_000, 604_800_000).default(604_800_000),
   /**
-   * Storage quota of an organization's uploads in bytes, including the sizes that open upload URLs
-   * allow.
+   * Storage quota of one organization's uploads in bytes. Includes the maximum sizes of the upload
+   * URLs that have not been used yet.
    */
   UPLOAD_BYTES_MAX: count(1, 1_000_000_000_000_000).default(50 * 1024 ** 3),
   /**
-   * How long an upload is kept after the last request that used it. Must be longer than any job
-   * runs.
+   * Time for which an upload is stored after the last request that used it. Must be longer than the
+   * time limit of every job.
    */
   UPLOAD_KEPT_MS: count(86_400_000 * 2, 86_400_000 * 3650).default(86_400_000 * 30),
 
-  // Studio providers: time limits. The variables of each provider are in providers/.
+  // Studio: time limits of calls and jobs. The variables of each provider are in providers/.
   /** Origins that the outbound guard allows even if their address is private (sandbox, tests). */
   ALLOW_PRIVATE_NETWORK_ORIGINS: originList,
   /**
-   * Maximum wait before the first status check of a call for which no notification arrives. The
-   * wait is three times the typical duration of the model. Use a short time if provider
+   * Maximum wait before the first status check of a call. The wait is three times the typical
+   * duration of the model; a provider notification ends it early. Set a short time if provider
    * notifications cannot reach this gateway.
    */
   FIRST_CHECK_MAX_MS: count(50, 3_600_000).default(3_600_000),
-  /** Time limit of a job, by medium. */
+  /** Time limits of jobs, by medium. */
   IMAGE_DEADLINE_MS: count(1000, 86_400_000).default(600_000),
   VIDEO_DEADLINE_MS: count(1000, 86_400_000).default(3_600_000),
   AUDIO_DEADLINE_MS: count(1000, 86_400_000).default(900_000),
-  /** How long a job waits to learn the outcome of a call whose outcome is unknown. */
+  /**
+   * Maximum time for which a job tries to find out the outcome of a call whose outcome is unknown.
+   */
   OUTCOME_WAIT_MS: count(1000, 86_400_000).default(300_000),
 
   // Chat: models, prices, sandbox and time limits.
@@ -210,52 +195,72 @@ export const gatewayVariables = {
   CHAT_MODELS_FILE: z.string().optional(),
   /** Markup on the catalog's chat prices; 0.2 means 20 %. */
   CHAT_PRICE_MARKUP: decimal(0, 10).default(0),
-  /** URL of the sandbox, which serves the chat models of providers that have no API key. */
+  /**
+   * URLs of the sandbox, by protocol. The sandbox serves the chat models of providers for which the
+   * gateway has no API key.
+   */
   SANDBOX_CHAT_OPENAI_URL: webUrl.optional(),
   SANDBOX_CHAT_ANTHROPIC_URL: webUrl.optional(),
   SANDBOX_CHAT_KEY: providerKey.optional(),
   /**
-   * Maximum wait for the first byte of a provider's response; without streaming, for the complete
-   * response.
+   * Maximum wait for the headers of a provider's response, and for each packet of a response that
+   * is not streamed.
    */
   CHAT_ANSWER_TIMEOUT_MS: count(1000, 3_600_000).default(600_000),
-  /** Maximum time without data in a provider's stream. */
+  /** Maximum time between two packets of a provider's stream. */
   CHAT_SILENCE_TIMEOUT_MS: count(1000, 3_600_000).default(120_000),
-  /** How long a caller may stop reading the stream before it is disconnected. */
+  /**
+   * Maximum time for which a caller may stop reading a stream. After that, the gateway closes the
+   * connection.
+   */
   CHAT_STALL_TIMEOUT_MS: count(100, 600_000).default(30_000),
-  /** Interval of comments in a silent stream, which keep proxies from closing it. */
+  /** Interval of the comments that are sent in a silent stream, so that proxies do not close it. */
   CHAT_KEEPALIVE_MS: count(50, 15_000).default(10_000),
-  /** Interval of chat checkpoints; the sweeper settles a chat whose checkpoint is overdue. */
+  /**
+   * Interval at which a running chat records its progress. The sweeper settles a chat that has
+   * recorded none for too long.
+   */
   CHAT_CHECKPOINT_MS: count(50, 600_000).default(5000),
   CHAT_RESERVATION_TTL_MS: count(200, 86_400_000).default(60_000),
-  /** Output tokens for which credits are reserved; tokens beyond them are charged too. */
+  /**
+   * Output tokens for which the credits of a chat are reserved. Output tokens beyond them are
+   * charged too.
+   */
   CHAT_EXPECTED_ANSWER_TOKENS: count(1, 1_000_000).default(4096),
   /** Maximum number of connections per chat provider. */
   CHAT_CONNECTIONS_MAX: count(1, 65_000).default(1024),
 
-  // Credits: exchange rate, allowance of an organization, intervals of sweeper and audit.
+  // Credits: exchange rate, allowance of an organization, and intervals of the sweeper and the
+  // audit.
   USD_PER_CREDIT: decimal(0.000_001, 1_000_000).default(0.01),
   /** Studio credits that an organization may use in six hours; unlimited if not set. */
   WINDOW_ALLOWANCE_CREDITS: decimal(0.000_001, 1_000_000_000).optional(),
-  /** Interval at which the sweeper checks the workflows of open reservations. */
+  /**
+   * Interval at which the sweeper checks whether the workflow of an open reservation still exists.
+   */
   RESERVATION_TTL_MS: count(1000, 86_400_000).default(120_000),
   SWEEP_INTERVAL_MS: count(100, 3_600_000).default(10_000),
-  /** Interval at which a worker audits the ledger and the results; 0 disables the audit. */
+  /** Interval at which a worker audits the ledger and the stored results. 0 disables the audit. */
   AUDIT_INTERVAL_MS: count(0, 86_400_000).default(600_000),
 
   // Caller webhooks: time limit and retry delays.
   /** Time limit of one attempt to deliver a webhook. */
   WEBHOOK_TIMEOUT_MS: count(100, 60_000).default(15_000),
-  /** Delays between the attempts to deliver a webhook; their sum is 51.7 hours. */
+  /**
+   * Delays between the attempts to deliver a webhook. The sum of the default delays is 51.7 hours.
+   */
   WEBHOOK_RETRY_DELAYS_MS: delayList.default(
     [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400].map((s) => s * 1000),
   ),
 
   // Telemetry of a process (docs/telemetry.md).
-  /** Port of /metrics, /healthz and /readyz. Not opened if not set; 0 chooses any free port. */
+  /**
+   * Port of /metrics, /healthz and /readyz. If it is not set, no port is opened; 0 means any free
+   * port.
+   */
   METRICS_PORT: port.optional(),
   METRICS_HOST: z.string().default('127.0.0.1'),
-  /** URL of the OTLP/HTTP collector; if not set, nothing is traced. */
+  /** URL of the OTLP/HTTP collector. If it is not set, nothing is traced. */
   OTEL_EXPORTER_OTLP_ENDPOINT: webUrl.optional(),
   OTEL_EXPORTER_OTLP_PROTOCOL: oneOf(['http/protobuf', 'http/json']).default('http/protobuf'),
   OTEL_EXPORTER_OTLP_HEADERS: pairList,
@@ -263,8 +268,8 @@ export const gatewayVariables = {
   OTEL_SERVICE_NAME: z.string().default('studio-gateway'),
   /** Further attributes of all spans, e.g. `deployment.environment.name=production`. */
   OTEL_RESOURCE_ATTRIBUTES: pairList,
-  /** Share of traces that are exported, 0 to 1. */
+  /** Share of the traces that are exported, from 0 to 1. */
   OTEL_TRACES_SAMPLER_ARG: decimal(0, 1).default(1),
-  /** Milliseconds between exports. */
+  /** Time between two exports of spans, in milliseconds. */
   OTEL_BSP_SCHEDULE_DELAY: count(50, 600_000).default(5000),
 };

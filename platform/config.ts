@@ -1,7 +1,7 @@
 /**
- * Configuration of a process. Only this file reads the environment, once at start. If a value is
- * missing or invalid, the process prints one line that names the variable but never its value, and
- * exits.
+ * Reads the configuration of a process. No other file reads environment variables. They are read
+ * once, at the start. If a value is missing or invalid, the process prints one line that names the
+ * variable but never its value, and exits.
  */
 import { z } from 'zod';
 import { readChatUpstreams, type ChatUpstream } from './chat-upstreams.ts';
@@ -12,8 +12,8 @@ import {
   ownSecrets,
   s3KeyVariables,
   s3Variables,
-  type temporalVariables,
 } from './config-variables.ts';
+import type { temporalVariables } from './temporal-variables.ts';
 
 const environment = z.object(gatewayVariables).superRefine((config, context) => {
   const addFault = (name: string, message: string): void =>
@@ -29,9 +29,11 @@ const environment = z.object(gatewayVariables).superRefine((config, context) => 
     addFault('PAYLOAD_KEYS', 'is required by PAYLOAD_ENCRYPTION=true');
   }
   ownSecrets.forEach((name, index) => {
-    const other = ownSecrets.slice(0, index).find((earlier) => config[earlier] === config[name]);
-    if (config[name] !== undefined && other !== undefined)
-      addFault(name, `must differ from ${other}`);
+    const duplicate = ownSecrets
+      .slice(0, index)
+      .find((earlier) => config[earlier] === config[name]);
+    if (config[name] !== undefined && duplicate !== undefined)
+      addFault(name, `must differ from ${duplicate}`);
   });
   for (const [name, needed] of neededVariables) {
     if (config[name] !== undefined) requireWith(name, [needed]);
@@ -41,30 +43,32 @@ const environment = z.object(gatewayVariables).superRefine((config, context) => 
   if (config.S3_CREDENTIALS === 'keys') requireWith('S3_CREDENTIALS=keys', s3KeyVariables);
 });
 
-/** Configuration of a process. The names of the variables contain the units. */
+/** Configuration of a process. The names of the variables contain their units. */
 export type Config = Omit<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION'> & {
   /** True if new payloads are encrypted. */
   PAYLOAD_ENCRYPTION: boolean;
   /** Variables of Studio's providers (providers/provider.ts). */
   PROVIDER_VARIABLES: Readonly<Record<string, unknown>>;
-  /** Chat providers with an API key, by name. */
+  /** Chat providers for which the gateway has an API key, by name. */
   CHAT_UPSTREAMS: Readonly<Record<string, ChatUpstream>>;
 };
 
 /**
- * Providers whose variables are read. The caller passes them, because this folder must not import
+ * Providers whose variables are read. Callers pass them, because this folder must not import the
  * providers.
  */
 export interface KnownProviders {
   /** Schemas of the variables of the Studio providers. */
   variables: z.ZodRawShape;
-  /** Names of the chat providers; `<NAME>_API_KEY` and `<NAME>_BASE_URL` are read for each. */
+  /**
+   * Names of the chat providers. `<NAME>_API_KEY` and `<NAME>_BASE_URL` are read for each of them.
+   */
   chat: readonly string[];
 }
 
 /**
- * Reads the configuration from an environment, in which an empty variable counts as not set.
- * `known` contains the providers of providers/registry.ts.
+ * Reads the configuration from environment variables. An empty variable counts as not set. `known`
+ * contains the providers of providers/registry.ts.
  * @throws ConfigError that names every missing or invalid variable
  */
 export function loadConfig(
@@ -101,8 +105,8 @@ function describeFault({ code, message }: z.core.$ZodIssue, isMissing: boolean):
 export type TemporalConfig = Pick<Config, keyof typeof temporalVariables>;
 
 /**
- * Returns whether new payloads are encrypted: PAYLOAD_ENCRYPTION, or by default whether there are
- * any keys.
+ * Returns whether new payloads are encrypted. The default of PAYLOAD_ENCRYPTION is true if there
+ * are keys.
  */
 export function encryptsPayloads(
   parsed: Pick<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION' | 'PAYLOAD_KEYS'>,
@@ -125,8 +129,8 @@ export function loadConfigOrExit(known: KnownProviders): Config {
     return loadConfig(known);
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
-    // EX_CONFIG of sysexits.h, so that a supervisor can distinguish an invalid setting from a
-    // crash.
+    // The status is EX_CONFIG of sysexits.h, so that a supervisor can distinguish an invalid
+    // setting from a crash.
     return process.exit(78);
   }
 }

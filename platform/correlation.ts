@@ -1,5 +1,5 @@
 /**
- * Correlation ids of the current request, activity or pass of the sweeper, which are added to every
+ * Correlation ids of the current request, activity or pass of the sweeper. They are added to every
  * log line.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -9,31 +9,29 @@ import { context, ROOT_CONTEXT } from '@opentelemetry/api';
 export interface CorrelationIds {
   requestId?: string;
   /**
-   * Organization of the caller. Its queries get a fair share of the connections (query-limits.ts).
+   * Organization of the caller. Its queries receive a fair share of the database connections
+   * (query-limits.ts).
    */
   organizationId?: string;
   jobId?: string;
   workflowId?: string;
   /** W3C trace id, if the request, activity or pass of the sweeper is traced. */
   traceId?: string;
-  /** W3C id of its outermost span. */
+  /** W3C id of the outermost span of the request, activity or pass of the sweeper. */
   spanId?: string;
 }
 
 const scopes = new AsyncLocalStorage<CorrelationIds>();
 
 /**
- * Returns the current correlation ids. Empty outside a request, an activity or a pass of the
- * sweeper.
+ * Returns the current correlation ids. The result is empty outside a request, an activity or a pass
+ * of the sweeper.
  */
 export function correlation(): Readonly<CorrelationIds> {
   return scopes.getStore() ?? {};
 }
 
-/**
- * Runs a function with these correlation ids instead of the current ones; the current ones apply
- * again afterwards.
- */
+/** Runs a function with these correlation ids. The previous ids apply again afterwards. */
 export function withCorrelation<Result>(ids: CorrelationIds, work: () => Result): Result {
   return scopes.run(ids, work);
 }
@@ -48,8 +46,8 @@ export function correlate(ids: CorrelationIds): void {
 }
 
 /**
- * Runs a function without correlation ids. For work that starts during one request but does not
- * belong to it, such as a timer or the end of a shared connection.
+ * Runs a function without correlation ids. Use it for work that starts during a request but does
+ * not belong to it, such as a timer or the end of a shared connection.
  */
 export function withoutCorrelation<Result>(work: () => Result): Result {
   return scopes.exit(() => context.with(ROOT_CONTEXT, work));

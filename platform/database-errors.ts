@@ -1,4 +1,4 @@
-/** Recognizes errors which mean that the database is unreachable or a lock is unavailable. */
+/** Recognizes errors that mean that the database is unreachable or that a lock is unavailable. */
 import {
   BackendTerminatedError,
   BackendTerminatedUnexpectedlyError,
@@ -7,18 +7,21 @@ import {
 } from 'slonik';
 
 /**
- * Query to which the database did not respond in time, or which was rejected because too many
- * others were waiting.
+ * Error of a query to which the database did not respond in time, or that was not sent because too
+ * many other queries were waiting.
  */
 export class DatabaseSilentError extends Error {
   override readonly name = 'DatabaseSilentError';
 }
 
-/** Messages of driver errors about a broken or closed connection that have no error code. */
+/**
+ * Pattern of the driver's messages about a broken or closed connection. These errors have no error
+ * code.
+ */
 const lostConnection =
   /Query read timeout|Connection terminated|timeout expired|timeout exceeded when trying to connect/i;
 
-/** SQLSTATE of a lock that was not available within `lock_timeout`. */
+/** SQLSTATE code for a lock that was not available within `lock_timeout`. */
 const lockNotAvailable = '55P03';
 
 /** Returns whether an error, or one of its causes, is a lock timeout. */
@@ -37,8 +40,8 @@ export function isDatabaseUnavailable(error: unknown): boolean {
   if (error instanceof StatementTimeoutError || error instanceof DatabaseSilentError) return true;
   if (!(error instanceof Error)) return false;
   const code = 'code' in error ? String(error.code) : '';
-  // SQLSTATE classes. 57P: shutting down or starting; 53: out of connections, memory or disk; 08:
-  // connection errors.
+  // SQLSTATE classes: 57P means that the server is shutting down or starting; 53 that it has no
+  // more connections, memory or disk; 08 that the connection failed.
   return (
     /^(57P|53|08|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT)/.test(code) ||
     lostConnection.test(error.message)

@@ -1,7 +1,7 @@
 /**
- * Postgres pool of the process. All queries use slonik's `sql` tag, and each row is checked against
- * the schema of its query. int8 becomes a number (asserted to be a safe integer); timestamps become
- * Unix milliseconds.
+ * Opens the Postgres pool of a process. All queries use slonik's `sql` tag, and each row is checked
+ * against the schema of its query. A value of type int8 becomes a number, which must be a safe
+ * integer; a timestamp becomes Unix milliseconds.
  */
 import { defaults as driverDefaults } from 'pg';
 import {
@@ -20,7 +20,7 @@ import { limitQueries } from './query-limits.ts';
 
 export type { DatabasePool };
 
-/** Builds a statement that returns no rows. */
+/** Template tag for SQL statements that return no rows. */
 export const command = sql.type(z.object({}));
 
 const safeInteger = {
@@ -43,38 +43,39 @@ interface DatabaseOptions {
 /** Time limit of a statement, enforced by the server. */
 const statementTimeoutMs = 10_000;
 /**
- * How long a connection may stay silent before it is closed. Otherwise the pool would wait forever
- * for a server or network that does not respond.
+ * Maximum time for which a connection may stay silent during a query. After that it is closed,
+ * because the pool would otherwise wait forever for a server or network that does not respond.
  */
 const silenceTimeoutMs = 12_000;
-// slonik has no option for this timeout, so the default of the driver is set.
+// The driver's default is changed, because slonik has no option for this timeout.
 driverDefaults.query_timeout = silenceTimeoutMs;
 
-/** Row that does not match the schema of its query. */
+/** Error for a row that does not match the schema of its query. */
 class RowError extends Error {
   override readonly name = 'RowError';
 }
 
 /**
- * Opens the pool. A query opens a connection if none is free, so the pool recovers after the server
- * was lost.
+ * Opens the pool. A query opens a new connection if none is free, so the pool recovers after an
+ * outage of the server.
  */
 export async function openDatabase(options: DatabaseOptions): Promise<DatabasePool> {
   const pool = await createPool(options.url, {
     maxPoolSize: options.poolMax,
     minPoolSize: 1,
     idleTimeout: 60_000,
-    // Not shorter, because a busy machine may need seconds to open many connections together.
+    // A shorter timeout could fail on a busy machine, which may need seconds to open many
+    // connections at the same time.
     connectionTimeout: silenceTimeoutMs,
     connectionRetryLimit: 1,
     gracefulTerminationTimeout: 500,
     statementTimeout: statementTimeoutMs,
-    // No retries by slonik after a lost connection, because only the caller of the query knows
-    // whether the statement may run twice.
+    // slonik does not retry a query after a lost connection, because only the caller of the query
+    // knows whether the statement may run twice.
     queryRetryLimit: 0,
     transactionRetryLimit: 0,
-    // No `DISCARD ALL` after each query: it would double the round trips, and the gateway uses no
-    // session state.
+    // slonik's `DISCARD ALL` after each query is disabled. It would double the round trips, and the
+    // gateway uses no session state.
     resetConnection: () => Promise.resolve(),
     typeParsers: [
       ...createTypeParserPreset().filter((parser) => parser.name !== 'int8'),
@@ -83,7 +84,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
     interceptors: [checkRows, ...(options.metrics ? [measureWaits(options.metrics)] : [])],
   });
   pool.on('error', (error) =>
-    // Logged without the ids of the request that opened the connection.
+    // The error is logged without the correlation ids of the request that opened the connection.
     withoutCorrelation(() => options.logger.warn({ error }, 'database.connection_lost')),
   );
   if (options.metrics) countConnections(pool, options.metrics);
@@ -92,16 +93,17 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
 }
 
 /**
- * Interceptor that checks each row against the schema of its query, because slonik itself does not.
+ * Interceptor that checks each row against the schema of its query. slonik itself does not check
+ * rows.
  */
 const checkRows: Interceptor = {
   name: 'check-rows',
   transformRow({ resultParser }, query, row) {
-    const checked = resultParser?.['~standard'].validate(row);
-    assert(!(checked instanceof Promise), 'a row schema must validate synchronously');
+    const validation = resultParser?.['~standard'].validate(row);
+    assert(!(validation instanceof Promise), 'a row schema must validate synchronously');
     // The error does not contain the row, because its contents must not be logged.
-    if (checked?.issues) {
-      throw new RowError(`${JSON.stringify(checked.issues)} in a row of ${query.sql}`);
+    if (validation?.issues) {
+      throw new RowError(`${JSON.stringify(validation.issues)} in a row of ${query.sql}`);
     }
     return row;
   },
@@ -109,7 +111,7 @@ const checkRows: Interceptor = {
 
 /** Creates an interceptor that measures how long queries wait for a connection. */
 function measureWaits({ poolWaitSeconds }: Metrics): Interceptor {
-  // The driver passes the same context object to both hooks.
+  // slonik passes the same context object to both hooks.
   const requestedAtMs = new WeakMap<object, number>();
   return {
     name: 'pool-waits',

@@ -1,6 +1,6 @@
 /**
- * Concurrency limiter that shares its slots fairly between owners (fair-share.ts). Tasks wait for a
- * slot; free slots go to the owners in turn.
+ * Limiter that shares its slots fairly between owners (fair-share.ts). Tasks wait for a slot; the
+ * owners receive free slots in turn.
  */
 import { createFairShare } from './fair-share.ts';
 
@@ -12,13 +12,13 @@ type Start = (release: ReleaseSlot) => void;
 export function createFairLimiter(slots: number) {
   const shares = createFairShare(slots);
   /** Waiting tasks by owner. The first owner of the map gets the next free slot. */
-  const lines = new Map<string, Set<Start>>();
+  const waitingTasks = new Map<string, Set<Start>>();
 
   function remove(owner: string, start: Start): boolean {
-    const line = lines.get(owner);
-    const waited = line?.delete(start) ?? false;
-    if (line?.size === 0) lines.delete(owner);
-    return waited;
+    const ownerTasks = waitingTasks.get(owner);
+    const wasWaiting = ownerTasks?.delete(start) ?? false;
+    if (ownerTasks?.size === 0) waitingTasks.delete(owner);
+    return wasWaiting;
   }
 
   function take(owner: string): ReleaseSlot | null {
@@ -31,14 +31,14 @@ export function createFairLimiter(slots: number) {
   }
 
   function startNext(): void {
-    // An owner that receives a slot moves to the end of the map, so the loop visits it again. The
-    // loop ends when no owner may take another slot.
-    for (const [owner, line] of lines) {
+    // An owner that receives a slot is moved to the end of the map, so the loop visits this owner
+    // again. The loop ends when no owner may take another slot.
+    for (const [owner, ownerTasks] of waitingTasks) {
       const release = take(owner);
       if (!release) continue;
-      lines.delete(owner);
-      lines.set(owner, line);
-      for (const start of line) {
+      waitingTasks.delete(owner);
+      waitingTasks.set(owner, ownerTasks);
+      for (const start of ownerTasks) {
         remove(owner, start);
         start(release);
         break;
@@ -48,21 +48,21 @@ export function createFairLimiter(slots: number) {
 
   return {
     /**
-     * Waits for a slot. Returns the function that releases it, or null if no slot became available
-     * to the owner within `waitMs` milliseconds.
+     * Waits for a slot. Returns the function that releases the slot. Returns null if the owner
+     * received no slot within `waitMs` milliseconds.
      */
     async enter(owner: string, waitMs: number): Promise<ReleaseSlot | null> {
-      const release = lines.has(owner) ? null : take(owner);
+      const release = waitingTasks.has(owner) ? null : take(owner);
       if (release) return release;
       const { promise, resolve } = Promise.withResolvers<ReleaseSlot | null>();
-      const line = lines.get(owner) ?? new Set();
-      lines.set(owner, line.add(resolve));
+      const ownerTasks = waitingTasks.get(owner) ?? new Set();
+      waitingTasks.set(owner, ownerTasks.add(resolve));
       const timer = setTimeout(() => {
         if (remove(owner, resolve)) resolve(null);
       }, waitMs);
-      const entered = await promise;
+      const releaseSlot = await promise;
       clearTimeout(timer);
-      return entered;
+      return releaseSlot;
     },
   };
 }

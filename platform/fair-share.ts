@@ -1,34 +1,34 @@
 /**
- * Fair shares of a number of slots. An owner is an organization, because it can have many keys. It
- * may hold at most as many slots as remain free: the first owner at most half of the slots, the
- * next one half of the rest, and so on.
+ * Shares a number of slots fairly. An owner is an organization, because an organization can have
+ * many keys. An owner may hold at most as many slots as remain free: the first owner at most half
+ * of all slots, the second owner at most half of the rest, and so on.
  */
 
-/** Creates the shares of `slots` slots. */
+/** Creates a fair share of this number of slots. */
 export function createFairShare(slots: number) {
-  const held = new Map<string, number>();
-  let taken = 0;
+  const slotsByOwner = new Map<string, number>();
+  let takenSlots = 0;
 
   return {
-    /** Returns whether an owner holds its whole share: at least half of all slots. */
-    holdsHalf: (owner: string): boolean => (held.get(owner) ?? 0) * 2 >= slots,
+    /** Returns whether an owner holds at least half of all slots, which is the maximum share. */
+    holdsHalf: (owner: string): boolean => (slotsByOwner.get(owner) ?? 0) * 2 >= slots,
     /**
-     * Takes a slot. Returns the function that releases it, or null if the owner may not take
-     * another one.
+     * Takes a slot. Returns the function that releases the slot. Returns null if the owner may not
+     * take another slot.
      */
     take(owner: string): (() => void) | null {
-      const own = held.get(owner) ?? 0;
-      if (slots - taken <= own) return null;
-      held.set(owner, own + 1);
-      taken += 1;
-      let released = false;
+      const ownSlots = slotsByOwner.get(owner) ?? 0;
+      if (slots - takenSlots <= ownSlots) return null;
+      slotsByOwner.set(owner, ownSlots + 1);
+      takenSlots += 1;
+      let isReleased = false;
       return () => {
-        if (released) return;
-        released = true;
-        taken -= 1;
-        const left = (held.get(owner) ?? 1) - 1;
-        if (left === 0) held.delete(owner);
-        else held.set(owner, left);
+        if (isReleased) return;
+        isReleased = true;
+        takenSlots -= 1;
+        const remainingSlots = (slotsByOwner.get(owner) ?? 1) - 1;
+        if (remainingSlots === 0) slotsByOwner.delete(owner);
+        else slotsByOwner.set(owner, remainingSlots);
       };
     },
   };

@@ -1,9 +1,9 @@
-/** Runs a function for many items, so that a failed item does not stop the others. */
+/** Runs a function for many items. A failed item does not stop the others. */
 import type { Logger } from './logger.ts';
 
 /**
- * Number of completed items, and of failed or skipped items. The next call handles failed and
- * skipped items again.
+ * Result of a run over many items. `done`: number of completed items; `skipped`: number of items
+ * that failed or were skipped. The next run handles these again.
  */
 export interface IsolationReport {
   done: number;
@@ -11,20 +11,20 @@ export interface IsolationReport {
 }
 
 interface IsolationOptions {
-  /** What the items are called in log lines, e.g. `reservation` or `upload`. */
+  /** Name of the items in log lines, such as `reservation` or `upload`. */
   subject: string;
   logger: Logger;
 }
 
 /**
- * Maximum total time spent on failed items. If all of them wait for an unreachable server, the
- * remaining items are skipped.
+ * Maximum total time that failed items may take. After that, the remaining items are skipped,
+ * because an unreachable server would probably delay all of them.
  */
 const failingMaxMs = 10_000;
 
 /**
- * Runs a function for one item after the other. Logs a failed item with its `id` and continues;
- * skips the remaining items once failures have taken too long in total.
+ * Runs a function for one item after the other. Logs the `id` of a failed item and continues with
+ * the next one. Skips the remaining items once failed items have taken too long in total.
  */
 export async function forEachIsolated<Item extends { readonly id: string }>(
   items: readonly Item[],

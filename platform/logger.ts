@@ -1,6 +1,6 @@
 /**
- * Logger: writes one JSON line per event with pino. Lines contain ids, never bodies, keys or signed
- * URLs.
+ * Creates the logger, which writes one JSON line per event with pino. The lines contain ids, but
+ * never bodies, keys or signed URLs.
  */
 import { isSpanContextValid, trace } from '@opentelemetry/api';
 import { pino, type Logger } from 'pino';
@@ -9,8 +9,8 @@ import { correlation } from './correlation.ts';
 export type { Logger };
 
 /**
- * Destination of the log: stdout, written synchronously so that no line is lost when the process
- * ends. A line takes 4 µs (measured with a pipe and with a file).
+ * Destination of the log. stdout is written synchronously, so that no line is lost when the process
+ * ends. Writing a line takes 4 µs, measured with a pipe and with a file.
  */
 const stdout = pino.destination({ dest: 1, sync: true });
 
@@ -21,7 +21,7 @@ export function createLogger(name: string, level: string): Logger {
     level,
     base: { name, pid: process.pid },
     timestamp: pino.stdTimeFunctions.isoTime,
-    // Adds the current ids to each line; a field of the log call with the same name takes
+    // The correlation ids are added to each line. A field of the log call with the same name takes
     // precedence.
     mixin: () => ({ ...correlation(), ...activeSpan() }),
     serializers: { error: describeError, err: describeError },
@@ -29,15 +29,15 @@ export function createLogger(name: string, level: string): Logger {
   return pino(options, stdout);
 }
 
-/** Returns the id of the current span; empty outside a span. */
+/** Returns the id of the current span. The result is empty outside a span. */
 function activeSpan(): { spanId?: string } {
   const spanContext = trace.getActiveSpan()?.spanContext();
   return spanContext && isSpanContextValid(spanContext) ? { spanId: spanContext.spanId } : {};
 }
 
 /**
- * Serializes an error without its properties: causes may contain request bodies, so only their
- * message is logged.
+ * Serializes an error without its additional properties. Only the message of its cause is included,
+ * because a cause may contain a request body.
  */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;

@@ -1,6 +1,7 @@
 /**
- * Metrics port: /metrics for Prometheus, /healthz and /readyz for probes. It is separate from the
- * API's port, and listens on METRICS_HOST (by default the loopback interface).
+ * Opens the metrics port, which serves /metrics for Prometheus, and /healthz and /readyz for
+ * probes. It is separate from the API's port, and listens on METRICS_HOST (by default the loopback
+ * interface).
  */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { collectDefaultMetrics } from 'prom-client';
@@ -24,13 +25,14 @@ export interface MetricsServer {
 
 const sdkTimeoutMs = 2000;
 
-/** Opens METRICS_PORT. Returns null if it is not set. */
+/** Opens the metrics port. Returns null if METRICS_PORT is not set. */
 export async function openMetricsServer(
   config: Config,
   options: MetricsServerOptions,
 ): Promise<MetricsServer | null> {
   if (config.METRICS_PORT === undefined) return null;
-  // Node's metrics are sampled continuously, so they are registered only if the port is open.
+  // The metrics of Node.js are sampled continuously, so they are registered only if the port is
+  // opened.
   collectDefaultMetrics({ register: options.metrics.registry });
   const server = createServer((request, response) => {
     void respond(options, request.url ?? '', response).catch(() => response.destroy());
@@ -65,14 +67,17 @@ function sendJson(response: ServerResponse, status: number, body: unknown): void
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
-/** Returns the SDK's metrics, which are appended to the page so that one scrape reads both. */
+/**
+ * Returns the metrics of the Temporal SDK. They are appended to the gateway's metrics, so that one
+ * scrape reads both.
+ */
 async function sdkMetrics(url: string | null): Promise<string> {
   if (url === null) return '';
   try {
     const page = await fetch(url, { signal: AbortSignal.timeout(sdkTimeoutMs) });
     return page.ok ? await page.text() : '';
   } catch {
-    // If the SDK's metrics cannot be read, the page contains only those of the gateway.
+    // The response contains only the gateway's metrics if those of the SDK cannot be read.
     return '';
   }
 }

@@ -1,13 +1,19 @@
 /**
- * Metrics of a process: names, labels and buckets. Label values come from closed lists (routes,
- * providers, workflow types, error codes). They contain no ids, except those of the ten
- * organizations with the highest spending. Amounts are in credits, times in seconds.
+ * Defines the metrics of a process: their names, labels and buckets. Label values come from closed
+ * lists (routes, providers, workflow types, error codes). The only ids among them are those of the
+ * ten organizations with the highest spending. Amounts are in credits, times in seconds.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
-/** Buckets in seconds, from a database statement to the synchronous response of a slow provider. */
+/**
+ * Histogram buckets in seconds. They range from the time of a database statement to that of a slow
+ * provider's synchronous response.
+ */
 const requestSeconds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
-/** Buckets of a job in seconds, from a short image job to a long video job. */
+/**
+ * Histogram buckets for the duration of a job in seconds, from a short image job to a long video
+ * job.
+ */
 const jobSeconds = [0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600];
 const waitSeconds = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5];
 const batchSizes = [1, 2, 4, 8, 16, 32, 64, 128, 200];
@@ -28,7 +34,7 @@ function gauge<Label extends string>(
   return new Gauge({ name: `gateway_${name}`, help, labelNames, registers: [registry] });
 }
 
-/** Returns a function that creates histograms with these buckets. */
+/** Returns a function that creates histograms with the given buckets. */
 function histograms(registry: Registry, buckets: number[]) {
   return <Label extends string>(
     name: string,
@@ -39,28 +45,28 @@ function histograms(registry: Registry, buckets: number[]) {
 
 /** Metrics of the API. */
 function requestMetrics(registry: Registry) {
-  const timed = histograms(registry, requestSeconds);
+  const createTimeHistogram = histograms(registry, requestSeconds);
   return {
     requests: counter(registry, 'http_requests_total', [
-      'Answered requests, by route pattern and status.',
+      'Completed responses, by route pattern and status.',
       'method',
       'route',
       'status',
     ]),
-    requestSeconds: timed('http_request_duration_seconds', [
-      'Time from the request to the end of its response; includes the wait of synchronous Studio requests.',
+    requestSeconds: createTimeHistogram('http_request_duration_seconds', [
+      'Time from a request to the end of its response. Includes the time that a synchronous Studio request waits for its job.',
       'method',
       'route',
     ]),
     requestsInFlight: gauge(registry, 'http_requests_in_flight', [
-      'Requests whose response is not complete.',
+      'Requests whose response is not complete yet.',
     ]),
-    firstTokenSeconds: timed('chat_first_token_seconds', [
+    firstTokenSeconds: createTimeHistogram('chat_first_token_seconds', [
       'Time from a streamed chat request to its first token, by provider.',
       'provider',
     ]),
     chatUsageRejected: counter(registry, 'chat_usage_rejected_total', [
-      'Chats whose provider reported more tokens than the request can have used.',
+      'Chats whose provider reported more tokens than the request allows.',
       'provider',
     ]),
     notifications: counter(registry, 'provider_notifications_total', [
@@ -68,7 +74,7 @@ function requestMetrics(registry: Registry) {
       'provider',
       'outcome',
     ]),
-    notificationSeconds: timed('provider_notification_delivery_seconds', [
+    notificationSeconds: createTimeHistogram('provider_notification_delivery_seconds', [
       'Time from a provider notification to the signal to its workflow.',
       'provider',
     ]),
@@ -90,7 +96,7 @@ function ledgerMetrics(registry: Registry) {
       'kind',
     ]),
     chatLoss: counter(registry, 'chat_loss_credits_total', [
-      'Credits not charged for chats, because their price exceeded the balance or the limit of the key.',
+      'Credits that chats were not charged, because their price exceeded the balance or the limit of the key.',
     ]),
     reservationsRejected: counter(registry, 'reservations_rejected_total', [
       'Reservations that the ledger rejected.',
@@ -109,7 +115,7 @@ function ledgerMetrics(registry: Registry) {
       'status',
     ]),
     jobOverheadSeconds: histograms(registry, requestSeconds)('job_overhead_seconds', [
-      'Time that a completed job spent in the gateway: before its first call, and after the provider’s last response.',
+      'Time that a completed job spent in the gateway before its first provider call and after the provider’s last response.',
       'type',
     ]),
     callerWebhookAttempts: counter(registry, 'caller_webhook_attempts_total', [
@@ -118,50 +124,50 @@ function ledgerMetrics(registry: Registry) {
     ]),
     callerWebhookSeconds: histograms(registry, requestSeconds)(
       'caller_webhook_attempt_duration_seconds',
-      ['Time of an attempt to deliver a caller webhook.'],
+      ['Duration of an attempt to deliver a caller webhook.'],
     ),
     storageWrites: counter(registry, 'storage_writes_total', [
       'Objects written to the storage, by outcome: ok or failed.',
       'outcome',
     ]),
     batchSize: histograms(registry, batchSizes)('batch_size', [
-      'Items that shared a round trip and a commit.',
+      'Items of a batch, which share one round trip and one commit.',
       'batch',
     ]),
     poolConnections: gauge(registry, 'postgres_pool_connections', [
-      'Connections of this process by state.',
+      'Database connections of this process, by state.',
       'state',
     ]),
     poolWaiting: gauge(registry, 'postgres_pool_waiting', [
-      'Queries of this process that are waiting for a connection.',
+      'Queries of this process that are waiting for a database connection.',
     ]),
     poolWaitSeconds: histograms(registry, waitSeconds)('postgres_pool_wait_seconds', [
-      'Time that a query waits for a connection.',
+      'Time that a query waits for a database connection.',
     ]),
   };
 }
 
-/** Buckets of OpenTelemetry's conventions for generative AI. */
+/** Histogram buckets that OpenTelemetry's conventions for generative AI specify. */
 const genAiTokens = Array.from({ length: 14 }, (_, power) => 4 ** power);
 const genAiSeconds = Array.from({ length: 14 }, (_, power) => 0.01 * 2 ** power);
 
 /**
- * Metrics of OpenTelemetry's conventions for generative AI (`gen_ai.client.token.usage`,
- * `gen_ai.client.operation.duration`), named as the conventions translate to Prometheus.
+ * Creates the metrics `gen_ai.client.token.usage` and `gen_ai.client.operation.duration` of
+ * OpenTelemetry's conventions for generative AI. The names are translated to Prometheus's format.
  */
 function genAiMetrics(registry: Registry) {
   const labels = ['gen_ai_operation_name', 'gen_ai_provider_name', 'gen_ai_request_model'] as const;
   return {
     genAiTokens: new Histogram({
       name: 'gen_ai_client_token_usage',
-      help: 'Charged tokens of a chat, by type.',
+      help: 'Tokens that a chat was charged for, by type.',
       labelNames: [...labels, 'gen_ai_token_type'],
       buckets: genAiTokens,
       registers: [registry],
     }),
     genAiSeconds: new Histogram({
       name: 'gen_ai_client_operation_duration_seconds',
-      help: 'Time of a chat from its first request to a provider to its settlement, and of a Studio job from its reservation to its settlement.',
+      help: 'Duration of a chat (from its first request to a provider until its settlement) or of a Studio job (from its reservation until its settlement).',
       labelNames: [...labels, 'error_type'],
       buckets: genAiSeconds,
       registers: [registry],
@@ -184,12 +190,12 @@ function providerMetrics(registry: Registry) {
       'outcome',
     ]),
     providerSeconds: histograms(registry, requestSeconds)('provider_request_duration_seconds', [
-      'Time of a request to a provider.',
+      'Duration of a request to a provider.',
       'provider',
       'verb',
     ]),
     providerResults: counter(registry, 'provider_results_total', [
-      'Results of queued calls, by what triggered the status check: notification, or timer (the notification was lost or late).',
+      'Results of queued calls, by the trigger of the status check: notification, or timer (if the notification was lost or late).',
       'provider',
       'woken_by',
     ]),
@@ -197,8 +203,8 @@ function providerMetrics(registry: Registry) {
 }
 
 /**
- * Creates the gauges that a worker reads from Postgres and Temporal. Every worker reports the same
- * values, so aggregate them with max, not sum.
+ * Creates the gauges whose values a worker reads from Postgres and Temporal. Every worker reports
+ * the same values, so they must be aggregated with max, not with sum.
  */
 export function createStateGauges({ registry }: Metrics) {
   return {
@@ -232,7 +238,7 @@ export function createStateGauges({ registry }: Metrics) {
       'Time of the last audit (Unix time).',
     ]),
     sweeperActions: counter(registry, 'sweeper_actions_total', [
-      'Actions of the sweeper, by action.',
+      'Number of actions of the sweeper, by kind of action.',
       'action',
     ]),
     sweptAt: gauge(registry, 'sweeper_success_timestamp_seconds', [
@@ -244,12 +250,12 @@ export function createStateGauges({ registry }: Metrics) {
       'task',
     ]),
     taskQueueAgeSeconds: gauge(registry, 'task_queue_backlog_age_seconds', [
-      'Age of the oldest waiting task.',
+      'Age of the oldest task waiting for a worker, by queue and kind of task.',
       'queue',
       'task',
     ]),
     taskQueuePollers: gauge(registry, 'task_queue_pollers', [
-      'Workers that polled within the last two minutes.',
+      'Workers that have polled within the last two minutes, by queue and kind of task.',
       'queue',
       'task',
     ]),
@@ -264,9 +270,11 @@ export function createMetrics() {
   const collectors: (() => unknown)[] = [];
   return {
     registry,
-    /** Registers a function that sets values before each scrape. The function must not reject. */
+    /**
+     * Registers a function that updates metrics before each scrape. Its promise must not reject.
+     */
     onScrape: (collect: () => unknown) => void collectors.push(collect),
-    /** Returns the page that Prometheus reads. */
+    /** Returns all metrics in Prometheus's text format. */
     async page(): Promise<string> {
       await Promise.all(collectors.map((collect) => collect()));
       return registry.metrics();

@@ -1,9 +1,9 @@
 /**
  * Command `npm run migrate`: migrates the database at DATABASE_URL to the newest schema. With `--
- * --plan` it lists the pending migrations instead. Exit status: 0 success, 1 rejected or failed, 64
- * unknown option, 78 DATABASE_URL missing or invalid.
+ * --plan` it lists the pending migrations instead. Exit status: 0 for success, 1 for a failure or
+ * an incompatible database, 64 for an unknown option, 78 if DATABASE_URL is missing or invalid.
  */
-import { migrate, pendingMigrations } from './migrations.ts';
+import { migrate, listPendingMigrations } from './migrations.ts';
 
 const databaseUrl = process.env['DATABASE_URL'];
 const [option, ...others] = process.argv.slice(2);
@@ -16,7 +16,7 @@ if ((option !== undefined && option !== '--plan') || others.length > 0) {
   process.exitCode = 78;
 } else if (databaseUrl) {
   try {
-    const names = await (option ? pendingMigrations : migrate)(databaseUrl);
+    const names = await (option ? listPendingMigrations : migrate)(databaseUrl);
     const title = option ? 'pending' : 'migrated';
     process.stdout.write(
       names.length > 0 ? `${title}: ${names.join(', ')}\n` : 'schema is current\n',

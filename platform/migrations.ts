@@ -1,33 +1,31 @@
 /**
- * Migrations of the database schema. Migrations (numbered SQL files, forward only, unchanged after
- * their first run) create the tables. The other SQL files, each in the folder of its subject,
- * create the functions and views; when one of them changes, all functions and views are recreated
- * in the transaction of the migrations (docs/decisions/0001-migrations.md).
+ * Migrates the database schema. Migrations are numbered SQL files that create the tables. They only
+ * run forward, and are not changed after their first run. Other SQL files, in the folders of the
+ * code that uses them, create the functions and views. When one of them changes, all functions and
+ * views are recreated in the same transaction as the migrations
+ * (docs/decisions/0001-migrations.md).
  */
 import { Client } from 'pg';
 import { readSchema, type Schema, type SqlSource } from './sql-sources.ts';
 
-/** Key of the advisory lock that a schema change holds; an arbitrary constant. */
+/** Key of the advisory lock that is held during a schema change. The number is arbitrary. */
 const lockId = 7_305_011;
 
-/**
- * Connects to the database.
- * @throws Error that names the server, never the password
- */
+/** Connects to the database. @throws Error that contains the server's name, but not the password */
 async function connectTo(databaseUrl: string): Promise<Client> {
   const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: 10_000 });
-  // Without a listener, an error on an idle connection would end the process. The next query
-  // reports it.
+  // An error on an idle connection would end the process if there were no listener. The next query
+  // reports the error.
   client.on('error', () => {});
   try {
     await client.connect();
     return client;
   } catch (error) {
-    // A host name with several addresses causes one error per address.
+    // If the host name has several addresses, there is one error for each address.
     const causes: unknown[] = error instanceof AggregateError ? error.errors : [error];
-    const why = causes.map((one) => (one instanceof Error ? one.message : String(one)));
+    const reasons = causes.map((one) => (one instanceof Error ? one.message : String(one)));
     throw new Error(
-      `Postgres at ${new URL(databaseUrl).host} cannot be reached: ${why.join('; ')}`,
+      `Postgres at ${new URL(databaseUrl).host} cannot be reached: ${reasons.join('; ')}`,
       {
         cause: error,
       },
@@ -39,8 +37,8 @@ async function connectTo(databaseUrl: string): Promise<Client> {
  * Migrates a database to the newest schema. Several processes may call this simultaneously, even
  * while processes of the previous version run. `directory` contains the migrations.
  * @returns the names of the migrations that ran, and `functions` if the functions were recreated
- * @throws Error if an old migration was changed or the schema is newer than this code; the database
- * is then unchanged
+ * @throws Error if a migration was changed after it ran, or the schema is newer than this code. The
+ * database then stays unchanged.
  */
 export async function migrate(databaseUrl: string, directory?: URL): Promise<string[]> {
   const schema = await readSchema(directory);
@@ -52,11 +50,11 @@ export async function migrate(databaseUrl: string, directory?: URL): Promise<str
     await client.query(`CREATE TABLE IF NOT EXISTS schema_migration (
       version integer PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL, undo text,
       applied_at timestamptz NOT NULL DEFAULT now())`);
-    const ran = await applyPending(client, schema);
+    const migratedNames = await applyPending(client, schema);
     await client.query('COMMIT');
-    return ran;
+    return migratedNames;
   } finally {
-    // The end of the connection rolls back an open transaction.
+    // Closing the connection rolls back a transaction that is still open.
     await client.end();
   }
 }
@@ -66,28 +64,28 @@ async function applyPending(client: Client, schema: Schema): Promise<string[]> {
   const found = await readApplied(client);
   const pending = listPending(schema, found);
   if (pending.length === 0) return [];
-  // Views are dropped first: while the transaction waits for a query on a view, it then holds no
-  // table lock.
+  // The views are dropped before any table is changed. The transaction then holds no table lock
+  // while it waits for queries that use a view.
   if (found.functions) await client.query(found.functions.undo);
   for (const [index, migration] of [...migrations.entries()].slice(found.migrations.length)) {
-    // Run one after the other, because each migration depends on the previous one.
+    // Migrations run one after the other, because each depends on the previous one.
     await client.query(migration.statements);
-    await record(client, { ...migration, version: index + 1, undo: null });
+    await insertApplied(client, { ...migration, version: index + 1, undo: null });
   }
   await client.query(functions.statements);
   await client.query('DELETE FROM schema_migration WHERE version = 0');
-  await record(client, { ...functions, version: 0 });
+  await insertApplied(client, { ...functions, version: 0 });
   return pending;
 }
 
-interface Applied {
+interface AppliedSource {
   version: number;
   name: string;
   sha256: string;
   undo: string | null;
 }
 
-async function record(client: Client, applied: Applied): Promise<void> {
+async function insertApplied(client: Client, applied: AppliedSource): Promise<void> {
   const { version, name, sha256, undo } = applied;
   await client.query(
     'INSERT INTO schema_migration (version, name, sha256, undo) VALUES ($1, $2, $3, $4)',
@@ -95,22 +93,24 @@ async function record(client: Client, applied: Applied): Promise<void> {
   );
 }
 
-interface Found {
+interface AppliedSchema {
   /** Migrations that have run, in order. */
-  migrations: Applied[];
-  /** Functions and views created last; null before the first migration. */
-  functions: (Applied & { undo: string }) | null;
+  migrations: AppliedSource[];
+  /** Functions and views that exist in the database. Null before the first migration. */
+  functions: (AppliedSource & { undo: string }) | null;
 }
 
-async function readApplied(client: Client): Promise<Found> {
-  const { rows } = await client.query<Applied>('SELECT * FROM schema_migration ORDER BY version');
+async function readApplied(client: Client): Promise<AppliedSchema> {
+  const { rows } = await client.query<AppliedSource>(
+    'SELECT * FROM schema_migration ORDER BY version',
+  );
   const first = rows[0];
   return first?.version === 0
     ? { migrations: rows.slice(1), functions: { ...first, undo: first.undo ?? '' } }
     : { migrations: rows, functions: null };
 }
 
-function throwIfForeign(found: Found, migrations: SqlSource[]): void {
+function throwIfIncompatible(found: AppliedSchema, migrations: SqlSource[]): void {
   for (const { version, sha256 } of found.migrations) {
     const known = migrations[version - 1];
     if (!known) {
@@ -128,7 +128,7 @@ function throwIfForeign(found: Found, migrations: SqlSource[]): void {
  * Returns the names that `migrate` would return, without changing the database.
  * @throws Error in the same cases as `migrate`
  */
-export async function pendingMigrations(databaseUrl: string): Promise<string[]> {
+export async function listPendingMigrations(databaseUrl: string): Promise<string[]> {
   const schema = await readSchema();
   const client = await connectTo(databaseUrl);
   try {
@@ -138,14 +138,14 @@ export async function pendingMigrations(databaseUrl: string): Promise<string[]> 
   }
 }
 
-const noneApplied: Found = { migrations: [], functions: null };
+const noneApplied: AppliedSchema = { migrations: [], functions: null };
 
 /**
  * Returns the names of the pending migrations, and `functions` if the functions have changed.
  * @throws Error if another version of the code changed the database
  */
-function listPending({ migrations, functions }: Schema, found: Found): string[] {
-  throwIfForeign(found, migrations);
+function listPending({ migrations, functions }: Schema, found: AppliedSchema): string[] {
+  throwIfIncompatible(found, migrations);
   const pending = migrations.slice(found.migrations.length).map(({ name }) => name);
   const isCurrent = pending.length === 0 && found.functions?.sha256 === functions.sha256;
   return isCurrent ? [] : [...pending, functions.name];
@@ -159,8 +159,8 @@ async function isEmpty(client: Client): Promise<boolean> {
 }
 
 /**
- * Checks that the database has the schema of this code.
- * @throws Error if its migrations are older or newer, or its functions differ
+ * Checks that the database has the schema that this code requires.
+ * @throws Error if the database has fewer, more or changed migrations, or other functions
  */
 export async function assertSchemaCurrent(databaseUrl: string): Promise<void> {
   const { migrations, functions } = await readSchema();
@@ -170,7 +170,7 @@ export async function assertSchemaCurrent(databaseUrl: string): Promise<void> {
       throw new Error('the database has no schema: run `npm run migrate` first');
     }
     const found = await readApplied(client);
-    throwIfForeign(found, migrations);
+    throwIfIncompatible(found, migrations);
     if (found.migrations.length < migrations.length) {
       throw new Error('the database schema is older than this code: run `npm run migrate` first');
     }

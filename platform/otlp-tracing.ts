@@ -1,6 +1,6 @@
 /**
- * OpenTelemetry SDK with its OTLP/HTTP exporter. telemetry.ts loads this file only if an endpoint
- * is configured.
+ * Starts the OpenTelemetry SDK with its OTLP/HTTP exporter. telemetry.ts loads this file only if an
+ * endpoint is configured.
  */
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
@@ -18,14 +18,14 @@ import {
 import { z } from 'zod';
 
 interface OtlpOptions {
-  /** Traces endpoint of the collector, e.g. http://127.0.0.1:4318/v1/traces */
+  /** URL to which traces are sent, such as http://127.0.0.1:4318/v1/traces */
   url: string;
   protocol: 'http/protobuf' | 'http/json';
   headers: Record<string, string>;
   serviceName: string;
-  /** Further attributes of the process, e.g. `deployment.environment.name`. */
+  /** Additional resource attributes, such as `deployment.environment.name`. */
   resource: Record<string, string>;
-  /** Share of traces that are exported. */
+  /** Share of the traces that are exported, from 0 to 1. */
   ratio: number;
   flushIntervalMs: number;
 }
@@ -38,7 +38,7 @@ function readVersion(): string {
   return packageFile.parse(JSON.parse(text)).version;
 }
 
-/** How long a stopping process waits for the collector. */
+/** Maximum time for which a stopping process waits for the collector. */
 const closeTimeoutMs = 3000;
 
 /**
@@ -57,9 +57,9 @@ export function startOtlpTracing(options: OtlpOptions): () => Promise<void> {
       'service.version': readVersion(),
       'service.instance.id': `${hostname()}:${process.pid}`,
     }),
-    // The sampling decision depends only on the trace id and is the same in every process, so a
-    // trace is exported completely or not at all. A caller's `sampled` flag is ignored, because it
-    // must not cause costs.
+    // The sampling decision depends only on the trace id. It is the same in every process, so a
+    // trace is exported completely or not at all. The `sampled` flag of a caller is ignored,
+    // because callers must not cause costs.
     sampler: new TraceIdRatioBasedSampler(options.ratio),
     spanProcessors: [
       new BatchSpanProcessor({

@@ -1,4 +1,4 @@
-/** Guard of outbound.ts: checks host names and addresses, and connects only to public addresses. */
+/** Outbound guard: checks host names and addresses, and connects only to public addresses. */
 import type { LookupAddress, LookupOptions } from 'node:dns';
 import { Resolver } from 'node:dns/promises';
 import { isIP } from 'node:net';
@@ -32,25 +32,26 @@ export function throwBlocked(message: string): never {
 /** Function that resolves a host name to all its addresses. */
 export type ResolveName = (host: string) => Promise<LookupAddress[]>;
 
-/** Message for a host without a public address. */
+/** Error message for a host that does not have a public address. */
 export const notPublic = 'the host does not have a public address';
 
 /**
- * Host names that never belong to a public server (RFC 6761, 6762, 8375, and names used by clouds).
- * They are rejected without DNS resolution.
+ * Pattern of host names that never belong to a public server (RFC 6761, RFC 6762, RFC 8375, and
+ * names that clouds use). They are blocked without DNS resolution.
  */
 const privateNames =
   /^[^.]+$|(^|\.)(localhost|local|internal|intranet|lan|corp|home|home\.arpa|test|invalid|onion)$/;
 
 /**
- * Public addresses with a private use: Azure's host agent responds to its virtual machines at this
- * one.
+ * Public addresses that are used privately. At 168.63.129.16, Azure's host agent responds to its
+ * virtual machines.
  */
 const hostAgents = new Set(['168.63.129.16']);
 
 /**
- * Returns whether an address is global unicast. IPv6 forms that contain an IPv4 address (mapped,
- * 6to4, NAT64, Teredo, compatible) do not count, because no public server needs them.
+ * Returns whether an address is a global unicast address. IPv6 addresses that contain an IPv4
+ * address (mapped, 6to4, NAT64, Teredo, compatible) do not count, because no public server needs
+ * them.
  */
 export function isPublicAddress(address: string): boolean {
   if (!isIP(address)) return false;
@@ -60,8 +61,8 @@ export function isPublicAddress(address: string): boolean {
 }
 
 /**
- * Returns whether a connection to the host of a URL is allowed: a public address, or a name that
- * may resolve to one.
+ * Returns whether the host of a URL is a public address, or a name that may resolve to a public
+ * address.
  */
 export function isPublicHost(host: string): boolean {
   return isIP(host) ? isPublicAddress(host) : !privateNames.test(host);
@@ -70,8 +71,8 @@ export function isPublicHost(host: string): boolean {
 const resolver = new Resolver({ timeout: 1500, tries: 2 });
 
 /**
- * Queries the name servers directly. The resolver of the operating system would occupy one of the
- * few threads that files and images need until a caller's name server responds.
+ * Resolves a host name by querying the name servers directly. The resolver of the operating system
+ * would wait for a slow name server in one of the few threads that file and image operations need.
  */
 async function resolveByNameServer(host: string): Promise<LookupAddress[]> {
   const [v4, v6] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
@@ -85,7 +86,7 @@ async function resolveByNameServer(host: string): Promise<LookupAddress[]> {
 }
 
 /**
- * Wraps a resolver so that it rejects a name if any of its addresses is not public.
+ * Wraps a resolver so that a name is blocked if any of its addresses is not public.
  * @throws OutboundError blocked, unreachable
  */
 export function guardResolver(resolve: ResolveName = resolveByNameServer): ResolveName {
@@ -104,7 +105,7 @@ type LookupCallback = (
   family?: number,
 ) => void;
 
-/** Creates an agent that uses a guarded resolver and connects only to public addresses. */
+/** Creates an HTTP agent that uses a guarded resolver and connects only to public addresses. */
 export function createGuardedAgent(resolve: ResolveName): Agent {
   async function lookUp(host: string, all: boolean, done: LookupCallback): Promise<void> {
     let found: LookupAddress[];

@@ -1,10 +1,10 @@
-/** Reads response bodies from foreign servers, with size limits. */
+/** Reads response bodies from foreign servers, up to a maximum size. */
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { OutboundError } from './outbound-addresses.ts';
 
 /**
- * Returns the start of a response body as text. If the body ends early with an error, returns the
+ * Returns the start of a response body as text. If the response fails before its end, returns the
  * part that arrived.
  */
 export async function readStart(
@@ -20,7 +20,7 @@ export async function readStart(
       if (size >= bytesMax) break;
     }
   } catch {
-    // Errors are ignored, because the status has already arrived.
+    // An error is ignored, because the status of the response has already arrived.
   }
   discard(response);
   return Buffer.concat(chunks).subarray(0, bytesMax).toString('utf8');
@@ -32,7 +32,8 @@ export function discard(response: Dispatcher.ResponseData): void {
 }
 
 /**
- * Returns the body of a successful response. The stream fails with `too_large` beyond the limit.
+ * Returns the body of a successful response as a stream. The stream fails with `too_large` after
+ * more than `bytesMax` bytes.
  * @throws OutboundError status, broken, too_large
  */
 export function openBody(response: Dispatcher.ResponseData, bytesMax: number): Readable {
@@ -51,7 +52,12 @@ export function openBody(response: Dispatcher.ResponseData, bytesMax: number): R
   }
   const encoding = response.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity') {
-    fail(new OutboundError('broken', 'the response is compressed, which the request excluded'));
+    fail(
+      new OutboundError(
+        'broken',
+        'the response is compressed, although the request does not allow it',
+      ),
+    );
   }
   const length = response.headers['content-length'];
   if (typeof length === 'string' && Number(length) > bytesMax) {

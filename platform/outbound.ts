@@ -1,7 +1,7 @@
 /**
- * Fetches the URLs that callers and providers supply, and rejects private addresses. Checks an IP
- * address in the URL, all addresses of a host name, and the address of the connection. Redirects
- * are limited in number, and each is checked like the first URL.
+ * Fetches the URLs that callers and providers supply, and blocks connections to private addresses.
+ * It checks an IP address in the URL, all addresses of a host name, and the address of the
+ * connection. The number of redirects is limited, and each redirect is checked like the first URL.
  */
 import { isIP } from 'node:net';
 import type { Readable } from 'node:stream';
@@ -30,7 +30,7 @@ export interface FetchLimits {
 export interface PostMessage {
   headers: Record<string, string>;
   body: string;
-  /** Time limit for request and response, in milliseconds. */
+  /** Time limit for the request and the response, in milliseconds. */
   timeoutMs: number;
   /** Maximum number of response bytes to read. */
   responseBytesMax: number;
@@ -46,7 +46,8 @@ export interface PostResponse {
 /** Guarded requests to foreign URLs. */
 export interface Outbound {
   /**
-   * Returns the body of a successful response. The stream fails with `too_large` beyond the limit.
+   * Fetches a URL and returns the response body as a stream. The stream fails with `too_large`
+   * after more than `bytesMax` bytes.
    * @throws OutboundError
    */
   fetch: (url: string, limits: FetchLimits) => Promise<Readable>;
@@ -55,14 +56,11 @@ export interface Outbound {
    * @throws OutboundError blocked, unreachable
    */
   post: (url: string, message: PostMessage) => Promise<PostResponse>;
-  /**
-   * Parses a URL, and rejects it if it can never be fetched.
-   * @throws OutboundError blocked
-   */
+  /** Parses a URL, and checks it without resolving its host name. @throws OutboundError blocked */
   check: (url: string) => URL;
   /**
-   * Checks a URL and resolves its host name, for URLs that a provider, or later the gateway,
-   * fetches.
+   * Checks a URL and the addresses of its host. Call it for a URL that a provider will fetch, or
+   * that the gateway will fetch later.
    * @throws OutboundError blocked, unreachable
    */
   vet: (url: string) => Promise<URL>;
@@ -73,13 +71,13 @@ interface OutboundOptions {
   admittedOrigins: readonly string[];
   /** Allowed ports in addition to 443. */
   extraPorts?: readonly number[];
-  /** Resolver of host names. Defaults to the system's name servers. */
+  /** Function that resolves host names. Defaults to queries to the system's name servers. */
   resolve?: ResolveName;
 }
 
 const redirectsMax = 3;
 const redirectStatuses = new Set([301, 302, 303, 307, 308]);
-/** Maximum length of a URL; other systems may not accept longer URLs. */
+/** Maximum length of a URL. Other systems may reject longer URLs. */
 const urlLengthMax = 8192;
 const vetTimeoutMs = 3000;
 
@@ -90,7 +88,8 @@ function createCheck(admitted: ReadonlySet<string>, extraPorts: readonly number[
   return (text) => {
     if (text.length > urlLengthMax) throwBlocked('the URL is too long');
     const url = URL.canParse(text) ? new URL(text) : throwBlocked('not a URL');
-    // Checked before the origin, because a blob: URL has the origin of the page that created it.
+    // The protocol is checked before the origin, because a blob: URL has the origin of the page
+    // that created it.
     if (url.protocol !== 'https:' && url.protocol !== 'http:') throwBlocked('must be an https URL');
     if (url.username || url.password) throwBlocked('the URL must not contain credentials');
     url.hash = '';
@@ -103,13 +102,13 @@ function createCheck(admitted: ReadonlySet<string>, extraPorts: readonly number[
   };
 }
 
-/** Creates the guarded fetch. */
+/** Creates the functions that send guarded requests. */
 export function createOutbound(options: OutboundOptions): Outbound {
   const admitted = new Set(options.admittedOrigins);
   const check = createCheck(admitted, options.extraPorts ?? []);
   const resolve = guardResolver(options.resolve);
-  const guarded = createGuardedAgent(resolve);
-  const open = new Agent({
+  const guardedAgent = createGuardedAgent(resolve);
+  const unguardedAgent = new Agent({
     keepAliveTimeout: 10_000,
     connections: 256,
     connect: { timeout: 5000 },
@@ -118,10 +117,10 @@ export function createOutbound(options: OutboundOptions): Outbound {
   async function send(url: URL, fields: OutboundRequest): Promise<Dispatcher.ResponseData> {
     return request(url, {
       ...fields,
-      dispatcher: admitted.has(url.origin) ? open : guarded,
+      dispatcher: admitted.has(url.origin) ? unguardedAgent : guardedAgent,
       headers: {
         ...fields.headers,
-        // No compression, because a small compressed response may expand to a very large one.
+        // A small compressed response could expand to a very large one.
         'accept-encoding': 'identity',
         'user-agent': 'studio-gateway',
       },
@@ -175,7 +174,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
   };
 }
 
-/** Options of one request, without the options that all requests share. */
+/** Options of one request. They do not include the options that all requests share. */
 interface OutboundRequest {
   method: 'GET' | 'POST';
   signal: AbortSignal;
@@ -183,12 +182,17 @@ interface OutboundRequest {
   body?: string;
 }
 
-/** Returns an `OutboundError` unchanged; converts any other error to one with this message. */
+/**
+ * Returns an `OutboundError` unchanged. Converts any other error to an `OutboundError` with this
+ * message.
+ */
 function toOutboundError(error: unknown, message: string): OutboundError {
   return error instanceof OutboundError ? error : new OutboundError('unreachable', message);
 }
 
-/** Resolves a host name within a time limit, and rejects it unless all its addresses are public. */
+/**
+ * Resolves a host name within a time limit. Blocks the name unless all its addresses are public.
+ */
 async function resolveInTime(host: string, resolve: ResolveName): Promise<void> {
   const timer = new AbortController();
   const late = delay(vetTimeoutMs, undefined, { signal: timer.signal }).then(() => {

@@ -1,7 +1,7 @@
 /**
- * Encryption of Temporal payloads. With configured keys, every payload (inputs, results, signals,
- * memos, failure messages) is encrypted with AES-256-GCM before it leaves a process. The format is
- * that of Temporal's samples, so that their codec servers can read it: `encoding` is
+ * Encrypts Temporal payloads. If keys are configured, every payload (inputs, results, signals,
+ * memos, failure messages) is encrypted with AES-256-GCM before it leaves the process. The format
+ * is that of Temporal's samples, so that their codec servers can read it: `encoding` is
  * `binary/encrypted`, `encryption-key-id` identifies the key, and the data consists of the nonce,
  * the encrypted payload (protobuf) and the authentication tag.
  */
@@ -10,13 +10,13 @@ import { fileURLToPath } from 'node:url';
 import type { DataConverter, Payload, PayloadCodec } from '@temporalio/common';
 import proto from '@temporalio/proto';
 
-/** AES-256-GCM key, and the id that identifies it in payloads. */
+/** AES-256-GCM key. Its id identifies it in payloads. */
 export interface PayloadKey {
   id: string;
   secret: Buffer;
 }
 
-/** Settings of the encryption of payloads (platform/config.ts). */
+/** Settings of payload encryption (platform/config.ts). */
 export interface PayloadSettings {
   /** The first key encrypts; all keys decrypt. */
   PAYLOAD_KEYS: readonly PayloadKey[];
@@ -24,7 +24,7 @@ export interface PayloadSettings {
   PAYLOAD_ENCRYPTION: boolean;
 }
 
-export const sealedEncoding = 'binary/encrypted';
+export const encryptedEncoding = 'binary/encrypted';
 const keyIdField = 'encryption-key-id';
 const nonceBytes = 12;
 const tagBytes = 16;
@@ -33,20 +33,21 @@ const keyBytes = 32;
 const { Payload: payloadMessage } = proto.temporal.api.common.v1;
 
 /**
- * Parses `id:key,id:key`, where a key is 32 bytes in base64 or base64url.
- * @throws Error that describes the mistake without any key
+ * Parses payload keys in the format `id:key,id:key`. A key has 32 bytes, encoded in Base64 or
+ * Base64url.
+ * @throws Error that describes the mistake but contains no key
  */
 export function readPayloadKeys(text: string): PayloadKey[] {
   const keys = text.split(',').map((entry) => {
     const [id = '', base64 = '', ...rest] = entry.trim().split(':');
     if (!/^[A-Za-z0-9._-]{1,64}$/.test(id) || rest.length > 0) {
-      throw new Error('must be id:key, separated by commas');
+      throw new Error('must be pairs id:key, separated by commas');
     }
     const secret = Buffer.from(base64, 'base64url');
     if (!/^[\w+/=-]*$/.test(base64) || secret.length !== keyBytes) {
-      throw new Error(`must have keys of ${keyBytes} bytes in base64`);
+      throw new Error(`must contain keys of ${keyBytes} bytes in Base64`);
     }
-    if (new Set(secret).size < 16) throw new Error('must have random keys');
+    if (new Set(secret).size < 16) throw new Error('must contain random keys');
     return { id, secret };
   });
   if (new Set(keys.map(({ id }) => id)).size < keys.length) {
@@ -55,7 +56,10 @@ export function readPayloadKeys(text: string): PayloadKey[] {
   return keys;
 }
 
-/** Payload that cannot be decrypted, because its key is not configured or its data was changed. */
+/**
+ * Error for a payload that cannot be decrypted, because its key is not configured or its data was
+ * changed.
+ */
 export class PayloadUnreadableError extends Error {
   override readonly name = 'PayloadUnreadableError';
 }
@@ -68,7 +72,7 @@ export function createPayloadCodec(settings: PayloadSettings): PayloadCodec {
   const keys = new Map(settings.PAYLOAD_KEYS.map((key) => [key.id, key.secret]));
   const [newest] = settings.PAYLOAD_ENCRYPTION ? settings.PAYLOAD_KEYS : [];
   const decrypt = (payload: Payload): Payload => {
-    if (readMetadata(payload, 'encoding') !== sealedEncoding) return payload;
+    if (readMetadata(payload, 'encoding') !== encryptedEncoding) return payload;
     const keyId = readMetadata(payload, keyIdField);
     const secret = keys.get(keyId);
     if (!secret) {
@@ -76,12 +80,14 @@ export function createPayloadCodec(settings: PayloadSettings): PayloadCodec {
         `the payload key ${JSON.stringify(keyId)} is not configured`,
       );
     }
-    return unseal(payload.data ?? new Uint8Array(), secret);
+    return decryptPayload(payload.data ?? new Uint8Array(), secret);
   };
   return {
     encode: (payloads) =>
-      Promise.resolve(newest ? payloads.map((payload) => seal(payload, newest)) : payloads),
-    // Async, because the SDK handles rejections but not synchronous errors.
+      Promise.resolve(
+        newest ? payloads.map((payload) => encryptPayload(payload, newest)) : payloads,
+      ),
+    // The function is async, because the SDK handles rejected promises but not synchronous errors.
     decode: async (payloads) => payloads.map(decrypt),
   };
 }
@@ -99,42 +105,44 @@ export function createDataConverter(settings: PayloadSettings): DataConverter {
 export const failureConverterPath = fileURLToPath(new URL('failure-converter.ts', import.meta.url));
 
 /**
- * Returns the path segment that authorizes a web UI at the codec endpoint, because a web UI cannot
- * send a key. It is derived from the admin key and permits only decryption.
+ * Returns the path segment that authorizes Temporal's web UI at the codec endpoint. The web UI
+ * cannot send an API key. The segment is derived from the admin key and permits only decryption.
  */
 export function codecAccessToken(adminKey: string): string {
   return createHmac('sha256', adminKey).update('temporal-codec-read').digest('base64url');
 }
 
-/** Returns a metadata field of a payload as text; an empty string if the payload has none. */
+/**
+ * Returns a metadata field of a payload as text. Returns an empty string if the field is missing.
+ */
 function readMetadata(payload: Payload, field: string): string {
   return Buffer.from(payload.metadata?.[field] ?? new Uint8Array()).toString();
 }
 
-function seal(payload: Payload, { id, secret }: PayloadKey): Payload {
+function encryptPayload(payload: Payload, { id, secret }: PayloadKey): Payload {
   const nonce = randomBytes(nonceBytes);
   const cipher = createCipheriv('aes-256-gcm', secret, nonce);
   const message = payloadMessage.encode(payload).finish();
-  const sealed = [nonce, cipher.update(message), cipher.final(), cipher.getAuthTag()];
+  const ciphertext = [nonce, cipher.update(message), cipher.final(), cipher.getAuthTag()];
   return {
-    metadata: { encoding: Buffer.from(sealedEncoding), [keyIdField]: Buffer.from(id) },
-    data: Buffer.concat(sealed),
+    metadata: { encoding: Buffer.from(encryptedEncoding), [keyIdField]: Buffer.from(id) },
+    data: Buffer.concat(ciphertext),
   };
 }
 
-function unseal(data: Uint8Array, secret: Buffer): Payload {
+function decryptPayload(data: Uint8Array, secret: Buffer): Payload {
   try {
     const decipher = createDecipheriv('aes-256-gcm', secret, data.subarray(0, nonceBytes), {
       authTagLength: tagBytes,
     });
     decipher.setAuthTag(data.subarray(-tagBytes));
-    const sealed = data.subarray(nonceBytes, -tagBytes);
-    const message = Buffer.concat([decipher.update(sealed), decipher.final()]);
+    const ciphertext = data.subarray(nonceBytes, -tagBytes);
+    const message = Buffer.concat([decipher.update(ciphertext), decipher.final()]);
     const { metadata, data: bytes } = payloadMessage.decode(message);
     return { metadata, data: bytes };
   } catch (cause) {
     throw new PayloadUnreadableError(
-      'the payload cannot be decrypted: wrong key, or changed data',
+      'the payload cannot be decrypted: the key is wrong, or the data was changed',
       {
         cause,
       },

@@ -9,14 +9,15 @@ export function announceReady(details: Record<string, unknown> = {}): void {
 }
 
 /**
- * Runs `drain` on SIGTERM, on SIGINT or after the parent process has ended, then exits. Further
- * signals are ignored; if the drain takes longer than `timeoutMs`, the process exits with status 1.
+ * Runs `drain` after SIGTERM, SIGINT or the end of the parent process, and then exits. Further
+ * signals are ignored. If `drain` takes longer than `timeoutMs` milliseconds, the process exits
+ * with status 1.
  */
 export function drainOnExit(drain: () => Promise<void>, timeoutMs: number): void {
-  let draining = false;
+  let isDraining = false;
   const onSignal = (): void => {
-    if (draining) return;
-    draining = true;
+    if (isDraining) return;
+    isDraining = true;
     const late = setTimeout(() => process.exit(1), timeoutMs);
     late.unref();
     drain().then(

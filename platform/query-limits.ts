@@ -1,4 +1,4 @@
-/** Limits the duration and number of a pool's queries. */
+/** Limits the duration and the number of the queries of a database pool. */
 import type { DatabasePool } from 'slonik';
 import { assert } from '../domain/errors.ts';
 import { correlation } from './correlation.ts';
@@ -6,15 +6,15 @@ import { DatabaseSilentError } from './database-errors.ts';
 import { createFairLimiter } from './fair-limiter.ts';
 
 /**
- * Time limit of a query, including its wait for a connection. Beyond it, the query fails as if the
+ * Time limit of a query, including its wait for a connection. After that, the query fails as if the
  * database were unreachable.
  */
 const queryTimeoutMs = 15_000;
 /**
- * Maximum number of unfinished queries; further queries fail immediately. This many are unfinished
+ * Maximum number of unfinished queries; further queries fail immediately. The number is reached
  * only if the database does not respond.
  */
-const unfinishedMax = 5000;
+const unfinishedQueriesMax = 5000;
 
 /** Methods of the pool that run one query. */
 const queryMethods = [
@@ -31,16 +31,16 @@ const queryMethods = [
 ] as const;
 
 /**
- * Limits the duration and number of queries, because the pool itself lets queries wait forever
- * while the server does not respond. Queries of an organization's requests also wait for a fair
- * share of the connections, so that one organization's slow queries cannot occupy all of them.
- * Queries for several organizations (batches, sweeps) do not wait.
+ * Limits the duration and the number of queries. Without these limits, queries would wait forever
+ * for a server that does not respond. The queries of an organization's requests also wait for a
+ * fair share of the connections, so that slow queries of one organization cannot occupy all of
+ * them. Queries for several organizations (batches, sweeps) do not wait for a share.
  */
 export function limitQueries(pool: DatabasePool, poolMax: number): void {
-  let unfinished = 0;
+  let unfinishedQueries = 0;
   const shares = createFairLimiter(poolMax);
 
-  async function enter(): Promise<() => void> {
+  async function waitForShare(): Promise<() => void> {
     const { organizationId } = correlation();
     if (organizationId === undefined) return () => {};
     const release = await shares.enter(organizationId, queryTimeoutMs);
@@ -48,22 +48,22 @@ export function limitQueries(pool: DatabasePool, poolMax: number): void {
     return release;
   }
 
-  const limit =
+  const withLimits =
     (query: (...values: unknown[]) => Promise<unknown>) =>
     async (...values: unknown[]): Promise<unknown> => {
-      const release = await enter();
-      if (unfinished >= unfinishedMax) {
+      const release = await waitForShare();
+      if (unfinishedQueries >= unfinishedQueriesMax) {
         release();
         throw new DatabaseSilentError('too many queries are waiting for the database');
       }
-      unfinished += 1;
+      unfinishedQueries += 1;
       let timer: NodeJS.Timeout | undefined;
       const late = new Promise<never>((_, reject) => {
         const fail = (): void => reject(new DatabaseSilentError('the database does not respond'));
         timer = setTimeout(fail, queryTimeoutMs);
       });
       const result = query(...values).finally(() => {
-        unfinished -= 1;
+        unfinishedQueries -= 1;
         release();
       });
       // A query that fails after its time limit must not cause an unhandled rejection.
@@ -80,7 +80,7 @@ export function limitQueries(pool: DatabasePool, poolMax: number): void {
     Reflect.set(
       pool,
       name,
-      limit((...values) => Reflect.apply(query, pool, values)),
+      withLimits((...values) => Reflect.apply(query, pool, values)),
     );
   }
 }

@@ -1,18 +1,18 @@
-/** Readiness of a process: named checks, each with a time limit. */
+/** Checks the readiness of a process. Each check has a name and a time limit. */
 import type { Connection } from '@temporalio/client';
 import { command, type DatabasePool } from './database.ts';
 import { describeTaskQueue, cached, type TaskKind } from './task-queues.ts';
 
-/** Checks by name; each returns whether its dependency is usable now. */
+/** Readiness checks by name. Each returns whether a dependency of the process is usable now. */
 export type Checks = Record<string, () => Promise<boolean>>;
 
 /** Readiness checks of a process. */
 export interface Readiness {
-  /** Dependencies without which the process cannot serve requests. */
+  /** Checks of the dependencies without which the process cannot serve any request. */
   required: Checks;
   /**
-   * Dependencies without which the process serves only some requests and reports that it is
-   * degraded.
+   * Checks of the dependencies without which the process can serve only some requests. It then
+   * reports that it is degraded.
    */
   optional: Checks;
 }
@@ -26,7 +26,7 @@ export interface ReadinessReport {
 
 const checkTimeoutMs = 3000;
 
-/** Runs all checks in parallel. A check that throws or exceeds its time limit counts as failed. */
+/** Runs all checks in parallel. A check fails if it throws or exceeds its time limit. */
 export async function checkReadiness(readiness: Readiness): Promise<ReadinessReport> {
   const [required, optional] = await Promise.all([
     runAll(readiness.required),
@@ -64,16 +64,18 @@ async function runWithTimeout(check: () => Promise<boolean>): Promise<boolean> {
 interface JobCheckParts {
   connection: Connection;
   namespace: string;
-  /** Task queues that must be polled. */
+  /** Task queues that workers must poll. */
   queues: readonly { queue: string; task: TaskKind }[];
   /** Returns whether the pollers of a queue are sufficient for this process. */
   isPolled: (pollers: readonly string[]) => boolean;
 }
 
-/** Maximum age of a reused result. Results are reused because probes are frequent. */
+/**
+ * Maximum age of the pollers' state. A state is reused for this time, because probes are frequent.
+ */
 const pollersAgeMaxMs = 5000;
 
-/** Creates the check that every process needs: its database. */
+/** Creates the check of the database, which every process needs. */
 export function databaseChecks(pool: DatabasePool): Checks {
   return {
     postgres: async () => {
@@ -84,7 +86,8 @@ export function databaseChecks(pool: DatabasePool): Checks {
 }
 
 /**
- * Creates the additional checks for Studio jobs: the Temporal server, and a poller on every queue.
+ * Creates the additional checks for Studio jobs. They check the Temporal server, and that every
+ * task queue has a poller.
  */
 export function jobChecks(parts: JobCheckParts): Checks {
   const { connection, namespace, queues } = parts;

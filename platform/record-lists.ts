@@ -1,20 +1,23 @@
-/** Builds the SQL for lists of records: filters, and pages ordered by time and id. */
+/**
+ * Builds the SQL for lists of records: the conditions of filters, and pages in the order of time
+ * and id.
+ */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { fieldError } from '../domain/errors.ts';
 
-/** Filter of a list; absent fields do not filter. */
+/** Filter of a list. Missing fields do not restrict the list. */
 export interface RecordFilter {
   keyId?: string | undefined;
   model?: string | undefined;
-  /** Limits of the creation time in Unix ms, both exclusive. */
+  /** Exclusive limits of the creation time, in Unix milliseconds. */
   afterMs?: number | undefined;
   beforeMs?: number | undefined;
-  /** Metadata pairs; only rows with all of them are listed. */
+  /** Metadata pairs. Only rows that have all of them are listed. */
   metadata?: Record<string, string> | undefined;
 }
 
 /**
- * Builds the conditions that select rows `x` of an organization; null selects those of all
+ * Builds the conditions that select the rows `x` of an organization. Null selects the rows of all
  * organizations.
  */
 export function recordConditions(
@@ -29,8 +32,8 @@ export function recordConditions(
   if (keyId !== undefined) conditions.push(sql.fragment`x.key_id = ${keyId}`);
   if (model !== undefined) conditions.push(sql.fragment`x.model = ${model}`);
   if (afterMs !== undefined) {
-    // `afterMs` comes from a response, which rounds down to milliseconds; rows of the same
-    // millisecond do not count as later.
+    // Times in responses are rounded down to milliseconds. Rows of the same millisecond as
+    // `afterMs` therefore do not count as later.
     conditions.push(sql.fragment`x.created_at >= timestamp_of_ms(${afterMs + 1}::bigint)`);
   }
   if (beforeMs !== undefined) {
@@ -48,15 +51,16 @@ export function recordConditions(
 const cursorPattern = /^(\d{1,16})\.([\w./-]{1,150})$/;
 
 /**
- * Columns with the creation time of a listed row: milliseconds for the response, microseconds for
- * the cursor.
+ * Columns with the creation time of a listed row, in milliseconds for the response and in
+ * microseconds for the cursor.
  */
 export const listedTimes = sql.fragment`floor(extract(epoch FROM created_at) * 1000) AS "createdAtMs",
   (extract(epoch FROM created_at) * 1000000)::bigint AS "createdAtMicros"`;
 
 /**
- * Builds the conditions that select the rows `x` after a cursor; returns none without a cursor.
- * @throws GatewayError INVALID_REQUEST if no page returned the cursor
+ * Builds the conditions that select the rows `x` after a cursor. Returns no conditions if there is
+ * no cursor.
+ * @throws GatewayError INVALID_REQUEST if the cursor does not have the format of a cursor
  */
 export function afterCursor(cursor: string | undefined, id: FragmentSqlToken): FragmentSqlToken[] {
   if (cursor === undefined) return [];
@@ -72,8 +76,8 @@ export function afterCursor(cursor: string | undefined, id: FragmentSqlToken): F
 }
 
 /**
- * Builds a page of at most `limit` rows, with the cursor of the next page. `rows` must have been
- * read with a limit of `limit + 1`.
+ * Builds a page of at most `limit` rows, and the cursor of the next page. `rows` must have been
+ * read with a limit of `limit + 1`. The cursor is null on the last page.
  */
 export function buildPage<Row extends { createdAtMicros: number }>(
   rows: readonly Row[],

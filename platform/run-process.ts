@@ -13,17 +13,23 @@ interface ProcessParts {
 
 /** Running process. */
 interface ServingProcess {
-  /** Ports; reported to the parent process. */
+  /** Ports of the process, which are reported to its parent process. */
   port?: number;
   metricsPort: number | null;
-  /** Rejects when the process can no longer serve, so that the supervisor starts a new one. */
+  /**
+   * Promise that rejects when the process can no longer serve requests. The process then exits, so
+   * that its supervisor starts a new one.
+   */
   failed?: Promise<void>;
   close: () => Promise<void>;
 }
 
 const drainTimeoutMs = 45_000;
 
-/** Starts the process. If that fails, prints the error on one line, logs its stack and exits. */
+/**
+ * Starts the process. If the start fails, logs the error with its stack, prints it on one line, and
+ * exits.
+ */
 async function startOrExit(
   kind: ProcessKind,
   logger: Logger,

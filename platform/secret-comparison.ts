@@ -2,8 +2,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 
 /**
- * Returns whether a value equals the secret. Both are hashed first, so that the time does not
- * depend on the length.
+ * Returns whether a value equals the secret. Compares hashes, so that the time does not depend on
+ * the length of the value.
  */
 export function isSecret(value: unknown, secret: string): boolean {
   return timingSafeEqual(digest(typeof value === 'string' ? value : ''), digest(secret));

@@ -1,4 +1,4 @@
-/** Reads the SQL files of the schema: migrations, and files with functions and views. */
+/** Reads the SQL files of the schema. They contain the migrations, the functions and the views. */
 import { createHash } from 'node:crypto';
 import { glob, readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
@@ -7,7 +7,7 @@ import { assert } from '../domain/errors.ts';
 
 const migrationsDirectory = new URL('./migrations/', import.meta.url);
 const root = new URL('../', import.meta.url);
-/** Pattern of the files with functions and views. */
+/** Glob pattern of the files that contain functions and views. */
 const functionFiles = '{api,chat,ledger,platform,providers,storage,webhooks}/**/*.sql';
 /** SQL file. */
 export interface SqlSource {
@@ -30,9 +30,9 @@ async function readSources(directory: URL, pattern: string): Promise<SqlSource[]
 
 /** Schema that this version of the code requires. */
 export interface Schema {
-  /** Migrations in order; index n - 1 is version n. */
+  /** Migrations in their order. The migration at index n - 1 has the version n. */
   migrations: SqlSource[];
-  /** All functions and views as one source, and the statements that drop them. */
+  /** All functions and views as one source. `undo` contains the statements that drop them. */
   functions: SqlSource & { undo: string };
 }
 

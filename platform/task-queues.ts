@@ -1,12 +1,12 @@
-/** Reads the state of task queues from the Temporal server: pollers and backlogs. */
+/** Reads the pollers and backlogs of task queues from the Temporal server. */
 import type { Connection } from '@temporalio/client';
 
-/** Kind of task; every task queue has a backlog for each kind. */
+/** Kind of task. A task queue has a separate backlog for each kind. */
 export type TaskKind = 'workflow' | 'activity';
 
 /** State of a task queue. */
 export interface TaskQueueState {
-  /** Identities of the workers that polled within the last two minutes. */
+  /** Identities of the workers that have polled within the last two minutes. */
   pollers: string[];
   backlog: number;
   backlogAgeSeconds: number;
@@ -16,19 +16,19 @@ export interface TaskQueueState {
 const workflowType = 1;
 const activityType = 2;
 /**
- * Maximum age of a poller that counts as active. A poll takes at most one minute; the server lists
- * pollers for five minutes.
+ * Maximum time since the last poll of an active worker. A poll takes at most one minute, but the
+ * server lists a poller for five minutes.
  */
 const pollerAgeMaxMs = 120_000;
 const describeTimeoutMs = 2500;
 
-/** Requests the state of a task queue for one kind of task. */
+/** Reads the state of a task queue for one kind of task. */
 export async function describeTaskQueue(
   connection: Connection,
   namespace: string,
   { queue, task }: { queue: string; task: TaskKind },
 ): Promise<TaskQueueState> {
-  const described = await connection.withDeadline(Date.now() + describeTimeoutMs, () =>
+  const response = await connection.withDeadline(Date.now() + describeTimeoutMs, () =>
     connection.workflowService.describeTaskQueue({
       namespace,
       taskQueue: { name: queue },
@@ -38,7 +38,7 @@ export async function describeTaskQueue(
     }),
   );
   const oldestMs = Date.now() - pollerAgeMaxMs;
-  const { stats, pollers } = described;
+  const { stats, pollers } = response;
   return {
     pollers: (pollers ?? [])
       .filter(({ lastAccessTime }) => Number(lastAccessTime?.seconds ?? 0) * 1000 >= oldestMs)
@@ -49,22 +49,22 @@ export async function describeTaskQueue(
 }
 
 /**
- * Wraps a function so that its result is reused for `ageMaxMs`, because probes and scrapes are
- * frequent.
+ * Wraps a function so that its result is reused for `ageMaxMs` milliseconds. Probes and scrapes are
+ * too frequent to read the state each time.
  */
 export function cached<Answer>(
   read: () => Promise<Answer>,
   ageMaxMs: number,
 ): () => Promise<Answer> {
   let readAtMs = Number.NEGATIVE_INFINITY;
-  let answer: Promise<Answer> | undefined;
+  let result: Promise<Answer> | undefined;
   return () => {
-    if (!answer || performance.now() - readAtMs > ageMaxMs) {
+    if (!result || performance.now() - readAtMs > ageMaxMs) {
       readAtMs = performance.now();
-      answer = read();
-      // A failure is not reused; the next call reads again.
-      answer.catch(() => (answer = undefined));
+      result = read();
+      // An error is not reused; the next call reads the state again.
+      result.catch(() => (result = undefined));
     }
-    return answer;
+    return result;
   };
 }

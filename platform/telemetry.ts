@@ -1,6 +1,6 @@
 /**
- * Metrics and traces of a process. Spans use the OpenTelemetry API, which does nothing unless
- * OTEL_EXPORTER_OTLP_ENDPOINT is set. Providers receive no span context.
+ * Opens the metrics and traces of a process. Spans use the OpenTelemetry API, which has no effect
+ * unless OTEL_EXPORTER_OTLP_ENDPOINT is set. Providers receive no span context.
  */
 import {
   context,
@@ -18,18 +18,20 @@ import { correlate, correlation } from './correlation.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 
 /**
- * Name and options of a span. Attributes contain only ids and names from closed lists, never
- * contents.
+ * Name and options of a span. Its attributes contain only ids and names from closed lists, never
+ * texts of callers.
  */
 interface SpanStart extends SpanOptions {
   name: string;
-  /** Context of the parent span. Defaults to the current one. */
+  /** Context of the parent span. Defaults to the current context. */
   parent?: Context;
 }
 
 const tracer = trace.getTracer('studio-gateway');
 
-/** Records a span for work that has already ended and therefore could not run in `inSpan`. */
+/**
+ * Records a span for work that has already ended. Work that has not started yet runs in `inSpan`.
+ */
 export function recordSpan(
   { name, parent = context.active(), ...options }: SpanStart,
   { endedAtMs, hasFailed }: { endedAtMs: number; hasFailed: boolean },
@@ -43,8 +45,9 @@ export function recordSpan(
 export type ProcessKind = 'api' | 'worker';
 
 /**
- * Returns the value of `error.type`: a gateway error code, the kind of a provider failure, or the
- * name of the error. It omits the message, which may contain a caller's text.
+ * Returns the value of the span attribute `error.type`: an error code of the gateway, the kind of a
+ * provider failure, or the name of the error. The message is not included, because it may contain a
+ * caller's text.
  */
 function getErrorType(error: unknown): string {
   if (error instanceof GatewayError) return error.code;
@@ -53,8 +56,8 @@ function getErrorType(error: unknown): string {
 }
 
 /**
- * Runs a function in a span, and adds the trace and span ids to its log lines. An error marks the
- * span and is rethrown.
+ * Runs a function in a span, and adds the trace id and span id to its log lines. If the function
+ * throws, the span is marked as failed, and the error is rethrown.
  */
 export function inSpan<Result>(
   { name, parent = context.active(), ...options }: SpanStart,
@@ -63,7 +66,7 @@ export function inSpan<Result>(
   return tracer.startActiveSpan(name, options, parent, async (span) => {
     const spanContext = span.spanContext();
     if (isSpanContextValid(spanContext)) {
-      // Log lines outside any span contain the id of the outermost span.
+      // The outermost span id is stored for log lines that are written outside a span.
       const { spanId = spanContext.spanId } = correlation();
       correlate({ traceId: spanContext.traceId, spanId });
     }

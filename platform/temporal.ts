@@ -1,5 +1,5 @@
 /**
- * Temporal client: connects, registers search attributes, and passes the request context in
+ * Creates the Temporal client, registers search attributes, and passes the request context in
  * headers.
  */
 import { readFile } from 'node:fs/promises';
@@ -33,10 +33,11 @@ import {
 import { correlation } from './correlation.ts';
 
 /**
- * Reads the file at the path in a variable. Returns undefined if the variable is not set.
- * @throws ConfigError
+ * Reads the file whose path is the value of a variable. Returns undefined if the variable is not
+ * set.
+ * @throws ConfigError if the file cannot be read
  */
-async function readNamedFile(
+async function readFileOfVariable(
   config: TemporalConfig,
   name: `TEMPORAL_TLS_${'CERT' | 'KEY' | 'CA'}_PATH`,
 ): Promise<Buffer | undefined> {
@@ -53,9 +54,9 @@ async function readNamedFile(
  * @throws ConfigError if a certificate or key file cannot be read
  */
 export async function connectionOptions(config: TemporalConfig) {
-  const certificate = await readNamedFile(config, 'TEMPORAL_TLS_CERT_PATH');
-  const key = await readNamedFile(config, 'TEMPORAL_TLS_KEY_PATH');
-  const ca = await readNamedFile(config, 'TEMPORAL_TLS_CA_PATH');
+  const certificate = await readFileOfVariable(config, 'TEMPORAL_TLS_CERT_PATH');
+  const key = await readFileOfVariable(config, 'TEMPORAL_TLS_KEY_PATH');
+  const ca = await readFileOfVariable(config, 'TEMPORAL_TLS_CA_PATH');
   const tls =
     config.TEMPORAL_TLS || certificate !== undefined || config.TEMPORAL_API_KEY !== undefined;
   return {
@@ -71,8 +72,8 @@ export async function connectionOptions(config: TemporalConfig) {
 }
 
 /**
- * gRPC options to reconnect within a second after an outage. By default the delay grows to two
- * minutes.
+ * gRPC options for reconnecting within a second after an outage. By default, the delay grows up to
+ * two minutes.
  */
 const channelArgs = {
   'grpc.initial_reconnect_backoff_ms': 100,
@@ -81,7 +82,7 @@ const channelArgs = {
 
 /**
  * Connects a command-line tool to the Temporal server.
- * @throws Error with the address if the server stays unreachable for ten seconds
+ * @throws Error that contains the address if the server stays unreachable for ten seconds
  */
 export async function openTemporal(config: TemporalConfig): Promise<Connection> {
   const options = { ...(await connectionOptions(config)), channelArgs };
@@ -106,8 +107,8 @@ export async function connectTemporal(config: TemporalConfig, logger: Logger): P
 }
 
 /**
- * Creates a client that sends the request context in headers, and encrypts payloads if encryption
- * is configured.
+ * Creates a Temporal client. It sends the request context in headers, and encrypts payloads if
+ * encryption is configured.
  */
 export function createTemporalClient(connection: Connection, config: TemporalConfig): Client {
   return new Client({
@@ -122,8 +123,8 @@ export function createTemporalClient(connection: Connection, config: TemporalCon
 const responseTimeoutMs = 10_000;
 
 /**
- * Calls the Temporal server with a deadline, because the client waits forever for a server that
- * does not respond.
+ * Calls the Temporal server with a deadline. Without a deadline, the client would wait forever for
+ * a server that does not respond.
  * @throws ServiceError if the server cannot be reached or does not respond
  */
 export function callTemporal<Result>(client: Client, call: () => Promise<Result>): Promise<Result> {
@@ -136,7 +137,7 @@ type Carrier = Record<string, string>;
 /** `IndexedValueType` of temporal.api.enums.v1. */
 const indexedTypes = { KEYWORD: 2, KEYWORD_LIST: 7 } as const;
 
-/** Registers the search attributes that the namespace does not have. */
+/** Registers the search attributes that the namespace does not have yet. */
 export async function registerSearchAttributes(
   connection: Connection,
   namespace: string,
@@ -154,38 +155,40 @@ export async function registerSearchAttributes(
 }
 
 /**
- * Interceptor that adds headers with the context of the current request to workflow starts and
- * signals. Temporal's own interceptors (@temporalio/interceptors-opentelemetry 1.24) require
- * version 1 of the OpenTelemetry SDK.
+ * Workflow client interceptor. It adds the context of the current request to the headers of
+ * workflow starts and signals. Temporal's own interceptors (@temporalio/interceptors-opentelemetry
+ * 1.24) require version 1 of the OpenTelemetry SDK.
  */
 const requestContextInterceptor: WorkflowClientInterceptor = {
   startWithDetails(input, next) {
     const { workflowType, options } = input;
     const attributes = { 'workflow.type': workflowType, 'workflow.id': options.workflowId };
     const name = `workflow.start ${workflowType}`;
-    return inSpan({ name, kind: SpanKind.PRODUCER, attributes }, () => next(withContext(input)));
+    return inSpan({ name, kind: SpanKind.PRODUCER, attributes }, () =>
+      next(addRequestContext(input)),
+    );
   },
-  signal: (input, next) => next(withTrace(input)),
+  signal: (input, next) => next(addTraceContext(input)),
 };
 
 /**
- * Adds the current trace context to a signal, so that activities of the workflow link to this
- * trace.
+ * Adds the current trace context to a signal, so that the spans of the workflow's activities link
+ * to the current trace.
  */
-function withTrace(input: WorkflowSignalInput): WorkflowSignalInput {
-  const carried: Carrier = {};
-  propagation.inject(context.active(), carried);
-  if (Object.keys(carried).length === 0) return input;
-  const header = defaultPayloadConverter.toPayload(carried);
+function addTraceContext(input: WorkflowSignalInput): WorkflowSignalInput {
+  const carrier: Carrier = {};
+  propagation.inject(context.active(), carrier);
+  if (Object.keys(carrier).length === 0) return input;
+  const header = defaultPayloadConverter.toPayload(carrier);
   return { ...input, headers: { ...input.headers, [signalContextHeader]: header } };
 }
 
-function withContext(input: WorkflowStartInput): WorkflowStartInput {
+function addRequestContext(input: WorkflowStartInput): WorkflowStartInput {
   const { requestId } = correlation();
-  const carried: RequestContext = { ...(requestId !== undefined && { requestId }) };
-  propagation.inject(context.active(), carried);
-  if (Object.keys(carried).length === 0) return input;
-  const header = defaultPayloadConverter.toPayload(carried);
+  const carrier: RequestContext = { ...(requestId !== undefined && { requestId }) };
+  propagation.inject(context.active(), carrier);
+  if (Object.keys(carrier).length === 0) return input;
+  const header = defaultPayloadConverter.toPayload(carrier);
   return { ...input, headers: { ...input.headers, [requestContextHeader]: header } };
 }
 
@@ -194,13 +197,14 @@ function readLinks(headers: Headers): Link[] {
   const header = headers[signalContextHeader];
   if (!header) return [];
   const carrier = defaultPayloadConverter.fromPayload<Carrier>(header);
-  const linked = trace.getSpanContext(propagation.extract(ROOT_CONTEXT, carrier));
-  return linked ? [{ context: linked }] : [];
+  const spanContext = trace.getSpanContext(propagation.extract(ROOT_CONTEXT, carrier));
+  return spanContext ? [{ context: spanContext }] : [];
 }
 
 /**
- * Reads the request context from the headers of an activity, with the parent and links for its
- * spans. Without a request, there is no request id, and the parent is the root context.
+ * Reads the request context from the headers of an activity. Returns the request id, and the parent
+ * and links for the activity's spans. If the workflow was not started by a request, there is no
+ * request id, and the parent is the root context.
  */
 export function readRequestContext(headers: Headers): {
   requestId?: string;

@@ -1,25 +1,28 @@
 /**
- * Types of environment variables. The message for an invalid value contains the allowed values and
- * the received one; the message for a secret omits the value.
+ * Schemas of environment variables. The message for an invalid value contains the allowed values
+ * and the received value. Messages about secrets do not contain the value.
  */
 import { z } from 'zod';
-import { formatNotOneOf, formatReceived } from '../domain/field-messages.ts';
+import { formatAllowedValues, formatReceived } from '../domain/field-messages.ts';
 
-/** Builds the error option of a schema: the allowed values, and the received one. */
+/**
+ * Builds the error option of a schema. The message contains the allowed values and the received
+ * value.
+ */
 const mustBe = (allowed: string) => ({
   error: ({ input }: { input?: unknown }) => `must be ${allowed}${formatReceived(input)}`,
 });
 
 /** Creates the schema of a variable that has one of these values. */
 export const oneOf = <const Values extends readonly [string, ...string[]]>(values: Values) =>
-  z.enum(values, { error: ({ input }) => formatNotOneOf(values, input) });
+  z.enum(values, { error: ({ input }) => formatAllowedValues(values, input) });
 
 /** `true` or `false`. */
 export const flag = oneOf(['true', 'false']).transform((value) => value === 'true');
 
 /**
- * Creates the schema of a number from `min` to `max` whose text matches `pattern`. It also accepts
- * a number, because providers parse their part of the parsed configuration again.
+ * Creates the schema of a number from `min` to `max` whose text matches `pattern`. The schema also
+ * accepts a number, because providers parse their part of the parsed configuration again.
  */
 function numberFrom(kind: string, pattern: RegExp, [min, max]: [number, number]) {
   const isAllowed = (text: string): boolean =>
@@ -38,7 +41,7 @@ export const count = (min: number, max: number) => numberFrom('an integer', /^\d
 export const decimal = (min: number, max: number) =>
   numberFrom('a number', /^\d+(\.\d+)?$/, [min, max]);
 
-/** TCP port; 0 chooses any free port. */
+/** TCP port; 0 means any free port. */
 export const port = count(0, 65_535);
 
 /** Creates the schema of a string that matches `pattern`, which `allowed` describes. */
@@ -51,7 +54,7 @@ function isWebUrl(text: string): boolean {
   return /^https?:$/.test(protocol) && username + password + search + hash === '';
 }
 
-/** http(s) URL to which paths are appended. */
+/** http or https URL to which paths are appended. */
 export const webUrl = z
   .string()
   .trim()
@@ -64,42 +67,44 @@ const splitList = (text: string): string[] =>
     .filter(Boolean);
 
 /**
- * Creates the schema of origins (scheme, host and port) separated by commas. The values in `all`
- * are accepted in place of an origin.
+ * Creates the schema of origins (scheme, host and port), separated by commas. Each value in
+ * `wildcards` is allowed in place of an origin.
  */
-function origins(all: readonly string[]) {
-  const isOrigin = (text: string): boolean => all.includes(text) || isWebUrl(text);
-  const allowed = ['origins such as https://studio.example, separated by commas', ...all];
+function origins(wildcards: readonly string[]) {
+  const isOrigin = (text: string): boolean => wildcards.includes(text) || isWebUrl(text);
+  const allowed = ['origins such as https://studio.example, separated by commas', ...wildcards];
   return z
     .string()
     .refine((text) => splitList(text).every(isOrigin), mustBe(allowed.join(', or ')))
     .transform((text) =>
-      splitList(text).map((item) => (all.includes(item) ? item : new URL(item).origin)),
+      splitList(text).map((item) => (wildcards.includes(item) ? item : new URL(item).origin)),
     );
 }
 
 /** Origins separated by commas; none by default. */
 export const originList = origins([]).default([]);
 
-/** Origins separated by commas, or `*` for all, which is the default. */
+/** Origins separated by commas, or `*` for all origins, which is the default. */
 export const openOriginList = origins(['*']).default(['*']);
 
-/** Placeholders from example files and templates. They are rejected as secrets. */
-const sampleWords =
+/** Pattern of placeholders from example files and templates. They are not valid as secrets. */
+const placeholderPattern =
   /change.?me|secret|password|example|sample|placeholder|your[-_ ]|openssl|[<>${}\s]/i;
 
-/** Secret of this gateway: random, at least 32 characters. */
+/** Secret of this gateway. It must be random and have at least 32 characters. */
 export const secret = z
   .string()
   .trim()
   .min(32, 'must have at least 32 characters')
-  .refine((value) => !sampleWords.test(value), 'must not be a sample value')
+  .refine((value) => !placeholderPattern.test(value), 'must not be a placeholder from an example')
   .refine((value) => new Set(value).size >= 10, 'must be random');
 
 /** API key of a provider. */
 export const providerKey = z.string().min(8, 'must have at least 8 characters');
 
-/** List of delays in milliseconds, separated by commas: at most 50, each at most a day. */
+/**
+ * List of at most 50 delays in milliseconds, separated by commas. Each delay is at most one day.
+ */
 export const delayList = z
   .string()
   .refine((text) => {
@@ -111,8 +116,8 @@ export const delayList = z
   .transform((text) => text.split(',').map(Number));
 
 /**
- * Pairs `name=value,name=value`, percent-encoded as OpenTelemetry specifies for its variables. The
- * message omits the value, because headers contain credentials.
+ * Pairs in the format `name=value,name=value`, percent-encoded as OpenTelemetry specifies for its
+ * variables. The error message does not contain the value, because headers contain credentials.
  */
 export const pairList = z
   .string()
@@ -122,7 +127,7 @@ export const pairList = z
       if (/^([^=,\s]+=[^,]*(,|$))*$/.test(text))
         return Object.fromEntries(splitList(text).map(parsePair));
     } catch {
-      // A value that is not percent-encoded is reported below.
+      // An invalid percent-encoding is reported below.
     }
     context.addIssue({
       code: 'custom',
@@ -132,6 +137,6 @@ export const pairList = z
   });
 
 function parsePair(pair: string): [string, string] {
-  const at = pair.indexOf('=');
-  return [pair.slice(0, at), decodeURIComponent(pair.slice(at + 1))];
+  const equalsIndex = pair.indexOf('=');
+  return [pair.slice(0, equalsIndex), decodeURIComponent(pair.slice(equalsIndex + 1))];
 }

@@ -141,8 +141,8 @@ async function sendAnswer(
 
 /** Notifies the chat when its caller disconnects. */
 function watchDisconnect({ res }: Context, chat: OpenChat): void {
-  if (res.destroyed) chat.callerLeft();
-  else res.once('close', () => chat.callerLeft());
+  if (res.destroyed) chat.handleDisconnect();
+  else res.once('close', () => chat.handleDisconnect());
 }
 
 /**

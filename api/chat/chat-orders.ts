@@ -3,7 +3,7 @@
  * `services.chat` opens the chat.
  */
 import type { ChatEstimate, ChatOrder } from '../../activities/chat.ts';
-import { minimumTokens } from '../../chat/input-count.ts';
+import { countMinimumTokens } from '../../chat/input-count.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { formatReceived } from '../../domain/field-messages.ts';
@@ -64,7 +64,7 @@ function checkMaxTokens({ maxTokens }: ChatRequest, { id, limit }: ChatModel): v
  * the phrases "prompt is too long" and "maximum context length".
  */
 function checkInputLength({ body }: ChatRequest, { id, limit }: ChatModel): void {
-  const tokens = minimumTokens(body, limit.context);
+  const tokens = countMinimumTokens(body, limit.context);
   if (tokens <= limit.context) return;
   const size = `it has more than ${limit.context} tokens`;
   const message = `The prompt is too long: ${size}, the maximum context length of ${id}.`;

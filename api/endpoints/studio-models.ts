@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { defaultVoiceName, voices } from '../../catalog/voices.ts';
 import { fieldError } from '../../domain/errors.ts';
-import { formatNotOneOf } from '../../domain/field-messages.ts';
+import { formatAllowedValues } from '../../domain/field-messages.ts';
 import { getRequiredScope } from '../../studio/capability.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { type PricedCapability, priceExampleSchema, priceRuleSchema } from '../studio/prices.ts';
@@ -129,7 +129,11 @@ function filterModels(
     .filter(({ models }) => models.length > 0);
   if (endpointsWithModel.length > 0) return endpointsWithModel;
   const knownModels = endpointsOfType.flatMap(({ models }) => models.map(({ id }) => id));
-  throw fieldError('INVALID_REQUEST', 'model', formatNotOneOf([...new Set(knownModels)], model));
+  throw fieldError(
+    'INVALID_REQUEST',
+    'model',
+    formatAllowedValues([...new Set(knownModels)], model),
+  );
 }
 
 /** Endpoints that list models and voices. */

@@ -6,7 +6,7 @@ import type { z } from 'zod';
 import {
   countCharacters,
   createSuggester,
-  formatNotOneOf,
+  formatAllowedValues,
   formatReceived,
 } from '../../domain/field-messages.ts';
 import { describeNode, type SchemaNode } from './schema-nodes.ts';
@@ -63,7 +63,7 @@ export function describeIssue(issue: Issue, { nodes, input, part }: InvalidField
   if (input === undefined) {
     return `is required: ${isChoice ? `one of ${allowedValues.join(', ')}` : allowedValues.join(' or ')}`;
   }
-  if (isChoice) return formatNotOneOf(allowedValues, input);
+  if (isChoice) return formatAllowedValues(allowedValues, input);
   return `must be ${allowedValues.join(' or ') || 'a valid value'}${describeReceived(issue, input)}`;
 }
 

@@ -1,4 +1,4 @@
-/** Translates messages of the internal request to turns and content blocks of Anthropic. */
+/** Translates messages of the internal request to Anthropic's turns and content blocks. */
 import { fieldError } from '../../domain/errors.ts';
 import { isRecord, type JsonObject } from '../../domain/json.ts';
 import type { ChatMessage, ContentPart, ToolCall } from '../chat-body.ts';
@@ -20,7 +20,7 @@ function hasCacheControl({ content }: ChatMessage): boolean {
 export function joinSystemMessages(messages: readonly ChatMessage[]): string | unknown[] {
   const system = messages.filter(({ role }) => role === 'system');
   if (!system.some(hasCacheControl))
-    return system.map((message) => joinText(message, 'messages')).join('\n\n');
+    return system.map((message) => joinTextParts(message, 'messages')).join('\n\n');
   return system.flatMap(({ content }) =>
     toParts(content).flatMap((part) => partToBlocks(part, 'messages')),
   );
@@ -46,8 +46,7 @@ export function groupIntoTurns(messages: readonly ChatMessage[]): Turn[] {
     else turns.push({ role, content });
   }
   if (turns.length === 0) {
-    const message =
-      'must contain a user message: this model does not answer a system message alone';
+    const message = 'must contain a user message: this model does not answer system messages alone';
     throw fieldError('INVALID_REQUEST', 'messages', message);
   }
   return turns;
@@ -72,7 +71,7 @@ function toToolResult(message: ChatMessage, path: string): unknown {
     type: 'tool_result',
     tool_use_id: id,
     content: isText
-      ? joinText(message, path)
+      ? joinTextParts(message, path)
       : toParts(content).flatMap((part) => partToBlocks(part, path)),
     ...(isError === true && { is_error: true }),
     ...copyCacheControl(message),
@@ -121,16 +120,16 @@ function toToolUse(call: ToolCall, index: number): unknown {
       return { type: 'tool_use', id, name: called.name, input, ...copyCacheControl(call) };
     }
   } catch {
-    // Invalid JSON is rejected below, as are arguments that are not an object.
+    // Invalid JSON is rejected below, together with arguments that are not an object.
   }
   throw unsupportedField(path, 'arguments must be a JSON object');
 }
 
-function joinText({ content }: ChatMessage, path: string): string {
+function joinTextParts({ content }: ChatMessage, path: string): string {
   return toParts(content)
     .map((part) => {
       if (part.type === 'text') return part.text;
-      throw unsupportedField(path, 'only text is supported here');
+      throw unsupportedField(path, 'this message must contain only text parts');
     })
     .join('\n');
 }

@@ -62,7 +62,7 @@ function toToolCall(block: Block) {
 }
 
 /**
- * Converts the thoughts of a message to `reasoning_details`, which callers send in later requests.
+ * Converts the reasoning in a message to `reasoning_details`, which callers send in later requests.
  */
 function toReasoningDetails(content: readonly Block[]): JsonObject[] {
   const details: JsonObject[] = [];
@@ -73,7 +73,7 @@ function toReasoningDetails(content: readonly Block[]): JsonObject[] {
   return details;
 }
 
-/** Parses a message; returns null if its format is unknown. */
+/** Parses a response of Anthropic's Messages API. Returns null if its format is unknown. */
 function decodeAnthropic(answer: unknown): ChatAnswer | null {
   const parsed = messageShape.safeParse(answer);
   if (!parsed.success) return null;

@@ -8,7 +8,7 @@ import { toFinishReason, parseUsage } from './anthropic-usage.ts';
 import { parseObject, parseTokenCount, type StreamReader, type StreamStep } from './protocol.ts';
 import { answerTool } from './structured-answer.ts';
 
-/** Fields of an event. They may be missing or have other types than documented. */
+/** Fields of an event. Any field may be missing or have another type than documented. */
 type Fields = Record<string, unknown>;
 
 const busyErrors = new Set(['overloaded_error', 'rate_limit_error']);
@@ -20,7 +20,10 @@ export class AnthropicReader implements StreamReader {
   stopSequence: string | null = null;
   usage: StreamReader['usage'] = { final: false };
   readonly head = { id: '', created: Math.floor(Date.now() / 1000), model: '' };
-  /** Index of each tool call, by the index of its content block; null for a structured answer. */
+  /**
+   * Indexes of the tool calls, by the index of their content block. Null for a block that contains
+   * a structured answer.
+   */
   readonly #calls = new Map<number, number | null>();
   /** Text of the thought that is being streamed. */
   #thoughtText = '';
@@ -100,8 +103,8 @@ export class AnthropicReader implements StreamReader {
   }
 
   /**
-   * Returns a complete thought with its signature in one step. Parts would not reach the caller
-   * intact: of an unknown field, OpenAI's client keeps only the last value, and other clients
+   * Returns a complete thought with its signature in one step. Callers could not assemble a thought
+   * sent in parts: OpenAI's client keeps only the last value of an unknown field, and other clients
    * concatenate all values.
    */
   #completeThought(signature: string, index: number): StreamStep {
@@ -137,13 +140,14 @@ export class AnthropicReader implements StreamReader {
   }
 
   #end(delta: Fields, usage: Fields): StreamStep {
-    // A provider may repeat the input here without the tokens of its cache, or may have reported 0
-    // tokens at the start. The larger count is right.
+    // The input tokens here may lack the cached tokens, and those reported at the start may be 0.
+    // The larger count is correct.
     const { outputTokens, ...input } = parseUsage(usage);
-    const { inputTokens: known = 0 } = this.usage;
-    if ((input.inputTokens ?? -1) >= known) this.usage = { ...this.usage, ...input };
+    const { inputTokens: inputTokensAtStart = 0 } = this.usage;
+    if ((input.inputTokens ?? -1) >= inputTokensAtStart) this.usage = { ...this.usage, ...input };
     if (outputTokens !== undefined) this.usage.outputTokens = outputTokens;
-    // Only this count covers the whole output; the count in `message_start` does not.
+    // The output count in `message_delta` covers the whole output; the count in `message_start`
+    // does not.
     this.usage.final = this.usage.inputTokens !== undefined && outputTokens !== undefined;
     const calls = [...this.#calls.values()];
     const isStructuredAnswer = calls.length > 0 && calls.every((call) => call === null);

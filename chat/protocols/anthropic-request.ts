@@ -1,6 +1,6 @@
 /**
  * Translates the internal chat request to Anthropic's Messages API. A field that Anthropic's API
- * does not have is rejected, unless its value changes nothing.
+ * does not have is rejected, unless its value has no effect.
  */
 import type { ChatBody } from '../chat-body.ts';
 import { copyCacheControl, joinSystemMessages, groupIntoTurns } from './anthropic-content.ts';
@@ -10,8 +10,7 @@ import { unsupportedField, type ChatCall } from './protocol.ts';
 import { toStructuredAnswer } from './structured-answer.ts';
 
 /**
- * Fields that Anthropic's API lacks, with the values that can be dropped because they are the
- * default.
+ * Fields that Anthropic's API lacks. The listed values can be dropped, because they have no effect.
  */
 const neutralValues: Readonly<Record<string, readonly unknown[]>> = {
   n: [1],
@@ -23,12 +22,12 @@ const neutralValues: Readonly<Record<string, readonly unknown[]>> = {
   frequency_penalty: [0],
   prediction: [],
   verbosity: ['medium'],
-  // With these fields, OpenAI stores the request.
+  // These fields make OpenAI store the request.
   metadata: [],
   store: [false],
 };
 /** Fields that are not sent, because they are hints for OpenAI and do not change the answer. */
-const hints: ReadonlySet<string> = new Set([
+const ignoredHints: ReadonlySet<string> = new Set([
   'prompt_cache_key',
   'prompt_cache_retention',
   'safety_identifier',
@@ -50,25 +49,27 @@ const supportedFields: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Throws for a field that Anthropic's API does not have. @throws GatewayError UNSUPPORTED_PARAMETER
+ * Throws if a field does not exist in Anthropic's API and its value has an effect. @throws
+ * GatewayError UNSUPPORTED_PARAMETER
  */
 function throwIfUnsupported(body: ChatBody): void {
   for (const [field, value] of Object.entries(body)) {
-    if (supportedFields.has(field) || hints.has(field)) continue;
+    if (supportedFields.has(field) || ignoredHints.has(field)) continue;
     const allowed = neutralValues[field] ?? [];
     if (!allowed.includes(value)) throw unsupportedField(field, 'this model does not support it');
   }
 }
 
 /**
- * Translates a request.
- * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_REQUEST
+ * Translates a request to Anthropic's format.
+ * @throws GatewayError UNSUPPORTED_PARAMETER if the model does not support a field; INVALID_REQUEST
+ * if there is no user message
  */
 export function encodeAnthropic(call: ChatCall): Record<string, unknown> {
   const { model, body, stream } = call;
   throwIfUnsupported(body);
   if (body.temperature !== undefined && body.temperature > 1) {
-    throw unsupportedField('temperature', 'this model accepts at most 1');
+    throw unsupportedField('temperature', 'must be at most 1 for this model');
   }
   const { thinking, effort } = toReasoning(call);
   const answer = toStructuredAnswer(call, thinking !== undefined);

@@ -24,7 +24,7 @@ const budgets: Readonly<Record<string, number>> = {
   xhigh: 32_768,
   max: 49_152,
 };
-/** Effort for each range of budgets in tokens, for models that accept only efforts. */
+/** Effort for each range of budgets, for models that accept only efforts. `below` is in tokens. */
 const efforts = [
   { below: 4096, effort: 'low' },
   { below: 12_288, effort: 'medium' },
@@ -36,7 +36,7 @@ export function effortForBudget(budgetTokens: number): string {
   return efforts.find(({ below }) => budgetTokens < below)?.effort ?? 'high';
 }
 
-/** Adaptive reasoning. Newer models do not show their thoughts unless `display` is set. */
+/** Adaptive reasoning. Newer models return no thoughts unless `display` is set. */
 const adaptive = { type: 'adaptive', display: 'summarized' };
 
 /**
@@ -49,7 +49,10 @@ export function toReasoning({ model, body }: { model: ChatModel; body: ChatBody 
   const isOff = thinking?.type === 'disabled' || (!thinking && requestedEffort === 'none');
   if (isOff && kind === 'always') {
     const field = thinking ? 'thinking' : 'reasoning_effort';
-    throw unsupportedField(field, 'this model always reasons: its lowest effort is low');
+    throw unsupportedField(
+      field,
+      'reasoning cannot be disabled for this model; its lowest effort is low',
+    );
   }
   const effort =
     requestedEffort === 'none'
@@ -66,14 +69,14 @@ export function toReasoning({ model, body }: { model: ChatModel; body: ChatBody 
       ? { thinking: { type: 'enabled', budget_tokens: Math.max(budgetTokens, budgetMin) } }
       : {};
   }
-  const chosen = effort ?? (budget === undefined ? undefined : effortForBudget(budget));
-  return { thinking: adaptive, ...(chosen !== undefined && { effort: chosen }) };
+  const chosenEffort = effort ?? (budget === undefined ? undefined : effortForBudget(budget));
+  return { thinking: adaptive, ...(chosenEffort !== undefined && { effort: chosenEffort }) };
 }
 
 /**
- * Returns whether the request can use reasoning with a budget. In a tool loop Anthropic requires
- * the signed thoughts of earlier answers, but many clients drop them. The model then answers
- * without reasoning.
+ * Returns whether the request can use reasoning with a budget. In a tool loop, Anthropic requires
+ * the signed thoughts of earlier answers. Many clients drop them; the model then answers without
+ * reasoning.
  */
 function canThink(messages: readonly ChatMessage[]): boolean {
   const turn = messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1);
@@ -82,21 +85,22 @@ function canThink(messages: readonly ChatMessage[]): boolean {
 }
 
 /**
- * Adds the token limit of the answer. Anthropic requires a smaller reasoning budget: if the budget
- * is too large, half of the limit is used, or no reasoning if that is below the minimum budget.
+ * Adds the token limit of the answer. Anthropic requires a reasoning budget below this limit. A
+ * larger budget is reduced to half of the limit; if that is below the minimum budget, reasoning is
+ * disabled.
  */
 export function addAnthropicLimit(
   { thinking, ...fields }: Record<string, unknown>,
   { answerTokens }: { answerTokens: number },
 ): Record<string, unknown> {
-  const limited = { ...fields, max_tokens: answerTokens };
-  if (!isRecord(thinking)) return limited;
+  const limitedFields = { ...fields, max_tokens: answerTokens };
+  if (!isRecord(thinking)) return limitedFields;
   const budget = thinking['budget_tokens'];
-  if (typeof budget !== 'number' || budget < answerTokens) return { ...limited, thinking };
-  const half = Math.floor(answerTokens / 2);
-  return half < budgetMin
-    ? limited
-    : { ...limited, thinking: { ...thinking, budget_tokens: half } };
+  if (typeof budget !== 'number' || budget < answerTokens) return { ...limitedFields, thinking };
+  const halfLimit = Math.floor(answerTokens / 2);
+  return halfLimit < budgetMin
+    ? limitedFields
+    : { ...limitedFields, thinking: { ...thinking, budget_tokens: halfLimit } };
 }
 
 /**
@@ -111,7 +115,8 @@ export function toThinkingBlocks({ reasoning_details: details = [] }: ChatMessag
       blocks.push({ type: 'redacted_thinking', data });
     }
     if (type !== 'reasoning.text') continue;
-    // A client may send the pieces of a streamed thought separately; only the last has a signature.
+    // A client may send the pieces of a streamed thought separately; only the last piece has a
+    // signature.
     if (typeof piece === 'string') text += piece;
     if (typeof signature !== 'string' || signature === '') continue;
     blocks.push({ type: 'thinking', thinking: text, signature });

@@ -1,4 +1,4 @@
-/** Translates the usage and the stop reasons of Anthropic's Messages API. */
+/** Translates the usage and the stop reasons that Anthropic's Messages API returns. */
 import type { TokenUsage } from '../chat-price.ts';
 import { parseTokenCount } from './protocol.ts';
 
@@ -18,8 +18,8 @@ export function toFinishReason(stopReason: unknown): string | null {
 }
 
 /**
- * Returns the reported usage, without the fields that are missing. Anthropic's `input_tokens` does
- * not include tokens read from or written to the cache; the result does.
+ * Parses the usage that Anthropic reports; missing fields stay missing. Anthropic's `input_tokens`
+ * does not include the tokens read from and written to the cache; `inputTokens` includes them.
  */
 export function parseUsage(reported: Record<string, unknown>): Partial<TokenUsage> {
   const input = parseTokenCount(reported['input_tokens']);

@@ -81,7 +81,7 @@ function parseUsage(value: unknown): TokenUsage | null {
 }
 
 /**
- * Concatenates all output of the model in a message or a delta: text, refusals, visible reasoning
+ * Concatenates all output of the model in a message or a delta: text, `refusal`, visible reasoning
  * and tool calls.
  */
 function joinOutput(part: Record<string, unknown>): string {
@@ -94,13 +94,13 @@ function joinOutput(part: Record<string, unknown>): string {
 }
 
 function joinCallOutput(call: unknown): string {
-  const called = asRecord(asRecord(call)['function']);
-  return asText(called['name']) + asText(called['arguments']);
+  const calledFunction = asRecord(asRecord(call)['function']);
+  return asText(calledFunction['name']) + asText(calledFunction['arguments']);
 }
 
 /**
- * Returns the choices of an answer (`field` is `message`) or a chunk (`delta`); null if it has no
- * list of choices.
+ * Returns the choices of an answer (if `field` is `message`) or of a stream chunk (if `field` is
+ * `delta`). Null if there is no list of choices.
  */
 function readChoices(
   { choices }: Record<string, unknown>,
@@ -150,7 +150,7 @@ function decode(answer: unknown): ChatAnswer | null {
   };
 }
 
-/** Parser of one stream of chunks. */
+/** Parser of one stream of chat completion chunks. */
 class OpenaiReader implements StreamReader {
   finishReason: string | null = null;
   readonly stopSequence = null;
@@ -160,15 +160,16 @@ class OpenaiReader implements StreamReader {
   #isDone = false;
   readonly #answers: number;
   /** Indexes of the choices that have ended. */
-  readonly #ended = new Set<number>();
+  readonly #endedChoices = new Set<number>();
 
   constructor(answers: number) {
     this.#answers = answers;
   }
 
   get complete(): boolean {
-    // Some providers do not send [DONE].
-    return this.#isDone || this.#ended.size >= this.#answers;
+    // Some providers do not send [DONE], so the answer is also complete when all choices have
+    // ended.
+    return this.#isDone || this.#endedChoices.size >= this.#answers;
   }
 
   read({ data }: { data: string }): StreamStep | null {
@@ -188,12 +189,12 @@ class OpenaiReader implements StreamReader {
       this.#isStarted = true;
     }
     const choices = readChoices(value, 'delta');
-    // The provider's usage is removed, because the gateway sends its own usage to callers that
-    // request it.
+    // The provider's usage is removed from the chunk, because callers that request usage receive
+    // the gateway's.
     const { usage: reported, ...chunk } = value;
     if (!choices || (reported && choices.length === 0)) return null;
     const step = this.#step(chunk, choices);
-    // Usage that was reported earlier does not include this output.
+    // The usage that was reported earlier does not include the output in this chunk.
     if (!usage && step.outputText !== '') this.usage.final = false;
     return step;
   }
@@ -204,7 +205,7 @@ class OpenaiReader implements StreamReader {
       const { finish_reason: finish } = choice;
       const index = parseTokenCount(choice['index']) ?? 0;
       if (typeof finish === 'string') {
-        this.#ended.add(index);
+        this.#endedChoices.add(index);
         if (index === 0) this.finishReason = finish;
       }
       const delta = asRecord(choice['delta']);

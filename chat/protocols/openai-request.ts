@@ -8,20 +8,23 @@ import type { ChatBody, ChatMessage, ContentPart, ToolCall } from '../chat-body.
 import { effortForBudget } from './anthropic-thinking.ts';
 import { unsupportedField, type ChatCall } from './protocol.ts';
 
-/** Differences of a provider from OpenAI. */
+/** Differences between a provider's API and OpenAI's. */
 interface Dialect {
   /**
    * Field for the token limit of an answer. OpenAI's reasoning models reject `max_tokens`; many
    * other providers accept only `max_tokens`.
    */
   limitField: 'max_tokens' | 'max_completion_tokens';
-  /** True if a stream reports usage only if the request asks for it. */
+  /** True if the provider reports the usage of a stream only on request. */
   requestsUsage: boolean;
-  /** Fields that have another name at the provider: internal name → the provider's name. */
+  /**
+   * Provider's names of fields, by the internal names. Contains only the fields whose names differ.
+   */
   renamed: Readonly<Record<string, string>>;
   /**
-   * Reasoning of earlier answers is dropped or sent. If it is `required` and there is none, an
-   * empty string is sent, because the provider rejects tool calls without reasoning.
+   * Handling of reasoning from earlier answers. `dropped`: not sent; `accepted`: sent; `required`:
+   * sent, or an empty string if there is none, because the provider rejects tool calls without
+   * reasoning.
    */
   reasoning: 'dropped' | 'accepted' | 'required';
   /** True if tool calls of the provider contain thought signatures. */
@@ -91,14 +94,15 @@ export function encodeOpenai({ model, body, stream }: ChatCall): Record<string, 
   }
   if (stream) {
     request['stream'] = true;
-    // Without usage, the price could only be estimated.
+    // The price could only be estimated if the stream reported no usage.
     if (dialect.requestsUsage) request['stream_options'] = { include_usage: true };
   }
   return request;
 }
 
 /**
- * Returns the effort that corresponds to the requested reasoning budget; empty without a budget.
+ * Returns the effort that corresponds to the requested reasoning budget; an empty object if no
+ * budget is requested.
  * @throws GatewayError UNSUPPORTED_PARAMETER
  */
 function toEffort(model: ChatModel, { thinking }: ChatBody): { reasoning_effort?: string } {
@@ -108,13 +112,13 @@ function toEffort(model: ChatModel, { thinking }: ChatBody): { reasoning_effort?
 }
 
 function toMessages(model: ChatModel, messages: readonly ChatMessage[]): unknown[] {
-  const sent: unknown[] = [];
+  const sentMessages: unknown[] = [];
   let pictures: unknown[] = [];
   /**
    * Adds the pictures of tool results as a user message, because a tool result may only be text.
    */
   const addPictures = (): void => {
-    if (pictures.length > 0) sent.push({ role: 'user', content: pictures });
+    if (pictures.length > 0) sentMessages.push({ role: 'user', content: pictures });
     pictures = [];
   };
   for (const [index, message] of messages.entries()) {
@@ -124,15 +128,15 @@ function toMessages(model: ChatModel, messages: readonly ChatMessage[]): unknown
     if (message.role === 'tool') {
       const images = parts.filter(({ type }) => type === 'image_url');
       pictures.push(...images.map((image) => toPart(image, path)));
-      sent.push(toToolResult(message));
+      sentMessages.push(toToolResult(message));
     } else {
       addPictures();
       const own = Array.isArray(content) ? parts.map((part) => toPart(part, path)) : content;
-      sent.push(toMessage(model, message, own));
+      sentMessages.push(toMessage(model, message, own));
     }
   }
   addPictures();
-  return sent;
+  return sentMessages;
 }
 
 function toToolResult({ content, tool_call_id, is_error: isError }: ChatMessage): unknown {
@@ -168,9 +172,9 @@ function toMessage(model: ChatModel, message: ChatMessage, content: unknown): un
 }
 
 /**
- * Placeholder that Google documents for tool calls without a thought signature: calls of another
- * model, and calls whose signature a client has dropped. Gemini 3 and later models reject a message
- * whose first call has no signature.
+ * Placeholder that Google documents for tool calls without a thought signature: tool calls by
+ * another model, and tool calls whose signature a client has dropped. Gemini 3 and later models
+ * reject a message whose first call has no signature.
  */
 const placeholderSignature = { google: { thought_signature: 'skip_thought_signature_validator' } };
 

@@ -23,7 +23,7 @@ export type FinishReason = string | null;
 
 /** Answer that is not streamed. */
 export interface ChatAnswer {
-  /** OpenAI's `chat.completion`. */
+  /** Answer in OpenAI's format (`chat.completion`). */
   completion: Record<string, unknown>;
   /** Text of the first choice. */
   text: string;
@@ -39,8 +39,8 @@ export interface ChatAnswer {
 /** Content of one event of a provider's stream. */
 export interface StreamStep {
   /**
-   * OpenAI's `chat.completion.chunk`; the gateway replaces its id and model. Null if nothing is
-   * sent to the caller.
+   * Chunk in OpenAI's format (`chat.completion.chunk`); the gateway replaces its id and model. Null
+   * if the event causes no chunk for the caller.
    */
   chunk: Record<string, unknown> | null;
   /** Text that the event adds to the first choice. */
@@ -49,7 +49,7 @@ export interface StreamStep {
   outputText: string;
 }
 
-/** Parser of one stream. */
+/** Parser of one provider stream. */
 export interface StreamReader {
   /**
    * Parses an event; returns null if it has no content. @throws GatewayError for an error event.
@@ -61,8 +61,8 @@ export interface StreamReader {
   readonly stopSequence: string | null;
   readonly usage: ReportedUsage;
   /**
-   * Metadata that the provider sent: id and model (empty if missing), and `created` in Unix
-   * seconds.
+   * Metadata that the provider sent: `id` and `model` (empty if missing), and the creation time
+   * `created` in Unix seconds.
    */
   readonly head: { id: string; created: number; model: string };
 }
@@ -80,7 +80,8 @@ export interface ChatProtocol {
   path: string;
   headers: (apiKey: string) => Record<string, string>;
   /**
-   * Translates a request, without the token limit of the answer, which `withTokenLimit` adds.
+   * Translates a request to the provider's format. The answer's token limit is added by
+   * `withTokenLimit`.
    * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_INPUT_URL
    */
   encode: (call: ChatCall) => Record<string, unknown>;
@@ -91,7 +92,7 @@ export interface ChatProtocol {
   ) => Record<string, unknown>;
   /** Parses an answer that is not streamed; returns null if its format is unknown. */
   decode: (answer: unknown) => ChatAnswer | null;
-  /** Creates the reader of a stream with this number of answers. */
+  /** Creates the parser of a stream that contains this number of answers. */
   createReader: (answers: number) => StreamReader;
   toGatewayError: (response: ErrorResponse) => GatewayError;
 }
@@ -101,7 +102,7 @@ export function unsupportedField(path: string, message: string): GatewayError {
   return fieldError('UNSUPPORTED_PARAMETER', path, message);
 }
 
-/** Returns a token count if the value is a non-negative integer; otherwise undefined. */
+/** Returns the value as a token count if it is a non-negative integer; otherwise undefined. */
 export function parseTokenCount(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 }

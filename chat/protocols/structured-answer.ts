@@ -10,7 +10,7 @@ import { unsupportedField } from './protocol.ts';
 /** Name of the tool whose arguments are the answer. */
 export const answerTool = 'structured_answer';
 
-/** Fields of Anthropic's request that produce a structured answer: a format, or a tool. */
+/** Fields of Anthropic's request that produce a structured answer: an output format or a tool. */
 export interface StructuredAnswer {
   format?: JsonObject;
   tool?: JsonObject;
@@ -22,22 +22,24 @@ export interface StructuredAnswer {
  */
 export function toStructuredAnswer(
   { model, body }: { model: ChatModel; body: ChatBody },
-  thinks: boolean,
+  isReasoning: boolean,
 ): StructuredAnswer {
   const { response_format: format, tool_choice: choice } = body;
   if (!format || format.type === 'text') return {};
   const definition = asRecord(format['json_schema']);
   const schema = asRecord(definition['schema']);
-  const cannotForceTool = model.provider === 'anthropic' && (thinks || model.thinking === 'always');
+  const cannotForceTool =
+    model.provider === 'anthropic' && (isReasoning || model.thinking === 'always');
   const isStrict = model.provider === 'anthropic' && definition['strict'] === true;
   if (format.type === 'json_schema' && (isStrict || cannotForceTool)) {
     return { format: { type: 'json_schema', schema: toStrictSchema(schema) } };
   }
   if (cannotForceTool) {
-    const advice = 'this model cannot be forced to answer in JSON while it thinks; use json_schema';
+    const advice = 'json_object is not supported while this model reasons; use json_schema';
     throw unsupportedField('response_format', advice);
   }
-  // If the caller requires a tool call, the structured answer follows in a later request.
+  // If the caller requires a tool call, the structured answer is requested in a later request of
+  // the tool loop.
   if (choice === 'required' || typeof choice === 'object') return {};
   const { description } = definition;
   return {
@@ -66,8 +68,8 @@ const rejectedKeywords: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Removes the keywords that Anthropic rejects from a schema, and allows no additional properties in
- * objects.
+ * Removes from a schema the keywords that Anthropic rejects, and sets `additionalProperties` to
+ * false in objects.
  */
 function toStrictSchema(schema: Record<string, unknown>): JsonObject {
   const entries = Object.entries(schema)

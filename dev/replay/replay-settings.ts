@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { ConfigError } from '../../platform/config-error.ts';
 import { pickSetVariables, encryptsPayloads, type TemporalConfig } from '../../platform/config.ts';
-import { payloadVariables, temporalVariables } from '../../platform/config-variables.ts';
+import { payloadVariables, temporalVariables } from '../../platform/temporal-variables.ts';
 import type { PayloadSettings } from '../../platform/payload-codec.ts';
 import { readStack } from '../stack/stack-file.ts';
 

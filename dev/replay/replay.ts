@@ -6,7 +6,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { Client, WorkflowNotFoundError } from '@temporalio/client';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
-import { createDataConverter, sealedEncoding } from '../../platform/payload-codec.ts';
+import { createDataConverter, encryptedEncoding } from '../../platform/payload-codec.ts';
 import { openTemporal } from '../../platform/temporal.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import {
@@ -30,7 +30,7 @@ interface Options {
 }
 
 /** Encoding of encrypted payloads in base64, as in the JSON of a history. */
-const encryptedEncoding = Buffer.from(sealedEncoding).toString('base64');
+const encryptedEncodingBase64 = Buffer.from(encryptedEncoding).toString('base64');
 const histories = new URL('../../test/histories/', import.meta.url);
 
 const program = new Command('replay')
@@ -193,7 +193,7 @@ async function withClient<Result>(use: (client: Client) => Promise<Result>): Pro
 
 async function save({ history }: NamedHistory, name: string): Promise<void> {
   const json = historyToJSON(history);
-  if (json.includes(encryptedEncoding))
+  if (json.includes(encryptedEncodingBase64))
     throw new Error('not saved: the payloads of the run are encrypted');
   const scrubbed = scrubHistory(JSON.parse(json));
   const workflowId = findScrubbedWorkflowId(scrubbed) ?? 'replayed';

@@ -1,6 +1,6 @@
--- All tables. Ids are text with a prefix that names their kind; times are timestamptz of the
--- database's clock; amounts are bigint micro-credits (1 credit = 1,000,000). Functions, views and
--- triggers are in the folders of their subjects.
+-- All tables. Ids are texts with a prefix for the kind of record. Times are timestamptz values of
+-- the database's clock. Amounts are bigint micro-credits (1 credit = 1,000,000 micro-credits).
+-- Functions, views and triggers are in the folders of the code that uses them.
 
 -- Who calls ------------------------------------------------------------------------------------
 
@@ -8,7 +8,7 @@ CREATE TABLE organization (
   id text PRIMARY KEY,
   name text NOT NULL,
   status text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
-  -- Sums over the organization's uploads (storage/uploads.sql).
+  -- Total bytes of the organization's uploads (storage/uploads.sql).
   upload_bytes bigint NOT NULL DEFAULT 0 CHECK (upload_bytes >= 0),
   created_at timestamptz NOT NULL DEFAULT now()
 );
@@ -22,7 +22,7 @@ CREATE TABLE member (
 );
 CREATE INDEX member_of_organization ON member (organization_id, id);
 
--- `mac` is HMAC-SHA256(pepper, key): the key itself is never stored.
+-- API keys. `mac` is HMAC-SHA256(pepper, key); the key itself is never stored.
 CREATE TABLE api_key (
   id text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES organization,
@@ -36,22 +36,25 @@ CREATE TABLE api_key (
   expires_at timestamptz,
   revoked_at timestamptz,
   last_used_at timestamptz,
-  -- Successor of a rotated key, which still works for its overlap but no longer counts.
+  -- Key that replaced this key in a rotation. A replaced key still works until it expires, but no
+  -- longer counts toward the maximum number of keys.
   replaced_by text REFERENCES api_key,
-  -- Budget: credits that the key may spend in a calendar period (UTC). A key has its own budget, or
-  -- uses that of another key: of the one that it replaced, or of the limited key that created it.
+  -- Key whose budget this key uses; null if it has its own budget. It is the key that this key
+  -- replaced, or the limited key that created this key. A budget is the number of credits that may
+  -- be spent in a calendar period (UTC).
   budget_of text REFERENCES api_key,
   limit_micro bigint CHECK (limit_micro >= 0),
   limit_per text CHECK (limit_per IN ('day', 'week', 'month', 'total')),
   CHECK ((limit_micro IS NULL) = (limit_per IS NULL)),
-  -- The limit is a column of the key whose budget is used.
+  -- The limit of a budget is stored only in the row of the key that owns the budget.
   CHECK (budget_of IS NULL OR limit_micro IS NULL)
 );
 CREATE INDEX api_key_member ON api_key (member_id) WHERE revoked_at IS NULL;
 CREATE INDEX api_key_of_organization ON api_key (organization_id);
 
--- Rate limit windows of one minute, shared by all API processes (access.sql). UNLOGGED, because
--- counting one minute twice after a crash of Postgres costs less than a disk write per request.
+-- Request counts for the rate limits, in windows of one minute. All API processes share them
+-- (access.sql). The table is UNLOGGED: after a crash of Postgres, the requests of one minute are
+-- not counted, but no request waits for a disk write.
 CREATE UNLOGGED TABLE rate_window (
   key_id text NOT NULL,
   bucket text NOT NULL,
@@ -60,15 +63,17 @@ CREATE UNLOGGED TABLE rate_window (
   PRIMARY KEY (key_id, bucket)
 ) WITH (fillfactor = 50);
 
--- Sessions of the console. A cookie holds the token; the row is deleted when the session ends.
+-- Sessions of the console. A cookie contains the token of a session. The row is deleted when the
+-- session ends.
 CREATE TABLE console_session (
   id text PRIMARY KEY,
-  -- SHA-256 of the token.
+  -- SHA-256 hash of the session token.
   token_hash bytea NOT NULL UNIQUE,
-  -- The session acts for an API key, or for the holder of an operator's key.
+  -- API key with whose rights the session acts. Null if the session acts with an operator key
+  -- (`operator_mac`).
   key_id text REFERENCES api_key,
   operator_mac bytea,
-  -- Name of the operator that is recorded with actions.
+  -- Name of the operator that is recorded with the operator's actions.
   name text,
   created_at timestamptz NOT NULL DEFAULT now(),
   expires_at timestamptz NOT NULL,
@@ -76,30 +81,31 @@ CREATE TABLE console_session (
 );
 CREATE INDEX console_session_of_key ON console_session (key_id);
 
--- One-time sign-in links to the console, for the key that created them.
+-- One-time sign-in links to the console. They start a session for the key that created them.
 CREATE TABLE sign_in_link (
-  -- SHA-256 of the token in the link.
+  -- SHA-256 hash of the token in the link.
   token_hash bytea PRIMARY KEY,
   key_id text NOT NULL REFERENCES api_key,
   expires_at timestamptz NOT NULL
 );
 
--- Claims of Idempotency-Keys, made before the job or chat is created (idempotency.sql).
+-- Claims of Idempotency-Keys. A claim is created before its job or chat (idempotency.sql).
 CREATE TABLE idempotency_claim (
   organization_id text NOT NULL REFERENCES organization,
   idempotency_key text NOT NULL,
   fingerprint text NOT NULL,
-  -- Id of the job, chat, file, key or other thing that the request creates.
+  -- Id of the job, chat, file, API key or other record that the request creates.
   subject_id text NOT NULL,
-  -- Request that holds the claim. A takeover stores its own request here, so that late statements
-  -- of the former holder change nothing.
+  -- Id of the request that holds the claim. A request that takes over the claim stores its own id,
+  -- so that late statements of the former holder change nothing.
   attempt text,
-  -- `held`: nothing was started under the key. `started`: a start was sent, and may arrive at any
-  -- time. `done`: the job, chat or other result exists.
+  -- `held`: no workflow start has been sent. `started`: a workflow start was sent, and may arrive
+  -- at any time. `done`: the job, chat or other record exists.
   state text NOT NULL DEFAULT 'held' CHECK (state IN ('held', 'started', 'done')),
-  -- Renewed by its holder; after this time the claim may be taken over.
+  -- Time after which another request may take over the claim. The holder regularly extends it.
   held_until timestamptz NOT NULL DEFAULT now() + interval '10 seconds',
-  -- Stored response of a request without a job: the answer of a chat, whole or as its stream.
+  -- Stored response body of a request that creates no job, such as the answer of a chat or its
+  -- stream.
   answer bytea,
   answer_type text,
   created_at timestamptz NOT NULL DEFAULT now(),
@@ -109,8 +115,8 @@ CREATE INDEX idempotency_claim_age ON idempotency_claim (created_at);
 
 -- Ledger ---------------------------------------------------------------------------------------
 
--- Domains, because Postgres parses each CHECK of a table again for every statement that writes the
--- table, which would take a fifth of the time of a move.
+-- These checks belong to domains. Postgres parses the CHECKs of a table again for every statement
+-- that writes the table, which would take a fifth of the time of a ledger operation.
 CREATE DOMAIN micro AS bigint CHECK (VALUE >= 0);
 CREATE DOMAIN reservation_kind AS text CHECK (VALUE IN ('studio', 'chat'));
 CREATE DOMAIN reservation_state AS text CHECK (VALUE IN ('reserved', 'charged', 'released'));
@@ -135,42 +141,47 @@ CREATE TABLE reservation (
   kind reservation_kind NOT NULL,
   amount micro NOT NULL,
   charged micro,
-  -- Part of `charged` that operators gave back, in micro-credits; null if nothing was refunded.
+  -- Part of `charged` that operators refunded. Null if nothing was refunded.
   refunded micro,
   state reservation_state NOT NULL DEFAULT 'reserved',
   reason text,
   window_started_at timestamptz,
-  -- Time at which the sweeper next checks whether a workflow still owns the reservation.
+  -- Time at which the sweeper checks next whether the workflow of the reservation still exists.
   expires_at timestamptz NOT NULL,
-  -- Time at which the sweeper first found no workflow.
+  -- Time at which the sweeper first found that the reservation has no running workflow. For a chat:
+  -- that the reservation has expired.
   owner_missing_at timestamptz,
   created_at timestamptz NOT NULL,
   settled_at timestamptz,
   -- Key whose budget counts the reservation.
   budget_id text,
-  -- A chat, with its progress. It runs without a workflow, so the sweeper settles it by its last
-  -- checkpoint after a crash of the API. Null for Studio, whose jobs have a table of their own.
+  -- Columns of a chat and its progress. A chat has no workflow, so the sweeper settles it by its
+  -- last checkpoint if the API crashes. The columns are null for Studio jobs, which have their own
+  -- table.
   key_id text REFERENCES api_key,
   model text,
   provider text,
   streamed boolean,
   request_id text,
   metadata jsonb,
-  -- Tokens of the last checkpoint until the chat is settled, then the tokens charged for.
+  -- Until the chat is settled, the tokens of its last checkpoint; then the tokens for which it was
+  -- charged.
   input_tokens bigint,
   output_tokens bigint,
-  -- Input tokens read from the provider's cache of prompts and written to it, and reasoning tokens of the output.
+  -- Input tokens that were read from and written to the provider's prompt cache, and reasoning
+  -- tokens of the output.
   cached_input_tokens bigint,
   cache_write_tokens bigint,
   reasoning_tokens bigint,
-  -- `provider`, or `gateway` if its own count of the relayed tokens is charged. Null while running
-  -- and if released.
+  -- Source of the charged token counts: the provider's report, or the gateway's own count. Null
+  -- while the chat runs, and if its credits were released.
   counted_by chat_counter,
-  -- Price of the delivered tokens at the last checkpoint, in micro-credits.
+  -- Price of the tokens that had been used at the last checkpoint.
   checkpoint_micro micro,
-  -- Part of the price that neither the balance nor the budget of the key could pay, in micro-credits.
+  -- Part of the price that neither the balance nor the budget of the key could pay.
   loss_micro micro,
-  -- A chat may cost more than its reservation, because the provider may count more tokens.
+  -- The charge of a chat may exceed its reservation, because the provider may count more tokens
+  -- than expected.
   CHECK ((state = 'reserved') = (settled_at IS NULL) AND (state = 'charged') = (charged IS NOT NULL)
     AND (kind = 'chat') = (key_id IS NOT NULL) AND (kind = 'chat' OR charged <= amount)
     AND coalesce(refunded, 0) <= coalesce(charged, 0))
@@ -180,7 +191,8 @@ CREATE INDEX chat_of_organization ON reservation (organization_id, created_at DE
   WHERE kind = 'chat';
 CREATE INDEX chat_of_key ON reservation (key_id, created_at DESC, id DESC) WHERE kind = 'chat';
 
--- Append-only. One settle key per reservation is shared by charge and release: only one can happen.
+-- Ledger entries, which are never changed. The charge and the release of a reservation have the
+-- same idempotency key, so only one of them can be inserted.
 CREATE TABLE ledger_entry (
   organization_id text NOT NULL REFERENCES account,
   sequence bigint NOT NULL,
@@ -199,8 +211,9 @@ CREATE TABLE ledger_entry (
 );
 CREATE INDEX ledger_refund ON ledger_entry (reservation_id) WHERE kind = 'refund';
 
--- Micro-credits reserved and charged of a budget, by the UTC day on which the job or chat began.
--- Rows exist for keys without a limit too, so that a later limit counts the whole period.
+-- Micro-credits of each budget that are reserved or charged, by the UTC day on which the job or
+-- chat began. Keys without a limit also have rows, so that a limit that is set later counts the
+-- whole period.
 CREATE TABLE budget_spend (
   budget_id text NOT NULL,
   day date NOT NULL,
@@ -208,7 +221,8 @@ CREATE TABLE budget_spend (
   PRIMARY KEY (budget_id, day)
 ) WITH (fillfactor = 50);
 
--- Key limits that rejected a request, by UTC day: they are `reached` although less than all is used.
+-- Limits because of which a request was rejected, by UTC day. Such a limit counts as reached, even
+-- if it is not completely used.
 CREATE TABLE budget_rejection (
   budget_id text NOT NULL,
   limit_micro bigint NOT NULL,
@@ -228,7 +242,8 @@ CREATE TABLE job (
   status text NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'completed', 'failed', 'canceled')),
   verifying boolean NOT NULL DEFAULT false,
   request jsonb NOT NULL,
-  -- Plan without its request, while the job is open: `resettle` starts the workflow again from it.
+  -- Plan of the job without its request, from which `resettle` can start the workflow again. Null
+  -- after the job has ended.
   plan jsonb,
   outputs jsonb,
   error jsonb,
@@ -246,42 +261,47 @@ CREATE TABLE job (
 CREATE INDEX job_of_organization ON job (organization_id, created_at DESC, id DESC);
 CREATE INDEX job_of_request ON job (request_id);
 CREATE INDEX job_of_key ON job (key_id, created_at DESC, id DESC);
--- Indexes over columns that a charge does not change, so that the charge stays a heap-only update.
--- The last one covers jobs that were released without an outcome of the provider.
+-- These indexes cover columns that a charge does not change, so that a charge stays a heap-only
+-- update. `job_without_outcome` covers jobs that ended although the outcome of a provider call was
+-- unknown.
 CREATE INDEX job_of_type ON job (organization_id, type, created_at DESC, id DESC);
 CREATE INDEX job_of_model ON job (organization_id, model, created_at DESC, id DESC);
 CREATE INDEX job_undelivered ON job (organization_id, created_at DESC, id DESC) WHERE error IS NOT NULL;
 CREATE INDEX job_without_outcome ON job (id)
   WHERE error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST');
 
--- One row per call of a job, written before the call is sent. A call in `begun` may have reached
--- the provider, so it is never sent again. `waiting`: not sent, because its provider is paused.
+-- Provider calls of jobs. The row of a call is inserted before the call is sent. `begun`: the call
+-- may have reached the provider, so it is never sent again. `waiting`: the call was not sent,
+-- because its provider is paused.
 CREATE TABLE provider_call (
   job_id text NOT NULL REFERENCES job,
   call_index integer NOT NULL,
   route_index integer NOT NULL,
   provider text NOT NULL,
-  -- Needed to find a call of which only the provider's request id is known.
+  -- Endpoint of the provider. It is needed to find a call if only the provider's request id is
+  -- known.
   provider_endpoint text,
-  -- Provider's id of the request that was sent last.
+  -- Request id that the provider assigned to the last attempt of the call.
   provider_request_id text,
   state text NOT NULL
     CHECK (state IN ('waiting', 'begun', 'not_accepted', 'accepted', 'answered', 'unknown')),
   operation jsonb,
   outputs jsonb,
   progress jsonb,
-  -- The attempt that began the call last.
+  -- Id of the activity attempt that began the call most recently.
   sender_id text,
   begun_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now(),
-  -- Times at which the provider accepted the call and its outputs were complete, and number of
-  -- times that it was sent: the steps of a job.
+  -- `accepted_at`: time at which the provider accepted the call. `answered_at`: time at which its
+  -- outputs were complete. `attempts`: number of times that it was sent. The steps of a job show
+  -- these.
   accepted_at timestamptz,
   answered_at timestamptz,
   attempts integer NOT NULL DEFAULT 1,
   -- Time at which the call first waited for a paused provider.
   paused_at timestamptz,
-  -- Submits that the provider did not accept, oldest first: {routeIndex, provider, providerRequestId, message, failedAtMs}.
+  -- Attempts that a provider did not accept, oldest first: {routeIndex, provider,
+  -- providerRequestId, message, failedAtMs}.
   failed_submits jsonb NOT NULL DEFAULT '[]',
   PRIMARY KEY (job_id, call_index)
 ) WITH (fillfactor = 70);
@@ -296,7 +316,8 @@ CREATE TABLE artifact (
   size_bytes bigint NOT NULL CHECK (size_bytes > 0),
   sha256 text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT now(),
-  -- The row stays for the audit; the object is removed at `removed_at`.
+  -- Time at which the owner deleted the artifact, and time at which its object was removed from the
+  -- storage. The row remains for the audit.
   deleted_at timestamptz,
   removed_at timestamptz
 );
@@ -304,8 +325,8 @@ CREATE INDEX artifact_of_job ON artifact (job_id);
 CREATE INDEX artifact_to_remove ON artifact (deleted_at) WHERE deleted_at IS NOT NULL AND removed_at IS NULL;
 CREATE INDEX artifact_of_organization ON artifact (organization_id, created_at DESC, storage_key DESC);
 
--- Verified webhooks of providers. `received`: not signaled to the workflow yet; the provider's
--- repeat signals it.
+-- Provider notifications with a valid signature. `received`: the workflow has not been signaled
+-- yet; it is signaled when the provider sends the notification again.
 CREATE TABLE provider_notification (
   provider text NOT NULL,
   job_id text NOT NULL,
@@ -320,8 +341,8 @@ CREATE TABLE provider_notification (
 
 -- Chats ----------------------------------------------------------------------------------------
 
--- One row for each pair of `metadata`, by which jobs and chats are found (tags.sql). Without
--- foreign keys, because jobs and chats are never deleted.
+-- Tags by which jobs and chats are found: one row for each pair in `metadata` (tags.sql). The table
+-- has no foreign keys, because jobs and chats are never deleted.
 CREATE TABLE tag (
   organization_id text NOT NULL,
   name text NOT NULL,
@@ -334,35 +355,38 @@ CREATE TABLE tag (
 
 -- Files of callers -----------------------------------------------------------------------------
 
--- Files that callers upload to use as inputs. The row is created with the signed URL;
--- `completed_at` is set when the object was found in the storage with the agreed size and type.
+-- Files that callers upload as inputs. A row is created together with its signed URL.
+-- `completed_at` is set when the storage contains the object with the agreed size and type.
 CREATE TABLE upload (
   id text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES organization,
   key_id text NOT NULL REFERENCES api_key,
   storage_key text NOT NULL UNIQUE,
-  -- Null until the object exists, if the caller named neither a type nor a file name.
+  -- Media type. Null until the object exists if the caller specified neither a type nor a file
+  -- name.
   content_type text,
-  -- Null until the object exists, if the caller named no size.
+  -- Size in bytes. Null until the object exists if the caller specified no size.
   size_bytes bigint CHECK (size_bytes > 0),
-  -- Largest size that the URL permits.
+  -- Maximum size of the file that the signed URL allows, in bytes.
   bytes_max bigint CHECK (bytes_max > 0),
-  -- Null for objects that were sent directly to the store.
+  -- SHA-256 hash of the file. Null if the file was sent directly to the S3 storage.
   sha256 text,
   filename text,
   purpose text,
   created_at timestamptz NOT NULL DEFAULT now(),
-  -- Expiry of the signed URL.
+  -- Time at which the signed URL expires.
   expires_at timestamptz NOT NULL,
   completed_at timestamptz,
   -- Time at which a request last named the file as an input.
   used_at timestamptz,
-  -- Time until which a request is sending the file, unless it is renewed.
+  -- Time until which the URL is reserved for the request that is sending the file. The request
+  -- regularly extends it.
   receiving_until timestamptz,
-  -- A file that its owner deleted counts nothing; the row is deleted when no signed URL can receive
-  -- a file any more.
+  -- Time at which the owner deleted the file. A deleted file no longer counts toward the quota. Its
+  -- row is deleted when its signed URL can no longer receive a file.
   deleted_at timestamptz,
-  -- Bytes that count: the size of the object, or the size that may still arrive.
+  -- Bytes that count toward the storage quota: the size of the object, or the maximum size while
+  -- the object is missing.
   counted_bytes bigint NOT NULL GENERATED ALWAYS AS (
     CASE WHEN completed_at IS NULL THEN coalesce(bytes_max, size_bytes, 0) ELSE size_bytes END
   ) STORED,
@@ -373,12 +397,13 @@ CREATE INDEX upload_incomplete ON upload (expires_at) WHERE completed_at IS NULL
 CREATE INDEX upload_last_used ON upload (coalesce(used_at, completed_at))
   WHERE completed_at IS NOT NULL;
 
--- Copies of foreign inputs, recorded before the object is stored, so that none is forgotten. They
--- are removed when their request is rejected or their job is settled.
+-- Copies of inputs from foreign URLs. A copy is recorded before its object is stored, so that no
+-- object is forgotten. Copies are removed when their request is rejected or their job is settled.
 CREATE TABLE input_copy (
   storage_key text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES organization,
-  -- A rejected request has no such job.
+  -- Id of the job that the request creates. If the request was rejected, there is no job with this
+  -- id.
   job_id text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
@@ -386,23 +411,24 @@ CREATE INDEX input_copy_by_age ON input_copy (created_at);
 
 -- Webhooks of callers --------------------------------------------------------------------------
 
--- Created before the job is admitted, so that no accepted job lacks it; removed if the job is
--- refused.
+-- Caller webhooks. The row is created before the job is admitted, so that no accepted job lacks it.
+-- It is deleted if the job is rejected.
 CREATE TABLE webhook (
-  -- Id of the job or account notice that the webhook reports, or `start_…` for the start of a job.
+  -- Id of the reported job or account notice. For the start of a job, the id begins with `start_`.
   subject_id text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES organization,
   url text NOT NULL,
-  -- Events of the job that are sent, by the name of the job's status, and `started`.
+  -- Events that are sent: `started`, or the statuses with which a job ends.
   events text[] NOT NULL DEFAULT '{completed,failed,canceled}',
   state text NOT NULL DEFAULT 'waiting'
     CHECK (state IN ('waiting', 'delivering', 'delivered', 'gone', 'failed')),
   attempts integer NOT NULL DEFAULT 0,
-  -- Attempts before the last redelivery, which starts the retry delays again.
+  -- Number of attempts before the last redelivery. A redelivery starts again with the first retry
+  -- delay.
   attempts_before integer NOT NULL DEFAULT 0,
-  -- Time of the next attempt; null if there is none.
+  -- Time of the next attempt. Null if no further attempt is planned.
   next_attempt_at timestamptz,
-  -- Time after which the delivering workflow counts as lost.
+  -- Time after which the workflow that delivers the webhook counts as lost.
   overdue_at timestamptz,
   created_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now()
@@ -410,7 +436,8 @@ CREATE TABLE webhook (
 CREATE INDEX webhook_open ON webhook (created_at) WHERE state IN ('waiting', 'delivering');
 CREATE INDEX webhook_of_organization ON webhook (organization_id, subject_id DESC);
 
--- One row per attempt, created before it is sent; an attempt that never ended stays `sending`.
+-- Attempts to deliver a webhook. The row of an attempt is created before the request is sent. An
+-- attempt whose end was not recorded stays in the state `sending`.
 CREATE TABLE webhook_attempt (
   subject_id text NOT NULL REFERENCES webhook ON DELETE CASCADE,
   number integer NOT NULL,
@@ -426,12 +453,14 @@ CREATE TABLE webhook_attempt (
   PRIMARY KEY (subject_id, number)
 ) WITH (fillfactor = 80);
 
--- An organization without a row signs with generation 1; secrets are derived, never stored.
+-- Generations of webhook secrets. The secrets themselves are derived, never stored. Webhooks of an
+-- organization without a row are signed with generation 1.
 CREATE TABLE webhook_secret (
   organization_id text NOT NULL REFERENCES organization,
   generation integer NOT NULL CHECK (generation > 0),
   created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  -- Null for the newest secret. A later time: replaced, and still signing in addition to it.
+  -- Time until which a replaced secret still signs webhooks, in addition to the newest secret. Null
+  -- for the newest secret.
   retires_at timestamptz,
   PRIMARY KEY (organization_id, generation)
 );
@@ -439,24 +468,26 @@ CREATE UNIQUE INDEX webhook_secret_in_use ON webhook_secret (organization_id) WH
 
 -- Account notices ------------------------------------------------------------------------------
 
--- Settings of an organization's notices of its credits, and the last ones (webhooks/notices.sql).
+-- Settings of an organization's account notices (webhooks/notices.sql).
 CREATE TABLE account_notice_target (
   organization_id text PRIMARY KEY REFERENCES organization,
-  -- Null: no notices.
+  -- URL to which account notices are sent. Null if none are sent.
   url text,
   low_balance_micro bigint CHECK (low_balance_micro >= 0),
-  -- True if the balance is low and this was reported.
+  -- True if the balance is low and a notice has reported this.
   balance_is_low boolean NOT NULL DEFAULT false
 );
 
--- Append-only. The row of `webhook` with the same id has the state of the delivery.
+-- Account notices, which are never changed. The row of `webhook` with the same id contains the
+-- state of the delivery.
 CREATE TABLE account_notice (
   id text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES organization,
   type text NOT NULL CHECK (type IN ('account.balance.low', 'key.limit.near', 'key.limit.reached')),
-  -- Amounts in micro-credits.
+  -- Content of the notice. Amounts are in micro-credits.
   body jsonb NOT NULL,
-  -- Key that has the limit, and the limit with its period. Each is reported once per period.
+  -- Key that has the limit, and the limit with its calendar period. Each type of notice is sent
+  -- once per limit and period.
   key_id text REFERENCES api_key,
   period text,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -468,9 +499,9 @@ CREATE INDEX account_notice_of_organization ON account_notice (organization_id, 
 
 -- Operators ------------------------------------------------------------------------------------
 
--- Operators, each with a key in addition to the deployment's ADMIN_API_KEY. `mac` is
--- HMAC-SHA256(pepper, key). A row stays when its key is revoked, because `admin_action` contains
--- the operator's name.
+-- Operators. Each has a key of its own, in addition to the deployment's ADMIN_API_KEY. `mac` is
+-- HMAC-SHA256(pepper, key). The row remains when the key is revoked, because `admin_action`
+-- contains the operator's name.
 CREATE TABLE operator (
   id text PRIMARY KEY,
   name text NOT NULL,
@@ -480,11 +511,11 @@ CREATE TABLE operator (
   revoked_at timestamptz,
   last_used_at timestamptz
 );
--- A name identifies one person in the record of actions.
+-- Names are unique, so that the name in an action identifies one person.
 CREATE UNIQUE INDEX operator_name ON operator (lower(name)) WHERE revoked_at IS NULL;
 
--- Actions of operators, recorded in the transaction of the change if the change is in this
--- database.
+-- Actions of operators. An action that changes this database is recorded in the same transaction as
+-- the change.
 CREATE TABLE admin_action (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   action text NOT NULL,
@@ -494,20 +525,22 @@ CREATE TABLE admin_action (
   subject text NOT NULL,
   details jsonb NOT NULL,
   request_id text NOT NULL,
-  -- A repeated grant has one effect.
+  -- Key that prevents a repeated grant of credits from having a second effect.
   action_key text UNIQUE,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX admin_action_of_organization ON admin_action (organization_id, id);
 
--- The last audit, one row: operators see its age and its number of findings.
+-- Result of the last audit. The table has one row. Operators see the audit's time and its number of
+-- findings.
 CREATE TABLE last_audit (
   id boolean PRIMARY KEY DEFAULT true CHECK (id),
   findings integer NOT NULL,
   finished_at timestamptz NOT NULL
 );
 
--- Paused providers: no new call is sent; results of sent calls are still collected.
+-- Paused providers. No new calls are sent to them, but the results of earlier calls are still
+-- collected.
 CREATE TABLE provider_pause (
   provider text PRIMARY KEY,
   actor text NOT NULL,

@@ -1,5 +1,5 @@
--- Tags: the pairs in the `metadata` of a job or chat as rows, for filtering lists. This trigger
--- writes the tags of jobs; `ledger_apply` writes those of chats.
+-- Tags are the pairs in the `metadata` of jobs and chats, stored as rows, so that lists can be
+-- filtered by them. This trigger writes the tags of jobs; `ledger_apply` writes those of chats.
 CREATE OR REPLACE FUNCTION write_tags() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO tag (organization_id, name, value, created_at, id)

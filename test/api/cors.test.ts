@@ -113,7 +113,7 @@ describe('a page of an allowed origin', () => {
     });
     expect([answer.status, allowed(answer)]).toEqual([200, ours]);
     expect(await answer.text()).toContain('[DONE]');
-    await gateway.api.services.chat.drained();
+    await gateway.api.services.chat.waitUntilIdle();
   });
 
   it('uploads to a signed URL, and any page reads the public URL', async () => {

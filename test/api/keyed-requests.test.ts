@@ -224,7 +224,7 @@ describe('a chat with an Idempotency-Key', () => {
     expect([second.status, second.body.error]).toEqual([409, 'REQUEST_IN_PROGRESS']);
     await hold.release();
     expect((await first).status).toBe(200);
-    await gateway.api.services.chat.drained();
+    await gateway.api.services.chat.waitUntilIdle();
     expect((await chat(caller)).headers.get('idempotent-replayed')).toBe('true');
     expect(await chargedOf(caller)).toHaveLength(1);
   });
@@ -241,7 +241,7 @@ describe('a chat with an Idempotency-Key', () => {
     const answers = await Promise.all([first, second]);
     expect(answers.map(({ status }) => status)).toEqual([409, 200]);
     expect(answers[0].body.error).toBe('REQUEST_IN_PROGRESS');
-    await gateway.api.services.chat.drained();
+    await gateway.api.services.chat.waitUntilIdle();
     expect((await chat(caller)).headers.get('idempotent-replayed')).toBe('true');
     expect(await chargedOf(caller)).toHaveLength(1);
     await gateway.expectSettled();

@@ -107,7 +107,7 @@ async function startChat({ checkpointMs }: { checkpointMs: number }) {
   return {
     end: () =>
       void running.settle(chat, { ...end, to: 'charged', reason: 'done', countedBy: 'provider' }),
-    drained: () => running.drained(),
+    waitUntilIdle: () => running.waitUntilIdle(),
     /** Waits until the progress was recorded after now. */
     recorded: async () => {
       await database.query('UPDATE reservation SET checkpoint_micro = 0 WHERE id = $1', [id]);
@@ -119,7 +119,7 @@ async function startChat({ checkpointMs }: { checkpointMs: number }) {
 
 describe('a chat', () => {
   it('of a running process survives an outage longer than its time limit, whichever process reconnects first', async () => {
-    const { end, drained, recorded } = await startChat({ checkpointMs: 100 });
+    const { end, waitUntilIdle, recorded } = await startChat({ checkpointMs: 100 });
     await recorded();
     away = true;
     await pass(ttlMs + 500);
@@ -130,12 +130,12 @@ describe('a chat', () => {
     await pass(ttlMs - 5000);
     expect(await sweep()).toEqual([]);
     end();
-    await drained();
+    await waitUntilIdle();
     expect(await posted()).toBe(10_000_000 - priceMicro);
   });
 
   it('survives an outage that lasts beyond the grace period', async () => {
-    const { end, drained, recorded } = await startChat({ checkpointMs: 100 });
+    const { end, waitUntilIdle, recorded } = await startChat({ checkpointMs: 100 });
     await recorded();
     away = true;
     await pass(ttlMs + 300);
@@ -145,7 +145,7 @@ describe('a chat', () => {
     expect(await sweep()).toEqual([]);
     away = false;
     end();
-    await drained();
+    await waitUntilIdle();
     expect(await posted()).toBe(10_000_000 - priceMicro);
   });
 
@@ -178,11 +178,11 @@ describe('a chat', () => {
   });
 
   it('that cannot be settled does not keep its process from ending', async () => {
-    const { end, drained } = await startChat({ checkpointMs: ttlMs });
+    const { end, waitUntilIdle } = await startChat({ checkpointMs: ttlMs });
     away = true;
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     end();
-    const ending = drained();
+    const ending = waitUntilIdle();
     await vi.advanceTimersByTimeAsync(10_000);
     vi.useRealTimers();
     await ending;

@@ -96,7 +96,7 @@ describe('a stream', () => {
       model: 'gpt-4o',
       type: 'error',
       error: 'PROVIDER_ERROR',
-      message: 'The response of the provider was incomplete or invalid.',
+      message: "The provider's response was incomplete or invalid.",
       requestId: expect.any(String),
       // The gateway’s count, because the upstream reports none: 31 and 15 characters are 12 and 4
       // tokens.

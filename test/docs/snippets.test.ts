@@ -249,7 +249,7 @@ describe('the documents', () => {
   });
 
   it('leave the ledger without a finding and without an open reservation', async () => {
-    await gateway.api.services.chat.drained();
+    await gateway.api.services.chat.waitUntilIdle();
     // A page may start a job without waiting for its end.
     await expect
       .poll(() => gateway.database.query(`SELECT id FROM reservation WHERE state = 'reserved'`))

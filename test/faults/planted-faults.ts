@@ -174,14 +174,14 @@ const chat: Fault[] = [
   {
     name: 'a chat that failed before it delivered anything is charged',
     file: 'chat/chat-bill.ts',
-    original: "(end === 'broken' && !delivered)",
+    original: "(end === 'broken' && !hasDelivered)",
     planted: 'false',
     tests: ['test/chat/endings.test.ts'],
   },
   {
     name: 'a caller who disconnects early pays nothing',
     file: 'chat/chat-bill.ts',
-    original: "(end === 'left' && !accepted)",
+    original: "(end === 'left' && !hasSuccessStatus)",
     planted: "end === 'left'",
     tests: ['test/chat/disconnects.test.ts'],
   },

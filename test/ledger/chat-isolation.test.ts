@@ -75,7 +75,7 @@ it('the sweeper settles a chat from its last checkpoint if its own settlement fa
   const { id: _, ...progress } = progressOf(id, 2);
   const chat = { id, progress: () => ({ id, ...progress }) };
   running.add(chat);
-  running.started(chat);
+  running.startCheckpoints(chat);
   await expect.poll(() => rowOf(id), { interval: 20 }).toMatchObject({ checkpoint: 7 });
   // The response shows the price; the settlement is repeated in the background.
   expect(await running.settle(chat, settlementOf(id, tooMany))).toBe(5);
@@ -83,5 +83,5 @@ it('the sweeper settles a chat from its last checkpoint if its own settlement fa
     .poll(() => ledger.sweep({ graceMs: 0, everyMs: 1000 }), { interval: 50 })
     .toMatchObject([{ id, state: 'charged', charged: 7 }]);
   expect(await rowOf(id)).toMatchObject({ state: 'charged', charged: 7, reason: 'CHAT_LOST' });
-  await running.drained();
+  await running.waitUntilIdle();
 });

@@ -79,7 +79,7 @@ describe('a configuration', () => {
     ['STORAGE_DRIVER', 'gcs', 'must be one of local, s3'],
     ['WEBHOOK_RETRY_DELAYS_MS', '5000,soon', delays],
     ['WEBHOOK_RETRY_DELAYS_MS', ',', delays],
-    ['S3_BUCKET', '../other/bucket', 'must be the name of a bucket'],
+    ['S3_BUCKET', '../other/bucket', 'must be a bucket name'],
     ['S3_ENDPOINT', 's3.example', webUrl],
     ['PUBLIC_BASE_URL', 'localhost:4000', webUrl],
     ['FAL_QUEUE_URL', 'localhost:4000', webUrl],

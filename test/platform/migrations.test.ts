@@ -2,7 +2,7 @@ import { copyFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { Client } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { assertSchemaCurrent, migrate, pendingMigrations } from '../../platform/migrations.ts';
+import { assertSchemaCurrent, migrate, listPendingMigrations } from '../../platform/migrations.ts';
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
 import { newFolder } from '../harness/folders.ts';
 import { runProgram } from '../harness/programs.ts';
@@ -79,7 +79,7 @@ describe('a migration plan', () => {
 
   it('for an empty database lists everything, and changes nothing', async () => {
     await empty();
-    expect(await pendingMigrations(database.url)).toEqual([...migrations, 'functions']);
+    expect(await listPendingMigrations(database.url)).toEqual([...migrations, 'functions']);
     expect(await database.query(`SELECT to_regclass('schema_migration') AS name`)).toEqual([
       { name: null },
     ]);
@@ -98,7 +98,7 @@ describe('a migration plan', () => {
 
   it('lists only the functions if only functions have changed', async () => {
     await forgetFunctions();
-    expect(await pendingMigrations(database.url)).toEqual(['functions']);
+    expect(await listPendingMigrations(database.url)).toEqual(['functions']);
   });
 
   it('rejects the same schemas as a migration', async () => {

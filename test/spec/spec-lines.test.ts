@@ -91,7 +91,7 @@ describe.each(Object.entries(Object.groupBy(lines, ({ section }) => section)))(
 describe('after all lines', () => {
   it('no reservation is open', async () => {
     await Promise.allSettled(outcomes.values());
-    await gateway.api.services.chat.drained();
+    await gateway.api.services.chat.waitUntilIdle();
     await expect.poll(() => openReservations()).toBe(0);
     await gateway.expectSettled();
   });
