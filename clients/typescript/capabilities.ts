@@ -22,13 +22,16 @@ export type Result<C extends Capability> =
 /** Reference to a submitted job; `C` is its capability, which determines the type of its result. */
 export interface JobTicket<C extends Capability = Capability> {
   jobId: string;
-  /** Exists only for the type checker; never set at run time. */
+  /**
+   * Type of the job's capability. This field exists only for the type checker and is never set at
+   * run time.
+   */
   readonly capability?: C;
 }
 
 /** Job in the format of `GET /api/v1/studio/jobs/{jobId}`. */
 export type Job<C extends Capability = Capability> = Omit<Schemas['JobOutput'], 'result'> & {
-  /** Null until the job is completed. */
+  /** Result of the job. Null until the job is completed. */
   result: Result<C> | null;
 };
 
@@ -59,8 +62,8 @@ export interface CallOptions extends SignalOption {
 /** Options of the methods that wait for a job. */
 export interface WaitOptions extends SignalOption {
   /**
-   * Maximum time to wait in milliseconds; defaults to no limit. After that, `TIMEOUT` is thrown,
-   * and the job keeps running.
+   * Maximum time to wait in milliseconds; defaults to no limit. After this time, a `StudioError`
+   * with the code `TIMEOUT` is thrown, and the job keeps running.
    */
   timeoutMs?: number;
 }

@@ -9,7 +9,7 @@ export type ChatRequest = Omit<
   'stream'
 >;
 
-/** Response body of a chat that is not streamed. */
+/** Answer of a chat that is not streamed. */
 export type ChatAnswer = ChatOperation['responses'][200]['content']['application/json'];
 
 /** Event with the next part of a streamed answer. */

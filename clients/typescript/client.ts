@@ -17,7 +17,7 @@ import type {
 } from './capabilities.ts';
 import type { ChatAnswer, ChatEvent, ChatRequest } from './chat.ts';
 import { connect, idempotencyHeader, parseBody, type Connection } from './connection.ts';
-import { buildError, StudioError, withJob } from './errors.ts';
+import { buildError, StudioError, addJobId } from './errors.ts';
 import { readEvents } from './event-stream.ts';
 import {
   listItems,
@@ -44,8 +44,8 @@ const reconnectWaitMs = 500;
  */
 export class StudioGateway {
   /**
-   * Calls any endpoint by its path, with types (openapi-fetch). It uses the API key, retries and
-   * errors of this client.
+   * Typed client that calls any endpoint by its path (openapi-fetch). It uses the API key, retries
+   * and errors of this `StudioGateway`.
    */
   readonly api: Client<paths>;
   readonly #connection: Connection;
@@ -93,14 +93,17 @@ export class StudioGateway {
       signal,
       headers: { Prefer: 'respond-async', ...idempotencyHeader(idempotencyKey) },
     });
-    // If a retry arrives after the job has ended, the body is the result, and only this header
-    // contains the id.
+    // The id is read from the header, because the body does not contain it if a retry arrives after
+    // the job has ended. The body is then the job's result.
     const jobId = response.headers.get('x-job-id');
     if (jobId === null) throw new StudioError('JOB_LOST', 'The response has no X-Job-Id header.');
     return { jobId };
   }
 
-  /** Returns the credits that `submit` would reserve, in total and by item, and starts no job. */
+  /**
+   * Estimates a job without starting it. Returns the credits that `submit` would reserve, in total
+   * and by item.
+   */
   async estimate<C extends Capability>(
     capability: C,
     input: Input<C>,
@@ -117,14 +120,14 @@ export class StudioGateway {
     { jobId }: JobTicket<C>,
     { signal, timeoutMs = Infinity }: WaitOptions = {},
   ): Promise<CompletedJob<C>> {
-    const endsAtMs = performance.now() + timeoutMs;
+    const timeoutAtMs = performance.now() + timeoutMs;
     for (;;) {
-      const leftSeconds = Math.max(0, (endsAtMs - performance.now()) / 1000);
-      const job = await this.#readJob<C>(jobId, Math.min(pollSeconds, leftSeconds), signal);
+      const remainingSeconds = Math.max(0, (timeoutAtMs - performance.now()) / 1000);
+      const job = await this.#readJob<C>(jobId, Math.min(pollSeconds, remainingSeconds), signal);
       if (job.error) throw new StudioError(job.error.code, job.error.message, { jobId, body: job });
       if (job.result) return { ...job, result: job.result };
       if (job.done) throw new StudioError('JOB_LOST', 'The job ended without a result.', { jobId });
-      if (performance.now() >= endsAtMs) {
+      if (performance.now() >= timeoutAtMs) {
         const message = `The job did not end within ${timeoutMs} ms; it is still running.`;
         throw new StudioError('TIMEOUT', message, { jobId });
       }
@@ -155,7 +158,8 @@ export class StudioGateway {
         const isBroken = error instanceof StudioError && error.code === 'CONNECTION_FAILED';
         if (!isBroken || failures >= this.#retries) throw error;
       }
-      // The stream ended before the job did. A new stream begins with the job's current state.
+      // The stream ended, but the job has not ended. A new stream begins with the current state of
+      // the job.
       await sleep(reconnectWaitMs, signal);
     }
   }
@@ -202,8 +206,8 @@ export class StudioGateway {
   }
 
   /**
-   * Sends a chat request, and yields its answer in parts. If the stream fails, throws an error
-   * after the parts that were received.
+   * Sends a chat request, and yields the answer in parts. If the stream fails, yields the parts
+   * that were received, and then throws an error.
    */
   async *chatStream(
     request: ChatRequest,
@@ -249,7 +253,7 @@ export class StudioGateway {
       });
       return (await parseBody<{ data: Job<C> }>(response)).data;
     } catch (error) {
-      throw withJob(error, jobId);
+      throw addJobId(error, jobId);
     }
   }
 }

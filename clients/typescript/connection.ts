@@ -10,10 +10,13 @@ export interface Connection {
   baseUrl: string;
   /** Sends a request with the API key to any URL of the API. */
   send: Send;
-  /** Sends a request without the API key. For signed URLs, which may belong to another service. */
+  /**
+   * Sends a request without the API key. Use it for signed URLs, which may belong to another
+   * service.
+   */
   sendWithoutKey: Send;
   get: (path: string, options?: RequestOptions) => Promise<Response>;
-  /** Sends `body` as JSON, or no body if it is undefined. */
+  /** Sends a POST request with `body` as JSON. If `body` is undefined, the request has no body. */
   post: (path: string, body: unknown, options?: RequestOptions) => Promise<Response>;
 }
 
@@ -21,7 +24,7 @@ export interface Connection {
 export function connect(options: GatewayOptions): Connection {
   const baseUrl = options.baseUrl.replace(/(\/api)?(\/v1)?\/*$/, '');
   const sendWithoutKey = createSend(options);
-  const send: Send = (request) => sendWithoutKey(withKey(request, options.apiKey));
+  const send: Send = (request) => sendWithoutKey(addApiKey(request, options.apiKey));
   return {
     baseUrl,
     send,
@@ -42,7 +45,7 @@ export function connect(options: GatewayOptions): Connection {
  * Adds the API key and, to a POST, an Idempotency-Key header, so that the gateway executes a
  * retried request only once.
  */
-function withKey(request: OutgoingRequest, apiKey: string): OutgoingRequest {
+function addApiKey(request: OutgoingRequest, apiKey: string): OutgoingRequest {
   const headers = new Headers(request.headers);
   headers.set('Authorization', `Bearer ${apiKey}`);
   if (request.method === 'POST' && !headers.has('Idempotency-Key')) {

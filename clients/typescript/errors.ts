@@ -1,4 +1,4 @@
-/** The error class of the client; `code` identifies the error. */
+/** Defines the error class of the client. */
 import type { components } from './schema.ts';
 
 /** Error codes of the gateway (docs/errors.md), and two codes for requests without a response. */
@@ -14,7 +14,10 @@ export interface ErrorDetail {
 }
 
 interface ErrorFields {
-  /** HTTP status; null if there was no response, or the job failed after it was accepted. */
+  /**
+   * HTTP status of the response. Null if there was no response, or if a job failed after the
+   * gateway had accepted it.
+   */
   status?: number | null;
   requestId?: string | null;
   jobId?: string | null;
@@ -31,7 +34,7 @@ export class StudioError extends Error {
   readonly code: ErrorCode | (string & {});
   readonly status: number | null;
   readonly requestId: string | null;
-  /** Id of the job that the error concerns; null if it does not concern a job. */
+  /** Id of the job that the error concerns. Null if it does not concern a job. */
   readonly jobId: string | null;
   readonly details: readonly ErrorDetail[];
   readonly body: unknown;
@@ -50,14 +53,17 @@ export class StudioError extends Error {
 /**
  * Adds the id of a job to a `StudioError` that has none. Returns every other value unchanged.
  */
-export function withJob(error: unknown, jobId: string): unknown {
+export function addJobId(error: unknown, jobId: string): unknown {
   if (!(error instanceof StudioError) || error.jobId !== null) return error;
   const { code, message, ...fields } = error;
   return new StudioError(code, message, { ...fields, jobId, cause: error });
 }
 
 interface ErrorBody {
-  /** Error code; an object in responses of OpenAI-compatible endpoints. */
+  /**
+   * Error code as a string. In responses of OpenAI-compatible endpoints, an object that contains
+   * the code.
+   */
   error?: string | { code?: string | null; message?: string };
   message?: string;
   requestId?: string;
@@ -72,9 +78,10 @@ export function buildError(
   requestId: string | null,
 ): StudioError {
   const fields: ErrorBody = typeof body === 'object' && body !== null ? body : {};
-  const inner = typeof fields.error === 'object' ? fields.error : {};
-  const code = (typeof fields.error === 'string' ? fields.error : inner.code) ?? `HTTP_${status}`;
-  return new StudioError(code, fields.message ?? inner.message ?? code, {
+  const nestedError = typeof fields.error === 'object' ? fields.error : {};
+  const code =
+    (typeof fields.error === 'string' ? fields.error : nestedError.code) ?? `HTTP_${status}`;
+  return new StudioError(code, fields.message ?? nestedError.message ?? code, {
     status,
     requestId: fields.requestId ?? requestId,
     jobId: fields.jobId ?? null,

@@ -1,4 +1,4 @@
-/** Lists the organization's jobs, usage records and files, page by page. */
+/** Lists the jobs, usage records and files of the organization, page by page. */
 import type { SignalOption } from './capabilities.ts';
 import { parseBody, type Connection } from './connection.ts';
 import type { components, paths } from './schema.ts';

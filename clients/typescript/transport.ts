@@ -4,20 +4,20 @@ import { readError, StudioError } from './errors.ts';
 /** Options of a client. */
 export interface GatewayOptions {
   /**
-   * API key (`gk_live_…`). Every visitor of a web page can read it, so use a key with few scopes, a
-   * credit limit and an expiry there.
+   * API key (`gk_live_…`). In a web page, every visitor can read the key. There, use a key with few
+   * scopes, a credit limit and an expiry.
    */
   apiKey: string;
   /** URL of the gateway, with or without `/api/v1`. */
   baseUrl: string;
   /**
-   * Timeout of each attempt in milliseconds; 60,000 by default. An attempt must receive the
-   * complete response in this time, or the start of a stream.
+   * Timeout of each attempt in milliseconds; 60,000 by default. Within this time, an attempt must
+   * receive the complete response, or the start of a streamed response.
    */
   timeoutMs?: number;
   /**
-   * Maximum number of retries after no response or a response with status 408, 429, 502, 503 or
-   * 504; 2 by default.
+   * Maximum number of retries; 2 by default. A request is retried if there was no response, or a
+   * response with status 408, 429, 502, 503 or 504.
    */
   retries?: number;
   /** Function to use instead of the global `fetch`. */
@@ -43,11 +43,14 @@ export type Send = (request: OutgoingRequest) => Promise<Response>;
 
 /** Default of `timeoutMs`. */
 export const defaultTimeoutMs = 60_000;
-/** Maximum Retry-After in milliseconds; a request with a longer one is not retried. */
+/**
+ * Maximum value of `Retry-After` in milliseconds. A request is not retried if the response demands
+ * a longer wait.
+ */
 const retryAfterMaxMs = 60_000;
 const firstWaitMs = 500;
 
-/** Statuses of responses after which a retry may succeed. */
+/** HTTP statuses after which a retry may succeed. */
 const retryableStatuses = new Set([408, 429, 502, 503, 504]);
 const retryableCodes = new Set([
   'REQUEST_IN_PROGRESS',
@@ -91,9 +94,9 @@ export function createSend(options: Omit<GatewayOptions, 'apiKey' | 'baseUrl'>):
     for (let retriesLeft = retries, waitMs = firstWaitMs; ; retriesLeft -= 1, waitMs *= 2) {
       try {
         return await attempt(request);
-      } catch (thrown) {
-        const error = thrown instanceof ErrorResponse ? thrown.error : thrown;
-        const retryAfterMs = thrown instanceof ErrorResponse ? thrown.retryAfterMs : null;
+      } catch (failure) {
+        const error = failure instanceof ErrorResponse ? failure.error : failure;
+        const retryAfterMs = failure instanceof ErrorResponse ? failure.retryAfterMs : null;
         if (retriesLeft <= 0 || !isRetryable(error) || (retryAfterMs ?? 0) > retryAfterMaxMs) {
           throw error;
         }
@@ -104,7 +107,7 @@ export function createSend(options: Omit<GatewayOptions, 'apiKey' | 'baseUrl'>):
   };
 }
 
-/** Error response, with its Retry-After. */
+/** Error response with the value of its `Retry-After` header. */
 class ErrorResponse extends Error {
   readonly error: StudioError;
   readonly retryAfterMs: number | null;
@@ -137,14 +140,14 @@ function isRetryable(error: unknown): boolean {
 export function sleep(ms: number, signal?: AbortSignal | null): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
-    const stop = (): void => {
+    const handleAbort = (): void => {
       clearTimeout(timer);
       reject(signal?.reason);
     };
     const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', stop);
+      signal?.removeEventListener('abort', handleAbort);
       resolve();
     }, ms);
-    signal?.addEventListener('abort', stop, { once: true });
+    signal?.addEventListener('abort', handleAbort, { once: true });
   });
 }

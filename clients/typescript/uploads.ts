@@ -1,4 +1,4 @@
-/** Uploads a file: requests a signed URL, and sends the file to it. */
+/** Uploads a file: requests a signed upload URL, and sends the file to this URL. */
 import type { Client } from 'openapi-fetch';
 import { StudioError } from './errors.ts';
 import type { paths } from './schema.ts';
@@ -48,8 +48,8 @@ export async function uploadFile(
   try {
     await send({ url: uploadUrl, method, headers, body: file, signal, timeoutMs });
   } catch (error) {
-    // Only this client has the URL, and the URL accepts one file. If it reports that it has
-    // received one, an earlier attempt stored the file, but its response was lost.
+    // The upload URL accepts one file, and only this client has the URL. If the URL has already
+    // received a file, an earlier attempt stored it, but its response was lost.
     const isStored =
       error instanceof StudioError && (error.code === 'ALREADY_UPLOADED' || error.status === 412);
     if (!isStored) throw error;

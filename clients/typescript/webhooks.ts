@@ -12,7 +12,10 @@ interface ReceivedWebhook {
   headers: Headers | Record<string, string | string[] | undefined>;
   /** Secret (`whsec_…`) from `GET /api/v1/webhooks/secret`. */
   secret: string;
-  /** Maximum difference between the webhook's timestamp and now, in seconds; 300 by default. */
+  /**
+   * Maximum difference between the webhook's timestamp and the current time, in seconds; 300 by
+   * default.
+   */
   toleranceSeconds?: number;
 }
 
@@ -22,18 +25,22 @@ interface ReceivedWebhook {
  */
 export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookEvent> {
   const { body, secret, toleranceSeconds = 300 } = received;
-  const header = (name: string): string => {
+  const readHeader = (name: string): string => {
     const { headers } = received;
     const value = headers instanceof Headers ? headers.get(name) : headers[name];
-    if (typeof value !== 'string') throw new Error(`The webhook has no header ${name}.`);
+    if (typeof value !== 'string') throw new Error(`The webhook has no readHeader ${name}.`);
     return value;
   };
-  const timestamp = header('webhook-timestamp');
+  const timestamp = readHeader('webhook-timestamp');
   const ageSeconds = Date.now() / 1000 - Number(timestamp);
   if (!(Math.abs(ageSeconds) <= toleranceSeconds)) {
-    throw new Error(`The webhook's timestamp differs from now by over ${toleranceSeconds} s.`);
+    throw new Error(
+      `The webhook's timestamp differs from the current time by more than ${toleranceSeconds} s.`,
+    );
   }
-  const signed = new TextEncoder().encode(`${header('webhook-id')}.${timestamp}.${body}`);
+  const signedContent = new TextEncoder().encode(
+    `${readHeader('webhook-id')}.${timestamp}.${body}`,
+  );
   const key = await crypto.subtle.importKey(
     'raw',
     decodeBase64(secret.replace(/^whsec_/, '')),
@@ -41,11 +48,12 @@ export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookE
     false,
     ['verify'],
   );
-  // While a secret is being replaced, the header contains a signature for the old and the new one.
-  for (const versioned of header('webhook-signature').split(' ')) {
+  // While a secret is being replaced, the header contains two signatures: one with the old secret
+  // and one with the new secret.
+  for (const versioned of readHeader('webhook-signature').split(' ')) {
     const [version, signature = ''] = versioned.split(',');
     if (version !== 'v1') continue;
-    if (await crypto.subtle.verify('HMAC', key, decodeBase64(signature), signed)) {
+    if (await crypto.subtle.verify('HMAC', key, decodeBase64(signature), signedContent)) {
       // oxlint-disable-next-line no-unsafe-type-assertion -- the signature proves that the service sent it
       return JSON.parse(body) as WebhookEvent;
     }
@@ -57,7 +65,7 @@ function decodeBase64(base64: string): Uint8Array<ArrayBuffer> {
   try {
     return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   } catch {
-    // Invalid Base64 becomes an empty signature, which never verifies.
+    // Invalid Base64 becomes an empty signature, which is never valid.
     return new Uint8Array();
   }
 }

@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { keysOf } from '../../domain/json.ts';
 import { describeForClients, describeForOperators } from './description.ts';
 import { asyncRuns, header, makeSynchronous } from './python.ts';
+import { nameInlineSchemas, type NamedSchemas } from './schema-names.ts';
 import { installOpenapiTypescript, installPythonCommands, root, run } from './tools.ts';
 
 const python = 'clients/python/src/studio_gateway';
@@ -40,10 +41,16 @@ export async function generateClients(into: string): Promise<void> {
     for (const file of Object.values(generatedFiles)) {
       await mkdir(dirname(join(into, file)), { recursive: true });
     }
+    const named: { components: { schemas: NamedSchemas } } = JSON.parse(
+      JSON.stringify(description),
+    );
+    nameInlineSchemas(named.components.schemas);
+    const namedOpenapi = join(directory, 'named-openapi.json');
+    await writeFile(namedOpenapi, JSON.stringify(named));
     await Promise.all([
       generateTypescript(openapi, join(into, generatedFiles.schema)),
       generateTypescript(operators, join(into, generatedFiles.operators)),
-      generatePython(openapi, join(into, generatedFiles.schemas)),
+      generatePython(namedOpenapi, join(into, generatedFiles.schemas)),
     ]);
   } finally {
     await rm(directory, { recursive: true, force: true });

@@ -29,7 +29,7 @@ export function makeSynchronous(source: string): string {
 export function asyncRuns(capabilities: readonly Capability[]): string {
   const names = capabilities.flatMap(({ request, result }) => [request, result]);
   const imports = [...new Set([...names, 'StudioEstimate'])].toSorted();
-  return `"""The methods that accept a capability, with the types of each capability."""
+  return `"""Methods that take a capability. Their input and result have the types of this capability."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ const methods: readonly Method[] = [
     resultType: ({ result }) => result,
     body: `"""Submits a job, waits for its end, and returns its result.
 
-        \`\`timeout\`\`: maximum time to wait in seconds; None sets no limit. After that, \`\`TIMEOUT\`\` is raised,
-        and the job keeps running. \`\`idempotency_key\`\`: defaults to a random key, which is sent again with each
+        \`\`timeout\`\`: maximum time to wait in seconds; None sets no limit. After this time, StudioError with the
+        code \`\`TIMEOUT\`\` is raised, and the job keeps running. \`\`idempotency_key\`\`: defaults to a random key, which is sent again with each
         retry. Raises StudioError if the request is rejected, or the job fails or is canceled.
         """
         return await self._run(capability, input, timeout, idempotency_key)`,
@@ -87,7 +87,7 @@ const methods: readonly Method[] = [
     name: 'estimate',
     options: '',
     resultType: () => 'StudioEstimate',
-    body: `"""Returns the credits that \`\`submit\`\` would reserve, in total and by item, and starts no job."""
+    body: `"""Estimates a job without starting it. Returns the credits that \`\`submit\`\` would reserve, in total and by item."""
         return await self._estimate(capability, input)`,
   },
 ];

@@ -26,6 +26,13 @@ it(
   },
 );
 
+it('the types of the Python client have no numbered names', async () => {
+  const source = await readFile(join(root, generatedFiles.schemas), 'utf8');
+  const names = [...source.matchAll(/^(?:class )?(\w+)(?:\(| = )/gm)].map(([, name]) => name);
+  expect(names.length).toBeGreaterThan(100);
+  expect(names.filter((name) => /\d$/.test(name ?? ''))).toEqual([]);
+});
+
 it('the TypeScript client depends on the versions that its tests use', async () => {
   const read = async (file: string) =>
     JSON.parse(await readFile(join(root, file), 'utf8')) as Record<string, Record<string, string>>;

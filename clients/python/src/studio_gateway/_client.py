@@ -39,8 +39,8 @@ class StudioGateway(Runs, Transport):
             headers={"Prefer": "respond-async"},
             idempotency_key=key,
         )
-        # If a retry arrives after the job has ended, the body is the result, and only this header
-        # contains the id.
+        # The id is read from the header, because the body does not contain it if a retry arrives after the
+        # job has ended. The body is then the job's result.
         job_id: str = response.headers["x-job-id"]
         return job_id
 
@@ -58,20 +58,20 @@ class StudioGateway(Runs, Transport):
     def wait(self, job: JobTicket[R], *, timeout: float | None = None) -> CompletedJob[R]:
         """Waits for a job to end, and returns the completed job.
 
-        ``timeout``: maximum time to wait in seconds; None sets no limit. After that, ``TIMEOUT`` is raised, and
-        the job keeps running. Raises StudioError if the job fails or is canceled."""
+        ``timeout``: maximum time to wait in seconds; None sets no limit. After this time, StudioError with the code
+        ``TIMEOUT`` is raised, and the job keeps running. Raises StudioError if the job fails or is canceled."""
         job_id = job.job_id
-        ends_at = None if timeout is None else clock.monotonic() + timeout
+        timeout_at = None if timeout is None else clock.monotonic() + timeout
         while True:
-            left = POLL_SECONDS if ends_at is None else max(0, ends_at - clock.monotonic())
-            state: Any = self._read_job(job_id, min(POLL_SECONDS, left))
+            remaining_seconds = POLL_SECONDS if timeout_at is None else max(0, timeout_at - clock.monotonic())
+            state: Any = self._read_job(job_id, min(POLL_SECONDS, remaining_seconds))
             if state["error"] is not None:
                 error = state["error"]
                 raise StudioError(error["code"], error["message"], job_id=job_id, body=state)
             if state["done"]:
                 completed: CompletedJob[R] = state
                 return completed
-            if ends_at is not None and clock.monotonic() >= ends_at:
+            if timeout_at is not None and clock.monotonic() >= timeout_at:
                 message = f"The job did not end within {timeout} s; it is still running."
                 raise StudioError("TIMEOUT", message, job_id=job_id)
 
@@ -95,7 +95,7 @@ class StudioGateway(Runs, Transport):
             except StudioError as error:
                 if error.code != "CONNECTION_FAILED" or failures >= self._retries:
                     raise
-            # The stream ended before the job did. A new stream begins with the job's current state.
+            # The stream ended, but the job has not ended. A new stream begins with the current state of the job.
             failures += 1
             time.sleep(RECONNECT_WAIT_S)
 
@@ -141,9 +141,9 @@ class StudioGateway(Runs, Transport):
     def chat_stream(
         self, request: ChatRequest, *, idempotency_key: str | None = None
     ) -> Iterator[ChatEvent]:
-        """Sends a chat request, and yields its answer as events of ``type`` ``delta``, then one of ``type`` ``done``.
+        """Sends a chat request, and yields the answer as events of ``type`` ``delta``, followed by one of ``type`` ``done``.
 
-        If the stream fails, StudioError is raised after the parts that were received."""
+        If the stream fails, yields the parts that were received, and then raises StudioError."""
         body = {**request, "stream": True}
         for data in self._stream(
             "POST", "/api/v1/chat", json=body, idempotency_key=idempotency_key, timeout=CHAT_TIMEOUT_S
@@ -186,8 +186,8 @@ class StudioGateway(Runs, Transport):
                     )
                 )
             except StudioError as error:
-                # Only this client has the URL, and the URL accepts one file. If it reports that it
-                # has received one, an earlier attempt stored the file, but its response was lost.
+                # The upload URL accepts one file, and only this client has the URL. If the URL has already
+                # received a file, an earlier attempt stored it, but its response was lost.
                 if error.code != "ALREADY_UPLOADED" and error.status != 412:
                     raise
         return target

@@ -1,4 +1,4 @@
-"""The error class of the client; ``code`` identifies the error."""
+"""Defines the error class of the client."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ class StudioError(Exception):
         #: Error code of the gateway (docs/errors.md), ``CONNECTION_FAILED`` or ``TIMEOUT``.
         self.code = code
         self.message = message
-        #: HTTP status; None if there was no response, or the job failed after it was accepted.
+        #: HTTP status of the response. None if there was no response, or if a job failed after the gateway had
+        #: accepted it.
         self.status = status
         self.request_id = request_id
-        #: Id of the job that the error concerns; None if it does not concern a job.
+        #: Id of the job that the error concerns. None if it does not concern a job.
         self.job_id = job_id
         #: Invalid fields of the request, each with its ``path`` and a ``message``.
         self.details = details or []
@@ -39,12 +40,12 @@ def build_error(body: Any, status: int | None, request_id: str | None) -> Studio
     """Builds the error that the body of an error response describes."""
     fields = body if isinstance(body, dict) else {}
     error = fields.get("error")
-    # Responses of OpenAI-compatible endpoints contain an object, other responses the error code.
-    inner = error if isinstance(error, dict) else {"code": error}
-    code = inner.get("code") or f"HTTP_{status}"
+    # The field ``error`` is an object in responses of OpenAI-compatible endpoints, and the error code in others.
+    nested_error = error if isinstance(error, dict) else {"code": error}
+    code = nested_error.get("code") or f"HTTP_{status}"
     return StudioError(
         code,
-        fields.get("message") or inner.get("message") or code,
+        fields.get("message") or nested_error.get("message") or code,
         status=status,
         request_id=fields.get("requestId") or request_id,
         job_id=fields.get("jobId"),

@@ -1,4 +1,4 @@
-"""Reads files to upload in chunks, so that a file need not fit into memory."""
+"""Reads a file in chunks for an upload, so that it need not fit into memory."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ CHUNK_BYTES = 256 * 1024
 
 
 class UploadSource:
-    """File to upload, with its name, type and size. Leaving the ``with`` block closes only a file that was opened
-    here."""
+    """File to upload, with its name, type and size. Leaving the ``with`` block closes the file only if this class
+    opened it."""
 
     def __init__(
         self,
@@ -24,18 +24,18 @@ class UploadSource:
         filename: str | None,
         content_type: str | None,
     ) -> None:
-        self._owned: IO[bytes] | None = None
+        self._owned_file: IO[bytes] | None = None
         if isinstance(file, bytes):
             self._file: IO[bytes] = io.BytesIO(file)
         elif isinstance(file, (str, Path)):
-            self._file = self._owned = open(file, "rb")
+            self._file = self._owned_file = open(file, "rb")
             filename = filename or Path(file).name
         elif file.seekable():
             self._file = file
             filename = filename or _file_name(file)
         else:
             # A stream is copied to disk, because the upload needs its size, and a retry reads it again.
-            self._file = self._owned = tempfile.TemporaryFile()
+            self._file = self._owned_file = tempfile.TemporaryFile()
             shutil.copyfileobj(file, self._file)
             self._file.seek(0)
             filename = filename or _file_name(file)
@@ -48,8 +48,8 @@ class UploadSource:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._owned is not None:
-            self._owned.close()
+        if self._owned_file is not None:
+            self._owned_file.close()
 
     def chunks(self) -> Iterator[bytes]:
         """Yields the bytes from the start of the file."""

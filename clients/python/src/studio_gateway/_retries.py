@@ -7,18 +7,18 @@ import uuid
 
 from ._errors import StudioError
 
-#: Maximum Retry-After in seconds; a request with a longer one is not retried.
+#: Maximum value of Retry-After in seconds. A request is not retried if the response demands a longer wait.
 RETRY_AFTER_MAX_S = 60
 FIRST_WAIT_S = 0.5
 
-#: Statuses of responses after which a retry may succeed.
+#: HTTP statuses after which a retry may succeed.
 RETRYABLE_STATUSES = {408, 429, 502, 503, 504}
 RETRYABLE_CODES = {"REQUEST_IN_PROGRESS", "UPLOAD_IN_PROGRESS", "Internal server error"}
 
 
 def wait_before_retry(error: StudioError, retry_after: str | None, attempt: int) -> float | None:
-    """Returns the seconds to wait before the next attempt; None if a retry cannot succeed. ``attempt`` is the
-    number of the failed attempt, from 0."""
+    """Returns the seconds to wait before the next attempt. Returns None if a retry cannot succeed. ``attempt`` is
+    the number of the failed attempt, starting at 0."""
     # The error of a failed job is final, because a retry with the same idempotency key returns the same job.
     if error.job_id is not None:
         return None
@@ -32,8 +32,8 @@ def wait_before_retry(error: StudioError, retry_after: str | None, attempt: int)
 
 
 def build_headers(method: str, api_key: str, idempotency_key: str | None) -> dict[str, str]:
-    """Builds the headers with the API key and, for a POST, an idempotency key, so that the gateway executes a
-    retried request only once."""
+    """Builds the headers with the API key. A POST request also has an idempotency key, so that the gateway executes
+    a retried request only once."""
     headers = {"Authorization": f"Bearer {api_key}"}
     if method == "POST":
         headers["Idempotency-Key"] = idempotency_key or str(uuid.uuid4())

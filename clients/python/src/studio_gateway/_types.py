@@ -25,7 +25,7 @@ class JobTicket(Generic[R]):
 class Job(JobFields, Generic[R]):
     """Job in the format of ``GET /api/v1/studio/jobs/{jobId}``."""
 
-    #: None until the job is completed.
+    #: Result of the job. None until the job is completed.
     result: R | None
 
 

@@ -21,21 +21,22 @@ def verify_webhook(
     """Verifies the signature and the timestamp of a webhook, and returns its event.
 
     ``body`` is the raw body, before it is parsed. ``secret`` (``whsec_…``) is from
-    ``GET /api/v1/webhooks/secret``. Raises ValueError if the signature or the timestamp is invalid; respond with
-    status 400 and ignore the webhook.
+    ``GET /api/v1/webhooks/secret``. Raises ValueError if the signature or the timestamp is invalid. In this case,
+    respond with status 400 and ignore the webhook.
     """
     content = body.encode() if isinstance(body, str) else body
-    received = {name.lower(): value for name, value in headers.items()}
+    headers_by_name = {name.lower(): value for name, value in headers.items()}
     names = ("webhook-id", "webhook-timestamp", "webhook-signature")
-    if any(name not in received for name in names):
+    if any(name not in headers_by_name for name in names):
         raise ValueError(f"The webhook must have the headers {', '.join(names)}.")
-    webhook_id, timestamp, signatures = (received[name] for name in names)
+    webhook_id, timestamp, signatures = (headers_by_name[name] for name in names)
     if not timestamp.isdigit() or abs(time.time() - int(timestamp)) > tolerance_seconds:
-        raise ValueError(f"The webhook's timestamp differs from now by over {tolerance_seconds} s.")
+        raise ValueError(f"The webhook's timestamp differs from the current time by more than {tolerance_seconds} s.")
     key = base64.b64decode(secret.removeprefix("whsec_"))
-    signed = f"{webhook_id}.{timestamp}.".encode() + content
-    expected = hmac.new(key, signed, hashlib.sha256).digest()
-    # While a secret is being replaced, the header contains a signature for the old and the new one.
+    signed_content = f"{webhook_id}.{timestamp}.".encode() + content
+    expected = hmac.new(key, signed_content, hashlib.sha256).digest()
+    # While a secret is being replaced, the header contains two signatures: one with the old secret and one with
+    # the new secret.
     for versioned in signatures.split(" "):
         version, _, signature = versioned.partition(",")
         if version == "v1" and hmac.compare_digest(_decode_base64(signature), expected):
