@@ -16,7 +16,7 @@ export type ChatEnd =
   /** No answer can be returned: the provider failed, or its answer was unusable. */
   | 'failed';
 
-/** Data from which the tokens of a chat are calculated. */
+/** Data from which the charged tokens of a chat are calculated. */
 export interface ChatCounts {
   candidate: ChatCandidate;
   /** Request to the model; null before the first call. */

@@ -76,11 +76,11 @@ export interface ChatSettle {
   reason: string;
   inputTokens: number;
   outputTokens: number;
-  /** Defaults to 0. */
+  /** Input tokens that were read from the prompt cache; 0 by default. */
   cachedInputTokens?: number;
-  /** Defaults to 0. */
+  /** Input tokens that were written to the prompt cache; 0 by default. */
   cacheWriteTokens?: number;
-  /** Defaults to 0. */
+  /** Reasoning tokens among the output tokens; 0 by default. */
   reasoningTokens?: number;
   countedBy: 'provider' | 'gateway' | null;
   servedBy: ServedBy;

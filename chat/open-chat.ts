@@ -222,7 +222,7 @@ export class OpenChat implements RunningChat {
     return calculateUsagePrice(this.#counts, usage, this.#parts.usdPerCredit);
   }
 
-  /** Data from which the tokens of the chat are calculated. */
+  /** Data from which the charged tokens of the chat are calculated. */
   get #counts(): ChatCounts {
     return {
       candidate: this.#candidate,

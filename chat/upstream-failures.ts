@@ -5,7 +5,7 @@ import { parseRetryAfter } from '../providers/error-responses.ts';
 /** Error that a provider reported. A field is empty if the provider did not send it. */
 interface ErrorReport {
   message: string;
-  /** e.g. `context_length_exceeded` */
+  /** Error code of the provider, e.g. `context_length_exceeded`. */
   code: string;
   /** Field that the provider rejected. */
   param: string;

@@ -132,17 +132,17 @@ export function createUpstreams(config: Config) {
 export type Upstreams = ReturnType<typeof createUpstreams>;
 
 function findAddress(model: ChatModel, config: Config): Address {
-  const configured = config.CHAT_UPSTREAMS[model.provider];
-  if (configured) {
-    const baseUrl = configured.baseUrl ?? defaultUrls.get(model.provider);
-    if (baseUrl !== undefined) return { baseUrl, apiKey: configured.apiKey };
+  const configuredUpstream = config.CHAT_UPSTREAMS[model.provider];
+  if (configuredUpstream) {
+    const baseUrl = configuredUpstream.baseUrl ?? defaultUrls.get(model.provider);
+    if (baseUrl !== undefined) return { baseUrl, apiKey: configuredUpstream.apiKey };
   }
-  const sandbox = {
+  const sandboxUrl = {
     openai: config.SANDBOX_CHAT_OPENAI_URL,
     anthropic: config.SANDBOX_CHAT_ANTHROPIC_URL,
   }[model.protocol];
-  if (sandbox !== undefined && config.SANDBOX_CHAT_KEY !== undefined) {
-    return { baseUrl: sandbox, apiKey: config.SANDBOX_CHAT_KEY };
+  if (sandboxUrl !== undefined && config.SANDBOX_CHAT_KEY !== undefined) {
+    return { baseUrl: sandboxUrl, apiKey: config.SANDBOX_CHAT_KEY };
   }
   throw new GatewayError(
     'SERVICE_UNAVAILABLE',

@@ -36,7 +36,7 @@ export function createApplyOperation(
     // Two parallel batches could contain operations of the same organization; the second would wait
     // until the first unlocks the account.
     parallelMax: 1,
-    groupOf: ({ organizationId }) => (typeof organizationId === 'string' ? organizationId : ''),
+    getGroup: ({ organizationId }) => (typeof organizationId === 'string' ? organizationId : ''),
     run: (operations) =>
       pool.oneFirst(
         sql.type(row)`SELECT ledger_apply(${sql.jsonb(operations)}, ${lockTimeoutMs}) AS answers`,

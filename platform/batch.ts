@@ -11,7 +11,7 @@ import { isDatabaseUnavailable, isLockTimeout } from './database-errors.ts';
 import type { Metrics } from './metrics.ts';
 
 interface BatcherOptions<Item, Answer> {
-  /** Label of these batches in the metrics. */
+  /** Value of the label `batch` in the metrics of these batches. */
   name: string;
   /** Metrics of the process; absent in command-line tools. */
   metrics?: Metrics | undefined;
@@ -26,7 +26,7 @@ interface BatcherOptions<Item, Answer> {
    * another transaction has locked the rows of a group, the items of that group are retried
    * separately, and the other items run without them. Omit if items share no locks.
    */
-  groupOf?: (item: Item) => string;
+  getGroup?: (item: Item) => string;
 }
 
 interface QueuedItem<Item, Answer> {
@@ -55,7 +55,7 @@ export function createBatcher<Item, Answer>(
 
 class Batcher<Item, Answer> {
   readonly #options: BatcherOptions<Item, Answer>;
-  readonly #groupOf: (item: Item) => string;
+  readonly #getGroup: (item: Item) => string;
   readonly #lockedGroups = new Set<string>();
   #waiting: Batch<Item, Answer> = [];
   #runningBatches = 0;
@@ -63,7 +63,7 @@ class Batcher<Item, Answer> {
 
   constructor(options: BatcherOptions<Item, Answer>) {
     this.#options = options;
-    this.#groupOf = options.groupOf ?? (() => '');
+    this.#getGroup = options.getGroup ?? (() => '');
   }
 
   add(item: Item): Promise<Answer> {
@@ -72,8 +72,8 @@ class Batcher<Item, Answer> {
       // Items that arrive in the same turn of the event loop share the first batch.
       if (this.#isScheduled || this.#runningBatches >= this.#options.parallelMax) return;
       this.#isScheduled = true;
-      // Runs without correlation ids, because a batch contains items of several organizations and
-      // must not wait for the fair share of one of them.
+      // The batch runs without correlation ids, because it contains items of several organizations
+      // and must not wait for the fair share of one of them.
       withoutCorrelation(() => queueMicrotask(() => this.#startBatches()));
     });
   }
@@ -90,7 +90,7 @@ class Batcher<Item, Answer> {
   /** Removes the next batch from the queue. Items whose group is locked stay in the queue. */
   #takeBatch(): Batch<Item, Answer> {
     const unlocked = this.#waiting.filter(
-      ({ item }) => !this.#lockedGroups.has(this.#groupOf(item)),
+      ({ item }) => !this.#lockedGroups.has(this.#getGroup(item)),
     );
     const batch = unlocked.slice(0, this.#options.sizeMax);
     const batchItems = new Set(batch);
@@ -130,7 +130,7 @@ class Batcher<Item, Answer> {
    * is locked.
    */
   #splitByGroup(batch: Batch<Item, Answer>): void {
-    for (const [group, entries] of Map.groupBy(batch, ({ item }) => this.#groupOf(item))) {
+    for (const [group, entries] of Map.groupBy(batch, ({ item }) => this.#getGroup(item))) {
       this.#lockedGroups.add(group);
       void this.#retryWhileLocked(entries).finally(() => {
         this.#lockedGroups.delete(group);

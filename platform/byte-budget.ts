@@ -47,7 +47,7 @@ export function createByteBudget({ bytesMax, smallMax = 0 }: ByteBudgetLimits) {
   const countLarge = (bytes: number): number => Math.max(0, bytes - smallMax);
 
   return {
-    /** Starts to count the bytes of one request of an owner. */
+    /** Starts to count the bytes that one request of an owner holds. */
     open(owner: string): ByteHold {
       let bytesHeld = 0;
       const getOwnerBytes = (): HeldBytes => owners.get(owner) ?? { all: 0, large: 0 };

@@ -217,8 +217,8 @@ export const gatewayVariables = {
   /** Interval of the comments that are sent in a silent stream, so that proxies do not close it. */
   CHAT_KEEPALIVE_MS: count(50, 15_000).default(10_000),
   /**
-   * Interval at which a running chat records its progress. The sweeper settles a chat that has
-   * recorded none for too long.
+   * Interval at which a running chat records its progress. The sweeper settles a chat that has not
+   * recorded progress for too long.
    */
   CHAT_CHECKPOINT_MS: count(50, 600_000).default(5000),
   CHAT_RESERVATION_TTL_MS: count(200, 86_400_000).default(60_000),

@@ -4,7 +4,7 @@
  * of all slots, the second owner at most half of the rest, and so on.
  */
 
-/** Creates a fair share of this number of slots. */
+/** Creates the fair shares of this number of slots. */
 export function createFairShare(slots: number) {
   const slotsByOwner = new Map<string, number>();
   let takenSlots = 0;

@@ -20,7 +20,7 @@ interface IsolationOptions {
  * Maximum total time that failed items may take. After that, the remaining items are skipped,
  * because an unreachable server would probably delay all of them.
  */
-const failingMaxMs = 10_000;
+const failedMaxMs = 10_000;
 
 /**
  * Runs a function for one item after the other. Logs the `id` of a failed item and continues with
@@ -32,7 +32,7 @@ export async function forEachIsolated<Item extends { readonly id: string }>(
   { subject, logger }: IsolationOptions,
 ): Promise<IsolationReport> {
   const report: IsolationReport = { done: 0, skipped: 0 };
-  let failingMs = 0;
+  let failedMs = 0;
   for (const [index, item] of items.entries()) {
     const startedAtMs = performance.now();
     try {
@@ -40,9 +40,9 @@ export async function forEachIsolated<Item extends { readonly id: string }>(
       report.done += 1;
     } catch (error) {
       report.skipped += 1;
-      failingMs += performance.now() - startedAtMs;
+      failedMs += performance.now() - startedAtMs;
       logger.warn({ error, subject, subjectId: item.id }, 'sweeper.skipped');
-      if (failingMs < failingMaxMs) continue;
+      if (failedMs < failedMaxMs) continue;
       report.skipped += items.length - index - 1;
       return report;
     }

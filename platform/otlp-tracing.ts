@@ -72,9 +72,9 @@ export function startOtlpTracing(options: OtlpOptions): () => Promise<void> {
   context.setGlobalContextManager(new AsyncLocalStorageContextManager());
   propagation.setGlobalPropagator(new W3CTraceContextPropagator());
   return async () => {
-    const late = new Promise<void>((resolve) => {
+    const timeout = new Promise<void>((resolve) => {
       setTimeout(resolve, closeTimeoutMs).unref();
     });
-    await Promise.race([provider.shutdown().catch(() => {}), late]);
+    await Promise.race([provider.shutdown().catch(() => {}), timeout]);
   };
 }

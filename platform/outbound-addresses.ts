@@ -6,8 +6,8 @@ import ipaddr from 'ipaddr.js';
 import { Agent, buildConnector } from 'undici';
 
 /**
- * URL that could not be fetched. `blocked`: the guard does not allow it; other reasons: the server is
- * unreachable or sent an unusable response.
+ * Error for a URL that could not be fetched. `blocked`: the outbound guard does not allow the
+ * connection. For the other reasons, the server is unreachable or sent an unusable response.
  */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError';
@@ -21,10 +21,7 @@ export class OutboundError extends Error {
   }
 }
 
-/**
- * Throws the error for a URL that the guard rejects.
- * @throws OutboundError blocked
- */
+/** Throws the error for a URL that the outbound guard blocks. @throws OutboundError blocked */
 export function throwBlocked(message: string): never {
   throw new OutboundError('blocked', message);
 }
@@ -33,7 +30,7 @@ export function throwBlocked(message: string): never {
 export type ResolveName = (host: string) => Promise<LookupAddress[]>;
 
 /** Error message for a host that does not have a public address. */
-export const notPublic = 'the host does not have a public address';
+export const notPublicMessage = 'the host does not have a public address';
 
 /**
  * Pattern of host names that never belong to a public server (RFC 6761, RFC 6762, RFC 8375, and
@@ -91,45 +88,47 @@ async function resolveByNameServer(host: string): Promise<LookupAddress[]> {
  */
 export function guardResolver(resolve: ResolveName = resolveByNameServer): ResolveName {
   return async (host) => {
-    const found = await resolve(host);
-    if (found.length === 0 || found.some((entry) => !isPublicAddress(entry.address))) {
-      throwBlocked(notPublic);
+    const addresses = await resolve(host);
+    if (addresses.length === 0 || addresses.some((entry) => !isPublicAddress(entry.address))) {
+      throwBlocked(notPublicMessage);
     }
-    return found;
+    return addresses;
   };
 }
 
 type LookupCallback = (
   error: Error | null,
-  found: LookupAddress[] | string,
+  addresses: LookupAddress[] | string,
   family?: number,
 ) => void;
 
 /** Creates an HTTP agent that uses a guarded resolver and connects only to public addresses. */
 export function createGuardedAgent(resolve: ResolveName): Agent {
-  async function lookUp(host: string, all: boolean, done: LookupCallback): Promise<void> {
-    let found: LookupAddress[];
+  async function lookUp(host: string, all: boolean, callback: LookupCallback): Promise<void> {
+    let addresses: LookupAddress[];
     try {
-      found = await resolve(host);
+      addresses = await resolve(host);
     } catch (error) {
-      return done(error instanceof Error ? error : new Error(String(error)), []);
+      return callback(error instanceof Error ? error : new Error(String(error)), []);
     }
-    return all ? done(null, found) : done(null, found[0]?.address ?? '', found[0]?.family);
+    return all
+      ? callback(null, addresses)
+      : callback(null, addresses[0]?.address ?? '', addresses[0]?.family);
   }
-  const lookup = (host: string, options: LookupOptions, done: LookupCallback): void =>
-    void lookUp(host, options.all === true, done);
+  const lookup = (host: string, options: LookupOptions, callback: LookupCallback): void =>
+    void lookUp(host, options.all === true, callback);
   const connect = buildConnector({ timeout: 5000, lookup });
   return new Agent({
     keepAliveTimeout: 10_000,
     connections: 64,
-    connect(target, done) {
+    connect(target, callback) {
       connect(target, (error, socket) => {
-        if (error) return done(error, null);
+        if (error) return callback(error, null);
         if (!isPublicAddress(socket.remoteAddress ?? '')) {
           socket.destroy();
-          return done(new OutboundError('blocked', notPublic), null);
+          return callback(new OutboundError('blocked', notPublicMessage), null);
         }
-        return done(null, socket);
+        return callback(null, socket);
       });
     },
   });

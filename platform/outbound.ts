@@ -11,7 +11,7 @@ import {
   guardResolver,
   createGuardedAgent,
   isPublicHost,
-  notPublic,
+  notPublicMessage,
   OutboundError,
   throwBlocked,
   type ResolveName,
@@ -63,7 +63,7 @@ export interface Outbound {
    * that the gateway will fetch later.
    * @throws OutboundError blocked, unreachable
    */
-  vet: (url: string) => Promise<URL>;
+  checkAddresses: (url: string) => Promise<URL>;
 }
 
 interface OutboundOptions {
@@ -79,7 +79,7 @@ const redirectsMax = 3;
 const redirectStatuses = new Set([301, 302, 303, 307, 308]);
 /** Maximum length of a URL. Other systems may reject longer URLs. */
 const urlLengthMax = 8192;
-const vetTimeoutMs = 3000;
+const resolveTimeoutMs = 3000;
 
 type Check = Outbound['check'];
 
@@ -97,7 +97,7 @@ function createCheck(admitted: ReadonlySet<string>, extraPorts: readonly number[
     if (url.protocol !== 'https:') throwBlocked('must be an https URL');
     if (!ports.has(url.port)) throwBlocked('the port must be 443');
     const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.+$/, '');
-    if (!isPublicHost(host)) throwBlocked(notPublic);
+    if (!isPublicHost(host)) throwBlocked(notPublicMessage);
     return url;
   };
 }
@@ -120,7 +120,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
       dispatcher: admitted.has(url.origin) ? unguardedAgent : guardedAgent,
       headers: {
         ...fields.headers,
-        // A small compressed response could expand to a very large one.
+        // Not compressed, because a small response could expand to a very large one.
         'accept-encoding': 'identity',
         'user-agent': 'studio-gateway',
       },
@@ -150,7 +150,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
       const deadline = AbortSignal.timeout(limits.timeoutMs);
       const signal = limits.signal ? AbortSignal.any([deadline, limits.signal]) : deadline;
       let url = check(text);
-      for (let hop = 0; hop <= redirectsMax; hop += 1) {
+      for (let redirectCount = 0; redirectCount <= redirectsMax; redirectCount += 1) {
         const response = await send(url, { method: 'GET', signal }).catch((error: unknown) => {
           throw toOutboundError(error, 'the URL could not be read');
         });
@@ -164,7 +164,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
       }
       return throwBlocked(`more than ${redirectsMax} redirects`);
     },
-    async vet(text) {
+    async checkAddresses(text) {
       const url = check(text);
       if (!admitted.has(url.origin) && !isIP(url.hostname.replace(/^\[|\]$/g, ''))) {
         await resolveInTime(url.hostname, resolve);
@@ -195,13 +195,13 @@ function toOutboundError(error: unknown, message: string): OutboundError {
  */
 async function resolveInTime(host: string, resolve: ResolveName): Promise<void> {
   const timer = new AbortController();
-  const late = delay(vetTimeoutMs, undefined, { signal: timer.signal }).then(() => {
+  const timeout = delay(resolveTimeoutMs, undefined, { signal: timer.signal }).then(() => {
     throw new OutboundError('unreachable', 'the host name does not resolve');
   });
   try {
-    await Promise.race([resolve(host), late]);
+    await Promise.race([resolve(host), timeout]);
   } finally {
-    late.catch(() => {});
+    timeout.catch(() => {});
     timer.abort();
   }
 }

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import type { DataConverter, Payload, PayloadCodec } from '@temporalio/common';
 import proto from '@temporalio/proto';
 
-/** AES-256-GCM key. Its id identifies it in payloads. */
+/** Key for AES-256-GCM. Payloads contain the id of the key that encrypted them. */
 export interface PayloadKey {
   id: string;
   secret: Buffer;
@@ -18,9 +18,9 @@ export interface PayloadKey {
 
 /** Settings of payload encryption (platform/config.ts). */
 export interface PayloadSettings {
-  /** The first key encrypts; all keys decrypt. */
+  /** Payload keys. The first key encrypts new payloads; all keys can decrypt. */
   PAYLOAD_KEYS: readonly PayloadKey[];
-  /** If false, new payloads are not encrypted; the keys only decrypt existing payloads. */
+  /** True if new payloads are encrypted. If false, the keys only decrypt existing payloads. */
   PAYLOAD_ENCRYPTION: boolean;
 }
 

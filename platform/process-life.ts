@@ -18,8 +18,8 @@ export function drainOnExit(drain: () => Promise<void>, timeoutMs: number): void
   const onSignal = (): void => {
     if (isDraining) return;
     isDraining = true;
-    const late = setTimeout(() => process.exit(1), timeoutMs);
-    late.unref();
+    const exitTimer = setTimeout(() => process.exit(1), timeoutMs);
+    exitTimer.unref();
     drain().then(
       () => process.exit(0),
       () => process.exit(1),

@@ -58,7 +58,7 @@ export function limitQueries(pool: DatabasePool, poolMax: number): void {
       }
       unfinishedQueries += 1;
       let timer: NodeJS.Timeout | undefined;
-      const late = new Promise<never>((_, reject) => {
+      const timeout = new Promise<never>((_, reject) => {
         const fail = (): void => reject(new DatabaseSilentError('the database does not respond'));
         timer = setTimeout(fail, queryTimeoutMs);
       });
@@ -69,7 +69,7 @@ export function limitQueries(pool: DatabasePool, poolMax: number): void {
       // A query that fails after its time limit must not cause an unhandled rejection.
       result.catch(() => {});
       try {
-        return await Promise.race([result, late]);
+        return await Promise.race([result, timeout]);
       } finally {
         clearTimeout(timer);
       }

@@ -1,7 +1,7 @@
 /** Checks the readiness of a process. Each check has a name and a time limit. */
 import type { Connection } from '@temporalio/client';
 import { command, type DatabasePool } from './database.ts';
-import { describeTaskQueue, cached, type TaskKind } from './task-queues.ts';
+import { describeTaskQueue, reuseResult, type TaskKind } from './task-queues.ts';
 
 /** Readiness checks by name. Each returns whether a dependency of the process is usable now. */
 export type Checks = Record<string, () => Promise<boolean>>;
@@ -51,11 +51,11 @@ async function runAll(checks: Checks): Promise<Record<string, boolean>> {
 
 async function runWithTimeout(check: () => Promise<boolean>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<boolean>((resolve) => {
+  const timeout = new Promise<boolean>((resolve) => {
     timer = setTimeout(resolve, checkTimeoutMs, false);
   });
   try {
-    return await Promise.race([check().catch(() => false), late]);
+    return await Promise.race([check().catch(() => false), timeout]);
   } finally {
     clearTimeout(timer);
   }
@@ -96,7 +96,7 @@ export function jobChecks(parts: JobCheckParts): Checks {
       await connection.workflowService.getSystemInfo({});
       return true;
     },
-    pollers: cached(async () => {
+    pollers: reuseResult(async () => {
       const states = await Promise.all(
         queues.map((queue) => describeTaskQueue(connection, namespace, queue)),
       );

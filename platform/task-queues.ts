@@ -12,7 +12,7 @@ export interface TaskQueueState {
   backlogAgeSeconds: number;
 }
 
-/** `TaskQueueType` of temporal.api.enums.v1. */
+/** Values of the enum `TaskQueueType` in temporal.api.enums.v1. */
 const workflowType = 1;
 const activityType = 2;
 /**
@@ -52,7 +52,7 @@ export async function describeTaskQueue(
  * Wraps a function so that its result is reused for `ageMaxMs` milliseconds. Probes and scrapes are
  * too frequent to read the state each time.
  */
-export function cached<Answer>(
+export function reuseResult<Answer>(
   read: () => Promise<Answer>,
   ageMaxMs: number,
 ): () => Promise<Answer> {

@@ -32,7 +32,7 @@ export const payloadVariables = {
    * (docs/payload-encryption.md).
    */
   PAYLOAD_KEYS: payloadKeys,
-  /** Encryption of new payloads. If false, PAYLOAD_KEYS only decrypt existing payloads. */
+  /** True if new payloads are encrypted. If false, PAYLOAD_KEYS only decrypt existing payloads. */
   PAYLOAD_ENCRYPTION: flag.optional(),
 };
 

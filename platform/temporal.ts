@@ -134,7 +134,7 @@ export function callTemporal<Result>(client: Client, call: () => Promise<Result>
 /** Trace context in the format of the OpenTelemetry propagator. */
 type Carrier = Record<string, string>;
 
-/** `IndexedValueType` of temporal.api.enums.v1. */
+/** Values of the enum `IndexedValueType` in temporal.api.enums.v1. */
 const indexedTypes = { KEYWORD: 2, KEYWORD_LIST: 7 } as const;
 
 /** Registers the search attributes that the namespace does not have yet. */
@@ -143,13 +143,13 @@ export async function registerSearchAttributes(
   namespace: string,
   keys: readonly { name: string; type: keyof typeof indexedTypes }[],
 ): Promise<void> {
-  const known = await connection.operatorService.listSearchAttributes({ namespace });
-  const missing = keys.filter((key) => !(key.name in known.customAttributes));
-  if (missing.length === 0) return;
+  const registered = await connection.operatorService.listSearchAttributes({ namespace });
+  const missingKeys = keys.filter((key) => !(key.name in registered.customAttributes));
+  if (missingKeys.length === 0) return;
   await connection.operatorService.addSearchAttributes({
     namespace,
     searchAttributes: Object.fromEntries(
-      missing.map(({ name, type }) => [name, indexedTypes[type]]),
+      missingKeys.map(({ name, type }) => [name, indexedTypes[type]]),
     ),
   });
 }

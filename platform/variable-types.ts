@@ -17,7 +17,7 @@ const mustBe = (allowed: string) => ({
 export const oneOf = <const Values extends readonly [string, ...string[]]>(values: Values) =>
   z.enum(values, { error: ({ input }) => formatAllowedValues(values, input) });
 
-/** `true` or `false`. */
+/** Schema of a variable that is `true` or `false`. */
 export const flag = oneOf(['true', 'false']).transform((value) => value === 'true');
 
 /**

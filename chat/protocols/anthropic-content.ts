@@ -41,8 +41,8 @@ export function groupIntoTurns(messages: readonly ChatMessage[]): Turn[] {
     if (message.role === 'system') continue;
     const role = message.role === 'assistant' ? 'assistant' : 'user';
     const content = toBlocks(message, index);
-    const last = turns.at(-1);
-    if (last?.role === role) last.content.push(...content);
+    const lastTurn = turns.at(-1);
+    if (lastTurn?.role === role) lastTurn.content.push(...content);
     else turns.push({ role, content });
   }
   if (turns.length === 0) {

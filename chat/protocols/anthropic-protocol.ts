@@ -79,15 +79,15 @@ function decodeAnthropic(answer: unknown): ChatAnswer | null {
   if (!parsed.success) return null;
   const { id, model, content, stop_reason: stopReason } = parsed.data;
   const { stop_sequence: stopSequence = null } = parsed.data;
-  const structured = content.filter(({ name }) => name === answerTool);
+  const structuredBlocks = content.filter(({ name }) => name === answerTool);
   const calls = content
     .filter(({ type, name }) => type === 'tool_use' && name !== answerTool)
     .map(toToolCall);
   const text =
-    structured.length > 0
-      ? JSON.stringify(structured[0]?.input ?? {})
+    structuredBlocks.length > 0
+      ? JSON.stringify(structuredBlocks[0]?.input ?? {})
       : content.map((block) => block.text ?? '').join('');
-  const isStructuredAnswer = structured.length > 0 && calls.length === 0;
+  const isStructuredAnswer = structuredBlocks.length > 0 && calls.length === 0;
   const finishReason = isStructuredAnswer ? 'stop' : (toFinishReason(stopReason) ?? 'stop');
   const thoughts = content.map((block) => block.thinking ?? '').join('');
   const details = toReasoningDetails(content);

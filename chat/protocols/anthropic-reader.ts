@@ -32,13 +32,13 @@ export class AnthropicReader implements StreamReader {
     const event = parseObject(data);
     switch (event['type']) {
       case 'message_start':
-        return this.#start(asRecord(event['message']));
+        return this.#readMessageStart(asRecord(event['message']));
       case 'content_block_start':
-        return this.#startBlock(readBlockIndex(event), asRecord(event['content_block']));
+        return this.#readBlockStart(readBlockIndex(event), asRecord(event['content_block']));
       case 'content_block_delta':
-        return this.#delta(readBlockIndex(event), asRecord(event['delta']));
+        return this.#readBlockDelta(readBlockIndex(event), asRecord(event['delta']));
       case 'message_delta':
-        return this.#end(asRecord(event['delta']), asRecord(event['usage']));
+        return this.#readMessageEnd(asRecord(event['delta']), asRecord(event['usage']));
       case 'message_stop':
         this.complete = true;
         return null;
@@ -54,7 +54,10 @@ export class AnthropicReader implements StreamReader {
     }
   }
 
-  #step(delta: JsonObject, { text = '', outputText = '', finishReason = '' } = {}): StreamStep {
+  #buildStep(
+    delta: JsonObject,
+    { text = '', outputText = '', finishReason = '' } = {},
+  ): StreamStep {
     return {
       text,
       outputText,
@@ -66,22 +69,26 @@ export class AnthropicReader implements StreamReader {
     };
   }
 
-  #start({ id, model, usage }: Fields): StreamStep {
+  #readMessageStart({ id, model, usage }: Fields): StreamStep {
     this.head.id = asText(id);
     this.head.model = asText(model);
     this.usage = { ...parseUsage(asRecord(usage)), final: false };
-    return this.#step({ role: 'assistant', content: '' });
+    return this.#buildStep({ role: 'assistant', content: '' });
   }
 
-  #startBlock(index: number, block: Fields): StreamStep | null {
+  #readBlockStart(index: number, block: Fields): StreamStep | null {
     const text = asText(block['text']);
     const thought = asText(block['thinking']);
     const name = asText(block['name']);
     if (block['type'] === 'redacted_thinking') {
-      return this.#details({ type: 'reasoning.encrypted', data: asText(block['data']), index });
+      return this.#buildDetailsStep({
+        type: 'reasoning.encrypted',
+        data: asText(block['data']),
+        index,
+      });
     }
-    if (block['type'] === 'thinking' && thought !== '') return this.#thought(thought);
-    if (block['type'] !== 'tool_use') return text === '' ? null : this.#text(text);
+    if (block['type'] === 'thinking' && thought !== '') return this.#buildThoughtStep(thought);
+    if (block['type'] !== 'tool_use') return text === '' ? null : this.#buildTextStep(text);
     if (name === answerTool) {
       this.#calls.set(index, null);
       return null;
@@ -89,17 +96,17 @@ export class AnthropicReader implements StreamReader {
     const call = [...this.#calls.values()].filter((position) => position !== null).length;
     this.#calls.set(index, call);
     const id = asText(block['id']);
-    const started = { index: call, id, type: 'function', function: { name, arguments: '' } };
-    return this.#step({ tool_calls: [started] }, { outputText: name });
+    const startedCall = { index: call, id, type: 'function', function: { name, arguments: '' } };
+    return this.#buildStep({ tool_calls: [startedCall] }, { outputText: name });
   }
 
-  #text(text: string): StreamStep {
-    return this.#step({ content: text }, { text, outputText: text });
+  #buildTextStep(text: string): StreamStep {
+    return this.#buildStep({ content: text }, { text, outputText: text });
   }
 
-  #thought(text: string): StreamStep {
+  #buildThoughtStep(text: string): StreamStep {
     this.#thoughtText += text;
-    return this.#step({ reasoning_content: text }, { outputText: text });
+    return this.#buildStep({ reasoning_content: text }, { outputText: text });
   }
 
   /**
@@ -107,39 +114,39 @@ export class AnthropicReader implements StreamReader {
    * sent in parts: OpenAI's client keeps only the last value of an unknown field, and other clients
    * concatenate all values.
    */
-  #completeThought(signature: string, index: number): StreamStep {
+  #buildCompleteThought(signature: string, index: number): StreamStep {
     const text = this.#thoughtText;
     this.#thoughtText = '';
-    return this.#details({ type: 'reasoning.text', text, signature, index });
+    return this.#buildDetailsStep({ type: 'reasoning.text', text, signature, index });
   }
 
-  #details(detail: JsonObject): StreamStep {
-    return this.#step({ reasoning_details: [detail] });
+  #buildDetailsStep(detail: JsonObject): StreamStep {
+    return this.#buildStep({ reasoning_details: [detail] });
   }
 
-  #delta(index: number, delta: Fields): StreamStep | null {
+  #readBlockDelta(index: number, delta: Fields): StreamStep | null {
     switch (delta['type']) {
       case 'text_delta':
-        return this.#text(asText(delta['text']));
+        return this.#buildTextStep(asText(delta['text']));
       case 'thinking_delta':
-        return this.#thought(asText(delta['thinking']));
+        return this.#buildThoughtStep(asText(delta['thinking']));
       case 'signature_delta':
-        return this.#completeThought(asText(delta['signature']), index);
+        return this.#buildCompleteThought(asText(delta['signature']), index);
       case 'input_json_delta':
-        return this.#json(index, asText(delta['partial_json']));
+        return this.#readJsonDelta(index, asText(delta['partial_json']));
       default:
         return null;
     }
   }
 
-  #json(index: number, json: string): StreamStep {
+  #readJsonDelta(index: number, json: string): StreamStep {
     const call = this.#calls.get(index);
-    if (call === null) return this.#text(json);
+    if (call === null) return this.#buildTextStep(json);
     const piece = { index: call ?? 0, function: { arguments: json } };
-    return this.#step({ tool_calls: [piece] }, { outputText: json });
+    return this.#buildStep({ tool_calls: [piece] }, { outputText: json });
   }
 
-  #end(delta: Fields, usage: Fields): StreamStep {
+  #readMessageEnd(delta: Fields, usage: Fields): StreamStep {
     // The input tokens here may lack the cached tokens, and those reported at the start may be 0.
     // The larger count is correct.
     const { outputTokens, ...input } = parseUsage(usage);
@@ -155,7 +162,7 @@ export class AnthropicReader implements StreamReader {
     this.finishReason = isStructuredAnswer
       ? 'stop'
       : (toFinishReason(delta['stop_reason']) ?? 'stop');
-    return this.#step({}, { finishReason: this.finishReason });
+    return this.#buildStep({}, { finishReason: this.finishReason });
   }
 }
 

@@ -16,7 +16,7 @@ interface Reasoning {
 /** Minimum budget that Anthropic accepts, in tokens. */
 const budgetMin = 1024;
 /** Budget in tokens for each effort, for models that accept only budgets. */
-const budgets: Readonly<Record<string, number>> = {
+const budgetByEffort: Readonly<Record<string, number>> = {
   minimal: 1024,
   low: 2048,
   medium: 8192,
@@ -25,19 +25,19 @@ const budgets: Readonly<Record<string, number>> = {
   max: 49_152,
 };
 /** Effort for each range of budgets, for models that accept only efforts. `below` is in tokens. */
-const efforts = [
+const effortRanges = [
   { below: 4096, effort: 'low' },
   { below: 12_288, effort: 'medium' },
   { below: Infinity, effort: 'high' },
 ] as const;
 
 /** Returns the effort that corresponds to a budget of tokens. */
-export function effortForBudget(budgetTokens: number): string {
-  return efforts.find(({ below }) => budgetTokens < below)?.effort ?? 'high';
+export function getEffortForBudget(budgetTokens: number): string {
+  return effortRanges.find(({ below }) => budgetTokens < below)?.effort ?? 'high';
 }
 
 /** Adaptive reasoning. Newer models return no thoughts unless `display` is set. */
-const adaptive = { type: 'adaptive', display: 'summarized' };
+const adaptiveThinking = { type: 'adaptive', display: 'summarized' };
 
 /**
  * Returns the fields for the reasoning that the request specifies.
@@ -45,9 +45,9 @@ const adaptive = { type: 'adaptive', display: 'summarized' };
  */
 export function toReasoning({ model, body }: { model: ChatModel; body: ChatBody }): Reasoning {
   const { thinking, reasoning_effort: requestedEffort, messages } = body;
-  const kind = model.thinking ?? 'budget';
+  const thinkingKind = model.thinking ?? 'budget';
   const isOff = thinking?.type === 'disabled' || (!thinking && requestedEffort === 'none');
-  if (isOff && kind === 'always') {
+  if (isOff && thinkingKind === 'always') {
     const field = thinking ? 'thinking' : 'reasoning_effort';
     throw unsupportedField(
       field,
@@ -63,14 +63,18 @@ export function toReasoning({ model, body }: { model: ChatModel; body: ChatBody 
   if (thinking?.type === 'default') return effort === undefined ? {} : { effort };
   if (isOff || (!thinking && effort === undefined)) return {};
   const budget = thinking?.type === 'enabled' ? thinking.budget_tokens : undefined;
-  if (kind === 'budget') {
-    const budgetTokens = budget ?? budgets[requestedEffort ?? ''] ?? budgets['medium'] ?? budgetMin;
+  if (thinkingKind === 'budget') {
+    const budgetTokens =
+      budget ?? budgetByEffort[requestedEffort ?? ''] ?? budgetByEffort['medium'] ?? budgetMin;
     return canThink(messages)
       ? { thinking: { type: 'enabled', budget_tokens: Math.max(budgetTokens, budgetMin) } }
       : {};
   }
-  const chosenEffort = effort ?? (budget === undefined ? undefined : effortForBudget(budget));
-  return { thinking: adaptive, ...(chosenEffort !== undefined && { effort: chosenEffort }) };
+  const chosenEffort = effort ?? (budget === undefined ? undefined : getEffortForBudget(budget));
+  return {
+    thinking: adaptiveThinking,
+    ...(chosenEffort !== undefined && { effort: chosenEffort }),
+  };
 }
 
 /**

@@ -43,9 +43,10 @@ function toParallelSetting({ parallel_tool_calls: parallel }: ChatBody): JsonObj
 
 function toToolChoice(body: ChatBody): JsonObject | undefined {
   const { tool_choice: choice } = body;
-  const single = toParallelSetting(body);
+  const parallelSetting = toParallelSetting(body);
   if (choice === 'none') return { type: 'none' };
-  if (choice === 'required') return { type: 'any', ...single };
-  if (typeof choice === 'object') return { type: 'tool', name: choice.function.name, ...single };
-  return body.parallel_tool_calls === false ? { type: 'auto', ...single } : undefined;
+  if (choice === 'required') return { type: 'any', ...parallelSetting };
+  if (typeof choice === 'object')
+    return { type: 'tool', name: choice.function.name, ...parallelSetting };
+  return body.parallel_tool_calls === false ? { type: 'auto', ...parallelSetting } : undefined;
 }

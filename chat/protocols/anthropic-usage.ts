@@ -22,13 +22,13 @@ export function toFinishReason(stopReason: unknown): string | null {
  * does not include the tokens read from and written to the cache; `inputTokens` includes them.
  */
 export function parseUsage(reported: Record<string, unknown>): Partial<TokenUsage> {
-  const input = parseTokenCount(reported['input_tokens']);
+  const uncachedInputTokens = parseTokenCount(reported['input_tokens']);
   const outputTokens = parseTokenCount(reported['output_tokens']);
   const cachedInputTokens = parseTokenCount(reported['cache_read_input_tokens']) ?? 0;
   const cacheWriteTokens = parseTokenCount(reported['cache_creation_input_tokens']) ?? 0;
   return {
-    ...(input !== undefined && {
-      inputTokens: input + cachedInputTokens + cacheWriteTokens,
+    ...(uncachedInputTokens !== undefined && {
+      inputTokens: uncachedInputTokens + cachedInputTokens + cacheWriteTokens,
       cachedInputTokens,
       cacheWriteTokens,
     }),

@@ -36,7 +36,7 @@ export const openaiProtocol: ChatProtocol = {
   headers: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
   encode: encodeOpenai,
   withTokenLimit: addOpenaiLimit,
-  decode,
+  decode: decodeOpenai,
   createReader: (answers) => new OpenaiReader(answers),
   toGatewayError: ({ status, body, retryAfter }) =>
     errorFromReport(status, { ...parseErrorReport(body), retryAfter }),
@@ -59,24 +59,27 @@ function parseErrorReport(body: unknown): { message: string; code: string; param
 function parseUsage(value: unknown): TokenUsage | null {
   if (!isRecord(value)) return null;
   const inputTokens = parseTokenCount(value['prompt_tokens']);
-  const completion = parseTokenCount(value['completion_tokens']);
-  if (inputTokens === undefined || completion === undefined) return null;
-  const total = parseTokenCount(value['total_tokens']) ?? 0;
-  const input = asRecord(value['prompt_tokens_details']);
-  const output = asRecord(value['completion_tokens_details']);
-  const audio = parseTokenCount(input['audio_tokens']);
-  const outputTokens = Math.max(completion, total - inputTokens);
+  const completionTokens = parseTokenCount(value['completion_tokens']);
+  if (inputTokens === undefined || completionTokens === undefined) return null;
+  const totalTokens = parseTokenCount(value['total_tokens']) ?? 0;
+  const inputDetails = asRecord(value['prompt_tokens_details']);
+  const outputDetails = asRecord(value['completion_tokens_details']);
+  const audioTokens = parseTokenCount(inputDetails['audio_tokens']);
+  const outputTokens = Math.max(completionTokens, totalTokens - inputTokens);
   return {
     inputTokens,
-    ...(audio !== undefined && { audioInputTokens: audio }),
+    ...(audioTokens !== undefined && { audioInputTokens: audioTokens }),
     // DeepSeek and Moonshot AI report cached tokens outside of `prompt_tokens_details`.
     cachedInputTokens:
-      parseTokenCount(input['cached_tokens']) ??
+      parseTokenCount(inputDetails['cached_tokens']) ??
       parseTokenCount(value['prompt_cache_hit_tokens']) ??
       parseTokenCount(value['cached_tokens']) ??
       0,
     outputTokens,
-    reasoningTokens: Math.min(parseTokenCount(output['reasoning_tokens']) ?? 0, outputTokens),
+    reasoningTokens: Math.min(
+      parseTokenCount(outputDetails['reasoning_tokens']) ?? 0,
+      outputTokens,
+    ),
   };
 }
 
@@ -135,15 +138,15 @@ function joinTexts(parts: unknown[]): string {
   return parts.map((part) => asText(asRecord(part)['text'])).join('');
 }
 
-function decode(answer: unknown): ChatAnswer | null {
+function decodeOpenai(answer: unknown): ChatAnswer | null {
   const choices = readChoices(asRecord(answer), 'message') ?? [];
-  const [first] = choices;
-  if (!isRecord(answer) || !first || !isRecord(first['message'])) return null;
-  const finish = first['finish_reason'];
+  const [firstChoice] = choices;
+  if (!isRecord(answer) || !firstChoice || !isRecord(firstChoice['message'])) return null;
+  const finishReason = firstChoice['finish_reason'];
   return {
     completion: { ...answer, choices },
-    text: asText(first['message']['content']),
-    finishReason: typeof finish === 'string' ? finish : null,
+    text: asText(firstChoice['message']['content']),
+    finishReason: typeof finishReason === 'string' ? finishReason : null,
     stopSequence: null,
     usage: parseUsage(answer['usage']),
     outputText: choices.map(({ message }) => joinOutput(asRecord(message))).join(''),
@@ -158,18 +161,18 @@ class OpenaiReader implements StreamReader {
   head: StreamReader['head'] = { id: '', created: 0, model: '' };
   #isStarted = false;
   #isDone = false;
-  readonly #answers: number;
+  readonly #answerCount: number;
   /** Indexes of the choices that have ended. */
   readonly #endedChoices = new Set<number>();
 
   constructor(answers: number) {
-    this.#answers = answers;
+    this.#answerCount = answers;
   }
 
   get complete(): boolean {
     // Some providers do not send [DONE], so the answer is also complete when all choices have
     // ended.
-    return this.#isDone || this.#endedChoices.size >= this.#answers;
+    return this.#isDone || this.#endedChoices.size >= this.#answerCount;
   }
 
   read({ data }: { data: string }): StreamStep | null {
@@ -193,20 +196,20 @@ class OpenaiReader implements StreamReader {
     // the gateway's.
     const { usage: reported, ...chunk } = value;
     if (!choices || (reported && choices.length === 0)) return null;
-    const step = this.#step(chunk, choices);
+    const step = this.#buildStep(chunk, choices);
     // The usage that was reported earlier does not include the output in this chunk.
     if (!usage && step.outputText !== '') this.usage.final = false;
     return step;
   }
 
-  #step(chunk: object, choices: readonly Record<string, unknown>[]): StreamStep {
+  #buildStep(chunk: object, choices: readonly Record<string, unknown>[]): StreamStep {
     const step = { chunk: { ...chunk, choices }, text: '', outputText: '' };
     for (const choice of choices) {
-      const { finish_reason: finish } = choice;
+      const { finish_reason: finishReason } = choice;
       const index = parseTokenCount(choice['index']) ?? 0;
-      if (typeof finish === 'string') {
+      if (typeof finishReason === 'string') {
         this.#endedChoices.add(index);
-        if (index === 0) this.finishReason = finish;
+        if (index === 0) this.finishReason = finishReason;
       }
       const delta = asRecord(choice['delta']);
       step.outputText += joinOutput(delta);

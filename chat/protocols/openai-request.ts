@@ -5,7 +5,7 @@
  */
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import type { ChatBody, ChatMessage, ContentPart, ToolCall } from '../chat-body.ts';
-import { effortForBudget } from './anthropic-thinking.ts';
+import { getEffortForBudget } from './anthropic-thinking.ts';
 import { unsupportedField, type ChatCall } from './protocol.ts';
 
 /** Differences between a provider's API and OpenAI's. */
@@ -16,11 +16,11 @@ interface Dialect {
    */
   limitField: 'max_tokens' | 'max_completion_tokens';
   /** True if the provider reports the usage of a stream only on request. */
-  requestsUsage: boolean;
+  mustRequestUsage: boolean;
   /**
    * Provider's names of fields, by the internal names. Contains only the fields whose names differ.
    */
-  renamed: Readonly<Record<string, string>>;
+  providerFieldNames: Readonly<Record<string, string>>;
   /**
    * Handling of reasoning from earlier answers. `dropped`: not sent; `accepted`: sent; `required`:
    * sent, or an empty string if there is none, because the provider rejects tool calls without
@@ -28,18 +28,18 @@ interface Dialect {
    */
   reasoning: 'dropped' | 'accepted' | 'required';
   /** True if tool calls of the provider contain thought signatures. */
-  signatures: boolean;
+  hasSignatures: boolean;
   /** True if the provider accepts `top_k`. */
-  topK: boolean;
+  acceptsTopK: boolean;
 }
 
 const defaultDialect: Dialect = {
   limitField: 'max_tokens',
-  requestsUsage: true,
-  renamed: {},
+  mustRequestUsage: true,
+  providerFieldNames: {},
   reasoning: 'dropped',
-  signatures: false,
-  topK: false,
+  hasSignatures: false,
+  acceptsTopK: false,
 };
 const completionLimitDialect: Dialect = { ...defaultDialect, limitField: 'max_completion_tokens' };
 const dialects: Readonly<Record<string, Dialect>> = {
@@ -47,13 +47,17 @@ const dialects: Readonly<Record<string, Dialect>> = {
   xai: completionLimitDialect,
   groq: completionLimitDialect,
   cerebras: completionLimitDialect,
-  mistral: { ...defaultDialect, requestsUsage: false, renamed: { seed: 'random_seed' } },
-  google: { ...defaultDialect, signatures: true },
+  mistral: {
+    ...defaultDialect,
+    mustRequestUsage: false,
+    providerFieldNames: { seed: 'random_seed' },
+  },
+  google: { ...defaultDialect, hasSignatures: true },
   deepseek: { ...defaultDialect, reasoning: 'required' },
   moonshotai: { ...defaultDialect, reasoning: 'required' },
   xiaomi: { ...defaultDialect, reasoning: 'required' },
   zai: { ...defaultDialect, reasoning: 'accepted' },
-  together: { ...defaultDialect, topK: true },
+  together: { ...defaultDialect, acceptsTopK: true },
 };
 
 function getDialect(model: ChatModel): Dialect {
@@ -80,7 +84,7 @@ export function addOpenaiLimit(
 export function encodeOpenai({ model, body, stream }: ChatCall): Record<string, unknown> {
   const dialect = getDialect(model);
   const { messages, tools, thinking: _, cache_control: __, ...options } = body;
-  if (options.top_k !== undefined && !dialect.topK) {
+  if (options.top_k !== undefined && !dialect.acceptsTopK) {
     throw unsupportedField('top_k', 'this model does not support it');
   }
   const request: Record<string, unknown> = {
@@ -90,12 +94,12 @@ export function encodeOpenai({ model, body, stream }: ChatCall): Record<string, 
     ...toEffort(model, body),
   };
   for (const [field, value] of Object.entries(options)) {
-    request[dialect.renamed[field] ?? field] = value;
+    request[dialect.providerFieldNames[field] ?? field] = value;
   }
   if (stream) {
     request['stream'] = true;
     // The price could only be estimated if the stream reported no usage.
-    if (dialect.requestsUsage) request['stream_options'] = { include_usage: true };
+    if (dialect.mustRequestUsage) request['stream_options'] = { include_usage: true };
   }
   return request;
 }
@@ -108,14 +112,15 @@ export function encodeOpenai({ model, body, stream }: ChatCall): Record<string, 
 function toEffort(model: ChatModel, { thinking }: ChatBody): { reasoning_effort?: string } {
   if (thinking?.type !== 'enabled') return {};
   if (!model.reasoning) throw unsupportedField('thinking', 'this model does not reason');
-  return { reasoning_effort: effortForBudget(thinking.budget_tokens) };
+  return { reasoning_effort: getEffortForBudget(thinking.budget_tokens) };
 }
 
 function toMessages(model: ChatModel, messages: readonly ChatMessage[]): unknown[] {
   const sentMessages: unknown[] = [];
   let pictures: unknown[] = [];
   /**
-   * Adds the pictures of tool results as a user message, because a tool result may only be text.
+   * Adds the pictures of tool results as a user message, because a tool result may contain only
+   * text.
    */
   const addPictures = (): void => {
     if (pictures.length > 0) sentMessages.push({ role: 'user', content: pictures });
@@ -131,8 +136,10 @@ function toMessages(model: ChatModel, messages: readonly ChatMessage[]): unknown
       sentMessages.push(toToolResult(message));
     } else {
       addPictures();
-      const own = Array.isArray(content) ? parts.map((part) => toPart(part, path)) : content;
-      sentMessages.push(toMessage(model, message, own));
+      const convertedContent = Array.isArray(content)
+        ? parts.map((part) => toPart(part, path))
+        : content;
+      sentMessages.push(toMessage(model, message, convertedContent));
     }
   }
   addPictures();
@@ -146,8 +153,8 @@ function toToolResult({ content, tool_call_id, is_error: isError }: ChatMessage)
   return { role: 'tool', tool_call_id, content: isError ? `Error: ${result}` : result };
 }
 
-function toPart(marked: ContentPart, path: string): unknown {
-  const { cache_control: _, ...part } = marked;
+function toPart(partWithMarker: ContentPart, path: string): unknown {
+  const { cache_control: _, ...part } = partWithMarker;
   if (part.type === 'file' && part.file.file_url !== undefined) {
     throw unsupportedField(path, 'this model accepts documents only as data, not by URL');
   }
@@ -156,7 +163,7 @@ function toPart(marked: ContentPart, path: string): unknown {
 
 function toMessage(model: ChatModel, message: ChatMessage, content: unknown): unknown {
   const { role, name, refusal, tool_calls: calls, extra_content: extra } = message;
-  const { reasoning, signatures } = getDialect(model);
+  const { reasoning, hasSignatures } = getDialect(model);
   const thoughts = message.reasoning_content ?? (reasoning === 'required' ? '' : undefined);
   const isReasoningSent = role === 'assistant' && model.reasoning && reasoning !== 'dropped';
   // JSON omits undefined fields.
@@ -166,7 +173,7 @@ function toMessage(model: ChatModel, message: ChatMessage, content: unknown): un
     name,
     refusal,
     tool_calls: calls?.map((call, index) => toToolCall(model, call, index)),
-    extra_content: signatures ? extra : undefined,
+    extra_content: hasSignatures ? extra : undefined,
     reasoning_content: isReasoningSent ? thoughts : undefined,
   };
 }
@@ -180,7 +187,7 @@ const placeholderSignature = { google: { thought_signature: 'skip_thought_signat
 
 function toToolCall(model: ChatModel, call: ToolCall, index: number): unknown {
   const { extra_content: extra, cache_control: _, ...fields } = call;
-  if (!getDialect(model).signatures) return fields;
+  if (!getDialect(model).hasSignatures) return fields;
   const isNeeded = index === 0 && !model.upstreamModel.startsWith('gemini-2');
   const content = extra ?? (isNeeded ? placeholderSignature : null);
   return content ? { ...fields, extra_content: content } : fields;

@@ -1,6 +1,6 @@
 /**
- * Interface of the protocols of chat providers. A protocol translates between the internal format,
- * which is OpenAI's chat completions, and the format of a provider.
+ * Interface of chat protocols. A protocol translates between the internal format, which is that of
+ * OpenAI's chat completions, and the format of a provider.
  */
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
@@ -76,7 +76,7 @@ export interface ErrorResponse {
 
 /** Wire protocol of a provider. */
 export interface ChatProtocol {
-  /** Path after the base URL. */
+  /** Path of the chat endpoint below the provider's base URL. */
   path: string;
   headers: (apiKey: string) => Record<string, string>;
   /**

@@ -79,11 +79,11 @@ function toStrictSchema(schema: Record<string, unknown>): JsonObject {
   return { ...Object.fromEntries(entries), ...(isObject && { additionalProperties: false }) };
 }
 
-/** Keywords whose value maps names to schemas. */
-const schemaMaps: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions']);
+/** JSON Schema keywords whose value is an object with a schema for each name. */
+const keywordsWithSchemas: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions']);
 
 function toStrictValue(keyword: string, value: unknown): Json {
-  if (schemaMaps.has(keyword) && isRecord(value)) {
+  if (keywordsWithSchemas.has(keyword) && isRecord(value)) {
     const entries = Object.entries(value).map(
       ([name, part]) => [name, convertSchema(part)] as const,
     );

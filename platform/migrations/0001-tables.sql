@@ -146,7 +146,7 @@ CREATE TABLE reservation (
   state reservation_state NOT NULL DEFAULT 'reserved',
   reason text,
   window_started_at timestamptz,
-  -- Time at which the sweeper checks next whether the workflow of the reservation still exists.
+  -- Time of the sweeper's next check whether the workflow of the reservation still exists.
   expires_at timestamptz NOT NULL,
   -- Time at which the sweeper first found that the reservation has no running workflow. For a chat:
   -- that the reservation has expired.
@@ -316,8 +316,8 @@ CREATE TABLE artifact (
   size_bytes bigint NOT NULL CHECK (size_bytes > 0),
   sha256 text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT now(),
-  -- Time at which the owner deleted the artifact, and time at which its object was removed from the
-  -- storage. The row remains for the audit.
+  -- `deleted_at`: time at which the owner deleted the artifact. `removed_at`: time at which its
+  -- object was removed from the storage. The row remains for the audit.
   deleted_at timestamptz,
   removed_at timestamptz
 );
@@ -377,7 +377,7 @@ CREATE TABLE upload (
   -- Time at which the signed URL expires.
   expires_at timestamptz NOT NULL,
   completed_at timestamptz,
-  -- Time at which a request last named the file as an input.
+  -- Time at which a request most recently used the file as an input.
   used_at timestamptz,
   -- Time until which the URL is reserved for the request that is sending the file. The request
   -- regularly extends it.
@@ -444,7 +444,7 @@ CREATE TABLE webhook_attempt (
   outcome text NOT NULL DEFAULT 'sending'
     CHECK (outcome IN ('sending', 'delivered', 'gone', 'failed')),
   status integer,
-  -- Reason for a missing status.
+  -- Reason why the attempt has no HTTP status.
   error text,
   -- Start of the receiver's response.
   response text,

@@ -1,4 +1,4 @@
--- Conversion between timestamps and the Unix milliseconds of JSON responses.
+-- Convert between timestamps and the Unix milliseconds of JSON responses.
 
 CREATE FUNCTION unix_ms(at timestamptz) RETURNS bigint LANGUAGE sql STABLE RETURN
   round(extract(epoch FROM at) * 1000)::bigint;

@@ -121,7 +121,7 @@ function createResolver(deps: InputsDeps): ResolveInput {
     try {
       // The plan contains the parsed URL, because another parser may read the original text
       // differently.
-      return (await deps.outbound.vet(input)).href;
+      return (await deps.outbound.checkAddresses(input)).href;
     } catch (error) {
       if (error instanceof OutboundError)
         throw new UnusableInput(`cannot be read: ${error.message}`);

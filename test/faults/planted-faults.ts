@@ -267,7 +267,7 @@ const access: Fault[] = [
   {
     name: 'private addresses are read',
     file: 'platform/outbound.ts',
-    original: 'if (!isPublicHost(host)) throwBlocked(notPublic);',
+    original: 'if (!isPublicHost(host)) throwBlocked(notPublicMessage);',
     planted: '',
     tests: ['test/platform/outbound.test.ts'],
   },

@@ -178,7 +178,7 @@ describe('the check of foreign URLs', () => {
     'rejects %s',
     async (_short, url) => {
       const before = canary.seen();
-      await expect(outbound.vet(spelled(url))).rejects.toMatchObject(rejected);
+      await expect(outbound.checkAddresses(spelled(url))).rejects.toMatchObject(rejected);
       expect(canary.seen()).toBe(before);
     },
   );
@@ -190,16 +190,20 @@ describe('the check of foreign URLs', () => {
       ['https://8.8.8.8/', 'https://8.8.8.8/'],
       ['https://[2606:4700:4700::1111]/x', 'https://[2606:4700:4700::1111]/x'],
     ] as const) {
-      expect((await outbound.vet(url)).href).toBe(href);
+      expect((await outbound.checkAddresses(url)).href).toBe(href);
     }
   });
 
   it('reports a host as unreachable if its name does not resolve or its resolver hangs', async () => {
     const unreachable = { reason: 'unreachable' };
-    await expect(outbound.vet('https://unknown.example/')).rejects.toMatchObject(unreachable);
+    await expect(outbound.checkAddresses('https://unknown.example/')).rejects.toMatchObject(
+      unreachable,
+    );
     const hanging = createOutbound({ admittedOrigins: [], resolve: () => new Promise(() => {}) });
     const startedAt = Date.now();
-    await expect(hanging.vet('https://public.example/')).rejects.toMatchObject(unreachable);
+    await expect(hanging.checkAddresses('https://public.example/')).rejects.toMatchObject(
+      unreachable,
+    );
     expect(Date.now() - startedAt).toBeLessThan(4500);
   });
 
@@ -231,7 +235,7 @@ describe('the canary listener', () => {
       const host = `rebinding-${round}.example`;
       names[host] = [found('93.184.216.34'), found(round % 2 ? '127.0.0.1' : '::1')];
       const url = `https://${host}:${canary.port}/`;
-      await outbound.vet(url);
+      await outbound.checkAddresses(url);
       await expect(outbound.fetch(url, limits)).rejects.toMatchObject(rejected);
     }
     expect(asked).toHaveLength(100);
