@@ -10,12 +10,8 @@ import {
 } from '../catalog/image-model.ts';
 import { getMissingDefaults, type ParameterRules } from '../catalog/model-parameters.ts';
 import { buildProviderInput, type Fields } from '../catalog/provider-fields.ts';
-import {
-  imagePriceRules,
-  calculateUnitPrice,
-  type PriceRule,
-  type UnitPrice,
-} from '../catalog/price-rules.ts';
+import { calculateUnitPrice, type PriceRule, type UnitPrice } from '../catalog/price-rule.ts';
+import { imagePriceRules } from '../catalog/price-rules.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
 import type { DraftCall, PlanInput } from './draft-plan.ts';

@@ -11,12 +11,8 @@ import {
 } from '../catalog/image-tools.ts';
 import { getMissingDefaults } from '../catalog/model-parameters.ts';
 import { buildProviderInput, type Fields } from '../catalog/provider-fields.ts';
-import {
-  calculateUnitPrice,
-  removalPriceRules,
-  upscalePriceRules,
-  type UnitPrice,
-} from '../catalog/price-rules.ts';
+import { calculateUnitPrice, type UnitPrice } from '../catalog/price-rule.ts';
+import { removalPriceRules, upscalePriceRules } from '../catalog/price-rules.ts';
 import { fieldError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';
 import type { DraftCall, InputMeasurements } from './draft-plan.ts';

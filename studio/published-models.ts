@@ -3,7 +3,8 @@
  */
 import type { AudioModel } from '../catalog/audio-models.ts';
 import type { CatalogRow, ParameterRules } from '../catalog/model-parameters.ts';
-import { audioPriceRules, type PriceRule } from '../catalog/price-rules.ts';
+import type { PriceRule } from '../catalog/price-rule.ts';
+import { audioPriceRules } from '../catalog/price-rules.ts';
 
 /**
  * Model or service in the response of GET /studio/models, with the rules that validate and price

@@ -7,7 +7,8 @@ import {
   throwIfUnsupported,
 } from '../catalog/model-parameters.ts';
 import { buildProviderInput, type Fields } from '../catalog/provider-fields.ts';
-import { videoPriceRules, calculateUnitPrice } from '../catalog/price-rules.ts';
+import { calculateUnitPrice } from '../catalog/price-rule.ts';
+import { videoPriceRules } from '../catalog/price-rules.ts';
 import { videoModels, type VideoModel, type VideoRoute } from '../catalog/video-models.ts';
 import { assert } from '../domain/errors.ts';
 import { defineCapability, type FinishedJob } from './capability.ts';

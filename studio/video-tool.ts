@@ -3,7 +3,8 @@
  * duration of the input.
  */
 import { z } from 'zod';
-import { calculateUnitPrice, videoToolPriceRules, type UnitPrice } from '../catalog/price-rules.ts';
+import { calculateUnitPrice, type UnitPrice } from '../catalog/price-rule.ts';
+import { videoToolPriceRules } from '../catalog/price-rules.ts';
 import type { VideoTool } from '../catalog/video-tools.ts';
 import { fieldError, type GatewayError, assert } from '../domain/errors.ts';
 import { defineCapability, type Capability } from './capability.ts';
