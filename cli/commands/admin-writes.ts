@@ -12,7 +12,7 @@ export interface OperatorActionOptions {
 /** Adds the required option `--reason` and the option `--actor`. */
 function addReasonOptions(command: Command): Command {
   return command
-    .requiredOption('--reason <text>', 'why you do this; recorded with the action')
+    .requiredOption('--reason <text>', 'reason for the action, which is recorded')
     .option(
       '--actor <name>',
       'your name, recorded with the action (ignored if the key belongs to a named operator)',

@@ -31,7 +31,8 @@ function useForecast({ type, model, startedAt, done }: Job): Forecast | null {
 export function ExpectedEnd({ job }: { job: Job }) {
   const forecast = useForecast(job);
   const position = job.progress?.queuePosition ?? null;
-  if (position !== null) return <span className="dim">position {position} in the queue</span>;
+  if (position !== null)
+    return <span className="dim">position {position} in the provider’s queue</span>;
   if (!forecast) return null;
   const { typicalMs, elapsedMs, isOverdue } = forecast;
   if (isOverdue) return <span className="overdue">overdue</span>;

@@ -14,7 +14,7 @@ export function JobActions({ jobId, isDone }: JobActionsProps) {
     <div className="row">
       <OperatorAction
         verb="Reverify"
-        title="Check with the provider"
+        title="Check the calls with the provider"
         path={`/jobs/${jobId}/reverify`}
       >
         <p>
@@ -24,7 +24,7 @@ export function JobActions({ jobId, isDone }: JobActionsProps) {
       </OperatorAction>
       <OperatorAction
         verb="Resettle"
-        title="Settle based on what the provider reports"
+        title="Settle the job based on what the provider reports"
         isDangerous
         disabledReason={disabledReason}
         path={`/jobs/${jobId}/resettle`}

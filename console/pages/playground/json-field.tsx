@@ -28,7 +28,7 @@ export function JsonField({ id, value, change }: JsonFieldProps) {
           if (parsed) change(parsed.value);
         }}
       />
-      {isInvalid && <span className="wrong">Not valid JSON</span>}
+      {isInvalid && <span className="wrong">This is not valid JSON.</span>}
     </>
   );
 }
