@@ -36,7 +36,7 @@ const noticeSettings = z.object({
  * Access rules of the notice endpoints. They are the same as for creating API keys, because notices
  * reveal the organization's spending.
  */
-const noticesAccess = {
+const noticeAccessRules = {
   scope: 'keys:write',
   viewerError: 'A viewer may not see or change the account notice settings.',
   answer: noticeSettings,
@@ -61,14 +61,14 @@ async function readNotices(
 export const noticeEndpoints = defineSection('Webhooks', {
   getNotices: defineEndpoint({
     route: 'GET /api/v1/webhooks/notices',
-    ...noticesAccess,
+    ...noticeAccessRules,
     summary: 'Get the account notice settings and the latest notices',
     handle: ({ caller }, { accountNotices }) => readNotices(accountNotices, caller.organizationId),
   }),
 
   setNotices: defineEndpoint({
     route: 'PUT /api/v1/webhooks/notices',
-    ...noticesAccess,
+    ...noticeAccessRules,
     summary: 'Set the URL and the low balance for account notices',
     description:
       'A low-balance notice is sent when the balance falls to `lowBalanceCredits`. Another one is sent only after the balance has been above that value. ' +

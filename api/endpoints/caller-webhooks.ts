@@ -133,8 +133,8 @@ export const callerWebhooks = defineSection('Webhooks', {
     answer: pageSchema(listedWebhook),
     async handle({ caller, query: { state, limit, cursor } }, { webhooks }) {
       const { organizationId } = caller;
-      const listing = { organizationId, state, beforeJobId: cursor, limit: limit + 1 };
-      const rows = await webhooks.list(listing);
+      const filter = { organizationId, state, beforeJobId: cursor, limit: limit + 1 };
+      const rows = await webhooks.list(filter);
       return toPage(rows, {
         limit,
         cursor: 'jobId',

@@ -1,4 +1,4 @@
-/** POST /api/v1/chat and POST /api/v1/chat/completions: send a chat to a model (spec §4.1). */
+/** POST /api/v1/chat and POST /api/v1/chat/completions: send a chat to a chat model (spec §4.1). */
 import { z } from 'zod';
 import { completionsPresentation, servicePresentation } from '../chat/chat-presentation.ts';
 import { chatRequestSchema, completionsRequestSchema } from '../chat/completions-request.ts';

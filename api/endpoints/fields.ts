@@ -6,15 +6,15 @@ import { responseName, type ResponseName } from '../../domain/json.ts';
 import { plainTextSchema } from '../identity/key-fields.ts';
 import { metadataFilter } from '../http/metadata.ts';
 
-const nouns: Partial<Record<IdKind, string>> = { key: 'API key', member: 'user' };
+const kindNames: Partial<Record<IdKind, string>> = { key: 'API key', member: 'user' };
 
 /** Creates the schema of an id in a path. */
 export const pathId = (kind: IdKind) =>
-  z.string().regex(idPattern(kind), `No such ${nouns[kind] ?? kind}.`);
+  z.string().regex(idPattern(kind), `No such ${kindNames[kind] ?? kind}.`);
 
 /** Creates the schema of an id in a query. */
 export const idField = (kind: IdKind) =>
-  z.string().regex(idPattern(kind), `must be a valid ${nouns[kind] ?? kind} id`);
+  z.string().regex(idPattern(kind), `must be a valid ${kindNames[kind] ?? kind} id`);
 
 /** Schema of an operator's name, also used for `actor`. */
 export const operatorName = plainTextSchema(100);

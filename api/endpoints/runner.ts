@@ -114,14 +114,14 @@ function createHandler(endpoint: Endpoint, services: Composition): Middleware {
 }
 
 /** Default maximum body size of endpoints that need no API key, in bytes. */
-const openBodyBytesMax = 1024;
+const openScopeBodyBytesMax = 1024;
 
 async function readParsedBody(ctx: Context, { scope, request }: Endpoint): Promise<unknown> {
   const { body, bodyIsOptional, bodyBytesMax } = request;
   if (!body) return undefined;
   const hasBody = (ctx.request.length ?? 0) > 0 || ctx.get('transfer-encoding') !== '';
   if (bodyIsOptional && !hasBody) return parseWith(body, {});
-  const defaultBytesMax = scope === 'open' ? openBodyBytesMax : undefined;
+  const defaultBytesMax = scope === 'open' ? openScopeBodyBytesMax : undefined;
   const json = await readJson(ctx, bodyBytesMax ?? defaultBytesMax);
   const parsedBody = parseWith(body, json);
   const ignoredFields = findIgnoredFields(body, json);

@@ -87,15 +87,15 @@ export const sessionEndpoints = defineSection('Console', {
     summary: 'Create a single-use link that signs in to the console',
     description:
       'The first request that uses the link, within one hour, starts a session with the permissions of this key. ' +
-      'A link can be created only with an API key, not in a session.',
+      'A sign-in link can be created only with an API key, not in a console session.',
     answer: z.object({ url: z.url(), expiresAt: time }),
-    answers: { 201: 'The link. It is shown only once.' },
+    answers: { 201: 'The sign-in link. It is shown only once.' },
     errors: ['FORBIDDEN'],
     async handle({ ctx, caller }, { pool, config }) {
       if (parseBearerKey(ctx.req) === undefined) {
         throw new GatewayError(
           'FORBIDDEN',
-          'A link can be created only with an API key, not in a session.',
+          'A sign-in link can be created only with an API key, not in a console session.',
         );
       }
       const token = randomBytes(32).toString('base64url');

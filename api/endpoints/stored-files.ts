@@ -19,7 +19,7 @@ const fileSchema = z
     fileId: z
       .string()
       .nullable()
-      .meta({ description: 'Id for deleting an upload; null for an artifact.' }),
+      .meta({ description: 'Id with which an upload can be deleted; null for an artifact.' }),
     jobId: z.string().nullable().meta({
       description:
         'Job that created the artifact; to delete the artifact, delete the outputs of that job. Null for an upload.',

@@ -23,7 +23,7 @@ type ReceiverDeps = Pick<Composition, 'storage' | 'signedUrls' | 'uploads'>;
  * Time for which the client of a rejected upload may continue to send, in milliseconds. Then the
  * connection is closed.
  */
-const drainMs = 5000;
+const drainTimeoutMs = 5000;
 
 const receivedFile = z.object({
   fileId: z.string(),
@@ -195,7 +195,7 @@ async function spoolBody(ctx: Context, options: SpoolOptions): Promise<ReceivedF
 function drainRejectedUpload(ctx: Context): void {
   if (ctx.req.complete || ctx.req.destroyed) return;
   ctx.req.resume();
-  const timer = setTimeout(() => ctx.req.destroy(), drainMs);
+  const timer = setTimeout(() => ctx.req.destroy(), drainTimeoutMs);
   timer.unref();
   ctx.req.once('end', () => clearTimeout(timer));
 }

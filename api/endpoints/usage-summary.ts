@@ -16,17 +16,20 @@ const dayMs = 86_400_000;
 const defaultDays = 30;
 /** Maximum length of the period, in days. */
 const daysMax = 366;
-const rowsMax = 10_000;
-const groupsMax = 5;
+const rowCountMax = 10_000;
+const groupCountMax = 5;
 const groupNames = ['day', 'model', 'key', 'type'] as const;
-const groupRule = `must be a comma-separated list of at most ${groupsMax} different names: ${groupNames.join(', ')} or metadata.<name>`;
+const groupByMessage = `must be a comma-separated list of at most ${groupCountMax} different names: ${groupNames.join(', ')} or metadata.<name>`;
 
 const groupBy = z
   .string()
   .max(400)
   .transform((text) => text.split(',').map((name) => name.trim()))
-  .refine((names) => names.length <= groupsMax && new Set(names).size === names.length, groupRule)
-  .refine((names): names is UsageGroup[] => names.every(isGroup), groupRule);
+  .refine(
+    (names) => names.length <= groupCountMax && new Set(names).size === names.length,
+    groupByMessage,
+  )
+  .refine((names): names is UsageGroup[] => names.every(isGroup), groupByMessage);
 
 function isGroup(name: string): name is UsageGroup {
   const [, metadataName] = /^metadata\.(.*)$/.exec(name) ?? [];
@@ -76,7 +79,7 @@ export const usageSummary = defineSection('Usage', {
     scope: 'usage:read',
     summary: 'Sum up usage by day, model, key, type or metadata',
     description:
-      `Covers the time from \`after\` (default: ${defaultDays} days before \`before\`) to \`before\` (default: now), at most ${daysMax} days. With \`format=csv\` ` +
+      `The sums cover the time from \`after\` (default: ${defaultDays} days before \`before\`) to \`before\` (default: now), at most ${daysMax} days. With \`format=csv\` ` +
       'or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.',
     request: { query },
     answer: z.unknown(),
@@ -95,12 +98,12 @@ export const usageSummary = defineSection('Usage', {
         afterMs,
         beforeMs,
         groupBy: groups,
-        limit: rowsMax + 1,
+        limit: rowCountMax + 1,
       });
-      if (sumsByGroup.length > rowsMax) {
+      if (sumsByGroup.length > rowCountMax) {
         throw invalidRequestError(
           'groupBy',
-          `results in more than ${rowsMax} rows: use fewer names or a shorter period`,
+          `results in more than ${rowCountMax} rows: use fewer names or a shorter period`,
         );
       }
       ctx.vary('Accept');

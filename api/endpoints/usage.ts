@@ -6,7 +6,7 @@ import { isoTime } from '../../domain/json.ts';
 import { time, jobType, recordFilter, toRecordFilter } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 
-/** Query parameters that filter usage. */
+/** Query parameters that filter usage records. */
 export const usageFilter = {
   ...recordFilter,
   type: jobType.optional().meta({

@@ -697,7 +697,7 @@ export interface paths {
         parameters: {};
         /**
          * Create a single-use link that signs in to the console
-         * @description The first request that uses the link, within one hour, starts a session with the permissions of this key. A link can be created only with an API key, not in a session.
+         * @description The first request that uses the link, within one hour, starts a session with the permissions of this key. A sign-in link can be created only with an API key, not in a console session.
          *
          *     Any key may call this endpoint.
          */
@@ -739,7 +739,7 @@ export interface paths {
         parameters: {};
         /**
          * Sum up usage by day, model, key, type or metadata
-         * @description Covers the time from `after` (default: 30 days before `before`) to `before` (default: now), at most 366 days. With `format=csv` or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.
+         * @description The sums cover the time from `after` (default: 30 days before `before`) to `before` (default: now), at most 366 days. With `format=csv` or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.
          *
          *     Scope: `usage:read`.
          */
@@ -1213,7 +1213,7 @@ export interface components {
              * @enum {string}
              */
             kind: "artifact" | "upload";
-            /** @description Id for deleting an upload; null for an artifact. */
+            /** @description Id with which an upload can be deleted; null for an artifact. */
             fileId: string | null;
             /** @description Job that created the artifact; to delete the artifact, delete the outputs of that job. Null for an upload. */
             jobId: string | null;
@@ -6000,7 +6000,7 @@ export interface operations {
     createSignInLink: {
         parameters: {};
         responses: {
-            /** @description The link. It is shown only once. */
+            /** @description The sign-in link. It is shown only once. */
             201: {
                 content: {
                     "application/json": {

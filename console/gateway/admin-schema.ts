@@ -1031,7 +1031,7 @@ export interface operations {
                         /** @constant */
                         success: true;
                         data: {
-                            /** @description Null if the key is `ADMIN_API_KEY`. */
+                            /** @description Id of the operator; null if the key is `ADMIN_API_KEY`. */
                             operatorId: string | null;
                             name: string | null;
                         };

@@ -65,7 +65,7 @@ const operatorEndpoints = defineSection('Operators', {
         operatorId: z
           .string()
           .nullable()
-          .meta({ description: 'Null if the key is `ADMIN_API_KEY`.' }),
+          .meta({ description: 'Id of the operator; null if the key is `ADMIN_API_KEY`.' }),
         name: z.string().nullable(),
       }),
     ),

@@ -98,12 +98,12 @@ const providerWithFigures = providerSchema
   })
   .meta({ id: 'ProviderWithFigures' });
 
-const noCalls = { calls: 0, failed: 0, medianSeconds: null, slowSeconds: null };
+const zeroStatistics = { calls: 0, failed: 0, medianSeconds: null, slowSeconds: null };
 
 /** Returns a provider's statistics for one interval; zeros if it had no calls. */
 function findStatistics(rows: readonly ProviderFigures[], provider: string, step: number) {
   return statisticsSchema.parse(
-    rows.find((row) => row.provider === provider && row.step === step) ?? noCalls,
+    rows.find((row) => row.provider === provider && row.step === step) ?? zeroStatistics,
   );
 }
 

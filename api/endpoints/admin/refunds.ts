@@ -92,8 +92,8 @@ function refundError(
   const remainingCredits = creditsFromMicro(charged - refunded);
   const amounts = { charged: creditsFromMicro(charged), refunded: creditsFromMicro(refunded) };
   if (remainingCredits > 0) {
-    const limit = `must be at most ${remainingCredits}, the charged credits that have not been refunded yet`;
-    return fieldError('INVALID_REQUEST', 'credits', `${limit}${formatReceived(credits)}`);
+    const requirement = `must be at most ${remainingCredits}, the charged credits that have not been refunded yet`;
+    return fieldError('INVALID_REQUEST', 'credits', `${requirement}${formatReceived(credits)}`);
   }
   const message = `Only charged credits can be refunded: the job is ${state}, ${amounts.charged} credits were charged and ${amounts.refunded} refunded.`;
   return new GatewayError('JOB_NOT_REFUNDABLE', message, { body: { state, ...amounts } });

@@ -43,8 +43,8 @@ export const webhooks = defineSection('Webhooks', {
     answer: pageSchema(webhookWithOwner),
     async handle({ query: { organizationId, status, limit, cursor } }, services) {
       const state = status ?? ('failing' as const);
-      const listing = { organizationId, state, beforeJobId: cursor, limit: limit + 1 };
-      const rows = await services.webhooks.list(listing);
+      const filter = { organizationId, state, beforeJobId: cursor, limit: limit + 1 };
+      const rows = await services.webhooks.list(filter);
       return toPage(rows, { limit, cursor: 'jobId', show: formatWebhook });
     },
   }),

@@ -125,7 +125,7 @@ async function waitAtMost<Value>(promise: Promise<Value>, waitMs: number): Promi
   }
 }
 
-/** Returns the artifacts of all calls of a job, in order. */
+/** Returns the artifacts of all calls of a job, in the order of the calls. */
 export function listArtifacts({ outputs }: JobRecord): StoredArtifact[] {
   return (outputs ?? []).flatMap((call) => call.artifacts);
 }

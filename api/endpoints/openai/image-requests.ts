@@ -89,7 +89,7 @@ function toSizeFields(
 }
 
 /** Maximum number of files in an edit request: ten images and a mask. */
-const filesMax = 11;
+const fileCountMax = 11;
 const textBytesMax = 32 * 1024;
 const form = z.object(imageFields);
 
@@ -107,7 +107,7 @@ export function createEditReader(onFields: (fields: ImageRequest) => void): Requ
     const { texts, files } = await receiveFiles(ctx, receiver, {
       receive: 'receivePicture',
       fields: ['image', 'mask'],
-      filesMax,
+      filesMax: fileCountMax,
       textBytesMax,
       bytesMax: fileBytesMax.image,
     });

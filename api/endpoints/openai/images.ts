@@ -1,4 +1,7 @@
-/** POST /api/v1/images/…: imageGenerate and imageEdit in the format of OpenAI's images API. */
+/**
+ * POST /api/v1/images/…: generate and edit images in the format of OpenAI's images API
+ * (imageGenerate, imageEdit).
+ */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { imageModels } from '../../../catalog/image-models.ts';

@@ -1,4 +1,6 @@
-/** POST /api/v1/responses: chat with any model in the format of OpenAI's Responses API. */
+/**
+ * POST /api/v1/responses: sends a chat to any chat model, in the format of OpenAI's Responses API.
+ */
 import { z } from 'zod';
 import { createResponsesPresentation } from '../../chat/responses-presentation.ts';
 import { responsesRequestSchema } from '../../chat/responses-request.ts';

@@ -21,7 +21,7 @@ interface Segment {
   text: string;
 }
 
-/** Maximum number of characters of a subtitle, on two lines. */
+/** Maximum number of characters of a subtitle, which has two lines. */
 const segmentCharactersMax = 84;
 /** Maximum duration of a subtitle, in seconds. */
 const segmentSecondsMax = 7;

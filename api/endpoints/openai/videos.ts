@@ -84,7 +84,9 @@ export const videos = {
       query: z.object({
         after: pathId('job').optional(),
         limit: z.coerce.number().int().min(1).max(100).default(20),
-        order: z.literal('desc', 'must be desc: only newest first is supported').optional(),
+        order: z
+          .literal('desc', 'must be `desc`: videos are always listed newest first')
+          .optional(),
       }),
     },
     answer: z.object({
