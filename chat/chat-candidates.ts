@@ -6,14 +6,13 @@
 import type { ChatModel } from '../catalog/chat-model.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { ChatBody } from './chat-body.ts';
+import { calculateChatPrice, type TokenUsage } from './chat-price.ts';
 import {
   calculateAnswerLimit,
   buildExpectedUsage,
-  calculateChatPrice,
   estimateTokens,
   type ChatTokens,
-  type TokenUsage,
-} from './chat-price.ts';
+} from './chat-tokens.ts';
 import { calculateInputTokensMax, type InputCount } from './input-count.ts';
 import type { Upstream, Upstreams } from './upstreams.ts';
 
