@@ -12,7 +12,7 @@ import { throwRejection } from '../ledger/rejections.ts';
 import { ObservedChat, observeUpstreams } from '../chat/observed-chat.ts';
 import { RunningChats } from '../chat/running-chats.ts';
 import type { ChatBody } from '../chat/chat-body.ts';
-import { draftCandidates, type CandidatesDraft } from '../chat/chat-candidates.ts';
+import { createCandidatesDraft, type CandidatesDraft } from '../chat/chat-candidates.ts';
 import type { ChatClaim, ChatLedger, ChatReserve } from '../chat/chat-moves.ts';
 import { calculateChatPrice } from '../chat/chat-price.ts';
 import { estimateInput } from '../chat/input-count.ts';
@@ -80,7 +80,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
   const context = { upstreams, usdPerCredit, answerTokensExpected };
 
   const draftOrder = ({ models, body, stream, maxTokens }: ChatOrder): CandidatesDraft =>
-    draftCandidates(models, { body, stream, maxTokens, input: estimateInput(body) }, context);
+    createCandidatesDraft(models, { body, stream, maxTokens, input: estimateInput(body) }, context);
 
   return {
     /**

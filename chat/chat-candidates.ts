@@ -86,13 +86,13 @@ export interface CandidatesDraft {
  * @throws GatewayError UNSUPPORTED_PARAMETER if a model does not support a field;
  * SERVICE_UNAVAILABLE if the gateway has no API key for the provider of a model
  */
-export function draftCandidates(
+export function createCandidatesDraft(
   [first, ...others]: readonly [ChatModel, ...ChatModel[]],
   request: SharedRequest,
   context: DraftContext,
 ): CandidatesDraft {
-  const firstDraft = draftCandidate(first, request, context);
-  const otherDrafts = others.map((model) => draftCandidate(model, request, context));
+  const firstDraft = createCandidateDraft(first, request, context);
+  const otherDrafts = others.map((model) => createCandidateDraft(model, request, context));
   const drafts = [firstDraft, ...otherDrafts];
   return {
     amountMinMicro: Math.max(...drafts.map(({ amountMinMicro }) => amountMinMicro)),
@@ -112,7 +112,7 @@ export function draftCandidates(
   };
 }
 
-function draftCandidate(
+function createCandidateDraft(
   model: ChatModel,
   { body, maxTokens, stream, input }: SharedRequest,
   { upstreams, usdPerCredit, answerTokensExpected }: DraftContext,

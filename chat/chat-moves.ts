@@ -107,7 +107,10 @@ export const sweptChat = z.object({ id: z.string(), state: z.string(), charged: 
 /** Ledger of chats. */
 export interface ChatLedger {
   reserve: (reserve: ChatReserve) => Promise<z.infer<typeof chatReserveVerdict>>;
-  /** Returns the micro-credits that a reservation of these amounts would reserve now. */
+  /**
+   * Returns how many micro-credits `reserve` would reserve now, given the balance and the budget of
+   * the key.
+   */
   price: (amounts: ReserveAmounts) => Promise<number>;
   settle: (settle: ChatSettle) => Promise<SettleResult>;
   /**

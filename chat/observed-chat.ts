@@ -81,8 +81,8 @@ interface ObservedChatParts extends OpenChatParts {
 }
 
 /**
- * Chat with a span and metrics that follow OpenTelemetry's conventions for generative AI. They
- * cover the time from the first provider request to the settlement.
+ * Chat that records a span and metrics according to OpenTelemetry's conventions for generative AI.
+ * They cover the time from the first provider request to the settlement.
  */
 export class ObservedChat extends OpenChat {
   readonly #parts: ObservedChatParts;

@@ -92,8 +92,8 @@ export class RunningChats {
   }
 
   /**
-   * Settles a chat with retries. Calls `onCharge` with the charged amount, or after a failed
-   * attempt with the amount that the retries will charge.
+   * Settles a chat, and retries after a failure. Calls `onCharge` after each failed attempt with the
+   * amount that the retries will charge, and after the settlement with the charged amount.
    */
   async #settleWithRetries(
     settle: ChatSettle,

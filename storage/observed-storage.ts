@@ -1,4 +1,4 @@
-/** Counts the objects that a process stores, so that an alert can report a failing storage. */
+/** Counts successful and failed writes to the storage, so that an alert can report failures. */
 import type { Metrics } from '../platform/metrics.ts';
 import type { Storage } from './storage.ts';
 

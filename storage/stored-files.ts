@@ -28,7 +28,7 @@ const storedFile = z.object({
 /** Stored file. */
 export type StoredFile = z.infer<typeof storedFile>;
 
-/** Filter and page of a file list, newest file first. */
+/** Filter of a file list, and the page to return. The newest file comes first. */
 interface FileListing {
   /** Undefined to list both kinds. */
   kind: StoredFile['kind'] | undefined;

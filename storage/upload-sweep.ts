@@ -23,7 +23,7 @@ const sweepCountMax = 100;
 
 /**
  * Sweeps uploads whose URL expired more than an hour ago: completes an upload whose object exists
- * and is valid, and removes any other. Also removes files that no request has used for
+ * and is valid, and removes the others. Also removes files that no request has used for
  * `retentionMs`. Returns how many uploads were handled and how many failed.
  */
 export async function sweepUploads(deps: UploadsDeps): Promise<IsolationReport> {

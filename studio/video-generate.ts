@@ -66,7 +66,7 @@ export const videoGenerate = defineCapability({
       inputs: [...image, ...buildPictureInputs('referenceUrls', body.referenceUrls)],
     };
   },
-  present: presentGenerated,
+  present: presentGeneratedVideo,
 });
 
 function planVideo(model: VideoModel, body: VideoRequest): DraftCall {
@@ -116,7 +116,7 @@ function listCheaperVideos({ usdPerSecond }: VideoModel, usdMax: number): DraftV
     }));
 }
 
-function presentGenerated(job: FinishedJob): Record<string, unknown> {
+function presentGeneratedVideo(job: FinishedJob): Record<string, unknown> {
   const model = findModel(videoModels, job.model ?? '');
   const fields = { ...job.request, ...getMissingDefaults(model.parameters, job.request) };
   const [video] = job.outputs.at(-1)?.artifacts ?? [];

@@ -188,7 +188,7 @@ function createRegistry(pool: DatabasePool) {
 
 function createAttemptWrites(pool: DatabasePool) {
   return {
-    /** Begins a delivery attempt. Returns null if the webhook need not be delivered any longer. */
+    /** Begins a delivery attempt. Returns null if the webhook no longer needs to be delivered. */
     beginAttempt: ({ subjectId, organizationId }: WebhookIds): Promise<BegunAttempt | null> =>
       pool.maybeOne(sql.type(begunAttempt)`
         WITH begun AS (

@@ -43,8 +43,8 @@ export function calculateWaitMs(waiting: WaitState, nowMs: number): number {
 }
 
 /**
- * Decides which actions to take after a check that found the call pending, and the state of the
- * next wait.
+ * Returns the actions to take after a check has found the call pending, and the state of the next
+ * wait.
  */
 export function decideNext(
   waiting: WaitState,

@@ -22,7 +22,7 @@ export interface RunningJob {
   reportStart?: () => Promise<void>;
 }
 
-/** State of a running call, with the route that is currently tried. */
+/** State of a running call, and the route on which it is currently being tried. */
 export interface RunningCall extends RunningJob {
   call: PlannedCall;
   route: CallRoute;

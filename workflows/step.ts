@@ -16,7 +16,7 @@ export type StepName =
   | 'release'
   | 'markVerifying';
 
-/** Call with the route that is currently tried. */
+/** Call, and the route on which it is currently being tried. */
 export interface CallOnRoute {
   call: PlannedCall;
   route: CallRoute;

@@ -176,6 +176,6 @@ async function relayStream(
 }
 
 function requireBill(chat: OpenChat): NonNullable<OpenChat['bill']> {
-  assert(chat.bill, 'the chat has no bill');
+  assert(chat.bill, 'the chat has ended without a bill');
   return chat.bill;
 }

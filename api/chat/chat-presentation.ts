@@ -37,7 +37,7 @@ function formatEvent(data: unknown): string {
   return `data: ${JSON.stringify(data)}\n\n`;
 }
 
-function formatServiceUsage(usage: TokenUsage) {
+function formatGatewayUsage(usage: TokenUsage) {
   const { inputTokens, outputTokens, cachedInputTokens, cacheWriteTokens, reasoningTokens } = usage;
   return {
     inputTokens,
@@ -51,18 +51,18 @@ function formatServiceUsage(usage: TokenUsage) {
 
 /** Formats the token usage twice: with OpenAI's field names and with the gateway's. */
 function formatBothUsages(usage: TokenUsage): Record<string, unknown> {
-  const serviceUsage = formatServiceUsage(usage);
+  const gatewayUsage = formatGatewayUsage(usage);
   const { cachedInputTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 } = usage;
   return {
-    prompt_tokens: serviceUsage.inputTokens,
-    completion_tokens: serviceUsage.outputTokens,
-    total_tokens: serviceUsage.totalTokens,
+    prompt_tokens: gatewayUsage.inputTokens,
+    completion_tokens: gatewayUsage.outputTokens,
+    total_tokens: gatewayUsage.totalTokens,
     prompt_tokens_details: {
       cached_tokens: cachedInputTokens,
       cache_write_tokens: cacheWriteTokens,
     },
     completion_tokens_details: { reasoning_tokens: reasoningTokens },
-    ...serviceUsage,
+    ...gatewayUsage,
   };
 }
 
@@ -83,7 +83,7 @@ function formatServiceEnd(chat: OpenChat, finishReason: string | null, bill: Cha
   const { creditsConsumed } = bill;
   return {
     finishReason,
-    usage: formatServiceUsage(bill.usage),
+    usage: formatGatewayUsage(bill.usage),
     creditsConsumed,
     ...formatTried(chat),
   };
@@ -110,7 +110,7 @@ export const servicePresentation: Presentation = {
       error,
       message,
       requestId,
-      ...(bill && { usage: formatServiceUsage(bill.usage), creditsConsumed: bill.creditsConsumed }),
+      ...(bill && { usage: formatGatewayUsage(bill.usage), creditsConsumed: bill.creditsConsumed }),
     }),
 };
 

@@ -138,7 +138,7 @@ function addMessage(messages: ChatMessage[], { role, content }: MessageItem): vo
   else messages.push({ role: 'system', content: joinTexts(content) });
 }
 
-/** Joins the text parts of a message to one string. */
+/** Joins the text parts of a message into one string. */
 function joinTexts(content: string | readonly ContentPart[]): string {
   if (typeof content === 'string') return content;
   return content.map((part) => (part.type === 'text' ? part.text : '')).join('\n');

@@ -21,8 +21,8 @@ BEGIN
     VALUES (organization, key, request_fingerprint, new_subject, new_attempt, clock_timestamp() + hold_for)
     ON CONFLICT DO NOTHING;
   IF FOUND THEN RETURN QUERY SELECT 'claimed', new_subject, NULL::bytea, NULL; RETURN; END IF;
-  -- Waits for a transaction that reserves credits with this claim (holds_claim), so that its
-  -- reservation is visible below.
+  -- FOR UPDATE waits for any transaction that has locked this claim to reserve credits
+  -- (holds_claim), so that the reservation of that transaction is visible below.
   SELECT * INTO c FROM idempotency_claim
     WHERE organization_id = organization AND idempotency_key = key FOR UPDATE;
   -- The claim was deleted after the INSERT, so the request must be retried.

@@ -40,7 +40,8 @@ export const actionRecord = z.object({
 export type ActionRecord = z.infer<typeof actionRecord>;
 
 /**
- * Adds an entry to the action log. `connection` is the transaction of the change, if it has one.
+ * Adds an entry to the action log. `connection` is the transaction that also writes the change, or
+ * the pool if the change is committed separately.
  */
 export async function recordAction(
   connection: CommonQueryMethods,

@@ -30,7 +30,7 @@ export function addKeyOptions(command: Command): Command {
     )
     .option(
       '--scope <scope>',
-      'scope of the new key (repeatable; default: all scopes of your key)',
+      'scope of the new key (repeatable; default: all scopes that you may grant)',
       collectValue,
     )
     .option(

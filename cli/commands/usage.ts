@@ -97,7 +97,7 @@ async function showRecords(
     const records = body.usage.map((row) => toCells(row, recordColumns));
     return `${formatList(toAccountCells(body))}\n${formatTable(records)}`;
   });
-  session.output.noteNextPage(body.nextCursor);
+  session.output.printNextPageOption(body.nextCursor);
 }
 
 /** Returns the table column for a group. The name in `metadata.<name>` may contain dots. */

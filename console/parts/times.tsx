@@ -16,7 +16,7 @@ const units = [
 ] as const;
 
 interface TimeProps {
-  /** Time in ISO 8601 or Unix ms. */
+  /** Time as an ISO 8601 string, or in Unix milliseconds. */
   time: string | number;
 }
 

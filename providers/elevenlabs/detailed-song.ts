@@ -37,7 +37,7 @@ const detailsShape = z.object({
 
 /**
  * Reads the details of a song and returns them with the audio stream.
- * @throws ProviderFailure `failed` if the response has another form or ends before the audio part
+ * @throws ProviderFailure `failed` if the response has an unexpected format or ends before the audio part
  */
 export async function readDetailedSong(response: ProviderResponse): Promise<DetailedSong> {
   const contentType = String(response.headers['content-type'] ?? '');

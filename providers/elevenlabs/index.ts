@@ -185,7 +185,9 @@ async function createForm(
   } catch (cause) {
     await discard();
     if (cause instanceof ProviderFailure) throw cause;
-    throw new ProviderFailure('not_accepted', 'the input file cannot be read now', { cause });
+    throw new ProviderFailure('not_accepted', 'the input file cannot be read at the moment', {
+      cause,
+    });
   }
 }
 

@@ -26,7 +26,7 @@ function shortenLanguageCode(code: string): string {
   }
 }
 
-/** Returns the transcript of a response body; null if the body has another form. */
+/** Returns the transcript of a response body; null if the body has an unexpected format. */
 export function parseTranscript(body: unknown): Transcript | null {
   const parsedBody = transcriptBody.safeParse(body);
   if (!parsedBody.success) return null;

@@ -21,7 +21,7 @@ interface EditFormOptions {
   signal: AbortSignal;
 }
 
-/** Form of an image edit. `discard` removes its files. */
+/** Multipart form of an image edit. `discard` deletes its temporary files. */
 export interface EditForm {
   form: FormData;
   discard: () => Promise<void>;

@@ -16,7 +16,7 @@ import { OutboundError } from '../../platform/outbound-addresses.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import { toStorageReference } from './storage-references.ts';
 import { fileBytesMax, detectMediaType, detectionBytes, type MediaType } from '../media-types.ts';
-import { typeRequirements, InputUnreadable } from './measured-inputs.ts';
+import { unsupportedTypeMessages, InputUnreadable } from './measured-inputs.ts';
 import { writeSpoolFile } from '../spool.ts';
 import type { Storage } from '../storage.ts';
 
@@ -182,12 +182,12 @@ async function spoolChecked(
     detected.type ??= await detectType(head, medium);
   }
   await writeSpoolFile(path, checkChunks);
-  if (!detected.type) throw new InputUnreadable(typeRequirements[medium]);
+  if (!detected.type) throw new InputUnreadable(unsupportedTypeMessages[medium]);
   return detected.type;
 }
 
 async function detectType(head: Buffer, medium: 'image' | 'video'): Promise<MediaType> {
   const type = await detectMediaType(head);
-  if (type?.medium !== medium) throw new InputUnreadable(typeRequirements[medium]);
+  if (type?.medium !== medium) throw new InputUnreadable(unsupportedTypeMessages[medium]);
   return type;
 }

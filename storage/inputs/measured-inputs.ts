@@ -13,7 +13,7 @@ export class InputUnreadable extends Error {
 }
 
 /** Error messages for an input of an unsupported type, keyed by the expected medium. */
-export const typeRequirements = {
+export const unsupportedTypeMessages = {
   image: 'must be a PNG, JPEG, WebP or GIF',
   video: 'must be an MP4, WebM or QuickTime video',
 };
@@ -52,7 +52,7 @@ async function measurePicture(
   // The type is checked before decoding, because the image library also decodes SVG, TIFF and other
   // formats.
   if ((await detectMediaType(head))?.medium !== 'image') {
-    throw new InputUnreadable(typeRequirements.image);
+    throw new InputUnreadable(unsupportedTypeMessages.image);
   }
   try {
     const { autoOrient } = await sharp(head, { limitInputPixels: pixelsMax * 4 }).metadata();

@@ -77,7 +77,7 @@ function TryButton({ capability, model: { displayName, selectedBy } }: StudioRow
   );
 }
 
-/** Formats the values of an example that determine its price, e.g. `(number of images 2)`. */
+/** Formats the numbers that determine the price of the example, e.g. `(number of images 2)`. */
 function formatExample({ request, input }: StudioRow['model']['example']): string {
   const numbers = Object.entries(request).filter(([, value]) => typeof value === 'number');
   const parts = numbers.map(([name, value]) => `${toTitle(name).toLowerCase()} ${String(value)}`);

@@ -42,7 +42,7 @@ export default function Chat() {
     setMessages([...messagesToSend, { id: messagesToSend.length, role: 'assistant', content: '' }]);
     setText('');
     chat.send(body, () => {
-      // The message of a failed request returns to the text field.
+      // If the request fails, the user's message is put back into the text field.
       setMessages(messages);
       setText(text);
     });

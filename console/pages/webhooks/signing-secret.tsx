@@ -69,7 +69,7 @@ export function SigningSecret({ denial }: { denial: string | null }) {
             too, so that you can update your receivers one by one.
           </p>
           <SelectField
-            label="The old secret stops signing"
+            label="The old secret expires"
             name="overlap"
             options={overlaps}
             defaultValue={86_400}
