@@ -78,9 +78,9 @@ export async function waitUntilDecided(
   for (;;) {
     const record = await read();
     if (record?.verdict !== 'begun' || record.notifiedId !== null) return record;
-    // The time since the last update is measured at successful reads only, with the clock of this
-    // process. While the database is unavailable, the attempt that sends the call cannot update the
-    // record.
+    // The time since the last update is measured with the clock of this process, from the read that
+    // first returned the update. After a database outage, `updatedAtMs` is old even if the attempt
+    // that sends the call is still running.
     if (record.updatedAtMs !== updatedAtMs) updateSeenAtMs = performance.now();
     ({ updatedAtMs } = record);
     if (performance.now() - updateSeenAtMs > updateIntervalMaxMs) return record;

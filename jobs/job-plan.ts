@@ -56,11 +56,11 @@ export interface ExpectedOutput {
  * variant if it has all of these properties.
  */
 export interface OutputVariant {
-  /** Condition that the output has no sound; absent if the variant may have sound. */
+  /** False if only an output without sound is this variant; absent if sound does not matter. */
   hasAudio?: false;
   /**
-   * Condition that the output has fewer pixels than this number; absent if the variant may have any
-   * number.
+   * Only an output with fewer pixels than this number is this variant; absent if the number of
+   * pixels does not matter.
    */
   pixelsBelow?: number;
   /** Discount on the price of each unit, in micro-credits. */

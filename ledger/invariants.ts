@@ -21,7 +21,7 @@ export const invariantNames: readonly string[] = [
   'the refunds of a reservation differ from its refund entries',
   'the totals of a ledger entry do not follow from the previous entry',
   'the use of a six-hour window differs from its reservations',
-  'the spending of a budget differs from its jobs and chats',
+  'the recorded spending of a budget differs from the reservations and charges that it covers',
   'a job or chat is counted in another budget than that of its API key',
   'the status of a job contradicts its reservation',
   'a completed job has no artifact',

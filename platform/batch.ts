@@ -126,8 +126,8 @@ class Batcher<Item, Answer> {
   }
 
   /**
-   * Runs each group of a batch separately in the background. Called when at least one of the groups
-   * is locked.
+   * Runs each group of a batch separately, after the batch failed because another transaction locks
+   * the rows of at least one group. Does not wait for the results, so that other batches can run.
    */
   #splitByGroup(batch: Batch<Item, Answer>): void {
     for (const [group, entries] of Map.groupBy(batch, ({ item }) => this.#getGroup(item))) {

@@ -143,8 +143,8 @@ export const gatewayVariables = {
     'a bucket name: 3 to 63 characters of a to z, 0 to 9, . and -',
   ).optional(),
   /**
-   * Source of the S3 credentials. `keys`: S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY; `aws`:
-   * credentials that AWS issues.
+   * Source of the S3 credentials. `keys`: S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY; `aws`: the
+   * default credential chain of the AWS SDK, for example the role of the pod or instance.
    */
   S3_CREDENTIALS: oneOf(['keys', 'aws']).default('keys'),
   S3_ACCESS_KEY_ID: z.string().optional(),

@@ -32,8 +32,8 @@ export function recordConditions(
   if (keyId !== undefined) conditions.push(sql.fragment`x.key_id = ${keyId}`);
   if (model !== undefined) conditions.push(sql.fragment`x.model = ${model}`);
   if (afterMs !== undefined) {
-    // Times in responses are rounded down to milliseconds. Rows of the same millisecond as
-    // `afterMs` therefore do not count as later.
+    // Excludes the whole millisecond `afterMs`: responses round times down to milliseconds, so a row
+    // of that millisecond would have the same time.
     conditions.push(sql.fragment`x.created_at >= timestamp_of_ms(${afterMs + 1}::bigint)`);
   }
   if (beforeMs !== undefined) {

@@ -10,7 +10,7 @@ import type { DatabasePool } from '../platform/database.ts';
 const idRow = z.object({ id: z.string() });
 const providerRow = z.object({ provider: z.string() });
 
-/** State of a provider for operators. Times are Unix milliseconds. */
+/** State of a provider, as operators see it. Times are in Unix milliseconds. */
 export interface ProviderState {
   provider: string;
   paused: { sinceMs: number; actor: string; reason: string } | null;

@@ -34,7 +34,7 @@ export function createSigningSecrets(connection: CommonQueryMethods, masterSecre
       .update(`caller-webhook\n${organizationId}\n${generation}`)
       .digest('base64')}`;
   return {
-    /** Returns the secrets that currently sign, newest first. */
+    /** Returns the secrets with which webhooks are currently signed, newest first. */
     async listActive(organizationId: string): Promise<SigningSecret[]> {
       const rows = await connection.any(sql.type(row)`
         SELECT generation, retires_at FROM webhook_secret

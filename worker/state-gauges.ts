@@ -38,11 +38,11 @@ const gaugeValues = z.object({
 });
 const gaugeNames = keysOf(gaugeValues.shape);
 
-/** Time for which later scrapes reuse the values that were read, in milliseconds. */
+/** Time in milliseconds for which values are cached between scrapes. */
 const readAgeMaxMs = 4000;
 /**
- * Time for which later scrapes reuse the spending of organizations, in milliseconds. It is longer
- * than that of other values, because the query reads a row for each API key.
+ * Time in milliseconds for which the spending of organizations is cached between scrapes. It is
+ * longer than `readAgeMaxMs`, because the query reads a row for each API key.
  */
 const spendingAgeMaxMs = 15_000;
 

@@ -12,8 +12,8 @@ export interface ToolCallPiece {
   name: string;
   json: string;
   /**
-   * Provider data that the next request must contain together with this call. Null if there is
-   * none.
+   * Data of the provider (`extra_content`, for example Google's thought signature) that the next
+   * request must return together with this tool call. Null if there is none.
    */
   extraContent: JsonObject | null;
 }

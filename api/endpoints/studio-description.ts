@@ -47,7 +47,7 @@ export const resultHeaders = jobHeader.extend({
 const creditsValue = z
   .number()
   .meta({ description: 'Same value as the corresponding field of `credits` in JSON responses.' });
-/** Schema of the headers of a response whose body has no `credits` block. */
+/** Schema of the response headers that replace the `credits` block if the body has none. */
 export const creditHeaders = resultHeaders.extend({
   'X-Credits-Used': creditsValue,
   'X-Credits-Cost': creditsValue,

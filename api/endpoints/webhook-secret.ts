@@ -29,10 +29,10 @@ const secretSchema = z.object({
 });
 
 /**
- * Access rules of the secret endpoints. They are the same as for creating API keys, because the
- * secret allows forging webhooks.
+ * Fields that both endpoints of the webhook secret share. Scope and role are the same as for
+ * creating API keys, because the secret allows forging webhooks.
  */
-const secretAccessRules = {
+const secretEndpointFields = {
   scope: 'keys:write',
   viewerError: 'A viewer may not see or rotate the webhook secret.',
   answer: secretSchema,
@@ -61,7 +61,7 @@ async function buildSecretResponse(
 export const webhookSecret = defineSection('Webhooks', {
   getWebhookSecret: defineEndpoint({
     route: 'GET /api/v1/webhooks/secret',
-    ...secretAccessRules,
+    ...secretEndpointFields,
     summary: 'Get the secret that signs your webhooks',
     handle: ({ ctx, caller }, { signingSecrets }) =>
       buildSecretResponse(ctx, signingSecrets, caller.organizationId),
@@ -69,7 +69,7 @@ export const webhookSecret = defineSection('Webhooks', {
 
   rotateWebhookSecret: defineEndpoint({
     route: 'POST /api/v1/webhooks/secret/rotate',
-    ...secretAccessRules,
+    ...secretEndpointFields,
     summary: 'Rotate the secret that signs your webhooks',
     description:
       'For `overlapSeconds` (default: one day), webhooks are signed with both secrets. With 0, the old secret is no longer used.',

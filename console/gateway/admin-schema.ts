@@ -304,7 +304,7 @@ export interface components {
             cancelUrl: string;
             organizationId: string;
         };
-        ExplainedJob: {
+        JobExplanation: {
             jobId: string;
             keyId: string;
             type: string;
@@ -888,7 +888,7 @@ export interface operations {
                     "application/json": {
                         /** @constant */
                         success: true;
-                        data: components["schemas"]["ExplainedJob"];
+                        data: components["schemas"]["JobExplanation"];
                     };
                 };
             };

@@ -511,7 +511,8 @@ CREATE TABLE operator (
   revoked_at timestamptz,
   last_used_at timestamptz
 );
--- Names are unique, so that the name in an action identifies one person.
+-- The names of operators with an active key are unique, so that a name identifies one operator at
+-- the time of an action.
 CREATE UNIQUE INDEX operator_name ON operator (lower(name)) WHERE revoked_at IS NULL;
 
 -- Actions of operators. An action that changes this database is recorded in the same transaction as

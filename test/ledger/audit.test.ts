@@ -77,7 +77,7 @@ const damage: Record<string, string> = {
     'UPDATE ledger_entry SET posted_after = posted_after + 1 WHERE sequence = 2',
   'the use of a six-hour window differs from its reservations':
     'UPDATE account SET window_used = window_used + 1',
-  'the spending of a budget differs from its jobs and chats':
+  'the recorded spending of a budget differs from the reservations and charges that it covers':
     'UPDATE budget_spend SET spent = spent + 1',
   'a job or chat is counted in another budget than that of its API key': `UPDATE reservation
     SET budget_id = 'another'`,

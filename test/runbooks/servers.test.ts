@@ -200,7 +200,10 @@ describe('temporal-lost.md', () => {
       await gateway.untilState(next, states.paid);
       const old = await page.admin('stuck --older-than-seconds 240');
       expect(old).toBe('(none)\n');
-      await page.untilAdmin('unknown', new RegExp(`${notified} .*fal: \\w+, notified \\d{4}`));
+      await page.untilAdmin(
+        'unknown',
+        new RegExp(`${notified} .*fal: \\w+, late notification: \\d{4}`),
+      );
     });
     const healed = await scrape();
     await gateway.untilQuiet(healed, 'LedgerBroken', 'JobsLost');

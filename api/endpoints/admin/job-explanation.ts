@@ -95,8 +95,8 @@ const explainedJobSchema = jobWithOwner
       .array(actionSchema)
       .meta({ description: 'The latest 100 operator actions on this job, newest first.' }),
   })
-  .meta({ id: 'ExplainedJob' });
-type ExplainedJob = z.infer<typeof explainedJobSchema>;
+  .meta({ id: 'JobExplanation' });
+type JobExplanation = z.infer<typeof explainedJobSchema>;
 
 /**
  * Reads the data that explains a job and is not in its `job` row, such as calls and ledger entries.
@@ -128,7 +128,7 @@ function formatWorkflow(
   jobId: string,
   owner: JobWorkflow | null,
   { TEMPORAL_UI_ORIGINS: [origin], TEMPORAL_NAMESPACE: namespace }: Config,
-): ExplainedJob['workflow'] {
+): JobExplanation['workflow'] {
   const workflowId = jobWorkflowId(jobId);
   const segments = [namespace, workflowId].map(encodeURIComponent);
   const url = origin === undefined ? null : `${origin}/namespaces/${segments.join('/workflows/')}`;
@@ -155,7 +155,7 @@ function formatCaller({ job, caller }: JobEvidence) {
   };
 }
 
-async function readExplainedJob(job: JobRecord, services: Composition): Promise<ExplainedJob> {
+async function readExplainedJob(job: JobRecord, services: Composition): Promise<JobExplanation> {
   const { evidence: records, entries, notifications } = await readEvidence(job, services);
   const evidence: JobEvidence = { job, ...records };
   const { webhook, calls, owner, actions } = evidence;

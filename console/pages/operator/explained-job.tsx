@@ -15,7 +15,7 @@ import { OrganizationLink } from './links.tsx';
 import { Refund } from './refund.tsx';
 import { listEvents } from './job-events.ts';
 
-type Explanation = OperatorSchemas['ExplainedJob'];
+type Explanation = OperatorSchemas['JobExplanation'];
 const refreshMs = 3000;
 
 /** Shows the operators' page of a job. */

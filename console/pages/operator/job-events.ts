@@ -3,7 +3,7 @@ import type { OperatorSchemas } from '../../gateway/operator.ts';
 import { toWords } from '../../parts/names.ts';
 import { formatAmount } from '../../parts/amounts.tsx';
 
-type Explanation = OperatorSchemas['ExplainedJob'];
+type Explanation = OperatorSchemas['JobExplanation'];
 
 /** Event in the timeline of a job. */
 export interface TimelineEvent {

@@ -8,7 +8,7 @@ import { OperatorAction } from './operator-action.tsx';
 export function Refund({
   jobId,
   billing,
-}: Pick<OperatorSchemas['ExplainedJob'], 'jobId' | 'billing'>) {
+}: Pick<OperatorSchemas['JobExplanation'], 'jobId' | 'billing'>) {
   const { state, charged, refunded } = billing;
   // Rounds the difference, because floating-point subtraction may add decimals.
   const refundable = Number((charged - refunded).toFixed(6));

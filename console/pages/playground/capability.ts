@@ -25,7 +25,7 @@ export interface FieldSchema {
   maxItems?: number;
 }
 
-/** FormValues of a form by field name. Fields without a value are missing. */
+/** Values of a form, keyed by field name. Fields without a value are absent. */
 export type FormValues = Record<string, unknown>;
 
 /** Field of a form. */
