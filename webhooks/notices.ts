@@ -11,30 +11,34 @@ import { keyBudget } from '../jobs/ledger-results.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import { listedWebhook } from './webhooks.ts';
 
-const limitData = z.object({
-  noticeId: z.string(),
-  keyId: z.string().meta({ description: 'Key whose limit is near or reached.' }),
-  name: z.string(),
-  limit: z.number(),
-  per: keyBudget.shape.per,
-  used: z.number().meta({ description: 'Credits reserved and charged in the current period.' }),
-  resetsAt: z.iso.datetime().nullable().meta({
-    description: 'Time at which the period of the limit ends; null if the limit has no period.',
-  }),
-});
+const limitData = z
+  .object({
+    noticeId: z.string(),
+    keyId: z.string().meta({ description: 'Key whose limit is near or reached.' }),
+    name: z.string(),
+    limit: z.number(),
+    per: keyBudget.shape.per,
+    used: z.number().meta({ description: 'Credits reserved and charged in the current period.' }),
+    resetsAt: z.iso.datetime().nullable().meta({
+      description: 'Time at which the period of the limit ends; null if the limit has no period.',
+    }),
+  })
+  .meta({ title: 'KeyLimitNoticeData' });
 
 /**
  * Schemas of the `data` of account notices, keyed by the type of the notice. Amounts are in
  * credits.
  */
 export const noticeData = {
-  'account.balance.low': z.object({
-    noticeId: z.string(),
-    credits: z
-      .number()
-      .meta({ description: 'Balance; credits reserved by running jobs are not deducted.' }),
-    threshold: z.number(),
-  }),
+  'account.balance.low': z
+    .object({
+      noticeId: z.string(),
+      credits: z
+        .number()
+        .meta({ description: 'Balance; credits reserved by running jobs are not deducted.' }),
+      threshold: z.number(),
+    })
+    .meta({ title: 'BalanceNoticeData' }),
   'key.limit.near': limitData,
   'key.limit.reached': limitData,
 } as const;

@@ -6282,6 +6282,7 @@ export interface operations {
                     type: "account.balance.low";
                     /** Format: date-time */
                     timestamp: string;
+                    /** BalanceNoticeData */
                     data: {
                         noticeId: string;
                         /** @description Balance; credits reserved by running jobs are not deducted. */
@@ -6321,6 +6322,7 @@ export interface operations {
                     type: "key.limit.near";
                     /** Format: date-time */
                     timestamp: string;
+                    /** KeyLimitNoticeData */
                     data: {
                         noticeId: string;
                         /** @description Key whose limit is near or reached. */
@@ -6367,6 +6369,7 @@ export interface operations {
                     type: "key.limit.reached";
                     /** Format: date-time */
                     timestamp: string;
+                    /** KeyLimitNoticeData */
                     data: {
                         noticeId: string;
                         /** @description Key whose limit is near or reached. */

@@ -124,7 +124,8 @@ describe('generating a picture', () => {
     const client = await connect();
     const told: string[] = [];
     const onprogress = ({ message = '' }: Progress): void => void told.push(message);
-    const given = { prompt: '[[slow:2s]] a lighthouse for a model' };
+    // Progress is reported every two seconds, so a shorter job could end without `generating`.
+    const given = { prompt: '[[slow:5s]] a lighthouse for a model' };
     const { content, job, isError } = await call(client, 'imageGenerate', given, { onprogress });
     expect(isError).toBeUndefined();
     expect(told.length).toBeGreaterThan(0);

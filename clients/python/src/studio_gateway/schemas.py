@@ -5,9 +5,67 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 
+class CompositionPlanSection(TypedDict):
+    section_name: str
+    positive_local_styles: NotRequired[list[str]]
+    negative_local_styles: NotRequired[list[str]]
+    duration_ms: int
+    lines: NotRequired[list[str]]
+
+
+class CompositionPlan(TypedDict):
+    positive_global_styles: NotRequired[list[str]]
+    negative_global_styles: NotRequired[list[str]]
+    sections: list[CompositionPlanSection]
+
+
 class KeyLimit(TypedDict):
     credits: float
     per: Literal['day', 'week', 'month', 'total']
+
+
+class JobProgress(TypedDict):
+    queuePosition: int | None
+    share: float | None
+    etaSeconds: int | None
+
+
+class JobError(TypedDict):
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'WINDOW_EXHAUSTED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    message: str
+    retryable: bool
+
+
+class JobBilling(TypedDict):
+    state: Literal['reserved', 'charged', 'released']
+    reserved: float
+    charged: float
+    refunded: float
+
+
+class Job(TypedDict):
+    jobId: str
+    keyId: str
+    type: str
+    model: str | None
+    provider: str
+    prompt: str | None
+    status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
+    done: bool
+    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'done']
+    progress: JobProgress | None
+    createdAt: str
+    startedAt: str | None
+    completedAt: str | None
+    deadlineAt: str
+    result: dict[str, Any] | None
+    mediaDeletedAt: str | None
+    error: JobError | None
+    billing: JobBilling
+    metadata: dict[str, str]
+    requestId: str
+    statusUrl: str
+    cancelUrl: str
 
 
 class TokenUsage(TypedDict):
@@ -17,6 +75,46 @@ class TokenUsage(TypedDict):
     cachedInputTokens: NotRequired[int]
     cacheWriteTokens: NotRequired[int]
     reasoningTokens: NotRequired[int]
+
+
+class ErrorDetail(TypedDict):
+    path: str
+    message: str
+
+
+class Error(TypedDict):
+    error: str
+    message: NotRequired[str]
+    requestId: NotRequired[str]
+    details: NotRequired[list[ErrorDetail]]
+
+
+class OpenAIErrorError(TypedDict):
+    message: str
+    type: str
+    code: str
+    param: str | None
+
+
+class OpenAIError(TypedDict):
+    error: OpenAIErrorError
+    message: str
+    requestId: str
+    details: NotRequired[list[ErrorDetail]]
+
+
+class ChatEstimateItem(TypedDict):
+    unit: str
+    quantity: int
+    credits: float
+
+
+class ChatEstimate(TypedDict):
+    model: str
+    credits: float
+    least: float
+    most: float
+    items: list[ChatEstimateItem]
 
 
 class UsageRecord(TypedDict):
@@ -36,6 +134,19 @@ class UsageRecord(TypedDict):
     requestId: str | None
     metadata: dict[str, str]
     createdAt: str
+
+
+class AnthropicErrorError(TypedDict):
+    type: str
+    message: str
+    code: str
+
+
+class AnthropicError(TypedDict):
+    type: Literal['error']
+    error: AnthropicErrorError
+    request_id: str
+    details: NotRequired[list[ErrorDetail]]
 
 
 class Model(TypedDict):
@@ -69,6 +180,65 @@ class JobTicket(TypedDict):
     cancelUrl: str
     createdAt: str
     deadlineAt: str
+
+
+class StudioEstimateItem(TypedDict):
+    unit: str
+    quantity: int
+    creditsPerUnit: float
+    credits: float
+    note: NotRequired[str]
+
+
+class StudioEstimate(TypedDict):
+    type: str
+    model: str | None
+    credits: float
+    items: list[StudioEstimateItem]
+
+
+class ParameterRuleSize(TypedDict):
+    multipleOf: int
+    edgeMax: int
+    pixelsMin: int
+    pixelsMax: int
+    ratioMax: float
+
+
+class ParameterRule(TypedDict):
+    oneOf: NotRequired[list[str | float | bool]]
+    min: NotRequired[float]
+    max: NotRequired[float]
+    itemsMax: NotRequired[int]
+    charactersMax: NotRequired[int]
+    size: NotRequired[ParameterRuleSize]
+    default: NotRequired[str | float | bool]
+
+
+class PriceRuleQuantity(TypedDict):
+    of: str | None
+    default: float | None
+
+
+class PriceRulePixels(TypedDict):
+    of: str
+    edgesTimes: float | str
+    each: float | None
+    rounding: Literal['up', 'none']
+
+
+class PriceRuleRow(TypedDict):
+    when: dict[str, str | float | bool]
+    pixelsMax: NotRequired[float]
+    credits: float
+    chargedAs: NotRequired[str]
+
+
+class PriceRule(TypedDict):
+    unit: Literal['image', 'second', 'character', 'request']
+    quantity: PriceRuleQuantity
+    pixels: PriceRulePixels | None
+    rows: list[PriceRuleRow]
 
 
 class JobStep(TypedDict):
@@ -114,6 +284,37 @@ class WebhookTest(TypedDict):
     body: str
 
 
+class OpenAIImagesDatum(TypedDict):
+    url: NotRequired[str]
+    b64_json: NotRequired[str]
+
+
+class OpenAIImages(TypedDict):
+    created: int
+    data: list[OpenAIImagesDatum]
+
+
+class OpenAIVideoError(TypedDict):
+    code: str
+    message: str
+
+
+class OpenAIVideo(TypedDict):
+    id: str
+    object: Literal['video']
+    model: str | None
+    status: Literal['queued', 'in_progress', 'completed', 'failed']
+    progress: int
+    created_at: int
+    completed_at: int | None
+    expires_at: None
+    prompt: str | None
+    seconds: str | None
+    size: str | None
+    error: OpenAIVideoError | None
+    remixed_from_video_id: None
+
+
 class UploadUrl(TypedDict):
     fileId: str
     uploadUrl: str
@@ -153,13 +354,625 @@ class ApiKeyMeta(TypedDict):
     limit: KeyLimit | None
 
 
+class UsageSummaryRow(TypedDict):
+    day: NotRequired[str]
+    model: NotRequired[str | None]
+    keyId: NotRequired[str]
+    type: NotRequired[str]
+    metadata: NotRequired[dict[str, str | None]]
+    requests: int
+    credits: float
+    inputTokens: int
+    outputTokens: int
+
+
+class UsageSummaryTotal(TypedDict):
+    requests: int
+    credits: float
+    inputTokens: int
+    outputTokens: int
+
+
+class UsageSummary(TypedDict):
+    after: str
+    before: str
+    rows: list[UsageSummaryRow]
+    total: UsageSummaryTotal
+
+
+class CompositionPlanOutputSection(TypedDict):
+    section_name: str
+    positive_local_styles: list[str]
+    negative_local_styles: list[str]
+    duration_ms: int
+    lines: list[str]
+
+
+class CompositionPlanOutput(TypedDict):
+    positive_global_styles: list[str]
+    negative_global_styles: list[str]
+    sections: list[CompositionPlanOutputSection]
+
+
+class ChatRequestSystemMessagesTextContentCacheControl(TypedDict):
+    type: Literal['ephemeral']
+    ttl: NotRequired[Literal['5m'] | None]
+
+
+class ChatRequestSystemMessagesTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl]
+
+
+class ChatRequestSystemMessages(TypedDict):
+    role: Literal['system']
+    content: str | list[ChatRequestSystemMessagesTextContent]
+    name: NotRequired[str | None]
+
+
+class ChatRequestUserMessagesImageUrlContentImageUrl(TypedDict):
+    url: str
+    detail: NotRequired[Literal['auto', 'low', 'high', 'original']]
+
+
+class ChatRequestUserMessagesImageUrlContent(TypedDict):
+    type: Literal['image_url']
+    image_url: ChatRequestUserMessagesImageUrlContentImageUrl | str
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl]
+
+
+class ChatRequestUserMessagesInputAudioContentInputAudio(TypedDict):
+    data: str
+    format: Literal['wav', 'mp3']
+
+
+class ChatRequestUserMessagesInputAudioContent(TypedDict):
+    type: Literal['input_audio']
+    input_audio: ChatRequestUserMessagesInputAudioContentInputAudio
+
+
+class ChatRequestUserMessagesVideoUrlContentVideoUrl(TypedDict):
+    url: str
+
+
+class ChatRequestUserMessagesVideoUrlContent(TypedDict):
+    type: Literal['video_url']
+    video_url: ChatRequestUserMessagesVideoUrlContentVideoUrl
+
+
+class ChatRequestUserMessagesFileContentFile(TypedDict):
+    file_id: NotRequired[str | None]
+    file_data: NotRequired[str | None]
+    filename: NotRequired[str]
+
+
+class ChatRequestUserMessagesFileContent(TypedDict):
+    type: Literal['file']
+    file: ChatRequestUserMessagesFileContentFile
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl]
+
+
+class ChatRequestUserMessages(TypedDict):
+    role: Literal['user']
+    content: str | list[ChatRequestSystemMessagesTextContent | ChatRequestUserMessagesImageUrlContent | ChatRequestUserMessagesInputAudioContent | ChatRequestUserMessagesVideoUrlContent | ChatRequestUserMessagesFileContent]
+    name: NotRequired[str | None]
+
+
+class ChatRequestAssistantMessagesRefusalContent(TypedDict):
+    type: Literal['refusal']
+    refusal: str
+
+
+class ChatRequestAssistantMessagesToolCallFunction(TypedDict):
+    name: str
+    arguments: str
+
+
+class ChatRequestAssistantMessagesToolCall(TypedDict):
+    id: str
+    type: Literal['function']
+    function: ChatRequestAssistantMessagesToolCallFunction
+    extra_content: NotRequired[dict[str, Any] | None]
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl]
+
+
+class ChatRequestAssistantMessages(TypedDict):
+    role: Literal['assistant']
+    content: NotRequired[str | list[ChatRequestSystemMessagesTextContent | ChatRequestAssistantMessagesRefusalContent] | None]
+    name: NotRequired[str | None]
+    refusal: NotRequired[str | None]
+    tool_calls: NotRequired[list[ChatRequestAssistantMessagesToolCall] | None]
+    reasoning: NotRequired[str | None]
+    reasoning_content: NotRequired[str | None]
+    reasoning_details: NotRequired[list[dict[str, Any]] | None]
+    extra_content: NotRequired[dict[str, Any] | None]
+
+
+class ChatRequest(TypedDict):
+    messages: list[ChatRequestSystemMessages | ChatRequestUserMessages | ChatRequestAssistantMessages]
+    model: str
+    models: NotRequired[list[str] | None]
+    stream: NotRequired[bool | None]
+    temperature: NotRequired[float | None]
+    max_tokens: NotRequired[int | None]
+    max_completion_tokens: NotRequired[int | None]
+    top_p: NotRequired[float | None]
+    stop: NotRequired[str | list[str] | None]
+    seed: NotRequired[int | None]
+    presence_penalty: NotRequired[float | None]
+    frequency_penalty: NotRequired[float | None]
+    reasoning_effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
+    user: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str] | None]
+
+
+class ChatAnswerTriedItem(TypedDict):
+    model: str
+    error: str
+
+
+class ChatAnswer(TypedDict):
+    id: str
+    model: str
+    content: str
+    finishReason: str | None
+    usage: TokenUsage
+    creditsConsumed: float
+    tried: NotRequired[list[ChatAnswerTriedItem]]
+
+
+class ChatCompletionsRequestDeveloperMessages(TypedDict):
+    role: Literal['developer']
+    content: str | list[ChatRequestSystemMessagesTextContent]
+    name: NotRequired[str | None]
+
+
+class ChatCompletionsRequestToolMessages(TypedDict):
+    role: Literal['tool']
+    content: str | list[ChatRequestSystemMessagesTextContent]
+    tool_call_id: str
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl]
+
+
+class ChatCompletionsRequestToolFunction(TypedDict):
+    name: str
+    description: NotRequired[str]
+    parameters: NotRequired[dict[str, Any]]
+    strict: NotRequired[bool | None]
+
+
+class ChatCompletionsRequestTool(TypedDict):
+    type: Literal['function']
+    function: ChatCompletionsRequestToolFunction
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl]
+
+
+class ChatCompletionsRequestFunctionToolChoiceFunction(TypedDict):
+    name: str
+
+
+class ChatCompletionsRequestFunctionToolChoice(TypedDict):
+    type: Literal['function']
+    function: ChatCompletionsRequestFunctionToolChoiceFunction
+
+
+class ChatCompletionsRequestTextResponseFormat(TypedDict):
+    type: Literal['text']
+
+
+class ChatCompletionsRequestJsonObjectResponseFormat(TypedDict):
+    type: Literal['json_object']
+
+
+class ChatCompletionsRequestJsonSchemaResponseFormat(TypedDict):
+    type: Literal['json_schema']
+    json_schema: dict[str, Any]
+
+
+class ChatCompletionsRequestReasoning(TypedDict):
+    effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
+    max_tokens: NotRequired[int | None]
+    enabled: NotRequired[bool | None]
+    exclude: NotRequired[Literal[False] | None]
+
+
+class ChatCompletionsRequestEnabledThinking(TypedDict):
+    type: Literal['enabled']
+    budget_tokens: int
+
+
+class ChatCompletionsRequestAdaptiveThinking(TypedDict):
+    type: Literal['adaptive']
+
+
+class ChatCompletionsRequestDisabledThinking(TypedDict):
+    type: Literal['disabled']
+
+
+class ChatCompletionsRequestStreamOptions(TypedDict):
+    include_usage: NotRequired[bool | None]
+    include_obfuscation: NotRequired[bool | None]
+
+
+class ChatCompletionsRequestProvider(TypedDict):
+    data_collection: NotRequired[Literal['allow'] | None]
+    zdr: NotRequired[Literal[False] | None]
+    only: NotRequired[None]
+    ignore: NotRequired[None]
+    quantizations: NotRequired[None]
+    max_price: NotRequired[None]
+
+
+class ChatCompletionsRequest(TypedDict):
+    messages: list[ChatRequestSystemMessages | ChatCompletionsRequestDeveloperMessages | ChatRequestUserMessages | ChatRequestAssistantMessages | ChatCompletionsRequestToolMessages]
+    model: str
+    models: NotRequired[list[str] | None]
+    stream: NotRequired[bool | None]
+    temperature: NotRequired[float | None]
+    max_tokens: NotRequired[int | None]
+    max_completion_tokens: NotRequired[int | None]
+    top_p: NotRequired[float | None]
+    stop: NotRequired[str | list[str] | None]
+    seed: NotRequired[int | None]
+    presence_penalty: NotRequired[float | None]
+    frequency_penalty: NotRequired[float | None]
+    reasoning_effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
+    user: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str] | None]
+    n: NotRequired[int | None]
+    tools: NotRequired[list[ChatCompletionsRequestTool] | None]
+    tool_choice: NotRequired[Literal['none', 'auto', 'required'] | ChatCompletionsRequestFunctionToolChoice | None]
+    parallel_tool_calls: NotRequired[bool | None]
+    response_format: NotRequired[ChatCompletionsRequestTextResponseFormat | ChatCompletionsRequestJsonObjectResponseFormat | ChatCompletionsRequestJsonSchemaResponseFormat | None]
+    logprobs: NotRequired[bool | None]
+    top_logprobs: NotRequired[int | None]
+    logit_bias: NotRequired[dict[str, float] | None]
+    prediction: NotRequired[dict[str, Any] | None]
+    prompt_cache_key: NotRequired[str | None]
+    prompt_cache_retention: NotRequired[Literal['in_memory', '24h'] | None]
+    safety_identifier: NotRequired[str | None]
+    store: NotRequired[bool | None]
+    verbosity: NotRequired[Literal['low', 'medium', 'high'] | None]
+    top_k: NotRequired[int | None]
+    reasoning: NotRequired[ChatCompletionsRequestReasoning | None]
+    thinking: NotRequired[ChatCompletionsRequestEnabledThinking | ChatCompletionsRequestAdaptiveThinking | ChatCompletionsRequestDisabledThinking | None]
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+    modalities: NotRequired[list[Literal['text']] | None]
+    service_tier: NotRequired[Literal['auto', 'default'] | None]
+    stream_options: NotRequired[ChatCompletionsRequestStreamOptions | None]
+    provider: NotRequired[ChatCompletionsRequestProvider | None]
+    audio: NotRequired[None]
+    web_search_options: NotRequired[None]
+    functions: NotRequired[None]
+    function_call: NotRequired[None]
+
+
+class ChatCompletionsAnswerChoiceMessage(TypedDict):
+    role: Literal['assistant']
+    content: NotRequired[str | None]
+
+
+class ChatCompletionsAnswerChoice(TypedDict):
+    index: int
+    message: ChatCompletionsAnswerChoiceMessage
+    finish_reason: str | None
+
+
+class ChatCompletionsAnswerUsage(TypedDict):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    inputTokens: int
+    outputTokens: int
+    totalTokens: int
+    cachedInputTokens: NotRequired[int]
+    cacheWriteTokens: NotRequired[int]
+    reasoningTokens: NotRequired[int]
+
+
+class ChatCompletionsAnswer(TypedDict):
+    id: str
+    object: Literal['chat.completion']
+    created: int
+    model: str
+    choices: list[ChatCompletionsAnswerChoice]
+    usage: ChatCompletionsAnswerUsage
+    content: str
+    creditsConsumed: float
+    tried: NotRequired[list[ChatAnswerTriedItem]]
+
+
+class ChatEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: ChatEstimate
+
+
 class GetChatAnswer(TypedDict):
     success: Literal[True]
     data: UsageRecord
 
 
+class CreateMessageRequestUserMessagesTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+
+
+class CreateMessageRequestUserMessagesImageContentBase64Source(TypedDict):
+    type: Literal['base64']
+    media_type: str
+    data: str
+
+
+class CreateMessageRequestUserMessagesImageContentUrlSource(TypedDict):
+    type: Literal['url']
+    url: str
+
+
+class CreateMessageRequestUserMessagesImageContentFileSource(TypedDict):
+    type: Literal['file']
+    file_id: str
+
+
+class CreateMessageRequestUserMessagesImageContent(TypedDict):
+    type: Literal['image']
+    source: CreateMessageRequestUserMessagesImageContentBase64Source | CreateMessageRequestUserMessagesImageContentUrlSource | CreateMessageRequestUserMessagesImageContentFileSource
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+
+
+class CreateMessageRequestUserMessagesDocumentContentTextSource(TypedDict):
+    type: Literal['text']
+    media_type: str
+    data: str
+
+
+class CreateMessageRequestUserMessagesDocumentContent(TypedDict):
+    type: Literal['document']
+    source: CreateMessageRequestUserMessagesImageContentBase64Source | CreateMessageRequestUserMessagesImageContentUrlSource | CreateMessageRequestUserMessagesImageContentFileSource | CreateMessageRequestUserMessagesDocumentContentTextSource
+    title: NotRequired[str | None]
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+
+
+class CreateMessageRequestUserMessagesToolResultContent(TypedDict):
+    type: Literal['tool_result']
+    tool_use_id: str
+    content: NotRequired[str | list[CreateMessageRequestUserMessagesTextContent | CreateMessageRequestUserMessagesImageContent]]
+    is_error: NotRequired[bool | None]
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+
+
+class CreateMessageRequestUserMessages(TypedDict):
+    role: Literal['user']
+    content: str | list[CreateMessageRequestUserMessagesTextContent | CreateMessageRequestUserMessagesImageContent | CreateMessageRequestUserMessagesDocumentContent | CreateMessageRequestUserMessagesToolResultContent]
+
+
+class CreateMessageRequestAssistantMessagesToolUseContent(TypedDict):
+    type: Literal['tool_use']
+    id: str
+    name: str
+    input: dict[str, Any]
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+
+
+class CreateMessageRequestAssistantMessagesThinkingContent(TypedDict):
+    type: Literal['thinking']
+    thinking: str
+    signature: str
+
+
+class CreateMessageRequestAssistantMessagesRedactedThinkingContent(TypedDict):
+    type: Literal['redacted_thinking']
+    data: str
+
+
+class CreateMessageRequestAssistantMessages(TypedDict):
+    role: Literal['assistant']
+    content: str | list[CreateMessageRequestUserMessagesTextContent | CreateMessageRequestAssistantMessagesToolUseContent | CreateMessageRequestAssistantMessagesThinkingContent | CreateMessageRequestAssistantMessagesRedactedThinkingContent]
+
+
+class CreateMessageRequestTool(TypedDict):
+    type: NotRequired[Literal['custom']]
+    name: str
+    description: NotRequired[str]
+    input_schema: dict[str, Any]
+    strict: NotRequired[bool | None]
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+
+
+class CreateMessageRequestAutoToolChoice(TypedDict):
+    type: Literal['auto']
+    disable_parallel_tool_use: NotRequired[bool]
+
+
+class CreateMessageRequestAnyToolChoice(TypedDict):
+    type: Literal['any']
+    disable_parallel_tool_use: NotRequired[bool]
+
+
+class CreateMessageRequestToolToolChoice(TypedDict):
+    type: Literal['tool']
+    name: str
+    disable_parallel_tool_use: NotRequired[bool]
+
+
+class CreateMessageRequestNoneToolChoice(TypedDict):
+    type: Literal['none']
+
+
+class CreateMessageRequestMetadata(TypedDict):
+    user_id: NotRequired[str | None]
+
+
+class CreateMessageRequestOutputConfigJsonSchemaFormat(TypedDict):
+    type: Literal['json_schema']
+    schema: dict[str, Any]
+
+
+class CreateMessageRequestOutputConfig(TypedDict):
+    effort: NotRequired[Literal['low', 'medium', 'high', 'xhigh', 'max'] | None]
+    format: NotRequired[CreateMessageRequestOutputConfigJsonSchemaFormat | None]
+
+
+class CreateMessageRequest(TypedDict):
+    model: str
+    models: NotRequired[list[str] | None]
+    max_tokens: int
+    messages: list[CreateMessageRequestUserMessages | CreateMessageRequestAssistantMessages]
+    system: NotRequired[str | list[CreateMessageRequestUserMessagesTextContent]]
+    stream: NotRequired[bool]
+    temperature: NotRequired[float]
+    top_p: NotRequired[float]
+    stop_sequences: NotRequired[list[str]]
+    tools: NotRequired[list[CreateMessageRequestTool]]
+    tool_choice: NotRequired[CreateMessageRequestAutoToolChoice | CreateMessageRequestAnyToolChoice | CreateMessageRequestToolToolChoice | CreateMessageRequestNoneToolChoice]
+    metadata: NotRequired[CreateMessageRequestMetadata]
+    output_config: NotRequired[CreateMessageRequestOutputConfig]
+    service_tier: NotRequired[Literal['auto', 'standard_only']]
+    speed: NotRequired[Literal['standard'] | None]
+    top_k: NotRequired[int]
+    thinking: NotRequired[ChatCompletionsRequestEnabledThinking | ChatCompletionsRequestAdaptiveThinking | ChatCompletionsRequestDisabledThinking | None]
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+    container: NotRequired[None]
+    mcp_servers: NotRequired[None]
+
+
+class CreateMessageAnswerTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+
+
+class CreateMessageAnswerToolUseContent(TypedDict):
+    type: Literal['tool_use']
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class CreateMessageAnswerUsage(TypedDict):
+    input_tokens: int
+    cache_read_input_tokens: int
+    cache_creation_input_tokens: int
+    output_tokens: int
+
+
+class CreateMessageAnswer(TypedDict):
+    id: str
+    type: Literal['message']
+    role: Literal['assistant']
+    model: str
+    content: list[CreateMessageAnswerTextContent | CreateMessageAnswerToolUseContent | CreateMessageRequestAssistantMessagesThinkingContent | CreateMessageRequestAssistantMessagesRedactedThinkingContent]
+    stop_reason: Literal['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'refusal']
+    stop_sequence: str | None
+    usage: CreateMessageAnswerUsage
+    creditsConsumed: float
+
+
+class CountMessageTokensRequest(TypedDict):
+    model: str
+    models: NotRequired[list[str] | None]
+    messages: list[CreateMessageRequestUserMessages | CreateMessageRequestAssistantMessages]
+    system: NotRequired[str | list[CreateMessageRequestUserMessagesTextContent]]
+    stream: NotRequired[bool]
+    temperature: NotRequired[float]
+    top_p: NotRequired[float]
+    stop_sequences: NotRequired[list[str]]
+    tools: NotRequired[list[CreateMessageRequestTool]]
+    tool_choice: NotRequired[CreateMessageRequestAutoToolChoice | CreateMessageRequestAnyToolChoice | CreateMessageRequestToolToolChoice | CreateMessageRequestNoneToolChoice]
+    metadata: NotRequired[CreateMessageRequestMetadata]
+    output_config: NotRequired[CreateMessageRequestOutputConfig]
+    service_tier: NotRequired[Literal['auto', 'standard_only']]
+    speed: NotRequired[Literal['standard'] | None]
+    top_k: NotRequired[int]
+    thinking: NotRequired[ChatCompletionsRequestEnabledThinking | ChatCompletionsRequestAdaptiveThinking | ChatCompletionsRequestDisabledThinking | None]
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+    container: NotRequired[None]
+    mcp_servers: NotRequired[None]
+
+
 class CountMessageTokensAnswer(TypedDict):
     input_tokens: int
+
+
+class ListModelsAnswerModelCost(TypedDict):
+    input: float
+    output: float
+    audioInput: NotRequired[float]
+    cachedInput: NotRequired[float]
+    cacheWrite: NotRequired[float]
+
+
+class ListModelsAnswerModelLimit(TypedDict):
+    context: int
+    output: int
+
+
+class ListModelsAnswerModel(TypedDict):
+    id: str
+    name: str
+    cost: ListModelsAnswerModelCost
+    limit: ListModelsAnswerModelLimit
+    reasoning: NotRequired[Literal[True]]
+    supportsImages: NotRequired[Literal[True]]
+    supportsVideo: NotRequired[Literal[True]]
+    supportsAudio: NotRequired[Literal[True]]
+    description: NotRequired[str]
+
+
+class ListModelsAnswer(TypedDict):
+    object: Literal['list']
+    data: list[Model]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
+    models: list[ListModelsAnswerModel]
+
+
+class ImageGenerateRequestImageSize(TypedDict):
+    width: int
+    height: int
+
+
+ImageGenerateRequest = TypedDict(
+    'ImageGenerateRequest',
+    {
+        'prompt': str,
+        'model': NotRequired[Literal['nano-banana', 'nano-banana-pro', 'seedream', 'alpha-image', 'alpha-image-mini', 'alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst', 'alpha-imagen', 'alpha-imagen-ultra', 'alpha-imagine']],
+        'numImages': NotRequired[int],
+        'aspectRatio': NotRequired[str],
+        'outputFormat': NotRequired[Literal['jpeg', 'png', 'webp']],
+        'resolution': NotRequired[Literal['1K', '2K', '4K']],
+        'width': NotRequired[int],
+        'height': NotRequired[int],
+        'seed': NotRequired[int],
+        'negativePrompt': NotRequired[str],
+        'quality': NotRequired[Literal['auto', 'low', 'medium', 'high']],
+        'background': NotRequired[Literal['auto', 'transparent', 'opaque']],
+        'imageSize': NotRequired[Literal['square_hd', 'square', 'portrait_4_3', 'portrait_16_9', 'landscape_4_3', 'landscape_16_9'] | ImageGenerateRequestImageSize],
+        'imageUrls': NotRequired[str | list[str]],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'metadata': NotRequired[dict[str, str] | None],
+    },
+)
+
+
+class ImageGenerateResultMetadata(TypedDict):
+    outputImages: int
+    prompt: str
+    aspectRatio: str | None
+
+
+class ImageGenerateResult(TypedDict):
+    model: str
+    images: list[Image]
+    metadata: ImageGenerateResultMetadata
+
+
+class ImageGenerateEstimateAnswer(TypedDict):
+    success: Literal[True]
+    data: StudioEstimate
 
 
 ImageEditRequest = TypedDict(
@@ -258,6 +1071,26 @@ ImageBatchRequest = TypedDict(
 )
 
 
+class ImageBatchResultTrueResults(TypedDict):
+    success: Literal[True]
+    index: int
+    data: str
+    expiresAt: str
+
+
+class ImageBatchResultFalseResults(TypedDict):
+    success: Literal[False]
+    index: int
+    error: OpenAIVideoError
+
+
+class ImageBatchResult(TypedDict):
+    total: int
+    successful: int
+    failed: int
+    results: list[ImageBatchResultTrueResults | ImageBatchResultFalseResults]
+
+
 VideoGenerateRequest = TypedDict(
     'VideoGenerateRequest',
     {
@@ -305,46 +1138,6 @@ VideoUpscaleRequest = TypedDict(
 )
 
 
-class VideoUpscaleResult(TypedDict):
-    url: str
-    expiresAt: str
-    storagePath: str
-    format: str
-    contentType: str
-    durationSeconds: float | None
-    width: int | None
-    height: int | None
-    hasAudio: bool | None
-    model: str
-    metadata: dict[str, Any]
-
-
-VideoRemoveBackgroundRequest = TypedDict(
-    'VideoRemoveBackgroundRequest',
-    {
-        'videoUrl': str,
-        'async': NotRequired[bool],
-        'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
-        'metadata': NotRequired[dict[str, str] | None],
-    },
-)
-
-
-class VideoRemoveBackgroundResult(TypedDict):
-    url: str
-    expiresAt: str
-    storagePath: str
-    format: str
-    contentType: str
-    durationSeconds: float | None
-    width: int | None
-    height: int | None
-    hasAudio: bool | None
-    model: str
-    metadata: dict[str, Any]
-
-
 VoiceoverGenerateRequest = TypedDict(
     'VoiceoverGenerateRequest',
     {
@@ -359,6 +1152,116 @@ VoiceoverGenerateRequest = TypedDict(
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
+
+
+class VoiceoverGenerateResultMetadata(TypedDict):
+    stability: float
+    similarityBoost: float
+
+
+class VoiceoverGenerateResult(TypedDict):
+    url: str
+    expiresAt: str
+    storagePath: str
+    format: str
+    title: str
+    voice: str
+    model: str
+    textLength: int
+    metadata: VoiceoverGenerateResultMetadata
+
+
+class DialogueGenerateRequestInput(TypedDict):
+    text: str
+    voiceId: Literal['adam', 'alice', 'antoni', 'aria', 'bill', 'brian', 'callum', 'charlie', 'charlotte', 'chris', 'daniel', 'eric', 'george', 'jessica', 'laura', 'liam', 'lily', 'matilda', 'rachel', 'river', 'roger', 'sarah', 'will']
+
+
+DialogueGenerateRequest = TypedDict(
+    'DialogueGenerateRequest',
+    {
+        'inputs': list[DialogueGenerateRequestInput],
+        'title': str,
+        'stability': NotRequired[float],
+        'similarityBoost': NotRequired[float],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'metadata': NotRequired[dict[str, str] | None],
+    },
+)
+
+
+class DialogueGenerateResultDialogueLine(TypedDict):
+    line: int
+    voice: str
+    text: str
+
+
+class DialogueGenerateResultMetadata(TypedDict):
+    stability: float
+    similarityBoost: float
+    chunks: int
+
+
+class DialogueGenerateResult(TypedDict):
+    url: str
+    expiresAt: str
+    storagePath: str
+    format: str
+    title: str
+    model: str
+    dialogueLines: list[DialogueGenerateResultDialogueLine]
+    voicesUsed: list[str]
+    totalLines: int
+    totalTextLength: int
+    metadata: DialogueGenerateResultMetadata
+
+
+MusicPlanRequest = TypedDict(
+    'MusicPlanRequest',
+    {
+        'prompt': str,
+        'music_length_ms': NotRequired[int],
+        'source_composition_plan': NotRequired[CompositionPlan],
+        'model_id': NotRequired[Literal['music_v1']],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'metadata': NotRequired[dict[str, str] | None],
+    },
+)
+
+
+MusicGenerateRequest = TypedDict(
+    'MusicGenerateRequest',
+    {
+        'prompt': NotRequired[str],
+        'composition_plan': NotRequired[CompositionPlan],
+        'plan': NotRequired[CompositionPlan],
+        'durationSeconds': NotRequired[float],
+        'coverPrompt': NotRequired[str],
+        'force_instrumental': NotRequired[bool],
+        'model_id': NotRequired[Literal['music_v1']],
+        'mode': NotRequired[Literal['full', 'audio-only']],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'metadata': NotRequired[dict[str, str] | None],
+    },
+)
+
+
+class MusicGenerateResult(TypedDict):
+    url: str
+    expiresAt: str
+    storagePath: str
+    format: str
+    duration: int
+    title: str | None
+    model: str
+    coverUrl: NotRequired[str | None]
+    coverError: NotRequired[OpenAIVideoError]
+    lyrics: NotRequired[str | None]
 
 
 SfxGenerateRequest = TypedDict(
@@ -401,6 +1304,125 @@ AudioTranscribeRequest = TypedDict(
 )
 
 
+class AudioTranscribeResultWord(TypedDict):
+    text: str
+    start: float
+    end: float
+    type: Literal['word', 'spacing', 'audio_event']
+    speakerId: NotRequired[str]
+
+
+class AudioTranscribeResult(TypedDict):
+    text: str
+    language: str
+    durationSeconds: float
+    words: list[AudioTranscribeResultWord]
+    model: str
+    source: Literal['file', 'url']
+    transcriptUrl: str
+    expiresAt: str
+
+
+class ListStudioModelsAnswerDatumModelExampleInput(TypedDict):
+    width: int
+    height: int
+    durationSeconds: float
+
+
+class ListStudioModelsAnswerDatumModelExample(TypedDict):
+    request: dict[str, Any]
+    input: ListStudioModelsAnswerDatumModelExampleInput | None
+    credits: float
+    notes: list[str]
+
+
+class ListStudioModelsAnswerDatumModel(TypedDict):
+    id: str
+    displayName: str
+    servedBy: str
+    typicalSeconds: float | None
+    selectedBy: dict[str, str]
+    parameters: dict[str, ParameterRule]
+    price: list[PriceRule]
+    example: ListStudioModelsAnswerDatumModelExample
+
+
+class ListStudioModelsAnswerDatum(TypedDict):
+    type: str
+    endpoint: str
+    medium: Literal['image', 'video', 'audio']
+    scope: str
+    defaultModel: str | None
+    models: list[ListStudioModelsAnswerDatumModel]
+    request: dict[str, Any]
+
+
+class ListStudioModelsAnswer(TypedDict):
+    success: Literal[True]
+    data: list[ListStudioModelsAnswerDatum]
+
+
+class ListStudioVoicesAnswerDatum(TypedDict):
+    name: str
+    gender: str
+    default: bool
+
+
+class ListStudioVoicesAnswer(TypedDict):
+    success: Literal[True]
+    data: list[ListStudioVoicesAnswerDatum]
+
+
+class GetPricingAnswerStudioItem(TypedDict):
+    endpoint: str
+    model: str
+    displayName: str
+    price: list[PriceRule]
+    example: ListStudioModelsAnswerDatumModelExample
+
+
+class GetPricingAnswerChatItemLongInput(TypedDict):
+    inputTokensAbove: int
+    input: float
+    output: float
+
+
+class GetPricingAnswerChatItem(TypedDict):
+    model: str
+    name: str
+    input: float
+    output: float
+    longInput: NotRequired[GetPricingAnswerChatItemLongInput]
+
+
+class GetPricingAnswer(TypedDict):
+    usdPerCredit: float
+    studio: list[GetPricingAnswerStudioItem]
+    chat: list[GetPricingAnswerChatItem]
+
+
+class CountJobsAnswerData(TypedDict):
+    count: int
+
+
+class CountJobsAnswer(TypedDict):
+    success: Literal[True]
+    data: CountJobsAnswerData
+
+
+class GetJobAnswer(TypedDict):
+    success: Literal[True]
+    data: Job
+    credits: Credits
+
+
+class ListJobsAnswer(TypedDict):
+    success: Literal[True]
+    data: list[Job]
+    hasMore: bool
+    nextCursor: str | None
+
+
 class ListWebhookDeliveriesAnswer(TypedDict):
     success: Literal[True]
     data: list[ListedWebhook]
@@ -408,13 +1430,208 @@ class ListWebhookDeliveriesAnswer(TypedDict):
     nextCursor: str | None
 
 
-class TestWebhookRequest(TypedDict):
-    url: str
-
-
 class TestWebhookAnswer(TypedDict):
     success: Literal[True]
     data: WebhookTest
+
+
+class CreateResponseRequestUserMessageInputInputTextContent(TypedDict):
+    type: Literal['input_text']
+    text: str
+
+
+class CreateResponseRequestUserMessageInputInputImageContent(TypedDict):
+    type: Literal['input_image']
+    file_id: NotRequired[str | None]
+    image_url: NotRequired[str | None]
+    detail: NotRequired[Literal['auto', 'low', 'high', 'original'] | None]
+
+
+class CreateResponseRequestUserMessageInputInputFileContent(TypedDict):
+    type: Literal['input_file']
+    file_id: NotRequired[str | None]
+    file_url: NotRequired[str | None]
+    file_data: NotRequired[str | None]
+    filename: NotRequired[str | None]
+
+
+class CreateResponseRequestUserMessageInput(TypedDict):
+    type: NotRequired[Literal['message']]
+    role: Literal['user']
+    content: str | list[CreateResponseRequestUserMessageInputInputTextContent | CreateResponseRequestUserMessageInputInputImageContent | CreateResponseRequestUserMessageInputInputFileContent]
+
+
+class CreateResponseRequestSystemDeveloperMessageInput(TypedDict):
+    type: NotRequired[Literal['message']]
+    role: Literal['system', 'developer']
+    content: str | list[CreateResponseRequestUserMessageInputInputTextContent]
+
+
+class CreateResponseRequestAssistantMessageInputOutputTextContent(TypedDict):
+    type: Literal['output_text']
+    text: str
+
+
+class CreateResponseRequestAssistantMessageInput(TypedDict):
+    type: NotRequired[Literal['message']]
+    role: Literal['assistant']
+    content: str | list[CreateResponseRequestAssistantMessageInputOutputTextContent | ChatRequestAssistantMessagesRefusalContent | CreateResponseRequestUserMessageInputInputTextContent]
+
+
+class CreateResponseRequestFunctionCallInput(TypedDict):
+    type: Literal['function_call']
+    call_id: str
+    name: str
+    arguments: str
+
+
+class CreateResponseRequestFunctionCallOutputInput(TypedDict):
+    type: Literal['function_call_output']
+    call_id: str
+    output: str | list[CreateResponseRequestUserMessageInputInputTextContent | CreateResponseRequestUserMessageInputInputImageContent]
+
+
+class CreateResponseRequestReasoningInputSummaryItem(TypedDict):
+    text: NotRequired[str]
+
+
+class CreateResponseRequestReasoningInput(TypedDict):
+    type: Literal['reasoning']
+    summary: NotRequired[list[CreateResponseRequestReasoningInputSummaryItem] | None]
+    encrypted_content: NotRequired[str | None]
+
+
+class CreateResponseRequestItemReferenceInput(TypedDict):
+    type: Literal['item_reference']
+    id: str
+
+
+class CreateResponseRequestTextJsonSchemaFormat(TypedDict):
+    type: Literal['json_schema']
+    name: str
+    schema: dict[str, Any]
+    description: NotRequired[str | None]
+    strict: NotRequired[bool | None]
+
+
+class CreateResponseRequestText(TypedDict):
+    format: NotRequired[ChatCompletionsRequestTextResponseFormat | ChatCompletionsRequestJsonObjectResponseFormat | CreateResponseRequestTextJsonSchemaFormat | None]
+    verbosity: NotRequired[Literal['low', 'medium', 'high'] | None]
+
+
+class CreateResponseRequestReasoning(TypedDict):
+    effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
+    summary: NotRequired[Literal['auto', 'concise', 'detailed'] | None]
+
+
+class CreateResponseRequestTool(TypedDict):
+    type: Literal['function']
+    name: str
+    description: NotRequired[str | None]
+    parameters: NotRequired[dict[str, Any] | None]
+    strict: NotRequired[bool | None]
+
+
+class CreateResponseRequestFunctionToolChoice(TypedDict):
+    type: Literal['function']
+    name: str
+
+
+class CreateResponseRequest(TypedDict):
+    model: str
+    models: NotRequired[list[str] | None]
+    stream: NotRequired[bool | None]
+    temperature: NotRequired[float | None]
+    top_p: NotRequired[float | None]
+    user: NotRequired[str | None]
+    input: str | list[CreateResponseRequestUserMessageInput | CreateResponseRequestSystemDeveloperMessageInput | CreateResponseRequestAssistantMessageInput | CreateResponseRequestFunctionCallInput | CreateResponseRequestFunctionCallOutputInput | CreateResponseRequestReasoningInput | CreateResponseRequestItemReferenceInput]
+    instructions: NotRequired[str | None]
+    max_output_tokens: NotRequired[int | None]
+    text: NotRequired[CreateResponseRequestText | None]
+    reasoning: NotRequired[CreateResponseRequestReasoning | None]
+    tools: NotRequired[list[CreateResponseRequestTool] | None]
+    tool_choice: NotRequired[Literal['none', 'auto', 'required'] | CreateResponseRequestFunctionToolChoice | None]
+    parallel_tool_calls: NotRequired[bool | None]
+    prompt_cache_key: NotRequired[str | None]
+    prompt_cache_retention: NotRequired[Literal['in_memory', '24h'] | None]
+    safety_identifier: NotRequired[str | None]
+    service_tier: NotRequired[Literal['auto', 'default'] | None]
+    metadata: NotRequired[dict[str, str] | None]
+    include: NotRequired[list[Literal['reasoning.encrypted_content']] | None]
+    truncation: NotRequired[Literal['disabled'] | None]
+    store: NotRequired[bool | None]
+    background: NotRequired[Literal[False] | None]
+    previous_response_id: NotRequired[None]
+    conversation: NotRequired[None]
+    context_management: NotRequired[None]
+    prompt: NotRequired[None]
+    moderation: NotRequired[None]
+    top_logprobs: NotRequired[Literal[0] | None]
+
+
+class CreateResponseAnswerIncompleteDetails(TypedDict):
+    reason: Literal['max_output_tokens', 'content_filter']
+
+
+class CreateResponseAnswerAssistantMessageOutputContentItem(TypedDict):
+    type: Literal['output_text', 'refusal']
+
+
+class CreateResponseAnswerAssistantMessageOutput(TypedDict):
+    type: Literal['message']
+    id: str
+    role: Literal['assistant']
+    status: str
+    content: list[CreateResponseAnswerAssistantMessageOutputContentItem]
+
+
+class CreateResponseAnswerFunctionCallOutput(TypedDict):
+    type: Literal['function_call']
+    id: str
+    call_id: str
+    name: str
+    arguments: str
+    status: str
+
+
+class CreateResponseAnswerReasoningOutputSummaryItem(TypedDict):
+    type: Literal['summary_text']
+    text: str
+
+
+class CreateResponseAnswerReasoningOutput(TypedDict):
+    type: Literal['reasoning']
+    id: str
+    summary: list[CreateResponseAnswerReasoningOutputSummaryItem]
+    encrypted_content: str | None
+
+
+class CreateResponseAnswerUsageInputTokensDetails(TypedDict):
+    cached_tokens: int
+
+
+class CreateResponseAnswerUsageOutputTokensDetails(TypedDict):
+    reasoning_tokens: int
+
+
+class CreateResponseAnswerUsage(TypedDict):
+    input_tokens: int
+    input_tokens_details: CreateResponseAnswerUsageInputTokensDetails
+    output_tokens: int
+    output_tokens_details: CreateResponseAnswerUsageOutputTokensDetails
+    total_tokens: int
+
+
+class CreateResponseAnswer(TypedDict):
+    id: str
+    object: Literal['response']
+    created_at: int
+    status: Literal['completed', 'incomplete']
+    incomplete_details: CreateResponseAnswerIncompleteDetails | None
+    model: str
+    output: list[CreateResponseAnswerAssistantMessageOutput | CreateResponseAnswerFunctionCallOutput | CreateResponseAnswerReasoningOutput]
+    usage: CreateResponseAnswerUsage
+    creditsConsumed: float
 
 
 class ImagesGenerationsRequest(TypedDict):
@@ -429,12 +1646,90 @@ class ImagesGenerationsRequest(TypedDict):
     stream: NotRequired[Literal[False, 'false'] | None]
 
 
+class AudioSpeechRequestVoice(TypedDict):
+    id: str
+
+
+class AudioSpeechRequest(TypedDict):
+    model: str
+    input: str
+    voice: str | AudioSpeechRequestVoice
+    response_format: NotRequired[Literal['mp3'] | None]
+    stream_format: NotRequired[Literal['audio'] | None]
+    speed: NotRequired[Literal[1] | None]
+    instructions: NotRequired[Literal[''] | None]
+
+
 class AudioTranscriptionsAnswer(TypedDict):
     text: str
 
 
+class CreateVideoRequestInputReference(TypedDict):
+    file_id: NotRequired[str]
+    image_url: NotRequired[str]
+
+
+class CreateVideoRequest(TypedDict):
+    prompt: str
+    model: NotRequired[str | None]
+    seconds: NotRequired[int | None]
+    size: NotRequired[str | None]
+    input_reference: NotRequired[CreateVideoRequestInputReference | None]
+
+
+class ListVideosAnswer(TypedDict):
+    object: Literal['list']
+    data: list[OpenAIVideo]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class GetWebhookSecretAnswerReplacedItem(TypedDict):
+    generation: int
+    retiresAt: str
+
+
+class GetWebhookSecretAnswer(TypedDict):
+    secret: str
+    generation: int
+    replaced: list[GetWebhookSecretAnswerReplacedItem]
+
+
 class RotateWebhookSecretRequest(TypedDict):
     overlapSeconds: NotRequired[int]
+
+
+class GetNoticesAnswerNoticeBalanceNoticeData(TypedDict):
+    noticeId: str
+    credits: float
+    threshold: float
+
+
+class GetNoticesAnswerNoticeKeyLimitNoticeData(TypedDict):
+    noticeId: str
+    keyId: str
+    name: str
+    limit: float
+    per: Literal['day', 'week', 'month', 'total']
+    used: float
+    resetsAt: str | None
+
+
+class GetNoticesAnswerNotice(TypedDict):
+    state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
+    attempts: int
+    lastStatus: int | None
+    lastError: str | None
+    type: Literal['account.balance.low', 'key.limit.near', 'key.limit.reached']
+    createdAt: str
+    data: GetNoticesAnswerNoticeBalanceNoticeData | GetNoticesAnswerNoticeKeyLimitNoticeData
+
+
+class GetNoticesAnswer(TypedDict):
+    url: str | None
+    lowBalanceCredits: float | None
+    notices: list[GetNoticesAnswerNotice]
 
 
 class SetNoticesRequest(TypedDict):
@@ -454,6 +1749,41 @@ class ListFilesAnswer(TypedDict):
     data: list[File]
     hasMore: bool
     nextCursor: str | None
+
+
+class DeleteFileAnswerData(TypedDict):
+    fileId: str
+    deletedAt: str
+
+
+class DeleteFileAnswer(TypedDict):
+    success: Literal[True]
+    data: DeleteFileAnswerData
+
+
+class ListApiKeysAnswerKeyBudget(TypedDict):
+    limit: float
+    per: Literal['day', 'week', 'month', 'total']
+    used: float
+    remaining: float
+    resetsAt: str | None
+
+
+class ListApiKeysAnswerKey(TypedDict):
+    keyId: str
+    keyPrefix: str
+    name: str
+    createdAt: int
+    expiresAt: int | None
+    lastUsedAt: int | None
+    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
+    allowedModels: list[str] | None
+    limit: KeyLimit | None
+    budget: ListApiKeysAnswerKeyBudget | None
+
+
+class ListApiKeysAnswer(TypedDict):
+    keys: list[ListApiKeysAnswerKey]
 
 
 class CreateApiKeyRequest(TypedDict):
@@ -482,885 +1812,12 @@ class RotateApiKeyRequest(TypedDict):
     expiresAt: NotRequired[int | None]
 
 
-class SetApiKeyLimitRequest(TypedDict):
-    limit: KeyLimit | None
-
-
-class RevokeApiKeyAnswer(TypedDict):
-    success: Literal[True]
+class RotateApiKeyAnswerReplaced(TypedDict):
     keyId: str
+    expiresAt: int
 
 
-class EndSessionAnswer(TypedDict):
-    success: Literal[True]
-
-
-class UseSignInLinkRequest(TypedDict):
-    token: str
-
-
-class EndSessionByIdAnswer(TypedDict):
-    success: Literal[True]
-    sessionId: str
-
-
-Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe']
-
-
-class CompositionPlanSection(TypedDict):
-    section_name: str
-    positive_local_styles: NotRequired[list[str]]
-    negative_local_styles: NotRequired[list[str]]
-    duration_ms: int
-    lines: NotRequired[list[str]]
-
-
-class JobProgress(TypedDict):
-    queuePosition: int | None
-    share: float | None
-    etaSeconds: int | None
-
-
-class JobError(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'WINDOW_EXHAUSTED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
-    message: str
-    retryable: bool
-
-
-class JobBilling(TypedDict):
-    state: Literal['reserved', 'charged', 'released']
-    reserved: float
-    charged: float
-    refunded: float
-
-
-class ErrorDetail(TypedDict):
-    path: str
-    message: str
-
-
-class OpenAIErrorBody(TypedDict):
-    message: str
-    type: str
-    code: str
-    param: str | None
-
-
-class ChatEstimateItem(TypedDict):
-    unit: str
-    quantity: int
-    credits: float
-
-
-class AnthropicErrorBody(TypedDict):
-    type: str
-    message: str
-    code: str
-
-
-class StudioEstimateItem(TypedDict):
-    unit: str
-    quantity: int
-    creditsPerUnit: float
-    credits: float
-    note: NotRequired[str]
-
-
-class ParameterRuleSize(TypedDict):
-    multipleOf: int
-    edgeMax: int
-    pixelsMin: int
-    pixelsMax: int
-    ratioMax: float
-
-
-class PriceRuleQuantity(TypedDict):
-    of: str | None
-    default: float | None
-
-
-class PriceRulePixels(TypedDict):
-    of: str
-    edgesTimes: float | str
-    each: float | None
-    rounding: Literal['up', 'none']
-
-
-class PriceRuleRow(TypedDict):
-    when: dict[str, str | float | bool]
-    pixelsMax: NotRequired[float]
-    credits: float
-    chargedAs: NotRequired[str]
-
-
-class OpenAIImagesItem(TypedDict):
-    url: NotRequired[str]
-    b64_json: NotRequired[str]
-
-
-class OpenAIVideoError(TypedDict):
-    code: str
-    message: str
-
-
-class UsageSummaryRow(TypedDict):
-    day: NotRequired[str]
-    model: NotRequired[str | None]
-    keyId: NotRequired[str]
-    type: NotRequired[str]
-    metadata: NotRequired[dict[str, str | None]]
-    requests: int
-    credits: float
-    inputTokens: int
-    outputTokens: int
-
-
-class UsageSummaryTotal(TypedDict):
-    requests: int
-    credits: float
-    inputTokens: int
-    outputTokens: int
-
-
-class CompositionPlanOutputSection(TypedDict):
-    section_name: str
-    positive_local_styles: list[str]
-    negative_local_styles: list[str]
-    duration_ms: int
-    lines: list[str]
-
-
-class JobOutputProgress(TypedDict):
-    queuePosition: int | None
-    share: float | None
-    etaSeconds: int | None
-
-
-class JobOutputError(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'WINDOW_EXHAUSTED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
-    message: str
-    retryable: bool
-
-
-class JobOutputBilling(TypedDict):
-    state: Literal['reserved', 'charged', 'released']
-    reserved: float
-    charged: float
-    refunded: float
-
-
-class EphemeralCacheControl(TypedDict):
-    type: Literal['ephemeral']
-    ttl: NotRequired[Literal['5m'] | None]
-
-
-class TextContent(TypedDict):
-    type: Literal['text']
-    text: str
-    cache_control: NotRequired[EphemeralCacheControl]
-
-
-class SystemMessage(TypedDict):
-    role: Literal['system']
-    content: str | list[TextContent]
-    name: NotRequired[str | None]
-
-
-class ImageUrlContentImageUrl(TypedDict):
-    url: str
-    detail: NotRequired[Literal['auto', 'low', 'high', 'original']]
-
-
-class ImageUrlContent(TypedDict):
-    type: Literal['image_url']
-    image_url: ImageUrlContentImageUrl | str
-    cache_control: NotRequired[EphemeralCacheControl]
-
-
-class InputAudioContentInputAudio(TypedDict):
-    data: str
-    format: Literal['wav', 'mp3']
-
-
-class InputAudioContent(TypedDict):
-    type: Literal['input_audio']
-    input_audio: InputAudioContentInputAudio
-
-
-class VideoUrlContentVideoUrl(TypedDict):
-    url: str
-
-
-class VideoUrlContent(TypedDict):
-    type: Literal['video_url']
-    video_url: VideoUrlContentVideoUrl
-
-
-class FileContentFile(TypedDict):
-    file_id: NotRequired[str | None]
-    file_data: NotRequired[str | None]
-    filename: NotRequired[str]
-
-
-class FileContent(TypedDict):
-    type: Literal['file']
-    file: FileContentFile
-    cache_control: NotRequired[EphemeralCacheControl]
-
-
-class UserMessage(TypedDict):
-    role: Literal['user']
-    content: str | list[TextContent | ImageUrlContent | InputAudioContent | VideoUrlContent | FileContent]
-    name: NotRequired[str | None]
-
-
-class RefusalContent(TypedDict):
-    type: Literal['refusal']
-    refusal: str
-
-
-class FunctionToolCallFunction(TypedDict):
-    name: str
-    arguments: str
-
-
-class FunctionToolCall(TypedDict):
-    id: str
-    type: Literal['function']
-    function: FunctionToolCallFunction
-    extra_content: NotRequired[dict[str, Any] | None]
-    cache_control: NotRequired[EphemeralCacheControl]
-
-
-class AssistantMessage(TypedDict):
-    role: Literal['assistant']
-    content: NotRequired[str | list[TextContent | RefusalContent] | None]
-    name: NotRequired[str | None]
-    refusal: NotRequired[str | None]
-    tool_calls: NotRequired[list[FunctionToolCall] | None]
-    reasoning: NotRequired[str | None]
-    reasoning_content: NotRequired[str | None]
-    reasoning_details: NotRequired[list[dict[str, Any]] | None]
-    extra_content: NotRequired[dict[str, Any] | None]
-
-
-class ChatAnswerTried(TypedDict):
-    model: str
-    error: str
-
-
-class DeveloperMessage(TypedDict):
-    role: Literal['developer']
-    content: str | list[TextContent]
-    name: NotRequired[str | None]
-
-
-class ToolMessage(TypedDict):
-    role: Literal['tool']
-    content: str | list[TextContent]
-    tool_call_id: str
-    cache_control: NotRequired[EphemeralCacheControl]
-
-
-class FunctionToolFunction(TypedDict):
-    name: str
-    description: NotRequired[str]
-    parameters: NotRequired[dict[str, Any]]
-    strict: NotRequired[bool | None]
-
-
-class FunctionTool(TypedDict):
-    type: Literal['function']
-    function: FunctionToolFunction
-    cache_control: NotRequired[EphemeralCacheControl]
-
-
-class FunctionToolChoiceFunction(TypedDict):
-    name: str
-
-
-class FunctionToolChoice(TypedDict):
-    type: Literal['function']
-    function: FunctionToolChoiceFunction
-
-
-class TextResponseFormat(TypedDict):
-    type: Literal['text']
-
-
-class JsonObjectResponseFormat(TypedDict):
-    type: Literal['json_object']
-
-
-class JsonSchemaResponseFormat(TypedDict):
-    type: Literal['json_schema']
-    json_schema: dict[str, Any]
-
-
-class ChatCompletionsRequestReasoning(TypedDict):
-    effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
-    max_tokens: NotRequired[int | None]
-    enabled: NotRequired[bool | None]
-    exclude: NotRequired[Literal[False] | None]
-
-
-class EnabledThinking(TypedDict):
-    type: Literal['enabled']
-    budget_tokens: int
-
-
-class AdaptiveThinking(TypedDict):
-    type: Literal['adaptive']
-
-
-class DisabledThinking(TypedDict):
-    type: Literal['disabled']
-
-
-class ChatCompletionsRequestStreamOptions(TypedDict):
-    include_usage: NotRequired[bool | None]
-    include_obfuscation: NotRequired[bool | None]
-
-
-class ChatCompletionsRequestProvider(TypedDict):
-    data_collection: NotRequired[Literal['allow'] | None]
-    zdr: NotRequired[Literal[False] | None]
-    only: NotRequired[None]
-    ignore: NotRequired[None]
-    quantizations: NotRequired[None]
-    max_price: NotRequired[None]
-
-
-class ChatCompletionsAnswerAssistantMessage(TypedDict):
-    role: Literal['assistant']
-    content: NotRequired[str | None]
-
-
-class ChatCompletionsAnswerChoice(TypedDict):
-    index: int
-    message: ChatCompletionsAnswerAssistantMessage
-    finish_reason: str | None
-
-
-class ChatCompletionsAnswerUsage(TypedDict):
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    inputTokens: int
-    outputTokens: int
-    totalTokens: int
-    cachedInputTokens: NotRequired[int]
-    cacheWriteTokens: NotRequired[int]
-    reasoningTokens: NotRequired[int]
-
-
-class CreateMessageRequestTextContent(TypedDict):
-    type: Literal['text']
-    text: str
-    cache_control: NotRequired[EphemeralCacheControl | None]
-
-
-class Base64Source(TypedDict):
-    type: Literal['base64']
-    media_type: str
-    data: str
-
-
-class UrlSource(TypedDict):
-    type: Literal['url']
-    url: str
-
-
-class FileSource(TypedDict):
-    type: Literal['file']
-    file_id: str
-
-
-class ImageContent(TypedDict):
-    type: Literal['image']
-    source: Base64Source | UrlSource | FileSource
-    cache_control: NotRequired[EphemeralCacheControl | None]
-
-
-class TextSource(TypedDict):
-    type: Literal['text']
-    media_type: str
-    data: str
-
-
-class DocumentContent(TypedDict):
-    type: Literal['document']
-    source: Base64Source | UrlSource | FileSource | TextSource
-    title: NotRequired[str | None]
-    cache_control: NotRequired[EphemeralCacheControl | None]
-
-
-class ToolResultContent(TypedDict):
-    type: Literal['tool_result']
-    tool_use_id: str
-    content: NotRequired[str | list[CreateMessageRequestTextContent | ImageContent]]
-    is_error: NotRequired[bool | None]
-    cache_control: NotRequired[EphemeralCacheControl | None]
-
-
-class CreateMessageRequestUserMessage(TypedDict):
-    role: Literal['user']
-    content: str | list[CreateMessageRequestTextContent | ImageContent | DocumentContent | ToolResultContent]
-
-
-class ToolUseContent(TypedDict):
-    type: Literal['tool_use']
-    id: str
-    name: str
-    input: dict[str, Any]
-    cache_control: NotRequired[EphemeralCacheControl | None]
-
-
-class ThinkingContent(TypedDict):
-    type: Literal['thinking']
-    thinking: str
-    signature: str
-
-
-class RedactedThinkingContent(TypedDict):
-    type: Literal['redacted_thinking']
-    data: str
-
-
-class CreateMessageRequestAssistantMessage(TypedDict):
-    role: Literal['assistant']
-    content: str | list[CreateMessageRequestTextContent | ToolUseContent | ThinkingContent | RedactedThinkingContent]
-
-
-class TextSystem(TypedDict):
-    type: Literal['text']
-    text: str
-    cache_control: NotRequired[EphemeralCacheControl | None]
-
-
-class CustomTool(TypedDict):
-    type: NotRequired[Literal['custom']]
-    name: str
-    description: NotRequired[str]
-    input_schema: dict[str, Any]
-    strict: NotRequired[bool | None]
-    cache_control: NotRequired[EphemeralCacheControl | None]
-
-
-class AutoToolChoice(TypedDict):
-    type: Literal['auto']
-    disable_parallel_tool_use: NotRequired[bool]
-
-
-class AnyToolChoice(TypedDict):
-    type: Literal['any']
-    disable_parallel_tool_use: NotRequired[bool]
-
-
-class ToolToolChoice(TypedDict):
-    type: Literal['tool']
-    name: str
-    disable_parallel_tool_use: NotRequired[bool]
-
-
-class NoneToolChoice(TypedDict):
-    type: Literal['none']
-
-
-class CreateMessageRequestMetadata(TypedDict):
-    user_id: NotRequired[str | None]
-
-
-class JsonSchemaFormat(TypedDict):
-    type: Literal['json_schema']
-    schema: dict[str, Any]
-
-
-class CreateMessageRequestOutputConfig(TypedDict):
-    effort: NotRequired[Literal['low', 'medium', 'high', 'xhigh', 'max'] | None]
-    format: NotRequired[JsonSchemaFormat | None]
-
-
-class CreateMessageAnswerTextContent(TypedDict):
-    type: Literal['text']
-    text: str
-
-
-class CreateMessageAnswerToolUseContent(TypedDict):
-    type: Literal['tool_use']
-    id: str
-    name: str
-    input: dict[str, Any]
-
-
-class CreateMessageAnswerThinkingContent(TypedDict):
-    type: Literal['thinking']
-    thinking: str
-    signature: str
-
-
-class CreateMessageAnswerRedactedThinkingContent(TypedDict):
-    type: Literal['redacted_thinking']
-    data: str
-
-
-class CreateMessageAnswerUsage(TypedDict):
-    input_tokens: int
-    cache_read_input_tokens: int
-    cache_creation_input_tokens: int
-    output_tokens: int
-
-
-class ModelCost(TypedDict):
-    input: float
-    output: float
-    audioInput: NotRequired[float]
-    cachedInput: NotRequired[float]
-    cacheWrite: NotRequired[float]
-
-
-class ModelLimit(TypedDict):
-    context: int
-    output: int
-
-
-class ListModelsAnswerModel(TypedDict):
-    id: str
-    name: str
-    cost: ModelCost
-    limit: ModelLimit
-    reasoning: NotRequired[Literal[True]]
-    supportsImages: NotRequired[Literal[True]]
-    supportsVideo: NotRequired[Literal[True]]
-    supportsAudio: NotRequired[Literal[True]]
-    description: NotRequired[str]
-
-
-class ImageGenerateRequestImageSize(TypedDict):
-    width: int
-    height: int
-
-
-class ImageGenerateResultMetadata(TypedDict):
-    outputImages: int
-    prompt: str
-    aspectRatio: str | None
-
-
-class SuccessfulResult(TypedDict):
-    success: Literal[True]
-    index: int
-    data: str
-    expiresAt: str
-
-
-class FailedResult(TypedDict):
-    success: Literal[False]
-    index: int
-    error: OpenAIVideoError
-
-
-class VoiceoverGenerateResultMetadata(TypedDict):
-    stability: float
-    similarityBoost: float
-
-
-class DialogueGenerateRequestInput(TypedDict):
-    text: str
-    voiceId: Literal['adam', 'alice', 'antoni', 'aria', 'bill', 'brian', 'callum', 'charlie', 'charlotte', 'chris', 'daniel', 'eric', 'george', 'jessica', 'laura', 'liam', 'lily', 'matilda', 'rachel', 'river', 'roger', 'sarah', 'will']
-
-
-class DialogueGenerateResultDialogueLine(TypedDict):
-    line: int
-    voice: str
-    text: str
-
-
-class DialogueGenerateResultMetadata(TypedDict):
-    stability: float
-    similarityBoost: float
-    chunks: int
-
-
-class MusicGenerateResultCoverError(TypedDict):
-    code: str
-    message: str
-
-
-class AudioTranscribeResultWord(TypedDict):
-    text: str
-    start: float
-    end: float
-    type: Literal['word', 'spacing', 'audio_event']
-    speakerId: NotRequired[str]
-
-
-class ExampleInput(TypedDict):
-    width: int
-    height: int
-    durationSeconds: float
-
-
-class ModelExample(TypedDict):
-    request: dict[str, Any]
-    input: ExampleInput | None
-    credits: float
-    notes: list[str]
-
-
-class ListStudioVoicesAnswerItem(TypedDict):
-    name: str
-    gender: str
-    default: bool
-
-
-class ChatLongInput(TypedDict):
-    inputTokensAbove: int
-    input: float
-    output: float
-
-
-class GetPricingAnswerChat(TypedDict):
-    model: str
-    name: str
-    input: float
-    output: float
-    longInput: NotRequired[ChatLongInput]
-
-
-class CountJobsAnswerData(TypedDict):
-    count: int
-
-
-class InputTextContent(TypedDict):
-    type: Literal['input_text']
-    text: str
-
-
-class InputImageContent(TypedDict):
-    type: Literal['input_image']
-    file_id: NotRequired[str | None]
-    image_url: NotRequired[str | None]
-    detail: NotRequired[Literal['auto', 'low', 'high', 'original'] | None]
-
-
-class InputFileContent(TypedDict):
-    type: Literal['input_file']
-    file_id: NotRequired[str | None]
-    file_url: NotRequired[str | None]
-    file_data: NotRequired[str | None]
-    filename: NotRequired[str | None]
-
-
-class UserMessageInput(TypedDict):
-    type: NotRequired[Literal['message']]
-    role: Literal['user']
-    content: str | list[InputTextContent | InputImageContent | InputFileContent]
-
-
-class SystemOrDeveloperMessageInput(TypedDict):
-    type: NotRequired[Literal['message']]
-    role: Literal['system', 'developer']
-    content: str | list[InputTextContent]
-
-
-class OutputTextContent(TypedDict):
-    type: Literal['output_text']
-    text: str
-
-
-class AssistantMessageInput(TypedDict):
-    type: NotRequired[Literal['message']]
-    role: Literal['assistant']
-    content: str | list[OutputTextContent | RefusalContent | InputTextContent]
-
-
-class FunctionCallInput(TypedDict):
-    type: Literal['function_call']
-    call_id: str
-    name: str
-    arguments: str
-
-
-class InputTextOutput(TypedDict):
-    type: Literal['input_text']
-    text: str
-
-
-class InputImageOutput(TypedDict):
-    type: Literal['input_image']
-    file_id: NotRequired[str | None]
-    image_url: NotRequired[str | None]
-    detail: NotRequired[Literal['auto', 'low', 'high', 'original'] | None]
-
-
-class FunctionCallOutputInput(TypedDict):
-    type: Literal['function_call_output']
-    call_id: str
-    output: str | list[InputTextOutput | InputImageOutput]
-
-
-class ReasoningInputSummary(TypedDict):
-    text: NotRequired[str]
-
-
-class ReasoningInput(TypedDict):
-    type: Literal['reasoning']
-    summary: NotRequired[list[ReasoningInputSummary] | None]
-    encrypted_content: NotRequired[str | None]
-
-
-class CreateResponseRequestItemReferenceInput(TypedDict):
-    type: Literal['item_reference']
-    id: str
-
-
-class TextFormat(TypedDict):
-    type: Literal['text']
-
-
-class JsonObjectFormat(TypedDict):
-    type: Literal['json_object']
-
-
-class CreateResponseRequestJsonSchemaFormat(TypedDict):
-    type: Literal['json_schema']
-    name: str
-    schema: dict[str, Any]
-    description: NotRequired[str | None]
-    strict: NotRequired[bool | None]
-
-
-class CreateResponseRequestText(TypedDict):
-    format: NotRequired[TextFormat | JsonObjectFormat | CreateResponseRequestJsonSchemaFormat | None]
-    verbosity: NotRequired[Literal['low', 'medium', 'high'] | None]
-
-
-class CreateResponseRequestReasoning(TypedDict):
-    effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
-    summary: NotRequired[Literal['auto', 'concise', 'detailed'] | None]
-
-
-class CreateResponseRequestFunctionTool(TypedDict):
-    type: Literal['function']
-    name: str
-    description: NotRequired[str | None]
-    parameters: NotRequired[dict[str, Any] | None]
-    strict: NotRequired[bool | None]
-
-
-class CreateResponseRequestFunctionToolChoice(TypedDict):
-    type: Literal['function']
-    name: str
-
-
-class CreateResponseAnswerIncompleteDetails(TypedDict):
-    reason: Literal['max_output_tokens', 'content_filter']
-
-
-class OutputTextOrRefusalContent(TypedDict):
-    type: Literal['output_text', 'refusal']
-
-
-class AssistantMessageOutput(TypedDict):
-    type: Literal['message']
-    id: str
-    role: Literal['assistant']
-    status: str
-    content: list[OutputTextOrRefusalContent]
-
-
-class FunctionCallOutput(TypedDict):
-    type: Literal['function_call']
-    id: str
-    call_id: str
-    name: str
-    arguments: str
-    status: str
-
-
-class SummaryTextSummary(TypedDict):
-    type: Literal['summary_text']
-    text: str
-
-
-class ReasoningOutput(TypedDict):
-    type: Literal['reasoning']
-    id: str
-    summary: list[SummaryTextSummary]
-    encrypted_content: str | None
-
-
-class UsageInputTokensDetails(TypedDict):
-    cached_tokens: int
-
-
-class UsageOutputTokensDetails(TypedDict):
-    reasoning_tokens: int
-
-
-class CreateResponseAnswerUsage(TypedDict):
-    input_tokens: int
-    input_tokens_details: UsageInputTokensDetails
-    output_tokens: int
-    output_tokens_details: UsageOutputTokensDetails
-    total_tokens: int
-
-
-class AudioSpeechRequestVoice(TypedDict):
-    id: str
-
-
-class CreateVideoRequestInputReference(TypedDict):
-    file_id: NotRequired[str]
-    image_url: NotRequired[str]
-
-
-class GetWebhookSecretAnswerReplaced(TypedDict):
-    generation: int
-    retiresAt: str
-
-
-class NoticeData(TypedDict):
-    noticeId: str
-    credits: float
-    threshold: float
-
-
-class GetNoticesAnswerNoticeData(TypedDict):
-    noticeId: str
-    keyId: str
-    name: str
-    limit: float
-    per: Literal['day', 'week', 'month', 'total']
-    used: float
-    resetsAt: str | None
-
-
-class GetNoticesAnswerNotice(TypedDict):
-    state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
-    attempts: int
-    lastStatus: int | None
-    lastError: str | None
-    type: Literal['account.balance.low', 'key.limit.near', 'key.limit.reached']
-    createdAt: str
-    data: NoticeData | GetNoticesAnswerNoticeData
-
-
-class DeleteFileAnswerData(TypedDict):
-    fileId: str
-    deletedAt: str
-
-
-class KeyBudget(TypedDict):
-    limit: float
-    per: Literal['day', 'week', 'month', 'total']
-    used: float
-    remaining: float
-    resetsAt: str | None
-
-
-class ListApiKeysAnswerKey(TypedDict):
+class RotateApiKeyAnswer(TypedDict):
     keyId: str
     keyPrefix: str
     name: str
@@ -1370,12 +1827,34 @@ class ListApiKeysAnswerKey(TypedDict):
     scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
     limit: KeyLimit | None
-    budget: KeyBudget | None
+    key: str
+    replaced: RotateApiKeyAnswerReplaced
 
 
-class RotateApiKeyAnswerReplaced(TypedDict):
+class SetApiKeyLimitRequest(TypedDict):
+    limit: KeyLimit | None
+
+
+class RevokeApiKeyAnswer(TypedDict):
+    success: Literal[True]
     keyId: str
-    expiresAt: int
+
+
+class GetKeyAnswer(TypedDict):
+    keyId: str
+    keyPrefix: str
+    name: str
+    createdAt: int
+    expiresAt: int | None
+    lastUsedAt: int | None
+    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
+    allowedModels: list[str] | None
+    limit: KeyLimit | None
+    organizationId: str
+    organizationName: str
+    userId: str
+    role: Literal['owner', 'admin', 'member', 'viewer']
+    budget: ListApiKeysAnswerKeyBudget | None
 
 
 class GetSessionAnswerSession(TypedDict):
@@ -1388,11 +1867,33 @@ class GetSessionAnswerOperator(TypedDict):
     name: str | None
 
 
+class GetSessionAnswer(TypedDict):
+    session: GetSessionAnswerSession | None
+    operator: GetSessionAnswerOperator | None
+
+
+class EndSessionAnswer(TypedDict):
+    success: Literal[True]
+
+
+class UseSignInLinkRequest(TypedDict):
+    token: str
+
+
 class ListSessionsAnswerSession(TypedDict):
     expiresAt: str
     sessionId: str
     keyId: str
     createdAt: str
+
+
+class ListSessionsAnswer(TypedDict):
+    sessions: list[ListSessionsAnswerSession]
+
+
+class EndSessionByIdAnswer(TypedDict):
+    success: Literal[True]
+    sessionId: str
 
 
 class GetUsageAnswerBalance(TypedDict):
@@ -1415,13 +1916,20 @@ class GetUsageAnswerStorage(TypedDict):
     remaining: int
 
 
-class CompositionPlan(TypedDict):
-    positive_global_styles: NotRequired[list[str]]
-    negative_global_styles: NotRequired[list[str]]
-    sections: list[CompositionPlanSection]
+class GetUsageAnswer(TypedDict):
+    credits: float
+    balance: GetUsageAnswerBalance
+    window: GetUsageAnswerWindow
+    storage: GetUsageAnswerStorage
+    usage: list[UsageRecord]
+    hasMore: bool
+    nextCursor: str | None
 
 
-class Job(TypedDict):
+Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe']
+
+
+class JobFields(TypedDict):
     jobId: str
     keyId: str
     type: str
@@ -1436,7 +1944,6 @@ class Job(TypedDict):
     startedAt: str | None
     completedAt: str | None
     deadlineAt: str
-    result: dict[str, Any] | None
     mediaDeletedAt: str | None
     error: JobError | None
     billing: JobBilling
@@ -1444,59 +1951,6 @@ class Job(TypedDict):
     requestId: str
     statusUrl: str
     cancelUrl: str
-
-
-class Error(TypedDict):
-    error: str
-    message: NotRequired[str]
-    requestId: NotRequired[str]
-    details: NotRequired[list[ErrorDetail]]
-
-
-class OpenAIError(TypedDict):
-    error: OpenAIErrorBody
-    message: str
-    requestId: str
-    details: NotRequired[list[ErrorDetail]]
-
-
-class ChatEstimate(TypedDict):
-    model: str
-    credits: float
-    least: float
-    most: float
-    items: list[ChatEstimateItem]
-
-
-class AnthropicError(TypedDict):
-    type: Literal['error']
-    error: AnthropicErrorBody
-    request_id: str
-    details: NotRequired[list[ErrorDetail]]
-
-
-class StudioEstimate(TypedDict):
-    type: str
-    model: str | None
-    credits: float
-    items: list[StudioEstimateItem]
-
-
-class ParameterRule(TypedDict):
-    oneOf: NotRequired[list[str | float | bool]]
-    min: NotRequired[float]
-    max: NotRequired[float]
-    itemsMax: NotRequired[int]
-    charactersMax: NotRequired[int]
-    size: NotRequired[ParameterRuleSize]
-    default: NotRequired[str | float | bool]
-
-
-class PriceRule(TypedDict):
-    unit: Literal['image', 'second', 'character', 'request']
-    quantity: PriceRuleQuantity
-    pixels: PriceRulePixels | None
-    rows: list[PriceRuleRow]
 
 
 class JobTimeline(TypedDict):
@@ -1517,270 +1971,10 @@ class Webhook(TypedDict):
     deliveries: list[WebhookDelivery]
 
 
-class OpenAIImages(TypedDict):
-    created: int
-    data: list[OpenAIImagesItem]
-
-
-class OpenAIVideo(TypedDict):
-    id: str
-    object: Literal['video']
-    model: str | None
-    status: Literal['queued', 'in_progress', 'completed', 'failed']
-    progress: int
-    created_at: int
-    completed_at: int | None
-    expires_at: None
-    prompt: str | None
-    seconds: str | None
-    size: str | None
-    error: OpenAIVideoError | None
-    remixed_from_video_id: None
-
-
-class UsageSummary(TypedDict):
-    after: str
-    before: str
-    rows: list[UsageSummaryRow]
-    total: UsageSummaryTotal
-
-
-class CompositionPlanOutput(TypedDict):
-    positive_global_styles: list[str]
-    negative_global_styles: list[str]
-    sections: list[CompositionPlanOutputSection]
-
-
-class JobOutput(TypedDict):
-    jobId: str
-    keyId: str
-    type: str
-    model: str | None
-    provider: str
-    prompt: str | None
-    status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
-    done: bool
-    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'done']
-    progress: JobOutputProgress | None
-    createdAt: str
-    startedAt: str | None
-    completedAt: str | None
-    deadlineAt: str
-    result: dict[str, Any] | None
-    mediaDeletedAt: str | None
-    error: JobOutputError | None
-    billing: JobOutputBilling
-    metadata: dict[str, str]
-    requestId: str
-    statusUrl: str
-    cancelUrl: str
-
-
-class ChatRequest(TypedDict):
-    messages: list[SystemMessage | UserMessage | AssistantMessage]
-    model: str
-    models: NotRequired[list[str] | None]
-    stream: NotRequired[bool | None]
-    temperature: NotRequired[float | None]
-    max_tokens: NotRequired[int | None]
-    max_completion_tokens: NotRequired[int | None]
-    top_p: NotRequired[float | None]
-    stop: NotRequired[str | list[str] | None]
-    seed: NotRequired[int | None]
-    presence_penalty: NotRequired[float | None]
-    frequency_penalty: NotRequired[float | None]
-    reasoning_effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
-    user: NotRequired[str | None]
-    metadata: NotRequired[dict[str, str] | None]
-
-
-class ChatAnswer(TypedDict):
-    id: str
-    model: str
-    content: str
-    finishReason: str | None
-    usage: TokenUsage
-    creditsConsumed: float
-    tried: NotRequired[list[ChatAnswerTried]]
-
-
-class ChatCompletionsRequest(TypedDict):
-    messages: list[SystemMessage | DeveloperMessage | UserMessage | AssistantMessage | ToolMessage]
-    model: str
-    models: NotRequired[list[str] | None]
-    stream: NotRequired[bool | None]
-    temperature: NotRequired[float | None]
-    max_tokens: NotRequired[int | None]
-    max_completion_tokens: NotRequired[int | None]
-    top_p: NotRequired[float | None]
-    stop: NotRequired[str | list[str] | None]
-    seed: NotRequired[int | None]
-    presence_penalty: NotRequired[float | None]
-    frequency_penalty: NotRequired[float | None]
-    reasoning_effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
-    user: NotRequired[str | None]
-    metadata: NotRequired[dict[str, str] | None]
-    n: NotRequired[int | None]
-    tools: NotRequired[list[FunctionTool] | None]
-    tool_choice: NotRequired[Literal['none', 'auto', 'required'] | FunctionToolChoice | None]
-    parallel_tool_calls: NotRequired[bool | None]
-    response_format: NotRequired[TextResponseFormat | JsonObjectResponseFormat | JsonSchemaResponseFormat | None]
-    logprobs: NotRequired[bool | None]
-    top_logprobs: NotRequired[int | None]
-    logit_bias: NotRequired[dict[str, float] | None]
-    prediction: NotRequired[dict[str, Any] | None]
-    prompt_cache_key: NotRequired[str | None]
-    prompt_cache_retention: NotRequired[Literal['in_memory', '24h'] | None]
-    safety_identifier: NotRequired[str | None]
-    store: NotRequired[bool | None]
-    verbosity: NotRequired[Literal['low', 'medium', 'high'] | None]
-    top_k: NotRequired[int | None]
-    reasoning: NotRequired[ChatCompletionsRequestReasoning | None]
-    thinking: NotRequired[EnabledThinking | AdaptiveThinking | DisabledThinking | None]
-    cache_control: NotRequired[EphemeralCacheControl | None]
-    modalities: NotRequired[list[Literal['text']] | None]
-    service_tier: NotRequired[Literal['auto', 'default'] | None]
-    stream_options: NotRequired[ChatCompletionsRequestStreamOptions | None]
-    provider: NotRequired[ChatCompletionsRequestProvider | None]
-    audio: NotRequired[None]
-    web_search_options: NotRequired[None]
-    functions: NotRequired[None]
-    function_call: NotRequired[None]
-
-
-class ChatCompletionsAnswer(TypedDict):
-    id: str
-    object: Literal['chat.completion']
-    created: int
-    model: str
-    choices: list[ChatCompletionsAnswerChoice]
-    usage: ChatCompletionsAnswerUsage
-    content: str
-    creditsConsumed: float
-    tried: NotRequired[list[ChatAnswerTried]]
-
-
-class ChatEstimateAnswer(TypedDict):
+class ImageGenerateAnswer(TypedDict):
     success: Literal[True]
-    data: ChatEstimate
-
-
-class ChatCompletionsEstimateAnswer(TypedDict):
-    success: Literal[True]
-    data: ChatEstimate
-
-
-class CreateMessageRequest(TypedDict):
-    model: str
-    models: NotRequired[list[str] | None]
-    max_tokens: int
-    messages: list[CreateMessageRequestUserMessage | CreateMessageRequestAssistantMessage]
-    system: NotRequired[str | list[TextSystem]]
-    stream: NotRequired[bool]
-    temperature: NotRequired[float]
-    top_p: NotRequired[float]
-    stop_sequences: NotRequired[list[str]]
-    tools: NotRequired[list[CustomTool]]
-    tool_choice: NotRequired[AutoToolChoice | AnyToolChoice | ToolToolChoice | NoneToolChoice]
-    metadata: NotRequired[CreateMessageRequestMetadata]
-    output_config: NotRequired[CreateMessageRequestOutputConfig]
-    service_tier: NotRequired[Literal['auto', 'standard_only']]
-    speed: NotRequired[Literal['standard'] | None]
-    top_k: NotRequired[int]
-    thinking: NotRequired[EnabledThinking | AdaptiveThinking | DisabledThinking | None]
-    cache_control: NotRequired[EphemeralCacheControl | None]
-    container: NotRequired[None]
-    mcp_servers: NotRequired[None]
-
-
-class CreateMessageAnswer(TypedDict):
-    id: str
-    type: Literal['message']
-    role: Literal['assistant']
-    model: str
-    content: list[CreateMessageAnswerTextContent | CreateMessageAnswerToolUseContent | CreateMessageAnswerThinkingContent | CreateMessageAnswerRedactedThinkingContent]
-    stop_reason: Literal['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'refusal']
-    stop_sequence: str | None
-    usage: CreateMessageAnswerUsage
-    creditsConsumed: float
-
-
-class CountMessageTokensRequest(TypedDict):
-    model: str
-    models: NotRequired[list[str] | None]
-    messages: list[CreateMessageRequestUserMessage | CreateMessageRequestAssistantMessage]
-    system: NotRequired[str | list[TextSystem]]
-    stream: NotRequired[bool]
-    temperature: NotRequired[float]
-    top_p: NotRequired[float]
-    stop_sequences: NotRequired[list[str]]
-    tools: NotRequired[list[CustomTool]]
-    tool_choice: NotRequired[AutoToolChoice | AnyToolChoice | ToolToolChoice | NoneToolChoice]
-    metadata: NotRequired[CreateMessageRequestMetadata]
-    output_config: NotRequired[CreateMessageRequestOutputConfig]
-    service_tier: NotRequired[Literal['auto', 'standard_only']]
-    speed: NotRequired[Literal['standard'] | None]
-    top_k: NotRequired[int]
-    thinking: NotRequired[EnabledThinking | AdaptiveThinking | DisabledThinking | None]
-    cache_control: NotRequired[EphemeralCacheControl | None]
-    container: NotRequired[None]
-    mcp_servers: NotRequired[None]
-
-
-class ListModelsAnswer(TypedDict):
-    object: Literal['list']
-    data: list[Model]
-    has_more: bool
-    first_id: str | None
-    last_id: str | None
-    models: list[ListModelsAnswerModel]
-
-
-ImageGenerateRequest = TypedDict(
-    'ImageGenerateRequest',
-    {
-        'prompt': str,
-        'model': NotRequired[Literal['nano-banana', 'nano-banana-pro', 'seedream', 'alpha-image', 'alpha-image-mini', 'alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst', 'alpha-imagen', 'alpha-imagen-ultra', 'alpha-imagine']],
-        'numImages': NotRequired[int],
-        'aspectRatio': NotRequired[str],
-        'outputFormat': NotRequired[Literal['jpeg', 'png', 'webp']],
-        'resolution': NotRequired[Literal['1K', '2K', '4K']],
-        'width': NotRequired[int],
-        'height': NotRequired[int],
-        'seed': NotRequired[int],
-        'negativePrompt': NotRequired[str],
-        'quality': NotRequired[Literal['auto', 'low', 'medium', 'high']],
-        'background': NotRequired[Literal['auto', 'transparent', 'opaque']],
-        'imageSize': NotRequired[Literal['square_hd', 'square', 'portrait_4_3', 'portrait_16_9', 'landscape_4_3', 'landscape_16_9'] | ImageGenerateRequestImageSize],
-        'imageUrls': NotRequired[str | list[str]],
-        'async': NotRequired[bool],
-        'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
-        'metadata': NotRequired[dict[str, str] | None],
-    },
-)
-
-
-class ImageGenerateResult(TypedDict):
-    model: str
-    images: list[Image]
-    metadata: ImageGenerateResultMetadata
-
-
-class ImageGenerateEstimateAnswer(TypedDict):
-    success: Literal[True]
-    data: StudioEstimate
-
-
-class ImageEditResult(TypedDict):
-    model: str
-    images: list[Image]
-    metadata: ImageGenerateResultMetadata
-
-
-class ImageEditEstimateAnswer(TypedDict):
-    success: Literal[True]
-    data: StudioEstimate
+    data: ImageGenerateResult
+    credits: Credits
 
 
 class ImageUpscaleAnswer(TypedDict):
@@ -1789,468 +1983,21 @@ class ImageUpscaleAnswer(TypedDict):
     credits: Credits
 
 
-class ImageUpscaleEstimateAnswer(TypedDict):
-    success: Literal[True]
-    data: StudioEstimate
-
-
 class ImageRemoveBackgroundAnswer(TypedDict):
     success: Literal[True]
     data: ImageRemoveBackgroundResult
     credits: Credits
 
 
-class ImageRemoveBackgroundEstimateAnswer(TypedDict):
+class ImageBatchAnswer(TypedDict):
     success: Literal[True]
-    data: StudioEstimate
-
-
-class ImageBatchResult(TypedDict):
-    total: int
-    successful: int
-    failed: int
-    results: list[SuccessfulResult | FailedResult]
-
-
-class ImageBatchEstimateAnswer(TypedDict):
-    success: Literal[True]
-    data: StudioEstimate
+    data: ImageBatchResult
+    credits: Credits
 
 
 class VideoGenerateAnswer(TypedDict):
     success: Literal[True]
     data: VideoGenerateResult
-    credits: Credits
-
-
-class VideoGenerateEstimateAnswer(TypedDict):
-    success: Literal[True]
-    data: StudioEstimate
-
-
-class VideoUpscaleAnswer(TypedDict):
-    success: Literal[True]
-    data: VideoUpscaleResult
-    credits: Credits
-
-
-class VideoUpscaleEstimateAnswer(TypedDict):
-    success: Literal[True]
-    data: StudioEstimate
-
-
-class VideoRemoveBackgroundAnswer(TypedDict):
-    success: Literal[True]
-    data: VideoRemoveBackgroundResult
-    credits: Credits
-
-
-class VideoRemoveBackgroundEstimateAnswer(TypedDict):
-    success: Literal[True]
-    data: StudioEstimate
-
-
-class VoiceoverGenerateResult(TypedDict):
-    url: str
-    expiresAt: str
-    storagePath: str
-    format: str
-    title: str
-    voice: str
-    model: str
-    textLength: int
-    metadata: VoiceoverGenerateResultMetadata
-
-
-class VoiceoverGenerateEstimateAnswer(TypedDict):
-    success: Literal[True]
-    data: StudioEstimate
-
-
-DialogueGenerateRequest = TypedDict(
-    'DialogueGenerateRequest',
-    {
-        'inputs': list[DialogueGenerateRequestInput],
-        'title': str,
-        'stability': NotRequired[float],
-        'similarityBoost': NotRequired[float],
-        'async': NotRequired[bool],
-        'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
-        'metadata': NotRequired[dict[str, str] | None],
-    },
-)
-
-
-class DialogueGenerateResult(TypedDict):
-    url: str
-    expiresAt: str
-    storagePath: str
-    format: str
-    title: str
-    model: str
-    dialogueLines: list[DialogueGenerateResultDialogueLine]
-    voicesUsed: list[str]
-    totalLines: int
-    totalTextLength: int
-    metadata: DialogueGenerateResultMetadata
-
-
-class DialogueGenerateEstimateAnswer(TypedDict):
-    success: Literal[True]
-    data: StudioEstimate
-
-
-MusicPlanRequest = TypedDict(
-    'MusicPlanRequest',
-    {
-        'prompt': str,
-        'music_length_ms': NotRequired[int],
-        'source_composition_plan': NotRequired[CompositionPlan],
-        'model_id': NotRequired[Literal['music_v1']],
-        'async': NotRequired[bool],
-        'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
-        'metadata': NotRequired[dict[str, str] | None],
-    },
-)
-
-
-class MusicPlanEstimateAnswer(TypedDict):
-    success: Literal[True]
-    data: StudioEstimate
-
-
-MusicGenerateRequest = TypedDict(
-    'MusicGenerateRequest',
-    {
-        'prompt': NotRequired[str],
-        'composition_plan': NotRequired[CompositionPlan],
-        'plan': NotRequired[CompositionPlan],
-        'durationSeconds': NotRequired[float],
-        'coverPrompt': NotRequired[str],
-        'force_instrumental': NotRequired[bool],
-        'model_id': NotRequired[Literal['music_v1']],
-        'mode': NotRequired[Literal['full', 'audio-only']],
-        'async': NotRequired[bool],
-        'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
-        'metadata': NotRequired[dict[str, str] | None],
-    },
-)
-
-
-class MusicGenerateResult(TypedDict):
-    url: str
-    expiresAt: str
-    storagePath: str
-    format: str
-    duration: int
-    title: str | None
-    model: str
-    coverUrl: NotRequired[str | None]
-    coverError: NotRequired[MusicGenerateResultCoverError]
-    lyrics: NotRequired[str | None]
-
-
-class MusicGenerateEstimateAnswer(TypedDict):
-    success: Literal[True]
-    data: StudioEstimate
-
-
-class SfxGenerateAnswer(TypedDict):
-    success: Literal[True]
-    data: SfxGenerateResult
-    credits: Credits
-
-
-class SfxGenerateEstimateAnswer(TypedDict):
-    success: Literal[True]
-    data: StudioEstimate
-
-
-class AudioTranscribeResult(TypedDict):
-    text: str
-    language: str
-    durationSeconds: float
-    words: list[AudioTranscribeResultWord]
-    model: str
-    source: Literal['file', 'url']
-    transcriptUrl: str
-    expiresAt: str
-
-
-class AudioTranscribeEstimateAnswer(TypedDict):
-    success: Literal[True]
-    data: StudioEstimate
-
-
-class ListStudioVoicesAnswer(TypedDict):
-    success: Literal[True]
-    data: list[ListStudioVoicesAnswerItem]
-
-
-class CountJobsAnswer(TypedDict):
-    success: Literal[True]
-    data: CountJobsAnswerData
-
-
-class GetJobTimelineAnswer(TypedDict):
-    success: Literal[True]
-    data: JobTimeline
-
-
-class GetJobAnswer(TypedDict):
-    success: Literal[True]
-    data: JobOutput
-    credits: Credits
-
-
-class ListJobsAnswer(TypedDict):
-    success: Literal[True]
-    data: list[JobOutput]
-    hasMore: bool
-    nextCursor: str | None
-
-
-class CancelJobAnswer(TypedDict):
-    success: Literal[True]
-    data: JobOutput
-    credits: Credits
-
-
-class GetJobWebhookAnswer(TypedDict):
-    success: Literal[True]
-    data: Webhook
-
-
-class CreateResponseRequest(TypedDict):
-    model: str
-    models: NotRequired[list[str] | None]
-    stream: NotRequired[bool | None]
-    temperature: NotRequired[float | None]
-    top_p: NotRequired[float | None]
-    user: NotRequired[str | None]
-    input: str | list[UserMessageInput | SystemOrDeveloperMessageInput | AssistantMessageInput | FunctionCallInput | FunctionCallOutputInput | ReasoningInput | CreateResponseRequestItemReferenceInput]
-    instructions: NotRequired[str | None]
-    max_output_tokens: NotRequired[int | None]
-    text: NotRequired[CreateResponseRequestText | None]
-    reasoning: NotRequired[CreateResponseRequestReasoning | None]
-    tools: NotRequired[list[CreateResponseRequestFunctionTool] | None]
-    tool_choice: NotRequired[Literal['none', 'auto', 'required'] | CreateResponseRequestFunctionToolChoice | None]
-    parallel_tool_calls: NotRequired[bool | None]
-    prompt_cache_key: NotRequired[str | None]
-    prompt_cache_retention: NotRequired[Literal['in_memory', '24h'] | None]
-    safety_identifier: NotRequired[str | None]
-    service_tier: NotRequired[Literal['auto', 'default'] | None]
-    metadata: NotRequired[dict[str, str] | None]
-    include: NotRequired[list[Literal['reasoning.encrypted_content']] | None]
-    truncation: NotRequired[Literal['disabled'] | None]
-    store: NotRequired[bool | None]
-    background: NotRequired[Literal[False] | None]
-    previous_response_id: NotRequired[None]
-    conversation: NotRequired[None]
-    context_management: NotRequired[None]
-    prompt: NotRequired[None]
-    moderation: NotRequired[None]
-    top_logprobs: NotRequired[Literal[0] | None]
-
-
-class CreateResponseAnswer(TypedDict):
-    id: str
-    object: Literal['response']
-    created_at: int
-    status: Literal['completed', 'incomplete']
-    incomplete_details: CreateResponseAnswerIncompleteDetails | None
-    model: str
-    output: list[AssistantMessageOutput | FunctionCallOutput | ReasoningOutput]
-    usage: CreateResponseAnswerUsage
-    creditsConsumed: float
-
-
-class AudioSpeechRequest(TypedDict):
-    model: str
-    input: str
-    voice: str | AudioSpeechRequestVoice
-    response_format: NotRequired[Literal['mp3'] | None]
-    stream_format: NotRequired[Literal['audio'] | None]
-    speed: NotRequired[Literal[1] | None]
-    instructions: NotRequired[Literal[''] | None]
-
-
-class CreateVideoRequest(TypedDict):
-    prompt: str
-    model: NotRequired[str | None]
-    seconds: NotRequired[int | None]
-    size: NotRequired[str | None]
-    input_reference: NotRequired[CreateVideoRequestInputReference | None]
-
-
-class ListVideosAnswer(TypedDict):
-    object: Literal['list']
-    data: list[OpenAIVideo]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
-
-
-class GetWebhookSecretAnswer(TypedDict):
-    secret: str
-    generation: int
-    replaced: list[GetWebhookSecretAnswerReplaced]
-
-
-class RotateWebhookSecretAnswer(TypedDict):
-    secret: str
-    generation: int
-    replaced: list[GetWebhookSecretAnswerReplaced]
-
-
-class GetNoticesAnswer(TypedDict):
-    url: str | None
-    lowBalanceCredits: float | None
-    notices: list[GetNoticesAnswerNotice]
-
-
-class SetNoticesAnswer(TypedDict):
-    url: str | None
-    lowBalanceCredits: float | None
-    notices: list[GetNoticesAnswerNotice]
-
-
-class DeleteFileAnswer(TypedDict):
-    success: Literal[True]
-    data: DeleteFileAnswerData
-
-
-class DeleteJobMediaAnswer(TypedDict):
-    success: Literal[True]
-    data: JobOutput
-    credits: Credits
-
-
-class ListApiKeysAnswer(TypedDict):
-    keys: list[ListApiKeysAnswerKey]
-
-
-class RotateApiKeyAnswer(TypedDict):
-    keyId: str
-    keyPrefix: str
-    name: str
-    createdAt: int
-    expiresAt: int | None
-    lastUsedAt: int | None
-    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
-    allowedModels: list[str] | None
-    limit: KeyLimit | None
-    key: str
-    replaced: RotateApiKeyAnswerReplaced
-
-
-class GetKeyAnswer(TypedDict):
-    keyId: str
-    keyPrefix: str
-    name: str
-    createdAt: int
-    expiresAt: int | None
-    lastUsedAt: int | None
-    scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
-    allowedModels: list[str] | None
-    limit: KeyLimit | None
-    organizationId: str
-    organizationName: str
-    userId: str
-    role: Literal['owner', 'admin', 'member', 'viewer']
-    budget: KeyBudget | None
-
-
-class GetSessionAnswer(TypedDict):
-    session: GetSessionAnswerSession | None
-    operator: GetSessionAnswerOperator | None
-
-
-class ListSessionsAnswer(TypedDict):
-    sessions: list[ListSessionsAnswerSession]
-
-
-class GetUsageAnswer(TypedDict):
-    credits: float
-    balance: GetUsageAnswerBalance
-    window: GetUsageAnswerWindow
-    storage: GetUsageAnswerStorage
-    usage: list[UsageRecord]
-    hasMore: bool
-    nextCursor: str | None
-
-
-class JobFields(TypedDict):
-    jobId: str
-    keyId: str
-    type: str
-    model: str | None
-    provider: str
-    prompt: str | None
-    status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
-    done: bool
-    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'done']
-    progress: JobOutputProgress | None
-    createdAt: str
-    startedAt: str | None
-    completedAt: str | None
-    deadlineAt: str
-    mediaDeletedAt: str | None
-    error: JobOutputError | None
-    billing: JobOutputBilling
-    metadata: dict[str, str]
-    requestId: str
-    statusUrl: str
-    cancelUrl: str
-
-
-class ListStudioModelsAnswerItemModel(TypedDict):
-    id: str
-    displayName: str
-    servedBy: str
-    typicalSeconds: float | None
-    selectedBy: dict[str, str]
-    parameters: dict[str, ParameterRule]
-    price: list[PriceRule]
-    example: ModelExample
-
-
-class ListStudioModelsAnswerItem(TypedDict):
-    type: str
-    endpoint: str
-    medium: Literal['image', 'video', 'audio']
-    scope: str
-    defaultModel: str | None
-    models: list[ListStudioModelsAnswerItemModel]
-    request: dict[str, Any]
-
-
-class GetPricingAnswerStudio(TypedDict):
-    endpoint: str
-    model: str
-    displayName: str
-    price: list[PriceRule]
-    example: ModelExample
-
-
-class ImageGenerateAnswer(TypedDict):
-    success: Literal[True]
-    data: ImageGenerateResult
-    credits: Credits
-
-
-class ImageEditAnswer(TypedDict):
-    success: Literal[True]
-    data: ImageEditResult
-    credits: Credits
-
-
-class ImageBatchAnswer(TypedDict):
-    success: Literal[True]
-    data: ImageBatchResult
     credits: Credits
 
 
@@ -2272,18 +2019,23 @@ class MusicGenerateAnswer(TypedDict):
     credits: Credits
 
 
+class SfxGenerateAnswer(TypedDict):
+    success: Literal[True]
+    data: SfxGenerateResult
+    credits: Credits
+
+
 class AudioTranscribeAnswer(TypedDict):
     success: Literal[True]
     data: AudioTranscribeResult
     credits: Credits
 
 
-class ListStudioModelsAnswer(TypedDict):
+class GetJobTimelineAnswer(TypedDict):
     success: Literal[True]
-    data: list[ListStudioModelsAnswerItem]
+    data: JobTimeline
 
 
-class GetPricingAnswer(TypedDict):
-    usdPerCredit: float
-    studio: list[GetPricingAnswerStudio]
-    chat: list[GetPricingAnswerChat]
+class GetJobWebhookAnswer(TypedDict):
+    success: Literal[True]
+    data: Webhook
