@@ -77,7 +77,7 @@ interface CallAttempt extends CallIds {
 }
 
 /** Response of a provider that certainly did not accept a call. */
-interface FailedSubmit {
+interface UnacceptedSubmit {
   message: string;
   /** Provider request id; null if there was no response or it contained no id. */
   providerRequestId: string | null;
@@ -99,7 +99,7 @@ export function createCallRecords(pool: DatabasePool) {
     /** Records that the attempt that sends the call is still running. */
     markRunning: (call: CallIds): Promise<void> => record(call, {}),
     /** Records that the provider certainly did not accept the call. The call may be sent again. */
-    markNotAccepted: (call: CallIds, submit: FailedSubmit): Promise<void> =>
+    markNotAccepted: (call: CallIds, submit: UnacceptedSubmit): Promise<void> =>
       record(call, { state: 'not_accepted', ...submit }),
     /** Records that the call was sent and its outcome is unknown. The call is never sent again. */
     markUnknown: (call: CallIds, providerRequestId: string | null): Promise<void> =>

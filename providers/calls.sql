@@ -75,10 +75,11 @@ BEGIN
     progress = coalesce(nullif(change->'progress', 'null'), progress), updated_at = clock_timestamp(),
     provider_request_id = coalesce(change->>'providerRequestId', change->'operation'->>'id',
       provider_request_id),
-    failed_submits = CASE change->>'state' WHEN 'not_accepted' THEN failed_submits || jsonb_build_object(
-        'routeIndex', route_index, 'provider', provider, 'message', change->>'message',
+    unaccepted_submits = CASE change->>'state'
+      WHEN 'not_accepted' THEN unaccepted_submits || jsonb_build_object('routeIndex', route_index,
+        'provider', provider, 'message', change->>'message',
         'providerRequestId', change->>'providerRequestId', 'failedAtMs', unix_ms(clock_timestamp()))
-      ELSE failed_submits END,
+      ELSE unaccepted_submits END,
     accepted_at = CASE change->>'state' WHEN 'accepted' THEN clock_timestamp() ELSE accepted_at END,
     answered_at = CASE change->>'state' WHEN 'answered' THEN clock_timestamp() ELSE answered_at END
     WHERE job_id = job AND call_index = index

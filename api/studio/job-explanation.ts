@@ -86,7 +86,7 @@ function describePausesAndFailures({ calls }: JobEvidence): string {
   const pause =
     pauseMs > 0 ? [`before that, it waited ${formatDuration(pauseMs)} for a paused provider`] : [];
   const byProvider = Map.groupBy(
-    calls.flatMap(({ failedSubmits }) => failedSubmits),
+    calls.flatMap(({ unacceptedSubmits }) => unacceptedSubmits),
     ({ provider }) => provider,
   );
   const failures = [...byProvider].map(([provider, submits]) => {

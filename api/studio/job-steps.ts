@@ -72,20 +72,17 @@ function listCallSteps(job: JobRecord, call: JobCall): Step[] {
   const hasEnded = job.status !== 'open';
   const submittedAtMs = acceptedAtMs ?? answeredAtMs;
   const isAccepted = state === 'accepted' || state === 'answered';
-  const failedSubmitSteps = listFailedSubmits(call);
-  const sentAtMs = failedSubmitSteps.at(-1)?.endedAtMs ?? call.begunAtMs;
+  const earlierSubmits = listEarlierSubmits(call);
+  const sentAtMs = earlierSubmits.at(-1)?.endedAtMs ?? call.begunAtMs;
   const submit: Step = {
     ...callFields,
     name: 'submit',
     state: isAccepted ? 'done' : hasEnded ? 'failed' : state === 'waiting' ? 'waiting' : 'running',
-    attempts: failedSubmitSteps.reduce(
-      (left, { attempts: failed }) => left - (failed ?? 0),
-      attempts,
-    ),
+    attempts: earlierSubmits.reduce((left, { attempts: failed }) => left - (failed ?? 0), attempts),
     startedAtMs: state === 'waiting' ? null : sentAtMs,
     endedAtMs: submittedAtMs ?? (hasEnded ? job.completed_at : null),
   };
-  const submitSteps = [...buildPauseStep(call), ...failedSubmitSteps, submit];
+  const submitSteps = [...buildPauseStep(call), ...earlierSubmits, submit];
   if (acceptedAtMs === null) return submitSteps;
   const endedAtMs = notifiedAtMs ?? answeredAtMs ?? job.completed_at;
   const isLost = hasEnded && job.status !== 'completed' && notifiedAtMs === null;
@@ -121,10 +118,10 @@ function buildPauseStep({ index, provider, state, pausedAtMs, begunAtMs }: JobCa
 }
 
 /** Returns a failed submit step for each earlier route whose provider did not accept the call. */
-function listFailedSubmits({ index, routeIndex, begunAtMs, failedSubmits }: JobCall): Step[] {
-  const failedOnEarlierRoutes = failedSubmits.filter((submit) => submit.routeIndex !== routeIndex);
+function listEarlierSubmits({ index, routeIndex, begunAtMs, unacceptedSubmits }: JobCall): Step[] {
+  const onEarlierRoutes = unacceptedSubmits.filter((submit) => submit.routeIndex !== routeIndex);
   let startedAtMs = begunAtMs;
-  return [...Map.groupBy(failedOnEarlierRoutes, (submit) => submit.routeIndex).values()].flatMap(
+  return [...Map.groupBy(onEarlierRoutes, (submit) => submit.routeIndex).values()].flatMap(
     (all) => {
       const lastSubmit = all.at(-1);
       if (!lastSubmit) return [];

@@ -82,7 +82,7 @@ const sections: { name: string; title: string; columns: Columns }[] = [
     },
   },
   {
-    name: 'failedSubmits',
+    name: 'unacceptedSubmits',
     title: 'Submits that a provider did not accept',
     columns: {
       call: createNumberColumn('callIndex'),

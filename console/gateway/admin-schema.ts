@@ -410,7 +410,7 @@ export interface components {
                 updatedAt: string;
             }[];
             /** @description Submits that a provider certainly did not accept, oldest first. */
-            failedSubmits: {
+            unacceptedSubmits: {
                 routeIndex: number;
                 provider: string;
                 providerRequestId: string | null;

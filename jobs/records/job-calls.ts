@@ -17,7 +17,7 @@ export const jobCall = z.object({
    * Attempts that the provider did not accept, oldest first. The call was sent again after each
    * attempt except possibly the last.
    */
-  failedSubmits: z.array(
+  unacceptedSubmits: z.array(
     z.object({
       routeIndex: z.int(),
       provider: z.string(),
@@ -47,7 +47,7 @@ export function createReadCalls(pool: DatabasePool) {
     pool.any(sql.type(jobCall)`
       SELECT c.call_index AS index, c.route_index AS "routeIndex", c.provider, c.provider_endpoint AS "providerEndpoint", c.state,
         c.operation, c.provider_request_id AS "providerRequestId", c.attempts,
-        c.failed_submits AS "failedSubmits", c.paused_at AS "pausedAtMs",
+        c.unaccepted_submits AS "unacceptedSubmits", c.paused_at AS "pausedAtMs",
         c.begun_at AS "begunAtMs", c.accepted_at AS "acceptedAtMs", c.answered_at AS "answeredAtMs",
         (SELECT min(n.received_at) FROM provider_notification n
           WHERE n.job_id = c.job_id AND n.call_index = c.call_index) AS "notifiedAtMs",

@@ -302,7 +302,7 @@ CREATE TABLE provider_call (
   paused_at timestamptz,
   -- Attempts that a provider did not accept, oldest first: {routeIndex, provider,
   -- providerRequestId, message, failedAtMs}.
-  failed_submits jsonb NOT NULL DEFAULT '[]',
+  unaccepted_submits jsonb NOT NULL DEFAULT '[]',
   PRIMARY KEY (job_id, call_index)
 ) WITH (fillfactor = 70);
 CREATE INDEX provider_call_of_request ON provider_call (provider_request_id)

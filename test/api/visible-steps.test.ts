@@ -15,7 +15,7 @@ const gateway = useGateway({ env, settled: 'last' });
 /** A job as operators read it. */
 interface Story {
   why: string;
-  failedSubmits: object[];
+  unacceptedSubmits: object[];
   calls: object[];
   steps: { name: string; state: string; provider: string | null }[];
 }
@@ -172,9 +172,9 @@ describe('a job', () => {
     );
     expect(details).toContain(`call 1: delivered, request \`${requests?.[0]}\``);
     const story = await gateway.admin<{ data: Story }>(`/jobs/${jobId}`);
-    const { why, failedSubmits, calls, steps } = story.body.data;
+    const { why, unacceptedSubmits, calls, steps } = story.body.data;
     expect(why).toMatch(/: openai delivered 1 file .* fal did not accept 1 attempt \(.*401\)\)\.$/);
-    expect(failedSubmits).toMatchObject([{ callIndex: 0, provider: 'fal', routeIndex: 0 }]);
+    expect(unacceptedSubmits).toMatchObject([{ callIndex: 0, provider: 'fal', routeIndex: 0 }]);
     expect(calls).toMatchObject([{ provider: 'openai', providerRequestId: requests?.[0] }]);
     expect(steps.map(({ name, state, provider: at }) => [name, state, at])).toEqual([
       ['reserve', 'done', null],

@@ -14,7 +14,7 @@ beforeAll(() => {
 
 const operation = { id: 'op-1', providerEndpoint: 'fal-ai/x' } as never;
 const outputs: CallOutputs = { callIndex: 0, artifacts: [], data: null, delivered: 1, error: null };
-const failedSubmit = { message: 'rejected (401)', providerRequestId: 'req_refused' };
+const unacceptedSubmit = { message: 'rejected (401)', providerRequestId: 'req_refused' };
 const route = { routeIndex: 0, provider: 'fal', providerEndpoint: 'fal-ai/x' };
 
 async function begun(sender: { senderId?: string } = {}) {
@@ -31,14 +31,14 @@ const beginAgain = (call: Call, senderId?: string) =>
 describe('a call', () => {
   it('may be sent again after a submit that was not accepted', async () => {
     const call = await begun();
-    await records.markNotAccepted(call, failedSubmit);
-    await records.markNotAccepted(call, failedSubmit);
+    await records.markNotAccepted(call, unacceptedSubmit);
+    await records.markNotAccepted(call, unacceptedSubmit);
     expect(await beginAgain(call)).toEqual({ verdict: 'send' });
     const [row] = await createReadCalls(ledgers.pool)(call.jobId);
     expect(row).toMatchObject({
       attempts: 2,
       providerRequestId: null,
-      failedSubmits: [{ ...failedSubmit, routeIndex: 0, provider: 'fal' }],
+      unacceptedSubmits: [{ ...unacceptedSubmit, routeIndex: 0, provider: 'fal' }],
     });
   });
 
@@ -61,7 +61,7 @@ describe('a call', () => {
   const marks = {
     accepted: (call: Call) => records.markAccepted({ ...call, operation }),
     answered: (call: Call) => records.markAnswered({ ...call, outputs }),
-    not_accepted: (call: Call) => records.markNotAccepted(call, failedSubmit),
+    not_accepted: (call: Call) => records.markNotAccepted(call, unacceptedSubmit),
     unknown: (call: Call) => records.markUnknown(call, null),
     inProgress: (call: Call) =>
       records.recordProgress({ ...call, progress: { state: 'generating', queuePosition: 1 } }),

@@ -25,7 +25,7 @@ import { jobWithOwner, findJobOfAnyOrganization, jobChangeRequest } from './any-
 const actionsShownMax = 100;
 
 const callSchema = responseSchema(jobCall)
-  .omit({ failedSubmits: true, acceptedAt: true, answeredAt: true, notifiedAt: true })
+  .omit({ unacceptedSubmits: true, acceptedAt: true, answeredAt: true, notifiedAt: true })
   .extend({
     state: z.string(),
     operation: z
@@ -34,7 +34,7 @@ const callSchema = responseSchema(jobCall)
     attempts: z.int().meta({ description: 'Number of times the call was sent to a provider.' }),
   });
 
-const failedSubmitSchema = responseSchema(jobCall.shape.failedSubmits.element).extend({
+const unacceptedSubmitSchema = responseSchema(jobCall.shape.unacceptedSubmits.element).extend({
   callIndex: z.int(),
 });
 
@@ -75,8 +75,8 @@ const explainedJobSchema = jobWithOwner
     provider: z.string(),
     steps: z.array(stepSchema),
     calls: z.array(callSchema),
-    failedSubmits: z
-      .array(failedSubmitSchema)
+    unacceptedSubmits: z
+      .array(unacceptedSubmitSchema)
       .meta({ description: 'Submits that a provider certainly did not accept, oldest first.' }),
     ledger: z.array(entrySchema).meta({ description: 'Ledger entries of the job, oldest first.' }),
     notifications: z
@@ -169,8 +169,8 @@ async function readExplainedJob(job: JobRecord, services: Composition): Promise<
     request: job.request,
     steps: listSteps(job, calls, webhook),
     calls: calls.map((record) => callSchema.parse(toResponse(record))),
-    failedSubmits: calls.flatMap(({ index, failedSubmits }) =>
-      failedSubmits.map((submit) => ({ callIndex: index, ...toResponse(submit) })),
+    unacceptedSubmits: calls.flatMap(({ index, unacceptedSubmits }) =>
+      unacceptedSubmits.map((submit) => ({ callIndex: index, ...toResponse(submit) })),
     ),
     ledger: entries.map(toResponse),
     notifications: notifications.map(toResponse),
