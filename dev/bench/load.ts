@@ -14,8 +14,8 @@ export interface OpenLoad {
 interface OpenLoopResult {
   /** Time at which each accepted job was due, by job id, in milliseconds since 1970. */
   accepted: Map<string, number>;
-  rejected: number;
-  /** Message of the first rejection. */
+  failedStarts: number;
+  /** Message of the first failed start. */
   firstFailure: string | null;
 }
 
@@ -28,13 +28,13 @@ export async function runOpenLoop(
   load: OpenLoad,
   start: (turn: number) => Promise<string>,
 ): Promise<OpenLoopResult> {
-  const result: OpenLoopResult = { accepted: new Map(), rejected: 0, firstFailure: null };
+  const result: OpenLoopResult = { accepted: new Map(), failedStarts: 0, firstFailure: null };
   const beganAt = Date.now();
   const startJob = async (turn: number, dueAtMs: number): Promise<void> => {
     try {
       result.accepted.set(await start(turn), dueAtMs);
     } catch (error) {
-      result.rejected += 1;
+      result.failedStarts += 1;
       result.firstFailure ??= error instanceof Error ? error.message : String(error);
     }
   };

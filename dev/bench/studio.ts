@@ -78,7 +78,7 @@ interface Engine {
 
 /** Runs a load. The API is not polled, as if the caller used a webhook. */
 async function runLoad({ startJob, findEnded }: Engine, load: OpenLoad): Promise<LoadResult> {
-  const { accepted, rejected, firstFailure } = await runOpenLoop(load, () => startJob(load));
+  const { accepted, failedStarts, firstFailure } = await runOpenLoop(load, () => startJob(load));
   const ids = [...accepted.keys()];
   let ended = new Map<string, JobTimes | string>();
   await untilEnded(load, async () => {
@@ -99,7 +99,7 @@ async function runLoad({ startJob, findEnded }: Engine, load: OpenLoad): Promise
         (job) => job.endedAtMs - job.createdAtMs - load.providerSeconds * 1000,
       ),
     },
-    failures: rejected + lost,
+    failures: failedStarts + lost,
     firstFailure: firstFailure ?? (lost > 0 ? message : null),
   };
 }
