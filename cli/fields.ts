@@ -51,8 +51,7 @@ export function collectAssignment(
   before: Record<string, unknown> = {},
 ): Record<string, unknown> {
   const [, field, value = ''] = /^([A-Za-z_]\w*)=(.*)$/s.exec(text) ?? [];
-  if (field === undefined)
-    throw new InvalidArgumentError('Must have the form field=value, for example seed=7.');
+  if (field === undefined) throw new InvalidArgumentError('Must be field=value, such as seed=7.');
   return { ...before, [field]: parseJsonOrText(value) };
 }
 
@@ -62,8 +61,7 @@ export function collectPair(
   before: Record<string, string> = {},
 ): Record<string, string> {
   const [, name, value = ''] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
-  if (name === undefined)
-    throw new InvalidArgumentError('Must have the form name=value, for example team=marketing.');
+  if (name === undefined) throw new InvalidArgumentError('Must be name=value, such as team=red.');
   return { ...before, [name]: value };
 }
 

@@ -9,7 +9,7 @@ import type { Session } from './session.ts';
 const credits = z.looseObject({ used: z.number(), cost: z.number(), remaining: z.number() });
 
 /** Schema of the job fields that commands read. */
-export const jobResource = z.looseObject({
+const jobResource = z.looseObject({
   jobId: z.string(),
   type: z.string(),
   model: z.string().nullable(),
@@ -21,7 +21,8 @@ export const jobResource = z.looseObject({
   error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
   billing: z.looseObject({ state: z.string(), reserved: z.number(), charged: z.number() }),
 });
-const jobResponse = z.looseObject({ data: jobResource });
+/** Schema of a response that contains a job. */
+export const jobResponse = z.looseObject({ data: jobResource });
 const studioResponse = z.looseObject({ data: z.looseObject({}), credits: credits.optional() });
 const acceptedJob = z.looseObject({ jobId: z.string(), statusUrl: z.string() });
 
@@ -30,6 +31,10 @@ interface JobResponse {
   job: z.infer<typeof jobResource>;
   raw: unknown;
 }
+
+/** Returns the request path of a job. */
+export const jobPath = (jobId: string): string =>
+  `/api/v1/studio/jobs/${encodeURIComponent(jobId)}`;
 
 /** Maximum time that the API waits for a change of the job before it answers a poll. */
 const pollWaitSeconds = 2;
@@ -44,13 +49,9 @@ export async function watchJob(
   // The first poll does not wait, so that the phase is printed immediately. Later polls wait until
   // the job changes.
   for (let waitSeconds = 0; ; waitSeconds = pollWaitSeconds) {
-    const { body, raw } = await api.send(
-      `/api/v1/studio/jobs/${encodeURIComponent(jobId)}`,
-      jobResponse,
-      {
-        query: { wait: waitSeconds },
-      },
-    );
+    const { body, raw } = await api.send(jobPath(jobId), jobResponse, {
+      query: { wait: waitSeconds },
+    });
     const elapsedSeconds = Math.round((performance.now() - startedAt) / 1000);
     output.showProgress(formatProgress(body.data, process.stderr.isTTY ? elapsedSeconds : null));
     if (body.data.done) {
@@ -91,10 +92,7 @@ export async function showJob(
   return job.error === null;
 }
 
-/**
- * Saves the media of a result if `out` is set. Returns the paths of the saved files, and the fields
- * to print about the result.
- */
+/** Saves the media if `out` is set. Returns the saved paths, and the fields to print. */
 async function saveResult(result: unknown, out: string | undefined) {
   const urls = findMediaUrls(result);
   const savedPaths = out !== undefined && urls.length > 0 ? await saveMedia(urls, out) : [];

@@ -27,6 +27,6 @@ export function addListing({ command, as, path, columns, isUnpaged }: Listing): 
     const query = buildFilterQuery(command.opts<FilterOptions>());
     const { body, raw } = await session.client(as).send(url, listResponse, { query });
     session.output.show(raw, () => formatTable(body.data.map((row) => toCells(row, columns))));
-    session.output.printNextPageOption(body.nextCursor);
+    session.output.noteNextPage(body.nextCursor);
   });
 }

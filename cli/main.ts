@@ -68,8 +68,7 @@ function reportError(error: unknown): number {
     process.stderr.write(`studio: ${formatError(error)}\n`);
     return 1;
   }
-  const isCliError = error instanceof CliError;
-  process.stderr.write(`studio: ${isCliError ? error.message : String(error)}\n`);
+  process.stderr.write(`studio: ${error instanceof CliError ? error.message : String(error)}\n`);
   return 1;
 }
 

@@ -56,8 +56,8 @@ export function createOutput(json: boolean) {
     /** Prints a line to standard error; standard output contains only results. */
     note: (text: string): void => void process.stderr.write(`${text}\n`),
     /** Prints the option `--cursor` that requests the next page, unless this page is the last. */
-    printNextPageOption(cursor: string | null | undefined): void {
-      if (cursor) process.stderr.write(`For the next page, add --cursor ${cursor}\n`);
+    noteNextPage(cursor: string | null | undefined): void {
+      if (cursor) this.note(`For the next page, add --cursor ${cursor}`);
     },
     /** Prints progress to standard error. On a terminal, it replaces the previous progress. */
     showProgress(text: string): void {

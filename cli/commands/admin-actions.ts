@@ -11,7 +11,7 @@ import {
   type Fields,
 } from '../output.ts';
 import { providerColumns } from './admin-lists.ts';
-import { addOperatorAction } from './admin-writes.ts';
+import { addOperatorAction } from './operator-action.ts';
 import { formatWebhook } from './jobs.ts';
 
 /** Adds the commands for jobs and providers to `studio admin`. */

@@ -4,7 +4,7 @@ import { CliError } from '../api-client.ts';
 import { parseNumber } from '../fields.ts';
 import { toCell, formatList } from '../output.ts';
 import { formatOrganization } from './admin-organizations.ts';
-import { addOperatorAction } from './admin-writes.ts';
+import { addOperatorAction } from './operator-action.ts';
 
 const creditCommands = [
   { name: 'grant', path: 'grants', description: 'add credits', done: 'granted' },
@@ -41,15 +41,9 @@ export function addCreditCommands(admin: Command): void {
   addOperatorAction<{ id: string; credits?: number }>({
     command: admin
       .command('refund <jobId>')
-      .description(
-        'refund credits of a charged job; running it again with the same --id has no effect',
-      )
+      .description('refund a charged job; running it again with the same --id has no effect')
       .requiredOption('--id <id>', 'your unique id for this refund, for example the ticket number')
-      .option(
-        '--credits <credits>',
-        'credits to refund (default: all that are not refunded yet)',
-        parseNumber,
-      ),
+      .option('--credits <credits>', 'amount (default: all not refunded yet)', parseNumber),
     path: (jobId) => `/jobs/${jobId}/refunds`,
     body: ({ id, credits }) => ({ id, credits }),
     isUnwrapped: true,
@@ -65,9 +59,7 @@ export function addCreditCommands(admin: Command): void {
   addOperatorAction({
     command: admin
       .command('window <organizationId> <credits>')
-      .description(
-        'set the Studio credits that may be used in six hours; `none` removes the limit',
-      ),
+      .description('limit the Studio credits used in six hours; `none` removes the limit'),
     method: 'PUT',
     path: (id) => `/organizations/${id}/window-allowance`,
     body: (_, [, credits = '']) => ({ credits: parseCreditsOrNone(credits) }),
@@ -78,9 +70,7 @@ export function addCreditCommands(admin: Command): void {
 function parseCreditsOrNone(text: string): number | null {
   if (text === 'none') return null;
   if (!/^\d+(\.\d+)?$/.test(text)) {
-    throw new CliError(
-      `credits must be a number, for example 500, or none (received ${JSON.stringify(text)})`,
-    );
+    throw new CliError(`credits must be a number or none (received ${JSON.stringify(text)})`);
   }
   return Number(text);
 }

@@ -4,8 +4,8 @@ import { parseNumber } from '../fields.ts';
 import { addListing } from '../listings.ts';
 import { toCell, readList, createNumberColumn, type Columns } from '../output.ts';
 
-/** Command that lists records. `name` includes its arguments, e.g. `ledger <organizationId>`. */
-interface ListCommand {
+/** Listing of `studio admin`. `name` includes its arguments, e.g. `ledger <organizationId>`. */
+interface AdminListing {
   name: string;
   description: string;
   /** Filter options of the command: a help text for each flag. */
@@ -14,7 +14,7 @@ interface ListCommand {
   columns: Columns;
 }
 
-const organizationOption = { '--org <organizationId>': 'show only records of this organization' };
+const organizationOption = { '--org <organizationId>': 'only records of this organization' };
 const formatPause: Columns[string] = (provider) =>
   provider['paused'] === null
     ? null
@@ -36,7 +36,7 @@ function createSecondsColumn(path: string): Columns[string] {
   };
 }
 
-const listCommands: readonly ListCommand[] = [
+const listCommands: readonly AdminListing[] = [
   {
     name: 'ledger <organizationId>',
     description: 'list ledger entries, newest first',
@@ -58,8 +58,8 @@ const listCommands: readonly ListCommand[] = [
     description: 'list jobs of all organizations, newest first',
     options: {
       ...organizationOption,
-      '--status <status>': 'show only jobs with this status: open, completed, failed or canceled',
-      '--type <type>': 'show only jobs of this type, for example imageGenerate',
+      '--status <status>': 'only jobs with this status: open, completed, failed or canceled',
+      '--type <type>': 'only jobs of this type, for example imageGenerate',
       '--search <text>':
         'search by job id, request id, provider request id, Idempotency-Key or prompt',
     },
@@ -77,7 +77,7 @@ const listCommands: readonly ListCommand[] = [
   },
   {
     name: 'stuck',
-    description: 'list stuck jobs and chats with the reasons, oldest first',
+    description: 'list stuck jobs and chats, and why they are still open, oldest first',
     options: {
       ...organizationOption,
       '--older-than-seconds <n>': 'minimum age of the job or chat in seconds (default 300)',
@@ -93,8 +93,7 @@ const listCommands: readonly ListCommand[] = [
   },
   {
     name: 'unknown',
-    description:
-      'list jobs whose credits were released before the provider’s outcome was known, newest first',
+    description: 'list jobs whose credits were released before the outcome was known, newest first',
     path: () => '/unknown-outcomes',
     columns: {
       job: 'jobId',
@@ -129,8 +128,7 @@ const listCommands: readonly ListCommand[] = [
     name: 'notifications',
     description: 'list stored provider notifications, newest first',
     options: {
-      '--state <state>':
-        'show only notifications in this state: received (not passed on yet), delivered or late',
+      '--state <state>': 'only those that are received (not passed on yet), delivered or late',
     },
     path: () => '/notifications',
     columns: {
@@ -147,8 +145,7 @@ const listCommands: readonly ListCommand[] = [
     description: 'list caller webhooks whose last attempt failed, newest job first',
     options: {
       ...organizationOption,
-      '--status <status>':
-        'list webhooks in this state instead: waiting, delivering, delivered, gone or failed',
+      '--status <status>': 'instead those that are waiting, delivering, delivered, gone or failed',
     },
     path: () => '/webhooks',
     columns: {

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { addAction } from '../actions.ts';
 import { addListing } from '../listings.ts';
 import { toCell, toCells, formatList } from '../output.ts';
-import { addOperatorAction } from './admin-writes.ts';
+import { addOperatorAction } from './operator-action.ts';
 
 /** Adds the commands of `studio admin operator`; `create` and `revoke` require ADMIN_API_KEY. */
 export function addOperatorCommands(operators: Command): void {

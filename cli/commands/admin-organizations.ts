@@ -4,7 +4,7 @@ import { addAction } from '../actions.ts';
 import { parseNumber } from '../fields.ts';
 import { addListing } from '../listings.ts';
 import { toCell, toCells, formatList, type Fields } from '../output.ts';
-import { addOperatorAction } from './admin-writes.ts';
+import { addOperatorAction } from './operator-action.ts';
 import {
   keyColumns,
   buildKeyRequest,
@@ -12,7 +12,7 @@ import {
   addKeyOptions,
   type KeyOptions,
 } from './keys.ts';
-import { toAccountCells } from './usage.ts';
+import { accountColumns } from './usage.ts';
 
 /** Formats an organization with its balance and six-hour usage window. */
 export function formatOrganization(data: Fields): string {
@@ -21,7 +21,7 @@ export function formatOrganization(data: Fields): string {
   return formatList({
     ...toCells(data, columns),
     ...(owner !== null && { owner }),
-    ...toAccountCells(data),
+    ...toCells(data, accountColumns),
   });
 }
 
@@ -31,11 +31,7 @@ export function addOrganizationCommands(org: Command): void {
     command: org
       .command('create <name>')
       .description('create an organization and its owner')
-      .option(
-        '--window <credits>',
-        'Studio credits that may be used in six hours (default: no limit)',
-        parseNumber,
-      ),
+      .option('--window <credits>', 'Studio credits in six hours (default: no limit)', parseNumber),
     path: () => '/organizations',
     body: ({ window = null }, [name]) => ({ name, windowAllowanceCredits: window }),
     text: formatOrganization,
@@ -58,8 +54,8 @@ export function addOrganizationCommands(org: Command): void {
     command: org
       .command('list')
       .description('list organizations, newest first')
-      .option('--status <status>', 'show only organizations with this status: active or suspended')
-      .option('--name <text>', 'show only organizations whose name contains this text'),
+      .option('--status <status>', 'only organizations with this status: active or suspended')
+      .option('--name <text>', 'only organizations whose name contains this text'),
     path: () => '/organizations',
     columns: {
       organization: 'organizationId',

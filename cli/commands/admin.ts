@@ -1,7 +1,4 @@
-/**
- * `studio admin …`: commands for operators. Every command that changes something records the
- * actor and the reason.
- */
+/** `studio admin …`: commands for operators. A change is recorded with its actor and reason. */
 import { Command } from 'commander';
 import { addActionCommands } from './admin-actions.ts';
 import { addAudit } from './admin-audit.ts';

@@ -117,11 +117,7 @@ export function createChatCommand(): Command {
     .option('--image <url>', 'URL of an input image (repeatable)', collectValue)
     .option('--max-tokens <n>', 'maximum number of tokens in the answer', parseNumber)
     .option('--temperature <n>', 'sampling temperature', parseNumber)
-    .option(
-      '--tag <name=value>',
-      'metadata to store with the request, for example team=marketing (repeatable)',
-      collectPair,
-    )
+    .option('--tag <name=value>', 'metadata, for example team=marketing (repeatable)', collectPair)
     .option('--no-stream', 'wait for the whole answer before printing it')
     .option('--estimate', 'show the estimated price without sending the prompt to a model')
     .action(async (prompt: string[], options: ChatOptions, command: Command) => {

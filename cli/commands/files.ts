@@ -13,7 +13,7 @@ export function createFilesCommand(): Command {
     command: files
       .command('list')
       .description('list files, newest first')
-      .option('--kind <kind>', 'show only files of this kind: artifact or upload'),
+      .option('--kind <kind>', 'only files of this kind: artifact or upload'),
     path: () => path,
     columns: {
       created: 'createdAt',

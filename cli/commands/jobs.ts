@@ -1,6 +1,5 @@
 /** `studio jobs list|get|watch|cancel|timeline|deliveries|redeliver`. */
 import { Command } from 'commander';
-import { z } from 'zod';
 import { addAction } from '../actions.ts';
 import {
   createNumberColumn,
@@ -14,10 +13,8 @@ import {
 } from '../output.ts';
 import { collectPair } from '../fields.ts';
 import { addListing } from '../listings.ts';
-import { jobResource, showJob, watchJob } from '../jobs.ts';
+import { jobPath, jobResponse, showJob, watchJob } from '../jobs.ts';
 import { openSession } from '../session.ts';
-
-const jobResponse = z.looseObject({ data: jobResource });
 
 function calculateSeconds(from: unknown, to: unknown): number | null {
   if (typeof from !== 'string' || typeof to !== 'string') return null;
@@ -40,8 +37,6 @@ export const stepColumns: Columns = {
 interface OutputOption {
   out?: string;
 }
-
-const jobPath = (jobId: string): string => `/api/v1/studio/jobs/${encodeURIComponent(jobId)}`;
 
 /** Creates the command `studio jobs`. */
 export function createJobsCommand(): Command {
@@ -97,10 +92,7 @@ function addJobList(jobs: Command): void {
     command: jobs
       .command('list')
       .description('list jobs, newest first')
-      .option(
-        '--status <status>',
-        'only jobs with this status: queued, in_progress, completed, failed or canceled',
-      )
+      .option('--status <status>', 'queued, in_progress, completed, failed or canceled')
       .option('--type <type>', 'only jobs of this type, for example imageGenerate')
       .option(
         '--search <text>',

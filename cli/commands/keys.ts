@@ -38,11 +38,7 @@ export function addKeyOptions(command: Command): Command {
       'model that the key may use (repeatable; default: all models of your key)',
       collectValue,
     )
-    .option(
-      '--limit <credits/period>',
-      'credits that the key may use per period, for example 500/month',
-      parseKeyLimit,
-    );
+    .option('--limit <credits/period>', 'credit limit, for example 500/month', parseKeyLimit);
 }
 
 /** Builds the request body that creates a key. */
@@ -130,11 +126,7 @@ export function createKeysCommand(): Command {
   addAction<{ to: object }>({
     command: keys
       .command('limit <keyId>')
-      .requiredOption(
-        '--to <credits/period>',
-        'new limit, for example 500/month, or none for no limit',
-        parseLimitOrNone,
-      )
+      .requiredOption('--to <limit>', 'new limit, for example 500/month, or none', parseLimitOrNone)
       .description('set the credit limit of a key'),
     method: 'PUT',
     path: (keyId) => `${path}/${keyId}/limit`,
@@ -146,11 +138,7 @@ export function createKeysCommand(): Command {
     command: keys
       .command('rotate <keyId>')
       .description('replace a key with a new one')
-      .option(
-        '--overlap <duration>',
-        'how long the old key stays valid (default 1d)',
-        parseDurationMs,
-      ),
+      .option('--overlap <duration>', 'validity of the old key (default 1d)', parseDurationMs),
     path: (keyId) => `${path}/${keyId}/rotate`,
     body: ({ overlap }) =>
       overlap === undefined ? {} : { overlapSeconds: Math.ceil(overlap / 1000) },

@@ -4,13 +4,13 @@ import type { Command } from 'commander';
 import { addAction, type ActionCommand } from '../actions.ts';
 
 /** Options of every operator command that changes something. */
-export interface OperatorActionOptions {
+interface AuditOptions {
   actor: string;
   reason: string;
 }
 
 /** Adds the required option `--reason` and the option `--actor`. */
-function addReasonOptions(command: Command): Command {
+function addAuditOptions(command: Command): Command {
   return command
     .requiredOption('--reason <text>', 'reason for the action, which is recorded')
     .option(
@@ -35,10 +35,10 @@ export function addOperatorAction<Options extends object>({
   body,
   ...action
 }: Omit<ActionCommand<Options>, 'as'>): void {
-  addAction<Options & OperatorActionOptions>({
+  addAction<Options & AuditOptions>({
     method: 'POST',
     ...action,
-    command: addReasonOptions(command),
+    command: addAuditOptions(command),
     as: 'operator',
     body: (options, args) => {
       const { actor, reason } = options;

@@ -41,11 +41,6 @@ const model: FieldOption = {
   help: 'id of a Studio model; `studio models --studio` lists them',
   field: 'model',
 };
-const title: FieldOption = {
-  flags: '--title <text>',
-  help: 'title of the recording',
-  field: 'title',
-};
 const seed: FieldOption = {
   flags: '--seed <n>',
   help: 'seed; the same seed gives similar output',
@@ -81,14 +76,10 @@ const endpointCommands: EndpointCommand[] = [
       { flags: '-n, --count <n>', help: 'number of images', field: 'numImages', value: 'number' },
       aspectRatio,
       resolution,
-      {
-        flags: '--format <format>',
-        help: 'file format of the images: jpeg, png or webp',
-        field: 'outputFormat',
-      },
+      { flags: '--format <format>', help: 'file format: jpeg, png or webp', field: 'outputFormat' },
       {
         flags: '--quality <quality>',
-        help: 'quality of the images: auto, low, medium or high',
+        help: 'quality: auto, low, medium or high',
         field: 'quality',
       },
       {
@@ -108,11 +99,7 @@ const endpointCommands: EndpointCommand[] = [
     waits: false,
     fields: [
       model,
-      {
-        flags: '--image-url <url>',
-        help: 'URL of an image to use as the first frame of the video',
-        field: 'imageUrl',
-      },
+      { flags: '--image-url <url>', help: 'URL of the first frame of a video', field: 'imageUrl' },
       duration,
       aspectRatio,
       resolution,
@@ -128,12 +115,8 @@ const endpointCommands: EndpointCommand[] = [
     // The API requires a title. Without --title, it is the start of the text.
     defaults: (text) => ({ title: Array.from(text).slice(0, 60).join('') }),
     fields: [
-      title,
-      {
-        flags: '--voice <name>',
-        help: 'name of the voice; GET /api/v1/studio/voices lists them',
-        field: 'voice',
-      },
+      { flags: '--title <text>', help: 'title of the recording', field: 'title' },
+      { flags: '--voice <name>', help: 'a name from GET /api/v1/studio/voices', field: 'voice' },
       {
         flags: '--stability <n>',
         help: 'stability of the voice, from 0 to 1',
@@ -194,19 +177,10 @@ function createCommand(endpoint: EndpointCommand): Command {
     .description(endpoint.help)
     .argument(`<${endpoint.textField}...>`)
     .option('-o, --out <path>', 'save the media to this file or directory')
-    .option(
-      '--tag <name=value>',
-      'metadata to store with the job, for example team=marketing (repeatable)',
-      collectPair,
-    )
-    .option(
-      '--set <field=value>',
-      'set a request field that has no option (repeatable)',
-      collectAssignment,
-    )
+    .option('--tag <name=value>', 'metadata, for example team=marketing (repeatable)', collectPair)
+    .option('--set <field=value>', 'set any other request field (repeatable)', collectAssignment)
     .option('--estimate', 'show the price without starting a job');
-  if (endpoint.waits)
-    command.option('--async', 'print the job id without waiting until the job ends');
+  if (endpoint.waits) command.option('--async', 'print the job id without waiting for the job');
   else command.option('-w, --wait', 'wait until the job ends');
   const named = endpoint.fields.map((field) => {
     const option = command.createOption(field.flags, field.help);

@@ -1,16 +1,7 @@
 /** Command `studio usage`. */
 import { Command } from 'commander';
 import { z } from 'zod';
-import {
-  toCell,
-  toCells,
-  fields,
-  type Columns,
-  type Fields,
-  formatList,
-  formatTable,
-  type Cell,
-} from '../output.ts';
+import { toCell, toCells, fields, type Columns, formatList, formatTable } from '../output.ts';
 import { type FilterOptions, parseNumber, buildFilterQuery, collectPair } from '../fields.ts';
 import { openSession, type Session } from '../session.ts';
 
@@ -25,7 +16,8 @@ const sumColumns = {
   'output tokens': 'outputTokens',
 };
 
-const accountColumns: Columns = {
+/** Columns for an organization's balance and six-hour usage window. */
+export const accountColumns: Columns = {
   available: 'balance.available',
   reserved: 'balance.reserved',
   total: 'balance.total',
@@ -47,11 +39,6 @@ const recordColumns = {
   id: 'id',
 };
 
-/** Returns an organization's balance and six-hour usage window as table cells by name. */
-export function toAccountCells(row: Fields): Record<string, Cell> {
-  return toCells(row, accountColumns);
-}
-
 interface UsageOptions extends FilterOptions {
   by?: string;
   limit?: number;
@@ -70,10 +57,7 @@ export function createUsageCommand(): Command {
     .option('--before <time>', 'only usage before this ISO 8601 time')
     .option('--key <keyId>', 'only usage by this key')
     .option('--model <id>', 'only usage of this model')
-    .option(
-      '--type <type>',
-      'only usage of this type: chat, or a job type, for example imageGenerate',
-    )
+    .option('--type <type>', 'only usage of this type: chat, or for example imageGenerate')
     .option('--status <status>', 'only usage in this billing state: reserved, charged or released')
     .option('--tag <name=value>', 'only usage with this metadata pair (repeatable)', collectPair)
     .option('--limit <n>', 'maximum number of records, 1–100', parseNumber)
@@ -95,9 +79,9 @@ async function showRecords(
   const { body, raw } = await session.client('caller').send('/api/v1/usage', usagePage, { query });
   session.output.show(raw, () => {
     const records = body.usage.map((row) => toCells(row, recordColumns));
-    return `${formatList(toAccountCells(body))}\n${formatTable(records)}`;
+    return `${formatList(toCells(body, accountColumns))}\n${formatTable(records)}`;
   });
-  session.output.printNextPageOption(body.nextCursor);
+  session.output.noteNextPage(body.nextCursor);
 }
 
 /** Returns the table column for a group. The name in `metadata.<name>` may contain dots. */
