@@ -22,10 +22,7 @@ export type Result<C extends Capability> =
 /** Reference to a submitted job; `C` is its capability, which determines the type of its result. */
 export interface JobTicket<C extends Capability = Capability> {
   jobId: string;
-  /**
-   * Type of the job's capability. This field exists only for the type checker and is never set at
-   * run time.
-   */
+  /** Capability of the job, only for the type checker: the field is never set at run time. */
   readonly capability?: C;
 }
 

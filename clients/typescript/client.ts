@@ -100,10 +100,7 @@ export class StudioGateway {
     return { jobId };
   }
 
-  /**
-   * Estimates a job without starting it. Returns the credits that `submit` would reserve, in total
-   * and by item.
-   */
+  /** Returns the credits that `submit` would reserve, in total and by item. Starts no job. */
   async estimate<C extends Capability>(
     capability: C,
     input: Input<C>,
@@ -158,8 +155,7 @@ export class StudioGateway {
         const isBroken = error instanceof StudioError && error.code === 'CONNECTION_FAILED';
         if (!isBroken || failures >= this.#retries) throw error;
       }
-      // The stream ended, but the job has not ended. A new stream begins with the current state of
-      // the job.
+      // The stream ended, but not the job. A new stream begins with the job's current state.
       await sleep(reconnectWaitMs, signal);
     }
   }

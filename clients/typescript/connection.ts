@@ -10,10 +10,7 @@ export interface Connection {
   baseUrl: string;
   /** Sends a request with the API key to any URL of the API. */
   send: Send;
-  /**
-   * Sends a request without the API key. Use it for signed URLs, which may belong to another
-   * service.
-   */
+  /** Sends a request without the API key, to a signed URL that may belong to another service. */
   sendWithoutKey: Send;
   get: (path: string, options?: RequestOptions) => Promise<Response>;
   /** Sends a POST request with `body` as JSON. If `body` is undefined, the request has no body. */

@@ -14,10 +14,7 @@ export interface ErrorDetail {
 }
 
 interface ErrorFields {
-  /**
-   * HTTP status of the response. Null if there was no response, or if a job failed after the
-   * gateway had accepted it.
-   */
+  /** HTTP status. Null if there was no response, or if a job failed after it was accepted. */
   status?: number | null;
   requestId?: string | null;
   jobId?: string | null;
@@ -50,9 +47,7 @@ export class StudioError extends Error {
   }
 }
 
-/**
- * Adds the id of a job to a `StudioError` that has none. Returns every other value unchanged.
- */
+/** Adds the id of a job to a `StudioError` that has none. Returns every other value unchanged. */
 export function addJobId(error: unknown, jobId: string): unknown {
   if (!(error instanceof StudioError) || error.jobId !== null) return error;
   const { code, message, ...fields } = error;
@@ -60,10 +55,7 @@ export function addJobId(error: unknown, jobId: string): unknown {
 }
 
 interface ErrorBody {
-  /**
-   * Error code as a string. In responses of OpenAI-compatible endpoints, an object that contains
-   * the code.
-   */
+  /** Error code; in responses of OpenAI-compatible endpoints, an object that contains it. */
   error?: string | { code?: string | null; message?: string };
   message?: string;
   requestId?: string;

@@ -16,8 +16,8 @@ export interface GatewayOptions {
    */
   timeoutMs?: number;
   /**
-   * Maximum number of retries; 2 by default. A request is retried if there was no response, or a
-   * response with status 408, 429, 502, 503 or 504.
+   * Maximum number of retries; 2 by default. A request is retried after failures that may be
+   * temporary, such as no response or status 429 or 503, unless `Retry-After` exceeds 60 seconds.
    */
   retries?: number;
   /** Function to use instead of the global `fetch`. */
@@ -43,10 +43,7 @@ export type Send = (request: OutgoingRequest) => Promise<Response>;
 
 /** Default of `timeoutMs`. */
 export const defaultTimeoutMs = 60_000;
-/**
- * Maximum value of `Retry-After` in milliseconds. A request is not retried if the response demands
- * a longer wait.
- */
+/** Maximum `Retry-After` in milliseconds. A request that must wait longer is not retried. */
 const retryAfterMaxMs = 60_000;
 const firstWaitMs = 500;
 

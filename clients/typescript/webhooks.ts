@@ -12,10 +12,7 @@ interface ReceivedWebhook {
   headers: Headers | Record<string, string | string[] | undefined>;
   /** Secret (`whsec_…`) from `GET /api/v1/webhooks/secret`. */
   secret: string;
-  /**
-   * Maximum difference between the webhook's timestamp and the current time, in seconds; 300 by
-   * default.
-   */
+  /** Maximum difference of the timestamp from the current time in seconds; 300 by default. */
   toleranceSeconds?: number;
 }
 
@@ -28,7 +25,7 @@ export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookE
   const readHeader = (name: string): string => {
     const { headers } = received;
     const value = headers instanceof Headers ? headers.get(name) : headers[name];
-    if (typeof value !== 'string') throw new Error(`The webhook has no readHeader ${name}.`);
+    if (typeof value !== 'string') throw new Error(`The webhook has no header ${name}.`);
     return value;
   };
   const timestamp = readHeader('webhook-timestamp');
@@ -38,9 +35,7 @@ export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookE
       `The webhook's timestamp differs from the current time by more than ${toleranceSeconds} s.`,
     );
   }
-  const signedContent = new TextEncoder().encode(
-    `${readHeader('webhook-id')}.${timestamp}.${body}`,
-  );
+  const signed = new TextEncoder().encode(`${readHeader('webhook-id')}.${timestamp}.${body}`);
   const key = await crypto.subtle.importKey(
     'raw',
     decodeBase64(secret.replace(/^whsec_/, '')),
@@ -48,12 +43,11 @@ export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookE
     false,
     ['verify'],
   );
-  // While a secret is being replaced, the header contains two signatures: one with the old secret
-  // and one with the new secret.
+  // While secrets are being replaced, the header has one signature for each secret still valid.
   for (const versioned of readHeader('webhook-signature').split(' ')) {
     const [version, signature = ''] = versioned.split(',');
     if (version !== 'v1') continue;
-    if (await crypto.subtle.verify('HMAC', key, decodeBase64(signature), signedContent)) {
+    if (await crypto.subtle.verify('HMAC', key, decodeBase64(signature), signed)) {
       // oxlint-disable-next-line no-unsafe-type-assertion -- the signature proves that the service sent it
       return JSON.parse(body) as WebhookEvent;
     }

@@ -71,8 +71,9 @@ const methods: readonly Method[] = [
     body: `"""Submits a job, waits for its end, and returns its result.
 
         \`\`timeout\`\`: maximum time to wait in seconds; None sets no limit. After this time, StudioError with the
-        code \`\`TIMEOUT\`\` is raised, and the job keeps running. \`\`idempotency_key\`\`: defaults to a random key, which is sent again with each
-        retry. Raises StudioError if the request is rejected, or the job fails or is canceled.
+        code \`\`TIMEOUT\`\` is raised, and the job keeps running. \`\`idempotency_key\`\`: defaults to a random key,
+        which is sent again with each retry.
+        Raises StudioError if the request is rejected, or the job fails or is canceled.
         """
         return await self._run(capability, input, timeout, idempotency_key)`,
   },
@@ -87,7 +88,7 @@ const methods: readonly Method[] = [
     name: 'estimate',
     options: '',
     resultType: () => 'StudioEstimate',
-    body: `"""Estimates a job without starting it. Returns the credits that \`\`submit\`\` would reserve, in total and by item."""
+    body: `"""Returns the credits that \`\`submit\`\` would reserve, in total and by item. Starts no job."""
         return await self._estimate(capability, input)`,
   },
 ];

@@ -63,8 +63,8 @@ class StudioGateway(Runs, Transport):
         job_id = job.job_id
         timeout_at = None if timeout is None else clock.monotonic() + timeout
         while True:
-            remaining_seconds = POLL_SECONDS if timeout_at is None else max(0, timeout_at - clock.monotonic())
-            state: Any = self._read_job(job_id, min(POLL_SECONDS, remaining_seconds))
+            wait = POLL_SECONDS if timeout_at is None else min(POLL_SECONDS, max(0, timeout_at - clock.monotonic()))
+            state: Any = self._read_job(job_id, wait)
             if state["error"] is not None:
                 error = state["error"]
                 raise StudioError(error["code"], error["message"], job_id=job_id, body=state)
@@ -95,7 +95,7 @@ class StudioGateway(Runs, Transport):
             except StudioError as error:
                 if error.code != "CONNECTION_FAILED" or failures >= self._retries:
                     raise
-            # The stream ended, but the job has not ended. A new stream begins with the current state of the job.
+            # The stream ended, but not the job. A new stream begins with the current state of the job.
             failures += 1
             time.sleep(RECONNECT_WAIT_S)
 
@@ -141,7 +141,7 @@ class StudioGateway(Runs, Transport):
     def chat_stream(
         self, request: ChatRequest, *, idempotency_key: str | None = None
     ) -> Iterator[ChatEvent]:
-        """Sends a chat request, and yields the answer as events of ``type`` ``delta``, followed by one of ``type`` ``done``.
+        """Sends a chat request, and yields the answer as events of ``type`` ``delta``, then one of ``type`` ``done``.
 
         If the stream fails, yields the parts that were received, and then raises StudioError."""
         body = {**request, "stream": True}

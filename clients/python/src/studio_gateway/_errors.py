@@ -24,8 +24,7 @@ class StudioError(Exception):
         #: Error code of the gateway (docs/errors.md), ``CONNECTION_FAILED`` or ``TIMEOUT``.
         self.code = code
         self.message = message
-        #: HTTP status of the response. None if there was no response, or if a job failed after the gateway had
-        #: accepted it.
+        #: HTTP status. None if there was no response, or if a job failed after the gateway had accepted it.
         self.status = status
         self.request_id = request_id
         #: Id of the job that the error concerns. None if it does not concern a job.

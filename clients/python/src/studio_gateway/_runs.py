@@ -127,8 +127,9 @@ class Runs:
         """Submits a job, waits for its end, and returns its result.
 
         ``timeout``: maximum time to wait in seconds; None sets no limit. After this time, StudioError with the
-        code ``TIMEOUT`` is raised, and the job keeps running. ``idempotency_key``: defaults to a random key, which is sent again with each
-        retry. Raises StudioError if the request is rejected, or the job fails or is canceled.
+        code ``TIMEOUT`` is raised, and the job keeps running. ``idempotency_key``: defaults to a random key,
+        which is sent again with each retry.
+        Raises StudioError if the request is rejected, or the job fails or is canceled.
         """
         return self._run(capability, input, timeout, idempotency_key)
 
@@ -281,5 +282,5 @@ class Runs:
     def estimate(
         self, capability: str, input: Any,
     ) -> Any:
-        """Estimates a job without starting it. Returns the credits that ``submit`` would reserve, in total and by item."""
+        """Returns the credits that ``submit`` would reserve, in total and by item. Starts no job."""
         return self._estimate(capability, input)

@@ -30,8 +30,9 @@ class Transport:
         """``api_key`` defaults to the environment variable ``STUDIO_API_KEY``. ``base_url`` is the URL of the
         gateway, with or without ``/api/v1``, and defaults to ``STUDIO_API_URL``. ``timeout`` is the maximum time
         in seconds that an attempt waits for the next bytes of its response. ``retries`` is the maximum number of
-        retries. A request is retried if there was no response, or a response with status 408, 429, 502, 503 or
-        504. ``http_client`` replaces the default client, for example to use a proxy.
+        retries. A request is retried after failures that may be temporary, such as no response or status 429 or
+        503, unless ``Retry-After`` exceeds 60 seconds. ``http_client`` replaces the default client, for example
+        to use a proxy.
 
         Raises ValueError if the API key or the URL is missing."""
         self._api_key = _require_setting("api_key", api_key, "STUDIO_API_KEY")

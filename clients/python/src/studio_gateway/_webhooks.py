@@ -21,7 +21,7 @@ def verify_webhook(
     """Verifies the signature and the timestamp of a webhook, and returns its event.
 
     ``body`` is the raw body, before it is parsed. ``secret`` (``whsec_…``) is from
-    ``GET /api/v1/webhooks/secret``. Raises ValueError if the signature or the timestamp is invalid. In this case,
+    ``GET /api/v1/webhooks/secret``. Raises ValueError if the signature or the timestamp is invalid. Then
     respond with status 400 and ignore the webhook.
     """
     content = body.encode() if isinstance(body, str) else body
@@ -35,8 +35,7 @@ def verify_webhook(
     key = base64.b64decode(secret.removeprefix("whsec_"))
     signed_content = f"{webhook_id}.{timestamp}.".encode() + content
     expected = hmac.new(key, signed_content, hashlib.sha256).digest()
-    # While a secret is being replaced, the header contains two signatures: one with the old secret and one with
-    # the new secret.
+    # While secrets are being replaced, the header has one signature for each secret that is still valid.
     for versioned in signatures.split(" "):
         version, _, signature = versioned.partition(",")
         if version == "v1" and hmac.compare_digest(_decode_base64(signature), expected):
