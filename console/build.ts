@@ -5,7 +5,7 @@ import { join, relative } from 'node:path';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 
 const consoleDir = import.meta.dirname;
-const projectDir = join(consoleDir, '..');
+const root = join(consoleDir, '..');
 const digestFile = join(consoleDir, 'dist', '.sources-digest');
 
 /** Lists the console's sources, the client files that it imports, and the lockfile. */
@@ -19,7 +19,7 @@ function listSources(): string[] {
     'clients/typescript/errors.ts',
     'clients/typescript/event-stream.ts',
   ];
-  return [...consoleFiles, ...otherFiles.map((path) => join(projectDir, path))].toSorted();
+  return [...consoleFiles, ...otherFiles.map((path) => join(root, path))].toSorted();
 }
 
 /** Writes compressed copies of each built file. The API sends them to browsers that accept them. */
@@ -37,8 +37,7 @@ function writeCompressedCopies(): void {
 }
 
 const hash = createHash('sha256');
-for (const path of listSources())
-  hash.update(relative(projectDir, path)).update(readFileSync(path));
+for (const path of listSources()) hash.update(relative(root, path)).update(readFileSync(path));
 const digest = hash.digest('hex');
 if (!existsSync(digestFile) || readFileSync(digestFile, 'utf8') !== digest) {
   // A test run sets NODE_ENV to `test`, but the build is always for production.

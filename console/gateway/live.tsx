@@ -28,7 +28,7 @@ export interface JobFilter {
 /** Cached pages of a job list. */
 export type JobPages = InfiniteData<Schemas['ListJobsAnswer'], string | null>;
 
-/** Maximum delay until the stream first opens. After a longer delay, the data is reloaded. */
+/** Time in ms for which data is fresh. If the stream first opens later, the data is reloaded. */
 const freshMs = 2000;
 
 interface LiveJobsProps {

@@ -10,7 +10,10 @@ const twoDigits = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 2
 const usdOptions = { style: 'currency', currency: 'USD', currencyDisplay: 'narrowSymbol' } as const;
 const dollarFormat = new Intl.NumberFormat(undefined, usdOptions);
 const centFormat = new Intl.NumberFormat(undefined, { ...usdOptions, maximumSignificantDigits: 2 });
-const oneDecimal = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+/** Format with at most one decimal, e.g. `4.2`. */
+export const oneDecimal = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+/** Format of large numbers, e.g. `128K`. */
+export const compactNumber = new Intl.NumberFormat(undefined, { notation: 'compact' });
 
 /** Formats an amount with up to six decimals. */
 export const formatExact = (amount: number): string => exactFormat.format(amount);

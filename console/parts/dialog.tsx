@@ -34,18 +34,15 @@ interface FormDialogProps extends DialogProps {
   /** True if a required choice is missing that the browser's form validation does not check. */
   isIncomplete?: boolean;
   /** Performs the action. If it fails, the dialog stays open and keeps the user's input. */
-  performAction: (read: FieldReader) => Promise<unknown>;
+  perform: (read: FieldReader) => Promise<unknown>;
 }
 
 /** Shows fields and a confirm button, which is enabled once all required fields are filled. */
 export function FormDialog(props: FormDialogProps) {
-  const { title, verb, isDangerous, isIncomplete, performAction, onClose, children } = props;
+  const { title, verb, isDangerous, isIncomplete, perform, onClose, children } = props;
   const form = useRef<HTMLFormElement>(null);
   const [isValid, setValid] = useState(false);
-  const { mutate, isPending, error } = useMutation({
-    mutationFn: performAction,
-    onSuccess: onClose,
-  });
+  const { mutate, isPending, error } = useMutation({ mutationFn: perform, onSuccess: onClose });
   const validate = (): void => setValid(form.current?.checkValidity() ?? false);
   useEffect(validate, []);
   const submit = (event: SubmitEvent<HTMLFormElement>): void => {

@@ -70,6 +70,18 @@ export function SelectField<Value extends string | number>({
   );
 }
 
+const overlaps = [
+  [0, 'immediately'],
+  [3600, 'in an hour'],
+  [86_400, 'in a day'],
+  [604_800, 'in a week'],
+] as const;
+
+/** Selects when a replaced key or secret expires. The form reads it as `overlap`, in seconds. */
+export function OverlapField({ label }: { label: string }) {
+  return <SelectField label={label} name="overlap" options={overlaps} defaultValue={86_400} />;
+}
+
 /** First option of a filter. It matches everything. */
 export const allOption = ['', 'All'] as const;
 

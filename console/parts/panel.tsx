@@ -20,7 +20,7 @@ interface PanelProps<Item> extends MorePages {
   children?: ReactNode;
 }
 
-/** Shows a table with a title. A message replaces rows that are loading, missing or not loaded. */
+/** Shows a title and a table, or a message if rows are loading, missing or could not be loaded. */
 export function Panel<Item>(props: PanelProps<Item>) {
   const { title, columns, items, rowId, error, empty, emptyHint, caption, children, ...pages } =
     props;

@@ -1,6 +1,6 @@
 /** Button that loads the next page of a list. */
 
-/** Properties of a list that can load more pages. */
+/** Further pages of a list. */
 export interface MorePages {
   /** Loads the next page. Null if there are no more pages. */
   readMore?: (() => void) | null;

@@ -18,7 +18,7 @@ const toneByState: Record<string, string> = {
   refunded: 'mute',
 };
 
-/** Shows a state as colored text. A state without its own color gets that of work in progress. */
+/** Shows a state. States that are not listed above get the color of work in progress. */
 export function State({ name }: { name: string }) {
   return <span className={`state ${toneByState[name] ?? 'busy'}`}>{toWords(name)}</span>;
 }

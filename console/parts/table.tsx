@@ -55,9 +55,7 @@ function useSorted<Item>(columns: readonly Column<Item>[], items: readonly Item[
   const direction = order.isDescending ? -1 : 1;
   const getSortValue = columns.find(({ title }) => title === order.title)?.sortValue;
   const sorted = getSortValue
-    ? items.toSorted(
-        (one, other) => compareValues(getSortValue(one), getSortValue(other)) * direction,
-      )
+    ? items.toSorted((one, other) => compare(getSortValue(one), getSortValue(other)) * direction)
     : items;
   const renderHeader = ({ title, isNumber, sortValue }: Column<Item>): ReactNode => {
     const isSorted = title === order.title;
@@ -86,7 +84,7 @@ function useSorted<Item>(columns: readonly Column<Item>[], items: readonly Item[
   return { sorted, renderHeader };
 }
 
-function compareValues(one: string | number, other: string | number): number {
+function compare(one: string | number, other: string | number): number {
   return typeof one === 'number' && typeof other === 'number'
     ? one - other
     : String(one).localeCompare(String(other));

@@ -1,14 +1,8 @@
 /** Shows times and durations. */
 import { useEffect, useState } from 'react';
 
-const dateTimeFormat = new Intl.DateTimeFormat(undefined, {
-  dateStyle: 'medium',
-  timeStyle: 'medium',
-});
-const relativeTimeFormat = new Intl.RelativeTimeFormat(undefined, {
-  numeric: 'auto',
-  style: 'short',
-});
+const dateTime = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const relativeTime = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
 const units = [
   ['day', 86_400_000],
   ['hour', 3_600_000],
@@ -27,9 +21,9 @@ export function RelativeTime({ time }: TimeProps) {
   const differenceMs = date.getTime() - nowMs;
   const [unit, unitMs] = units.find(([, ms]) => Math.abs(differenceMs) >= ms) ?? ['second', 1000];
   const text =
-    unit === 'second' ? 'now' : relativeTimeFormat.format(Math.round(differenceMs / unitMs), unit);
+    unit === 'second' ? 'now' : relativeTime.format(Math.round(differenceMs / unitMs), unit);
   return (
-    <time dateTime={date.toISOString()} title={dateTimeFormat.format(date)}>
+    <time dateTime={date.toISOString()} title={dateTime.format(date)}>
       {text}
     </time>
   );
@@ -38,7 +32,7 @@ export function RelativeTime({ time }: TimeProps) {
 /** Shows a date and time. */
 export function DateTime({ time }: TimeProps) {
   const date = new Date(time);
-  return <time dateTime={date.toISOString()}>{dateTimeFormat.format(date)}</time>;
+  return <time dateTime={date.toISOString()}>{dateTime.format(date)}</time>;
 }
 
 /** Returns the current time in Unix ms, and updates it every `intervalMs`. */

@@ -18,7 +18,7 @@ const titles: Record<Step['name'], string> = {
   webhook: 'Send webhook',
 };
 
-/** Steps of a successful job, in order. Those that have not started yet are shown in gray. */
+/** Steps of a successful job, in order. A running job also shows those still to come. */
 const expectedSteps: readonly Step['name'][] = ['reserve', 'submit', 'wait', 'store', 'charge'];
 
 /** Shows the steps of a job. */

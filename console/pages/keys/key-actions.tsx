@@ -3,7 +3,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { unwrap, api } from '../../gateway/client.ts';
 import { endSession, useSessionKey } from '../../gateway/session.ts';
 import { ConfirmButton, type FieldReader } from '../../parts/dialog.tsx';
-import { SelectField } from '../../parts/fields.tsx';
+import { OverlapField } from '../../parts/fields.tsx';
 import { keysQuery, type Key } from './key-query.ts';
 import { LimitFields, readLimit } from './limit-fields.tsx';
 
@@ -29,13 +29,6 @@ function useReloadKeys(): () => Promise<void> {
   return () => client.invalidateQueries({ queryKey: keysQuery.queryKey });
 }
 
-const overlaps = [
-  [0, 'immediately'],
-  [3600, 'in an hour'],
-  [86_400, 'in a day'],
-  [604_800, 'in a week'],
-] as const;
-
 function RotateButton({ apiKey: { keyId, name }, showNewKey }: KeyActionsProps) {
   const reloadKeys = useReloadKeys();
   const sessionKey = useSessionKey();
@@ -50,7 +43,7 @@ function RotateButton({ apiKey: { keyId, name }, showNewKey }: KeyActionsProps) 
     <ConfirmButton
       title={`Rotate “${name}”`}
       verb="Rotate"
-      performAction={rotate}
+      perform={rotate}
       disabledReason={sessionKey.explainDenial('keys:write')}
     >
       <p>
@@ -59,12 +52,7 @@ function RotateButton({ apiKey: { keyId, name }, showNewKey }: KeyActionsProps) 
         {sessionKey.keyId === keyId &&
           ' You are signed in with this key. When it expires, sign in with the new one.'}
       </p>
-      <SelectField
-        label="The old key expires"
-        name="overlap"
-        options={overlaps}
-        defaultValue={86_400}
-      />
+      <OverlapField label="The old key expires" />
     </ConfirmButton>
   );
 }
@@ -85,7 +73,7 @@ function LimitButton({ apiKey: { keyId, name, limit } }: Pick<KeyActionsProps, '
       label="Limit"
       title={`Limit of “${name}”`}
       verb="Save"
-      performAction={save}
+      perform={save}
       disabledReason={sessionKey.explainDenial('keys:write') ?? limitedReason}
     >
       <p>
@@ -118,7 +106,7 @@ function RevokeButton({ apiKey: { keyId, name, keyPrefix } }: Pick<KeyActionsPro
       title={`Revoke “${name}”`}
       verb={isSessionKey ? 'Revoke and sign out' : 'Revoke'}
       isDangerous
-      performAction={revoke}
+      perform={revoke}
       disabledReason={mayRevoke ? null : sessionKey.explainDenial('keys:write')}
     >
       <p>

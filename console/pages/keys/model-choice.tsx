@@ -23,22 +23,17 @@ export function ModelChoice({ sessionKey, selected, select }: ModelChoiceProps) 
     const otherModels = selected.filter((model) => model !== id);
     select(isSelected ? [...otherModels, id] : otherModels);
   };
-  const allowedByDefault =
-    sessionKey.allowedModels === null ? 'all models' : 'the models of your own key';
+  const byDefault = sessionKey.allowedModels === null ? 'all models' : 'the models of your own key';
   return (
     <details>
       <summary>
         Models:{' '}
-        {selected.length === 0
-          ? allowedByDefault
-          : selected.length === 1
-            ? selected[0]
-            : selected.length}
+        {selected.length === 0 ? byDefault : selected.length === 1 ? selected[0] : selected.length}
       </summary>
       <div className="stack">
         <TextField
           label="Search"
-          hint={`select none to allow ${allowedByDefault}`}
+          hint={`select none to allow ${byDefault}`}
           type="search"
           value={text}
           change={setText}

@@ -43,7 +43,7 @@ export function NewKey({ onClose, showNewKey }: NewKeyProps) {
     <FormDialog
       title="New key"
       verb="Create key"
-      performAction={create}
+      perform={create}
       onClose={onClose}
       isIncomplete={scopes.length === 0}
     >

@@ -61,7 +61,7 @@ function EndButton({ session }: { session: Session }) {
   const isOwnSession = useIsOwnSession(session);
   const params = { path: { sessionId: session.sessionId } };
   const requestEnd = () => unwrap(api.DELETE('/api/v1/sessions/{sessionId}', { params }));
-  const performAction = async (): Promise<void> => {
+  const perform = async (): Promise<void> => {
     if (isOwnSession) return endSession(client, 'You ended your session.', requestEnd);
     await requestEnd();
     await client.invalidateQueries({ queryKey: sessionsQuery.queryKey });
@@ -72,7 +72,7 @@ function EndButton({ session }: { session: Session }) {
       title="End this session"
       verb={isOwnSession ? 'End and sign out' : 'End session'}
       isDangerous
-      performAction={performAction}
+      perform={perform}
       disabledReason={disabledReason}
     >
       <p>

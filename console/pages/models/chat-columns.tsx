@@ -1,7 +1,7 @@
 /** Table columns of the chat models: inputs, limits and prices. */
 import { Link } from 'wouter';
 import type { Schemas } from '../../gateway/client.ts';
-import { Credits } from '../../parts/amounts.tsx';
+import { compactNumber, Credits } from '../../parts/amounts.tsx';
 import type { Column } from '../../parts/table.tsx';
 
 type Model = Schemas['ListModelsAnswer']['models'][number];
@@ -28,7 +28,6 @@ export function findChatModels(
     .map((model) => ({ model, price: byId.get(model.id) }));
 }
 
-const compactNumber = new Intl.NumberFormat(undefined, { notation: 'compact' });
 const isNumber = true;
 
 /** Columns of the chat models. */

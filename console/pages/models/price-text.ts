@@ -37,14 +37,14 @@ const formatMegapixels = (pixels: number): string =>
 
 /** Describes the values that a rule allows for a field. Returns null if the rule allows all. */
 export function formatRule(rule: Schemas['ParameterRule']): string | null {
-  const { oneOf, min, max, itemsMax, charactersMax, size, default: preset } = rule;
+  const { oneOf, min, max, itemsMax, charactersMax, size, default: defaultValue } = rule;
   const parts = [
     oneOf?.map((value) => (value === true ? 'yes' : value === false ? 'no' : value)).join(', '),
     min !== undefined && max !== undefined ? `${min} to ${max}` : undefined,
     itemsMax === undefined ? undefined : `up to ${itemsMax}`,
     charactersMax === undefined ? undefined : `up to ${charactersMax} characters`,
     size && `width and height up to ${size.edgeMax}, in multiples of ${size.multipleOf}`,
-    preset === undefined ? undefined : `(default ${String(preset)})`,
+    defaultValue === undefined ? undefined : `(default ${String(defaultValue)})`,
   ].filter((part) => part !== undefined);
   return parts.length === 0 ? null : parts.join(' ');
 }

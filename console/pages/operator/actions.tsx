@@ -18,7 +18,7 @@ const columns: Column<OperatorSchemas['Action']>[] = [
 ];
 
 /** Shows the audit log. */
-export function AuditLog() {
+export function Actions() {
   const actions = usePages({
     queryKey: ['operator', 'actions'],
     read: ({ cursor }) =>

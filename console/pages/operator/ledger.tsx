@@ -39,16 +39,12 @@ const columns: Column<Entry>[] = [
   {
     title: 'Balance',
     isNumber,
-    cell: ({ postedChange, postedAfter }) => (
-      <AmountChange change={postedChange} after={postedAfter} />
-    ),
+    cell: ({ postedChange, postedAfter }) => <Change by={postedChange} to={postedAfter} />,
   },
   {
     title: 'Reserved',
     isNumber,
-    cell: ({ reservedChange, reservedAfter }) => (
-      <AmountChange change={reservedChange} after={reservedAfter} />
-    ),
+    cell: ({ reservedChange, reservedAfter }) => <Change by={reservedChange} to={reservedAfter} />,
   },
   { title: 'Actor and reason', cell: ({ actor, reason }) => actor && `${actor}: ${reason ?? ''}` },
 ];
@@ -93,13 +89,13 @@ function Reservation({ id }: { id: string | null }) {
 }
 
 /** Shows the change of an amount, and the amount after the change. */
-function AmountChange({ change, after }: { change: number; after: number }) {
+function Change({ by, to }: { by: number; to: number }) {
   return (
     <>
-      {change > 0 && '+'}
-      {change === 0 ? '–' : <Credits amount={change} />}
+      {by > 0 && '+'}
+      {by === 0 ? '–' : <Credits amount={by} />}
       <span className="amount dim block">
-        <Credits amount={after} /> after
+        <Credits amount={to} /> after
       </span>
     </>
   );

@@ -64,10 +64,7 @@ function Actions({
           isDangerous
           path={`${path}/suspend`}
         >
-          <p>
-            Requests of the organization are rejected until you activate it again. Running jobs
-            continue.
-          </p>
+          <p>Its requests are rejected until you activate it again. Running jobs continue.</p>
         </OperatorAction>
       ) : (
         <OperatorAction verb="Activate" title={`Activate ${name}`} path={`${path}/activate`}>

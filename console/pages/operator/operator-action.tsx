@@ -26,7 +26,7 @@ interface OperatorActionProps<Response> {
 export function OperatorAction<Response>(props: OperatorActionProps<Response>) {
   const { path, body, onDone, children, ...button } = props;
   const client = useQueryClient();
-  const performAction = async (read: FieldReader): Promise<void> => {
+  const perform = async (read: FieldReader): Promise<void> => {
     try {
       const response = await requestJson<Response>(`/api/admin/v1${path}`, {
         method: 'POST',
@@ -39,7 +39,7 @@ export function OperatorAction<Response>(props: OperatorActionProps<Response>) {
     }
   };
   return (
-    <ConfirmButton {...button} performAction={performAction}>
+    <ConfirmButton {...button} perform={perform}>
       {children}
       <TextField
         label="Reason"

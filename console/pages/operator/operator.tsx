@@ -2,7 +2,7 @@
 import { Link, Route, Switch, useLocation } from 'wouter';
 import { useIsOperator } from '../../gateway/operator.ts';
 import { OperatorSignIn } from '../operator-sign-in.tsx';
-import { AuditLog } from './actions.tsx';
+import { Actions } from './actions.tsx';
 import { Audit } from './audit.tsx';
 import { OneOrganization } from './one-organization.tsx';
 import { Organizations } from './organizations.tsx';
@@ -53,7 +53,7 @@ export default function Operator() {
           {({ id }) => <OneOrganization organizationId={id} />}
         </Route>
         <Route path="/operator/operators" component={Operators} />
-        <Route path="/operator/actions" component={AuditLog} />
+        <Route path="/operator/actions" component={Actions} />
         <Route>
           <div className="stack">
             <Providers />

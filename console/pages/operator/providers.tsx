@@ -31,7 +31,7 @@ const columns: Column<Provider>[] = [
       <>
         {formatCalls(recent)}
         <Sparkline
-          label="Calls per 5 minutes in the last hour"
+          label="Calls in each 5 minutes of the last hour"
           bars={trend.map(({ calls, failed }) => ({ value: calls, failed }))}
         />
       </>
@@ -43,7 +43,7 @@ const columns: Column<Provider>[] = [
       <>
         {formatSeconds(recent.medianSeconds)}
         <Sparkline
-          label="Median seconds per 5 minutes in the last hour"
+          label="Median seconds in each 5 minutes of the last hour"
           bars={trend.map(({ medianSeconds }) => ({ value: medianSeconds ?? 0, failed: 0 }))}
         />
       </>

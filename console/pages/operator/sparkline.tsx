@@ -1,4 +1,5 @@
 /** Small bar chart in a table cell. */
+import { oneDecimal } from '../../parts/amounts.tsx';
 
 interface Bar {
   value: number;
@@ -50,5 +51,3 @@ export function Sparkline({ label, bars }: SparklineProps) {
     </svg>
   );
 }
-
-const oneDecimal = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });

@@ -48,8 +48,8 @@ export function CapabilityForm({ capability, onStart }: CapabilityFormProps) {
   const fields = listFields(capability, values);
   const otherError =
     startJob.error && !fields.some(({ name }) => messages.has(name)) ? startJob.error : null;
-  const showFields = (visibleFields: readonly Field[]): ReactNode =>
-    visibleFields.map((field) => (
+  const renderFields = (group: readonly Field[]): ReactNode =>
+    group.map((field) => (
       <SchemaField
         key={field.name}
         {...field}
@@ -62,15 +62,15 @@ export function CapabilityForm({ capability, onStart }: CapabilityFormProps) {
   const isOpen = advanced.some(({ name }) => name in body || messages.has(name));
   return (
     <form onSubmit={submit} className="card" aria-label={formatType(capability.type)}>
-      {showFields(required)}
+      {renderFields(required)}
       {required.length > 0 && common.length + advanced.length > 0 && (
         <p className="optional">Optional</p>
       )}
-      {showFields(common)}
+      {renderFields(common)}
       {advanced.length > 0 && (
         <details open={isOpen}>
           <summary>Advanced</summary>
-          <div className="stack">{showFields(advanced)}</div>
+          <div className="stack">{renderFields(advanced)}</div>
         </details>
       )}
       <CopyAsCode path={path} body={body} />
@@ -166,7 +166,7 @@ function RunRow({
   );
 }
 
-/** Shows the list prices of the chosen model, for a form that is not complete yet. */
+/** Shows the list prices of the chosen model, as long as there is no estimate. */
 function ListPrice({ capability, body }: { capability: Capability; body: FormValues }) {
   const model = findModel(capability, body);
   return model

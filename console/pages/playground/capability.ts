@@ -100,13 +100,11 @@ function hasValue(value: unknown): boolean {
 }
 
 /** Returns whether a field accepts a media file, as a URL or a file id. */
-export function isMediaField({ anyOf, format }: FieldSchema): boolean {
-  return (
-    format === 'uri' || (anyOf?.every((one) => isMediaField(one) || isFileIdField(one)) ?? false)
-  );
+export function isMedia({ anyOf, format }: FieldSchema): boolean {
+  return format === 'uri' || (anyOf?.every((one) => isMedia(one) || isFileId(one)) ?? false);
 }
 
-function isFileIdField({ pattern }: FieldSchema): boolean {
+function isFileId({ pattern }: FieldSchema): boolean {
   return pattern?.startsWith('^file_') ?? false;
 }
 

@@ -7,7 +7,7 @@ import { chatModelsQuery } from '../models/chat-models-query.ts';
 import { pricingQuery } from '../../gateway/pricing.ts';
 import { Credits } from '../../parts/amounts.tsx';
 
-/** FormValues of the settings as typed. An empty number means the model's default. */
+/** Settings as typed. An empty number means the model's default. */
 export interface ChatSettings {
   model: string;
   system: string;
@@ -32,17 +32,16 @@ interface SettingsProps {
 
 /** Shows the settings of a chat. */
 export function ChatSettingsForm({ settings, models, change }: SettingsProps) {
-  const changeSetting = (name: keyof ChatSettings, value: string): void =>
-    change({ [name]: value });
+  const changeField = (name: keyof ChatSettings, value: string): void => change({ [name]: value });
   return (
     <section className="card stack settings" aria-label="Settings">
-      <ModelField settings={settings} models={models} choose={(id) => changeSetting('model', id)} />
+      <ModelField settings={settings} models={models} choose={(id) => changeField('model', id)} />
       <label>
         System prompt
         <textarea
           placeholder="You are a helpful assistant."
           value={settings.system}
-          onChange={({ target }) => changeSetting('system', target.value)}
+          onChange={({ target }) => changeField('system', target.value)}
         />
       </label>
       <div className="pair">
@@ -54,7 +53,7 @@ export function ChatSettingsForm({ settings, models, change }: SettingsProps) {
           step={0.1}
           placeholder="Model default"
           value={settings.temperature}
-          change={(text) => changeSetting('temperature', text)}
+          change={(text) => changeField('temperature', text)}
         />
         <TextField
           label="Max tokens"
@@ -63,7 +62,7 @@ export function ChatSettingsForm({ settings, models, change }: SettingsProps) {
           step={1}
           placeholder="Model default"
           value={settings.maxTokens}
-          change={(text) => changeSetting('maxTokens', text)}
+          change={(text) => changeField('maxTokens', text)}
         />
       </div>
     </section>

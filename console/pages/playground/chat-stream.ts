@@ -23,7 +23,7 @@ interface ChatEvent {
 
 type SetMessages = (next: (messages: Message[]) => Message[]) => void;
 
-interface ChatRequest {
+interface SentChat {
   body: object;
   controller: AbortController;
   /** Restores the messages and the input text from before the request. */
@@ -41,7 +41,7 @@ export function useChat({ setMessages }: { setMessages: SetMessages }) {
       messages.map((message, index) => (index === messages.length - 1 ? change(message) : message)),
     );
   const { variables, isPending, error, mutate } = useMutation({
-    async mutationFn({ body, controller: { signal } }: ChatRequest) {
+    async mutationFn({ body, controller: { signal } }: SentChat) {
       const request = { method: 'POST', body: { ...body, stream: true }, signal };
       for await (const data of readEvents(await sendRequest('/api/v1/chat', request))) {
         if (data === '[DONE]') break;

@@ -31,15 +31,12 @@ export default function Chat() {
   });
   const settings = { model: models[0]?.id ?? '', ...noSettings, ...chosenSettings };
   const chat = useChat({ setMessages });
-  const messagesToSend: Message[] = [
-    ...messages,
-    { id: messages.length, role: 'user', content: text },
-  ];
-  const body = buildBody(settings, messagesToSend);
+  const toSend: Message[] = [...messages, { id: messages.length, role: 'user', content: text }];
+  const body = buildBody(settings, toSend);
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     if (text.trim() === '' || chat.isPending) return;
-    setMessages([...messagesToSend, { id: messagesToSend.length, role: 'assistant', content: '' }]);
+    setMessages([...toSend, { id: toSend.length, role: 'assistant', content: '' }]);
     setText('');
     chat.send(body, () => {
       // If the request fails, the user's message is put back into the text field.

@@ -1,12 +1,6 @@
 /** Form fields created from their JSON schemas. */
 import { useId, type ReactNode } from 'react';
-import {
-  isMediaField,
-  findArraySchema,
-  toTitle,
-  type Field,
-  type FieldSchema,
-} from './capability.ts';
+import { findArraySchema, isMedia, toTitle, type Field, type FieldSchema } from './capability.ts';
 import { JsonField } from './json-field.tsx';
 import { MediaField, MediaListField } from './media-field.tsx';
 
@@ -17,7 +11,7 @@ interface FieldProps extends Field {
   change: (value: unknown) => void;
 }
 
-/** Maximum length of a text for a single-line field. Longer texts get a multi-line field. */
+/** Maximum `maxLength` of a single-line field. Texts that may be longer get a multi-line field. */
 const singleLineMax = 300;
 
 /** Shows the form field that fits a schema. */
@@ -30,8 +24,8 @@ export function SchemaField(props: FieldProps) {
   const list = findArraySchema(schema);
   const rows = list?.items?.properties ? list : undefined;
   const control = (() => {
-    if (isMediaField(schema)) return <MediaField {...props} id={id} />;
-    if (list?.items && isMediaField(list.items))
+    if (isMedia(schema)) return <MediaField {...props} id={id} />;
+    if (list?.items && isMedia(list.items))
       return <MediaListField {...props} list={list} id={id} />;
     return null;
   })();
@@ -132,11 +126,11 @@ interface ChoiceProps extends Omit<FieldProps, 'name'> {
 }
 
 function ChoiceField({ schema, value, change, isRequired, id, choices }: ChoiceProps): ReactNode {
-  const defaultChoice = schema.default;
+  const defaultValue = schema.default;
   const defaultLabel =
-    defaultChoice === undefined
+    defaultValue === undefined
       ? 'Model default'
-      : `${JSON.stringify(defaultChoice).replaceAll('"', '')} (default)`;
+      : `${JSON.stringify(defaultValue).replaceAll('"', '')} (default)`;
   return (
     <select
       id={id}
@@ -144,11 +138,9 @@ function ChoiceField({ schema, value, change, isRequired, id, choices }: ChoiceP
       value={value === undefined ? '' : JSON.stringify(value)}
       onChange={({ target }) => change(target.value === '' ? undefined : JSON.parse(target.value))}
     >
-      <option value="">
-        {isRequired && defaultChoice === undefined ? 'Choose' : defaultLabel}
-      </option>
+      <option value="">{isRequired && defaultValue === undefined ? 'Choose' : defaultLabel}</option>
       {choices
-        .filter((choice) => choice !== defaultChoice)
+        .filter((choice) => choice !== defaultValue)
         .map((choice) => (
           <option key={String(choice)} value={JSON.stringify(choice)}>
             {String(choice)}
@@ -163,12 +155,8 @@ function listChoices(schema: FieldSchema): readonly (string | number | boolean)[
   return schema.enum ?? schema.anyOf?.find((alternative) => alternative.enum)?.enum;
 }
 
-function buildPlaceholder({
-  default: defaultChoice,
-  minimum,
-  maximum,
-}: FieldSchema): string | undefined {
-  if (defaultChoice !== undefined) return JSON.stringify(defaultChoice);
+function buildPlaceholder({ default: value, minimum, maximum }: FieldSchema): string | undefined {
+  if (value !== undefined) return JSON.stringify(value);
   return minimum === undefined || maximum === undefined ? undefined : `${minimum} – ${maximum}`;
 }
 
@@ -177,7 +165,7 @@ function RowsField({ name, value, change, list, error }: FieldProps & { list: Fi
   const rows: Record<string, unknown>[] = Array.isArray(value) && value.length > 0 ? value : [{}];
   const { properties = {}, required = [] } = list.items ?? {};
   const replaceRow = (index: number, row: Record<string, unknown>): void =>
-    change(rows.map((otherRow, otherIndex) => (otherIndex === index ? row : otherRow)));
+    change(rows.with(index, row));
   return (
     <fieldset>
       <legend>{toTitle(name)}</legend>
@@ -194,10 +182,7 @@ function RowsField({ name, value, change, list, error }: FieldProps & { list: Fi
             />
           ))}
           {rows.length > 1 && (
-            <button
-              type="button"
-              onClick={() => change(rows.filter((_, otherIndex) => otherIndex !== index))}
-            >
+            <button type="button" onClick={() => change(rows.toSpliced(index, 1))}>
               Remove
             </button>
           )}

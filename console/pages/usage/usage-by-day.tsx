@@ -9,7 +9,7 @@ import { Empty, ErrorMessage, Loading } from '../../parts/states.tsx';
 import { keysQuery } from '../keys/key-query.ts';
 import { DayTable, UsageTotals } from './day-tables.tsx';
 import { UsageChart, type ChartType } from './usage-chart.tsx';
-import { sumByDay, computePeriodStart, type Series, type Split } from './usage-sums.ts';
+import { sumByDay, calculatePeriodStart, type Series, type Split } from './usage-sums.ts';
 
 const periods = [
   [7, '7 days'],
@@ -35,7 +35,7 @@ export function UsageByDay() {
   const days = periods.find(([count]) => String(count) === search.get('days'))?.[0] ?? 30;
   const split = splitOptions.find(([name]) => name === search.get('by'))?.[0] || null;
   const chartType: ChartType = search.get('shape') === 'lines' ? 'lines' : 'stacked';
-  const query = { groupBy: split ? `day,${split}` : 'day', after: computePeriodStart(days) };
+  const query = { groupBy: split ? `day,${split}` : 'day', after: calculatePeriodStart(days) };
   const csv = `${summaryPath}?${new URLSearchParams({ ...query, format: 'csv' }).toString()}`;
   return (
     <section className="card stack">

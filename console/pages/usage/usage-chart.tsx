@@ -2,6 +2,7 @@
 import { useEffect, useRef } from 'react';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
+import { compactNumber } from '../../parts/amounts.tsx';
 import type { DailySums } from './usage-sums.ts';
 
 /** Type of chart. */
@@ -16,7 +17,6 @@ interface UsageChartProps {
 
 const heightPixels = 260;
 const halfDaySeconds = 43_200;
-const compactNumber = new Intl.NumberFormat(undefined, { notation: 'compact' });
 
 /** Shows the chart of credits by day. */
 export function UsageChart({ sums, chartType, onPoint }: UsageChartProps) {

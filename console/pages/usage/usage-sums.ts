@@ -27,7 +27,7 @@ const dayMs = 86_400_000;
 const seriesMax = 8;
 
 /** Returns the start of the period of `days` days that ends today. */
-export function computePeriodStart(days: number): string {
+export function calculatePeriodStart(days: number): string {
   const today = Math.floor(Date.now() / dayMs) * dayMs;
   // The filter `after` is exclusive.
   return new Date(today - (days - 1) * dayMs - 1).toISOString();
@@ -37,12 +37,8 @@ export function computePeriodStart(days: number): string {
 export function sumByDay(summary: Schemas['UsageSummary'], split: Split): DailySums {
   const { after, before, rows } = summary;
   const days: string[] = [];
-  for (
-    let dayStartMs = Date.parse(after) + 1;
-    dayStartMs <= Date.parse(before);
-    dayStartMs += dayMs
-  ) {
-    days.push(new Date(dayStartMs).toISOString().slice(0, 10));
+  for (let startMs = Date.parse(after) + 1; startMs <= Date.parse(before); startMs += dayMs) {
+    days.push(new Date(startMs).toISOString().slice(0, 10));
   }
   const groups = Map.groupBy(rows, (row) => findSeriesId(row, split));
   const series = [...groups]

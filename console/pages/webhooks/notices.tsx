@@ -27,8 +27,7 @@ export function Notices({ denial }: { denial: string | null }) {
     <section className="card stack">
       <h2>Account notices</h2>
       <p className="dim">
-        The gateway sends a webhook when the balance is low, and when 80% or 100% of a key’s limit
-        is used.
+        A webhook is sent when the balance is low, and when 80% or 100% of a key’s limit is used.
       </p>
       {denial && <p className="hint">{denial}</p>}
       <ErrorMessage error={error} />
@@ -42,13 +41,10 @@ export function Notices({ denial }: { denial: string | null }) {
 function NoticeSettings({ settings }: { settings: Settings }) {
   const client = useQueryClient();
   const [url, setUrl] = useState(settings.url ?? '');
-  const [lowBalance, setLowBalance] = useState(settings.lowBalanceCredits?.toString() ?? '');
+  const [credits, setCredits] = useState(settings.lowBalanceCredits?.toString() ?? '');
   const save = useMutation({
     mutationFn: () => {
-      const body = {
-        url: url || null,
-        lowBalanceCredits: lowBalance === '' ? null : Number(lowBalance),
-      };
+      const body = { url: url || null, lowBalanceCredits: credits === '' ? null : Number(credits) };
       return unwrap(api.PUT('/api/v1/webhooks/notices', { body }));
     },
     onSuccess: (saved) => client.setQueryData(queryKey, saved),
@@ -77,8 +73,8 @@ function NoticeSettings({ settings }: { settings: Settings }) {
         min={0}
         max={1_000_000_000}
         step="any"
-        value={lowBalance}
-        change={setLowBalance}
+        value={credits}
+        change={setCredits}
       />
       <ErrorMessage error={save.error} />
       <div className="row">

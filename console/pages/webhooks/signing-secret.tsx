@@ -3,21 +3,11 @@ import { useMutation } from '@tanstack/react-query';
 import { unwrap, api } from '../../gateway/client.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { ConfirmButton, Secret, type FieldReader } from '../../parts/dialog.tsx';
-import { SelectField } from '../../parts/fields.tsx';
+import { OverlapField } from '../../parts/fields.tsx';
 import { ErrorMessage } from '../../parts/states.tsx';
 import { DateTime } from '../../parts/times.tsx';
 
-const overlaps = [
-  [0, 'immediately'],
-  [3600, 'in an hour'],
-  [86_400, 'in a day'],
-  [604_800, 'in a week'],
-] as const;
-
-/**
- * Shows the signing secret and its buttons. `denial` is the reason why the user may not see the
- * secret, or null.
- */
+/** Shows the signing secret. `denial` is the reason why the user may not see it, or null. */
 export function SigningSecret({ denial }: { denial: string | null }) {
   const { data, error, isPending, mutate, reset } = useMutation({
     mutationFn: () => unwrap(api.GET('/api/v1/webhooks/secret')),
@@ -61,19 +51,14 @@ export function SigningSecret({ denial }: { denial: string | null }) {
           title="Rotate secret"
           verb="Rotate"
           isDangerous
-          performAction={rotate}
+          perform={rotate}
           disabledReason={denial}
         >
           <p>
             A new secret signs webhooks from now on. During the overlap, the old secret signs them
             too, so that you can update your receivers one by one.
           </p>
-          <SelectField
-            label="The old secret expires"
-            name="overlap"
-            options={overlaps}
-            defaultValue={86_400}
-          />
+          <OverlapField label="The old secret expires" />
         </ConfirmButton>
       </div>
       {denial && <p className="hint">{denial}</p>}
