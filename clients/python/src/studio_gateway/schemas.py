@@ -2039,3 +2039,27 @@ class GetJobTimelineAnswer(TypedDict):
 class GetJobWebhookAnswer(TypedDict):
     success: Literal[True]
     data: Webhook
+
+
+ChatCompletionsEstimateAnswer = ChatEstimateAnswer
+ImageEditResult = ImageGenerateResult
+ImageEditEstimateAnswer = ImageGenerateEstimateAnswer
+ImageUpscaleEstimateAnswer = ImageGenerateEstimateAnswer
+ImageRemoveBackgroundEstimateAnswer = ImageGenerateEstimateAnswer
+ImageBatchEstimateAnswer = ImageGenerateEstimateAnswer
+VideoGenerateEstimateAnswer = ImageGenerateEstimateAnswer
+VideoUpscaleResult = VideoGenerateResult
+VideoUpscaleEstimateAnswer = ImageGenerateEstimateAnswer
+VideoRemoveBackgroundRequest = VideoUpscaleRequest
+VideoRemoveBackgroundResult = VideoGenerateResult
+VideoRemoveBackgroundEstimateAnswer = ImageGenerateEstimateAnswer
+VoiceoverGenerateEstimateAnswer = ImageGenerateEstimateAnswer
+DialogueGenerateEstimateAnswer = ImageGenerateEstimateAnswer
+MusicPlanEstimateAnswer = ImageGenerateEstimateAnswer
+MusicGenerateEstimateAnswer = ImageGenerateEstimateAnswer
+SfxGenerateEstimateAnswer = ImageGenerateEstimateAnswer
+AudioTranscribeEstimateAnswer = ImageGenerateEstimateAnswer
+CancelJobAnswer = GetJobAnswer
+RotateWebhookSecretAnswer = GetWebhookSecretAnswer
+SetNoticesAnswer = GetNoticesAnswer
+DeleteJobMediaAnswer = GetJobAnswer
