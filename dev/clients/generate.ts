@@ -2,10 +2,9 @@
  * `npm run dev -- clients`: generates those parts of clients/ and the console that depend on the API's description. The files
  * are committed; test/clients/generated.test.ts fails if they are outdated.
  */
-import { appendFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { isDeepStrictEqual } from 'node:util';
 import { keysOf } from '../../domain/json.ts';
 import { describeForClients, describeForOperators } from './description.ts';
 import { asyncRuns, header, makeSynchronous } from './python.ts';
@@ -51,7 +50,6 @@ export async function generateClients(into: string): Promise<void> {
       generateTypescript(operators, join(into, generatedFiles.operators)),
       generatePython(titledOpenapi, join(into, generatedFiles.schemas)),
     ]);
-    await addAliases(join(into, generatedFiles.schemas), schemas);
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
@@ -97,24 +95,11 @@ async function generatePython(openapi: string, output: string): Promise<void> {
   await run(join(commands, 'datamodel-codegen'), [
     '--no-use-closed-typed-dict',
     '--collapse-root-models',
-    '--collapse-reuse-models',
     '--reuse-model',
     '--use-title-as-name',
     '--disable-timestamp',
     ...Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]),
   ]);
-}
-
-/** Adds the names of schemas that the Python generator left out because another schema is equal. */
-async function addAliases(file: string, schemas: Record<string, object>): Promise<void> {
-  const source = await readFile(file, 'utf8');
-  const isDefined = (name: string): boolean => new RegExp(`^(class )?${name}\\b`, 'm').test(source);
-  const aliases = keysOf(schemas).flatMap((name) => {
-    const isEqual = (other: string): boolean => isDeepStrictEqual(schemas[other], schemas[name]);
-    const equal = isDefined(name) ? undefined : keysOf(schemas).filter(isDefined).find(isEqual);
-    return equal === undefined ? [] : [`${name} = ${equal}\n`];
-  });
-  await appendFile(file, `\n\n${aliases.join('')}`);
 }
 
 if (import.meta.main) await generateClients(root);

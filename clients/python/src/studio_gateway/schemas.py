@@ -96,11 +96,15 @@ class OpenAIErrorError(TypedDict):
     param: str | None
 
 
+class OpenAIErrorDetail(ErrorDetail):
+    pass
+
+
 class OpenAIError(TypedDict):
     error: OpenAIErrorError
     message: str
     requestId: str
-    details: NotRequired[list[ErrorDetail]]
+    details: NotRequired[list[OpenAIErrorDetail]]
 
 
 class ChatEstimateItem(TypedDict):
@@ -142,11 +146,15 @@ class AnthropicErrorError(TypedDict):
     code: str
 
 
+class AnthropicErrorDetail(ErrorDetail):
+    pass
+
+
 class AnthropicError(TypedDict):
     type: Literal['error']
     error: AnthropicErrorError
     request_id: str
-    details: NotRequired[list[ErrorDetail]]
+    details: NotRequired[list[AnthropicErrorDetail]]
 
 
 class Model(TypedDict):
@@ -394,6 +402,43 @@ class CompositionPlanOutput(TypedDict):
     sections: list[CompositionPlanOutputSection]
 
 
+class JobOutputProgress(JobProgress):
+    pass
+
+
+class JobOutputError(JobError):
+    pass
+
+
+class JobOutputBilling(JobBilling):
+    pass
+
+
+class JobOutput(TypedDict):
+    jobId: str
+    keyId: str
+    type: str
+    model: str | None
+    provider: str
+    prompt: str | None
+    status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
+    done: bool
+    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'done']
+    progress: JobOutputProgress | None
+    createdAt: str
+    startedAt: str | None
+    completedAt: str | None
+    deadlineAt: str
+    result: dict[str, Any] | None
+    mediaDeletedAt: str | None
+    error: JobOutputError | None
+    billing: JobOutputBilling
+    metadata: dict[str, str]
+    requestId: str
+    statusUrl: str
+    cancelUrl: str
+
+
 class ChatRequestSystemMessagesTextContentCacheControl(TypedDict):
     type: Literal['ephemeral']
     ttl: NotRequired[Literal['5m'] | None]
@@ -411,15 +456,29 @@ class ChatRequestSystemMessages(TypedDict):
     name: NotRequired[str | None]
 
 
+class ChatRequestUserMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class ChatRequestUserMessagesTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[ChatRequestUserMessagesTextContentCacheControl]
+
+
 class ChatRequestUserMessagesImageUrlContentImageUrl(TypedDict):
     url: str
     detail: NotRequired[Literal['auto', 'low', 'high', 'original']]
 
 
+class ChatRequestUserMessagesImageUrlContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
 class ChatRequestUserMessagesImageUrlContent(TypedDict):
     type: Literal['image_url']
     image_url: ChatRequestUserMessagesImageUrlContentImageUrl | str
-    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl]
+    cache_control: NotRequired[ChatRequestUserMessagesImageUrlContentCacheControl]
 
 
 class ChatRequestUserMessagesInputAudioContentInputAudio(TypedDict):
@@ -447,16 +506,30 @@ class ChatRequestUserMessagesFileContentFile(TypedDict):
     filename: NotRequired[str]
 
 
+class ChatRequestUserMessagesFileContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
 class ChatRequestUserMessagesFileContent(TypedDict):
     type: Literal['file']
     file: ChatRequestUserMessagesFileContentFile
-    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl]
+    cache_control: NotRequired[ChatRequestUserMessagesFileContentCacheControl]
 
 
 class ChatRequestUserMessages(TypedDict):
     role: Literal['user']
-    content: str | list[ChatRequestSystemMessagesTextContent | ChatRequestUserMessagesImageUrlContent | ChatRequestUserMessagesInputAudioContent | ChatRequestUserMessagesVideoUrlContent | ChatRequestUserMessagesFileContent]
+    content: str | list[ChatRequestUserMessagesTextContent | ChatRequestUserMessagesImageUrlContent | ChatRequestUserMessagesInputAudioContent | ChatRequestUserMessagesVideoUrlContent | ChatRequestUserMessagesFileContent]
     name: NotRequired[str | None]
+
+
+class ChatRequestAssistantMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class ChatRequestAssistantMessagesTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[ChatRequestAssistantMessagesTextContentCacheControl]
 
 
 class ChatRequestAssistantMessagesRefusalContent(TypedDict):
@@ -469,17 +542,21 @@ class ChatRequestAssistantMessagesToolCallFunction(TypedDict):
     arguments: str
 
 
+class ChatRequestAssistantMessagesToolCallCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
 class ChatRequestAssistantMessagesToolCall(TypedDict):
     id: str
     type: Literal['function']
     function: ChatRequestAssistantMessagesToolCallFunction
     extra_content: NotRequired[dict[str, Any] | None]
-    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl]
+    cache_control: NotRequired[ChatRequestAssistantMessagesToolCallCacheControl]
 
 
 class ChatRequestAssistantMessages(TypedDict):
     role: Literal['assistant']
-    content: NotRequired[str | list[ChatRequestSystemMessagesTextContent | ChatRequestAssistantMessagesRefusalContent] | None]
+    content: NotRequired[str | list[ChatRequestAssistantMessagesTextContent | ChatRequestAssistantMessagesRefusalContent] | None]
     name: NotRequired[str | None]
     refusal: NotRequired[str | None]
     tool_calls: NotRequired[list[ChatRequestAssistantMessagesToolCall] | None]
@@ -522,17 +599,161 @@ class ChatAnswer(TypedDict):
     tried: NotRequired[list[ChatAnswerTriedItem]]
 
 
+class ChatCompletionsRequestSystemMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class ChatCompletionsRequestSystemMessagesTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[ChatCompletionsRequestSystemMessagesTextContentCacheControl]
+
+
+class ChatCompletionsRequestSystemMessages(TypedDict):
+    role: Literal['system']
+    content: str | list[ChatCompletionsRequestSystemMessagesTextContent]
+    name: NotRequired[str | None]
+
+
+class ChatCompletionsRequestDeveloperMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class ChatCompletionsRequestDeveloperMessagesTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[ChatCompletionsRequestDeveloperMessagesTextContentCacheControl]
+
+
 class ChatCompletionsRequestDeveloperMessages(TypedDict):
     role: Literal['developer']
-    content: str | list[ChatRequestSystemMessagesTextContent]
+    content: str | list[ChatCompletionsRequestDeveloperMessagesTextContent]
     name: NotRequired[str | None]
+
+
+class ChatCompletionsRequestUserMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class ChatCompletionsRequestUserMessagesTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[ChatCompletionsRequestUserMessagesTextContentCacheControl]
+
+
+class ChatCompletionsRequestUserMessagesImageUrlContentImageUrl(ChatRequestUserMessagesImageUrlContentImageUrl):
+    pass
+
+
+class ChatCompletionsRequestUserMessagesImageUrlContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class ChatCompletionsRequestUserMessagesImageUrlContent(TypedDict):
+    type: Literal['image_url']
+    image_url: ChatCompletionsRequestUserMessagesImageUrlContentImageUrl | str
+    cache_control: NotRequired[ChatCompletionsRequestUserMessagesImageUrlContentCacheControl]
+
+
+class ChatCompletionsRequestUserMessagesInputAudioContentInputAudio(ChatRequestUserMessagesInputAudioContentInputAudio):
+    pass
+
+
+class ChatCompletionsRequestUserMessagesInputAudioContent(TypedDict):
+    type: Literal['input_audio']
+    input_audio: ChatCompletionsRequestUserMessagesInputAudioContentInputAudio
+
+
+class ChatCompletionsRequestUserMessagesVideoUrlContentVideoUrl(ChatRequestUserMessagesVideoUrlContentVideoUrl):
+    pass
+
+
+class ChatCompletionsRequestUserMessagesVideoUrlContent(TypedDict):
+    type: Literal['video_url']
+    video_url: ChatCompletionsRequestUserMessagesVideoUrlContentVideoUrl
+
+
+class ChatCompletionsRequestUserMessagesFileContentFile(ChatRequestUserMessagesFileContentFile):
+    pass
+
+
+class ChatCompletionsRequestUserMessagesFileContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class ChatCompletionsRequestUserMessagesFileContent(TypedDict):
+    type: Literal['file']
+    file: ChatCompletionsRequestUserMessagesFileContentFile
+    cache_control: NotRequired[ChatCompletionsRequestUserMessagesFileContentCacheControl]
+
+
+class ChatCompletionsRequestUserMessages(TypedDict):
+    role: Literal['user']
+    content: str | list[ChatCompletionsRequestUserMessagesTextContent | ChatCompletionsRequestUserMessagesImageUrlContent | ChatCompletionsRequestUserMessagesInputAudioContent | ChatCompletionsRequestUserMessagesVideoUrlContent | ChatCompletionsRequestUserMessagesFileContent]
+    name: NotRequired[str | None]
+
+
+class ChatCompletionsRequestAssistantMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class ChatCompletionsRequestAssistantMessagesTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[ChatCompletionsRequestAssistantMessagesTextContentCacheControl]
+
+
+class ChatCompletionsRequestAssistantMessagesRefusalContent(ChatRequestAssistantMessagesRefusalContent):
+    pass
+
+
+class ChatCompletionsRequestAssistantMessagesToolCallFunction(ChatRequestAssistantMessagesToolCallFunction):
+    pass
+
+
+class ChatCompletionsRequestAssistantMessagesToolCallCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class ChatCompletionsRequestAssistantMessagesToolCall(TypedDict):
+    id: str
+    type: Literal['function']
+    function: ChatCompletionsRequestAssistantMessagesToolCallFunction
+    extra_content: NotRequired[dict[str, Any] | None]
+    cache_control: NotRequired[ChatCompletionsRequestAssistantMessagesToolCallCacheControl]
+
+
+class ChatCompletionsRequestAssistantMessages(TypedDict):
+    role: Literal['assistant']
+    content: NotRequired[str | list[ChatCompletionsRequestAssistantMessagesTextContent | ChatCompletionsRequestAssistantMessagesRefusalContent] | None]
+    name: NotRequired[str | None]
+    refusal: NotRequired[str | None]
+    tool_calls: NotRequired[list[ChatCompletionsRequestAssistantMessagesToolCall] | None]
+    reasoning: NotRequired[str | None]
+    reasoning_content: NotRequired[str | None]
+    reasoning_details: NotRequired[list[dict[str, Any]] | None]
+    extra_content: NotRequired[dict[str, Any] | None]
+
+
+class ChatCompletionsRequestToolMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class ChatCompletionsRequestToolMessagesTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[ChatCompletionsRequestToolMessagesTextContentCacheControl]
+
+
+class ChatCompletionsRequestToolMessagesCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
 
 
 class ChatCompletionsRequestToolMessages(TypedDict):
     role: Literal['tool']
-    content: str | list[ChatRequestSystemMessagesTextContent]
+    content: str | list[ChatCompletionsRequestToolMessagesTextContent]
     tool_call_id: str
-    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl]
+    cache_control: NotRequired[ChatCompletionsRequestToolMessagesCacheControl]
 
 
 class ChatCompletionsRequestToolFunction(TypedDict):
@@ -542,10 +763,14 @@ class ChatCompletionsRequestToolFunction(TypedDict):
     strict: NotRequired[bool | None]
 
 
+class ChatCompletionsRequestToolCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
 class ChatCompletionsRequestTool(TypedDict):
     type: Literal['function']
     function: ChatCompletionsRequestToolFunction
-    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl]
+    cache_control: NotRequired[ChatCompletionsRequestToolCacheControl]
 
 
 class ChatCompletionsRequestFunctionToolChoiceFunction(TypedDict):
@@ -590,6 +815,10 @@ class ChatCompletionsRequestDisabledThinking(TypedDict):
     type: Literal['disabled']
 
 
+class ChatCompletionsRequestEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
 class ChatCompletionsRequestStreamOptions(TypedDict):
     include_usage: NotRequired[bool | None]
     include_obfuscation: NotRequired[bool | None]
@@ -605,7 +834,7 @@ class ChatCompletionsRequestProvider(TypedDict):
 
 
 class ChatCompletionsRequest(TypedDict):
-    messages: list[ChatRequestSystemMessages | ChatCompletionsRequestDeveloperMessages | ChatRequestUserMessages | ChatRequestAssistantMessages | ChatCompletionsRequestToolMessages]
+    messages: list[ChatCompletionsRequestSystemMessages | ChatCompletionsRequestDeveloperMessages | ChatCompletionsRequestUserMessages | ChatCompletionsRequestAssistantMessages | ChatCompletionsRequestToolMessages]
     model: str
     models: NotRequired[list[str] | None]
     stream: NotRequired[bool | None]
@@ -637,7 +866,7 @@ class ChatCompletionsRequest(TypedDict):
     top_k: NotRequired[int | None]
     reasoning: NotRequired[ChatCompletionsRequestReasoning | None]
     thinking: NotRequired[ChatCompletionsRequestEnabledThinking | ChatCompletionsRequestAdaptiveThinking | ChatCompletionsRequestDisabledThinking | None]
-    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+    cache_control: NotRequired[ChatCompletionsRequestEphemeralCacheControl | None]
     modalities: NotRequired[list[Literal['text']] | None]
     service_tier: NotRequired[Literal['auto', 'default'] | None]
     stream_options: NotRequired[ChatCompletionsRequestStreamOptions | None]
@@ -671,6 +900,10 @@ class ChatCompletionsAnswerUsage(TypedDict):
     reasoningTokens: NotRequired[int]
 
 
+class ChatCompletionsAnswerTriedItem(ChatAnswerTriedItem):
+    pass
+
+
 class ChatCompletionsAnswer(TypedDict):
     id: str
     object: Literal['chat.completion']
@@ -680,7 +913,7 @@ class ChatCompletionsAnswer(TypedDict):
     usage: ChatCompletionsAnswerUsage
     content: str
     creditsConsumed: float
-    tried: NotRequired[list[ChatAnswerTriedItem]]
+    tried: NotRequired[list[ChatCompletionsAnswerTriedItem]]
 
 
 class ChatEstimateAnswer(TypedDict):
@@ -688,15 +921,23 @@ class ChatEstimateAnswer(TypedDict):
     data: ChatEstimate
 
 
+class ChatCompletionsEstimateAnswer(ChatEstimateAnswer):
+    pass
+
+
 class GetChatAnswer(TypedDict):
     success: Literal[True]
     data: UsageRecord
 
 
+class CreateMessageRequestUserMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
 class CreateMessageRequestUserMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+    cache_control: NotRequired[CreateMessageRequestUserMessagesTextContentEphemeralCacheControl | None]
 
 
 class CreateMessageRequestUserMessagesImageContentBase64Source(TypedDict):
@@ -715,10 +956,26 @@ class CreateMessageRequestUserMessagesImageContentFileSource(TypedDict):
     file_id: str
 
 
+class CreateMessageRequestUserMessagesImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
 class CreateMessageRequestUserMessagesImageContent(TypedDict):
     type: Literal['image']
     source: CreateMessageRequestUserMessagesImageContentBase64Source | CreateMessageRequestUserMessagesImageContentUrlSource | CreateMessageRequestUserMessagesImageContentFileSource
-    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+    cache_control: NotRequired[CreateMessageRequestUserMessagesImageContentEphemeralCacheControl | None]
+
+
+class CreateMessageRequestUserMessagesDocumentContentBase64Source(CreateMessageRequestUserMessagesImageContentBase64Source):
+    pass
+
+
+class CreateMessageRequestUserMessagesDocumentContentUrlSource(CreateMessageRequestUserMessagesImageContentUrlSource):
+    pass
+
+
+class CreateMessageRequestUserMessagesDocumentContentFileSource(CreateMessageRequestUserMessagesImageContentFileSource):
+    pass
 
 
 class CreateMessageRequestUserMessagesDocumentContentTextSource(TypedDict):
@@ -727,19 +984,59 @@ class CreateMessageRequestUserMessagesDocumentContentTextSource(TypedDict):
     data: str
 
 
+class CreateMessageRequestUserMessagesDocumentContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
 class CreateMessageRequestUserMessagesDocumentContent(TypedDict):
     type: Literal['document']
-    source: CreateMessageRequestUserMessagesImageContentBase64Source | CreateMessageRequestUserMessagesImageContentUrlSource | CreateMessageRequestUserMessagesImageContentFileSource | CreateMessageRequestUserMessagesDocumentContentTextSource
+    source: CreateMessageRequestUserMessagesDocumentContentBase64Source | CreateMessageRequestUserMessagesDocumentContentUrlSource | CreateMessageRequestUserMessagesDocumentContentFileSource | CreateMessageRequestUserMessagesDocumentContentTextSource
     title: NotRequired[str | None]
-    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+    cache_control: NotRequired[CreateMessageRequestUserMessagesDocumentContentEphemeralCacheControl | None]
+
+
+class CreateMessageRequestUserMessagesToolResultContentTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class CreateMessageRequestUserMessagesToolResultContentTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CreateMessageRequestUserMessagesToolResultContentTextContentEphemeralCacheControl | None]
+
+
+class CreateMessageRequestUserMessagesToolResultContentImageContentBase64Source(CreateMessageRequestUserMessagesImageContentBase64Source):
+    pass
+
+
+class CreateMessageRequestUserMessagesToolResultContentImageContentUrlSource(CreateMessageRequestUserMessagesImageContentUrlSource):
+    pass
+
+
+class CreateMessageRequestUserMessagesToolResultContentImageContentFileSource(CreateMessageRequestUserMessagesImageContentFileSource):
+    pass
+
+
+class CreateMessageRequestUserMessagesToolResultContentImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class CreateMessageRequestUserMessagesToolResultContentImageContent(TypedDict):
+    type: Literal['image']
+    source: CreateMessageRequestUserMessagesToolResultContentImageContentBase64Source | CreateMessageRequestUserMessagesToolResultContentImageContentUrlSource | CreateMessageRequestUserMessagesToolResultContentImageContentFileSource
+    cache_control: NotRequired[CreateMessageRequestUserMessagesToolResultContentImageContentEphemeralCacheControl | None]
+
+
+class CreateMessageRequestUserMessagesToolResultContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
 
 
 class CreateMessageRequestUserMessagesToolResultContent(TypedDict):
     type: Literal['tool_result']
     tool_use_id: str
-    content: NotRequired[str | list[CreateMessageRequestUserMessagesTextContent | CreateMessageRequestUserMessagesImageContent]]
+    content: NotRequired[str | list[CreateMessageRequestUserMessagesToolResultContentTextContent | CreateMessageRequestUserMessagesToolResultContentImageContent]]
     is_error: NotRequired[bool | None]
-    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+    cache_control: NotRequired[CreateMessageRequestUserMessagesToolResultContentEphemeralCacheControl | None]
 
 
 class CreateMessageRequestUserMessages(TypedDict):
@@ -747,12 +1044,26 @@ class CreateMessageRequestUserMessages(TypedDict):
     content: str | list[CreateMessageRequestUserMessagesTextContent | CreateMessageRequestUserMessagesImageContent | CreateMessageRequestUserMessagesDocumentContent | CreateMessageRequestUserMessagesToolResultContent]
 
 
+class CreateMessageRequestAssistantMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class CreateMessageRequestAssistantMessagesTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CreateMessageRequestAssistantMessagesTextContentEphemeralCacheControl | None]
+
+
+class CreateMessageRequestAssistantMessagesToolUseContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
 class CreateMessageRequestAssistantMessagesToolUseContent(TypedDict):
     type: Literal['tool_use']
     id: str
     name: str
     input: dict[str, Any]
-    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+    cache_control: NotRequired[CreateMessageRequestAssistantMessagesToolUseContentEphemeralCacheControl | None]
 
 
 class CreateMessageRequestAssistantMessagesThinkingContent(TypedDict):
@@ -768,7 +1079,21 @@ class CreateMessageRequestAssistantMessagesRedactedThinkingContent(TypedDict):
 
 class CreateMessageRequestAssistantMessages(TypedDict):
     role: Literal['assistant']
-    content: str | list[CreateMessageRequestUserMessagesTextContent | CreateMessageRequestAssistantMessagesToolUseContent | CreateMessageRequestAssistantMessagesThinkingContent | CreateMessageRequestAssistantMessagesRedactedThinkingContent]
+    content: str | list[CreateMessageRequestAssistantMessagesTextContent | CreateMessageRequestAssistantMessagesToolUseContent | CreateMessageRequestAssistantMessagesThinkingContent | CreateMessageRequestAssistantMessagesRedactedThinkingContent]
+
+
+class CreateMessageRequestTextSystemEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class CreateMessageRequestTextSystem(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CreateMessageRequestTextSystemEphemeralCacheControl | None]
+
+
+class CreateMessageRequestToolEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
 
 
 class CreateMessageRequestTool(TypedDict):
@@ -777,7 +1102,7 @@ class CreateMessageRequestTool(TypedDict):
     description: NotRequired[str]
     input_schema: dict[str, Any]
     strict: NotRequired[bool | None]
-    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+    cache_control: NotRequired[CreateMessageRequestToolEphemeralCacheControl | None]
 
 
 class CreateMessageRequestAutoToolChoice(TypedDict):
@@ -814,12 +1139,28 @@ class CreateMessageRequestOutputConfig(TypedDict):
     format: NotRequired[CreateMessageRequestOutputConfigJsonSchemaFormat | None]
 
 
+class CreateMessageRequestEnabledThinking(ChatCompletionsRequestEnabledThinking):
+    pass
+
+
+class CreateMessageRequestAdaptiveThinking(ChatCompletionsRequestAdaptiveThinking):
+    pass
+
+
+class CreateMessageRequestDisabledThinking(ChatCompletionsRequestDisabledThinking):
+    pass
+
+
+class CreateMessageRequestEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
 class CreateMessageRequest(TypedDict):
     model: str
     models: NotRequired[list[str] | None]
     max_tokens: int
     messages: list[CreateMessageRequestUserMessages | CreateMessageRequestAssistantMessages]
-    system: NotRequired[str | list[CreateMessageRequestUserMessagesTextContent]]
+    system: NotRequired[str | list[CreateMessageRequestTextSystem]]
     stream: NotRequired[bool]
     temperature: NotRequired[float]
     top_p: NotRequired[float]
@@ -831,8 +1172,8 @@ class CreateMessageRequest(TypedDict):
     service_tier: NotRequired[Literal['auto', 'standard_only']]
     speed: NotRequired[Literal['standard'] | None]
     top_k: NotRequired[int]
-    thinking: NotRequired[ChatCompletionsRequestEnabledThinking | ChatCompletionsRequestAdaptiveThinking | ChatCompletionsRequestDisabledThinking | None]
-    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+    thinking: NotRequired[CreateMessageRequestEnabledThinking | CreateMessageRequestAdaptiveThinking | CreateMessageRequestDisabledThinking | None]
+    cache_control: NotRequired[CreateMessageRequestEphemeralCacheControl | None]
     container: NotRequired[None]
     mcp_servers: NotRequired[None]
 
@@ -849,6 +1190,14 @@ class CreateMessageAnswerToolUseContent(TypedDict):
     input: dict[str, Any]
 
 
+class CreateMessageAnswerThinkingContent(CreateMessageRequestAssistantMessagesThinkingContent):
+    pass
+
+
+class CreateMessageAnswerRedactedThinkingContent(CreateMessageRequestAssistantMessagesRedactedThinkingContent):
+    pass
+
+
 class CreateMessageAnswerUsage(TypedDict):
     input_tokens: int
     cache_read_input_tokens: int
@@ -861,31 +1210,242 @@ class CreateMessageAnswer(TypedDict):
     type: Literal['message']
     role: Literal['assistant']
     model: str
-    content: list[CreateMessageAnswerTextContent | CreateMessageAnswerToolUseContent | CreateMessageRequestAssistantMessagesThinkingContent | CreateMessageRequestAssistantMessagesRedactedThinkingContent]
+    content: list[CreateMessageAnswerTextContent | CreateMessageAnswerToolUseContent | CreateMessageAnswerThinkingContent | CreateMessageAnswerRedactedThinkingContent]
     stop_reason: Literal['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'refusal']
     stop_sequence: str | None
     usage: CreateMessageAnswerUsage
     creditsConsumed: float
 
 
+class CountMessageTokensRequestUserMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CountMessageTokensRequestUserMessagesTextContentEphemeralCacheControl | None]
+
+
+class CountMessageTokensRequestUserMessagesImageContentBase64Source(CreateMessageRequestUserMessagesImageContentBase64Source):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesImageContentUrlSource(CreateMessageRequestUserMessagesImageContentUrlSource):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesImageContentFileSource(CreateMessageRequestUserMessagesImageContentFileSource):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesImageContent(TypedDict):
+    type: Literal['image']
+    source: CountMessageTokensRequestUserMessagesImageContentBase64Source | CountMessageTokensRequestUserMessagesImageContentUrlSource | CountMessageTokensRequestUserMessagesImageContentFileSource
+    cache_control: NotRequired[CountMessageTokensRequestUserMessagesImageContentEphemeralCacheControl | None]
+
+
+class CountMessageTokensRequestUserMessagesDocumentContentBase64Source(CreateMessageRequestUserMessagesImageContentBase64Source):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesDocumentContentUrlSource(CreateMessageRequestUserMessagesImageContentUrlSource):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesDocumentContentFileSource(CreateMessageRequestUserMessagesImageContentFileSource):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesDocumentContentTextSource(CreateMessageRequestUserMessagesDocumentContentTextSource):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesDocumentContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesDocumentContent(TypedDict):
+    type: Literal['document']
+    source: CountMessageTokensRequestUserMessagesDocumentContentBase64Source | CountMessageTokensRequestUserMessagesDocumentContentUrlSource | CountMessageTokensRequestUserMessagesDocumentContentFileSource | CountMessageTokensRequestUserMessagesDocumentContentTextSource
+    title: NotRequired[str | None]
+    cache_control: NotRequired[CountMessageTokensRequestUserMessagesDocumentContentEphemeralCacheControl | None]
+
+
+class CountMessageTokensRequestUserMessagesToolResultContentTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesToolResultContentTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CountMessageTokensRequestUserMessagesToolResultContentTextContentEphemeralCacheControl | None]
+
+
+class CountMessageTokensRequestUserMessagesToolResultContentImageContentBase64Source(CreateMessageRequestUserMessagesImageContentBase64Source):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesToolResultContentImageContentUrlSource(CreateMessageRequestUserMessagesImageContentUrlSource):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesToolResultContentImageContentFileSource(CreateMessageRequestUserMessagesImageContentFileSource):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesToolResultContentImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesToolResultContentImageContent(TypedDict):
+    type: Literal['image']
+    source: CountMessageTokensRequestUserMessagesToolResultContentImageContentBase64Source | CountMessageTokensRequestUserMessagesToolResultContentImageContentUrlSource | CountMessageTokensRequestUserMessagesToolResultContentImageContentFileSource
+    cache_control: NotRequired[CountMessageTokensRequestUserMessagesToolResultContentImageContentEphemeralCacheControl | None]
+
+
+class CountMessageTokensRequestUserMessagesToolResultContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesToolResultContent(TypedDict):
+    type: Literal['tool_result']
+    tool_use_id: str
+    content: NotRequired[str | list[CountMessageTokensRequestUserMessagesToolResultContentTextContent | CountMessageTokensRequestUserMessagesToolResultContentImageContent]]
+    is_error: NotRequired[bool | None]
+    cache_control: NotRequired[CountMessageTokensRequestUserMessagesToolResultContentEphemeralCacheControl | None]
+
+
+class CountMessageTokensRequestUserMessages(TypedDict):
+    role: Literal['user']
+    content: str | list[CountMessageTokensRequestUserMessagesTextContent | CountMessageTokensRequestUserMessagesImageContent | CountMessageTokensRequestUserMessagesDocumentContent | CountMessageTokensRequestUserMessagesToolResultContent]
+
+
+class CountMessageTokensRequestAssistantMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class CountMessageTokensRequestAssistantMessagesTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CountMessageTokensRequestAssistantMessagesTextContentEphemeralCacheControl | None]
+
+
+class CountMessageTokensRequestAssistantMessagesToolUseContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class CountMessageTokensRequestAssistantMessagesToolUseContent(TypedDict):
+    type: Literal['tool_use']
+    id: str
+    name: str
+    input: dict[str, Any]
+    cache_control: NotRequired[CountMessageTokensRequestAssistantMessagesToolUseContentEphemeralCacheControl | None]
+
+
+class CountMessageTokensRequestAssistantMessagesThinkingContent(CreateMessageRequestAssistantMessagesThinkingContent):
+    pass
+
+
+class CountMessageTokensRequestAssistantMessagesRedactedThinkingContent(CreateMessageRequestAssistantMessagesRedactedThinkingContent):
+    pass
+
+
+class CountMessageTokensRequestAssistantMessages(TypedDict):
+    role: Literal['assistant']
+    content: str | list[CountMessageTokensRequestAssistantMessagesTextContent | CountMessageTokensRequestAssistantMessagesToolUseContent | CountMessageTokensRequestAssistantMessagesThinkingContent | CountMessageTokensRequestAssistantMessagesRedactedThinkingContent]
+
+
+class CountMessageTokensRequestTextSystemEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class CountMessageTokensRequestTextSystem(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CountMessageTokensRequestTextSystemEphemeralCacheControl | None]
+
+
+class CountMessageTokensRequestToolEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
+class CountMessageTokensRequestTool(TypedDict):
+    type: NotRequired[Literal['custom']]
+    name: str
+    description: NotRequired[str]
+    input_schema: dict[str, Any]
+    strict: NotRequired[bool | None]
+    cache_control: NotRequired[CountMessageTokensRequestToolEphemeralCacheControl | None]
+
+
+class CountMessageTokensRequestAutoToolChoice(CreateMessageRequestAutoToolChoice):
+    pass
+
+
+class CountMessageTokensRequestAnyToolChoice(CreateMessageRequestAnyToolChoice):
+    pass
+
+
+class CountMessageTokensRequestToolToolChoice(CreateMessageRequestToolToolChoice):
+    pass
+
+
+class CountMessageTokensRequestNoneToolChoice(CreateMessageRequestNoneToolChoice):
+    pass
+
+
+class CountMessageTokensRequestMetadata(CreateMessageRequestMetadata):
+    pass
+
+
+class CountMessageTokensRequestOutputConfigJsonSchemaFormat(CreateMessageRequestOutputConfigJsonSchemaFormat):
+    pass
+
+
+class CountMessageTokensRequestOutputConfig(TypedDict):
+    effort: NotRequired[Literal['low', 'medium', 'high', 'xhigh', 'max'] | None]
+    format: NotRequired[CountMessageTokensRequestOutputConfigJsonSchemaFormat | None]
+
+
+class CountMessageTokensRequestEnabledThinking(ChatCompletionsRequestEnabledThinking):
+    pass
+
+
+class CountMessageTokensRequestAdaptiveThinking(ChatCompletionsRequestAdaptiveThinking):
+    pass
+
+
+class CountMessageTokensRequestDisabledThinking(ChatCompletionsRequestDisabledThinking):
+    pass
+
+
+class CountMessageTokensRequestEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+    pass
+
+
 class CountMessageTokensRequest(TypedDict):
     model: str
     models: NotRequired[list[str] | None]
-    messages: list[CreateMessageRequestUserMessages | CreateMessageRequestAssistantMessages]
-    system: NotRequired[str | list[CreateMessageRequestUserMessagesTextContent]]
+    messages: list[CountMessageTokensRequestUserMessages | CountMessageTokensRequestAssistantMessages]
+    system: NotRequired[str | list[CountMessageTokensRequestTextSystem]]
     stream: NotRequired[bool]
     temperature: NotRequired[float]
     top_p: NotRequired[float]
     stop_sequences: NotRequired[list[str]]
-    tools: NotRequired[list[CreateMessageRequestTool]]
-    tool_choice: NotRequired[CreateMessageRequestAutoToolChoice | CreateMessageRequestAnyToolChoice | CreateMessageRequestToolToolChoice | CreateMessageRequestNoneToolChoice]
-    metadata: NotRequired[CreateMessageRequestMetadata]
-    output_config: NotRequired[CreateMessageRequestOutputConfig]
+    tools: NotRequired[list[CountMessageTokensRequestTool]]
+    tool_choice: NotRequired[CountMessageTokensRequestAutoToolChoice | CountMessageTokensRequestAnyToolChoice | CountMessageTokensRequestToolToolChoice | CountMessageTokensRequestNoneToolChoice]
+    metadata: NotRequired[CountMessageTokensRequestMetadata]
+    output_config: NotRequired[CountMessageTokensRequestOutputConfig]
     service_tier: NotRequired[Literal['auto', 'standard_only']]
     speed: NotRequired[Literal['standard'] | None]
     top_k: NotRequired[int]
-    thinking: NotRequired[ChatCompletionsRequestEnabledThinking | ChatCompletionsRequestAdaptiveThinking | ChatCompletionsRequestDisabledThinking | None]
-    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl | None]
+    thinking: NotRequired[CountMessageTokensRequestEnabledThinking | CountMessageTokensRequestAdaptiveThinking | CountMessageTokensRequestDisabledThinking | None]
+    cache_control: NotRequired[CountMessageTokensRequestEphemeralCacheControl | None]
     container: NotRequired[None]
     mcp_servers: NotRequired[None]
 
@@ -995,6 +1555,20 @@ ImageEditRequest = TypedDict(
 )
 
 
+class ImageEditResultMetadata(ImageGenerateResultMetadata):
+    pass
+
+
+class ImageEditResult(TypedDict):
+    model: str
+    images: list[Image]
+    metadata: ImageEditResultMetadata
+
+
+class ImageEditEstimateAnswer(ImageGenerateEstimateAnswer):
+    pass
+
+
 ImageUpscaleRequest = TypedDict(
     'ImageUpscaleRequest',
     {
@@ -1026,6 +1600,10 @@ class ImageUpscaleResult(TypedDict):
     scaleFactor: int
 
 
+class ImageUpscaleEstimateAnswer(ImageGenerateEstimateAnswer):
+    pass
+
+
 ImageRemoveBackgroundRequest = TypedDict(
     'ImageRemoveBackgroundRequest',
     {
@@ -1055,6 +1633,10 @@ class ImageRemoveBackgroundResult(TypedDict):
     operatingResolution: str
 
 
+class ImageRemoveBackgroundEstimateAnswer(ImageGenerateEstimateAnswer):
+    pass
+
+
 ImageBatchRequest = TypedDict(
     'ImageBatchRequest',
     {
@@ -1078,10 +1660,14 @@ class ImageBatchResultTrueResults(TypedDict):
     expiresAt: str
 
 
+class ImageBatchResultFalseResultsError(OpenAIVideoError):
+    pass
+
+
 class ImageBatchResultFalseResults(TypedDict):
     success: Literal[False]
     index: int
-    error: OpenAIVideoError
+    error: ImageBatchResultFalseResultsError
 
 
 class ImageBatchResult(TypedDict):
@@ -1089,6 +1675,10 @@ class ImageBatchResult(TypedDict):
     successful: int
     failed: int
     results: list[ImageBatchResultTrueResults | ImageBatchResultFalseResults]
+
+
+class ImageBatchEstimateAnswer(ImageGenerateEstimateAnswer):
+    pass
 
 
 VideoGenerateRequest = TypedDict(
@@ -1126,6 +1716,10 @@ class VideoGenerateResult(TypedDict):
     metadata: dict[str, Any]
 
 
+class VideoGenerateEstimateAnswer(ImageGenerateEstimateAnswer):
+    pass
+
+
 VideoUpscaleRequest = TypedDict(
     'VideoUpscaleRequest',
     {
@@ -1136,6 +1730,26 @@ VideoUpscaleRequest = TypedDict(
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
+
+
+class VideoUpscaleResult(VideoGenerateResult):
+    pass
+
+
+class VideoUpscaleEstimateAnswer(ImageGenerateEstimateAnswer):
+    pass
+
+
+class VideoRemoveBackgroundRequest(VideoUpscaleRequest):
+    pass
+
+
+class VideoRemoveBackgroundResult(VideoGenerateResult):
+    pass
+
+
+class VideoRemoveBackgroundEstimateAnswer(ImageGenerateEstimateAnswer):
+    pass
 
 
 VoiceoverGenerateRequest = TypedDict(
@@ -1169,6 +1783,10 @@ class VoiceoverGenerateResult(TypedDict):
     model: str
     textLength: int
     metadata: VoiceoverGenerateResultMetadata
+
+
+class VoiceoverGenerateEstimateAnswer(ImageGenerateEstimateAnswer):
+    pass
 
 
 class DialogueGenerateRequestInput(TypedDict):
@@ -1217,6 +1835,10 @@ class DialogueGenerateResult(TypedDict):
     metadata: DialogueGenerateResultMetadata
 
 
+class DialogueGenerateEstimateAnswer(ImageGenerateEstimateAnswer):
+    pass
+
+
 MusicPlanRequest = TypedDict(
     'MusicPlanRequest',
     {
@@ -1230,6 +1852,10 @@ MusicPlanRequest = TypedDict(
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
+
+
+class MusicPlanEstimateAnswer(ImageGenerateEstimateAnswer):
+    pass
 
 
 MusicGenerateRequest = TypedDict(
@@ -1251,6 +1877,10 @@ MusicGenerateRequest = TypedDict(
 )
 
 
+class MusicGenerateResultCoverError(OpenAIVideoError):
+    pass
+
+
 class MusicGenerateResult(TypedDict):
     url: str
     expiresAt: str
@@ -1260,8 +1890,12 @@ class MusicGenerateResult(TypedDict):
     title: str | None
     model: str
     coverUrl: NotRequired[str | None]
-    coverError: NotRequired[OpenAIVideoError]
+    coverError: NotRequired[MusicGenerateResultCoverError]
     lyrics: NotRequired[str | None]
+
+
+class MusicGenerateEstimateAnswer(ImageGenerateEstimateAnswer):
+    pass
 
 
 SfxGenerateRequest = TypedDict(
@@ -1287,6 +1921,10 @@ class SfxGenerateResult(TypedDict):
     prompt: str
     durationSeconds: float
     model: str
+
+
+class SfxGenerateEstimateAnswer(ImageGenerateEstimateAnswer):
+    pass
 
 
 AudioTranscribeRequest = TypedDict(
@@ -1321,6 +1959,10 @@ class AudioTranscribeResult(TypedDict):
     source: Literal['file', 'url']
     transcriptUrl: str
     expiresAt: str
+
+
+class AudioTranscribeEstimateAnswer(ImageGenerateEstimateAnswer):
+    pass
 
 
 class ListStudioModelsAnswerDatumModelExampleInput(TypedDict):
@@ -1373,12 +2015,23 @@ class ListStudioVoicesAnswer(TypedDict):
     data: list[ListStudioVoicesAnswerDatum]
 
 
+class GetPricingAnswerStudioItemExampleInput(ListStudioModelsAnswerDatumModelExampleInput):
+    pass
+
+
+class GetPricingAnswerStudioItemExample(TypedDict):
+    request: dict[str, Any]
+    input: GetPricingAnswerStudioItemExampleInput | None
+    credits: float
+    notes: list[str]
+
+
 class GetPricingAnswerStudioItem(TypedDict):
     endpoint: str
     model: str
     displayName: str
     price: list[PriceRule]
-    example: ListStudioModelsAnswerDatumModelExample
+    example: GetPricingAnswerStudioItemExample
 
 
 class GetPricingAnswerChatItemLongInput(TypedDict):
@@ -1412,15 +2065,19 @@ class CountJobsAnswer(TypedDict):
 
 class GetJobAnswer(TypedDict):
     success: Literal[True]
-    data: Job
+    data: JobOutput
     credits: Credits
 
 
 class ListJobsAnswer(TypedDict):
     success: Literal[True]
-    data: list[Job]
+    data: list[JobOutput]
     hasMore: bool
     nextCursor: str | None
+
+
+class CancelJobAnswer(GetJobAnswer):
+    pass
 
 
 class ListWebhookDeliveriesAnswer(TypedDict):
@@ -1428,6 +2085,10 @@ class ListWebhookDeliveriesAnswer(TypedDict):
     data: list[ListedWebhook]
     hasMore: bool
     nextCursor: str | None
+
+
+class TestWebhookRequest(ChatRequestUserMessagesVideoUrlContentVideoUrl):
+    pass
 
 
 class TestWebhookAnswer(TypedDict):
@@ -1461,10 +2122,14 @@ class CreateResponseRequestUserMessageInput(TypedDict):
     content: str | list[CreateResponseRequestUserMessageInputInputTextContent | CreateResponseRequestUserMessageInputInputImageContent | CreateResponseRequestUserMessageInputInputFileContent]
 
 
+class CreateResponseRequestSystemDeveloperMessageInputInputTextContent(CreateResponseRequestUserMessageInputInputTextContent):
+    pass
+
+
 class CreateResponseRequestSystemDeveloperMessageInput(TypedDict):
     type: NotRequired[Literal['message']]
     role: Literal['system', 'developer']
-    content: str | list[CreateResponseRequestUserMessageInputInputTextContent]
+    content: str | list[CreateResponseRequestSystemDeveloperMessageInputInputTextContent]
 
 
 class CreateResponseRequestAssistantMessageInputOutputTextContent(TypedDict):
@@ -1472,10 +2137,18 @@ class CreateResponseRequestAssistantMessageInputOutputTextContent(TypedDict):
     text: str
 
 
+class CreateResponseRequestAssistantMessageInputRefusalContent(ChatRequestAssistantMessagesRefusalContent):
+    pass
+
+
+class CreateResponseRequestAssistantMessageInputInputTextContent(CreateResponseRequestUserMessageInputInputTextContent):
+    pass
+
+
 class CreateResponseRequestAssistantMessageInput(TypedDict):
     type: NotRequired[Literal['message']]
     role: Literal['assistant']
-    content: str | list[CreateResponseRequestAssistantMessageInputOutputTextContent | ChatRequestAssistantMessagesRefusalContent | CreateResponseRequestUserMessageInputInputTextContent]
+    content: str | list[CreateResponseRequestAssistantMessageInputOutputTextContent | CreateResponseRequestAssistantMessageInputRefusalContent | CreateResponseRequestAssistantMessageInputInputTextContent]
 
 
 class CreateResponseRequestFunctionCallInput(TypedDict):
@@ -1485,10 +2158,18 @@ class CreateResponseRequestFunctionCallInput(TypedDict):
     arguments: str
 
 
+class CreateResponseRequestFunctionCallOutputInputInputTextOutput(CreateResponseRequestUserMessageInputInputTextContent):
+    pass
+
+
+class CreateResponseRequestFunctionCallOutputInputInputImageOutput(CreateResponseRequestUserMessageInputInputImageContent):
+    pass
+
+
 class CreateResponseRequestFunctionCallOutputInput(TypedDict):
     type: Literal['function_call_output']
     call_id: str
-    output: str | list[CreateResponseRequestUserMessageInputInputTextContent | CreateResponseRequestUserMessageInputInputImageContent]
+    output: str | list[CreateResponseRequestFunctionCallOutputInputInputTextOutput | CreateResponseRequestFunctionCallOutputInputInputImageOutput]
 
 
 class CreateResponseRequestReasoningInputSummaryItem(TypedDict):
@@ -1506,6 +2187,14 @@ class CreateResponseRequestItemReferenceInput(TypedDict):
     id: str
 
 
+class CreateResponseRequestTextTextFormat(ChatCompletionsRequestTextResponseFormat):
+    pass
+
+
+class CreateResponseRequestTextJsonObjectFormat(ChatCompletionsRequestJsonObjectResponseFormat):
+    pass
+
+
 class CreateResponseRequestTextJsonSchemaFormat(TypedDict):
     type: Literal['json_schema']
     name: str
@@ -1515,7 +2204,7 @@ class CreateResponseRequestTextJsonSchemaFormat(TypedDict):
 
 
 class CreateResponseRequestText(TypedDict):
-    format: NotRequired[ChatCompletionsRequestTextResponseFormat | ChatCompletionsRequestJsonObjectResponseFormat | CreateResponseRequestTextJsonSchemaFormat | None]
+    format: NotRequired[CreateResponseRequestTextTextFormat | CreateResponseRequestTextJsonObjectFormat | CreateResponseRequestTextJsonSchemaFormat | None]
     verbosity: NotRequired[Literal['low', 'medium', 'high'] | None]
 
 
@@ -1700,6 +2389,16 @@ class RotateWebhookSecretRequest(TypedDict):
     overlapSeconds: NotRequired[int]
 
 
+class RotateWebhookSecretAnswerReplacedItem(GetWebhookSecretAnswerReplacedItem):
+    pass
+
+
+class RotateWebhookSecretAnswer(TypedDict):
+    secret: str
+    generation: int
+    replaced: list[RotateWebhookSecretAnswerReplacedItem]
+
+
 class GetNoticesAnswerNoticeBalanceNoticeData(TypedDict):
     noticeId: str
     credits: float
@@ -1737,6 +2436,30 @@ class SetNoticesRequest(TypedDict):
     lowBalanceCredits: NotRequired[float | None]
 
 
+class SetNoticesAnswerNoticeBalanceNoticeData(GetNoticesAnswerNoticeBalanceNoticeData):
+    pass
+
+
+class SetNoticesAnswerNoticeKeyLimitNoticeData(GetNoticesAnswerNoticeKeyLimitNoticeData):
+    pass
+
+
+class SetNoticesAnswerNotice(TypedDict):
+    state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
+    attempts: int
+    lastStatus: int | None
+    lastError: str | None
+    type: Literal['account.balance.low', 'key.limit.near', 'key.limit.reached']
+    createdAt: str
+    data: SetNoticesAnswerNoticeBalanceNoticeData | SetNoticesAnswerNoticeKeyLimitNoticeData
+
+
+class SetNoticesAnswer(TypedDict):
+    url: str | None
+    lowBalanceCredits: float | None
+    notices: list[SetNoticesAnswerNotice]
+
+
 class CreateUploadUrlRequest(TypedDict):
     filename: NotRequired[str]
     contentType: NotRequired[str]
@@ -1759,6 +2482,10 @@ class DeleteFileAnswerData(TypedDict):
 class DeleteFileAnswer(TypedDict):
     success: Literal[True]
     data: DeleteFileAnswerData
+
+
+class DeleteJobMediaAnswer(GetJobAnswer):
+    pass
 
 
 class ListApiKeysAnswerKeyBudget(TypedDict):
@@ -1840,6 +2567,10 @@ class RevokeApiKeyAnswer(TypedDict):
     keyId: str
 
 
+class GetKeyAnswerBudget(ListApiKeysAnswerKeyBudget):
+    pass
+
+
 class GetKeyAnswer(TypedDict):
     keyId: str
     keyPrefix: str
@@ -1854,7 +2585,7 @@ class GetKeyAnswer(TypedDict):
     organizationName: str
     userId: str
     role: Literal['owner', 'admin', 'member', 'viewer']
-    budget: ListApiKeysAnswerKeyBudget | None
+    budget: GetKeyAnswerBudget | None
 
 
 class GetSessionAnswerSession(TypedDict):
@@ -1929,6 +2660,18 @@ class GetUsageAnswer(TypedDict):
 Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe']
 
 
+class JobFieldsProgress(JobProgress):
+    pass
+
+
+class JobFieldsError(JobError):
+    pass
+
+
+class JobFieldsBilling(JobBilling):
+    pass
+
+
 class JobFields(TypedDict):
     jobId: str
     keyId: str
@@ -1939,14 +2682,14 @@ class JobFields(TypedDict):
     status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
     done: bool
     phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'done']
-    progress: JobProgress | None
+    progress: JobFieldsProgress | None
     createdAt: str
     startedAt: str | None
     completedAt: str | None
     deadlineAt: str
     mediaDeletedAt: str | None
-    error: JobError | None
-    billing: JobBilling
+    error: JobFieldsError | None
+    billing: JobFieldsBilling
     metadata: dict[str, str]
     requestId: str
     statusUrl: str
@@ -1977,6 +2720,12 @@ class ImageGenerateAnswer(TypedDict):
     credits: Credits
 
 
+class ImageEditAnswer(TypedDict):
+    success: Literal[True]
+    data: ImageEditResult
+    credits: Credits
+
+
 class ImageUpscaleAnswer(TypedDict):
     success: Literal[True]
     data: ImageUpscaleResult
@@ -1998,6 +2747,18 @@ class ImageBatchAnswer(TypedDict):
 class VideoGenerateAnswer(TypedDict):
     success: Literal[True]
     data: VideoGenerateResult
+    credits: Credits
+
+
+class VideoUpscaleAnswer(TypedDict):
+    success: Literal[True]
+    data: VideoUpscaleResult
+    credits: Credits
+
+
+class VideoRemoveBackgroundAnswer(TypedDict):
+    success: Literal[True]
+    data: VideoRemoveBackgroundResult
     credits: Credits
 
 
@@ -2039,27 +2800,3 @@ class GetJobTimelineAnswer(TypedDict):
 class GetJobWebhookAnswer(TypedDict):
     success: Literal[True]
     data: Webhook
-
-
-ChatCompletionsEstimateAnswer = ChatEstimateAnswer
-ImageEditResult = ImageGenerateResult
-ImageEditEstimateAnswer = ImageGenerateEstimateAnswer
-ImageUpscaleEstimateAnswer = ImageGenerateEstimateAnswer
-ImageRemoveBackgroundEstimateAnswer = ImageGenerateEstimateAnswer
-ImageBatchEstimateAnswer = ImageGenerateEstimateAnswer
-VideoGenerateEstimateAnswer = ImageGenerateEstimateAnswer
-VideoUpscaleResult = VideoGenerateResult
-VideoUpscaleEstimateAnswer = ImageGenerateEstimateAnswer
-VideoRemoveBackgroundRequest = VideoUpscaleRequest
-VideoRemoveBackgroundResult = VideoGenerateResult
-VideoRemoveBackgroundEstimateAnswer = ImageGenerateEstimateAnswer
-VoiceoverGenerateEstimateAnswer = ImageGenerateEstimateAnswer
-DialogueGenerateEstimateAnswer = ImageGenerateEstimateAnswer
-MusicPlanEstimateAnswer = ImageGenerateEstimateAnswer
-MusicGenerateEstimateAnswer = ImageGenerateEstimateAnswer
-SfxGenerateEstimateAnswer = ImageGenerateEstimateAnswer
-AudioTranscribeEstimateAnswer = ImageGenerateEstimateAnswer
-CancelJobAnswer = GetJobAnswer
-RotateWebhookSecretAnswer = GetWebhookSecretAnswer
-SetNoticesAnswer = GetNoticesAnswer
-DeleteJobMediaAnswer = GetJobAnswer
