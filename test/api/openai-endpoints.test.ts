@@ -424,6 +424,7 @@ describe('/videos', () => {
     const twoImages = { file_id: 'file_1', image_url: 'https://example.com/a.png' };
     expect(await ask({ input_reference: twoImages })).toMatchObject({
       status: 400,
+      code: 'CONFLICTING_FIELDS',
       param: 'input_reference',
     });
     expect(await failureOf(client.videos.retrieve('nothing'))).toMatchObject({ status: 404 });

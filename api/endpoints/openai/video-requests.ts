@@ -67,7 +67,7 @@ export const readVideoRequest: RequestBodyReader = async (ctx, capability, deps)
   );
   if (images.length > 1) {
     const message = `must be one image (received ${images.length})`;
-    throw fieldError('INVALID_REQUEST', 'input_reference', message);
+    throw fieldError('CONFLICTING_FIELDS', 'input_reference', message);
   }
   const [imageUrl] = images;
   const fields = {
