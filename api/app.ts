@@ -1,7 +1,4 @@
-/**
- * Creates the Koa application of the API from its middleware and its endpoints. Once a middleware
- * rejects a request, the following ones do not run.
- */
+/** Creates the Koa application: its middleware, in order, and its endpoints. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { promisify } from 'node:util';
 import helmet from 'helmet';
@@ -22,10 +19,7 @@ import { createRouter } from './endpoints/runner.ts';
 /** Request handler of a Node.js HTTP server. */
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/**
- * Number of bytes of each request that do not count toward the budget of the process. Small
- * requests are therefore accepted even if other organizations have exhausted it.
- */
+/** Bytes of each request that the process's budget does not count, so that small ones fit. */
 const smallBodyBytesMax = 64 * 1024;
 /** Maximum number of bytes of stream text that is kept in memory until it is stored for replays. */
 const replayTextBytesMax = 64 * 1024 * 1024;
@@ -95,10 +89,7 @@ const securityHeaders: Middleware = async (ctx, next) => {
   await next();
 };
 
-/**
- * Responds to requests while the process starts: GET /healthz receives 200, all others receive 503
- * with Retry-After.
- */
+/** Responds while the process starts: 200 to GET /healthz, otherwise 503 with Retry-After. */
 export function respondWhileStarting(request: IncomingMessage, response: ServerResponse): void {
   const isHealthCheck = request.method === 'GET' && request.url === '/healthz';
   const { status, message } = errorTable.SERVICE_UNAVAILABLE;

@@ -76,8 +76,7 @@ export function compose(deps: AppDeps, documents: Documents) {
     operatorSessions: createSessions({
       pool,
       cookie: 'studio_operator',
-      // GET /api/v1/session reads the cookies of callers and of operators, so this cookie needs a
-      // path that includes /api/v1.
+      // GET /api/v1/session reads both cookies, so this cookie needs a path that includes /api/v1.
       path: '/api',
       publicBaseUrl: publicBaseUrl(config),
     }),

@@ -34,10 +34,7 @@ export interface RequestState {
   countBytes: (bytes: CountedBytes) => ExceededLimit | null;
   /** Releases the bytes of a kind before the request ends. */
   releaseBytes: (kind: ByteKind) => void;
-  /**
-   * Error format of the endpoint. Before routing, it is set only for paths below `/v1`, to
-   * OpenAI's.
-   */
+  /** Error format of the endpoint. Before routing, OpenAI's format for paths below `/v1`. */
   errorFormat?: ErrorFormat;
 }
 

@@ -55,10 +55,8 @@ const serverTimeouts = {
  */
 export async function startApi(options: ApiOptions): Promise<Api> {
   const { config, logger } = options;
-  let handleRequest: RequestHandler = respondWhileStarting;
-  const server = createServer(serverTimeouts, (request, response) =>
-    handleRequest(request, response),
-  );
+  let handle: RequestHandler = respondWhileStarting;
+  const server = createServer(serverTimeouts, (request, response) => handle(request, response));
   const port = await listen(server, config);
   const resources = await openProcess(config, logger, 'api');
   const { services, connection, client } = resources;
@@ -76,7 +74,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     }),
   };
   const { observe } = options;
-  handleRequest = createApp({ config, services, client, updates, readiness, observe });
+  handle = createApp({ config, services, client, updates, readiness, observe });
   const metricsServer = await openMetricsServer(config, {
     metrics: services.telemetry.metrics,
     readiness,

@@ -45,22 +45,18 @@ export async function answerChat(
   const { ctx, body: request } = call;
   const { ignored = [] } = request;
   if (ignored.length > 0) ctx.append('X-Ignored-Fields', ignored.join(', '));
-  const openedChat = await openChat(call, services);
-  if (!openedChat) return;
+  const opened = await openChat(call, services);
+  if (!opened) return;
   try {
-    if (request.stream)
-      await streamAnswer(ctx, openedChat, { presentation, config: services.config });
-    else await sendAnswer(ctx, openedChat, presentation);
+    if (request.stream) await streamAnswer(ctx, opened, { presentation, config: services.config });
+    else await sendAnswer(ctx, opened, presentation);
   } finally {
     // If nothing was charged, the Idempotency-Key can be used again.
-    if (!openedChat.chat.bill?.creditsConsumed) await openedChat.claim.release();
+    if (!opened.chat.bill?.creditsConsumed) await opened.claim.release();
   }
 }
 
-/**
- * Opens a chat. If an earlier request with the same Idempotency-Key has a stored answer, sends that
- * answer instead and returns null.
- */
+/** Opens the chat. Returns null if it sent the stored answer of an earlier request instead. */
 async function openChat(call: ChatCall, services: Services): Promise<OpenedChat | null> {
   const { ctx, body: request } = call;
   const firstToken = services.telemetry.metrics.firstTokenSeconds.startTimer();
@@ -78,8 +74,7 @@ async function openChat(call: ChatCall, services: Services): Promise<OpenedChat 
   try {
     const order = buildOrder(await signUploads(call, services), models);
     const chat = await services.chat.open(order, { id: claim.subjectId, claim: claim.id });
-    // The claim needs no more renewals, because the reservation now prevents other requests from
-    // using the Idempotency-Key.
+    // From now on, the reservation keeps other requests from using the Idempotency-Key.
     claim.stopRenewal();
     watchDisconnect(ctx, chat);
     return { chat, request, requestId: ctx.state.requestId, claim, firstToken };
@@ -92,7 +87,7 @@ async function openChat(call: ChatCall, services: Services): Promise<OpenedChat 
 /** Sends the answer as a stream of server-sent events. */
 async function streamAnswer(
   ctx: Context,
-  openedChat: OpenedChat,
+  opened: OpenedChat,
   { presentation, config }: { presentation: Presentation; config: Config },
 ): Promise<void> {
   const eventStream = createEventStream(ctx.res, {
@@ -107,19 +102,16 @@ async function streamAnswer(
     },
   });
   try {
-    const sentText = await relayStream(ctx, openedChat, { presentation, eventStream });
-    const end = presentation.end(openedChat, requireBill(openedChat.chat));
+    const sentText = await relayStream(ctx, opened, { presentation, eventStream });
+    const end = presentation.end(opened, requireBill(opened.chat));
     if (sentText !== null) {
-      await openedChat.claim.storeResponse({ text: sentText + end, contentType: eventStreamType });
+      await opened.claim.storeResponse({ text: sentText + end, contentType: eventStreamType });
     }
     eventStream.end(end);
   } catch (error) {
     if (!eventStream.headersSent) throw error;
     if (error instanceof ReaderDisconnected) ctx.res.destroy();
-    else
-      eventStream.end(
-        presentation.failure(openedChat, toGatewayError(error), openedChat.chat.bill),
-      );
+    else eventStream.end(presentation.failure(opened, toGatewayError(error), opened.chat.bill));
   } finally {
     eventStream.stop();
   }
@@ -128,12 +120,12 @@ async function streamAnswer(
 /** Sends the answer as one body. */
 async function sendAnswer(
   ctx: Context,
-  openedChat: OpenedChat,
+  opened: OpenedChat,
   presentation: Presentation,
 ): Promise<void> {
-  const answer = await openedChat.chat.answer();
-  const body = presentation.body(openedChat, answer, requireBill(openedChat.chat));
-  await openedChat.claim.storeResponse({ text: body, contentType: jsonType });
+  const answer = await opened.chat.answer();
+  const body = presentation.body(opened, answer, requireBill(opened.chat));
+  await opened.claim.storeResponse({ text: body, contentType: jsonType });
   ctx.status = 200;
   ctx.set('Content-Type', jsonType);
   ctx.body = body;
@@ -151,13 +143,13 @@ function watchDisconnect({ res }: Context, chat: OpenChat): void {
  */
 async function relayStream(
   ctx: Context,
-  openedChat: OpenedChat,
+  opened: OpenedChat,
   { presentation, eventStream }: { presentation: Presentation; eventStream: EventStream },
 ): Promise<string | null> {
-  let sentText: string[] | null = openedChat.claim.id ? [] : null;
+  let sentText: string[] | null = opened.claim.id ? [] : null;
   let hasOutput = false;
-  await openedChat.chat.stream(async (steps) => {
-    const text = presentation.steps(openedChat, steps);
+  await opened.chat.stream(async (steps) => {
+    const text = presentation.steps(opened, steps);
     if (text === '') return;
     const bytes = Buffer.byteLength(text);
     if (sentText && ctx.state.countBytes({ kind: 'replayText', bytes })) {
@@ -168,7 +160,7 @@ async function relayStream(
     const written = eventStream.write(text);
     if (!hasOutput && steps.some((step) => step.outputText !== '')) {
       hasOutput = true;
-      openedChat.firstToken({ provider: openedChat.chat.servedBy.provider });
+      opened.firstToken({ provider: opened.chat.servedBy.provider });
     }
     await written;
   });

@@ -1,7 +1,4 @@
-/**
- * Translates the messages of OpenAI's Chat Completions API to messages of the internal chat
- * request.
- */
+/** Translates messages of OpenAI's Chat Completions API to messages of the internal request. */
 import { z } from 'zod';
 import type { ChatMessage } from '../../chat/chat-body.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
@@ -16,14 +13,14 @@ const toolCall = z.object({
   ...cacheControlField,
 });
 const systemFields = { content: textContentSchema, name: nameSchema.nullish() };
-const systemMessageSchema = z.object({ role: z.literal('system'), ...systemFields });
+const systemMessage = z.object({ role: z.literal('system'), ...systemFields });
 const developerMessage = z.object({ role: z.literal('developer'), ...systemFields });
-const userMessageSchema = z.object({
+const userMessage = z.object({
   role: z.literal('user'),
   content: userContentSchema,
   name: nameSchema.nullish(),
 });
-const assistantMessageSchema = z
+const assistantMessage = z
   .object({
     role: z.literal('assistant'),
     content: assistantContentSchema.nullish(),
@@ -55,7 +52,7 @@ const createMessagesSchema = <Message extends z.ZodType<WireMessage>>(message: M
 
 /** Messages of POST /api/v1/chat. */
 export const serviceMessagesSchema = createMessagesSchema(
-  z.discriminatedUnion('role', [systemMessageSchema, userMessageSchema, assistantMessageSchema], {
+  z.discriminatedUnion('role', [systemMessage, userMessage, assistantMessage], {
     error: 'must be one of system, user, assistant',
   }),
 );
@@ -63,7 +60,7 @@ export const serviceMessagesSchema = createMessagesSchema(
 export const completionsMessagesSchema = createMessagesSchema(
   z.discriminatedUnion(
     'role',
-    [systemMessageSchema, developerMessage, userMessageSchema, assistantMessageSchema, toolMessage],
+    [systemMessage, developerMessage, userMessage, assistantMessage, toolMessage],
     { error: 'must be one of system, developer, user, assistant, tool' },
   ),
 );

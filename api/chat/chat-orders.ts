@@ -1,7 +1,4 @@
-/**
- * Checks that the models support a chat request, and builds the `ChatOrder` from which
- * `services.chat` opens the chat.
- */
+/** Checks that models support a chat request, and builds its `ChatOrder`. */
 import type { ChatEstimate, ChatOrder } from '../../activities/chat.ts';
 import { countMinimumTokens } from '../../chat/input-count.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';

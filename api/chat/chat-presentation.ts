@@ -1,7 +1,4 @@
-/**
- * Formats chat responses: in the gateway's own format, or in OpenAI's format with additional
- * fields.
- */
+/** Formats chat responses in the gateway's format, or in OpenAI's with additional fields. */
 import type { ChatAnswer, StreamStep } from '../../chat/protocols/protocol.ts';
 import type { ChatBill, OpenChat } from '../../chat/open-chat.ts';
 import type { FailedTry } from '../../chat/chat-candidates.ts';
@@ -21,9 +18,7 @@ export interface ChatContext {
 export interface Presentation {
   /** Formats an answer that is not streamed. */
   body: (context: ChatContext, answer: ChatAnswer, bill: ChatBill) => string;
-  /**
-   * Formats the next steps of a stream. Returns an empty string if they contain nothing to send.
-   */
+  /** Formats the next steps of a stream. Returns an empty string if there is nothing to send. */
   steps: (context: ChatContext, steps: readonly StreamStep[]) => string;
   /** Formats the last events of a complete stream. */
   end: (context: ChatContext, bill: ChatBill) => string;
@@ -37,7 +32,7 @@ function formatEvent(data: unknown): string {
   return `data: ${JSON.stringify(data)}\n\n`;
 }
 
-function formatGatewayUsage(usage: TokenUsage) {
+function formatServiceUsage(usage: TokenUsage) {
   const { inputTokens, outputTokens, cachedInputTokens, cacheWriteTokens, reasoningTokens } = usage;
   return {
     inputTokens,
@@ -51,25 +46,22 @@ function formatGatewayUsage(usage: TokenUsage) {
 
 /** Formats the token usage twice: with OpenAI's field names and with the gateway's. */
 function formatBothUsages(usage: TokenUsage): Record<string, unknown> {
-  const gatewayUsage = formatGatewayUsage(usage);
+  const serviceUsage = formatServiceUsage(usage);
   const { cachedInputTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 } = usage;
   return {
-    prompt_tokens: gatewayUsage.inputTokens,
-    completion_tokens: gatewayUsage.outputTokens,
-    total_tokens: gatewayUsage.totalTokens,
+    prompt_tokens: serviceUsage.inputTokens,
+    completion_tokens: serviceUsage.outputTokens,
+    total_tokens: serviceUsage.totalTokens,
     prompt_tokens_details: {
       cached_tokens: cachedInputTokens,
       cache_write_tokens: cacheWriteTokens,
     },
     completion_tokens_details: { reasoning_tokens: reasoningTokens },
-    ...gatewayUsage,
+    ...serviceUsage,
   };
 }
 
-/**
- * Returns the field `tried`, which lists the errors of the models that failed before another model
- * answered. Returns an empty object if none failed.
- */
+/** Returns the field `tried` (errors of models that failed before one answered), if any failed. */
 export function formatTried({ tried }: OpenChat): { tried?: readonly FailedTry[] } {
   return tried.length > 0 ? { tried } : {};
 }
@@ -83,7 +75,7 @@ function formatServiceEnd(chat: OpenChat, finishReason: string | null, bill: Cha
   const { creditsConsumed } = bill;
   return {
     finishReason,
-    usage: formatGatewayUsage(bill.usage),
+    usage: formatServiceUsage(bill.usage),
     creditsConsumed,
     ...formatTried(chat),
   };
@@ -110,13 +102,11 @@ export const servicePresentation: Presentation = {
       error,
       message,
       requestId,
-      ...(bill && { usage: formatGatewayUsage(bill.usage), creditsConsumed: bill.creditsConsumed }),
+      ...(bill && { usage: formatServiceUsage(bill.usage), creditsConsumed: bill.creditsConsumed }),
     }),
 };
 
-/**
- * Format of POST /api/v1/chat/completions: OpenAI's format with the gateway's additional fields.
- */
+/** Format of POST /api/v1/chat/completions: OpenAI's, with the gateway's additional fields. */
 export const completionsPresentation: Presentation = {
   body: ({ chat }, { completion, text }, bill) =>
     JSON.stringify({

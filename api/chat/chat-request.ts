@@ -15,10 +15,7 @@ export interface ChatRequest {
   includeUsage: boolean;
   /** Metadata that the caller chose for this chat. Null if the request has none. */
   metadata: Record<string, string> | null;
-  /**
-   * Paths of known fields and items that the gateway ignores. The response lists them in
-   * `X-Ignored-Fields`.
-   */
+  /** Paths of the known fields and items that are ignored, for `X-Ignored-Fields`. */
   ignored?: string[];
 }
 

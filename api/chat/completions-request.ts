@@ -29,17 +29,11 @@ import {
   thinkingSchema,
 } from './reasoning-fields.ts';
 
-/**
- * Schema of the maximum number of tokens of an answer. `checkModels` compares it with the model's
- * limit.
- */
+/** Schema of the maximum tokens of an answer. `checkModels` compares it with the model's limit. */
 const tokenLimitSchema = z.int().min(1);
-const stopSchema = z.string().max(1024);
-const penaltySchema = z.number().min(-2).max(2);
-/**
- * Fields that POST /api/v1/chat and POST /api/v1/chat/completions both accept. `null` means the
- * same as a missing field.
- */
+const stop = z.string().max(1024);
+const penalty = z.number().min(-2).max(2);
+/** Fields of /chat and /chat/completions. `null` means the same as a missing field. */
 export const sharedFields = {
   model: modelIdSchema,
   models: fallbacksSchema,
@@ -48,15 +42,10 @@ export const sharedFields = {
   max_tokens: tokenLimitSchema.nullish(),
   max_completion_tokens: tokenLimitSchema.nullish(),
   top_p: z.number().min(0).max(1).nullish(),
-  stop: z
-    .union(
-      [stopSchema, z.array(stopSchema).max(4)],
-      'must be a string or an array of up to 4 strings',
-    )
-    .nullish(),
+  stop: z.union([stop, z.array(stop).max(4)], 'must be a string or up to 4 strings').nullish(),
   seed: z.int().nullish(),
-  presence_penalty: penaltySchema.nullish(),
-  frequency_penalty: penaltySchema.nullish(),
+  presence_penalty: penalty.nullish(),
+  frequency_penalty: penalty.nullish(),
   reasoning_effort: effortSchema.nullish(),
   user: z.string().max(512).nullish(),
   metadata: metadataSchema.nullish(),
@@ -138,10 +127,7 @@ type WireRequest = { messages: ChatRequest['body']['messages'] } & z.infer<
 > &
   Partial<z.infer<z.ZodObject<typeof openaiFields>>>;
 
-/**
- * Fields that are not sent to the provider, because the gateway uses them itself or because they
- * have no effect.
- */
+/** Fields that are not sent to the provider: the gateway uses them, or they have no effect. */
 const gatewayFields: ReadonlySet<string> = new Set([
   'model',
   'models',
@@ -164,8 +150,7 @@ function toRequest(wire: WireRequest): ChatRequest {
   for (const [field, value] of Object.entries(wire)) {
     if (value != null && !gatewayFields.has(field)) options[field] = value;
   }
-  // Metadata is sent to the provider only with `store`, because otherwise the provider does not
-  // store it.
+  // Metadata is sent only with `store`, because otherwise the provider does not store it.
   if (wire.store && wire.metadata) options['metadata'] = wire.metadata;
   return {
     model: wire.model,
@@ -184,9 +169,8 @@ export const chatRequestSchema = z
   .transform(toRequest);
 
 /**
- * Schema of the body of POST /api/v1/chat/completions: the fields of POST /api/v1/chat and OpenAI's
- * other fields. Unknown fields, which OpenAI's clients may send, are dropped and never sent to a
- * provider.
+ * Schema of the body of POST /api/v1/chat/completions: the fields of /chat and OpenAI's other
+ * fields. Unknown fields, which OpenAI's clients may send, are dropped.
  */
 export const completionsRequestSchema = z
   .object({

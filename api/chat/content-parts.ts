@@ -13,7 +13,7 @@ import {
   withoutNulls,
 } from './field-schemas.ts';
 
-const textPartSchema = z.object({
+const textPart = z.object({
   type: z.literal('text'),
   text: textSchema,
   ...cacheControlField,
@@ -65,14 +65,14 @@ const filePart = z
   });
 
 /** Schema of content that may contain only text. */
-export const textContentSchema = z.union([textSchema, createPartsSchema(textPartSchema).min(1)]);
-/** Content of a user message. */
+export const textContentSchema = z.union([textSchema, createPartsSchema(textPart).min(1)]);
+/** Schema of the content of a user message. */
 export const userContentSchema = z.union([
   textSchema,
-  createPartsSchema(textPartSchema, imagePart, audioPart, videoPart, filePart).min(1),
+  createPartsSchema(textPart, imagePart, audioPart, videoPart, filePart).min(1),
 ]);
-/** Content of an assistant message. */
+/** Schema of the content of an assistant message. */
 export const assistantContentSchema = z.union([
   textSchema,
-  createPartsSchema(textPartSchema, refusalPart).min(1),
+  createPartsSchema(textPart, refusalPart).min(1),
 ]);

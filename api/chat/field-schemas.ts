@@ -6,29 +6,25 @@ import { idPattern } from '../../domain/ids.ts';
 export const textSchema = z.string().max(10_000_000);
 /** Schema of a name or id in a conversation. */
 export const nameSchema = z.string().min(1).max(256);
-/** Name of a tool. */
+/** Schema of the name of a tool. */
 export const toolNameSchema = z
   .string()
   .max(128)
   .regex(/^[\w.-]{1,128}$/, 'must be 1–128 characters of A–Z a–z 0–9 _ . -');
-/** Id of a model. */
+/** Schema of the id of a model. */
 export const modelIdSchema = z.string().min(1).max(256);
-/**
- * Maximum number of fallback models. Each model that fails adds its response time to the request.
- */
+/** Maximum number of fallback models. Each failed model adds its response time to the request. */
 const fallbacksMax = 4;
-/** Ids of fallback models. */
+/** Schema of the ids of fallback models. */
 export const fallbacksSchema = z.array(modelIdSchema).max(fallbacksMax).nullish().meta({
   description: 'Fallback models, called in this order until one succeeds, if `model` fails.',
 });
-/**
- * Schema of a file as a URL or as base64 data. Its maximum length is the maximum size of a request.
- */
+/** Schema of the URL or base64 data of a file. Its maximum length is that of a request. */
 export const fileSourceSchema = z
   .string()
   .min(1)
   .max(20 * 1024 * 1024);
-/** Id of an uploaded file of the caller's organization. */
+/** Schema of the id of an uploaded file of the caller's organization. */
 export const fileIdSchema = z
   .string()
   .max(256)
@@ -56,10 +52,7 @@ export const createRejectedField = (reason: string) =>
 
 type Part = z.core.$ZodTypeDiscriminable;
 
-/**
- * Creates the schema of a list of message parts. Its error message lists the allowed types of
- * parts.
- */
+/** Creates the schema of a list of message parts. Its error message lists the allowed types. */
 export function createPartsSchema<Parts extends readonly [Part, ...Part[]]>(...parts: Parts) {
   const types = parts.flatMap(({ _zod: { propValues } }) => [...(propValues?.['type'] ?? [])]);
   const part = z.discriminatedUnion('type', parts, { error: `must be one of ${types.join(', ')}` });

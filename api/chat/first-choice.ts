@@ -11,10 +11,7 @@ export interface ToolCallPiece {
   id: string;
   name: string;
   json: string;
-  /**
-   * Data of the provider (`extra_content`, for example Google's thought signature) that the next
-   * request must return together with this tool call. Null if there is none.
-   */
+  /** `extra_content` to send back with the call, such as a thought signature. Null if none. */
   extraContent: JsonObject | null;
 }
 
@@ -35,9 +32,7 @@ export function readToolCalls(answer: unknown): ToolCallPiece[] {
   });
 }
 
-/**
- * Returns the message or the delta of the first choice. Returns an empty object if there is none.
- */
+/** Returns the message or the delta of the first choice, or an empty object if there is none. */
 export function readFirstMessage(answer: unknown): Record<string, unknown> {
   const { choices } = asRecord(answer);
   const [first] = Array.isArray(choices) ? choices.filter(isRecord) : [];

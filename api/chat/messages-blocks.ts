@@ -100,33 +100,29 @@ const thought = z.object({
 });
 const redacted = z.object({ type: z.literal('redacted_thinking'), data: textSchema });
 
-const userMessageSchema = z.object({
+const userMessage = z.object({
   role: z.literal('user'),
   content: z.union([
     textSchema,
     createPartsSchema(textBlock, imageBlock, documentBlock, toolResult),
   ]),
 });
-const assistantMessageSchema = z.object({
+const assistantMessage = z.object({
   role: z.literal('assistant'),
   content: z.union([textSchema, createPartsSchema(textBlock, toolUse, thought, redacted)]),
 });
 
 /** Schema of a message. */
-export const messageSchema = z.discriminatedUnion(
-  'role',
-  [userMessageSchema, assistantMessageSchema],
-  {
-    error: 'must be one of user, assistant',
-  },
-);
+export const messageSchema = z.discriminatedUnion('role', [userMessage, assistantMessage], {
+  error: 'must be one of user, assistant',
+});
 /** Schema of the system prompt. */
 export const systemPromptSchema = z.union([textSchema, createPartsSchema(textBlock)]);
 
 /** Parsed message. */
 export type Message = z.infer<typeof messageSchema>;
 /** Content blocks of an assistant message. */
-export type AssistantBlocks = Exclude<z.infer<typeof assistantMessageSchema>['content'], string>;
+export type AssistantBlocks = Exclude<z.infer<typeof assistantMessage>['content'], string>;
 /** Tool call of an assistant message. */
 export type ToolUse = z.infer<typeof toolUse>;
 /** Tool result in a user message. */

@@ -12,9 +12,7 @@ import type {
 } from './messages-blocks.ts';
 import { toReasoningDetail, decodeProviderData } from './thoughts.ts';
 
-/**
- * Converts the system prompt to a list with one message. The list is empty if the prompt is empty.
- */
+/** Converts the system prompt to a list with one message, or none if the prompt is empty. */
 export function convertSystemPrompt(prompt: SystemPrompt = ''): ChatMessage[] {
   const content = typeof prompt === 'string' ? prompt : joinTexts(prompt, '\n');
   return content === '' ? [] : [{ role: 'system', content }];

@@ -28,9 +28,7 @@ function formatStopReason({ finishReason, stopSequence }: AnswerEnd): object {
   };
 }
 
-/**
- * Formats the token usage. As in Anthropic's API, `input_tokens` does not include cached tokens.
- */
+/** Formats usage. As in Anthropic's API, `input_tokens` does not include cached tokens. */
 function formatUsage(usage: TokenUsage): object {
   const { inputTokens, cachedInputTokens = 0, cacheWriteTokens = 0, outputTokens } = usage;
   return {
@@ -70,10 +68,7 @@ function formatUsageAndCredits(
   return { usage: formatUsage(usage), creditsConsumed, ...formatTried(chat) };
 }
 
-/**
- * Creates the presentation of one chat. It keeps the stream's state, such as the open content
- * block.
- */
+/** Creates the presentation of one chat, which keeps the open content block of the stream. */
 export function createMessagesPresentation(): Presentation {
   const stream = new MessageEvents();
   const start = (context: ChatContext): string =>
@@ -115,8 +110,7 @@ function parseToolInput(json: string): unknown {
     const input: unknown = JSON.parse(json || '{}');
     return input;
   } catch {
-    // A model may write invalid JSON as the arguments of a tool call. The caller then receives them
-    // as text.
+    // A model may write invalid JSON as arguments; the caller then receives them as text.
     return { arguments: json };
   }
 }

@@ -22,9 +22,7 @@ import { convertMessage, convertSystemPrompt } from './messages-input.ts';
 import { isThinkingBudgetValid, thinkingBudgetIssue, thinkingSchema } from './reasoning-fields.ts';
 
 const tool = z.object({
-  type: z
-    .literal('custom', 'must be custom: tools that the provider runs are not supported')
-    .optional(),
+  type: z.literal('custom', 'must be custom: only client tools are supported').optional(),
   name: toolNameSchema,
   description: textSchema.optional(),
   input_schema: anyJsonObject,
@@ -38,7 +36,7 @@ const toolChoice = z.discriminatedUnion('type', [
   z.object({ type: z.literal('tool'), name: nameSchema, ...parallelField }),
   z.object({ type: z.literal('none') }),
 ]);
-const wireRequestSchema = z.object({
+const wireRequest = z.object({
   model: modelIdSchema,
   models: fallbacksSchema,
   max_tokens: z.int().min(1),
@@ -65,15 +63,15 @@ const wireRequestSchema = z.object({
   container: createRejectedField('tools that the provider runs are not supported'),
   mcp_servers: createRejectedField('tools that the provider runs are not supported'),
 });
-type WireRequest = z.infer<typeof wireRequestSchema>;
+type WireRequest = z.infer<typeof wireRequest>;
 
 /** Schema of the body of POST /api/v1/messages. */
-export const messagesRequestSchema = wireRequestSchema
+export const messagesRequestSchema = wireRequest
   .refine(isThinkingBudgetValid, thinkingBudgetIssue)
   .transform(toRequest);
 
 /** Schema of the body of POST /api/v1/messages/count_tokens. */
-export const countRequestSchema = wireRequestSchema
+export const countRequestSchema = wireRequest
   .omit({ max_tokens: true })
   .transform((wire) => toRequest({ ...wire, max_tokens: 1 }));
 

@@ -21,7 +21,7 @@ export const modelEntrySchema = z
     id: 'Model',
     description: 'Chat model with the fields of both OpenAI’s and Anthropic’s API.',
   });
-const legacyModelSchema = z.object({
+const legacyModel = z.object({
   id: z.string(),
   name: z.string(),
   cost: z.looseObject({
@@ -45,30 +45,25 @@ export const modelListSchema = z.object({
   has_more: z.boolean(),
   first_id: z.string().nullable(),
   last_id: z.string().nullable(),
-  models: z.array(legacyModelSchema),
+  models: z.array(legacyModel),
 });
 
 /** Page of the list of models. */
 export interface ModelPage {
   models: readonly ChatModel[];
-  /**
-   * True if more models follow the page. With `before_id`, true if more models precede the page.
-   */
+  /** True if more models follow the page or, with `before_id`, precede it. */
   hasMore: boolean;
 }
 
 /** Formats a page of models as a list. */
-export function formatModelList({
-  models: listed,
-  hasMore,
-}: ModelPage): z.infer<typeof modelListSchema> {
+export function formatModelList({ models, hasMore }: ModelPage): z.infer<typeof modelListSchema> {
   return {
     object: 'list',
-    data: listed.map(formatModelEntry),
+    data: models.map(formatModelEntry),
     has_more: hasMore,
-    first_id: listed[0]?.id ?? null,
-    last_id: listed.at(-1)?.id ?? null,
-    models: listed.map(formatLegacyEntry),
+    first_id: models[0]?.id ?? null,
+    last_id: models.at(-1)?.id ?? null,
+    models: models.map(formatLegacyEntry),
   };
 }
 
@@ -86,7 +81,7 @@ export function formatModelEntry(model: ChatModel): z.infer<typeof modelEntrySch
 }
 
 /** Formats a model for older clients, which read `models` instead of `data`. */
-function formatLegacyEntry(model: ChatModel): z.infer<typeof legacyModelSchema> {
+function formatLegacyEntry(model: ChatModel): z.infer<typeof legacyModel> {
   const { id, name, cost, limit, reasoning, description } = model;
   const { supportsImages, supportsVideo, supportsAudio } = model;
   return {

@@ -5,13 +5,13 @@ import { z } from 'zod';
 import type { Thinking } from '../../chat/chat-body.ts';
 
 /** Schema of a reasoning budget in tokens. Anthropic requires at least 1024. */
-const budgetSchema = z.int().min(1024);
+const budget = z.int().min(1024);
 
 /** Schema of Anthropic's `thinking`. */
 export const thinkingSchema = z.discriminatedUnion(
   'type',
   [
-    z.object({ type: z.literal('enabled'), budget_tokens: budgetSchema }),
+    z.object({ type: z.literal('enabled'), budget_tokens: budget }),
     z.object({ type: z.literal('adaptive') }),
     z.object({ type: z.literal('disabled') }),
   ],
@@ -25,7 +25,7 @@ export const effortSchema = z.enum(['none', 'minimal', 'low', 'medium', 'high', 
 export const reasoningSchema = z
   .object({
     effort: effortSchema.nullish(),
-    max_tokens: budgetSchema.nullish(),
+    max_tokens: budget.nullish(),
     enabled: z.boolean().nullish(),
     exclude: z.literal(false, 'must be false: reasoning is part of the answer').nullish(),
   })

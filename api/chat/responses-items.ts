@@ -14,19 +14,16 @@ import {
   withoutNulls,
 } from './field-schemas.ts';
 
-/**
- * Explanation in error messages: why a reference to a stored response is rejected, and what to send
- * instead.
- */
+/** Part of error messages: why a reference to a stored response is rejected, and what to send. */
 export const notStoredReason =
   'responses are not stored; send the whole conversation in input (some SDKs do so only with store: false)';
 
 const isPresent = (value: unknown): boolean => value != null;
 
-const inputTextSchema = z
+const inputText = z
   .object({ type: z.literal('input_text'), text: textSchema })
   .transform((part): ContentPart => ({ type: 'text', text: part.text }));
-const inputImageSchema = z
+const inputImage = z
   .object({
     type: z.literal('input_image'),
     file_id: fileIdSchema.nullish(),
@@ -41,7 +38,7 @@ const inputImageSchema = z
     const url = image_url ?? file_id ?? '';
     return { type: 'image_url', image_url: { url, ...withoutNulls({ detail }) } };
   });
-const inputFileSchema = z
+const inputFile = z
   .object({
     type: z.literal('input_file'),
     file_id: fileIdSchema.nullish(),
@@ -57,33 +54,30 @@ const inputFileSchema = z
     if (id == null) return { type: 'file', file: withoutNulls({ file_url, file_data, filename }) };
     return { type: 'image_url', image_url: { url: id } };
   });
-const outputTextSchema = z
+const outputText = z
   .object({ type: z.literal('output_text'), text: textSchema })
   .transform((part): ContentPart => ({ type: 'text', text: part.text }));
 const refusal = z
   .object({ type: z.literal('refusal'), refusal: textSchema })
   .transform((part): ContentPart => ({ type: 'text', text: part.refusal }));
 
-const messageType = { type: z.literal('message').optional() };
+const messageTypeField = { type: z.literal('message').optional() };
 const inputMessage = z.object({
-  ...messageType,
+  ...messageTypeField,
   role: z.literal('user'),
-  content: z.union([
-    textSchema,
-    createPartsSchema(inputTextSchema, inputImageSchema, inputFileSchema),
-  ]),
+  content: z.union([textSchema, createPartsSchema(inputText, inputImage, inputFile)]),
 });
 const systemMessage = z.object({
-  ...messageType,
+  ...messageTypeField,
   role: z.enum(['system', 'developer']),
-  content: z.union([textSchema, createPartsSchema(inputTextSchema)]),
+  content: z.union([textSchema, createPartsSchema(inputText)]),
 });
 const outputMessage = z.object({
-  ...messageType,
+  ...messageTypeField,
   role: z.literal('assistant'),
-  content: z.union([textSchema, createPartsSchema(outputTextSchema, refusal, inputTextSchema)]),
+  content: z.union([textSchema, createPartsSchema(outputText, refusal, inputText)]),
 });
-const functionCallSchema = z.object({
+const functionCall = z.object({
   type: z.literal('function_call'),
   call_id: nameSchema,
   name: nameSchema,
@@ -92,9 +86,9 @@ const functionCallSchema = z.object({
 const functionCallOutput = z.object({
   type: z.literal('function_call_output'),
   call_id: nameSchema,
-  output: z.union([textSchema, createPartsSchema(inputTextSchema, inputImageSchema)]),
+  output: z.union([textSchema, createPartsSchema(inputText, inputImage)]),
 });
-const reasoningItemSchema = z.object({
+const reasoningItem = z.object({
   type: z.literal('reasoning'),
   summary: z
     .array(z.object({ text: textSchema.optional() }))
@@ -111,9 +105,9 @@ const inputItemSchema = z.discriminatedUnion(
     z.discriminatedUnion('role', [inputMessage, systemMessage, outputMessage], {
       error: 'must be one of user, system, developer, assistant',
     }),
-    functionCallSchema,
+    functionCall,
     functionCallOutput,
-    reasoningItemSchema,
+    reasoningItem,
     itemReference,
   ],
   { error: 'must be one of message, function_call, function_call_output, reasoning' },
@@ -129,6 +123,6 @@ export type InputItem = z.infer<typeof inputItemSchema>;
 /** Message of a conversation. */
 export type MessageItem = Extract<InputItem, { role: string }>;
 /** Reasoning of an earlier response. */
-export type ReasoningItem = z.infer<typeof reasoningItemSchema>;
+export type ReasoningItem = z.infer<typeof reasoningItem>;
 /** Tool call of an earlier response. */
-export type ToolCallItem = z.infer<typeof functionCallSchema>;
+export type ToolCallItem = z.infer<typeof functionCall>;

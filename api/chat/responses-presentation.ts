@@ -15,9 +15,7 @@ function toResponseStatus(finishReason: string | null): 'completed' | 'incomplet
   return incompleteReasons[finishReason ?? ''] === undefined ? 'completed' : 'incomplete';
 }
 
-/**
- * Formats the token usage. Cached and reasoning tokens are 0 if the provider does not report them.
- */
+/** Formats usage. Cached and reasoning tokens are 0 if the provider does not report them. */
 function formatUsage({ usage }: ChatBill): object {
   const { inputTokens, outputTokens, cachedInputTokens = 0, reasoningTokens = 0 } = usage;
   return {
@@ -107,10 +105,7 @@ export function createResponsesPresentation(): Presentation {
     sequenceNumber += 1;
     return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
   };
-  /**
-   * Returns the output items, and the text of the events that start the stream. The text is empty
-   * after the first call.
-   */
+  /** Returns the output items, and at the first call also the events that start the stream. */
   const start = (context: ChatContext): { items: ResponseItems; text: string } => {
     if (items) return { items, text: '' };
     items = new ResponseItems(context.chat.id);

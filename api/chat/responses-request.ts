@@ -35,7 +35,7 @@ const toolChoice = z.union(
   ],
   'must be none, auto, required or {type: "function", name}',
 );
-const textFormatSchema = z.discriminatedUnion(
+const textFormat = z.discriminatedUnion(
   'type',
   [
     z.object({ type: z.literal('text') }),
@@ -50,7 +50,7 @@ const textFormatSchema = z.discriminatedUnion(
   ],
   { error: 'must be one of text, json_object, json_schema' },
 );
-const wireRequestSchema = z.object({
+const wireRequest = z.object({
   model: sharedFields.model,
   models: sharedFields.models,
   stream: sharedFields.stream,
@@ -60,9 +60,7 @@ const wireRequestSchema = z.object({
   input: inputSchema,
   instructions: textSchema.nullish(),
   max_output_tokens: z.int().min(1).nullish(),
-  text: z
-    .object({ format: textFormatSchema.nullish(), verbosity: openaiFields.verbosity })
-    .nullish(),
+  text: z.object({ format: textFormat.nullish(), verbosity: openaiFields.verbosity }).nullish(),
   reasoning: z
     .object({
       effort: effortSchema.nullish(),
@@ -91,10 +89,10 @@ const wireRequestSchema = z.object({
   moderation: createRejectedField('the provider’s own moderation applies'),
   top_logprobs: z.literal(0, 'must be 0: log probabilities are not returned').nullish(),
 });
-type WireRequest = z.infer<typeof wireRequestSchema>;
+type WireRequest = z.infer<typeof wireRequest>;
 
 /** Schema of the body of POST /api/v1/responses. */
-export const responsesRequestSchema = wireRequestSchema.transform(toRequest);
+export const responsesRequestSchema = wireRequest.transform(toRequest);
 
 function toRequest(wire: WireRequest): ChatRequest {
   const system = wire.instructions;
@@ -137,7 +135,7 @@ function convertOptions(wire: WireRequest): Omit<ChatBody, 'messages'> {
 }
 
 function convertFormat(
-  format: z.infer<typeof textFormatSchema>,
+  format: z.infer<typeof textFormat>,
 ): NonNullable<ChatBody['response_format']> {
   if (format.type !== 'json_schema') return format;
   const { type, name: title, schema, description, strict } = format;

@@ -33,10 +33,7 @@ export function readThoughts(message: Record<string, unknown>): ThoughtPiece[] {
   return text === '' ? [] : [{ text, signature: '', data: '' }];
 }
 
-/**
- * Schema of the provider data for the reasoning of an assistant message, and for its next tool
- * call.
- */
+/** Schema of the provider data of an assistant message's reasoning and of its next tool call. */
 const providerDataSchema = z.object({
   details: z.array(anyJsonObject).optional(),
   extraContent: anyJsonObject.optional(),
@@ -44,10 +41,7 @@ const providerDataSchema = z.object({
 /** Data that a provider requires back in the next request. */
 export type ProviderData = z.infer<typeof providerDataSchema>;
 
-/**
- * Prefix of the strings in which the gateway encodes provider data. A string without this prefix
- * comes from the provider.
- */
+/** Prefix of encoded provider data. A string without it comes from the provider itself. */
 const providerDataPrefix = 'sg1.';
 
 /** Encodes provider data as a string. */
@@ -55,10 +49,7 @@ export function encodeProviderData(content: ProviderData): string {
   return providerDataPrefix + Buffer.from(JSON.stringify(content)).toString('base64url');
 }
 
-/**
- * Decodes a string of provider data. Returns null if the gateway did not encode the string, or if
- * it is invalid.
- */
+/** Decodes provider data. Returns null if the string is invalid, or not from the gateway. */
 export function decodeProviderData(text: string): ProviderData | null {
   if (!text.startsWith(providerDataPrefix)) return null;
   try {

@@ -80,8 +80,7 @@ export const noticeEndpoints = defineSection('Webhooks', {
           description: 'HTTPS URL that receives the notices; null stops all notices.',
         }),
         lowBalanceCredits: lowBalanceCredits.default(null).meta({
-          description:
-            'Balance in credits at which a low-balance notice is sent; null stops low-balance notices.',
+          description: 'Balance in credits at which a notice is sent; null stops these notices.',
         }),
       }),
       example: { url: 'https://shop.example/hooks/credits', lowBalanceCredits: 100 },

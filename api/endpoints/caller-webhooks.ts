@@ -17,7 +17,7 @@ import { responseSchema, toData, toPage, idField, dataSchema, pageSchema } from 
 import { defineEndpoint, defineSection } from './endpoint.ts';
 import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
 
-const returnedAttemptsMax = 50;
+const attemptsShownMax = 50;
 
 const deliverySchema = responseSchema(webhookAttempt).meta({ id: 'WebhookDelivery' });
 
@@ -40,7 +40,7 @@ export async function buildWebhookResponse(
   webhooks: Pick<Webhooks, 'attempts'>,
   webhook: WebhookRecord,
 ): Promise<z.infer<typeof webhookSchema>> {
-  const attempts = await webhooks.attempts(webhook.jobId, returnedAttemptsMax);
+  const attempts = await webhooks.attempts(webhook.jobId, attemptsShownMax);
   return webhookSchema.parse({ ...toResponse(webhook), deliveries: attempts.map(toResponse) });
 }
 
@@ -95,8 +95,7 @@ export const callerWebhooks = defineSection('Webhooks', {
     route: `POST ${path}/:jobId/webhook/redeliver`,
     scope: 'studio:read',
     summary: 'Deliver the webhook of a job again',
-    description:
-      'The API key also needs the scope of the job’s endpoint, for example `studio:image`.',
+    description: 'The key also needs the scope of the job’s endpoint, for example `studio:image`.',
     request,
     answer: dataSchema(webhookSchema),
     answers: { 202: 'The webhook will be delivered again.' },

@@ -44,10 +44,7 @@ interface ChatEndpoint extends Pick<
   response: { description: string; schema: z.ZodType; event: z.ZodType };
   /** Creates the object that formats the response of one chat. */
   presentation: () => Presentation;
-  /**
-   * Converts a field name of the internal chat request to the endpoint's own field name. Errors
-   * contain the converted name.
-   */
+  /** Converts a field name of the internal request to the endpoint's own, which errors contain. */
   rename?: (path: string) => string;
 }
 

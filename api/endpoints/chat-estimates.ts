@@ -1,7 +1,4 @@
-/**
- * POST /api/v1/chat/estimate and POST /api/v1/chat/completions/estimate: estimate the price of a
- * chat.
- */
+/** Declares the endpoints `…/estimate`, which estimate the price of a chat. */
 import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { estimateChat } from '../chat/chat-orders.ts';
@@ -14,9 +11,7 @@ const chatEstimate = z
   .object({
     model: z.string(),
     credits: z.number().meta({ description: 'Credits that the chat would reserve now.' }),
-    least: z.number().meta({
-      description: 'Minimum available balance in credits; with less, the chat is rejected.',
-    }),
+    least: z.number().meta({ description: 'Minimum available balance for the chat, in credits.' }),
     most: z.number().meta({ description: 'Maximum charge in credits: the sum of `items`.' }),
     items: z.array(z.object({ unit: z.string(), quantity: z.int(), credits: z.number() })),
   })

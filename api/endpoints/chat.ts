@@ -60,10 +60,7 @@ const describeResponse = (schema: z.ZodType) => ({
   event: z.object({ event: z.string().optional(), data: z.string() }),
 });
 
-/**
- * Chat endpoints in the gateway's format and in OpenAI's format, and the endpoints that estimate
- * their prices.
- */
+/** Chat endpoints in the gateway's format and in OpenAI's, and their price estimates. */
 export const chat = defineSection('Chat', {
   chat: defineChatEndpoint({
     path: '/api/v1/chat',

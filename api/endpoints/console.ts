@@ -116,7 +116,6 @@ export const consolePages = [
       ctx.set('Cache-Control', 'public, max-age=31536000, immutable');
     },
   }),
-  // Every URL below /console returns the same page. The console application selects the view by the
-  // URL.
+  // Every URL below /console returns the same page, which selects its view by the URL.
   definePage('/console/*page'),
 ];

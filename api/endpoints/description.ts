@@ -16,10 +16,7 @@ export interface RequestParts {
   /** Maximum body size in bytes. Defaults to 1 MiB, or to 1 KiB if the scope is `open`. */
   bodyBytesMax?: number;
   example?: object;
-  /**
-   * Schemas of the request body by media type, used only for OpenAPI; `handle` reads the body
-   * itself.
-   */
+  /** Request body schemas by media type, only for OpenAPI; `handle` reads the body itself. */
   content?: Record<string, { schema: z.ZodType; example?: unknown }>;
 }
 

@@ -45,7 +45,7 @@ const startScript = `SwaggerUIBundle({
   defaultModelsExpandDepth: 0,
 });`;
 
-const defineTextEndpoint = (
+const defineText = (
   path: `/${string}`,
   type: string,
   getContent: (documents: Documents, services: Composition) => string,
@@ -62,21 +62,13 @@ const defineTextEndpoint = (
 
 /** Endpoints that serve the documentation of the callers' API. */
 export const docs = [
-  defineTextEndpoint(
-    '/api/v1/openapi.json',
-    'application/json',
-    (documents) => documents.callers().json,
-  ),
-  defineTextEndpoint(
-    '/api/v1/openapi.yaml',
-    'application/yaml',
-    (documents) => documents.callers().yaml,
-  ),
-  defineTextEndpoint('/llms.txt', 'text/plain', (documents, { prices }) =>
+  defineText('/api/v1/openapi.json', 'application/json', (documents) => documents.callers().json),
+  defineText('/api/v1/openapi.yaml', 'application/yaml', (documents) => documents.callers().yaml),
+  defineText('/llms.txt', 'text/plain', (documents, { prices }) =>
     documents.summary(listPriceLines(prices)),
   ),
-  defineTextEndpoint('/docs', 'text/html', () => referencePage),
-  defineTextEndpoint('/docs/start.js', 'text/javascript', () => startScript),
+  defineText('/docs', 'text/html', () => referencePage),
+  defineText('/docs/start.js', 'text/javascript', () => startScript),
 
   defineEndpoint({
     route: 'GET /docs/:asset',

@@ -41,18 +41,12 @@ interface EndpointDefinition<Parts extends RequestParts, Answer> extends Pick<
 > {
   /** Method and path. `:name` matches one path segment, `*name` the rest of the path. */
   route: `${'GET' | 'POST' | 'PUT' | 'DELETE' | 'OPTIONS'} /${string}`;
-  /**
-   * Access that the endpoint requires. Defaults to `admin`. If it is `open`, `handle` may check the
-   * access itself.
-   */
+  /** Required access. Defaults to `admin`. If it is `open`, `handle` may check access itself. */
   scope?: EndpointScope;
   request?: Parts;
   /** Schema of the body of a 2xx response, which `handle` returns. */
   answer: z.ZodType<Answer>;
-  /**
-   * Response descriptions by status. If there is only one status, the runner sets it on the
-   * response.
-   */
+  /** Response descriptions by status. If there is only one status, the runner sets it. */
   answers?: Record<number, string | ResponseDescription>;
   /** Error codes in addition to those that the other fields imply. */
   errors?: readonly ErrorCode[];
@@ -62,9 +56,7 @@ interface EndpointDefinition<Parts extends RequestParts, Answer> extends Pick<
   ) => NoInfer<Answer> | Promise<NoInfer<Answer>>;
 }
 
-/**
- * Endpoint whose request and response types are erased, so that all endpoints fit into one list.
- */
+/** Endpoint without the types of its request and response, so that one list can hold all. */
 export interface Endpoint extends EndpointDescription {
   handle: EndpointDefinition<RequestParts, unknown>['handle'];
 }

@@ -9,10 +9,7 @@ import { findMediaType } from '../../storage/media-types.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 
-/**
- * Error message for a valid signed URL whose file does not exist. Requests with other URLs get a
- * plain NOT_FOUND.
- */
+/** Error message for a valid signed URL of a missing file. Other URLs get a plain NOT_FOUND. */
 const missingFileMessage = 'This file was deleted, or has not been uploaded.';
 const rangePattern = /^bytes=(\d*)-(\d*)$/;
 

@@ -26,8 +26,7 @@ export const mcp = defineEndpoint({
   },
   errors: ['INVALID_REQUEST', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'],
   async handle({ ctx, caller }, services) {
-    // The transport rejects batches of messages. A batch would count as a single request toward the
-    // rate limit.
+    // The transport rejects a batch of messages: the rate limit would count it as one request.
     const parsedBody = await readJson(ctx, dataUrlBodyBytesMax);
     const server = createMcpServer({ caller, services, sendRequest: createOwnApiClient(ctx.req) });
     const transport = new WebStandardStreamableHTTPServerTransport({ keepAliveMs });

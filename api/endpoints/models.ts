@@ -30,10 +30,7 @@ export const models = defineSection('Chat', {
     request: { query: pagingSchema },
     answer: rawResponse,
     answers: {
-      200: {
-        description: 'All chat models, or the requested page of the list.',
-        schema: modelListSchema,
-      },
+      200: { description: 'All chat models, or the requested page.', schema: modelListSchema },
       304: {
         description: 'The list has not changed: its ETag matches `If-None-Match`.',
         schema: rawResponse,

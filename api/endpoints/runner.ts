@@ -52,10 +52,7 @@ function setErrorFormat({ errorFormat = 'service' }: Endpoint): Middleware {
   };
 }
 
-/**
- * Returns the middleware that checks access. A request that fails several checks gets the first
- * error in this order: 401, 429, 403.
- */
+/** Returns the middleware that checks access, in the order of its errors: 401, 429, 403. */
 function listAccessChecks(endpoint: Endpoint, services: Composition): Middleware[] {
   const { scope, viewerError } = endpoint;
   if (scope === 'open') return [];
@@ -99,8 +96,7 @@ function createHandler(endpoint: Endpoint, services: Composition): Middleware {
       caller: ctx.state.caller,
       operator: ctx.state.operator,
       requestId: ctx.state.requestId,
-      // The spread copies the query into a plain object, because Koa's query object has no
-      // prototype.
+      // The spread creates a plain object, because Koa's query object has no prototype.
       query: request.query && parseWith(request.query, collectMetadata({ ...ctx.query }), 'query'),
       body: await readParsedBody(ctx, endpoint),
       params: parseParams(ctx.params, endpoint),
@@ -162,12 +158,9 @@ function parseParams(
   throw new GatewayError(notFoundCode ?? 'NOT_FOUND', parsed.error.issues[0]?.message);
 }
 
-/**
- * Minimum size of a response body that is compressed, in bytes. Smaller bodies fit into one network
- * packet.
- */
+/** Minimum size in bytes of a body to compress. Smaller bodies fit into one network packet. */
 const compressBytesMin = 1024;
-const compressGzip = promisify(gzip);
+const compress = promisify(gzip);
 
 /** Compresses JSON responses in the thread pool. Streams and short bodies are sent uncompressed. */
 const gzipResponses: Middleware = async (ctx, next) => {
@@ -181,6 +174,6 @@ const gzipResponses: Middleware = async (ctx, next) => {
     ? body
     : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
   if (bytes.length < compressBytesMin) return;
-  ctx.body = await compressGzip(bytes);
+  ctx.body = await compress(bytes);
   ctx.set('Content-Encoding', 'gzip');
 };

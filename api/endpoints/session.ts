@@ -49,9 +49,7 @@ export const sessionEndpoints = defineSection('Console', {
       session: session.extend({ sessionId: z.string() }).nullable(),
       operator: session.extend({ name: z.string().nullable() }).nullable(),
     }),
-    answers: {
-      200: '`session`: the session of an API key; `operator`: the session of an operator. Each is null if the browser has no such session.',
-    },
+    answers: { 200: 'The sessions of an API key and of an operator; null if there is none.' },
     async handle({ ctx }, { sessions, operatorSessions, access, findOperator }) {
       const keySession = await sessions.find(ctx);
       const caller = keySession && (await access.admitMac(keySession.mac, 'console'));

@@ -30,8 +30,7 @@ export const fileErrors = ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'] as const;
 /** Schema of the headers of a Studio request. */
 export const studioHeaders = idempotencyHeader.extend({
   Prefer: z.string().optional().meta({
-    description:
-      '`wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait.',
+    description: '`wait=n`: waits at most n seconds for the job. `respond-async`: does not wait.',
     example: 'wait=10',
   }),
 });
@@ -47,7 +46,7 @@ export const resultHeaders = jobHeader.extend({
 const creditsValue = z
   .number()
   .meta({ description: 'Same value as the corresponding field of `credits` in JSON responses.' });
-/** Schema of the response headers that replace the `credits` block if the body has none. */
+/** Schema of the headers of a response whose body has no `credits` block. */
 export const creditHeaders = resultHeaders.extend({
   'X-Credits-Used': creditsValue,
   'X-Credits-Cost': creditsValue,

@@ -72,8 +72,7 @@ async function buildJobResponse(
 
 /** Job endpoints, except event streams and webhooks. */
 export const studioJobs = defineSection('Jobs', {
-  // This endpoint must precede the endpoint of one job, whose route would match `count` as a job
-  // id.
+  // Must precede the endpoint of one job, whose route would match `count` as a job id.
   countJobs: defineEndpoint({
     route: `GET ${jobPath}/count`,
     scope: 'studio:read',
@@ -164,10 +163,7 @@ export const studioJobs = defineSection('Jobs', {
       'If no provider has been called yet, the job is canceled and its credits are released. Otherwise the cancellation is sent to the provider, which decides the outcome.',
     request: jobRequest,
     answer: jobResponse,
-    answers: {
-      200: 'The job has ended.',
-      202: 'The cancellation was requested, and the provider has not decided the outcome yet.',
-    },
+    answers: { 200: 'The job has ended.', 202: 'The provider has not decided the outcome yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
     async handle({ ctx, ...call }, { reads, client, jobWaits, view }) {
       const job = await findJob(call, { reads });

@@ -74,10 +74,7 @@ const requestSchemas = new Map(
   ]),
 );
 
-/**
- * Returns a Studio endpoint with the JSON Schema of its request, and the parameters and prices of
- * its models.
- */
+/** Returns an endpoint with its request schema, and the parameters and prices of its models. */
 function toPublicEndpoint({
   capability,
   models,

@@ -35,10 +35,7 @@ export function readResult(job: JobRecord, view: JobView): ReturnType<JobView['r
   return view.result(job);
 }
 
-/**
- * Throws the job's error if the job failed or was canceled.
- * @throws GatewayError the job's error
- */
+/** Throws the job's error if it failed or was canceled. @throws GatewayError the job's error */
 export function throwIfFailed({ id, error }: JobRecord): void {
   if (error) throw new GatewayError(error.code, error.message, { body: { jobId: id } });
 }

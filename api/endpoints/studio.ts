@@ -27,10 +27,7 @@ import {
   ticketResponse,
 } from './studio-results.ts';
 
-/**
- * Error codes of price estimates: the errors that a Studio request can return before it reserves
- * credits.
- */
+/** Error codes of estimates: those that a request can return before it reserves credits. */
 const estimateErrors: readonly ErrorCode[] = [
   'UNKNOWN_MODEL',
   'UNSUPPORTED_PARAMETER',

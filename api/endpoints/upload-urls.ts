@@ -68,9 +68,7 @@ export const uploadUrls = defineSection('Storage', {
       example: { filename: 'cat.png', contentType: 'image/png', size: 48_213 },
     },
     answer: uploadUrl,
-    answers: {
-      200: 'The URL that accepts the upload, and the URL from which the file can be read.',
-    },
+    answers: { 200: 'The URL for the upload, and the URL from which the file can be read.' },
     errors: ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'],
     async handle({ caller, body }, { storage, uploads, config }) {
       const type = findDeclaredType(body);

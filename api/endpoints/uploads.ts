@@ -143,10 +143,7 @@ interface SpoolOptions {
   expectedType: string | null;
 }
 
-/**
- * Streams the request body to a file. Only the first bytes are buffered in memory, to detect the
- * media type.
- */
+/** Streams the body to a file. Buffers only its first bytes, to detect the media type. */
 async function spoolBody(ctx: Context, options: SpoolOptions): Promise<ReceivedFile> {
   const headChunks: Buffer[] = [];
   const detected: { type?: MediaType } = {};

@@ -16,20 +16,17 @@ const dayMs = 86_400_000;
 const defaultDays = 30;
 /** Maximum length of the period, in days. */
 const daysMax = 366;
-const rowCountMax = 10_000;
-const groupCountMax = 5;
+const rowsMax = 10_000;
+const groupsMax = 5;
 const groupNames = ['day', 'model', 'key', 'type'] as const;
-const groupByMessage = `must be a comma-separated list of at most ${groupCountMax} different names: ${groupNames.join(', ')} or metadata.<name>`;
+const groupRule = `must be a comma-separated list of at most ${groupsMax} different names: ${groupNames.join(', ')} or metadata.<name>`;
 
 const groupBy = z
   .string()
   .max(400)
   .transform((text) => text.split(',').map((name) => name.trim()))
-  .refine(
-    (names) => names.length <= groupCountMax && new Set(names).size === names.length,
-    groupByMessage,
-  )
-  .refine((names): names is UsageGroup[] => names.every(isGroup), groupByMessage);
+  .refine((names) => names.length <= groupsMax && new Set(names).size === names.length, groupRule)
+  .refine((names): names is UsageGroup[] => names.every(isGroup), groupRule);
 
 function isGroup(name: string): name is UsageGroup {
   const [, metadataName] = /^metadata\.(.*)$/.exec(name) ?? [];
@@ -84,10 +81,7 @@ export const usageSummary = defineSection('Usage', {
     request: { query },
     answer: z.unknown(),
     answers: {
-      200: {
-        description: 'The sums of usage. A CSV response contains only the rows.',
-        schema: summary,
-      },
+      200: { description: 'The sums. A CSV response contains only the rows.', schema: summary },
     },
     async handle({ ctx, caller, query: { groupBy: groups, format, ...selection } }, { sumUsage }) {
       const { afterMs, beforeMs, ...filter } = completePeriod(toRecordFilter(selection));
@@ -98,12 +92,12 @@ export const usageSummary = defineSection('Usage', {
         afterMs,
         beforeMs,
         groupBy: groups,
-        limit: rowCountMax + 1,
+        limit: rowsMax + 1,
       });
-      if (sumsByGroup.length > rowCountMax) {
+      if (sumsByGroup.length > rowsMax) {
         throw invalidRequestError(
           'groupBy',
-          `results in more than ${rowCountMax} rows: use fewer names or a shorter period`,
+          `results in more than ${rowsMax} rows: use fewer names or a shorter period`,
         );
       }
       ctx.vary('Accept');
@@ -136,9 +130,9 @@ function completePeriod<
 >(filter: Filter): Filter & { afterMs: number; beforeMs: number } {
   const beforeMs = filter.beforeMs ?? Date.now();
   const afterMs = filter.afterMs ?? beforeMs - defaultDays * dayMs;
-  if (afterMs >= beforeMs) throw invalidRequestError('after', 'must be earlier than `before`');
+  if (afterMs >= beforeMs) throw invalidRequestError('after', 'must be earlier than before');
   if (beforeMs - afterMs > daysMax * dayMs) {
-    throw invalidRequestError('after', `must be at most ${daysMax} days earlier than \`before\``);
+    throw invalidRequestError('after', `must be at most ${daysMax} days earlier than before`);
   }
   return { ...filter, afterMs, beforeMs };
 }

@@ -48,9 +48,7 @@ export const usageRecord = z
     jobId: z.string().optional(),
     keyId: z.string().nullable(),
     requestId: z.string().nullable(),
-    metadata: z
-      .record(z.string(), z.string())
-      .meta({ description: '`metadata` of the request that created the job or chat.' }),
+    metadata: z.record(z.string(), z.string()).meta({ description: '`metadata` of the request.' }),
     createdAt: time,
   })
   .meta({ id: 'UsageRecord' });

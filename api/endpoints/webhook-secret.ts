@@ -28,10 +28,7 @@ const secretSchema = z.object({
     .meta({ description: 'Older secrets; webhooks are also signed with them until `retiresAt`.' }),
 });
 
-/**
- * Fields that both endpoints of the webhook secret share. Scope and role are the same as for
- * creating API keys, because the secret allows forging webhooks.
- */
+/** Fields of both endpoints. Access is as for creating keys: the secret allows forging webhooks. */
 const secretEndpointFields = {
   scope: 'keys:write',
   viewerError: 'A viewer may not see or rotate the webhook secret.',

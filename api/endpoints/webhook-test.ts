@@ -12,10 +12,8 @@ const testEventType = 'webhook.test';
 const webhookTestResult = webhookAttempt
   .pick({ outcome: true, status: true, error: true, response: true, durationMs: true })
   .extend({
-    headers: z
-      .record(z.string(), z.string())
-      .meta({ description: 'Headers of the webhook request.' }),
-    body: z.string().meta({ description: 'Body of the webhook request.' }),
+    headers: z.record(z.string(), z.string()).meta({ description: 'The headers that were sent.' }),
+    body: z.string().meta({ description: 'The body that was sent.' }),
   })
   .meta({ id: 'WebhookTest' });
 

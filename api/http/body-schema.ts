@@ -22,7 +22,7 @@ function isWithinBounds(value: unknown): boolean {
 export const anyJson = z
   .custom<Json>(
     isWithinBounds,
-    `must have at most ${entriesMax} entries in each array and object, and at most ${textMax} characters in each string`,
+    `must have at most ${entriesMax} entries per array or object, and ${textMax} characters per string`,
   )
   .meta({ ...jsonBounds, override: jsonBounds });
 

@@ -7,9 +7,7 @@ import { GatewayError } from '../../domain/errors.ts';
  * also the maximum time between two chunks.
  */
 const windowMs = 5000;
-/**
- * Minimum number of bytes that must arrive in each interval of `windowMs`, except in the last one.
- */
+/** Minimum number of bytes that must arrive in each interval of `windowMs` except the last. */
 const windowBytesMin = 4096;
 /** Maximum time for a whole JSON body to arrive, in milliseconds. */
 const jsonTimeoutMs = 60_000;

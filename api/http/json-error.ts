@@ -7,9 +7,7 @@ const tokenPattern =
   /[{}[\],:]|"(?:[^"\\\p{Cc}]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/uy;
 const spacePattern = /[ \t\n\r]*/y;
 
-/**
- * Kinds of tokens that are allowed next. `end` is the bracket that closes the open array or object.
- */
+/** Kinds of tokens that are allowed next. `end` closes the open array or object. */
 type AllowedTokens = 'value' | 'value or end' | 'name' | 'name or end' | 'colon' | 'comma or end';
 
 /** Returns the line and column of the first token that is not allowed, both counted from 1. */

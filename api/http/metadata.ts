@@ -57,10 +57,7 @@ export function isMetadataName(text: string): boolean {
   return namePattern.test(text);
 }
 
-/**
- * Schema of the query parameters `metadata[name]=value` of a list. An item must have all of these
- * pairs to be in the list.
- */
+/** Schema of `metadata[name]=value` in the query of a list. Items must have all of these pairs. */
 export const metadataFilter = metadataSchema.optional().meta({
   description:
     'Return only items with this metadata pair, for example `metadata[team]=marketing`. Repeat the parameter to require several pairs.',

@@ -102,10 +102,7 @@ function openParser(
 
 type Limits = Pick<FormRules<unknown>, 'bytesMax' | 'filesMax' | 'textBytesMax'>;
 
-/**
- * Creates an object that collects the text fields of a form. Calls `reject` for a field that is too
- * long or repeated.
- */
+/** Creates a collector of text fields. Calls `reject` for a field that is too long or repeated. */
 function createTextCollector(textBytesMax: number, reject: (error: GatewayError) => void) {
   const texts = new Map<string, string>();
   return {
@@ -130,10 +127,6 @@ function describeFilesMax({ filesMax = 1 }: FormRules<unknown>): string {
   return filesMax === 1 ? 'only one file is allowed' : `at most ${filesMax} files are allowed`;
 }
 
-function describePartsMax(rules: FormRules<unknown>): string {
-  return `must have at most ${formLimits.fields} text fields; ${describeFilesMax(rules)}`;
-}
-
 async function parseForm<Stored>(
   ctx: Context,
   rules: FormRules<Stored>,
@@ -148,7 +141,8 @@ async function parseForm<Stored>(
   const streams: BusboyFileStream[] = [];
   const fields = rules.fields.join(', ');
   const rejectBody = (message: string): void => reject(createPartError('(body)', message));
-  const rejectParts = (): void => rejectBody(describePartsMax(rules));
+  const rejectParts = (): void =>
+    rejectBody(`must have at most ${formLimits.fields} text fields; ${describeFilesMax(rules)}`);
 
   parser.on('field', addText);
   parser.on('file', (part, stream, fileName) => {

@@ -22,13 +22,9 @@ interface ParseInput {
 const allErrorsValuesMax = 1000;
 const detailsMax = 20;
 const pathMax = 200;
-/**
- * Parse options that report all errors. Their messages are empty unless the schema defines them.
- */
+/** Parse options that report all errors, with empty messages unless the schema defines them. */
 const allIssues: z.core.ParseContext<Issue> = { error: () => '' };
-/**
- * Parse options that stop at the first error, because a large value could have a million errors.
- */
+/** Parse options that stop at the first error, because a large value could have a million. */
 const firstIssue: z.core.ParseContextInternal<Issue> = { ...allIssues, abortEarly: true };
 
 /**
@@ -71,10 +67,7 @@ function listDetails(issues: readonly Issue[], parsed: ParseInput): ErrorDetail[
   return [...details].slice(0, detailsMax).map(([path, message]) => ({ path, message }));
 }
 
-/**
- * Replaces the issue of a union schema by the issues of its first alternative whose type matches
- * the value.
- */
+/** Replaces a union's issue by those of its first alternative whose type matches the value. */
 function expandUnion(issue: Issue): Issue[] {
   if (issue.code !== 'invalid_union' || issue.message !== '') return [issue];
   const alternativeIssues = issue.errors.find((errors) =>

@@ -1,7 +1,4 @@
-/**
- * Parses the `Prefer` header (RFC 7240), with which a client sets how long its request waits for a
- * job.
- */
+/** Parses the `Prefer` header (RFC 7240), with which a client limits the wait for a job. */
 import type { Context } from '../context.ts';
 
 const wait = /(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])/i;

@@ -4,10 +4,7 @@ import type { z } from 'zod';
 /** JSON schema of a value inside a request. */
 export type SchemaNode = z.core.JSONSchema.JSONSchema;
 
-/**
- * Returns the schemas of the value at a path. There are several if the value may have several
- * types.
- */
+/** Returns the schemas of the value at a path: several if the value may have several types. */
 export function findNodes(root: SchemaNode, path: readonly PropertyKey[]): SchemaNode[] {
   let nodes = listAlternatives(root, root);
   for (const key of path) nodes = nodes.flatMap((node) => listChildren(node, { key, root }));

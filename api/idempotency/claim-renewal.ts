@@ -26,27 +26,21 @@ export interface HeldClaim {
   state: 'held';
   /** Primary key and token of the claim's row. Null for a request without an Idempotency-Key. */
   id: ClaimId | null;
-  /** Id for the new job or chat, or the id of the one that an earlier request may have started. */
+  /** Id for the new job or chat, or of the job that an earlier request may have started. */
   subjectId: string;
   /**
-   * Records that the job or chat is about to be started. The start cannot be undone, so a later
-   * request with this key uses the same id.
+   * Records that the job is about to be started. The start cannot be undone, so a later request
+   * with this key uses the same id.
    * @throws GatewayError REQUEST_IN_PROGRESS if another request has taken over the claim
    */
   recordStart: () => Promise<void>;
   /** Notes that the ledger rejected the job, so that `release` deletes the claim. */
   noteRejection: () => void;
-  /**
-   * Deletes the claim if no job or chat was or will be created. Returns whether the claim was
-   * deleted.
-   */
+  /** Deletes the claim if nothing was or will be created. Returns whether it was deleted. */
   release: () => Promise<boolean>;
   /** Stores the response for later requests with the key. An error is only logged. */
   storeResponse: (response: { text: string; contentType: string }) => Promise<void>;
-  /**
-   * Stops renewing the claim, because the reservation of the job or chat now prevents other
-   * requests from using the key.
-   */
+  /** Stops renewing the claim: from now on, the reservation keeps the key in use. */
   stopRenewal: () => void;
 }
 

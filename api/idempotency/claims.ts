@@ -37,10 +37,7 @@ export interface ClaimId {
   attempt: string;
 }
 
-/**
- * Result of claiming a key: `UsedKey` if an earlier request used the key, `ClaimedKey` if this
- * request has claimed it.
- */
+/** Result of claiming a key: `UsedKey` if an earlier request used it, otherwise `ClaimedKey`. */
 export type ClaimResult = UsedKey | ClaimedKey;
 /** Key that an earlier request used, with the id of the job, chat or row that it created. */
 export interface UsedKey {
@@ -52,9 +49,7 @@ export interface UsedKey {
 /** Key that this request has claimed. */
 export interface ClaimedKey {
   state: 'claimed';
-  /**
-   * Id for the new job, chat or row, or the id of the one that an earlier request may have started.
-   */
+  /** Id of what is to be created, or of the job that an earlier request may have started. */
   subjectId: string;
   claim: ClaimId;
 }
@@ -72,8 +67,7 @@ const claimRow = z.object({
 });
 
 /**
- * Claims a key. If another request has claimed it in an open transaction, waits until that
- * transaction ends.
+ * Claims a key. If another request claims it in an open transaction, waits until that ends.
  * @throws GatewayError IDEMPOTENCY_KEY_REUSED, REQUEST_IN_PROGRESS, ANSWER_NOT_KEPT
  */
 export async function claimKey(

@@ -39,10 +39,7 @@ export const actionRecord = z.object({
 });
 export type ActionRecord = z.infer<typeof actionRecord>;
 
-/**
- * Adds an entry to the action log. `connection` is the transaction that also writes the change, or
- * the pool if the change is committed separately.
- */
+/** Adds an entry to the action log. `connection` is the transaction of the change, or the pool. */
 export async function recordAction(
   connection: CommonQueryMethods,
   { body: { actor, reason }, requestId }: ActionRequest,

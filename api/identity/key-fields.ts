@@ -13,9 +13,9 @@ const nameLengthMax = 64;
 const expiryMaxMs = 253_402_300_799_999;
 
 /** Pattern of one character that is not a control character. */
-const printablePattern = '[^\\u0000-\\u001f\\u007f-\\u009f]';
+const printable = '[^\\u0000-\\u001f\\u007f-\\u009f]';
 /** Pattern of one visible character. */
-const visiblePattern = '[^\\s\\u0000-\\u001f\\u007f-\\u009f]';
+const visible = '[^\\s\\u0000-\\u001f\\u007f-\\u009f]';
 
 /** Creates the schema of a string that is not blank and has no control characters. */
 export const plainTextSchema = (lengthMax: number) =>
@@ -32,7 +32,7 @@ export const plainTextSchema = (lengthMax: number) =>
     .refine((text) => !/\p{Cc}/u.test(text), 'must not contain control characters')
     .meta({
       maxLength: lengthMax,
-      pattern: `^${printablePattern}*${visiblePattern}${printablePattern}*$`,
+      pattern: `^${printable}*${visible}${printable}*$`,
     });
 
 /** Name of an API key, 1–64 characters. */

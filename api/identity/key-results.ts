@@ -29,7 +29,7 @@ type KeyResult = z.infer<typeof keyResult>;
 export type ChangedKey = Extract<KeyResult, { verdict: 'created' | 'set' }>;
 
 /** Returns the new or changed key. @throws GatewayError if the database rejected the request */
-export function requireChangedKey(result: KeyResult): ChangedKey {
+export function requireChanged(result: KeyResult): ChangedKey {
   switch (result.verdict) {
     case 'created':
     case 'set':

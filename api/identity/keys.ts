@@ -12,7 +12,7 @@ import { keyBudget } from '../../jobs/ledger-results.ts';
 import { scopes, type Scope } from './access.ts';
 import { formatBudget, keyMeta, type keyLimit, type ListedKey } from './key-fields.ts';
 import { calculateKeyMac, generateApiKey, extractKeyPrefix } from './key-format.ts';
-import { requireChangedKey, keyResult, type ChangedKey } from './key-results.ts';
+import { requireChanged, keyResult, type ChangedKey } from './key-results.ts';
 
 /** Maximum number of API keys of one user (spec §8). */
 const keysPerUserMax = 10;
@@ -30,10 +30,7 @@ export interface NewKey {
 interface KeyRequest {
   keyId?: string;
   memberId: string;
-  /**
-   * Id of the API key that authenticates the request, whose permissions the new key must not
-   * exceed. Null for an operator.
-   */
+  /** Id of the request's API key, whose permissions the new key must not exceed. Null: operator. */
   actingKeyId: string | null;
   name: string;
   scopes?: readonly Scope[] | undefined;
@@ -119,10 +116,8 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
     },
 
     /**
-     * Sets the spending limit of a key and of the keys that share its budget. Null removes the
-     * limit.
-     * @throws GatewayError NOT_FOUND, FORBIDDEN if the key that authenticates the request has a
-     * limit, Unauthorized
+     * Sets the spending limit of a key and of the keys that share its budget. Null removes it.
+     * @throws GatewayError NOT_FOUND, FORBIDDEN if the acting key has a limit, Unauthorized
      */
     setLimit({ limit, ...requested }: LimitRequest): Promise<ChangedKey> {
       const request = sql.jsonb({ ...requested, limit: toMicroLimit(limit) });
@@ -148,9 +143,7 @@ async function changeKey(
   connection: CommonQueryMethods,
   call: FragmentSqlToken,
 ): Promise<ChangedKey> {
-  return requireChangedKey(
-    await connection.oneFirst(sql.type(answerRow)`SELECT ${call} AS answer`),
-  );
+  return requireChanged(await connection.oneFirst(sql.type(answerRow)`SELECT ${call} AS answer`));
 }
 
 function toMicroLimit(limit: KeyLimit | null | undefined): JsonObject | null {

@@ -1,7 +1,4 @@
-/**
- * Finds, creates, lists and revokes operators. An operator uses the deployment's `ADMIN_API_KEY` or
- * a key of their own.
- */
+/** Operators, who use the deployment's `ADMIN_API_KEY` or a key of their own. */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import { fieldError, GatewayError } from '../../domain/errors.ts';

@@ -145,10 +145,7 @@ export async function setOrganizationStatus(
   if (rowCount === 0) throw unknownOrganizationError();
 }
 
-/**
- * Sets the maximum Studio spending per six-hour window. Null removes the limit.
- * @throws GatewayError NOT_FOUND
- */
+/** Limits Studio spending per six hours; null removes the limit. @throws GatewayError NOT_FOUND */
 export async function setWindowLimit(
   connection: CommonQueryMethods,
   organizationId: string,

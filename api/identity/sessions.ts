@@ -20,7 +20,7 @@ const sessionRow = z.object({
   sessionId: z.string(),
   /** MAC of the session's key, in hex (key-format.ts). */
   mac: z.string(),
-  /** Name that the operator entered at sign-in. Null for the session of an API key. */
+  /** Name of the operator; entered at sign-in with ADMIN_API_KEY. Null for an API key's session. */
   name: z.string().nullable(),
   expiresAtMs: z.number(),
 });
@@ -34,10 +34,7 @@ const keySession = z.object({
 });
 export type KeySession = z.infer<typeof keySession>;
 
-/**
- * Key of a session: the id of an API key, or the MAC of an operator's key in hex and the operator's
- * name.
- */
+/** Key of a session: an API key's id, or the MAC (hex) of an operator's key with their name. */
 type SessionOwner = { keyId: string } | { operatorMac: string; name: string };
 
 interface SessionsOptions {
@@ -58,7 +55,7 @@ function isFromConsole(ctx: Context, publicUrl: URL): boolean {
 export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOptions) {
   const publicUrl = new URL(publicBaseUrl);
   const isSecure = publicUrl.protocol === 'https:';
-  const cookieOptions = { httpOnly: true, sameSite: 'strict', path, secure: isSecure } as const;
+  const options = { httpOnly: true, sameSite: 'strict', path, secure: isSecure } as const;
 
   const hashToken = (ctx: Context): FragmentSqlToken =>
     sql.fragment`decode(${hash('sha256', ctx.cookies.get(cookie) ?? '')}, 'hex')`;
@@ -66,11 +63,7 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
   function setCookie(ctx: Context, token: string | null): void {
     // The library cannot detect TLS itself, because a proxy in front of this process terminates it.
     ctx.cookies.secure = isSecure;
-    ctx.cookies.set(
-      cookie,
-      token,
-      token === null ? cookieOptions : { ...cookieOptions, maxAge: lifetimeMs },
-    );
+    ctx.cookies.set(cookie, token, token === null ? options : { ...options, maxAge: lifetimeMs });
   }
 
   /** Returns the session of a request. Undefined if there is none or it has ended. */

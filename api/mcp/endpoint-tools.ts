@@ -5,13 +5,7 @@ import type { Endpoint } from '../endpoints/endpoint.ts';
 import { studioJobs } from '../endpoints/studio-jobs.ts';
 import { studioModels } from '../endpoints/studio-models.ts';
 import { uploadUrls } from '../endpoints/upload-urls.ts';
-import {
-  checkArgumentsLength,
-  toInputSchema,
-  toText,
-  appendQuery,
-  type McpTool,
-} from './mcp-tool.ts';
+import { checkLength, toInputSchema, toText, appendQuery, type McpTool } from './mcp-tool.ts';
 
 /** Ids of the endpoints that are available as tools. */
 const endpointIds = new Set([
@@ -27,10 +21,7 @@ export const endpointTools: McpTool[] = [...studioJobs, ...studioModels, ...uplo
   .filter(({ id }) => id !== undefined && endpointIds.has(id))
   .map(buildTool);
 
-/**
- * Builds the tool for an endpoint. The tool's arguments are the fields of the request body. If the
- * endpoint has no body, they are its path and query parameters.
- */
+/** Builds the tool of an endpoint: its arguments are the body's fields, or else the parameters. */
 function buildTool(endpoint: Endpoint): McpTool {
   const { id = '', summary = '', description, method, path, request, scope } = endpoint;
   const pathNames = Object.keys(request.params?.shape ?? {});
@@ -55,7 +46,7 @@ function buildTool(endpoint: Endpoint): McpTool {
       const filled = path.replaceAll(/:(\w+)/g, (_, name: string) =>
         encodeURIComponent(toText(input[name] ?? '')),
       );
-      checkArgumentsLength(input);
+      checkLength(input);
       return { method, path: appendQuery(filled, Object.fromEntries(query)) };
     },
   };

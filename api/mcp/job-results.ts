@@ -31,10 +31,7 @@ const progressIntervalMs = 2000;
  */
 const silentWaitMs = 50_000;
 
-/**
- * Waits until the job ends or the client stops waiting. Sends progress notifications if the client
- * requested them.
- */
+/** Waits until the job ends or the client stops waiting, with progress notifications on request. */
 export async function awaitJobResult(
   { caller, services }: JobReader,
   { jobId, wait }: { jobId: string; wait: boolean },

@@ -28,7 +28,7 @@ export const toInputSchema = (schema: z.ZodType): Tool['inputSchema'] => {
 const urlArgumentsMax = 4000;
 
 /** Checks that arguments fit into a URL. @throws McpError InvalidParams */
-export function checkArgumentsLength(input: Arguments): void {
+export function checkLength(input: Arguments): void {
   const texts = Object.entries(input).map(([name, value]) => ({ name, text: toText(value) }));
   const length = texts.reduce((sum, { name, text }) => sum + name.length + text.length, 0);
   if (length <= urlArgumentsMax) return;

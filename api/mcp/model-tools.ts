@@ -4,7 +4,7 @@ import { capabilities } from '../../studio/registry.ts';
 import { listSchema } from '../endpoints/fields.ts';
 import { capabilitySchema } from '../endpoints/studio-models.ts';
 import {
-  checkArgumentsLength,
+  checkLength,
   toInputSchema,
   appendQuery,
   type Arguments,
@@ -15,7 +15,7 @@ import type { ApiRequest } from './own-api-client.ts';
 const publishedModels = listSchema(capabilitySchema);
 
 function buildModelsRequest(input: Arguments): ApiRequest {
-  checkArgumentsLength(input);
+  checkLength(input);
   return { method: 'GET', path: appendQuery('/api/v1/studio/models', input) };
 }
 

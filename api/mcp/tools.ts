@@ -32,7 +32,7 @@ const capabilityTools: McpTool[] = capabilities.map((capability) => ({
 }));
 
 /** MCP tool that estimates the price of a call to another tool. */
-const estimateTool: McpTool = {
+const estimate: McpTool = {
   tool: {
     name: 'estimate',
     title: 'Estimate the cost of a request',
@@ -56,12 +56,7 @@ const estimateTool: McpTool = {
   }),
 };
 
-const tools: readonly McpTool[] = [
-  ...capabilityTools,
-  estimateTool,
-  ...modelTools,
-  ...endpointTools,
-];
+const tools: readonly McpTool[] = [...capabilityTools, estimate, ...modelTools, ...endpointTools];
 
 /** Lists the tools that a key may use. */
 export const listTools = ({ scopes }: Caller): Tool[] =>

@@ -49,10 +49,7 @@ export function authenticate(
   };
 }
 
-/**
- * Returns the error message for a request without credentials. Undefined if the request has
- * credentials, which are invalid.
- */
+/** Returns the message for a request without credentials; undefined if it has (invalid) ones. */
 function describeMissingKey(
   { headers }: Context,
   acceptsXApiKey: boolean | undefined,

@@ -38,8 +38,7 @@ export function createCors(origins: readonly string[]): Koa.Middleware {
     exposeHeaders: [...exposedHeaders],
     maxAge: preflightMaxAgeSeconds,
     origin({ path, headers: { origin = '' } }) {
-      // Pages of other origins must not call the operators' API. Its codec endpoint sets its own
-      // CORS headers.
+      // No other origin may use the operators' API; its codec endpoint sets its own CORS headers.
       if (origin === '' || path.startsWith('/api/admin/')) return '';
       // File URLs are signed, so any page that has the URL may read the file.
       if (path.startsWith('/files/') || origins.includes('*')) return '*';

@@ -9,7 +9,7 @@ import { errorFormatters } from '../http/error-bodies.ts';
 
 /**
  * Creates the middleware that converts errors to responses. A response contains no details of an
- * unexpected error. The response for an unknown path suggests the most similar one of `paths`.
+ * unexpected error. The response for an unknown path may suggest a similar one of `paths`.
  */
 export function handleErrors(logger: Logger, paths: readonly string[]): Middleware {
   const findNearest = createSuggester(paths);

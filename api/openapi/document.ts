@@ -21,17 +21,14 @@ interface OpenApiDocument {
 
 export type Documents = ReturnType<typeof createDocuments>;
 
-/**
- * Creates the OpenAPI documents of these endpoints. Each document is generated when it is first
- * used.
- */
+/** Creates the OpenAPI documents of these endpoints. Each is generated at its first use. */
 export function createDocuments(baseUrl: string, endpoints: readonly EndpointDescription[]) {
   const operatorEndpoints = endpoints.filter(({ scope }) => scope === 'admin');
   const callerEndpoints = endpoints.filter(
     ({ scope, id }) => scope !== 'admin' && id !== undefined,
   );
   return {
-    callers: memoize(() =>
+    callers: once(() =>
       buildDocument(callerEndpoints, {
         baseUrl,
         title: 'Studio Gateway',
@@ -42,7 +39,7 @@ export function createDocuments(baseUrl: string, endpoints: readonly EndpointDes
         webhooks: webhookDescriptions,
       }),
     ),
-    operators: memoize(() =>
+    operators: once(() =>
       buildDocument(operatorEndpoints, {
         baseUrl,
         title: 'Studio Gateway: operators',
@@ -97,7 +94,7 @@ function buildDocument(
 }
 
 /** Wraps a function so that it is called once and its result is reused. */
-function memoize<Value>(make: () => Value): () => Value {
+function once<Value>(make: () => Value): () => Value {
   let value: Value | undefined;
   return () => (value ??= make());
 }

@@ -42,20 +42,20 @@ const rowPollMs = 1000;
 function createFairStart(deps: AdmissionDeps) {
   const limiter = createFairLimiter(deps.config.TEMPORAL_STARTS_MAX);
   return async (plan: JobPlan, claim: StartClaim): Promise<void> => {
-    const releaseSlot = await limiter.enter(
-      plan.organizationId,
-      deps.config.TEMPORAL_START_WAIT_MS,
-    );
-    if (!releaseSlot) {
+    const release = await limiter.enter(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
+    if (!release) {
       throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many jobs are waiting to start.', {
         retryAfterSeconds: 2,
       });
     }
     try {
       await claim.recordStart();
-      await confirmStart(deps, plan);
+      await startWorkflow(deps, plan).catch((error: unknown) => {
+        if (!(error instanceof ServiceError)) throw error;
+        throw unconfirmedStartError(plan, 'The job could not be started.', error);
+      });
     } finally {
-      releaseSlot();
+      release();
     }
   };
 }
@@ -105,8 +105,7 @@ async function awaitReservation(
   const deadlineAtMs = performance.now() + config.VERDICT_WAIT_MS;
   for (;;) {
     const remainingMs = deadlineAtMs - performance.now();
-    if (remainingMs <= 0)
-      throw createUnconfirmedStartError(plan, 'The job is waiting for a worker.');
+    if (remainingMs <= 0) throw unconfirmedStartError(plan, 'The job is waiting for a worker.');
     const event = await updates.next(Math.min(rowPollMs, remainingMs));
     if (event) return event.event === 'rejected' ? event.rejection : null;
     if (await reads.read(plan.organizationId, plan.jobId)) return null;
@@ -117,23 +116,10 @@ async function awaitReservation(
  * Returns the error for a job whose start was not confirmed. The job may still run, so the response
  * contains its id.
  */
-function createUnconfirmedStartError(
-  plan: JobPlan,
-  message: string,
-  cause?: unknown,
-): GatewayError {
+function unconfirmedStartError(plan: JobPlan, message: string, cause?: unknown): GatewayError {
   return new GatewayError('SERVICE_UNAVAILABLE', message, {
     retryAfterSeconds: 2,
     body: { jobId: plan.jobId },
     ...(cause !== undefined && { cause }),
   });
-}
-
-async function confirmStart(deps: AdmissionDeps, plan: JobPlan): Promise<void> {
-  try {
-    await startWorkflow(deps, plan);
-  } catch (error) {
-    if (!(error instanceof ServiceError)) throw error;
-    throw createUnconfirmedStartError(plan, 'The job could not be started.', error);
-  }
 }

@@ -18,7 +18,7 @@ export const dataUrlBodyBytesMax = 2 * 1024 * 1024;
 /** Maximum size of the file in a `data:` URL, in bytes. */
 const dataUrlBytesMax = 1024 * 1024;
 /** Maximum number of `data:` URLs in a request: ten images and a mask. */
-const dataUrlCountMax = 11;
+const dataUrlsMax = 11;
 
 /** Fields of a request whose `data:` URLs were replaced by file ids. */
 export interface ReceivedDataUrls {
@@ -31,8 +31,7 @@ export interface ReceivedDataUrls {
 }
 
 /**
- * Receives the files in the `data:` URLs of a request. Only fields whose names end with `Url` or
- * `Urls` can contain them.
+ * Receives the `data:` URLs in the fields of a request whose names end with `Url` or `Urls`.
  * @throws GatewayError INVALID_INPUT_URL, FILE_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE,
  * STORAGE_QUOTA_EXCEEDED
  */
@@ -47,8 +46,8 @@ export async function receiveDataUrls(
 
   async function receive(text: string, path: string): Promise<string> {
     count += 1;
-    if (count > dataUrlCountMax) {
-      const message = `a request may contain at most ${dataUrlCountMax} data URLs; upload the files instead`;
+    if (count > dataUrlsMax) {
+      const message = `a request may contain at most ${dataUrlsMax} data URLs; upload the files instead`;
       throw fieldError('INVALID_INPUT_URL', path, message);
     }
     const bytes = decodeDataUrl(text, path);
@@ -101,10 +100,7 @@ function decodeDataUrl(text: string, path: string): Buffer {
 
 type ReplaceText = (text: string, path: string) => Promise<string>;
 
-/**
- * Replaces each string in the fields whose names end with `Url` or `Urls` by the result of
- * `replace`, one after the other.
- */
+/** Replaces, one after the other, the strings in fields whose names end with `Url` or `Urls`. */
 async function replaceUrls<Fields extends Record<string, unknown>>(
   fields: Fields,
   replace: ReplaceText,

@@ -32,8 +32,7 @@ export async function estimateRequest(
   const { organizationId } = ctx.state.caller;
   const { config, storage } = services;
   const files = createFileList();
-  // Copies of inputs are stored under a job id, so an estimate uses a new id that belongs to no
-  // job.
+  // Copies are stored under a job id, so an estimate uses a new id that belongs to no job.
   const copies = services.copies.forRequest({ organizationId, jobId: newId('job') });
   try {
     const parsedRequest = await readRequest(ctx, capability, { ...services, ...files });

@@ -20,10 +20,7 @@ interface Reader {
   keyId: string;
   /** Id of the reader's console session. Undefined if the reader authenticated with a key. */
   sessionId: string | undefined;
-  /**
-   * Id of the only job that the reader receives. Null if the reader receives all jobs of the
-   * organization.
-   */
+  /** Id of the only job that the reader receives. Null: all jobs of the organization. */
   jobId: string | null;
   events: PassThrough;
 }
@@ -41,11 +38,8 @@ interface Topic {
   readers: Set<Reader>;
   /** Ids of changed jobs, which are read at the next tick. */
   changedIds: Set<string>;
-  /**
-   * Fingerprint (`createFingerprint`) of each open job in the state that was last sent, keyed by
-   * job id.
-   */
-  openFingerprints: Map<string, string>;
+  /** Fingerprint of each open job as it was last sent, keyed by job id. */
+  fingerprints: Map<string, string>;
   /** True while the jobs of the organization are being read. */
   isReading: boolean;
 }
@@ -57,10 +51,7 @@ const keyCheckTicks = 5;
 const keepaliveTicks = 15;
 /** Maximum number of jobs to read per organization and tick. */
 const jobsPerReadMax = 200;
-/**
- * Maximum number of bytes that a reader has not read yet. A reader with more unread bytes is
- * disconnected.
- */
+/** Maximum number of bytes that a reader has not read; with more, it is disconnected. */
 const unreadBytesMax = 1024 * 1024;
 const idRow = z.object({ id: z.string() });
 
@@ -120,7 +111,7 @@ export function createJobFeed(deps: JobFeedDeps) {
       const topic: Topic = topics.get(organizationId) ?? {
         readers: new Set(),
         changedIds: new Set(),
-        openFingerprints: new Map(),
+        fingerprints: new Map(),
         isReading: false,
       };
       topics.set(organizationId, topic);
@@ -149,8 +140,8 @@ async function sendCurrentJobs(
   for (const job of jobs) {
     events.write(encodeEvent(await view.resource(job)));
     if (job.status !== 'open') events.end();
-    else if (!topic.openFingerprints.has(job.id))
-      topic.openFingerprints.set(job.id, createFingerprint(job));
+    else if (!topic.fingerprints.has(job.id))
+      topic.fingerprints.set(job.id, createFingerprint(job));
   }
 }
 
@@ -177,26 +168,23 @@ async function sendChanges(deps: JobFeedDeps, organizationId: string, topic: Top
   const { reads, view } = deps;
   const readerJobIds = new Set([...topic.readers].map(({ jobId }) => jobId));
   const hasReader = (id: string): boolean => readerJobIds.has(null) || readerJobIds.has(id);
-  for (const id of topic.openFingerprints.keys())
-    if (!hasReader(id)) topic.openFingerprints.delete(id);
-  const ids = [...new Set([...topic.changedIds, ...topic.openFingerprints.keys()])].filter(
-    hasReader,
-  );
+  for (const id of topic.fingerprints.keys()) if (!hasReader(id)) topic.fingerprints.delete(id);
+  const ids = [...new Set([...topic.changedIds, ...topic.fingerprints.keys()])].filter(hasReader);
   topic.changedIds.clear();
   if (ids.length === 0) return;
   for (const id of ids.slice(jobsPerReadMax)) topic.changedIds.add(id);
   for (const job of await reads.readMany(organizationId, ids.slice(0, jobsPerReadMax))) {
     const isOpen = job.status === 'open';
     const fingerprint = createFingerprint(job);
-    if (topic.openFingerprints.get(job.id) !== fingerprint) {
+    if (topic.fingerprints.get(job.id) !== fingerprint) {
       const event = encodeEvent(await view.resource(job));
       for (const { jobId, events } of topic.readers) {
         if (jobId === null || (jobId === job.id && isOpen)) events.write(event);
       }
     }
     if (!isOpen) await sendEnd(deps, job, topic);
-    if (isOpen) topic.openFingerprints.set(job.id, fingerprint);
-    else topic.openFingerprints.delete(job.id);
+    if (isOpen) topic.fingerprints.set(job.id, fingerprint);
+    else topic.fingerprints.delete(job.id);
   }
 }
 

@@ -97,10 +97,7 @@ function listCallSteps(job: JobRecord, call: JobCall): Step[] {
   return [...submitSteps, wait];
 }
 
-/**
- * Returns the step in which a call waited for a paused provider. The list is empty if the call did
- * not wait.
- */
+/** Returns the step in which a call waited for a paused provider, if it waited. */
 function buildPauseStep({ index, provider, state, pausedAtMs, begunAtMs }: JobCall): Step[] {
   if (pausedAtMs === null) return [];
   const isPaused = state === 'waiting';

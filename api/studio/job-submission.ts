@@ -49,9 +49,7 @@ interface StartResult {
 /** Options of a Studio endpoint: how it reads a request, and how long the request may wait. */
 export interface RequestOptions {
   capability: Capability;
-  /**
-   * Function that reads the request body. Defaults to the format of the capability's own endpoint.
-   */
+  /** Reads the request body. Defaults to the format of the capability's own endpoint. */
   readBody?: RequestBodyReader;
   /** Maximum time to wait for the job to end, in milliseconds. Defaults to SYNC_WAIT_MS. */
   waitMaxMs?: number;

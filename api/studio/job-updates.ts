@@ -1,8 +1,7 @@
 /**
- * Job updates: Postgres notifies every API process when the credits of a job are reserved, when the
- * ledger rejects a job, and when a job ends (`ledger_write_jobs`). A lost connection can drop
- * notifications, so the rows of awaited jobs are also read once a second. The row of a job is
- * authoritative.
+ * Job updates: Postgres notifies every API process of each job whose credits are reserved, that is
+ * rejected, or that ends (`ledger_write_jobs`). A lost connection can drop notifications, so the
+ * rows of awaited jobs are also read once a second. The row of a job is authoritative.
  */
 import { Client } from 'pg';
 import type { JobReads } from '../../jobs/records/job-reads.ts';

@@ -27,10 +27,7 @@ export interface NextStep {
   message: string;
 }
 
-/**
- * Error codes of jobs whose credits were released although the provider may have delivered a
- * result.
- */
+/** Error codes of jobs that were released although the provider may have delivered a result. */
 const uncertainOutcomes = new Set<string>(['OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST']);
 
 /**

@@ -1,7 +1,7 @@
 /**
- * Limits the event streams and long polls that are open at the same time ("waits"), per key and per
- * organization. An organization may have at most as many open waits as are still free in the
- * process, so that other organizations always get some.
+ * Limits the event streams, long polls and waiting tool calls that are open at the same time
+ * ("waits"), per key and per organization. An organization may have at most as many open waits as
+ * are still free in the process, so that other organizations always get some.
  */
 import { GatewayError } from '../../domain/errors.ts';
 import { createFairShare } from '../../platform/fair-share.ts';
@@ -12,20 +12,20 @@ interface WaitLimits {
   processMax: number;
 }
 
-/** Caller of an event stream or a long poll. */
+/** Caller whose request waits. */
 interface WaitingCaller {
   organizationId: string;
   keyId: string;
 }
 
 /**
- * Maximum numbers of open event streams and long polls. A browser tab needs one stream. A process
- * can serve 2,000 idle streams (docs/performance.md).
+ * Maximum numbers of open waits. A browser tab needs one stream. A process can serve 2,000 idle
+ * streams (docs/performance.md).
  */
 const limits: WaitLimits = { keyMax: 20, organizationMax: 200, processMax: 2500 };
 const retryAfterSeconds = 5;
 
-/** Creates the counter of a process's open event streams and long polls. */
+/** Creates the counter of a process's open waits. */
 export function createOpenWaits({ keyMax, organizationMax, processMax } = limits) {
   const counts = new Map<string, number>();
   const shares = createFairShare(processMax);
@@ -46,8 +46,8 @@ export function createOpenWaits({ keyMax, organizationMax, processMax } = limits
 
   return {
     /**
-     * Counts an event stream or long poll as open, and returns the function to call when it ends.
-     * @throws GatewayError 429 if the key or its organization has too many open ones,
+     * Counts a wait, and returns the function that ends it.
+     * @throws GatewayError 429 if the key or its organization has too many open waits,
      * SERVICE_UNAVAILABLE if the process has no capacity left
      */
     enter({ organizationId, keyId }: WaitingCaller): () => void {
@@ -72,5 +72,5 @@ export function createOpenWaits({ keyMax, organizationMax, processMax } = limits
   };
 }
 
-/** Counter of open event streams and long polls. */
+/** Counter of open waits. */
 export type OpenWaits = ReturnType<typeof createOpenWaits>;

@@ -119,10 +119,7 @@ function findRoutes(config: Config, call: DraftCall): PlannedCall['routes'] {
   throw new GatewayError('SERVICE_UNAVAILABLE', `This gateway has no API key for ${names}.`);
 }
 
-/**
- * Adds the errors of rejected items to the request, so that the response can report them. Rejected
- * items have no call.
- */
+/** Adds the errors of rejected items, which have no call, to the request for its response. */
 function addRejectedItems({ request, draft: { rejectedItems } }: PlanInput): JsonObject {
   return rejectedItems ? { ...request, rejectedItems } : request;
 }

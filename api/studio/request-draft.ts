@@ -60,8 +60,8 @@ export async function draftRequest(
 
 /**
  * Removes the items whose inputs the error names from the draft, and records their error messages.
- * @throws the given error if it names anything other than inputs of items; INVALID_INPUT_URL if no
- * item would be left
+ * @throws the given error if it names no input of an item; INVALID_INPUT_URL if no item would be
+ * left
  */
 function removeRejectedItems(draft: DraftPlan, error: unknown): DraftPlan {
   const details = (error instanceof GatewayError && error.details) || [];
@@ -73,23 +73,22 @@ function removeRejectedItems(draft: DraftPlan, error: unknown): DraftPlan {
   for (const { path, message } of details) {
     rejectedItems[path] = { code: error instanceof GatewayError ? error.code : '', message };
   }
-  const isInputRejected = ({ field }: { field: string }): boolean =>
-    rejectedItems[field] !== undefined;
-  if (!draft.itemized || !inputs.some(isInputRejected)) throw error;
-  if (inputs.every(isInputRejected)) {
+  const isRejected = ({ field }: { field: string }): boolean => rejectedItems[field] !== undefined;
+  if (!draft.itemized || !inputs.some(isRejected)) throw error;
+  if (inputs.every(isRejected)) {
     const all = Object.entries(rejectedItems).map(([path, { message }]) => ({ path, message }));
     throw invalidFieldsError('INVALID_INPUT_URL', all);
   }
   const steps = draft.calls.length / inputs.length;
   const calls = [...draft.calls.entries()].filter(([index]) => {
     const input = inputs[Math.floor(index / steps)];
-    return input !== undefined && !isInputRejected(input);
+    return input !== undefined && !isRejected(input);
   });
   const newIndexes = new Map(calls.map(([index], newIndex) => [index, newIndex]));
   return {
     ...draft,
     rejectedItems,
-    inputs: inputs.filter((input) => !isInputRejected(input)),
+    inputs: inputs.filter((input) => !isRejected(input)),
     calls: calls.map(([, call]) => ({
       ...call,
       ...(call.inputFrom && {
@@ -134,10 +133,10 @@ export async function measurePrices(
     const { unitPriceUsd: price } = call;
     if (typeof price === 'number') return call;
     const { url } = price.input;
-    const measurement = pendingMeasurements.get(url) ?? measure(url, price.input.medium);
-    pendingMeasurements.set(url, measurement);
+    const pending = pendingMeasurements.get(url) ?? measure(url, price.input.medium);
+    pendingMeasurements.set(url, pending);
     try {
-      const measurements = await measurement;
+      const measurements = await pending;
       const { quantity = call.quantity, expected, variants } = price.describeOutput(measurements);
       const output = { ...call.output, expected };
       return {
@@ -159,10 +158,9 @@ export async function measurePrices(
     const result = results[index];
     return result?.status === 'fulfilled' ? result.value : call;
   });
-  let measuredDraft: DraftPlan = { ...draft, calls };
+  let measured: DraftPlan = { ...draft, calls };
   for (const result of results) {
-    if (result.status === 'rejected')
-      measuredDraft = removeRejectedItems(measuredDraft, result.reason);
+    if (result.status === 'rejected') measured = removeRejectedItems(measured, result.reason);
   }
-  return substituteInputs(measuredDraft, references);
+  return substituteInputs(measured, references);
 }

@@ -22,7 +22,7 @@ interface Resettlement {
 type Services = Pick<Composition, 'config' | 'client' | 'ledger' | 'checkCalls' | 'jobOverview'>;
 
 /** Results of status checks after which the provider can no longer deliver an output. */
-const finalResults = new Set(['not_sent', 'failed', 'canceled']);
+const finalVerdicts = new Set(['not_sent', 'failed', 'canceled']);
 
 /**
  * Releases or continues a job whose workflow no longer exists. If `release` is true, a job that
@@ -42,7 +42,7 @@ export async function resettle(
   const { state: owner } = await readWorkflow(client, job.id);
   if (owner === 'running') throw new GatewayError('JOB_RUNNING');
   const findings = await checkCalls(job.id);
-  if (findings.every(({ verdict }) => finalResults.has(verdict))) {
+  if (findings.every(({ verdict }) => finalVerdicts.has(verdict))) {
     return { decision: await releaseLost(ledger, job), findings };
   }
   const plan = await jobOverview.readPlan(job);

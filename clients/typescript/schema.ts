@@ -446,7 +446,7 @@ export interface paths {
         parameters: {};
         /**
          * Deliver the webhook of a job again
-         * @description The API key also needs the scope of the job’s endpoint, for example `studio:image`.
+         * @description The key also needs the scope of the job’s endpoint, for example `studio:image`.
          *
          *     Scope: `studio:read`.
          */
@@ -908,7 +908,7 @@ export interface components {
             model: string;
             /** @description Credits that the chat would reserve now. */
             credits: number;
-            /** @description Minimum available balance in credits; with less, the chat is rejected. */
+            /** @description Minimum available balance for the chat, in credits. */
             least: number;
             /** @description Maximum charge in credits: the sum of `items`. */
             most: number;
@@ -938,7 +938,7 @@ export interface components {
             jobId?: string;
             keyId: string | null;
             requestId: string | null;
-            /** @description `metadata` of the request that created the job or chat. */
+            /** @description `metadata` of the request. */
             metadata: {
                 [key: string]: string;
             };
@@ -1137,11 +1137,11 @@ export interface components {
             /** @description First bytes of the response body, at most 1024. */
             response: string | null;
             durationMs: number | null;
-            /** @description Headers of the webhook request. */
+            /** @description The headers that were sent. */
             headers: {
                 [key: string]: string;
             };
-            /** @description Body of the webhook request. */
+            /** @description The body that was sent. */
             body: string;
         };
         OpenAIImages: {
@@ -3703,7 +3703,7 @@ export interface components {
              */
             url: string | null;
             /**
-             * @description Balance in credits at which a low-balance notice is sent; null stops low-balance notices.
+             * @description Balance in credits at which a notice is sent; null stops these notices.
              * @default null
              */
             lowBalanceCredits?: number | null;
@@ -4228,7 +4228,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description All chat models, or the requested page of the list. */
+            /** @description All chat models, or the requested page. */
             200: {
                 content: {
                     "application/json": components["schemas"]["ListModelsAnswer"];
@@ -4256,7 +4256,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -4318,7 +4318,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -4384,7 +4384,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -4446,7 +4446,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -4506,7 +4506,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -4574,7 +4574,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -4638,7 +4638,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -4698,7 +4698,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -4758,7 +4758,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -4822,7 +4822,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -4902,7 +4902,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -4964,7 +4964,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -5026,7 +5026,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -5088,7 +5088,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -5363,7 +5363,7 @@ export interface operations {
                     "application/json": components["schemas"]["CancelJobAnswer"];
                 };
             };
-            /** @description The cancellation was requested, and the provider has not decided the outcome yet. */
+            /** @description The provider has not decided the outcome yet. */
             202: {
                 content: {
                     "application/json": {
@@ -5486,7 +5486,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -5516,7 +5516,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -5555,7 +5555,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -5585,7 +5585,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -5637,7 +5637,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description `wait=n`: the server waits at most n seconds for the job. `respond-async`: the server does not wait. */
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
         };
@@ -5789,7 +5789,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The URL that accepts the upload, and the URL from which the file can be read. */
+            /** @description The URL for the upload, and the URL from which the file can be read. */
             200: {
                 content: {
                     "application/json": components["schemas"]["UploadUrl"];
@@ -5964,7 +5964,7 @@ export interface operations {
     getSession: {
         parameters: {};
         responses: {
-            /** @description `session`: the session of an API key; `operator`: the session of an operator. Each is null if the browser has no such session. */
+            /** @description The sessions of an API key and of an operator; null if there is none. */
             200: {
                 content: {
                     "application/json": components["schemas"]["GetSessionAnswer"];
@@ -6120,7 +6120,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The sums of usage. A CSV response contains only the rows. */
+            /** @description The sums. A CSV response contains only the rows. */
             200: {
                 content: {
                     "application/json": components["schemas"]["UsageSummary"];

@@ -365,9 +365,9 @@ export interface components {
             organizationId: string;
             /** @description State of the job and its reason, in one sentence. */
             why: string;
-            /** @description Possible next steps, most promising first. */
+            /** @description Possible steps, most promising first. */
             next: {
-                /** @description `operationId` of the endpoint that performs the step; null if no endpoint performs it. */
+                /** @description `operationId` of the endpoint that performs the step; null if there is none. */
                 operation: ("reverifyJob" | "resettleJob" | "cancelJob" | "redeliverJobWebhook" | "resumeProvider") | null;
                 /** @description Arguments of `npm run studio --` that perform the step, without the required `--reason`; null if no command performs it. */
                 command: string | null;
@@ -425,9 +425,12 @@ export interface components {
             notifications: components["schemas"]["ProviderNotification"][];
             webhook: components["schemas"]["Webhook"] | null;
             workflow: {
-                /** @enum {string} */
+                /**
+                 * @description `closed`: the workflow has ended. `missing`: Temporal has no workflow with its id. `unreachable`: Temporal cannot be reached.
+                 * @enum {string}
+                 */
                 state: "running" | "closed" | "missing" | "unreachable";
-                /** @description Workflow execution status of Temporal, e.g. `TERMINATED`; null if missing. */
+                /** @description Workflow execution status of Temporal, e.g. `TERMINATED`; null if unknown. */
                 status: string | null;
                 /** @description Activities that have failed and that Temporal retries. */
                 retries: {
@@ -544,7 +547,7 @@ export interface components {
                  * @enum {string}
                  */
                 state: "running" | "closed" | "missing";
-                /** @description Workflow execution status of Temporal, e.g. `TERMINATED`; null if missing. */
+                /** @description Workflow execution status of Temporal, e.g. `TERMINATED`; null if unknown. */
                 status: string | null;
                 /** @description Activities that have failed and that Temporal retries. */
                 retries: {
@@ -591,9 +594,9 @@ export interface components {
                 calls: number;
                 /** @description Number of calls that failed, received no response or were not accepted. Calls whose input was rejected do not count. */
                 failed: number;
-                /** @description Median time in seconds from sending a call to learning that it has ended; null if no job has completed. */
+                /** @description Median seconds from sending a call of a completed job until it was known to have ended; null if there is none. */
                 medianSeconds: number | null;
-                /** @description 95th percentile of the time in seconds from sending a call to learning that it has ended; null if no job has completed. */
+                /** @description 95th percentile of the time whose median is `medianSeconds`. */
                 slowSeconds: number | null;
             };
             /** @description Statistics for the last 60 minutes in intervals of 5 minutes, oldest first. */
@@ -601,9 +604,9 @@ export interface components {
                 calls: number;
                 /** @description Number of calls that failed, received no response or were not accepted. Calls whose input was rejected do not count. */
                 failed: number;
-                /** @description Median time in seconds from sending a call to learning that it has ended; null if no job has completed. */
+                /** @description Median seconds from sending a call of a completed job until it was known to have ended; null if there is none. */
                 medianSeconds: number | null;
-                /** @description 95th percentile of the time in seconds from sending a call to learning that it has ended; null if no job has completed. */
+                /** @description 95th percentile of the time whose median is `medianSeconds`. */
                 slowSeconds: number | null;
             }[];
         };
@@ -800,7 +803,7 @@ export interface operations {
                     "application/json": {
                         /** @constant */
                         success: true;
-                        /** @description The last ledger audit; null if no audit has run yet. */
+                        /** @description Null if no audit has run yet. */
                         data: {
                             findings: number;
                             /** Format: date-time */

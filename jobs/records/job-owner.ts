@@ -15,7 +15,7 @@ export const jobWorkflow = z.object({
       '`closed`: the workflow has ended. `missing`: Temporal has no workflow with its id.',
   }),
   status: z.string().nullable().meta({
-    description: 'Workflow execution status of Temporal, e.g. `TERMINATED`; null if missing.',
+    description: 'Workflow execution status of Temporal, e.g. `TERMINATED`; null if unknown.',
   }),
   retries: z
     .array(

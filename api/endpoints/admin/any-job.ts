@@ -6,19 +6,13 @@ import { jobSchema } from '../../../studio/job-resource.ts';
 import type { Composition } from '../../composition.ts';
 import { auditFieldsBody, pathId } from '../fields.ts';
 
-/**
- * Request schema of endpoints with which an operator changes a job: the job id in the path, and the
- * actor and the reason in the body.
- */
+/** Request schemas of an endpoint with which an operator changes a job. */
 export const jobChangeRequest = {
   params: z.object({ jobId: pathId('job') }),
   body: auditFieldsBody,
 };
 
-/**
- * Finds the job with the id in the path, in any organization.
- * @throws GatewayError JOB_NOT_FOUND
- */
+/** Finds a job of any organization by `:jobId`. @throws GatewayError JOB_NOT_FOUND */
 export async function findJobOfAnyOrganization(
   { params: { jobId } }: { params: { jobId: string } },
   { jobOverview }: Pick<Composition, 'jobOverview'>,

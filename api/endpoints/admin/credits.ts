@@ -20,10 +20,7 @@ export const creditChangeId = z
   .regex(/^[\x21-\x7e]{1,100}$/, 'must be 1–100 printable ASCII characters without spaces');
 /** Schema of an amount in credits. */
 export const creditAmount = z.number().positive().max(1_000_000_000);
-/**
- * Schema of the response headers of a credit change. `Idempotent-Replayed` is set if the request
- * was repeated.
- */
+/** Response headers of a credit change: `Idempotent-Replayed` if the request was repeated. */
 export const creditChangeHeaders = z.object({
   'Idempotent-Replayed': z.literal('true').optional(),
 });

@@ -52,10 +52,7 @@ export const jobActions = defineSection('Jobs', {
     summary: 'Cancel a job',
     request: jobChangeRequest,
     answer: dataSchema(jobWithOwner),
-    answers: {
-      200: 'The job has ended.',
-      202: 'The cancellation was requested, and the provider has not decided the outcome yet.',
-    },
+    answers: { 200: 'The job has ended.', 202: 'The provider has not decided the outcome yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
     async handle({ ctx, ...call }, { pool, jobOverview, client, jobWaits, view }) {
       const job = await findJobOfAnyOrganization(call, { jobOverview });
@@ -81,12 +78,12 @@ export const jobActions = defineSection('Jobs', {
       }),
     ),
     errors: ['JOB_NOT_FOUND'],
-    async handle(call, { pool, jobOverview, checkCalls, client }) {
-      const job = await findJobOfAnyOrganization(call, { jobOverview });
-      await recordAction(pool, call, { ...toActionSubject(job), action: 'job.reverified' });
+    async handle(request, { pool, jobOverview, checkCalls, client }) {
+      const job = await findJobOfAnyOrganization(request, { jobOverview });
+      await recordAction(pool, request, { ...toActionSubject(job), action: 'job.reverified' });
       const findings = await checkCalls(job.id);
       const workflowSignaled = job.status === 'open' && (await requestCheck(client, job.id));
-      const updatedJob = await findJobOfAnyOrganization(call, { jobOverview });
+      const updatedJob = await findJobOfAnyOrganization(request, { jobOverview });
       const workflow = await readWorkflow(client, job.id);
       return toData({ ...formatJobState(updatedJob), workflow, workflowSignaled, findings });
     },
@@ -108,10 +105,7 @@ export const jobActions = defineSection('Jobs', {
     answer: dataSchema(
       jobStateSchema.extend({ decision: z.enum(['taken_up', 'released', 'already_settled']) }),
     ),
-    answers: {
-      200: 'The job is settled.',
-      202: 'A new workflow run was started and will complete the job.',
-    },
+    answers: { 200: 'The job is settled.', 202: 'A new workflow run will complete the job.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE', 'JOB_RUNNING', 'OUTCOME_UNDECIDED'],
     async handle({ ctx, ...call }, services) {
       const { pool, jobOverview } = services;

@@ -40,8 +40,7 @@ const unacceptedSubmitSchema = responseSchema(jobCall.shape.unacceptedSubmits.el
 
 const nextStepSchema = z.object({
   operation: z.enum(remedyOperations).nullable().meta({
-    description:
-      '`operationId` of the endpoint that performs the step; null if no endpoint performs it.',
+    description: '`operationId` of the endpoint that performs the step; null if there is none.',
   }),
   command: z.string().nullable().meta({
     description:
@@ -50,12 +49,10 @@ const nextStepSchema = z.object({
   message: z.string(),
 });
 
-const explainedJobSchema = jobWithOwner
+const jobExplanationSchema = jobWithOwner
   .extend({
     why: z.string().meta({ description: 'State of the job and its reason, in one sentence.' }),
-    next: z
-      .array(nextStepSchema)
-      .meta({ description: 'Possible next steps, most promising first.' }),
+    next: z.array(nextStepSchema).meta({ description: 'Possible steps, most promising first.' }),
     organization: z.object({
       organizationId: z.string(),
       name: z.string(),
@@ -85,7 +82,10 @@ const explainedJobSchema = jobWithOwner
     webhook: webhookSchema.nullable(),
     workflow: jobWorkflow.extend({
       workflowId: z.string(),
-      state: z.enum([...jobWorkflow.shape.state.options, 'unreachable']),
+      state: z.enum([...jobWorkflow.shape.state.options, 'unreachable']).meta({
+        description:
+          '`closed`: the workflow has ended. `missing`: Temporal has no workflow with its id. `unreachable`: Temporal cannot be reached.',
+      }),
       url: z.url().nullable().meta({
         description:
           'Page of the workflow in the first Temporal UI of `TEMPORAL_UI_ORIGINS`; null if that setting is empty.',
@@ -96,16 +96,14 @@ const explainedJobSchema = jobWithOwner
       .meta({ description: 'The latest 100 operator actions on this job, newest first.' }),
   })
   .meta({ id: 'JobExplanation' });
-type JobExplanation = z.infer<typeof explainedJobSchema>;
+type JobExplanation = z.infer<typeof jobExplanationSchema>;
 
-/**
- * Reads the data that explains a job and is not in its `job` row, such as calls and ledger entries.
- */
+/** Reads the data about a job that its own row does not contain. */
 async function readEvidence(job: JobRecord, services: Composition) {
   const { jobOverview, readCalls, stuckJobs, client, inbox, ledgerReads, webhooks, pool } =
     services;
   const { id: jobId, organization_id: organizationId } = job;
-  const [caller, calls, stuckReservation, entries, notifications, webhook, attempts, actions] =
+  const [caller, calls, reservation, entries, notifications, webhook, attempts, actions] =
     await Promise.all([
       jobOverview.readCaller(job),
       readCalls(jobId),
@@ -116,10 +114,10 @@ async function readEvidence(job: JobRecord, services: Composition) {
       webhooks.attempts(jobId, 1),
       listActions(pool, { subject: jobId, limit: actionsShownMax }),
     ]);
-  const owner = stuckReservation
-    ? stuckReservation.owner
+  const owner = reservation
+    ? reservation.owner
     : await readWorkflow(client, jobId).catch(() => null);
-  const reasons = stuckReservation?.reasons ?? [];
+  const reasons = reservation?.reasons ?? [];
   const evidence = { caller, calls, reasons, owner, webhook, attempts, actions };
   return { evidence, entries, notifications };
 }
@@ -132,8 +130,7 @@ function formatWorkflow(
   const workflowId = jobWorkflowId(jobId);
   const segments = [namespace, workflowId].map(encodeURIComponent);
   const url = origin === undefined ? null : `${origin}/namespaces/${segments.join('/workflows/')}`;
-  const workflow = owner ?? { state: 'unreachable' as const, status: null, retries: [] };
-  return { workflowId, ...workflow, url };
+  return { workflowId, ...(owner ?? { state: 'unreachable', status: null, retries: [] }), url };
 }
 
 function formatCaller({ job, caller }: JobEvidence) {
@@ -155,7 +152,7 @@ function formatCaller({ job, caller }: JobEvidence) {
   };
 }
 
-async function readExplainedJob(job: JobRecord, services: Composition): Promise<JobExplanation> {
+async function readJobExplanation(job: JobRecord, services: Composition): Promise<JobExplanation> {
   const { evidence: records, entries, notifications } = await readEvidence(job, services);
   const evidence: JobEvidence = { job, ...records };
   const { webhook, calls, owner, actions } = evidence;
@@ -186,14 +183,14 @@ export const jobExplanation = defineSection('Jobs', {
     route: 'GET /api/admin/v1/jobs/:jobId',
     summary: 'Explain a job: its organization, steps, credits and possible next steps',
     request: { params: jobChangeRequest.params },
-    answer: dataSchema(explainedJobSchema),
+    answer: dataSchema(jobExplanationSchema),
     errors: ['JOB_NOT_FOUND'],
     async handle(request, services) {
       const job = await findJobOfAnyOrganization(request, services);
       const { id, organization_id: organizationId } = job;
       // Reads the job again, because `jobOverview.find` does not load the request and the outputs.
       const fullJob = await services.reads.read(organizationId, id);
-      return toData(await readExplainedJob(fullJob ?? job, services));
+      return toData(await readJobExplanation(fullJob ?? job, services));
     },
   }),
 });

@@ -63,10 +63,8 @@ export const ledger = defineSection('Credits', {
     },
     answer: pageSchema(entrySchema),
     errors: ['NOT_FOUND'],
-    async handle(
-      { params: { organizationId }, query: { kind, limit, cursor } },
-      { pool, ledgerReads },
-    ) {
+    async handle({ params: { organizationId }, query }, { pool, ledgerReads }) {
+      const { kind, limit, cursor } = query;
       await readOrganization(pool, organizationId);
       const rows = await ledgerReads.entries(organizationId, {
         kind,
@@ -97,9 +95,7 @@ export const ledger = defineSection('Credits', {
     route: 'GET /api/admin/v1/audit/last',
     summary: 'Get the age and the number of findings of the last ledger audit',
     answer: dataSchema(
-      responseSchema(lastAudit)
-        .nullable()
-        .meta({ description: 'The last ledger audit; null if no audit has run yet.' }),
+      responseSchema(lastAudit).nullable().meta({ description: 'Null if no audit has run yet.' }),
     ),
     async handle(_, { ledgerReads }) {
       const audit = await ledgerReads.lastAudit();

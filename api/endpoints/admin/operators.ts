@@ -32,17 +32,13 @@ import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const path = '/api/admin/v1/operators';
 const sessionPath = '/api/admin/v1/session';
-/**
- * Maximum number of operators that the list returns. The list has no pages, because no deployment
- * is expected to have more operators.
- */
-const listedOperatorsMax = 1000;
+/** Maximum number of operators in the list, which has no pages: no deployment should have more. */
+const operatorsShownMax = 1000;
 
 const operatorSchema = responseSchema(operatorRecord).meta({ id: 'Operator' });
 
 /**
- * Requires that the request was sent with ADMIN_API_KEY, because an operator's key may not manage
- * operators.
+ * Requires ADMIN_API_KEY, because an operator's key may not manage operators.
  * @throws GatewayError FORBIDDEN
  */
 function requireAdminKey({ operatorId }: Operator): void {
@@ -77,7 +73,7 @@ const operatorEndpoints = defineSection('Operators', {
     summary: 'List operators, newest first',
     answer: listSchema(operatorSchema),
     handle: async (_, { pool }) =>
-      toData((await listOperators(pool, listedOperatorsMax)).map(toResponse)),
+      toData((await listOperators(pool, operatorsShownMax)).map(toResponse)),
   }),
 
   createOperator: defineEndpoint({

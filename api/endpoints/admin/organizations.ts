@@ -33,7 +33,7 @@ const path = '/api/admin/v1/organizations';
 const params = z.object({ organizationId: pathId('organization') });
 
 /** Schema of the limit of Studio credits per six hours. Null means no limit. */
-const sixHourLimit = z.number().min(0).max(1_000_000_000).nullable();
+const windowLimit = z.number().min(0).max(1_000_000_000).nullable();
 const toMicroCredits = (credits: number | null): number | null =>
   credits === null ? null : microFromCredits(credits);
 
@@ -72,7 +72,7 @@ export const organizations = defineSection('Organizations', {
       body: z.strictObject({
         ...auditFields,
         name: plainTextSchema(200),
-        windowAllowanceCredits: sixHourLimit.default(null),
+        windowAllowanceCredits: windowLimit.default(null),
       }),
       example: { ...exampleAuditFields, name: 'Acme', windowAllowanceCredits: 500 },
     },
@@ -130,11 +130,10 @@ export const organizations = defineSection('Organizations', {
 
   setWindowAllowance: defineEndpoint({
     route: `PUT ${path}/:organizationId/window-allowance`,
-    summary:
-      'Set the Studio credits that an organization can use per six hours; null removes the limit',
+    summary: 'Set the Studio credits of an organization per six hours; null removes the limit',
     request: {
       params,
-      body: z.strictObject({ ...auditFields, credits: sixHourLimit }),
+      body: z.strictObject({ ...auditFields, credits: windowLimit }),
       example: { ...exampleAuditFields, credits: 500 },
     },
     answer: dataSchema(organization),

@@ -1,7 +1,4 @@
-/**
- * Operator endpoints that list providers and the statistics of their recent calls, and pause and
- * resume providers.
- */
+/** Operator endpoints that list providers with recent statistics, and pause and resume them. */
 import { z } from 'zod';
 import { requestCheck } from '../../../jobs/records/job-owner.ts';
 import {
@@ -32,10 +29,10 @@ const providerSchema = z
   })
   .meta({ id: 'Provider' });
 
-function formatProvider({ paused, ...counts }: ProviderState): z.infer<typeof providerSchema> {
-  if (!paused) return { ...counts, paused };
+function formatProvider({ paused, ...fields }: ProviderState): z.infer<typeof providerSchema> {
+  if (!paused) return { ...fields, paused };
   const { sinceMs, actor, reason } = paused;
-  return { ...counts, paused: { since: isoTime(sinceMs), actor, reason } };
+  return { ...fields, paused: { since: isoTime(sinceMs), actor, reason } };
 }
 
 async function findProvider(pauses: ProviderPauses, provider: string): Promise<ProviderState> {
@@ -71,7 +68,7 @@ const trendMinutes = 60;
 const trendIntervals = 12;
 const trendIndexes = [...Array<undefined>(trendIntervals).keys()];
 
-const statisticsSchema = z.object({
+const figures = z.object({
   calls: z.int(),
   failed: z.int().meta({
     description:
@@ -79,31 +76,30 @@ const statisticsSchema = z.object({
   }),
   medianSeconds: z.number().nullable().meta({
     description:
-      'Median time in seconds from sending a call to learning that it has ended; null if no job has completed.',
+      'Median seconds from sending a call of a completed job until it was known to have ended; null if there is none.',
   }),
   slowSeconds: z.number().nullable().meta({
-    description:
-      '95th percentile of the time in seconds from sending a call to learning that it has ended; null if no job has completed.',
+    description: '95th percentile of the time whose median is `medianSeconds`.',
   }),
 });
 
 const providerWithFigures = providerSchema
   .extend({
-    recent: statisticsSchema.meta({
+    recent: figures.meta({
       description: `Statistics of the calls of jobs that were accepted in the last ${recentMinutes} minutes and have ended. A call that switched to a fallback provider counts for the fallback provider.`,
     }),
-    trend: z.array(statisticsSchema).meta({
+    trend: z.array(figures).meta({
       description: `Statistics for the last ${trendMinutes} minutes in intervals of ${trendMinutes / trendIntervals} minutes, oldest first.`,
     }),
   })
   .meta({ id: 'ProviderWithFigures' });
 
-const zeroStatistics = { calls: 0, failed: 0, medianSeconds: null, slowSeconds: null };
+const noCalls = { calls: 0, failed: 0, medianSeconds: null, slowSeconds: null };
 
 /** Returns a provider's statistics for one interval; zeros if it had no calls. */
-function findStatistics(rows: readonly ProviderFigures[], provider: string, step: number) {
-  return statisticsSchema.parse(
-    rows.find((row) => row.provider === provider && row.step === step) ?? zeroStatistics,
+function findFigures(rows: readonly ProviderFigures[], provider: string, step: number) {
+  return figures.parse(
+    rows.find((row) => row.provider === provider && row.step === step) ?? noCalls,
   );
 }
 
@@ -122,8 +118,8 @@ export const providers = defineSection('Providers', {
       return toData(
         states.map((state) => ({
           ...formatProvider(state),
-          recent: findStatistics(recent, state.provider, 0),
-          trend: trendIndexes.map((step) => findStatistics(trend, state.provider, step)),
+          recent: findFigures(recent, state.provider, 0),
+          trend: trendIndexes.map((step) => findFigures(trend, state.provider, step)),
         })),
       );
     },

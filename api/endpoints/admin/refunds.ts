@@ -26,8 +26,7 @@ export const refunds = defineSection('Jobs', {
             'Id of the refund, unique within the job. A repeated request with the same id refunds nothing more.',
         }),
         credits: creditAmount.optional().meta({
-          description:
-            'Credits to refund. Defaults to all charged credits that have not been refunded yet.',
+          description: 'Credits to refund. Defaults to all that are charged and not yet refunded.',
         }),
       }),
       example: { ...exampleAuditFields, id: 'ticket-7', credits: 1.5 },
@@ -61,8 +60,7 @@ export const refunds = defineSection('Jobs', {
       if (refund.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
       if (refund.verdict === 'not_refundable') throw refundError(refund, credits);
       const amountCredits = creditsFromMicro(refund.amount);
-      // The action is recorded after the ledger has committed the refund, so a crash in between
-      // loses the record. Repeating the request records the action.
+      // The refund is committed: a crash here loses its record until the request is repeated.
       await recordAction(pool, call, {
         ...toActionSubject(job),
         action: 'job.refunded',
@@ -81,10 +79,7 @@ export const refunds = defineSection('Jobs', {
   }),
 });
 
-/**
- * Returns the error for a rejected refund: the job has no credits left to refund, or fewer than
- * requested.
- */
+/** Returns the error for a rejected refund: nothing is left to refund, or less than requested. */
 function refundError(
   { state, charged, refunded }: Extract<RefundResult, { verdict: 'not_refundable' }>,
   credits: number | undefined,

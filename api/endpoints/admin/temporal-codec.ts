@@ -20,10 +20,7 @@ import { defineEndpoint, rawResponse, type EndpointCall } from '../endpoint.ts';
 const { Payloads } = proto.temporal.api.common.v1;
 
 const basePath = '/api/admin/v1/temporal/codec';
-/**
- * Maximum size of a request body in bytes: many times the size of a workflow history page with the
- * largest payloads.
- */
+/** Maximum body size in bytes: many times the size of a history page with the largest payloads. */
 const bodyBytesMax = 16 * 1024 * 1024;
 const preflightAgeSeconds = 600;
 
@@ -41,10 +38,7 @@ const payloadsSchema = z.object({
     )
     .max(10_000),
 });
-/**
- * Schema of the request body, by media type. `handle` reads the body itself after it has checked
- * access.
- */
+/** Request body by media type. `handle` reads it itself, after it has checked access. */
 const content = { 'application/json': { schema: payloadsSchema } };
 
 type ConvertPayload = (codec: PayloadCodec, payload: Payload) => Promise<Payload>;
@@ -68,8 +62,7 @@ const definePreflight = (path: `/${string}`) =>
 
 /**
  * Endpoints of the payload codec. Their scope is `open`, because each endpoint checks the key or
- * the secret itself. Each endpoint sets the CORS header before this check, so that a browser can
- * read the error.
+ * the secret itself, after it has set the CORS header that lets a browser read an error.
  */
 export const temporalCodec = [
   definePreflight(`${basePath}/:direction`),

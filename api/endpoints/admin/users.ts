@@ -27,11 +27,8 @@ const params = z.object({ organizationId: pathId('organization') });
 
 const user = responseSchema(memberRecord).meta({ id: 'User' });
 
-/**
- * Maximum number of users that the list returns. If the organization has more, the oldest are
- * returned.
- */
-const listedUsersMax = 1000;
+/** Maximum number of users in the list, which begins with the oldest. */
+const usersShownMax = 1000;
 
 /** Endpoints that create and list the users of an organization. */
 export const users = defineSection('Organizations', {
@@ -73,7 +70,7 @@ export const users = defineSection('Organizations', {
     errors: ['NOT_FOUND'],
     async handle({ params: { organizationId } }, { pool }) {
       await readOrganization(pool, organizationId);
-      const members = await listMembers(pool, organizationId, listedUsersMax);
+      const members = await listMembers(pool, organizationId, usersShownMax);
       return toData(members.map(toResponse));
     },
   }),

@@ -56,12 +56,8 @@ export const webhooks = defineSection('Webhooks', {
     answer: dataSchema(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
     async handle(request, { jobOverview, webhooks: records }) {
-      const { id: jobId, organization_id: organizationId } = await findJobOfAnyOrganization(
-        request,
-        {
-          jobOverview,
-        },
-      );
+      const job = await findJobOfAnyOrganization(request, { jobOverview });
+      const { id: jobId, organization_id: organizationId } = job;
       const webhook = await findWebhook(records, { jobId, organizationId });
       return toData(await buildWebhookResponse(records, webhook));
     },

@@ -1,6 +1,4 @@
-/**
- * POST /api/v1/messages: sends a chat to any chat model, in the format of Anthropic's Messages API.
- */
+/** POST /api/v1/messages: a chat with any model, in the format of Anthropic's Messages API. */
 import { z } from 'zod';
 import { estimateInput } from '../../../chat/input-count.ts';
 import { createMessagesPresentation } from '../../chat/messages-presentation.ts';

@@ -88,17 +88,17 @@ export async function sendJson(
 ): Promise<void> {
   const { requestId } = ctx.state;
   const { config, logger } = services;
-  const keepAliveMs = config.COMPATIBLE_KEEPALIVE_MS;
+  const keepaliveMs = config.COMPATIBLE_KEEPALIVE_MS;
   const completion = awaitCompleted();
   // Prevents an unhandled rejection: if the client disconnects, nothing awaits `completion`.
   completion.catch(() => {});
-  const job = await waitAtMost(completion, keepAliveMs);
+  const job = await waitAtMost(completion, keepaliveMs);
   async function* yieldWhenDone(): AsyncGenerator<string> {
     try {
       let completedJob: JobRecord | null = null;
       while (!completedJob) {
         yield ' ';
-        completedJob = await waitAtMost(completion, keepAliveMs);
+        completedJob = await waitAtMost(completion, keepaliveMs);
       }
       yield* toJson(completedJob);
     } catch (error) {
@@ -112,10 +112,7 @@ export async function sendJson(
   ctx.body = Readable.from(job ? toJson(job) : yieldWhenDone(), { objectMode: false });
 }
 
-/**
- * Waits for a promise for at most `waitMs` milliseconds. Returns null if the promise is still
- * pending then.
- */
+/** Waits for a promise at most `waitMs` milliseconds. Returns null if it is still pending. */
 async function waitAtMost<Value>(promise: Promise<Value>, waitMs: number): Promise<Value | null> {
   const timer = new AbortController();
   try {

@@ -53,11 +53,9 @@ export function toCapabilityFields(
     model: model.id,
     ...(fields.n != null && { numImages: fields.n }),
     ...(fields.output_format != null && { outputFormat: fields.output_format }),
-    ...(quality != null && isSentToModel(quality, rules['quality']?.oneOf) && { quality }),
+    ...(quality != null && isSent(quality, rules['quality']?.oneOf) && { quality }),
     ...(fields.background != null &&
-      isSentToModel(fields.background, rules['background']?.oneOf) && {
-        background: fields.background,
-      }),
+      isSent(fields.background, rules['background']?.oneOf) && { background: fields.background }),
     ...toSizeFields(fields.size, model.id, rules),
   };
 }
@@ -66,7 +64,7 @@ export function toCapabilityFields(
  * Returns whether a value is sent to the model. `auto` and `standard` are omitted if the model does
  * not accept them.
  */
-function isSentToModel(value: string, known: readonly unknown[] = []): boolean {
+function isSent(value: string, known: readonly unknown[] = []): boolean {
   return known.includes(value) || !['auto', 'standard'].includes(value);
 }
 
@@ -89,7 +87,7 @@ function toSizeFields(
 }
 
 /** Maximum number of files in an edit request: ten images and a mask. */
-const fileCountMax = 11;
+const filesMax = 11;
 const textBytesMax = 32 * 1024;
 const form = z.object(imageFields);
 
@@ -107,7 +105,7 @@ export function createEditReader(onFields: (fields: ImageRequest) => void): Requ
     const { texts, files } = await receiveFiles(ctx, receiver, {
       receive: 'receivePicture',
       fields: ['image', 'mask'],
-      filesMax: fileCountMax,
+      filesMax,
       textBytesMax,
       bytesMax: fileBytesMax.image,
     });

@@ -1,7 +1,4 @@
-/**
- * POST /api/v1/images/…: generate and edit images in the format of OpenAI's images API
- * (imageGenerate, imageEdit).
- */
+/** POST /api/v1/images/…: imageGenerate and imageEdit in the format of OpenAI's images API. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { imageModels } from '../../../catalog/image-models.ts';

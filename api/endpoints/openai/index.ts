@@ -1,7 +1,6 @@
 /**
- * OpenAI-compatible endpoints except chat completions (api/endpoints/chat.ts). Each translates a
- * request into a chat or a Studio job, and the result into the response that OpenAI's clients
- * expect.
+ * OpenAI's endpoints except chat completions (api/endpoints/chat.ts). Each translates a request
+ * into a chat or a Studio job, and the result into OpenAI's response.
  */
 import { defineSection } from '../endpoint.ts';
 import { imagesEdits, imagesGenerations } from './images.ts';

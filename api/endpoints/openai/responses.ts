@@ -1,6 +1,4 @@
-/**
- * POST /api/v1/responses: sends a chat to any chat model, in the format of OpenAI's Responses API.
- */
+/** POST /api/v1/responses: a chat with any model, in the format of OpenAI's Responses API. */
 import { z } from 'zod';
 import { createResponsesPresentation } from '../../chat/responses-presentation.ts';
 import { responsesRequestSchema } from '../../chat/responses-request.ts';
@@ -29,7 +27,7 @@ const outputItem = z.discriminatedUnion('type', [
     encrypted_content: z.string().nullable(),
   }),
 ]);
-const responseSchema = z.looseObject({
+const responseResource = z.looseObject({
   id: z.string(),
   object: z.literal('response'),
   created_at: z.int(),
@@ -81,7 +79,7 @@ export const createResponse = defineChatEndpoint({
   },
   response: {
     description: 'The response. With `stream: true` it is sent as server-sent events.',
-    schema: responseSchema,
+    schema: responseResource,
     event: z.object({ event: z.string(), data: z.string() }),
   },
   presentation: createResponsesPresentation,

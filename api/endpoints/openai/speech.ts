@@ -1,7 +1,4 @@
-/**
- * POST /api/v1/audio/speech: turns text into speech in the format of OpenAI's speech API
- * (voiceoverGenerate).
- */
+/** POST /api/v1/audio/speech: voiceoverGenerate in the format of OpenAI's speech API. */
 import { z } from 'zod';
 import { audioModels } from '../../../catalog/audio-models.ts';
 import { findByAnyName } from '../../../catalog/maker-names.ts';

@@ -108,13 +108,11 @@ function groupIntoSegments(words: readonly Word[]): Segment[] {
   return segments;
 }
 
-const padToTwoDigits = (value: number): string => String(Math.floor(value)).padStart(2, '0');
+const padTwo = (value: number): string => String(Math.floor(value)).padStart(2, '0');
 
 /** Formats a time in seconds as `01:02:03,456`. */
 function formatTime(seconds: number, separator: ',' | '.'): string {
   const ms = Math.round(seconds * 1000);
-  const clock = [ms / 3_600_000, (ms / 60_000) % 60, (ms / 1000) % 60]
-    .map(padToTwoDigits)
-    .join(':');
+  const clock = [ms / 3_600_000, (ms / 60_000) % 60, (ms / 1000) % 60].map(padTwo).join(':');
   return clock + separator + String(ms % 1000).padStart(3, '0');
 }

@@ -1,7 +1,4 @@
-/**
- * POST /api/v1/audio/transcriptions: transcribes a recording in the format of OpenAI's audio API
- * (audioTranscribe).
- */
+/** POST /api/v1/audio/transcriptions: audioTranscribe in the format of OpenAI's audio API. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { audioModels } from '../../../catalog/audio-models.ts';

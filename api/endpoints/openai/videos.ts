@@ -1,7 +1,4 @@
-/**
- * /api/v1/videos: generates, gets, lists and downloads videos in the format of OpenAI's videos API
- * (videoGenerate).
- */
+/** /api/v1/videos: creates (videoGenerate), gets, lists and downloads videos as in OpenAI's API. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { GatewayError } from '../../../domain/errors.ts';
@@ -84,9 +81,7 @@ export const videos = {
       query: z.object({
         after: pathId('job').optional(),
         limit: z.coerce.number().int().min(1).max(100).default(20),
-        order: z
-          .literal('desc', 'must be `desc`: videos are always listed newest first')
-          .optional(),
+        order: z.literal('desc', 'must be desc: videos are listed newest first').optional(),
       }),
     },
     answer: z.object({
@@ -121,7 +116,7 @@ export const videos = {
     request: {
       ...request,
       query: z.object({
-        variant: z.literal('video', 'must be `video`: other variants are not stored').optional(),
+        variant: z.literal('video', 'must be video: other variants are not stored').optional(),
       }),
     },
     answer: rawResponse,
