@@ -4,6 +4,7 @@ import {
   type Client,
   type WorkflowExecutionDescription,
 } from '@temporalio/client';
+import type { ProtoFailure } from '@temporalio/common';
 import { z } from 'zod';
 import { callTemporal } from '../../platform/temporal.ts';
 import { checkNow, jobWorkflowId } from '../contract.ts';
@@ -27,7 +28,6 @@ export const jobWorkflow = z.object({
     )
     .meta({ description: 'Activities that have failed and that Temporal retries.' }),
 });
-/** State of a job's workflow. */
 export type JobWorkflow = z.infer<typeof jobWorkflow>;
 
 /** Returns the state of a job's workflow. @throws ServiceError if Temporal cannot be reached */
@@ -36,7 +36,7 @@ export async function readWorkflow(client: Client, jobId: string): Promise<JobWo
     const handle = client.workflow.getHandle(jobWorkflowId(jobId));
     const { status, raw } = await callTemporal(client, () => handle.describe());
     const isRunning = status.name === 'RUNNING' || status.name === 'PAUSED';
-    const retries = listRetries(raw.pendingActivities ?? []);
+    const retries = await listRetries(client, raw);
     return { state: isRunning ? 'running' : 'closed', status: status.name, retries };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) {
@@ -48,19 +48,33 @@ export async function readWorkflow(client: Client, jobId: string): Promise<JobWo
 
 /** Lists the pending activities of a workflow that have failed at least once. */
 function listRetries(
-  pending: NonNullable<WorkflowExecutionDescription['raw']['pendingActivities']>,
-): JobWorkflow['retries'] {
-  return pending.flatMap(({ activityType, attempt, lastFailure }) =>
-    lastFailure
-      ? [
-          {
-            activity: activityType?.name ?? 'activity',
-            failures: Math.max(1, (attempt ?? 1) - 1),
-            lastError: lastFailure.message ?? 'unknown',
-          },
-        ]
-      : [],
+  client: Client,
+  { pendingActivities }: WorkflowExecutionDescription['raw'],
+): Promise<JobWorkflow['retries']> {
+  const failed = (pendingActivities ?? []).filter(({ lastFailure }) => lastFailure);
+  return Promise.all(
+    failed.map(async ({ activityType, attempt, lastFailure }) => ({
+      activity: activityType?.name ?? 'activity',
+      failures: Math.max(1, (attempt ?? 1) - 1),
+      lastError: await readMessage(client, lastFailure ?? {}),
+    })),
   );
+}
+
+/** Returns the message of a failure, decrypted if it is encrypted and the key is configured. */
+async function readMessage(
+  client: Client,
+  { message = null, encodedAttributes }: ProtoFailure,
+): Promise<string> {
+  const { payloadCodecs, failureConverter, payloadConverter } = client.options.loadedDataConverter;
+  try {
+    let payloads = encodedAttributes ? [encodedAttributes] : [];
+    for (const codec of payloadCodecs.toReversed()) payloads = await codec.decode(payloads);
+    const decoded = { message, encodedAttributes: payloads[0] ?? null };
+    return failureConverter.failureToError(decoded, payloadConverter).message || 'unknown';
+  } catch (error) {
+    return `${message} (${String(error)})`;
+  }
 }
 
 /**
@@ -71,10 +85,7 @@ export async function hasRunningWorkflow(client: Client, jobId: string): Promise
   return (await readWorkflow(client, jobId)).state === 'running';
 }
 
-/**
- * Signals the workflow of a job to check its calls immediately. Returns false if the workflow is
- * not running.
- */
+/** Signals a job's workflow to check its calls now. Returns false if it is not running. */
 export async function requestCheck(client: Client, jobId: string): Promise<boolean> {
   try {
     const handle = client.workflow.getHandle(jobWorkflowId(jobId));

@@ -3,9 +3,11 @@ import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { promisify } from 'node:util';
+import { Client } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
 import { historyToJSON, payloadToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
+import { readWorkflow, type JobWorkflow } from '../../jobs/records/job-owner.ts';
 import { codecAccessToken, createDataConverter } from '../../platform/payload-codec.ts';
 import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
@@ -128,6 +130,19 @@ describe('Temporal with payload keys', () => {
     const failed = legible(historyToJSON(await rawHistory(jobs[1] ?? '')));
     expect(failed).toContain('Encoded failure');
     expect(/ {4}at \S+ /.test(failed)).toBe(false);
+  });
+
+  it('shows operators the last error of a retried activity', async () => {
+    const jobId = await start({ prompt: `[[submit:503x9;retry-after=2]] ${canary} retried` });
+    const retries = async (): Promise<unknown> =>
+      (await gateway.admin<{ data: { workflow: JobWorkflow } }>(`/jobs/${jobId}`)).body.data
+        .workflow.retries;
+    await expect.poll(retries).toMatchObject([{ activity: 'submit' }]);
+    expect(await retries()).toMatchObject([{ lastError: expect.stringContaining('503') }]);
+    const keyless = new Client({ connection: gateway.api.client.connection });
+    expect((await readWorkflow(keyless, jobId)).retries).toMatchObject([{ activity: 'submit' }]);
+    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('canceled');
   });
 
   it('replays stored histories only with the keys', async () => {
