@@ -42,7 +42,7 @@ SELECT 'the use of a six-hour window differs from its reservations', a.organizat
     ON r.organization_id = a.organization_id AND r.window_started_at = a.window_started_at
   WHERE a.window_used <> coalesce(r.used, 0)
 UNION ALL
-SELECT 'the recorded spending of a budget differs from the reservations and charges that it covers', budget_id || ' ' || day FROM (
+SELECT 'the spending of a budget differs from its reservations and charges', budget_id || ' ' || day FROM (
     SELECT budget_id, day, -spent AS spent FROM budget_spend
     UNION ALL
     SELECT budget_id, (created_at AT TIME ZONE 'UTC')::date,

@@ -31,11 +31,11 @@ interface AuditCheck {
   name: string;
   /** Number of objects that were checked one by one; null if one SQL statement checked all rows. */
   examined: number | null;
-  /** Ids of the objects that violate the invariant. */
-  violatingIds: string[];
+  /** Ids or storage keys of the objects that violate the invariant. */
+  subjects: string[];
 }
 
-/** Maximum number of violations that the printed report lists for one check. */
+/** Maximum number of violations that a report lists for one check. */
 export const violationsShownMax = 100;
 
 /** Report of an audit. */
@@ -44,10 +44,7 @@ export interface AuditReport {
   at: string;
   tookMs: number;
   checks: AuditCheck[];
-  /**
-   * Price of chat usage that the balance or the budget of the API key could not pay, in
-   * micro-credits.
-   */
+  /** Micro-credits of chat usage that the balance or the key's budget could not pay. */
   chatLossMicro: number;
 }
 
@@ -69,7 +66,7 @@ export async function runAudit(sources: AuditSources): Promise<AuditReport> {
     checks.push(await checkWorkflows(sources.pool, sources.hasRunningWorkflow));
   if (sources.storage) checks.push(await checkResults(sources.pool, sources.storage));
   if (sources.acceptedCalls) checks.push(checkAcceptedCalls(await sources.acceptedCalls()));
-  const findings = checks.reduce((sum, { violatingIds }) => sum + violatingIds.length, 0);
+  const findings = checks.reduce((sum, { subjects }) => sum + subjects.length, 0);
   await sources.pool.query(sql.type(emptyRow)`
     INSERT INTO last_audit (findings, finished_at) VALUES (${findings}, clock_timestamp())
     ON CONFLICT (id) DO UPDATE SET findings = excluded.findings, finished_at = excluded.finished_at`);
@@ -88,7 +85,7 @@ function groupByName(findings: readonly Finding[]): AuditCheck[] {
   return [...names].map((name) => ({
     name,
     examined: null,
-    violatingIds: findings.filter(({ finding }) => finding === name).map(({ subject }) => subject),
+    subjects: findings.filter(({ finding }) => finding === name).map(({ subject }) => subject),
   }));
 }
 
@@ -116,8 +113,8 @@ async function checkWorkflows(
     // One workflow is read at a time, so that an audit puts little load on Temporal.
     if (!(await hasRunningWorkflow(id))) missingIds.push(id);
   }
-  const violatingIds = missingIds.length > 0 ? await listOpenReservations(pool, missingIds) : [];
-  return { name: missingWorkflowCheck, examined: openIds.length, violatingIds: [...violatingIds] };
+  const subjects = missingIds.length > 0 ? await listOpenReservations(pool, missingIds) : [];
+  return { name: missingWorkflowCheck, examined: openIds.length, subjects: [...subjects] };
 }
 
 const artifactRow = z.object({
@@ -130,7 +127,7 @@ async function checkResults(
   pool: DatabasePool,
   storage: Pick<Storage, 'open'>,
 ): Promise<AuditCheck> {
-  const violatingIds: string[] = [];
+  const subjects: string[] = [];
   let examined = 0;
   for (let lastStorageKey = ''; ;) {
     // The artifacts are read in pages, to limit memory use.
@@ -139,11 +136,11 @@ async function checkResults(
       WHERE j.status = 'completed' AND f.deleted_at IS NULL AND f.storage_key > ${lastStorageKey}
       ORDER BY f.storage_key LIMIT 500`);
     for (const row of page) {
-      if (!(await hasRecordedHash(storage, row))) violatingIds.push(row.storage_key);
+      if (!(await hasRecordedHash(storage, row))) subjects.push(row.storage_key);
     }
     examined += page.length;
     const last = page.at(-1);
-    if (!last) return { name: damagedResultCheck, examined, violatingIds };
+    if (!last) return { name: damagedResultCheck, examined, subjects };
     lastStorageKey = last.storage_key;
   }
 }
@@ -170,6 +167,6 @@ function checkAcceptedCalls(acceptedCalls: readonly LoggedCall[]): AuditCheck {
     const callId = `${jobId}:${call}`;
     countByCall.set(callId, (countByCall.get(callId) ?? 0) + 1);
   }
-  const violatingIds = [...countByCall].filter(([, count]) => count > 1).map(([callId]) => callId);
-  return { name: repeatedCallCheck, examined: countByCall.size, violatingIds };
+  const subjects = [...countByCall].filter(([, count]) => count > 1).map(([callId]) => callId);
+  return { name: repeatedCallCheck, examined: countByCall.size, subjects };
 }

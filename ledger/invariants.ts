@@ -1,7 +1,4 @@
-/**
- * Finds rows of the database that violate an invariant of credits or results, with one SQL
- * statement.
- */
+/** Finds rows that violate an invariant of credits or results, with one SQL statement. */
 import { Client } from 'pg';
 
 /** Violation: the name of an invariant, and the id of the row that violates it. */
@@ -21,7 +18,7 @@ export const invariantNames: readonly string[] = [
   'the refunds of a reservation differ from its refund entries',
   'the totals of a ledger entry do not follow from the previous entry',
   'the use of a six-hour window differs from its reservations',
-  'the recorded spending of a budget differs from the reservations and charges that it covers',
+  'the spending of a budget differs from its reservations and charges',
   'a job or chat is counted in another budget than that of its API key',
   'the status of a job contradicts its reservation',
   'a completed job has no artifact',
@@ -76,9 +73,7 @@ const violations = `
  */
 const timeoutMs = 15 * 60_000;
 
-/**
- * Returns all violations. Uses a separate database connection with its own snapshot and time limit.
- */
+/** Returns all violations. Uses its own connection, snapshot and time limit. */
 export async function findViolations(databaseUrl: string): Promise<Finding[]> {
   const client = new Client({
     connectionString: databaseUrl,

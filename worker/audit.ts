@@ -39,16 +39,16 @@ async function readAcceptedCalls(sandboxUrl: string): Promise<LoggedCall[]> {
 /** Formats a report: a table with the counts of each check, then the ids of the violations. */
 function formatReport({ checks, tookMs }: AuditReport): string {
   const width = Math.max(...checks.map(({ name }) => name.length));
-  const counts = checks.map(({ name, examined, violatingIds }) => {
+  const counts = checks.map(({ name, examined, subjects }) => {
     const count = examined === null ? 'all' : String(examined);
-    return `${name.padEnd(width)}  ${count.padStart(8)}  ${String(violatingIds.length).padStart(10)}`;
+    return `${name.padEnd(width)}  ${count.padStart(8)}  ${String(subjects.length).padStart(10)}`;
   });
   const findings = checks
-    .filter(({ violatingIds }) => violatingIds.length > 0)
-    .flatMap(({ name, violatingIds }) => [
+    .filter(({ subjects }) => subjects.length > 0)
+    .flatMap(({ name, subjects }) => [
       '',
-      violatingIds.length > violationsShownMax ? `${name}: the first ${violationsShownMax}` : name,
-      ...violatingIds.slice(0, violationsShownMax).map((id) => `    ${id}`),
+      subjects.length > violationsShownMax ? `${name}: the first ${violationsShownMax}` : name,
+      ...subjects.slice(0, violationsShownMax).map((id) => `    ${id}`),
     ]);
   const head = `${'check'.padEnd(width)}  examined  violations`;
   return [head, ...counts, `${tookMs} ms`, ...findings].join('\n');

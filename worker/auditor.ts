@@ -13,7 +13,7 @@ interface AuditorOptions {
 }
 
 /** Maximum number of violations in a log line. */
-const loggedViolationsMax = 20;
+const loggedFindingsMax = 20;
 /**
  * Maximum delay of the first audit, in milliseconds. It is short, so that violations that exist
  * when the process starts are found soon.
@@ -31,14 +31,14 @@ export function startAuditor(options: AuditorOptions): () => Promise<void> {
 async function audit({ sources, logger, state }: AuditorOptions): Promise<void> {
   try {
     const { checks } = await runAudit(sources);
-    const findings = checks.flatMap(({ name, violatingIds }) =>
-      violatingIds.map((subject) => ({ finding: name, subject })),
+    const findings = checks.flatMap(({ name, subjects }) =>
+      subjects.map((subject) => ({ finding: name, subject })),
     );
     state.auditRows.set(findings.length);
     state.auditedAt.setToCurrentTime();
     if (findings.length === 0) return;
     logger.error(
-      { rows: findings.length, findings: findings.slice(0, loggedViolationsMax) },
+      { rows: findings.length, findings: findings.slice(0, loggedFindingsMax) },
       'ledger.broken',
     );
   } catch (error) {

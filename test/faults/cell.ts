@@ -261,9 +261,7 @@ export async function audit(stack: FaultStack): Promise<string[]> {
     const submits = () => callsOf(stack).sandbox<LoggedCall[]>('submits');
     const { databaseUrl } = stack;
     const { checks } = await runAudit({ databaseUrl, pool, storage, acceptedCalls: submits });
-    return checks.flatMap(({ name, violatingIds }) =>
-      violatingIds.map((subject) => `${name}: ${subject}`),
-    );
+    return checks.flatMap(({ name, subjects }) => subjects.map((subject) => `${name}: ${subject}`));
   } finally {
     await pool.end();
   }

@@ -181,7 +181,7 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
     async expectSettled() {
       await api.services.chat.waitUntilIdle();
       const { checks } = await runAudit({ databaseUrl: database.url, pool: api.services.pool });
-      expect(checks.filter(({ violatingIds }) => violatingIds.length > 0)).toEqual([]);
+      expect(checks.filter(({ subjects }) => subjects.length > 0)).toEqual([]);
       // The settlement of a chat can follow its response.
       await untilHolds(async () =>
         expect(await database.query(`SELECT id FROM reservation WHERE state = 'reserved'`)).toEqual(

@@ -50,7 +50,7 @@ const sources = () => ({
 });
 const audit = (): Promise<AuditReport> => runAudit(sources());
 const found = ({ checks }: AuditReport): string[] =>
-  checks.filter(({ violatingIds }) => violatingIds.length > 0).map(({ name }) => name);
+  checks.filter(({ subjects }) => subjects.length > 0).map(({ name }) => name);
 
 /** A Studio reservation without a job or workflow. */
 const openReservation = (expires: string) => `
@@ -77,7 +77,7 @@ const damage: Record<string, string> = {
     'UPDATE ledger_entry SET posted_after = posted_after + 1 WHERE sequence = 2',
   'the use of a six-hour window differs from its reservations':
     'UPDATE account SET window_used = window_used + 1',
-  'the recorded spending of a budget differs from the reservations and charges that it covers':
+  'the spending of a budget differs from its reservations and charges':
     'UPDATE budget_spend SET spent = spent + 1',
   'a job or chat is counted in another budget than that of its API key': `UPDATE reservation
     SET budget_id = 'another'`,
@@ -149,7 +149,7 @@ describe('the audit', () => {
     const body = JSON.stringify(first?.body);
     expect((await fetch(again, { method: 'POST', headers, body })).status).toBe(200);
     const report = await runAudit({ ...sources(), acceptedCalls: submits });
-    expect(report.checks.at(-1)?.violatingIds).toEqual([`${jobId}:0`]);
+    expect(report.checks.at(-1)?.subjects).toEqual([`${jobId}:0`]);
   });
 });
 

@@ -121,13 +121,13 @@ export const ledger = defineSection('Credits', {
       return {
         clean,
         chatLossCredits: creditsFromMicro(chatLossMicro),
-        findings: checks.flatMap(({ name, violatingIds }) =>
-          violatingIds.slice(0, violationsShownMax).map((subject) => ({ finding: name, subject })),
+        findings: checks.flatMap(({ name, subjects }) =>
+          subjects.slice(0, violationsShownMax).map((subject) => ({ finding: name, subject })),
         ),
-        checks: checks.map(({ name, examined, violatingIds }) => ({
+        checks: checks.map(({ name, examined, subjects }) => ({
           name,
           examined,
-          found: violatingIds.length,
+          found: subjects.length,
         })),
       };
     },
