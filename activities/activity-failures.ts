@@ -37,20 +37,14 @@ export function alreadySettledFailure(): ApplicationFailure {
   );
 }
 
-/**
- * Number of an attempt on a task queue, and the maximum number of attempts that the provider does
- * not accept.
- */
+/** Number of an attempt, and the maximum for its call (`CallTask.submitAttemptsMax`). */
 export interface AttemptCount {
   /** Number of the attempt, from 1; 0 for a first attempt as a local activity. */
   attempt: number;
   submitAttemptsMax: number;
 }
 
-/**
- * Maximum number of attempts to read a result from its provider. If the last attempt fails, the
- * call fails.
- */
+/** Maximum number of attempts to read a result from its provider, before the call fails. */
 const readAttemptsMax = 6;
 
 /**

@@ -1,6 +1,4 @@
-/**
- * Activity `adopt`: reads the recorded outcome of an earlier submit of a call. It sends no call.
- */
+/** Activity `adopt`: reads the recorded outcome of an earlier submit. It sends no call. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import type { CallOutputs, CallTask } from '../jobs/job-plan.ts';

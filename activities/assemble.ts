@@ -34,10 +34,7 @@ interface AssemblyDeps {
   storage: Storage;
 }
 
-/**
- * Joins the artifacts and stores the joined artifact. It may be retried, because an artifact that
- * is already stored is never replaced.
- */
+/** Joins the artifacts and stores the result. May be retried: stored artifacts are not replaced. */
 export async function assemble(deps: AssemblyDeps, task: AssemblyTask): Promise<CallOutputs> {
   const { cancellationSignal } = Context.current();
   const artifact = await attempt(() => concatAudio(deps, task, cancellationSignal));
@@ -91,9 +88,7 @@ async function concatAudio(
   }
 }
 
-/**
- * Error for a part that is not an MP3 file, or whose format differs from that of the first part.
- */
+/** Error for a part that is not an MP3 file, or has another format than the first part. */
 export class NotMp3Error extends Error {
   override readonly name = 'NotMp3Error';
 }
@@ -112,8 +107,7 @@ export async function* framesOf(
   try {
     const track = await input.getPrimaryAudioTrack();
     if (!track) throw new NotMp3Error('a part contains no MPEG audio');
-    // The sampling rate also identifies the MPEG version, so the format does not contain the
-    // version.
+    // The sampling rate also identifies the MPEG version.
     onFormat(`${track.sampleRate} Hz, ${track.numberOfChannels} channel(s)`);
     for await (const { data } of new EncodedPacketSink(track).packets()) yield data;
   } catch (error) {

@@ -1,7 +1,4 @@
-/**
- * Runs one attempt of an activity. The attempt occupies a slot of the provider and sends
- * heartbeats.
- */
+/** Runs one attempt of an activity: occupies a slot of the provider and sends heartbeats. */
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import type { CallTask } from '../jobs/job-plan.ts';
@@ -42,10 +39,7 @@ export async function attemptInSlot<Outcome>(
 
 /** Options of an attempt. */
 interface AttemptOptions {
-  /**
-   * Maximum number of attempts on the task queue that the provider does not accept. A first attempt
-   * as a local activity is not counted.
-   */
+  /** Defaults to no maximum (`CallTask.submitAttemptsMax`). */
   submitAttemptsMax?: number;
   /**
    * Details of the heartbeats, which the Temporal UI shows while the activity is pending. Each

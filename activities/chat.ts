@@ -27,9 +27,7 @@ export interface ChatOrder {
   /** Models in the order in which they are called. */
   models: readonly [ChatModel, ...ChatModel[]];
   body: ChatBody;
-  /**
-   * Maximum number of tokens of an answer; null if only the model and the balance limit the answer.
-   */
+  /** Maximum number of tokens of an answer; null if only model and balance limit it. */
   maxTokens: number | null;
   stream: boolean;
   /** The caller's metadata; null if there is none. */
@@ -79,7 +77,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
   const answerTokensExpected = config.CHAT_EXPECTED_ANSWER_TOKENS;
   const context = { upstreams, usdPerCredit, answerTokensExpected };
 
-  const draftOrder = ({ models, body, stream, maxTokens }: ChatOrder): CandidatesDraft =>
+  const draftCandidates = ({ models, body, stream, maxTokens }: ChatOrder): CandidatesDraft =>
     createCandidatesDraft(models, { body, stream, maxTokens, input: estimateInput(body) }, context);
 
   return {
@@ -90,7 +88,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
      * Idempotency-Key
      */
     async open(order: ChatOrder, identity: ChatIdentity): Promise<OpenChat> {
-      const candidates = draftOrder(order);
+      const candidates = draftCandidates(order);
       const ttlMs = config.CHAT_RESERVATION_TTL_MS;
       const reservation = buildReservation(order, { ...identity, ttlMs }, candidates);
       const payableMicro = await reserve(ledger, reservation);
@@ -110,7 +108,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
      * @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE
      */
     async estimate(order: ChatOrder): Promise<ChatEstimate> {
-      const candidates = draftOrder(order);
+      const candidates = draftCandidates(order);
       const { amountMinMicro, amountMaxMicro } = candidates;
       const { organizationId, keyId } = order;
       const parts = splitCharge(candidates.findMostExpensive(), usdPerCredit);
@@ -127,7 +125,6 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
     close: upstreams.close,
   };
 }
-/** Service that opens and estimates chats. */
 export type ChatService = ReturnType<typeof createChat>;
 
 /**
@@ -167,8 +164,7 @@ function splitCharge(
   const totalMicro = calculateChatPrice(model, usageMax, usdPerCredit);
   return [
     { unit: 'input token', tokens: inputTokens, amountMicro: inputMicro },
-    // Only the total price is rounded up, so the price of the output tokens is the total price
-    // minus the price of the input tokens.
+    // Only the total price is rounded up, so the output tokens get the rest of it.
     { unit: 'output token', tokens: outputTokens, amountMicro: totalMicro - inputMicro },
   ];
 }

@@ -32,7 +32,7 @@ export interface DeliveryDeps {
   readJob: (organizationId: string, jobId: string) => Promise<JobRecord | null>;
   /** Returns the representation of a job in API responses (studio/job-view.ts). */
   showJob: (job: JobRecord) => Promise<Record<string, unknown>>;
-  accountNotices: Pick<AccountNotices, 'readNotice'>;
+  accountNotices: Pick<AccountNotices, 'read'>;
   telemetry: { metrics: Metrics };
   timeoutMs: number;
   retryDelaysMs: readonly number[];
@@ -79,7 +79,6 @@ export function createDeliveries(deps: DeliveryDeps) {
     stopDelivery: (subjectId: string): Promise<void> => deps.webhooks.stopDelivery(subjectId),
   };
 }
-/** Activities of the webhook task queue. */
 export type Deliveries = ReturnType<typeof createDeliveries>;
 
 /**
@@ -102,7 +101,7 @@ function createAttemptFailure({ outcome, status, error }: SendResult, retryInMs:
 
 async function readEvent(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookEvent> {
   if (isId('notice', ids.subjectId)) {
-    const { type, createdAtMs, data } = await deps.accountNotices.readNotice(ids.subjectId);
+    const { type, createdAtMs, data } = await deps.accountNotices.read(ids.subjectId);
     return { type, timestamp: isoTime(createdAtMs), data };
   }
   const startedJobId = findStartedJobId(ids.subjectId);

@@ -22,20 +22,20 @@ import { submit } from './submit.ts';
  * occupies a slot of this provider.
  */
 export function createCallActivities(deps: ProviderCallDeps) {
-  function runInSlot<Task extends CallTask, Outcome>(
+  function inSlot<Task extends CallTask, Outcome>(
     activity: (deps: ProviderCallDeps, task: Task) => Promise<Outcome>,
   ) {
     return (task: Task): Promise<Outcome> =>
       attemptInSlot(deps.slots, task, () => activity(deps, task));
   }
   return {
-    submit: runInSlot(submit),
+    submit: inSlot(submit),
     adopt: (task: CallTask) =>
       attempt(() => adopt(deps, task), { detail: { provider: task.route.provider } }),
     awaitResume: (routes: CallTask[]) => awaitResume(deps, routes),
-    check: runInSlot(check),
-    store: runInSlot(store),
-    cancel: runInSlot(cancel),
+    check: inSlot(check),
+    store: inSlot(store),
+    cancel: inSlot(cancel),
   };
 }
 /** Activities of provider calls. */

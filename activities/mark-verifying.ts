@@ -1,7 +1,4 @@
-/**
- * Activity `markVerifying`: records that the outcome of a job is being verified, so that callers
- * see it.
- */
+/** Activity `markVerifying`: shows callers that the outcome of a job is being verified. */
 import { command, type DatabasePool } from '../platform/database.ts';
 
 /** Sets the phase of an open job to `verifying_outcome`. */

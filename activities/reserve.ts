@@ -36,9 +36,7 @@ interface ReserveDeps {
   logger: Logger;
 }
 
-/**
- * Reserves the price of a job. A repeated call for a job that has a reservation changes nothing.
- */
+/** Reserves the price of a job. Changes nothing if the job already has a reservation. */
 export async function reserve(
   { ledger, pool, logger }: ReserveDeps,
   plan: JobPlan,

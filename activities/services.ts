@@ -111,7 +111,6 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
   };
 }
 
-/** Services of a process. */
 export type Services = Awaited<ReturnType<typeof openServices>>;
 
 /**

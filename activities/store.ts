@@ -4,9 +4,7 @@ import { ProviderFailure } from '../domain/provider-failure.ts';
 import { getOperations, storeOutputs, type ProviderCallDeps } from './called-provider.ts';
 import { statusTimeoutMs, type AcceptedCall } from './check.ts';
 
-/**
- * Input of `store`: a call that has ended, according to a provider notification or a status check.
- */
+/** Input of `store`: a call that has ended, by a provider notification or a status check. */
 export interface EndedCall extends AcceptedCall {
   notified: boolean;
 }

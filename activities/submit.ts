@@ -1,7 +1,4 @@
-/**
- * Activity `submit`: sends a call to its provider. Does not send a call that may already have been
- * sent, or whose provider is paused.
- */
+/** Activity `submit`: sends a call to its provider, unless an earlier attempt may have sent it. */
 import { randomUUID } from 'node:crypto';
 import pRetry, { type Options } from 'p-retry';
 import type { CallTask } from '../jobs/job-plan.ts';
@@ -113,10 +110,7 @@ async function storeImmediateResult(
   }
 }
 
-/**
- * Kinds of failures after which the provider may have accepted the call. No attempt sends such a
- * call again.
- */
+/** Failures after which the provider may have accepted the call, so it is never sent again. */
 const ambiguousFailures: ReadonlySet<FailureKind> = new Set(['unknown', 'failed']);
 
 /**

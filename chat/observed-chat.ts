@@ -4,7 +4,7 @@ import { GatewayError } from '../domain/errors.ts';
 import { creditsFromMicro } from '../domain/credits.ts';
 import {
   countReserve,
-  observeOperation,
+  observeLedgerOperation,
   observeSettlement,
   type Observers,
 } from '../ledger/observed-ledgers.ts';
@@ -21,7 +21,7 @@ export function observeChatLedger(ledger: ChatLedger, observers: Observers): Cha
   return {
     ...ledger,
     async reserve(reserve) {
-      const answer = await observeOperation('ledger.reserve', () => ledger.reserve(reserve));
+      const answer = await observeLedgerOperation('ledger.reserve', () => ledger.reserve(reserve));
       const amountMicro = answer.verdict === 'reserved' ? answer.amount : 0;
       countReserve(metrics, 'chat', { verdict: answer.verdict, amountMicro });
       return answer;

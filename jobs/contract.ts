@@ -57,9 +57,7 @@ export function polledQueues(prefix: string, providers: readonly string[]): Poll
   ];
 }
 
-/**
- * Content of a provider notification: the index of the call, and the id of its provider operation.
- */
+/** Content of a provider notification: the call index and the id of the operation. */
 export interface CallNotification {
   callIndex: number;
   operationId: string;
@@ -126,7 +124,7 @@ export interface WebhookDelivery {
   taskQueue: string;
 }
 
-/** Search attributes that Studio workflows set. A process registers them when it starts. */
+/** Search attributes of Studio workflows. A process registers them when it starts. */
 export const searchAttributes = {
   organizationId: defineSearchAttributeKey('OrganizationId', 'KEYWORD'),
   keyId: defineSearchAttributeKey('KeyId', 'KEYWORD'),
@@ -137,7 +135,7 @@ export const searchAttributes = {
   providerRequestId: defineSearchAttributeKey('ProviderRequestId', 'KEYWORD_LIST'),
   jobStatus: defineSearchAttributeKey('JobStatus', 'KEYWORD'),
   billingState: defineSearchAttributeKey('BillingState', 'KEYWORD'),
-  /** Error code of a failed job (domain/errors.ts). */
+  /** Error code (domain/errors.ts), or the reason why the ledger rejected the reservation. */
   errorCode: defineSearchAttributeKey('ErrorCode', 'KEYWORD'),
   /** The caller's `metadata`, as `name=value`. */
   metadata: defineSearchAttributeKey('Metadata', 'KEYWORD_LIST'),

@@ -7,10 +7,7 @@ import type { z } from 'zod';
 import type { JsonObject } from '../domain/json.ts';
 import type { callOutputs, storedArtifact } from './job-record.ts';
 
-/**
- * Route of a call: the provider, the provider endpoint, and the request body in the format of the
- * provider.
- */
+/** Route of a call: provider, provider endpoint, and request body in the provider's format. */
 export interface CallRoute {
   provider: string;
   /** Temporal task queue of the provider's calls. */
@@ -24,17 +21,14 @@ export interface CallRoute {
    * its response to the submit was lost.
    */
   notifies: boolean;
-  /**
-   * Timeout of a submit in milliseconds. If the submit times out, the outcome of the call is
-   * unknown.
-   */
+  /** Timeout of a submit in milliseconds. When it expires, the outcome of the call is unknown. */
   submitTimeoutMs: number;
 }
 
 /**
  * Unit in which a call is charged. `artifact`: a delivered output. `second`: a second of the
- * output; a part of a second counts as a whole one. `character`: a character of the input; all
- * characters are charged if the output is delivered.
+ * processed or generated media, rounded up. `character`: a character of the input; all characters
+ * are charged if the output is delivered.
  */
 export type Meter = 'artifact' | 'second' | 'character';
 
@@ -58,30 +52,18 @@ export interface ExpectedOutput {
 export interface OutputVariant {
   /** False if only an output without sound is this variant; absent if sound does not matter. */
   hasAudio?: false;
-  /**
-   * Only an output with fewer pixels than this number is this variant; absent if the number of
-   * pixels does not matter.
-   */
+  /** Only outputs with fewer pixels than this are this variant; absent if pixels do not matter. */
   pixelsBelow?: number;
   /** Discount on the price of each unit, in micro-credits. */
   unitDiscountMicro: number;
 }
 
-/**
- * Specification of the outputs of a call: their medium, the format in which they are stored, and
- * their expected properties.
- */
+/** Outputs of a call: medium, stored format, and expected properties. */
 export interface OutputSpec {
   medium: 'image' | 'video' | 'audio' | 'json';
-  /**
-   * Format to which outputs are converted, as the caller requested; null if outputs are stored in
-   * the delivered format.
-   */
+  /** Requested format, to which outputs are converted; null if they are stored as delivered. */
   format: 'png' | 'jpeg' | 'webp' | null;
-  /**
-   * Expected properties of the outputs. The delivered outputs are compared with them before they
-   * are charged.
-   */
+  /** Expected properties, compared with the delivered outputs before they are charged. */
   expected?: ExpectedOutput;
   /**
    * Cheaper variants of the output that the provider may deliver. If an output matches several
@@ -131,10 +113,7 @@ export interface JobPlan {
   priceMicro: number;
   /** Metadata of the caller; absent if the request has none. */
   metadata?: Record<string, string>;
-  /**
-   * Validated request of the caller. Responses that show the job contain it; Temporal summaries
-   * never contain it.
-   */
+  /** Validated request of the caller, which responses contain. Never part of a Temporal summary. */
   request: JsonObject;
   calls: PlannedCall[];
   /**
@@ -148,10 +127,7 @@ export interface JobPlan {
    */
   deadlineAt: string;
   deadlineMs: number;
-  /**
-   * Typical duration of the calls together, in seconds; null if the catalog has none for one of
-   * them.
-   */
+  /** Sum of the typical seconds of the calls; null if the catalog lacks one of them. */
   typicalSeconds: number | null;
   /**
    * Webhook of the caller: its task queue, and `started` if it also reports the start of the job.
@@ -159,10 +135,7 @@ export interface JobPlan {
    */
   webhook: { taskQueue: string; started?: true } | null;
   outcomeWaitMs: number;
-  /**
-   * Interval at which the sweeper checks whether the workflow of the job is still running, in
-   * milliseconds.
-   */
+  /** Milliseconds between the sweeper's checks whether the workflow is still running. */
   reservationTtlMs: number;
 }
 
@@ -185,10 +158,7 @@ export interface CallTask {
    * its URL. Null if the call needs no earlier call.
    */
   source: { field: string; storageKey: string } | null;
-  /**
-   * Maximum number of attempts on this route. If the provider accepts none of them, the next route
-   * is tried.
-   */
+  /** Maximum number of attempts on the task queue that the provider does not accept. */
   submitAttemptsMax: number;
 }
 

@@ -62,24 +62,16 @@ export const jobRow = z.object({
   completed_at: z.number().nullable(),
   /** Time at which the outputs were deleted; null if they were not deleted. */
   media_deleted_at: z.number().nullable(),
-  /**
-   * Time at which the first call was recorded, immediately before it was sent; null if no call was
-   * sent.
-   */
+  /** Time at which the first call was recorded, just before it was sent; null if none was. */
   started_at: z.number().nullable(),
   /**
    * States of the recorded calls. `storing`: the provider has finished the call, and its result is
    * being stored.
    */
   call_states: z.array(z.string()).nullable(),
-  /**
-   * Largest queue position that a provider reports for a call of the job; null if no provider
-   * reports one.
-   */
+  /** Largest queue position that a provider reports for a call; null if none reports one. */
   queue_position: z.number().nullable(),
-  /**
-   * Typical duration of the calls in seconds; null if the catalog has none or the job has ended.
-   */
+  /** Typical duration in seconds; null if the catalog has none or the job has ended. */
   typical_seconds: z.number().nullable(),
   billing_state: z.enum(['reserved', 'charged', 'released']),
   reserved: z.number(),

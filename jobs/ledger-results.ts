@@ -4,10 +4,7 @@
  */
 import { z } from 'zod';
 
-/**
- * Schema of the balance of an organization, in micro-credits. `available` is `posted` minus
- * `reserved`.
- */
+/** Schema of a balance in micro-credits; `available` is `posted` minus `reserved`. */
 export const balance = z.object({
   posted: z.number(),
   reserved: z.number(),
@@ -15,9 +12,7 @@ export const balance = z.object({
 });
 export type Balance = z.infer<typeof balance>;
 
-/**
- * Schema of a rejection because the organization has less than `required` micro-credits available.
- */
+/** Schema of a rejection: less than `required` micro-credits are available. */
 export const insufficientCredits = z.object({
   verdict: z.literal('insufficient_credits'),
   required: z.number(),
@@ -25,9 +20,8 @@ export const insufficientCredits = z.object({
 });
 
 /**
- * Schema of the budget of an API key. `used` is the sum of what was reserved or charged in the
- * current period. `resetsAtMs` is the end of the period; null if the limit applies to the total
- * spending.
+ * Schema of the budget of an API key. `used` was reserved or charged in the current period, which
+ * ends at `resetsAtMs` (null if it never ends).
  */
 export const keyBudget = z.object({
   limit: z.number(),
@@ -36,10 +30,7 @@ export const keyBudget = z.object({
   resetsAtMs: z.number().nullable(),
 });
 
-/**
- * Schema of a rejection because less than `required` micro-credits remain in the budget of the API
- * key.
- */
+/** Schema of a rejection: less than `required` micro-credits remain in the budget of the key. */
 export const keyLimitExceeded = keyBudget.extend({
   verdict: z.literal('key_limit_exceeded'),
   required: z.number(),
@@ -53,10 +44,7 @@ export const rejection = z.discriminatedUnion('verdict', [
   insufficientCredits,
   keyLimitExceeded,
   z.object({
-    /**
-     * The price is larger than the limit of a whole six-hour window, so the reservation would also
-     * be rejected later.
-     */
+    /** The price exceeds the limit of a whole six-hour window, so that waiting does not help. */
     verdict: z.literal('window_limit_exceeded'),
     required: z.number(),
     limit: z.number(),
@@ -87,10 +75,7 @@ export const reserveResult = z.discriminatedUnion('verdict', [
 ]);
 export type ReserveResult = z.infer<typeof reserveResult>;
 
-/**
- * Schema of the result of a settlement. `state` is the final state of the reservation, also if an
- * earlier operation settled it.
- */
+/** Schema of the result of a settlement. `state` may come from an earlier settlement. */
 export const settleResult = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.enum(['settled', 'already_settled']),

@@ -7,7 +7,7 @@ export const accountState = z.object({
   posted: z.number(),
   reserved: z.number(),
   windowLimit: z.number().nullable(),
-  /** Current six-hour window; null if the last window has ended. */
+  /** Current six-hour window; null if no window is open. */
   window: z.object({ used: z.number(), startedAtMs: z.number(), resetAtMs: z.number() }).nullable(),
 });
 

@@ -1,8 +1,4 @@
-/**
- * Applies ledger operations in batches: the operations of a batch share one round trip and one
- * commit (group commit). A ledger operation is one change of an account: reserve, settle, refund or
- * grant.
- */
+/** Applies ledger operations in batches, which share a round trip and a commit (group commit). */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';

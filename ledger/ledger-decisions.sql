@@ -5,7 +5,7 @@
 --   answer: the result of the operation, with its amounts.
 --   a, r: the changed account and the changed reservation.
 --   key, kind: the idempotency key and the kind of the ledger entry. If `key` is null, the
---   operation changes nothing.
+--     operation changes nothing.
 -- Ledger operations are idempotent by id. An operation that cannot be applied returns a result
 -- instead of raising an error, so that the other operations of the batch are not affected.
 
@@ -107,8 +107,7 @@ BEGIN
     answer := '{"verdict": "above_reservation"}';
   ELSE
     a.posted := a.posted - cost; a.reserved := a.reserved - r.amount;
-    -- Reserved credits that are not charged are subtracted from the use of the six-hour window, if
-    -- the window in which they were reserved is still the current one.
+    -- Unused credits are returned only to the six-hour window in which they were reserved.
     IF a.window_started_at = r.window_started_at THEN
       a.window_used := a.window_used - (r.amount - cost);
     END IF;
@@ -140,8 +139,7 @@ DECLARE
 BEGIN
   SELECT * INTO repeated FROM ledger_entry e
     WHERE e.organization_id = a.organization_id AND e.idempotency_key = refund_key;
-  -- For a repeated refund, only refunds before the first one are subtracted, so that the result is
-  -- the same as the first time.
+  -- For a repeated refund, only refunds before the first one count, so that the result is the same.
   refundable := r.charged - (SELECT coalesce(sum(e.posted_change), 0) FROM ledger_entry e
     WHERE e.reservation_id = r.id AND e.kind = 'refund'
       AND (repeated.sequence IS NULL OR e.sequence < repeated.sequence));

@@ -7,24 +7,24 @@ BEGIN
   IF operations @? '$[*] ? (@.verb == "reserve").job' THEN
     INSERT INTO job (id, organization_id, key_id, type, model, provider, request, plan, request_id,
         metadata, created_at, deadline_at)
-      SELECT m->>'id', m->>'organizationId', j->>'keyId', j->>'type', j->>'model', j->>'provider',
+      SELECT o->>'id', o->>'organizationId', j->>'keyId', j->>'type', j->>'model', j->>'provider',
         j->'request', j->'plan', j->>'requestId', j->'metadata', (answer->>'createdAt')::timestamptz,
         (j->>'deadlineAt')::timestamptz
-      FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(m, answer),
-        LATERAL (SELECT m->'job' AS j) AS fields
+      FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(o, answer),
+        LATERAL (SELECT o->'job' AS j) AS fields
       WHERE j IS NOT NULL AND answer->>'verdict' = 'reserved' AND answer->>'repeated' = 'false';
   END IF;
   IF operations @? '$[*] ? (@.verb == "settle").job' THEN
     UPDATE job SET status = j->>'status', outputs = nullif(j->'outputs', 'null'),
         error = nullif(j->'error', 'null'), completed_at = r.settled_at, verifying = false,
         plan = NULL
-      FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(m, answer)
-      JOIN reservation r ON r.id = m->>'id', LATERAL (SELECT m->'job' AS j) AS fields
+      FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(o, answer)
+      JOIN reservation r ON r.id = o->>'id', LATERAL (SELECT o->'job' AS j) AS fields
       WHERE j IS NOT NULL AND answer->>'verdict' = 'settled' AND job.id = r.id;
     INSERT INTO artifact (storage_key, job_id, organization_id, content_type, size_bytes, sha256)
-      SELECT f."storageKey", m->>'id', m->>'organizationId', f."contentType", f."sizeBytes", f.sha256
-      FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(m, answer),
-        jsonb_to_recordset(m->'job'->'artifacts') AS f(
+      SELECT f."storageKey", o->>'id', o->>'organizationId', f."contentType", f."sizeBytes", f.sha256
+      FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(o, answer),
+        jsonb_to_recordset(o->'job'->'artifacts') AS f(
           "storageKey" text, "contentType" text, "sizeBytes" bigint, sha256 text)
       WHERE answer->>'verdict' = 'settled';
   END IF;
@@ -32,10 +32,10 @@ BEGIN
         WHEN answer->>'verdict' = 'settled' THEN '{"event": "done"}'
         WHEN answer->>'repeated' = 'false' THEN '{"event": "reserved"}'
         ELSE jsonb_build_object('event', 'rejected', 'rejection', answer)
-      END || jsonb_build_object('id', m->>'id', 'organizationId', m->>'organizationId'))::text)
-    FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(m, answer)
+      END || jsonb_build_object('id', o->>'id', 'organizationId', o->>'organizationId'))::text)
+    FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(o, answer)
     -- A repeated operation sends no notification, because the first one has sent it. Every rejected
     -- reservation has the property `required` (jobs/ledger-results.ts).
-    WHERE m ? 'job' AND (answer->>'verdict' = 'settled' OR answer->>'repeated' = 'false'
+    WHERE o ? 'job' AND (answer->>'verdict' = 'settled' OR answer->>'repeated' = 'false'
       OR answer->>'required' IS NOT NULL);
 END $$;

@@ -33,15 +33,9 @@ export const openReservation = z.object({
   creditsMicro: z.number(),
   ageSeconds: z.number(),
   createdAtMs: z.number(),
-  /**
-   * Time of the next check of the sweeper: whether the workflow of the job, or the process of the
-   * chat, is still running.
-   */
+  /** Time of the sweeper's next check whether the job's workflow or the chat's process runs. */
   expiresAtMs: z.number(),
-  /**
-   * Time at which the sweeper found the workflow or process missing or overdue; null if its last
-   * check found it running.
-   */
+  /** Time at which the sweeper first found the owner missing or overdue; null if it was running. */
   ownerMissingAtMs: z.number().nullable(),
 });
 type OpenReservation = z.infer<typeof openReservation>;

@@ -12,7 +12,7 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
   answers json[] := array_fill(NULL::json, ARRAY[jsonb_array_length(operations)]);
-  accounts account[]; a account; account_index integer := 0; m record; d record;
+  accounts account[]; a account; account_index integer := 0; o record; d record;
   reservations reservation[]; entries ledger_entry[]; spends budget_spend[];
   budget jsonb;
 BEGIN
@@ -30,7 +30,7 @@ BEGIN
     AND (SELECT count(*) > count(DISTINCT x->>'id') FROM jsonb_array_elements(operations) AS x) THEN
     RETURN ledger_apply_singly(operations);
   END IF;
-  FOR m IN
+  FOR o IN
     SELECT x.position, x.operation, x.operation->>'verb' AS verb, x.operation->>'organizationId' AS organization, r AS found,
       coalesce(r.budget_id, k.budget_of, k.id) AS budget_id, limited_key
     FROM jsonb_array_elements(operations) WITH ORDINALITY AS x(operation, position)
@@ -41,28 +41,28 @@ BEGIN
       AND limited_key.limit_micro IS NOT NULL AND (x.operation->>'verb' = 'reserve' OR r.kind = 'chat')
     ORDER BY x.operation->>'organizationId', x.operation->>'id'
   LOOP
-    IF a.organization_id IS DISTINCT FROM m.organization THEN
+    IF a.organization_id IS DISTINCT FROM o.organization THEN
       a := accounts[account_index + 1];
-      IF a.organization_id = m.organization THEN account_index := account_index + 1;
+      IF a.organization_id = o.organization THEN account_index := account_index + 1;
       ELSE a := NULL; END IF;
     END IF;
-    budget := CASE WHEN (m.limited_key).id IS NOT NULL
-      THEN budget_state(m.limited_key, coalesce((m.found).created_at, clock_timestamp()), spends) END;
-    d := CASE m.verb
-      WHEN 'reserve' THEN decide_reserve(a, m.found, m.operation, budget)
-      WHEN 'settle' THEN decide_settle(a, m.found, m.operation, budget)
-      WHEN 'refund' THEN decide_refund(a, m.found, m.operation)
-      WHEN 'grant' THEN decide_grant(a, m.found, m.operation)
+    budget := CASE WHEN (o.limited_key).id IS NOT NULL
+      THEN budget_state(o.limited_key, coalesce((o.found).created_at, clock_timestamp()), spends) END;
+    d := CASE o.verb
+      WHEN 'reserve' THEN decide_reserve(a, o.found, o.operation, budget)
+      WHEN 'settle' THEN decide_settle(a, o.found, o.operation, budget)
+      WHEN 'refund' THEN decide_refund(a, o.found, o.operation)
+      WHEN 'grant' THEN decide_grant(a, o.found, o.operation)
     END;
-    answers[m.position] := d.answer;
+    answers[o.position] := d.answer;
     IF budget IS NOT NULL AND d.answer->>'verdict' = 'key_limit_exceeded' THEN
-      PERFORM record_budget_rejection(m.limited_key);
+      PERFORM record_budget_rejection(o.limited_key);
     END IF;
     IF d.key IS NOT NULL THEN
-      entries := entries || ROW(m.organization, a.sequence + 1, d.key, d.kind, (d.r).id,
+      entries := entries || ROW(o.organization, a.sequence + 1, d.key, d.kind, (d.r).id,
         (d.a).posted - a.posted, (d.a).reserved - a.reserved, (d.a).posted, (d.a).reserved,
-        m.operation->>'actor', m.operation->>'reason', clock_timestamp())::ledger_entry;
-      IF m.verb = 'reserve' THEN d.r.budget_id := m.budget_id; END IF;
+        o.operation->>'actor', o.operation->>'reason', clock_timestamp())::ledger_entry;
+      IF o.verb = 'reserve' THEN d.r.budget_id := o.budget_id; END IF;
       IF (d.r).budget_id IS NOT NULL AND d.kind <> 'refund' THEN
         spends := spends || ROW((d.r).budget_id, ((d.r).created_at AT TIME ZONE 'UTC')::date,
           (d.a).reserved - a.reserved - ((d.a).posted - a.posted))::budget_spend;
@@ -102,13 +102,13 @@ END $$;
 -- Applies ledger operations one at a time, so that each reads the rows that earlier ones have
 -- written.
 CREATE FUNCTION ledger_apply_singly(operations jsonb) RETURNS json LANGUAGE plpgsql AS $$
-DECLARE answers json[] := array_fill(NULL::json, ARRAY[jsonb_array_length(operations)]); m record;
+DECLARE answers json[] := array_fill(NULL::json, ARRAY[jsonb_array_length(operations)]); o record;
 BEGIN
-  FOR m IN
+  FOR o IN
     SELECT x.position, x.operation FROM jsonb_array_elements(operations) WITH ORDINALITY AS x(operation, position)
     ORDER BY x.operation->>'organizationId', x.operation->>'id', x.position
   LOOP
-    answers[m.position] := ledger_apply(jsonb_build_array(m.operation))->0;
+    answers[o.position] := ledger_apply(jsonb_build_array(o.operation))->0;
   END LOOP;
   RETURN to_json(answers);
 END $$;

@@ -1,8 +1,6 @@
 /**
- * The credit ledger: reserve → charge | release, refunds and grants. Each of them is a ledger
- * operation, which is idempotent by its id. Postgres decides an operation while the account of the
- * organization is locked. Operations that are requested at the same time share one round trip and
- * one commit (group commit).
+ * The credit ledger: reserve → charge | release, refunds and grants. Each is a ledger operation,
+ * idempotent by its id, which Postgres decides while the account of the organization is locked.
  */
 import { z } from 'zod';
 import { type ErrorCode, assert } from '../domain/errors.ts';
@@ -20,20 +18,14 @@ import {
 } from '../jobs/ledger-results.ts';
 import { createApplyOperation } from './ledger-batches.ts';
 
-/**
- * Reservation of credits. If it has a `job`, the row of the job is inserted in the same
- * transaction.
- */
+/** Reservation of credits. The row of its `job` is inserted in the same transaction. */
 export interface Reservation {
   organizationId: string;
   /** Id of the job or chat. A second reservation with the same id changes nothing. */
   id: string;
   kind: 'studio' | 'chat';
   amountMicro: number;
-  /**
-   * Time after which the sweeper checks whether the workflow of the job is still running, in
-   * milliseconds.
-   */
+  /** Milliseconds until the sweeper checks whether the workflow still runs. */
   ttlMs: number;
   job?: {
     keyId: string;
@@ -54,10 +46,7 @@ export interface Settlement {
   organizationId: string;
   id: string;
   to: 'charged' | 'released';
-  /**
-   * Micro-credits to charge, at most the reserved amount. The other reserved micro-credits are
-   * released.
-   */
+  /** Micro-credits to charge, at most the reserved amount; the rest is released. */
   amountMicro: number;
   reason: string;
   job?: {

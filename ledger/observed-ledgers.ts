@@ -20,14 +20,14 @@ interface LedgerResult {
 }
 
 /** Runs a ledger operation in a span that records its result. */
-export function observeOperation<Result extends LedgerResult>(
+export function observeLedgerOperation<Result extends LedgerResult>(
   name: string,
   operation: () => Promise<Result>,
 ): Promise<Result> {
   return inSpan({ name, kind: SpanKind.CLIENT }, async (span) => {
-    const answer = await operation();
-    span.setAttributes({ 'ledger.verdict': answer.verdict });
-    return answer;
+    const result = await operation();
+    span.setAttributes({ 'ledger.verdict': result.verdict });
+    return result;
   });
 }
 
@@ -37,9 +37,9 @@ export async function observeSettlement<Result extends LedgerResult>(
   id: string,
   settle: () => Promise<Result>,
 ): Promise<Result> {
-  const answer = await observeOperation('ledger.settle', settle);
-  if (answer.verdict === 'settled') settlements.add(id);
-  return answer;
+  const result = await observeLedgerOperation('ledger.settle', settle);
+  if (result.verdict === 'settled') settlements.add(id);
+  return result;
 }
 
 /** Counts the reserved credits of a reservation, or its rejection, in the metrics. */
@@ -58,11 +58,11 @@ export function observeLedger(ledger: Ledger, observers: Observers): Ledger {
   return {
     ...ledger,
     async reserve(reserve) {
-      const answer = await observeOperation('ledger.reserve', () => ledger.reserve(reserve));
+      const result = await observeLedgerOperation('ledger.reserve', () => ledger.reserve(reserve));
       const { kind, amountMicro } = reserve;
-      const repeated = answer.verdict === 'reserved' && answer.repeated;
-      if (!repeated) countReserve(metrics, kind, { verdict: answer.verdict, amountMicro });
-      return answer;
+      const repeated = result.verdict === 'reserved' && result.repeated;
+      if (!repeated) countReserve(metrics, kind, { verdict: result.verdict, amountMicro });
+      return result;
     },
     settle: (settle) => observeSettlement(observers, settle.id, () => ledger.settle(settle)),
   };
@@ -74,10 +74,7 @@ const settledRow = z.object({
   charged: z.number(),
   loss: z.number(),
   seconds: z.number(),
-  /**
-   * Duration of a job without its provider calls, in seconds. Null if the job was not completed or
-   * the end of a call was not recorded.
-   */
+  /** Seconds of a completed job outside its calls; null if the end of a call is not recorded. */
   overheadSeconds: z.number().nullable(),
   type: z.string().nullable(),
   status: z.string().nullable(),

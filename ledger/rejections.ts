@@ -1,14 +1,11 @@
-/**
- * Converts rejected reservations to errors: 402 with the amounts, or 429 with the end of the
- * six-hour window.
- */
+/** Converts rejected reservations to errors. */
 import type { Rejection } from '../jobs/ledger-results.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { toResponse } from '../domain/json.ts';
 
 /**
- * Throws the error for a rejected reservation. The body of the error has the amounts in credits
- * (spec §7).
+ * Throws the error for a rejected reservation: 402 with the amounts in credits, or 429 with the end
+ * of the six-hour window (spec §7).
  * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED,
  * WINDOW_EXHAUSTED
  */

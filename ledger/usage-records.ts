@@ -81,10 +81,7 @@ const recordColumns = sql.fragment`id, type, model, status, net AS "creditsMicro
   reasoning_tokens AS "reasoningTokens", job_id AS "jobId", key_id AS "keyId",
   request_id AS "requestId", metadata, ${listedTimes}`;
 
-/**
- * Builds the statement that reads a page and one more record. It uses one index for jobs and one
- * for chats.
- */
+/** Builds the statement that reads a page and one more record, with one index per kind. */
 function selectPage(organizationId: string, listing: UsageListing): FragmentSqlToken {
   const { cursor, limit } = listing;
   const bounds = afterCursor(cursor, sql.fragment`x.id`);
@@ -133,9 +130,8 @@ export function usageRecords(
   { type, status, bounds = [], ...filter }: RecordSelection,
 ): FragmentSqlToken[] {
   const { job, chat } = recordSelects;
-  const ofOneKind = type === 'chat' ? [chat] : [job];
-  const selectStatements = type === undefined ? [job, chat] : ofOneKind;
-  return selectStatements.map((select) => {
+  const selects = type === undefined ? [job, chat] : [type === 'chat' ? chat : job];
+  return selects.map((select) => {
     const conditions = [...recordConditions(organizationId, filter), ...bounds];
     if (status !== undefined) conditions.push(sql.fragment`r.state = ${status}`);
     if (type !== undefined && select === job) conditions.push(sql.fragment`x.type = ${type}`);

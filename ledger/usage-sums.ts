@@ -4,10 +4,7 @@ import { z } from 'zod';
 import type { DatabasePool } from '../platform/database.ts';
 import { usageRecords, type UsageFilter } from './usage-records.ts';
 
-/**
- * Property by which usage records are grouped. `metadata.team` groups them by the value of `team`
- * in their metadata.
- */
+/** Property to group by; `metadata.team` groups by the value of `team` in the metadata. */
 export type UsageGroup = 'day' | 'model' | 'key' | 'type' | `metadata.${string}`;
 
 const sumColumns = z.object({

@@ -46,10 +46,7 @@ const beginResult = z.discriminatedUnion('verdict', [
     updatedAtMs: z.number(),
     notifiedId: z.string().nullable(),
   }),
-  /**
-   * The call was sent and its outcome is unknown. `notifiedId` is the operation id in the most
-   * recent notification for the call; null if none was received.
-   */
+  /** The call was sent and its outcome is unknown. `notifiedId` means the same as in `begun`. */
   z.object({ verdict: z.literal('unknown'), notifiedId: z.string().nullable() }),
   z.object({ verdict: z.literal('accepted'), operation: providerOperation }),
   z.object({
@@ -76,7 +73,7 @@ interface CallAttempt extends CallIds {
   wait?: true;
 }
 
-/** Response of a provider that certainly did not accept a call. */
+/** Submit that the provider certainly did not accept. */
 interface UnacceptedSubmit {
   message: string;
   /** Provider request id; null if there was no response or it contained no id. */
@@ -89,7 +86,7 @@ export function createCallRecords(pool: DatabasePool) {
     await pool.query(command`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(change)})`);
   }
   return {
-    /** Records a call as `begun` if it may be sent. Returns whether it may be sent. */
+    /** Decides whether a call may be sent now; records it as `begun` or `waiting` (calls.sql). */
     begin: (call: CallAttempt): Promise<BeginResult> =>
       pool.oneFirst(sql.type(beginRow)`SELECT call_begin(${sql.jsonb({ ...call })}) AS result`),
     /** Reads the record of a call; null if no attempt has recorded the call. */

@@ -54,18 +54,12 @@ export async function storeResult(
     delivered: deliveredUnits,
     ...(discountMicro > 0 && { discountMicro }),
     error: isIncomplete
-      ? {
-          code: 'PROVIDER_ERROR',
-          message: 'the provider delivered fewer outputs than requested',
-        }
+      ? { code: 'PROVIDER_ERROR', message: 'the provider delivered fewer outputs than requested' }
       : null,
   };
 }
 
-/**
- * Maximum number of seconds that an encoder adds to a recording as padding. The padding is not
- * charged.
- */
+/** Seconds that an encoder may add to a recording as padding, which is not charged. */
 const paddingSeconds = 0.1;
 
 /** Calculates the number of charged units of a call (`Meter`). */
@@ -113,10 +107,7 @@ function logDifferences(artifacts: readonly StoredArtifact[], options: StoreResu
   }
 }
 
-/**
- * Returns whether an error means that an output is unusable, so that another attempt would also
- * fail.
- */
+/** Returns whether a failure means an unusable output, so that a retry would fail too. */
 const isUnusable = (failure: unknown): boolean =>
   failure instanceof ProviderFailure && failure.kind === 'failed';
 

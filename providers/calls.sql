@@ -16,13 +16,13 @@ END $$;
 -- Decides whether an attempt may send a call now. If it may, records the call as `begun`. The
 -- attempt is {jobId, callIndex, routeIndex, provider, providerEndpoint, senderId?, wait?}.
 -- * If an earlier attempt has recorded `begun`, the call is not sent again, because it may have
--- reached the provider. An attempt that lost its connection before it received the result calls
--- this function again with the same senderId. It has not sent the call, so the result is `send`
--- again.
+--   reached the provider. An attempt that lost its connection before it received the result calls
+--   this function again with the same senderId. It has not sent the call, so the result is `send`
+--   again.
 -- * A call to a paused provider is recorded as `waiting`.
 -- * A call of a settled job is never begun, even if the workflow of the job is reset.
 -- * If `wait` is true, the call is not begun. If the provider is paused, the call is recorded as
--- `waiting`; otherwise the result is `resumed`.
+--   `waiting`; otherwise the result is `resumed`.
 -- Pauses and settlements are read in the same transaction, so no call begins after a pause or a
 -- settlement is committed.
 CREATE FUNCTION call_begin(attempt jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
@@ -30,7 +30,7 @@ DECLARE
   c provider_call;
   is_paused boolean := EXISTS (SELECT FROM provider_pause WHERE provider = attempt->>'provider');
   begun_state text := CASE WHEN is_paused THEN 'waiting' ELSE 'begun' END;
-  decision jsonb := jsonb_build_object('verdict', CASE WHEN is_paused THEN 'paused' ELSE 'send' END);
+  result jsonb := jsonb_build_object('verdict', CASE WHEN is_paused THEN 'paused' ELSE 'send' END);
   is_open boolean := EXISTS (SELECT FROM reservation WHERE id = attempt->>'jobId' AND state = 'reserved');
 BEGIN
   IF attempt ? 'wait' AND NOT is_paused THEN RETURN '{"verdict": "resumed"}'; END IF;
@@ -40,7 +40,7 @@ BEGIN
       attempt->>'provider', attempt->>'providerEndpoint', begun_state, attempt->>'senderId',
       CASE WHEN is_paused THEN clock_timestamp() END WHERE is_open
     ON CONFLICT (job_id, call_index) DO NOTHING;
-  IF FOUND THEN RETURN decision; END IF;
+  IF FOUND THEN RETURN result; END IF;
   SELECT * INTO c FROM provider_call
     WHERE job_id = attempt->>'jobId' AND call_index = (attempt->>'callIndex')::integer FOR UPDATE;
   IF NOT is_open AND (c.state IS NULL OR c.state IN ('not_accepted', 'waiting')) THEN
@@ -57,7 +57,7 @@ BEGIN
       begun_at = CASE WHEN c.state = 'waiting' AND NOT is_paused THEN clock_timestamp()
         ELSE c.begun_at END
       WHERE job_id = c.job_id AND call_index = c.call_index;
-    RETURN decision;
+    RETURN result;
   END IF;
   RETURN call_found(c);
 END $$;

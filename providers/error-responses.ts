@@ -33,14 +33,9 @@ const errorBytesMax = 64 * 1024;
 interface ErrorDetails {
   /** Names of the input fields that the provider rejected. */
   fields?: readonly string[];
-  /**
-   * Delay before the next attempt if the provider is busy and sends no `Retry-After`, in
-   * milliseconds.
-   */
+  /** Milliseconds before the next attempt if a busy provider sends no `Retry-After`. */
   busyWaitMs?: number;
-  /**
-   * True if the provider itself sent the error; false if a proxy in front of it may have sent it.
-   */
+  /** True if the provider itself sent the error, not a proxy in front of it. */
   isOwnError: boolean;
 }
 
@@ -61,8 +56,7 @@ export function toStatusFailure(
   if ([401, 402, 403, 404].includes(status)) {
     return new ProviderFailure('misconfigured', message, { providerRequestId });
   }
-  // These statuses mean too many calls or an overload. The provider did no work, and a retry may
-  // succeed.
+  // Too many calls or overload: the provider did no work, and a retry may succeed.
   if ([429, 503].includes(status)) {
     const retryAfterMs = parseRetryAfter(headers['retry-after']) ?? busyWaitMs;
     return new ProviderFailure('not_accepted', message, { retryAfterMs, providerRequestId });

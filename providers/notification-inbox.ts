@@ -12,7 +12,6 @@ const inboxNotification = z.object({
   callIndex: z.int(),
   operationId: z.string(),
 });
-/** Verified notification. */
 export type InboxNotification = z.infer<typeof inboxNotification>;
 
 /** Schema of a stored notification. Times are Unix milliseconds. */
@@ -26,7 +25,6 @@ export const storedNotification = inboxNotification.extend({
   deliveries: z.int(),
   receivedAtMs: z.number(),
 });
-/** Stored notification. */
 type StoredNotification = z.infer<typeof storedNotification>;
 
 const columns = sql.fragment`provider, job_id AS "jobId", call_index AS "callIndex",
@@ -35,10 +33,7 @@ const columns = sql.fragment`provider, job_id AS "jobId", call_index AS "callInd
 /** Creates the functions that read and write the table of notifications. */
 export function createInbox(pool: DatabasePool) {
   return {
-    /**
-     * Stores a notification. Returns its state, and the number of times that the provider has sent
-     * it.
-     */
+    /** Stores a notification. Returns its state and how often the provider has sent it. */
     async add(notification: InboxNotification): Promise<{ deliveries: number; state: string }> {
       const { provider, jobId, callIndex, operationId } = notification;
       return pool.one(sql.type(storedRow)`
@@ -47,10 +42,7 @@ export function createInbox(pool: DatabasePool) {
         ON CONFLICT (job_id, call_index, operation_id) DO UPDATE SET deliveries = n.deliveries + 1
         RETURNING deliveries, state`);
     },
-    /**
-     * Records the state of a notification: `delivered` if it was signaled to the workflow, `late`
-     * if the workflow had already ended.
-     */
+    /** Records that a notification was signaled (`delivered`) or came too late (`late`). */
     async mark(notification: InboxNotification, state: 'delivered' | 'late'): Promise<void> {
       await pool.query(command`UPDATE provider_notification SET state = ${state}
         WHERE job_id = ${notification.jobId} AND call_index = ${notification.callIndex}
@@ -60,10 +52,7 @@ export function createInbox(pool: DatabasePool) {
     listByJob: (jobId: string): Promise<readonly StoredNotification[]> =>
       pool.any(sql.type(storedNotification)`SELECT ${columns} FROM provider_notification
         WHERE job_id = ${jobId} ORDER BY received_at`),
-    /**
-     * Returns the most recent notifications in a state. If `state` is undefined, returns those in
-     * all states.
-     */
+    /** Returns the newest notifications in a state; undefined stands for all states. */
     list: (page: {
       state: string | undefined;
       limit: number;

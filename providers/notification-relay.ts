@@ -16,10 +16,7 @@ interface RelayDeps {
   logger: Logger;
 }
 
-/**
- * Timeout of the signal, in milliseconds. The provider waits about 15 seconds for the response to
- * its notification.
- */
+/** Timeout of the signal in milliseconds. The provider gives up after about 15 seconds. */
 const signalTimeoutMs = 5000;
 
 /** Creates the relay that stores notifications and signals them to workflows. */
@@ -45,8 +42,7 @@ export function createNotificationRelay(deps: RelayDeps) {
     /**
      * Stores a verified notification and signals it to its workflow, unless it was already
      * signaled.
-     * @throws Error if the notification cannot be stored or signaled now. The provider then sends
-     * it again
+     * @throws Error if it cannot be stored or signaled now; the provider then sends it again
      */
     async receive(notification: InboxNotification): Promise<void> {
       const { provider, jobId, callIndex } = notification;

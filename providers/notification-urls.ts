@@ -1,7 +1,4 @@
-/**
- * Builds and checks the URLs to which providers send notifications. A MAC in the URL proves that
- * the gateway created it.
- */
+/** URLs to which providers send notifications. Their MAC proves that the gateway made them. */
 import { createHmac } from 'node:crypto';
 import { isSecret } from '../platform/secret-comparison.ts';
 

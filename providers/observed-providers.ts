@@ -73,8 +73,7 @@ export function observeProviders(
   const observe = createObserve(observers);
   return new Map(
     [...providers].map(([name, provider]) => {
-      // The time series starts at 0, so that a monitoring system sees the first request as an
-      // increase.
+      // The series starts at 0, so that a monitoring system sees the first request as an increase.
       observers.metrics.providerRequests.inc({ provider: name, verb: 'submit', outcome: 'ok' }, 0);
       const observedProvider: Provider = {
         ...provider,

@@ -6,10 +6,7 @@ import type { Outbound } from '../platform/outbound.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { Provider } from './provider.ts';
 
-/**
- * Traits of a provider. Each job plan contains them, because the workflow does not read the
- * registry.
- */
+/** Traits of a provider. Job plans contain them: the workflow does not read the registry. */
 interface ProviderTraits {
   /**
    * True if the provider queues operations and sends a notification when one ends. A notification
@@ -17,10 +14,7 @@ interface ProviderTraits {
    * responds to a submit with the result; it then sends no notifications.
    */
   notifies: boolean;
-  /**
-   * Timeout of a submit in milliseconds. If the submit times out, the outcome of the call is
-   * unknown.
-   */
+  /** Timeout of a submit in milliseconds. When it expires, the outcome of the call is unknown. */
   submitTimeoutMs: number;
 }
 

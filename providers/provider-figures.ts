@@ -10,9 +10,7 @@ import type { DatabasePool } from '../platform/database.ts';
  */
 const providerFigures = z.object({
   provider: z.string(),
-  /**
-   * Index of the time step in which the gateway accepted the jobs. Index 0 is the oldest time step.
-   */
+  /** Index of the time step in which the jobs were accepted; 0 is the oldest. */
   step: z.number(),
   calls: z.number(),
   /**
@@ -25,13 +23,9 @@ const providerFigures = z.object({
    * completed jobs; null if there are no such calls.
    */
   medianSeconds: z.number().nullable(),
-  /**
-   * 95th percentile of the time from sending a call until the gateway knew that it had ended, for
-   * calls of completed jobs; null if there are no such calls.
-   */
+  /** 95th percentile of the same times as in `medianSeconds`; null if there are none. */
   slowSeconds: z.number().nullable(),
 });
-/** Statistics of a provider in a time step. */
 export type ProviderFigures = z.infer<typeof providerFigures>;
 
 /** Period of the statistics: the last `minutes`, divided into `steps` equal time steps. */

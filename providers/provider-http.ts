@@ -10,9 +10,7 @@ export interface ProviderResponse {
   body: Readable;
 }
 
-/**
- * Request to a provider. `url` is absolute, `json` is sent as JSON, and `body` is sent unchanged.
- */
+/** Request to a provider; `url` is absolute, `json` is sent as JSON, `body` unchanged. */
 export interface ProviderRequest {
   method?: 'GET' | 'POST' | 'PUT';
   url: string;
@@ -22,10 +20,7 @@ export interface ProviderRequest {
   signal: AbortSignal;
 }
 
-/**
- * Function that sends a request to a provider.
- * @throws an error of undici if there is no response
- */
+/** Function that sends a provider request. @throws an error of undici if there is no response */
 type Exchange = (providerRequest: ProviderRequest) => Promise<ProviderResponse>;
 
 /**

@@ -72,10 +72,7 @@ export function createProviderPauses(pool: DatabasePool, providers: readonly str
 }
 export type ProviderPauses = ReturnType<typeof createProviderPauses>;
 
-/**
- * Pauses a provider. Returns false if it is already paused; the earlier pause then remains
- * unchanged.
- */
+/** Pauses a provider. Returns false if it is already paused; that pause stays as it is. */
 export async function pauseProvider(
   connection: CommonQueryMethods,
   { provider, actor, reason }: Pause,

@@ -1,6 +1,6 @@
 /**
- * Interface of provider adapters. Each function of an adapter sends single requests. Waiting,
- * retries and charges are done by the workflow, because it is durable.
+ * Interface of provider adapters. An adapter only sends single requests. The workflow waits,
+ * retries and charges, because it is durable.
  */
 import { z } from 'zod';
 import type { Json, JsonObject } from '../domain/json.ts';
@@ -16,10 +16,7 @@ export interface Submission {
    * and a MAC.
    */
   notificationUrl: string;
-  /**
-   * Idempotency key, which is the same in all attempts. Some providers use it to detect repeated
-   * calls.
-   */
+  /** Idempotency key, the same in all attempts; some providers detect repeated calls by it. */
   idempotencyKey: string;
   signal: AbortSignal;
 }
@@ -44,7 +41,6 @@ export interface ProviderResult {
  * adapter checks it.
  */
 export const providerOperation = z.object({ id: z.string() }).catchall(z.json());
-/** Queued operation of a provider. */
 export type ProviderOperation = z.infer<typeof providerOperation>;
 
 /**
@@ -55,10 +51,7 @@ export type SubmitResult =
   | { kind: 'result'; result: ProviderResult; providerRequestId: string | null }
   | { kind: 'operation'; operation: ProviderOperation };
 
-/**
- * Progress of a call. `queued` and `generating` are reported by the provider; `storing` means that
- * the gateway stores the result.
- */
+/** Progress of a call at its provider, or `storing` while the gateway stores the result. */
 export type CallProgress =
   | { state: 'queued' | 'generating'; queuePosition: number | null }
   | { state: 'storing' };

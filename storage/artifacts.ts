@@ -19,10 +19,7 @@ import { digestStream, writeSpoolFile, type SpooledFile } from './spool.ts';
 import { StorageFailure } from './storage-failure.ts';
 import { contentTypeOf, type Storage } from './storage.ts';
 
-/**
- * Identifies an artifact by its organization, its job, the index of the call in the job, and the
- * index of the output in the call.
- */
+/** Identifies an artifact by organization, job, call index and output index. */
 export interface ArtifactPlace {
   organizationId: string;
   jobId: string;

@@ -38,10 +38,7 @@ const threadsMax = 4;
 const slotWaitMs = 60_000;
 /** Maximum time to read one file, in milliseconds. A hundred megabytes of MP3 take four seconds. */
 const timeoutMs = 30_000;
-/**
- * Maximum number of bytes of one read. The index of a 200 MB video, which is read at once, has a
- * few megabytes.
- */
+/** Maximum number of bytes of one read. The index of a 200 MB video, read at once, is a few MB. */
 const rangeBytesMax = 16 * 1024 * 1024;
 const resourceLimits = { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 32 };
 

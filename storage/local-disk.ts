@@ -1,7 +1,4 @@
-/**
- * Storage driver for the local disk. It stores files below one directory, and the API serves them
- * at signed URLs.
- */
+/** Storage driver for the local disk: files below one directory, at signed URLs of the API. */
 import { createReadStream } from 'node:fs';
 import { link, mkdir, open, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';

@@ -14,10 +14,7 @@ export interface MediaType {
   medium: Medium;
   /** Container format. Types of the same family cannot be distinguished by their first bytes. */
   family: string;
-  /**
-   * Other content types that callers may declare for this type. The file is stored with
-   * `contentType`.
-   */
+  /** Other content types that callers may declare; files are stored with `contentType`. */
   aliases: readonly string[];
 }
 

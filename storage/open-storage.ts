@@ -49,9 +49,8 @@ export async function openStorage(config: Config, publicBaseUrl: string): Promis
     spoolDirectory: config.STORAGE_DIR,
   }).catch(throwPathError);
   if (!usesAwsCredentials) return { storage: s3, signedUrls: null, redirectUrl: null };
-  // AWS issues credentials that expire after a few hours, and URLs signed with them expire too.
-  // Read URLs therefore point to the API, which redirects each request to a newly signed URL of the
-  // store.
+  // AWS credentials expire after hours, and so do URLs signed with them. Read URLs therefore point
+  // to the API, which redirects each request to a newly signed URL of the store.
   const signedUrls = createSignedUrls(urls);
   const { urlOf, keyOf, isSigned } = signedUrls;
   return {
@@ -61,10 +60,7 @@ export async function openStorage(config: Config, publicBaseUrl: string): Promis
   };
 }
 
-/**
- * Throws the configuration error for STORAGE_DIR. Both drivers create their spool in this
- * directory.
- */
+/** Throws the configuration error for STORAGE_DIR, in which both drivers create the spool. */
 function throwPathError(error: unknown): never {
   throw pathError('STORAGE_DIR', error);
 }

@@ -74,10 +74,7 @@ async function probePicture(path: string): Promise<ProbedProperties | null> {
   }
 }
 
-/**
- * Checks a JSON document. The document can be read into memory, because provider-output.ts limits
- * its size.
- */
+/** Checks a JSON document, which fits in memory: provider-output.ts limits its size. */
 async function probeDocument(path: string): Promise<ProbedProperties | null> {
   try {
     JSON.parse(await readFile(path, 'utf8'));

@@ -1,7 +1,4 @@
-/**
- * Builds the URL of a bucket in an S3-compatible store, and signs requests to it (Signature Version
- * 4).
- */
+/** URL of a bucket in an S3-compatible store, and signed requests to it (Signature V4). */
 import { AwsV4Signer } from 'aws4fetch';
 import type { S3Credentials } from './s3-credentials.ts';
 

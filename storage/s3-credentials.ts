@@ -24,8 +24,7 @@ const stsTimeouts = { connectionTimeout: 2000, requestTimeout: 5000 };
  * @param region region of the Security Token Service
  */
 export async function createAwsCredentials(region: string): Promise<() => Promise<S3Credentials>> {
-  // The library is imported only when needed, because it is large and most processes use fixed
-  // keys.
+  // Imported only when needed: the library is large, and most processes use fixed keys.
   const { fromNodeProviderChain } = await import('@aws-sdk/credential-providers');
   const readCredentials = fromNodeProviderChain({
     clientConfig: { region, requestHandler: stsTimeouts },

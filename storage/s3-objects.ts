@@ -10,10 +10,7 @@ class S3Error extends Error {
   override readonly name = 'S3Error';
 }
 
-/**
- * Timeout of a request that transfers no object, and of the wait for an object's headers, in
- * milliseconds.
- */
+/** Timeout in milliseconds of a request without an object, and of an object's headers. */
 const exchangeTimeoutMs = 15_000;
 /** Timeout of a transfer in milliseconds: enough for a gigabyte over a slow connection. */
 const transferTimeoutMs = 900_000;
@@ -97,8 +94,7 @@ export function openS3Objects(bucket: S3Bucket): StorageObjects {
   return {
     size,
     async put(key, path) {
-      // The size is read first, because some stores ignore If-None-Match and would overwrite the
-      // object.
+      // The size is read first: some stores ignore If-None-Match and would overwrite the object.
       const exists = (await size(key)) !== null || (await upload(key, path, true)) === 412;
       await rm(path, { force: true });
       return exists ? 'exists' : 'stored';

@@ -30,8 +30,7 @@ export function createPresignedUrls(bucket: S3Bucket): StorageUrls {
       url: url.href,
       headers,
       signQuery: true,
-      // The headers Content-Type, Content-Length and If-None-Match are signed, so that the store
-      // enforces them.
+      // Content-Type, Content-Length and If-None-Match are signed, so the store enforces them.
       allHeaders: true,
     });
     const expiresAtMs = Math.min(urlExpiresAtMs, signedRequest.credentialsExpireAtMs);

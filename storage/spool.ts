@@ -10,8 +10,8 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
 /**
- * Age in milliseconds at which a leftover file is removed. No file is in use for this long; other
- * processes share the directory.
+ * Age in milliseconds at which a leftover file is removed. No file is in use for this long, not
+ * even by another process that shares the directory.
  */
 const leftoverAgeMs = 3_600_000;
 
@@ -39,10 +39,7 @@ export interface SpooledFile extends Digest {
   path: string;
 }
 
-/**
- * Computes the size and hash of a file while its bytes are written, so that the file need not be
- * read afterwards.
- */
+/** Computes the digest of bytes that pass through, so that they need not be read again. */
 function createDigest() {
   const hash = createHash('sha256');
   let sizeBytes = 0;
@@ -75,13 +72,13 @@ export async function writeSpoolFile(
   source: Readable | (() => AsyncIterable<Buffer>),
 ): Promise<Digest> {
   const file = createWriteStream(path, { flags: 'wx' });
-  const closePromise = new Promise<void>((resolve) => file.once('close', () => resolve()));
+  const closed = new Promise<void>((resolve) => file.once('close', () => resolve()));
   const digest = createDigest();
   try {
     await pipeline(source, (chunks: AsyncIterable<Buffer>) => digest.passThrough(chunks), file);
     return digest.finish();
   } finally {
-    await closePromise;
+    await closed;
   }
 }
 

@@ -25,7 +25,6 @@ const storedFile = z.object({
   createdAtMs: z.number(),
   createdAtMicros: z.number(),
 });
-/** Stored file. */
 export type StoredFile = z.infer<typeof storedFile>;
 
 /** Filter of a file list, and the page to return. The newest file comes first. */

@@ -23,7 +23,6 @@ export const uploadRow = z.object({
   deleted: z.boolean(),
 });
 
-/** Upload as recorded in the database. */
 export type Upload = z.infer<typeof uploadRow>;
 
 /** Organization that owns a file, and API key that uploaded it. */

@@ -11,14 +11,9 @@ import {
   type UploadsDeps,
 } from './upload-rows.ts';
 
-/**
- * Time in milliseconds from the expiry of an upload's URL until the upload is swept. A transfer may
- * last longer than its URL is valid.
- */
+/** Milliseconds from the expiry of an upload URL to the sweep. A transfer may outlast its URL. */
 const sweepAfterMs = 3_600_000;
-/**
- * Maximum number of expired uploads, and maximum number of unused uploads, that one sweep handles.
- */
+/** Maximum number of expired uploads, and of unused ones, that one sweep handles. */
 const sweepCountMax = 100;
 
 /**
@@ -28,14 +23,14 @@ const sweepCountMax = 100;
  */
 export async function sweepUploads(deps: UploadsDeps): Promise<IsolationReport> {
   const { pool, logger, retentionMs } = deps;
-  const unusedCondition = sql.fragment`completed_at IS NOT NULL
+  const isUnused = sql.fragment`completed_at IS NOT NULL
     AND coalesce(used_at, completed_at) < clock_timestamp() - ${retentionMs} * interval '1 millisecond'`;
   const expiredUploads = await pool.any(sql.type(uploadRow)`SELECT ${uploadColumns} FROM upload
     WHERE completed_at IS NULL
       AND expires_at < clock_timestamp() - ${sweepAfterMs} * interval '1 millisecond'
     ORDER BY expires_at LIMIT ${sweepCountMax}`);
   const unusedUploads = await pool.any(sql.type(uploadRow)`SELECT ${uploadColumns} FROM upload
-    WHERE ${unusedCondition} ORDER BY coalesce(used_at, completed_at) LIMIT ${sweepCountMax}`);
+    WHERE ${isUnused} ORDER BY coalesce(used_at, completed_at) LIMIT ${sweepCountMax}`);
   const isolation = { subject: 'upload', logger };
   const checkReport = await forEachIsolated(
     expiredUploads,
@@ -44,7 +39,7 @@ export async function sweepUploads(deps: UploadsDeps): Promise<IsolationReport> 
   );
   const removalReport = await forEachIsolated(
     unusedUploads,
-    ({ id }) => removeUpload(deps, sql.fragment`id = ${id} AND ${unusedCondition}`),
+    ({ id }) => removeUpload(deps, sql.fragment`id = ${id} AND ${isUnused}`),
     isolation,
   );
   return {

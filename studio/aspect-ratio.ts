@@ -1,8 +1,6 @@
 /** Finds the name of an aspect ratio, e.g. `16:9`. */
 
-/**
- * Common aspect ratios. The ratio of a generated picture may differ slightly from the common ratio.
- */
+/** Common aspect ratios. The ratio of a generated picture may differ slightly. */
 const commonRatios = [
   '1:1',
   '4:3',

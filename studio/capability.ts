@@ -34,10 +34,7 @@ export interface RecordingSource {
 /** Recording that has been checked; a stored file has also been measured. */
 export type Recording =
   | { kind: 'file'; storageKey: string; durationSeconds: number }
-  /**
-   * URL of a recording that only the provider reads. Its duration is known once the call is
-   * complete.
-   */
+  /** Recording that only the provider reads; its duration is known after the call. */
   | { kind: 'url'; url: string };
 
 /** Definition of a Studio capability; `Request` is the type of the parsed request body. */
@@ -50,10 +47,7 @@ interface CapabilityDefinition<Request> {
   medium: 'image' | 'video' | 'audio';
   /** Summary in the API reference. */
   summary: string;
-  /**
-   * Envelope of the response. With `bare`, the response is the data without an envelope, and
-   * headers contain the credits.
-   */
+  /** With `bare`, the response is the data alone, and headers contain the credits. */
   envelope?: 'bare';
   request: z.ZodType<Request>;
   /**

@@ -12,7 +12,7 @@ import { presentFile, storedFileData, getRecording } from './presentation.ts';
 import {
   asyncFlag,
   fitsIntoPlan,
-  planFieldBytesMax,
+  tooLongForPlan,
   numberFieldWithDefault,
   textField,
   voiceName,
@@ -29,10 +29,7 @@ const inputs = z
     error: `must have at most ${limits.totalText.max} characters in all`,
     abort: true,
   })
-  .refine(
-    fitsIntoPlan,
-    `must have at most ${planFieldBytesMax} bytes of JSON; split it into two dialogues`,
-  );
+  .refine(fitsIntoPlan, `${tooLongForPlan}; split it into two dialogues`);
 
 const request = z.strictObject({
   inputs,
@@ -148,9 +145,8 @@ const chunkCharactersMax = 2000;
 const chunkVoicesMax = 10;
 
 /**
- * Splits the lines of a dialogue into chunks, one for each provider call, and keeps their order. A
- * chunk ends after a line. A line that is longer than a chunk is split after a sentence or between
- * words; all its pieces have the same voice.
+ * Splits the lines into chunks, one for each provider call, in order. A chunk ends after a line. A
+ * line longer than a chunk is split after a sentence or between words, in the same voice.
  */
 export function splitIntoChunks(lines: readonly SpokenLine[]): SpokenLine[][] {
   const chunks: SpokenLine[][] = [];

@@ -37,10 +37,7 @@ export interface InputMeasurements {
   durationSeconds: number | null;
 }
 
-/**
- * Cheaper output that the provider may deliver instead of the requested one, with its unit price in
- * USD.
- */
+/** Cheaper output that the provider may deliver instead, with its unit price in USD. */
 export type DraftVariant = Omit<OutputVariant, 'unitDiscountMicro'> & { unitPriceUsd: number };
 
 /** Properties of an output that depend on a measured input. */

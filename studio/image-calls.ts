@@ -35,10 +35,7 @@ export interface ImageRequest {
 /** Picture that a request refers to. */
 export type PictureInput = PlanInput & { medium: 'image' };
 
-/**
- * Plans the calls for the requested images. Every route supports the number of images per call, and
- * each call has its own seed.
- */
+/** Splits the requested images into calls that every route supports, with distinct seeds. */
 export function planImageCalls(
   model: ImageModel,
   rules: ParameterRules,

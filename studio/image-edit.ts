@@ -31,10 +31,7 @@ const request = z.strictObject({
   async: asyncFlag,
 });
 
-/**
- * Edits pictures according to a prompt. If the request has a mask, only the area inside the mask is
- * edited.
- */
+/** Edits pictures according to a prompt; with a mask, only the area inside the mask. */
 export const imageEdit = defineCapability({
   type: 'imageEdit',
   path: '/studio/image/edit',

@@ -13,7 +13,7 @@ import {
   numberField,
   textField,
   fitsIntoPlan,
-  planFieldBytesMax,
+  tooLongForPlan,
 } from './request-fields.ts';
 
 const { limits } = audioModels.music;
@@ -34,10 +34,7 @@ export const compositionPlan = z
     negative_global_styles: styles,
     sections: z.array(section).min(1).max(100),
   })
-  .refine(fitsIntoPlan, {
-    error: `must have at most ${planFieldBytesMax} bytes of JSON`,
-    abort: true,
-  })
+  .refine(fitsIntoPlan, { error: tooLongForPlan, abort: true })
   .refine((plan) => sumDurationMs(plan) <= limits.durationSeconds.max * 1000, {
     error: `must last at most ${limits.durationSeconds.max} seconds in all`,
   })

@@ -33,10 +33,7 @@ export function presentFile(job: FinishedJob, artifact: StoredArtifact) {
   };
 }
 
-/**
- * Returns the recording of a finished audio job: the first artifact of `output`, which defaults to
- * the last output.
- */
+/** Returns the first artifact of an output, the recording of a finished audio job. */
 export function getRecording(job: FinishedJob, output = job.outputs.at(-1)): StoredArtifact {
   const [recording] = output?.artifacts ?? [];
   assert(recording, 'a completed audio job has no recording');

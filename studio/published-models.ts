@@ -13,10 +13,7 @@ import { audioPriceRules } from '../catalog/price-rules.ts';
 export interface PublishedModel extends Omit<CatalogRow, 'typicalSeconds'> {
   /** Typical duration of a call in seconds; null if unknown. */
   typicalSeconds: number | null;
-  /**
-   * Request fields with the values that select the model; empty if the capability has only one
-   * model.
-   */
+  /** Request fields that select the model, with values; empty if it is the only one. */
   selectedBy: Readonly<Record<string, string>>;
   parameters: ParameterRules;
   /** Price rules in USD; the price is their sum. */
@@ -24,10 +21,7 @@ export interface PublishedModel extends Omit<CatalogRow, 'typicalSeconds'> {
 }
 
 interface PublishOptions<Row> {
-  /**
-   * Returns the request fields and values that select a row. By default, the field `model` selects
-   * it.
-   */
+  /** Returns the request fields that select a row, with values; by default `model`. */
   selectedBy?: (row: Row) => PublishedModel['selectedBy'];
   /** Returns the parameter rules of a row. By default, a row has none. */
   parameters?: (row: Row) => ParameterRules;

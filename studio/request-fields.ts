@@ -76,7 +76,10 @@ export const asyncFlag = z.boolean().optional();
  * the request and in a provider's input) and must stay below 64 KB, the limit for a workflow's
  * history.
  */
-export const planFieldBytesMax = 28_000;
+const planFieldBytesMax = 28_000;
+
+/** Error text for a value that does not fit into a job plan. */
+export const tooLongForPlan = `must have at most ${planFieldBytesMax} bytes of JSON`;
 
 /** Returns whether the JSON of a value is short enough for a job plan. */
 export function fitsIntoPlan(value: unknown): boolean {

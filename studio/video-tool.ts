@@ -1,7 +1,4 @@
-/**
- * Declares the tools that process one video. A tool makes one call, whose price depends on the
- * duration of the input.
- */
+/** Declares tools that process one video: one call, priced by the input's duration. */
 import { z } from 'zod';
 import { calculateUnitPrice, type UnitPrice } from '../catalog/price-rule.ts';
 import { videoToolPriceRules } from '../catalog/price-rules.ts';

@@ -76,13 +76,7 @@ export async function sendMessage(
     };
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error;
-    const errorText = `${error.reason}: ${error.message}`;
-    return {
-      outcome: 'failed',
-      status: null,
-      error: errorText,
-      response: null,
-      retryAfter: undefined,
-    };
+    const text = `${error.reason}: ${error.message}`;
+    return { outcome: 'failed', status: null, error: text, response: null, retryAfter: undefined };
   }
 }

@@ -25,10 +25,7 @@ const limitData = z
   })
   .meta({ title: 'KeyLimitNoticeData' });
 
-/**
- * Schemas of the `data` of account notices, keyed by the type of the notice. Amounts are in
- * credits.
- */
+/** Schemas of the `data` of account notices, by type. Amounts are in credits. */
 export const noticeData = {
   'account.balance.low': z
     .object({
@@ -43,7 +40,6 @@ export const noticeData = {
   'key.limit.reached': limitData,
 } as const;
 
-/** `data` of an account notice. */
 type NoticeData = z.infer<(typeof noticeData)[keyof typeof noticeData]>;
 
 /** Account notice; `createdAtMs` is in Unix milliseconds. */
@@ -64,9 +60,8 @@ export type ListedAccountNotice = AccountNotice & z.infer<typeof delivery>;
 
 const target = z.object({ url: z.string().nullable(), lowBalanceMicro: z.number().nullable() });
 /**
- * Target of an organization's account notices: the URL to which they are sent, and the balance in
- * micro-credits at which a balance notice is due. Without a URL, no notices are sent; without a
- * balance, no balance notices are sent.
+ * Where an organization's notices are sent, and the balance in micro-credits at which a balance
+ * notice is due. Without a URL, no notices are sent; without a balance, no balance notices.
  */
 export type AccountNoticeTarget = z.infer<typeof target>;
 
@@ -93,10 +88,7 @@ export function createAccountNotices(pool: DatabasePool) {
         WHERE organization_id = ${organizationId}`);
       return storedTarget ?? { url: null, lowBalanceMicro: null };
     },
-    /**
-     * Stores the target of an organization's account notices. If the URL or the threshold changes
-     * while the balance is low, a new notice becomes due.
-     */
+    /** Stores the target. A change of it makes the notice of a low balance due again. */
     async setTarget(
       organizationId: string,
       { url, lowBalanceMicro }: AccountNoticeTarget,
@@ -111,10 +103,10 @@ export function createAccountNotices(pool: DatabasePool) {
               (excluded.url, excluded.low_balance_micro)`);
     },
     /** Creates all due notices. Several processes may call this function at the same time. */
-    async createDueNotices(): Promise<void> {
+    async createDue(): Promise<void> {
       await pool.query(command`SELECT make_account_notices()`);
     },
-    async readNotice(id: string): Promise<AccountNotice> {
+    async read(id: string): Promise<AccountNotice> {
       return toNotice(
         await pool.one(
           sql.type(row)`SELECT ${noticeColumns} FROM account_notice n WHERE n.id = ${id}`,
@@ -122,7 +114,7 @@ export function createAccountNotices(pool: DatabasePool) {
       );
     },
     /** Lists the account notices of an organization, newest first. */
-    async listNotices(organizationId: string, limit: number): Promise<ListedAccountNotice[]> {
+    async list(organizationId: string, limit: number): Promise<ListedAccountNotice[]> {
       const rows = await pool.any(sql.type(row.and(delivery))`
         SELECT ${noticeColumns}, w.state, w.attempts, a.status AS "lastStatus", a.error AS "lastError"
         FROM account_notice n JOIN webhook w ON w.subject_id = n.id

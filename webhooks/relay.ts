@@ -69,6 +69,7 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
       }
     },
     async resume() {
+      await webhooks.deleteUndeliverable();
       const overdueWebhooks = await webhooks.listOverdue();
       const subjects = overdueWebhooks.map((ids) => ({ ...ids, id: ids.subjectId }));
       return forEachIsolated(subjects, resumeOne, { subject: 'webhook', logger });

@@ -20,7 +20,7 @@ export interface SigningSecret {
 /**
  * Maximum number of secrets that sign at the same time. Each secret adds a signature to the header.
  */
-const activeCountMax = 5;
+const activeMax = 5;
 
 const row = z.object({ generation: z.number(), retires_at: z.number().nullable() });
 
@@ -55,7 +55,7 @@ export function createSigningSecrets(connection: CommonQueryMethods, masterSecre
     async rotate(organizationId: string, overlapMs: number): Promise<void> {
       await connection.query(command`
         SELECT rotate_webhook_secret(${organizationId}, ${overlapMs} * interval '1 millisecond',
-          ${activeCountMax})`);
+          ${activeMax})`);
     },
   };
 }

@@ -2,8 +2,8 @@
 -- generation number.
 
 -- Creates a new generation and returns its number. Earlier generations continue to sign for the
--- duration `overlap`; at most `live_max` generations sign at the same time.
-CREATE FUNCTION rotate_webhook_secret(of_organization text, overlap interval, live_max integer)
+-- duration `overlap`; at most `active_max` generations sign at the same time.
+CREATE FUNCTION rotate_webhook_secret(of_organization text, overlap interval, active_max integer)
 RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE newest_generation integer; rotated_at timestamptz;
 BEGIN
@@ -18,7 +18,7 @@ BEGIN
     WHERE organization_id = of_organization AND (retires_at IS NULL OR retires_at > rotated_at);
   UPDATE webhook_secret SET retires_at = rotated_at
     WHERE organization_id = of_organization AND retires_at > rotated_at
-      AND generation <= newest_generation + 1 - live_max;
+      AND generation <= newest_generation + 1 - active_max;
   INSERT INTO webhook_secret (organization_id, generation)
     VALUES (of_organization, newest_generation + 1);
   RETURN newest_generation + 1;

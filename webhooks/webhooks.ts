@@ -21,7 +21,6 @@ const idsRow = z.object({ subjectId: z.string(), organizationId: z.string() });
  * failed, and no attempt follows.
  */
 const webhookState = z.enum(['waiting', 'delivering', 'delivered', 'gone', 'failed']);
-/** State of a webhook. */
 export type WebhookState = z.infer<typeof webhookState>;
 
 /** Schema of a webhook; times are in Unix milliseconds. */
@@ -94,7 +93,6 @@ interface NewWebhook extends JobIds {
   events?: readonly WebhookEventName[] | undefined;
 }
 
-/** Delivery attempt that has begun. */
 type BegunAttempt = z.infer<typeof begunAttempt>;
 
 /** Result of a delivery attempt. */
@@ -112,12 +110,12 @@ export interface AttemptResult {
  * Time from the end of a job until the sweeper starts a delivery that the job's workflow has not
  * started.
  */
-const unstartedDelay = '5 seconds';
+const unstartedAfter = '5 seconds';
 /**
  * Time from the start of an attempt until the sweeper starts the delivery again. No attempt takes
  * this long, so the worker must have crashed.
  */
-const overdueDelay = '2 minutes';
+const overdueAfter = '2 minutes';
 /**
  * Retention period of a webhook whose job was never created. A webhook is stored before its job
  * starts, and deleted if the job is rejected; only after a crash does it remain without a job.
@@ -170,11 +168,18 @@ function createRegistry(pool: DatabasePool) {
         WHERE subject_id IN (${jobId}, ${startSubjectId(jobId)})
           AND NOT EXISTS (SELECT FROM job j WHERE j.id = ${jobId})`);
     },
+    /** Deletes webhooks without a job, and those of a job whose end the caller did not request. */
+    async deleteUndeliverable(): Promise<void> {
+      await pool.query(command`DELETE FROM webhook WHERE state = 'waiting'
+        AND (created_at < clock_timestamp() - ${orphanRetention}::interval
+            AND NOT EXISTS (SELECT FROM job j WHERE j.id = webhook.subject_id)
+          OR EXISTS (${unrequestedEnd}))`);
+    },
     /** Sets a webhook of any state to `delivering`, with the full number of attempts. */
     async resetDelivery(subjectId: string): Promise<void> {
       await pool.query(command`UPDATE webhook SET state = 'delivering',
         attempts_before = attempts, next_attempt_at = clock_timestamp(),
-        overdue_at = clock_timestamp() + ${unstartedDelay}::interval, updated_at = clock_timestamp()
+        overdue_at = clock_timestamp() + ${unstartedAfter}::interval, updated_at = clock_timestamp()
         WHERE subject_id = ${subjectId}`);
     },
     /** Stops the delivery of a webhook; its state becomes `failed`. */
@@ -193,7 +198,7 @@ function createAttemptWrites(pool: DatabasePool) {
       pool.maybeOne(sql.type(begunAttempt)`
         WITH begun AS (
           UPDATE webhook SET state = 'delivering', attempts = attempts + 1, next_attempt_at = NULL,
-            overdue_at = clock_timestamp() + ${overdueDelay}::interval,
+            overdue_at = clock_timestamp() + ${overdueAfter}::interval,
             updated_at = clock_timestamp()
           WHERE subject_id = ${subjectId} AND organization_id = ${organizationId}
             AND state IN ('waiting', 'delivering') AND NOT EXISTS (${unrequestedEnd})
@@ -218,7 +223,7 @@ function createAttemptWrites(pool: DatabasePool) {
         UPDATE webhook w SET state = ${state}, updated_at = clock_timestamp(),
           next_attempt_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond',
           overdue_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond'
-            + ${overdueDelay}::interval
+            + ${overdueAfter}::interval
         FROM logged WHERE w.subject_id = logged.subject_id AND w.attempts = ${number}
           AND (w.state = 'delivering' OR ${outcome} = 'delivered')`);
     },
@@ -237,32 +242,22 @@ function createReads(pool: DatabasePool) {
         SELECT number, outcome, status, error, response, duration_ms AS "durationMs",
           started_at AS "startedAtMs"
         FROM webhook_attempt WHERE subject_id = ${subjectId} ORDER BY number DESC LIMIT ${limit}`),
-    /**
-     * Returns the webhooks of ended jobs and of account notices that no workflow seems to deliver.
-     * Deletes webhooks without a job, and webhooks whose job ended with an event that the caller
-     * did not request.
-     */
-    async listOverdue(): Promise<readonly WebhookIds[]> {
-      await pool.query(command`DELETE FROM webhook WHERE state = 'waiting'
-        AND (created_at < clock_timestamp() - ${orphanRetention}::interval
-            AND NOT EXISTS (SELECT FROM job j WHERE j.id = webhook.subject_id)
-          OR EXISTS (${unrequestedEnd}))`);
-      return pool.any(sql.type(
-        idsRow,
-      )`SELECT w.subject_id AS "subjectId", w.organization_id AS "organizationId"
+    /** Returns webhooks of ended jobs and account notices that no workflow seems to deliver. */
+    listOverdue: (): Promise<readonly WebhookIds[]> =>
+      pool.any(sql.type(idsRow)`
+        SELECT w.subject_id AS "subjectId", w.organization_id AS "organizationId"
         FROM webhook w LEFT JOIN job j ON j.id = w.subject_id LEFT JOIN account_notice n ON n.id = w.subject_id
         WHERE w.state IN ('waiting', 'delivering')
           AND (j.status <> 'open' OR n.id IS NOT NULL) AND coalesce(w.overdue_at,
-          j.completed_at + ${unstartedDelay}::interval) < clock_timestamp()
-        ORDER BY w.created_at LIMIT 100`);
-    },
+          j.completed_at + ${unstartedAfter}::interval) < clock_timestamp()
+        ORDER BY w.created_at LIMIT 100`),
     /**
      * Records that a workflow delivers the webhook. `listOverdue` then omits the webhook for two
      * minutes.
      */
     async recordDeliveryStart(subjectId: string): Promise<void> {
       await pool.query(command`UPDATE webhook
-        SET overdue_at = clock_timestamp() + ${overdueDelay}::interval WHERE subject_id = ${subjectId}`);
+        SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE subject_id = ${subjectId}`);
     },
     /**
      * Lists the webhooks that report the end of jobs; webhooks/notices.ts lists account notices.

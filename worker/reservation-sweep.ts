@@ -122,10 +122,9 @@ async function checkReservation(
 }
 
 /**
- * Returns whether the workflow of an overdue job must be terminated. After a check first found the
- * job overdue, its workflow may run for the time limit of the job once more, because an operator
- * may have reset the workflow. A late check never terminates a workflow, because no job could be
- * settled during the outage that delayed the check.
+ * Returns whether an overdue workflow must be terminated. It may run for the job's time limit once
+ * more after a check first found it overdue, because an operator may have reset it. A late check
+ * terminates nothing, because no job could be settled during the outage that delayed it.
  */
 function isOutOfTime(
   config: Config,

@@ -7,9 +7,8 @@ import type { Logger } from '../platform/logger.ts';
 import { connectionOptions } from '../platform/temporal.ts';
 
 /**
- * Installs the runtime of the Temporal SDK, with the logger of the process and without signal
- * handlers. A process calls this function once. If `metricsAddress` (host:port) is given, the SDK
- * serves its metrics at this address.
+ * Installs the runtime of the Temporal SDK, once per process, with the process's logger and without
+ * signal handlers. The SDK serves its metrics at `metricsAddress` (host:port), if it is given.
  */
 export function installRuntime(logger: Logger, metricsAddress?: string): void {
   Runtime.install({

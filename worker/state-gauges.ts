@@ -1,5 +1,5 @@
 /**
- * Updates the metrics of the state of the whole gateway: open reservations, waiting webhooks, task
+ * Registers the gauges of the state of the whole gateway: open reservations, waiting webhooks, task
  * queue backlogs, and the organizations that spend most.
  */
 import type { Connection } from '@temporalio/client';
@@ -46,8 +46,8 @@ const readAgeMaxMs = 4000;
  */
 const spendingAgeMaxMs = 15_000;
 
-/** Updates the gauges before each scrape. A gauge whose value cannot be read is omitted. */
-export function updateStateGauges(options: StateGaugesOptions): void {
+/** Registers gauges that are updated at each scrape. A gauge that cannot be read is omitted. */
+export function registerStateGauges(options: StateGaugesOptions): void {
   const { metrics, state, services } = options;
   const byKind = [
     state.reservationsOpen,

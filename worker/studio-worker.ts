@@ -35,10 +35,7 @@ interface WorkerOptions {
 
 /** Time for which a worker that shuts down waits for its activities. */
 const shutdownGraceTime = '20s' as const;
-/**
- * Maximum number of cached workflows. The workflow of a waiting job takes about 277 KB of memory
- * (docs/scaling.md).
- */
+/** Maximum number of cached workflows. A waiting job takes about 277 KB (docs/scaling.md). */
 const cachedWorkflowsMax = 2000;
 /**
  * Maximum number of concurrent workflow tasks. It is high, because a workflow task that waits for
@@ -51,10 +48,7 @@ const localActivitiesMax = 1000;
  * these activities wait for the database.
  */
 const studioActivitiesMax = 500;
-/**
- * Maximum number of concurrent attempts to deliver webhooks. Most of the time, an attempt waits for
- * the receiver.
- */
+/** Maximum number of concurrent webhook attempts, which mostly wait for receivers. */
 const webhookAttemptsMax = 100;
 
 /** Starts the workers of this process. */

@@ -26,10 +26,7 @@ const emptyReport = {
   webhooks: 0,
   /** Number of chats of crashed API processes that were settled at their last checkpoint. */
   chats: 0,
-  /**
-   * Number of reservations, uploads and webhooks that could not be processed in this pass of the
-   * sweeper.
-   */
+  /** Number of reservations, uploads and webhooks that could not be processed in this pass. */
   skipped: 0,
   /** Number of steps of the pass that failed as a whole. */
   failed: 0,
@@ -58,8 +55,7 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
       services.logger.warn({ error, step: name }, 'sweeper.step_failed');
     }
   }
-  // Steps that need only Postgres run first, because requests to Temporal take long if it is
-  // unreachable.
+  // Steps that need only Postgres come first: requests to an unreachable Temporal take long.
   await step('chats', async () => {
     report.chats = await sweepChats(deps);
   });
@@ -69,7 +65,7 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   await step('media', () => services.storedFiles.sweep());
   await step('copies', () => services.copies.sweep());
   await step('claims', () => deleteExpiredClaims(services.pool));
-  await step('account notices', () => services.accountNotices.createDueNotices());
+  await step('account notices', () => services.accountNotices.createDue());
   await step('reservations', async () => {
     const { skipped, ...decisions } = await sweepReservations(deps);
     Object.assign(report, decisions);

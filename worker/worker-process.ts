@@ -1,7 +1,4 @@
-/**
- * Starts the parts of a worker process: the Temporal workers, the sweeper, the state gauges and the
- * auditor.
- */
+/** Starts a worker process: Temporal workers, sweeper, state gauges and auditor. */
 import type { Client } from '@temporalio/client';
 import type { AuditSources } from '../ledger/audit.ts';
 import { hasRunningWorkflow } from '../jobs/records/job-owner.ts';
@@ -17,7 +14,7 @@ import { startAuditor } from './auditor.ts';
 import { repeat } from './repeat.ts';
 import { connectWorkers } from './runtime.ts';
 import { startStudioWorkers } from './studio-worker.ts';
-import { updateStateGauges } from './state-gauges.ts';
+import { registerStateGauges } from './state-gauges.ts';
 import { sweep } from './sweeper.ts';
 
 /** Running worker process. */
@@ -41,8 +38,8 @@ export async function startWorkerProcess(
   logger: Logger,
   options: WorkerProcessOptions = {},
 ): Promise<WorkerProcess> {
-  const openedProcess = await openProcess(config, logger, 'worker');
-  const { services, connection, client, prepareServer } = openedProcess;
+  const opened = await openProcess(config, logger, 'worker');
+  const { services, connection, client, prepareServer } = opened;
   const { metrics } = services.telemetry;
   const state = createStateGauges(metrics);
   const { webhookRelay } = createRelays(services, client, config);
@@ -56,7 +53,7 @@ export async function startWorkerProcess(
     intervalMs: config.AUDIT_INTERVAL_MS,
     state,
   });
-  updateStateGauges({ config, services, connection, metrics, state });
+  registerStateGauges({ config, services, connection, metrics, state });
   const metricsServer = await openMetricsServer(config, {
     metrics,
     readiness: {
@@ -86,7 +83,7 @@ export async function startWorkerProcess(
       await stopAuditing();
       await metricsServer?.close();
       await workerConnection.close();
-      await openedProcess.close();
+      await opened.close();
     },
   };
 }

@@ -37,18 +37,16 @@ export async function awaitOutputs(
   const { plan, call, route, signals, progress, deadlineAtMs } = running;
   signals.expectOperation(call.index, operation.id);
   const firstWait = { waitMs: call.firstCheckMs, cancelSent: false, overdue: false };
-  let waitState: WaitState = { deadlineAtMs, outcomeWaitMs: plan.outcomeWaitMs, ...firstWait };
+  let waiting: WaitState = { deadlineAtMs, outcomeWaitMs: plan.outcomeWaitMs, ...firstWait };
   for (;;) {
     const { checkRequests } = signals;
-    const waitMs = calculateWaitMs(waitState, Date.now());
-    const state = waitState.overdue
-      ? 'the outcome is unknown'
-      : `${route.provider} is working on it`;
+    const waitMs = calculateWaitMs(waiting, Date.now());
+    const state = waiting.overdue ? 'the outcome is unknown' : `${route.provider} is working on it`;
     progress.setCallPhase(
       call.index,
       `${state}, next check at ${formatTimeUtc(Date.now() + waitMs)}`,
     );
-    const { cancelSent } = waitState;
+    const { cancelSent } = waiting;
     await condition(
       () =>
         signals.isNotified(call.index) ||
@@ -62,11 +60,11 @@ export async function awaitOutputs(
     const outputs = await storeIfEnded(running, operation);
     if (outputs) return outputs;
 
-    const decision = decideNext(waitState, {
+    const decision = decideNext(waiting, {
       nowMs: Date.now(),
       cancelRequested: signals.cancelRequested,
     });
-    ({ waiting: waitState } = decision);
+    ({ waiting } = decision);
     for (const action of decision.actions) {
       if (action === 'give_up') {
         throw createFailure(
@@ -110,8 +108,7 @@ async function storeIfEnded(
     const failure = readFailure(error);
     const { type } = failure;
     progress.addFailure(step, failure);
-    // If the provider or the database is unreachable, the outcome is unknown, and the call is
-    // checked again.
+    // If the provider or the database is unreachable, the call is checked again.
     if (type === null || !finalFailures.has(type)) return null;
     if (type === 'CANCELED' && !signals.cancelRequested) {
       throw Date.now() >= deadlineAtMs
@@ -122,10 +119,7 @@ async function storeIfEnded(
   }
 }
 
-/**
- * Requests cancellation of a call from its provider. A later check shows whether the provider has
- * canceled it.
- */
+/** Requests cancellation of a call. A later check shows whether the provider has canceled it. */
 async function requestCancellation(
   running: RunningCall,
   operation: ProviderOperation,
@@ -136,8 +130,7 @@ async function requestCancellation(
   try {
     await runStep(running, step, (activities) => activities.cancel({ ...task, operation }));
   } catch (error) {
-    // If the request fails, the workflow continues to wait: the next check shows the status of the
-    // call.
+    // If the request fails, the workflow keeps waiting: the next check shows the status.
     progress.addFailure(step, readFailure(error));
   }
 }

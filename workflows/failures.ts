@@ -12,9 +12,7 @@ export interface StepFailure {
   message: string;
   /** True if the step must not be retried, because another attempt would fail in the same way. */
   isFinal: boolean;
-  /**
-   * Delay before a retry that the provider requested, in milliseconds; null if it requested none.
-   */
+  /** Milliseconds before a retry that the provider requested; null if it requested none. */
   retryAfterMs: number | null;
 }
 

@@ -1,7 +1,4 @@
-/**
- * Runs the calls of a job in parallel. A call whose input is the result of another call waits for
- * that call.
- */
+/** Runs the calls of a job in parallel, except a call that needs the result of another call. */
 import type { CallOutputs, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
 import { createFailure } from './failures.ts';
 import { runCall } from './provider-call.ts';

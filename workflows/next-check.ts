@@ -8,10 +8,7 @@ export interface WaitState {
   deadlineAtMs: number;
   /** Time to wait after the deadline for the outcome of the call. */
   outcomeWaitMs: number;
-  /**
-   * Time to wait before the next check. A notification, a check request, a cancellation or the
-   * deadline can end the wait earlier.
-   */
+  /** Longest wait before the next check; signals, a cancellation or the deadline end it. */
   waitMs: number;
   /** True if the provider was requested to cancel the call. */
   cancelSent: boolean;
@@ -42,10 +39,7 @@ export function calculateWaitMs(waiting: WaitState, nowMs: number): number {
   return Math.max(1, Math.min(waitMs, endsAtMs - nowMs));
 }
 
-/**
- * Returns the actions to take after a check has found the call pending, and the state of the next
- * wait.
- */
+/** Returns the actions after a check found the call pending, and the next wait. */
 export function decideNext(
   waiting: WaitState,
   { nowMs, cancelRequested }: PendingCheck,

@@ -9,10 +9,7 @@ import type { StepFailure } from './failures.ts';
 import { formatTimeUtc, formatCredits } from './display-texts.ts';
 import type { Step } from './step.ts';
 
-/**
- * Maximum number of failed attempts that the progress shows. A job may call a provider hundreds of
- * times.
- */
+/** Maximum number of failed attempts shown. A job may call a provider hundreds of times. */
 const failuresMax = 10;
 
 /** Creates the progress report of a workflow and registers the handler of the query `progress`. */
@@ -51,7 +48,6 @@ export function reportProgress(plan: JobPlan) {
     },
   };
 }
-/** Progress report of a job. */
 export type ProgressReport = ReturnType<typeof reportProgress>;
 
 function formatMarkdown({ phase, calls, failures }: JobProgress): string {

@@ -29,7 +29,7 @@ export async function runCall(
         job.progress.setCallPhase(call.index, 'delivered');
         return result.outputs;
       }
-      await awaitResume(job, call, result.pausedCalls);
+      await awaitResume(job, call, result.pausedRoutes);
     }
   } catch (error) {
     const { type, message } = readFailure(error);
@@ -40,7 +40,7 @@ export async function runCall(
 
 type RouteResult =
   | { kind: 'outputs'; outputs: CallOutputs }
-  | { kind: 'paused'; pausedCalls: RunningCall[] };
+  | { kind: 'paused'; pausedRoutes: RunningCall[] };
 
 /**
  * Tries the routes of a call in order. Tries the next route only if the provider of the previous
@@ -52,28 +52,28 @@ async function tryRoutes(
   inputKey: string | undefined,
 ): Promise<RouteResult> {
   let failureMessage = 'no route is configured';
-  const pausedCalls: RunningCall[] = [];
+  const pausedRoutes: RunningCall[] = [];
   for (const [routeIndex, route] of call.routes.entries()) {
     throwIfCanceledOrOverdue(job);
     const task = createCallTask(job.plan, { call, routeIndex, inputKey });
     if (!task) continue;
-    const runningCall = { ...job, call, route, task };
+    const running = { ...job, call, route, task };
     if (!job.pausedProviders.has(route.provider)) {
-      const submitOutcome = await submit(runningCall);
+      const submitOutcome = await submit(running);
       if (submitOutcome.kind === 'outputs' || submitOutcome.kind === 'operation') {
         if (job.reportStart) await job.reportStart();
         if (submitOutcome.kind === 'outputs') return submitOutcome;
         return {
           kind: 'outputs',
-          outputs: await awaitOutputs(runningCall, submitOutcome.operation),
+          outputs: await awaitOutputs(running, submitOutcome.operation),
         };
       }
       if (submitOutcome.kind === 'not_accepted') failureMessage = submitOutcome.message;
       else job.pausedProviders.add(route.provider);
     }
-    if (job.pausedProviders.has(route.provider)) pausedCalls.push(runningCall);
+    if (job.pausedProviders.has(route.provider)) pausedRoutes.push(running);
   }
-  if (pausedCalls.length > 0) return { kind: 'paused', pausedCalls };
+  if (pausedRoutes.length > 0) return { kind: 'paused', pausedRoutes };
   throwIfCanceledOrOverdue(job);
   throw createFailure('PROVIDER_ERROR', failureMessage);
 }
@@ -85,26 +85,26 @@ async function tryRoutes(
 async function awaitResume(
   job: RunningJob,
   call: PlannedCall,
-  pausedCalls: RunningCall[],
+  pausedRoutes: RunningCall[],
 ): Promise<void> {
   const { signals, progress, deadlineAtMs, pausedProviders } = job;
-  const [first] = pausedCalls;
+  const [first] = pausedRoutes;
   if (!first) return;
-  const providers = pausedCalls.map(({ route }) => route.provider);
+  const providers = pausedRoutes.map(({ route }) => route.provider);
   const step = { ...callStep(first, 'awaitResume'), summary: `paused: ${providers.join(', ')}` };
-  const tasks = pausedCalls.map(({ task }) => task);
+  const tasks = pausedRoutes.map(({ task }) => task);
   progress.setCallPhase(call.index, 'waiting: the provider is paused');
   let isResumed = false;
   while (!isResumed) {
     const { checkRequests } = signals;
     const mustStopWaiting = (): boolean =>
       signals.cancelRequested || signals.checkRequests > checkRequests;
-    const toDeadlineMs = Math.max(1, deadlineAtMs - Date.now());
+    const remainingMs = Math.max(1, deadlineAtMs - Date.now());
     const scope = new CancellationScope();
     isResumed = await scope.run(() =>
       Promise.race([
         runStep(first, step, (activities) => activities.awaitResume(tasks)).then(() => true),
-        condition(mustStopWaiting, toDeadlineMs, { summary: 'wait until the deadline' }).then(
+        condition(mustStopWaiting, remainingMs, { summary: 'wait until the deadline' }).then(
           () => false,
         ),
       ]),

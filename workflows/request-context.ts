@@ -1,7 +1,6 @@
 /**
- * Passes the request context and the trace context of the last signal to the activities and child
- * workflows of a workflow. Neither changes a command, so a history without them can also be
- * replayed.
+ * Passes the request context and the trace of the last signal to activities and child workflows.
+ * Neither changes a command, so a history without them replays, too.
  */
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow';
 import { requestContextHeader, signalContextHeader } from '../domain/request-context.ts';

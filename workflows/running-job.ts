@@ -30,8 +30,7 @@ export interface RunningCall extends RunningJob {
 }
 
 /**
- * Ends a call that no provider has accepted: throws an error if the job was canceled or its
- * deadline has passed.
+ * Throws if the job was canceled or its deadline has passed before a provider accepted the call.
  * @throws ApplicationFailure CANCELED or DEADLINE_EXCEEDED
  */
 export function throwIfCanceledOrOverdue({ signals, deadlineAtMs }: RunningJob): void {

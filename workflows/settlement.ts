@@ -89,18 +89,14 @@ export async function release(job: RunningJob, error: unknown): Promise<JobOutco
     : 'nothing was reserved';
   const result = `${billing}: ${code}, ${message}`;
   progress.setPhase(result);
-  // Temporal stores no message for a canceled workflow. The message remains visible in Current
-  // Details.
+  // Temporal stores no message for a canceled workflow, but Current Details still show it.
   if (status === 'canceled') throw new CancelledFailure(result);
   throw ApplicationFailure.create({ message: result, type: code, nonRetryable: true });
 }
 
 type JobEnd = Pick<JobOutcome, 'status' | 'billing' | 'reason'> & Partial<JobOutcome>;
 
-/**
- * Sets the search attributes that describe the end of the job, and returns the result of the
- * workflow.
- */
+/** Sets the search attributes for the end of the job; returns the workflow's result. */
 function recordOutcome(plan: JobPlan, end: JobEnd): JobOutcome {
   upsertSearchAttributes([
     { key: searchAttributes.jobStatus, value: end.status },

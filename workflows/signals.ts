@@ -60,5 +60,4 @@ export function listenToSignals() {
     },
   };
 }
-/** Signals of a job's workflow. */
 export type JobSignals = ReturnType<typeof listenToSignals>;

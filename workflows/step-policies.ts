@@ -12,16 +12,11 @@ const backoff = {
   maximumInterval: '20s',
 } as const;
 
-/**
- * Policy of a step: its first attempt, its task queue, and the options of its ordinary activity.
- */
+/** Policy of a step: first attempt, task queue, and options of its ordinary activity. */
 interface StepPolicy extends ActivityOptions {
   /** True if the first attempt is a local activity. A function decides it for each call. */
   startsLocally: boolean | ((call: CallOnRoute) => boolean);
-  /**
-   * Task queue of the ordinary activity. `provider`: the task queue of the call's provider.
-   * `studio`: the Studio task queue.
-   */
+  /** Task queue of the ordinary activity: that of the call's provider, or that of Studio. */
   queue: 'provider' | 'studio';
   /** True if no attempt may start after the deadline or the cancellation of the job. */
   stopsWithJob?: true;
@@ -45,13 +40,11 @@ export const stepPolicies: Record<StepName, StepPolicy> = {
     startsLocally: true,
     queue: 'studio',
     startToCloseTimeout: '20s',
-    // The step fails after 40 seconds, so that the caller can retry the request instead of waiting
-    // longer.
+    // The step fails after 40 seconds, so that the caller can retry instead of waiting longer.
     scheduleToCloseTimeout: '40s',
     retry: backoff,
   },
-  // The activity itself limits the number of attempts that the provider does not accept
-  // (`CallTask.submitAttemptsMax`).
+  // The activity limits the attempts that are not accepted (`CallTask.submitAttemptsMax`).
   submit: {
     // A provider that sends no notifications responds only when the result is complete, which takes
     // too long for a local activity.
@@ -64,8 +57,7 @@ export const stepPolicies: Record<StepName, StepPolicy> = {
     heartbeatTimeout: '15s',
     retry: backoff,
   },
-  // The step `adopt` reads the record of a submit and waits while the submit is in progress. It
-  // sends no request to a provider.
+  // The step waits while a submit is in progress, then reads its record. It calls no provider.
   adopt: { startsLocally: false, queue: 'studio', heartbeatTimeout: '15s', retry: backoff },
   // The step `awaitResume` fails and is retried while the provider is paused. Unlike timers,
   // retries add no events to the workflow's history.
@@ -83,11 +75,10 @@ export const stepPolicies: Record<StepName, StepPolicy> = {
     heartbeatTimeout: '15s',
     retry: { ...backoff, maximumAttempts: 6 },
   },
-  // The timeout of the step `store` allows 45 seconds to read the result, two minutes to read each
-  // output, and time to convert the outputs. The activity itself limits the number of attempts to
-  // read a result that cannot be read. While the gateway's storage is unavailable, the step is
-  // retried until OUTCOME_WAIT_MS after the deadline. Because of its priority, it runs before
-  // waiting checks and submits on the provider's task queue.
+  // The timeout of `store` allows 45 seconds to read the result, two minutes for each output, and
+  // time to convert them. The activity limits the attempts to read a result; while the gateway's
+  // storage is unavailable, it is retried until OUTCOME_WAIT_MS after the deadline. Because of the
+  // priority, results are read before waiting checks and submits.
   store: {
     startsLocally: ({ call }) => call.output.medium !== 'video',
     queue: 'provider',

@@ -85,8 +85,7 @@ export function runStepAsActivity<Outcome>(
 
 /** Returns whether the first attempt of a step is a local activity. */
 function startsAsLocalActivity({ plan }: RunningJob, { name, target }: Step): boolean {
-  // Parallel calls start no local activities, because a replay may group the results of parallel
-  // local activities differently from the original run.
+  // A replay may group the results of parallel local activities differently.
   if (target && plan.calls.length > 1) return false;
   const { startsLocally } = stepPolicies[name];
   if (typeof startsLocally === 'boolean') return startsLocally;
@@ -95,10 +94,10 @@ function startsAsLocalActivity({ plan }: RunningJob, { name, target }: Step): bo
 
 /** Calculates the time that remains for all attempts of a step together, in milliseconds. */
 function calculateRemainingMs({ plan, deadlineAtMs }: RunningJob, { name }: Step): number {
-  const toDeadlineMs = deadlineAtMs - Date.now();
+  const remainingMs = deadlineAtMs - Date.now();
   return stepPolicies[name].stopsWithJob
-    ? Math.max(1, toDeadlineMs)
-    : Math.max(0, toDeadlineMs) + plan.outcomeWaitMs;
+    ? Math.max(1, remainingMs)
+    : Math.max(0, remainingMs) + plan.outcomeWaitMs;
 }
 
 /**

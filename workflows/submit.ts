@@ -14,10 +14,7 @@ import { throwIfCanceledOrOverdue, type RunningCall } from './running-job.ts';
 import { callStep } from './step.ts';
 import { runStep, runStepAsActivity } from './steps.ts';
 
-/**
- * Submits a call on its current route. If the outcome is unknown, waits for a provider notification
- * that identifies the call.
- */
+/** Submits a call on its current route, and waits for a notification if the outcome is unknown. */
 export async function submit(
   running: RunningCall,
 ): Promise<SubmitOutcome | { kind: 'not_accepted'; message: string }> {
@@ -74,10 +71,7 @@ async function adopt(running: RunningCall): Promise<AdoptOutcome> {
   }
 }
 
-/**
- * Waits for a provider notification about a call whose submit got no response. The notification
- * contains the operation id.
- */
+/** Waits for a notification with the operation id of a submit that got no response. */
 async function awaitNotification(running: RunningCall): Promise<void> {
   const { plan, call, signals, progress } = running;
   progress.setCallPhase(

@@ -18,10 +18,9 @@ export function createStartReport(plan: JobPlan): () => Promise<void> {
 }
 
 /**
- * Starts the delivery of a webhook. By default, this is the webhook that reports the end of the
- * job. Waits until the child workflow has started, because Temporal discards it if its parent ends
- * first. If the delivery of a webhook about the end of a job cannot be started, the sweeper starts
- * it later.
+ * Starts the delivery of a webhook, by default of the one that reports the end of the job. Waits
+ * until the child workflow has started, because Temporal discards it if its parent ends first. If
+ * the delivery about the end of a job cannot be started, the sweeper starts it later.
  */
 export async function startWebhookDelivery(plan: JobPlan, subjectId = plan.jobId): Promise<void> {
   if (!plan.webhook) return;

@@ -48,7 +48,7 @@ async function readNotices(
 ): Promise<z.infer<typeof noticeSettings>> {
   const [{ url, lowBalanceMicro }, latestNotices] = await Promise.all([
     accountNotices.readTarget(organizationId),
-    accountNotices.listNotices(organizationId, noticesShownMax),
+    accountNotices.list(organizationId, noticesShownMax),
   ]);
   return {
     url,

@@ -28,10 +28,7 @@ export const jobCall = z.object({
   ),
   /** Time at which the call first waited for a paused provider; null if it never waited. */
   pausedAtMs: z.number().nullable(),
-  /**
-   * Number of times that the call was sent. A call is sent again only if the provider did not
-   * accept it.
-   */
+  /** Number of times that the call was sent; repeated only if it was not accepted. */
   attempts: z.int(),
   begunAtMs: z.number(),
   acceptedAtMs: z.number().nullable(),

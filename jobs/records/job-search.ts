@@ -7,10 +7,7 @@ import { sql, type FragmentSqlToken } from 'slonik';
  */
 export const searchedJobsMax = 10_000;
 
-/**
- * Minimum length of a searched string that is compared with the ends of job ids. A shorter string
- * would match many jobs.
- */
+/** Minimum length of a searched end of a job id; a shorter one would match many jobs. */
 const idEndingLengthMin = 6;
 
 /**

@@ -1,7 +1,4 @@
-/**
- * Lists reservations that have been open for longer than expected, with the reasons why they are
- * open.
- */
+/** Lists reservations that have been open for longer than expected, with the reasons. */
 import type { Client } from '@temporalio/client';
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
@@ -19,8 +16,8 @@ const openCall = z.object({
 });
 type OpenCall = z.infer<typeof openCall>;
 
-/** Schema of an open reservation. */
-export const unsettledReservation = z.object({
+/** Schema of an open reservation with its calls. */
+export const openReservationWithCalls = z.object({
   id: z.string(),
   kind: z.enum(['studio', 'chat']),
   organizationId: z.string(),
@@ -33,14 +30,12 @@ export const unsettledReservation = z.object({
   verifying: z.boolean().nullable(),
   calls: z.array(openCall),
 });
-type UnsettledReservation = z.infer<typeof unsettledReservation>;
+type OpenReservationWithCalls = z.infer<typeof openReservationWithCalls>;
 
 /** Open reservation, with the state of its workflow and the reasons why it is open. */
-export interface StuckReservation extends UnsettledReservation {
+export interface StuckReservation extends OpenReservationWithCalls {
   owner: JobWorkflow | null;
-  /**
-   * Reasons in this order: the state of the workflow, the calls, the activities that are retried.
-   */
+  /** Reasons in this order: the workflow, the deadline, the calls, the retried activities. */
   reasons: string[];
 }
 
@@ -70,12 +65,9 @@ const selectReservations = (where: FragmentSqlToken): FragmentSqlToken => sql.fr
   FROM reservation r LEFT JOIN job j ON j.id = r.id
   WHERE r.state = 'reserved' AND ${where}`;
 
-/**
- * Creates the functions that read open reservations from Postgres and the states of their workflows
- * from Temporal.
- */
+/** Creates the functions that read open reservations and the states of their workflows. */
 export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
-  async function addReasons(row: UnsettledReservation): Promise<StuckReservation> {
+  async function addReasons(row: OpenReservationWithCalls): Promise<StuckReservation> {
     const owner =
       row.kind === 'studio' ? await readWorkflow(deps.client, row.id).catch(() => null) : null;
     return { ...row, owner, reasons: findReasons(row, owner, Date.now()) };
@@ -85,7 +77,7 @@ export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
     async list({ organizationId, olderThanMs, limit }: StuckListing): Promise<StuckReservation[]> {
       const owner = organizationId ?? null;
       const rows = await deps.pool.any(sql.type(
-        unsettledReservation,
+        openReservationWithCalls,
       )`${selectReservations(sql.fragment`
           (${owner}::text IS NULL OR r.organization_id = ${owner}::text)
           AND (r.created_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
@@ -100,7 +92,7 @@ export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
      */
     async find(id: string): Promise<StuckReservation | null> {
       const row = await deps.pool.maybeOne(
-        sql.type(unsettledReservation)`${selectReservations(sql.fragment`r.id = ${id}`)}`,
+        sql.type(openReservationWithCalls)`${selectReservations(sql.fragment`r.id = ${id}`)}`,
       );
       return row && addReasons(row);
     },
@@ -109,7 +101,7 @@ export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
 
 /** Describes why a reservation is still open. */
 function findReasons(
-  reservation: UnsettledReservation,
+  reservation: OpenReservationWithCalls,
   owner: JobWorkflow | null,
   nowMs: number,
 ): string[] {

@@ -4,15 +4,13 @@ import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import { providerOperation } from '../../providers/provider.ts';
 
-/** Schema of a call of a job whose outcome is unknown. */
-export const callWithUnknownOutcome = z.object({
+/** Schema of a call of a listed job. */
+export const listedCall = z.object({
   index: z.int(),
   provider: z.string(),
   state: z.string(),
   operation: providerOperation.nullable(),
-  /**
-   * Time of the first notification that arrived after the workflow had ended; null if none arrived.
-   */
+  /** Time of the first notification after the end of the workflow; null if none arrived. */
   lateNotificationAtMs: z.number().nullable(),
 });
 
@@ -25,7 +23,7 @@ export const jobWithUnknownOutcome = z.object({
   errorCode: z.string(),
   creditsMicro: z.number(),
   releasedAtMs: z.number(),
-  calls: z.array(callWithUnknownOutcome),
+  calls: z.array(listedCall),
 });
 type JobWithUnknownOutcome = z.infer<typeof jobWithUnknownOutcome>;
 
@@ -38,10 +36,7 @@ export const outcomeCounts = z.object({ verifying: z.int(), released: z.int() })
 // The condition is that of the index `job_without_outcome`, so that Postgres uses the index.
 const hasUnknownOutcome = sql.fragment`j.error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST')`;
 
-/**
- * Creates the functions that read the jobs whose credits were released although their outcome is
- * unknown.
- */
+/** Creates the functions that read jobs whose credits were released with an unknown outcome. */
 export function createUnknownOutcomes(pool: DatabasePool) {
   return {
     /** Lists the jobs, newest first. */

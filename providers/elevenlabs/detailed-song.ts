@@ -37,7 +37,7 @@ const detailsShape = z.object({
 
 /**
  * Reads the details of a song and returns them with the audio stream.
- * @throws ProviderFailure `failed` if the response has an unexpected format or ends before the audio part
+ * @throws ProviderFailure `failed` if the response has another form or ends before the audio
  */
 export async function readDetailedSong(response: ProviderResponse): Promise<DetailedSong> {
   const contentType = String(response.headers['content-type'] ?? '');
@@ -74,8 +74,7 @@ function splitParts(body: Readable, boundary: string): Promise<DetailedSong> {
         part.pipe(audio);
       } else {
         details = parseDetails(part);
-        // This error is handled when the audio part arrives. If no audio part arrives, the call
-        // fails anyway.
+        // The error is handled with the audio part; without one, the call fails anyway.
         details.catch(() => {});
       }
     });

@@ -44,10 +44,7 @@ interface ElevenlabsOptions {
  */
 const audioQuery = '?output_format=mp3_44100_128';
 
-/**
- * Endpoint of ElevenLabs: its path, the function that reads its response, and whether its body is a
- * multipart form.
- */
+/** Endpoint of ElevenLabs. `read` reads its response; `form` is true if its body is multipart. */
 interface Endpoint {
   path: (input: JsonObject) => string;
   read: (response: ProviderResponse) => Promise<ProviderResult>;
@@ -139,13 +136,9 @@ async function toSubmitFailure(response: ProviderResponse): Promise<ProviderFail
   const code = detail?.status ?? detail?.code ?? '';
   if (policyCodes.has(code)) return contentPolicyFailure(response);
   if (status !== 429 && accountCodes.has(code)) {
-    return new ProviderFailure(
-      'misconfigured',
-      `the provider did not accept the call (${status})`,
-      {
-        providerRequestId: findRequestId(response.headers),
-      },
-    );
+    const message = `the provider did not accept the call (${status})`;
+    const providerRequestId = findRequestId(response.headers);
+    return new ProviderFailure('misconfigured', message, { providerRequestId });
   }
   const { fields } = readInvalidFields(body);
   return toStatusFailure(response, {
@@ -185,9 +178,7 @@ async function createForm(
   } catch (cause) {
     await discard();
     if (cause instanceof ProviderFailure) throw cause;
-    throw new ProviderFailure('not_accepted', 'the input file cannot be read at the moment', {
-      cause,
-    });
+    throw new ProviderFailure('not_accepted', 'the input file cannot be read now', { cause });
   }
 }
 

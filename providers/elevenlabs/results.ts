@@ -1,7 +1,4 @@
-/**
- * Reads the results of calls from ElevenLabs' responses: audio, songs, composition plans and
- * transcripts.
- */
+/** Reads ElevenLabs' responses: audio, songs, composition plans and transcripts. */
 import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { ProviderFailure } from '../../domain/provider-failure.ts';

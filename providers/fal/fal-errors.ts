@@ -9,9 +9,7 @@ import {
 } from '../error-responses.ts';
 import type { CheckResult } from '../provider.ts';
 
-/**
- * Response of fal. `body` is the parsed JSON body; undefined if the body is too long or not JSON.
- */
+/** Response of fal; `body` is the parsed JSON, undefined if too long or not JSON. */
 export interface FalResponse {
   status: number;
   headers: Record<string, string | string[] | undefined>;
@@ -31,10 +29,7 @@ export function toSubmitFailure(response: FalResponse): ProviderFailure {
   return violatesPolicy ? contentPolicyFailure(response) : failure;
 }
 
-/**
- * Returns the error type in a response of fal; null if the response is not from fal itself, for
- * example from a proxy.
- */
+/** Returns fal's error type; null if the response is not from fal itself, e.g. from a proxy. */
 function findErrorType({ headers, body }: FalResponse): string | null {
   const header = headers['x-fal-error-type'];
   if (typeof header === 'string') return header;

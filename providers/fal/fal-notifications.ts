@@ -37,14 +37,14 @@ const notificationBody = z.object({ request_id: z.string().min(1) });
 const signatureForm = /^[0-9a-f]{128}$/i;
 
 /** Function that returns whether a signature was made with one of fal's current keys. */
-type CheckSignature = (message: Buffer, signature: Buffer) => Promise<boolean>;
+type IsSigned = (message: Buffer, signature: Buffer) => Promise<boolean>;
 
 /**
  * Creates the function that checks signatures. If a request for the public keys fails, the function
  * uses the previous keys until they expire. The function throws GatewayError SERVICE_UNAVAILABLE if
  * the previous keys do not match and the current keys cannot be fetched.
  */
-function createSignatureCheck(options: VerifierOptions): CheckSignature {
+function createSignatureCheck(options: VerifierOptions): IsSigned {
   const { fetchTimeoutMs = 5000 } = options;
   let keys: KeyObject[] = [];
   let fetchedAtMs = Number.NEGATIVE_INFINITY;

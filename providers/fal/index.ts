@@ -149,8 +149,7 @@ async function fetchStatus(
 
 /**
  * Reads the response to a cancellation request.
- * @throws ProviderFailure `unreachable` if the response does not show whether fal received the
- * request
+ * @throws ProviderFailure `unreachable` if it is unclear whether fal received the request
  */
 function readCancellation(response: FalResponse): CancelResult {
   if (response.status === 200 || response.status === 202) return 'requested';

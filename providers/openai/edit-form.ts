@@ -39,10 +39,7 @@ const editInput = z
   .catchall(z.union([z.string(), z.number()]));
 
 const pictureBytesMax = 25 * 1024 * 1024;
-/**
- * Maximum number of pixels of a picture. It is limited, because a mask is held in memory with one
- * byte per pixel.
- */
+/** Maximum number of pixels of a picture; a mask needs one byte of memory per pixel. */
 const pixelsMax = 64_000_000;
 const fetchTimeoutMs = 60_000;
 
@@ -80,13 +77,7 @@ export async function createEditForm(
     await discard();
     if (cause instanceof ProviderFailure) throw cause;
     // The call was not sent, so the provider certainly did no work and the call may be sent later.
-    throw new ProviderFailure(
-      'not_accepted',
-      'the multipart form of the image edit cannot be created now',
-      {
-        cause,
-      },
-    );
+    throw new ProviderFailure('not_accepted', 'the edit form cannot be created now', { cause });
   }
 }
 

@@ -14,9 +14,7 @@ interface PicturePiece {
   bytes: Buffer;
 }
 
-/**
- * Maximum number of characters of a field name that are stored for the comparison with `b64_json`.
- */
+/** Maximum number of characters of a field name that are kept to compare with `b64_json`. */
 const nameLengthMax = 32;
 
 /**

@@ -1,8 +1,7 @@
 /**
- * Copies the inputs of a request from other servers into the storage if a price depends on their
- * measurements. The provider receives the copy, so a server cannot send a small file to the gateway
- * and a large one to the provider. A copy belongs to one request and is removed when the request is
- * rejected or its job is settled.
+ * Copies inputs from other servers if a price depends on their measurements. The provider gets the
+ * copy, so a server cannot send the gateway a small file and the provider a large one. A copy
+ * belongs to one request and is removed when the request is rejected or its job is settled.
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
@@ -121,9 +120,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
       };
     },
 
-    /**
-     * Removes copies of settled jobs and old copies without a reservation; returns their number.
-     */
+    /** Removes copies of settled jobs and old ones without a reservation; returns how many. */
     async sweep(): Promise<number> {
       const storageKeys = await pool.anyFirst(sql.type(storageKeyRow)`
         SELECT c.storage_key FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id

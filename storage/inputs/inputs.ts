@@ -98,11 +98,11 @@ function createResolver(deps: InputsDeps): ResolveInput {
       if (confirmedKey !== key) throw new UnusableInput(notOwnFile);
       return confirmedKey;
     }
-    const artifactExists = await deps.pool.maybeOneFirst(sql.type(artifactRow)`
+    const artifact = await deps.pool.maybeOneFirst(sql.type(artifactRow)`
       SELECT true AS found FROM artifact
       WHERE storage_key = ${key} AND organization_id = ${requirement.organizationId}
         AND deleted_at IS NULL`);
-    if (artifactExists === null) throw new UnusableInput(notOwnFile);
+    if (artifact === null) throw new UnusableInput(notOwnFile);
     requireMedium(contentTypeOf(key), requirement.medium);
     return key;
   }

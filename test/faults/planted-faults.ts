@@ -85,8 +85,8 @@ const money: Fault[] = [
   {
     name: 'a budget does not count the other operations of its batch',
     file: ledgerSql,
-    original: 'coalesce((m.found).created_at, clock_timestamp()), spends)',
-    planted: 'coalesce((m.found).created_at, clock_timestamp()), NULL)',
+    original: 'coalesce((o.found).created_at, clock_timestamp()), spends)',
+    planted: 'coalesce((o.found).created_at, clock_timestamp()), NULL)',
     tests: ['test/ledger/budgets.test.ts', 'test/ledger/batches.test.ts'],
   },
   {

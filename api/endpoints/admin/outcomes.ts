@@ -4,11 +4,11 @@
  */
 import { z } from 'zod';
 import {
-  callWithUnknownOutcome,
+  listedCall,
   outcomeCounts,
   jobWithUnknownOutcome,
 } from '../../../jobs/records/unknown-outcomes.ts';
-import { unsettledReservation } from '../../../jobs/records/stuck-jobs.ts';
+import { openReservationWithCalls } from '../../../jobs/records/stuck-jobs.ts';
 import { storedNotification } from '../../../providers/notification-inbox.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { addOrganizationNames } from '../../identity/organizations.ts';
@@ -24,7 +24,7 @@ import {
 } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 
-const stuckSchema = responseSchema(unsettledReservation)
+const stuckSchema = responseSchema(openReservationWithCalls)
   .omit({ ownerMissingAt: true, verifying: true, calls: true })
   .extend({
     organizationName: z.string(),
@@ -36,7 +36,7 @@ const stuckSchema = responseSchema(unsettledReservation)
 const unknownSchema = responseSchema(jobWithUnknownOutcome)
   .extend({
     organizationName: z.string(),
-    calls: z.array(responseSchema(callWithUnknownOutcome).extend({ operation: z.unknown() })),
+    calls: z.array(responseSchema(listedCall).extend({ operation: z.unknown() })),
   })
   .meta({ id: 'UnknownOutcome' });
 
