@@ -13,7 +13,7 @@ import { ObservedChat, observeUpstreams } from '../chat/observed-chat.ts';
 import { RunningChats } from '../chat/running-chats.ts';
 import type { ChatBody } from '../chat/chat-body.ts';
 import { createCandidatesDraft, type CandidatesDraft } from '../chat/chat-candidates.ts';
-import type { ChatClaim, ChatLedger, ChatReserve } from '../chat/chat-moves.ts';
+import type { ChatClaim, ChatLedger, ChatReserve } from '../chat/chat-ledger-types.ts';
 import { calculateChatPrice } from '../chat/chat-price.ts';
 import { estimateInput } from '../chat/input-count.ts';
 import type { OpenChat } from '../chat/open-chat.ts';

@@ -20,7 +20,6 @@ export interface AudioModel {
   id: string;
   displayName: string;
   provider: string;
-  /** Unit of the price. */
   priceUnit: 'character' | 'second' | 'request';
   /** Price of one unit in USD. */
   usd: number;

@@ -22,10 +22,7 @@ export const chatModelsFile = z.strictObject({
    */
   models: z
     .array(chatModelSchema)
-    .refine(
-      (rows) => new Set(rows.map((row) => row.id)).size === rows.length,
-      'the ids of the models must be unique',
-    )
+    .refine((rows) => new Set(rows.map((row) => row.id)).size === rows.length, 'ids must be unique')
     .default([]),
   /** Ids of models that the operator removes; `provider/*` removes all models of a provider. */
   disable: z.array(z.string()).default([]),
@@ -37,10 +34,7 @@ export type ChatOverlay = z.infer<typeof chatModelsFile> & {
   priceMarkup: number;
 };
 
-/**
- * Applies the operator's changes to the committed models (`base`). Returns the models that the
- * gateway offers.
- */
+/** Returns the offered models: the committed ones (`base`) with the operator's changes. */
 export function configureChatModels(
   base: readonly ChatModel[],
   { models, disable, priceMarkup }: ChatOverlay,
@@ -58,8 +52,7 @@ export function configureChatModels(
 type TokenPrice = Omit<ChatCost, 'longInput' | 'audioInputUsdPerMillion'>;
 
 function applyMarkup(cost: ChatCost, markup: number): ChatCost {
-  // The price is rounded to a millionth of a dollar, so that a price list shows no binary rounding
-  // errors.
+  // Rounds to a millionth of a dollar, so that a price list shows no binary rounding errors.
   const addMarkup = (usd: number): number => Number((usd * (1 + markup)).toFixed(6));
   const { longInput, audioInputUsdPerMillion: audio, ...price } = cost;
   const addTokenMarkup = (listed: TokenPrice): TokenPrice => {
@@ -80,10 +73,7 @@ function applyMarkup(cost: ChatCost, markup: number): ChatCost {
   };
 }
 
-/**
- * Creates the functions that look up chat models and omit retired ones. `now` returns the current
- * time in Unix milliseconds.
- */
+/** Creates the lookup of models that are not retired. `now` returns the current time in Unix ms. */
 export function createChatCatalog(models: readonly ChatModel[], now: () => number = Date.now) {
   const newestFirst = models.toSorted((a, b) => b.created - a.created || (a.id < b.id ? -1 : 1));
   const modelsById = new Map([
@@ -112,7 +102,7 @@ export function createChatCatalog(models: readonly ChatModel[], now: () => numbe
     const model = get(id);
     if (model) return model;
     const similarIds = createSuggester(listCurrent().map((known) => known.id))(id);
-    throw createUnknownModelError(id, { field, retired: modelsById.get(id), similarIds });
+    throw unknownModelError(id, { field, retired: modelsById.get(id), similarIds });
   }
 
   return { listCurrent, get, find };
@@ -135,10 +125,7 @@ interface UnknownModel {
   similarIds: readonly string[];
 }
 
-/**
- * Returns the endpoint that serves the Studio model with the given id; null if no Studio model has
- * it.
- */
+/** Returns the endpoint of the Studio model with this id; null if there is none. */
 function findStudioEndpoint(id: string): string | null {
   const publicId = Object.hasOwn(publicIdsByMakerName, id) ? publicIdsByMakerName[id] : id;
   const hasPublicId = (rows: readonly { id: string }[]): boolean =>
@@ -147,10 +134,7 @@ function findStudioEndpoint(id: string): string | null {
   return hasPublicId(videoModels) ? 'POST /api/v1/studio/video/generate' : null;
 }
 
-function createUnknownModelError(
-  id: string,
-  { field, retired, similarIds }: UnknownModel,
-): GatewayError {
+function unknownModelError(id: string, { field, retired, similarIds }: UnknownModel): GatewayError {
   const shownId = id.length > 128 ? `${id.slice(0, 128)}…` : id;
   const endpoint = findStudioEndpoint(id);
   if (endpoint) {

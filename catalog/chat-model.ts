@@ -6,16 +6,12 @@ const tokenCount = z.number().int().positive();
 const tokenPrice = {
   inputUsdPerMillion: usdPerMillion,
   outputUsdPerMillion: usdPerMillion,
-  /**
-   * Price of input tokens read from the provider's prompt cache; defaults to `inputUsdPerMillion`.
-   */
+  /** Price of input tokens read from the prompt cache; defaults to `inputUsdPerMillion`. */
   cachedInputUsdPerMillion: usdPerMillion.exactOptional(),
-  /**
-   * Price of input tokens written to the provider's prompt cache; defaults to `inputUsdPerMillion`.
-   */
+  /** Price of input tokens written to the prompt cache; defaults to `inputUsdPerMillion`. */
   cacheWriteUsdPerMillion: usdPerMillion.exactOptional(),
 };
-const flag = z.literal(true);
+const onlyTrue = z.literal(true);
 
 /**
  * Price of a request in USD per million tokens. A request with long input may have a higher price
@@ -34,19 +30,14 @@ export type ChatCost = z.infer<typeof chatCost>;
 /** Schema of a model in the committed catalog or in an operator's models file. */
 export const chatModelSchema = z.strictObject({
   /** Id that callers send as `model`. */
-  id: z
-    .string()
-    .regex(/^[\w.:@/-]{1,128}$/, 'must have 1 to 128 of the characters A–Z a–z 0–9 . _ : @ / -'),
+  id: z.string().regex(/^[\w.:@/-]{1,128}$/, 'must be 1 to 128 of A–Z a–z 0–9 . _ : @ / -'),
   name: z.string().min(1).max(128),
   /** Company that made the model; another company may serve it (`provider`). */
   ownedBy: z.string().min(1).max(64),
   /** Release date of the model in Unix seconds. */
   created: z.number().int().positive(),
   description: z.string().min(1).max(500).exactOptional(),
-  /**
-   * Provider that serves the model: a name in catalog/chat-providers.ts, or a provider that the
-   * operator adds.
-   */
+  /** Provider of the model: a name in catalog/chat-providers.ts, or one that the operator adds. */
   provider: z.string().regex(/^[a-z][a-z0-9-]{0,31}$/),
   protocol: z.enum(['openai', 'anthropic']),
   /** Id of the model at the provider. */
@@ -54,7 +45,7 @@ export const chatModelSchema = z.strictObject({
   cost: chatCost,
   /** Maximum number of tokens in the input (`context`) and in one answer (`output`). */
   limit: z.strictObject({ context: tokenCount, output: tokenCount }),
-  reasoning: flag.exactOptional(),
+  reasoning: onlyTrue.exactOptional(),
   /**
    * Reasoning mode of a model that uses Anthropic's protocol; defaults to `budget`. With `budget`,
    * a request sets the number of reasoning tokens. With `adaptive`, a request sets an effort, and
@@ -62,19 +53,16 @@ export const chatModelSchema = z.strictObject({
    * turn reasoning off nor force the model to call a tool.
    */
   thinking: z.enum(['budget', 'adaptive', 'always']).exactOptional(),
-  supportsImages: flag.exactOptional(),
-  supportsVideo: flag.exactOptional(),
-  supportsAudio: flag.exactOptional(),
+  supportsImages: onlyTrue.exactOptional(),
+  supportsVideo: onlyTrue.exactOptional(),
+  supportsAudio: onlyTrue.exactOptional(),
   /** First day on which the provider no longer serves the model, `YYYY-MM-DD` (UTC). */
   retiresOn: z.iso.date().exactOptional(),
 });
 /** Chat model. */
 export type ChatModel = z.infer<typeof chatModelSchema>;
 
-/**
- * Returns the prices in USD per million tokens that apply to a request with the given number of
- * input tokens.
- */
+/** Returns the prices in USD per million tokens of a request with this many input tokens. */
 export function selectChatPrice(
   { longInput, ...cost }: ChatCost,
   inputTokens: number,
@@ -90,10 +78,7 @@ export function selectChatPrice(
   };
 }
 
-/**
- * Returns whether the provider has stopped serving the model. `nowMs` is the current time in Unix
- * milliseconds.
- */
+/** Returns whether the provider has stopped serving the model at `nowMs` (Unix ms). */
 export function isRetired(model: ChatModel, nowMs: number): boolean {
   return model.retiresOn !== undefined && Date.parse(model.retiresOn) <= nowMs;
 }

@@ -16,10 +16,7 @@ export interface ChatProvider {
   protocol: ChatProtocol;
   /** Base URL of the provider's API; requests append `/chat/completions` or `/v1/messages`. */
   baseUrl: string;
-  /**
-   * Whether the provider serves models of other makers. The public ids of those models start with
-   * the provider's name.
-   */
+  /** Whether the provider serves other makers' models. Their public ids start with its name. */
   hostsOtherMakers?: true;
 }
 

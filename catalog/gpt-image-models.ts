@@ -107,8 +107,7 @@ function createRow({
   ...row
 }: GptImageModel): ImageModel {
   const price: ImagePrice = {
-    // The quality `auto` has the highest price, because the provider may choose the most expensive
-    // quality.
+    // If the quality is `auto`, the provider may choose the most expensive one.
     usd: usdByQuality.high,
     usdByField: { quality: usdByQuality },
     includedPixels: 1024 * 1024,

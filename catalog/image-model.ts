@@ -10,10 +10,7 @@ export interface ImageRoute extends FieldMap {
   /** Provider endpoint that generates images from a prompt and pictures. */
   edit?: string;
   imagesPerCallMax: number;
-  /**
-   * Formats that the provider can generate. An image in another format is converted when it is
-   * stored.
-   */
+  /** Formats that the provider can generate. Other formats are converted when they are stored. */
   nativeFormats: readonly string[];
   /**
    * Form in which the negative prompt is sent. `sentence` appends it to the prompt as a sentence.
@@ -25,15 +22,9 @@ export interface ImageRoute extends FieldMap {
 /** Price of one image in USD. */
 export interface ImagePrice {
   usd: number;
-  /**
-   * Prices that depend on the value of one request field, keyed by field and value. They override
-   * `usd`.
-   */
+  /** Prices that override `usd`, keyed by one request field and its values. */
   usdByField?: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  /**
-   * Number of pixels included in the price. The price of a larger picture is proportional to its
-   * number of pixels.
-   */
+  /** Number of pixels included in the price; a larger picture costs proportionally more. */
   includedPixels?: number;
   /**
    * Maximum price of a delivered picture with fewer than `pixelsBelow` pixels, even if the request

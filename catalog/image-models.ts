@@ -97,8 +97,7 @@ export const imageModels: readonly ImageModel[] = [
     price: {
       usd: 0.15,
       usdByField: { resolution: { '4K': 0.3 } },
-      // A 2K picture of any aspect ratio has fewer pixels than `pixelsBelow`, and a 4K picture has
-      // more.
+      // A 2K picture of any aspect ratio has fewer pixels than `pixelsBelow`; a 4K one has more.
       smaller: { pixelsBelow: 8_000_000, usd: 0.15 },
     },
   },
@@ -150,13 +149,11 @@ export const imageModels: readonly ImageModel[] = [
         nativeFormats: allFormats,
         rename: { aspectRatio: 'image_size' },
         values: { aspectRatio: gptImageSizes },
-        // The provider endpoint has no quality `auto`; it chooses the quality if the field is
-        // absent.
+        // This endpoint has no quality `auto`; without the field it chooses the quality.
         omitValues: { quality: ['auto'] },
       },
     ],
-    // The quality `auto` has the highest price, because the provider may choose the most expensive
-    // quality.
+    // If the quality is `auto`, the provider may choose the most expensive one.
     price: { usd: 0.133, usdByField: { quality: { low: 0.009, medium: 0.034, high: 0.133 } } },
   },
   {
@@ -224,8 +221,7 @@ export const imageModels: readonly ImageModel[] = [
         generate: 'fal-ai/nano-banana-pro',
         imagesPerCallMax: 4,
         nativeFormats: allFormats,
-        // Gemini 3 Pro Image has no field for a negative prompt, but follows a sentence in the
-        // prompt.
+        // Gemini 3 Pro Image has no negative prompt, but follows a sentence in the prompt.
         negativePrompt: 'sentence',
       },
     ],

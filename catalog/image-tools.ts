@@ -10,9 +10,7 @@ interface ToolRoute extends FieldMap {
   providerEndpoint: string;
 }
 
-/**
- * Price that depends on the size of a picture: `usd` for each started block of `stepPixels` pixels.
- */
+/** Price by the size of a picture: `usd` for each started block of `stepPixels` pixels. */
 export interface PixelPrice {
   usd: number;
   stepPixels: number;

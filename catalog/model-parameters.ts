@@ -37,10 +37,7 @@ export interface SizeRule {
   ratioMax: number;
 }
 
-/**
- * Rules for request fields, keyed by field. A field without a rule is rejected with
- * UNSUPPORTED_PARAMETER.
- */
+/** Rules by request field. A field without a rule is rejected with UNSUPPORTED_PARAMETER. */
 export type ParameterRules = Readonly<Record<string, ParameterRule>>;
 
 /** Properties that every Studio model and tool has. */
@@ -95,10 +92,7 @@ export const gatewayFields = new Set([
   'async',
   'persistToStorage',
 ]);
-/**
- * Fields that are allowed even if the model has no rule for them. A model may have a rule that
- * limits their values.
- */
+/** Fields that are allowed without a rule of the model; a rule may still limit their values. */
 const commonFields = new Set([...gatewayFields, 'prompt', 'imageUrl', 'imageUrls', 'videoUrl']);
 
 interface CheckedModel {
@@ -141,10 +135,7 @@ export function throwIfUnsupported(
   if (details.length > 0) throw invalidFieldsError('INVALID_REQUEST', details);
 }
 
-/**
- * Returns the requirement that a value violates, for the error message; undefined if the value is
- * allowed.
- */
+/** Returns the violated requirement for the error message; undefined if the value is allowed. */
 function findViolatedRequirement(rule: ParameterRule, value: unknown): string | undefined {
   if (rule.oneOf && !rule.oneOf.some((allowed) => allowed === value)) {
     return `must be one of ${rule.oneOf.join(', ')}`;

@@ -3,15 +3,13 @@ import type { AudioModel } from './audio-models.ts';
 import type { ImagePrice } from './image-model.ts';
 import { calculateEnlargements, type BackgroundRemover, type Upscaler } from './image-tools.ts';
 import type { ParameterRules } from './model-parameters.ts';
-import type { PriceRow, PriceRule } from './price-rule.ts';
+import type { PriceRow, PriceRule } from './unit-price.ts';
 import type { VideoModel } from './video-models.ts';
 import type { VideoTool } from './video-tools.ts';
 
 const oneUnit = { of: null, default: 1 };
 
-/**
- * Returns the price rule of an image model. `quantity` defaults to the request field `numImages`.
- */
+/** Returns the price rule of an image model. `quantity` defaults to the field `numImages`. */
 export function imagePriceRules(
   price: ImagePrice,
   parameters: ParameterRules,
@@ -50,10 +48,7 @@ export function coverPriceRules(price: ImagePrice): [PriceRule] {
   return [{ ...rule, rows }];
 }
 
-/**
- * Returns the price rules of an upscale: one rule per step, priced by the pixels of the step's
- * result.
- */
+/** Returns the price rules of an upscale: one per step, priced by the pixels of its result. */
 export function upscalePriceRules(
   service: Upscaler,
   quantity: PriceRule['quantity'] = oneUnit,
@@ -92,8 +87,7 @@ export function removalPriceRules(
       unit: 'image',
       quantity: quantity ?? oneUnit,
       pixels: null,
-      // A request for several pictures cannot contain a resolution, so the default resolution
-      // applies.
+      // A request for several pictures cannot contain a resolution, so the default applies.
       rows: quantity && defaultRow ? [{ when: {}, usd: defaultRow.usd }] : rows,
     },
   ];

@@ -13,9 +13,7 @@ export interface FieldMap {
   values?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** Request values that are not sent. A field with one of these values is omitted. */
   omitValues?: Readonly<Record<string, readonly string[]>>;
-  /**
-   * Fields that the spec allows but the provider does not support, e.g. `seed`. They are not sent.
-   */
+  /** Fields of the spec that are not sent, as the provider does not support them, e.g. `seed`. */
   omitFields?: readonly string[];
   /** Suffixes of numbers that are sent as text: with the suffix `s`, 8 is sent as `'8s'`. */
   asText?: Readonly<Record<string, string>>;

@@ -22,19 +22,14 @@ export interface VideoRoute extends FieldMap {
 /** Video model: a row of the video model table. */
 export interface VideoModel extends CatalogRow {
   parameters: ParameterRules;
-  /**
-   * Fields that are not allowed together with `imageUrl`, because the picture determines their
-   * values.
-   */
+  /** Fields not allowed together with `imageUrl`, because the picture determines their values. */
   determinedByImage?: readonly string[];
   routes: readonly VideoRoute[];
   /** Prices per second; the first price that matches the request applies. */
   usdPerSecond: readonly VideoPrice[];
 }
 
-/**
- * Price of one second of a video. It applies to requests whose fields have the values in `when`.
- */
+/** Price of one second of a video, for requests whose fields have the values in `when`. */
 export interface VideoPrice {
   when: Readonly<Record<string, string | boolean>>;
   /** Price in USD. */
@@ -87,8 +82,7 @@ function createSeedance(row: SeedanceModel): VideoModel {
       },
     ],
     usdPerSecond: [
-      // A 480p video of any aspect ratio has at most 430,000 pixels per frame, and a 720p video at
-      // least 510,000.
+      // For all aspect ratios, 480p has at most 430,000 pixels per frame, 720p at least 510,000.
       { when: { resolution: '480p' }, usd: row.usd['480p'], pixelsBelow: 450_000 },
       { when: { resolution: '720p' }, usd: row.usd['720p'] },
     ],

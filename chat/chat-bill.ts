@@ -22,7 +22,7 @@ export interface ChatCounts {
   /** Request to the model; null before the first call. */
   request: EncodedRequest | null;
   /** True if the provider responded with a success status. */
-  hasSuccessStatus: boolean;
+  isAccepted: boolean;
   /** True if any output of the model was sent to the caller. */
   hasDelivered: boolean;
   reported: ReportedUsage;
@@ -44,17 +44,11 @@ const released: Billing = { to: 'released', inputTokens: 0, outputTokens: 0, cou
  * - `broken`: none if no output was delivered; otherwise the same tokens as for `complete`
  * - `left`: none if the provider had not yet responded with a success status. Otherwise the same
  *   tokens as for `complete`, because the provider bills the input once it has responded.
- * - `complete`: the tokens in the provider's final report, even if they are zero. Without a final
- *   report: the input tokens that the provider reported (or the gateway's estimate if it reported
- *   none), and the gateway's count of the delivered output.
+ * - `complete`: the tokens of `getUsageToCharge`
  */
 export function calculateBilling(end: ChatEnd, counts: ChatCounts): Billing {
-  const { hasSuccessStatus, hasDelivered } = counts;
-  if (
-    end === 'failed' ||
-    (end === 'broken' && !hasDelivered) ||
-    (end === 'left' && !hasSuccessStatus)
-  ) {
+  const { isAccepted, hasDelivered } = counts;
+  if (end === 'failed' || (end === 'broken' && !hasDelivered) || (end === 'left' && !isAccepted)) {
     return released;
   }
   const { final, ...reported } = getPlausibleUsage(counts);
@@ -83,22 +77,20 @@ export function getPlausibleUsage(counts: ChatCounts): ReportedUsage {
   const { reported, request } = counts;
   if (!isPlausible(counts)) return { final: false };
   const { inputTokens = 0, cachedInputTokens = 0, cacheWriteTokens = 0 } = reported;
-  // If the request does not enable the prompt cache, cache writes that the provider reports are
-  // billed as plain input.
+  // If the request enables no prompt cache, reported cache writes are billed as plain input.
   const writeMax = request?.usageMax.cacheWriteTokens ?? 0;
-  const readTokens = Math.min(cachedInputTokens, inputTokens);
+  const cachedTokens = Math.min(cachedInputTokens, inputTokens);
   return {
     ...reported,
-    cachedInputTokens: readTokens,
-    cacheWriteTokens: Math.min(cacheWriteTokens, writeMax, inputTokens - readTokens),
+    cachedInputTokens: cachedTokens,
+    cacheWriteTokens: Math.min(cacheWriteTokens, writeMax, inputTokens - cachedTokens),
   };
 }
 
 /**
- * Returns the tokens to charge if the chat ended now: those of the provider's final report if it
- * has arrived. Otherwise, the output tokens are the gateway's count of the delivered output, and
- * the input tokens are those that the provider has reported so far, or the gateway's estimate if it
- * has reported none.
+ * Returns the tokens to charge if the chat ended now: those of the provider's final report, even if
+ * they are zero. Without one: the reported input (or the gateway's estimate if none was reported),
+ * and the gateway's count of the delivered output.
  */
 export function getUsageToCharge(counts: ChatCounts): TokenUsage {
   const { candidate, request, outputTokens } = counts;
@@ -111,10 +103,7 @@ export function getUsageToCharge(counts: ChatCounts): TokenUsage {
   };
 }
 
-/**
- * Calculates the price of tokens in micro-credits. The counts of cached tokens are those that the
- * provider reported.
- */
+/** Calculates the price of tokens in micro-credits, with the reported counts of cached tokens. */
 export function calculateUsagePrice(
   counts: ChatCounts,
   { inputTokens, outputTokens }: TokenUsage,
@@ -124,8 +113,7 @@ export function calculateUsagePrice(
   const reported = getPlausibleUsage(counts);
   const { cachedInputTokens = 0, cacheWriteTokens = 0 } = reported;
   const uncachedTokens = inputTokens - cachedInputTokens - cacheWriteTokens;
-  // If the provider does not report audio tokens, all input tokens beyond the estimated text tokens
-  // are priced as audio.
+  // If no audio tokens are reported, all input beyond the estimated text is priced as audio.
   const audioTokens = reported.audioInputTokens ?? inputTokens - (tokens.input - tokens.audioInput);
   const audioInputTokens =
     tokens.audioInput > 0 ? Math.min(Math.max(0, audioTokens), uncachedTokens) : 0;

@@ -31,9 +31,7 @@ export interface ToolCall extends Cacheable {
   id: string;
   type: 'function';
   function: { name: string; arguments: string };
-  /**
-   * Google's thought signature. Google requires it in later requests that contain this tool call.
-   */
+  /** Google's thought signature, which Google requires in later requests with this tool call. */
   extra_content?: JsonObject | null;
 }
 
@@ -45,10 +43,7 @@ export interface ChatMessage extends Cacheable {
   refusal?: string | null;
   /** Reasoning of an earlier answer, as text. */
   reasoning_content?: string;
-  /**
-   * Reasoning of an earlier answer in signed or encrypted parts, which the provider of that answer
-   * can verify.
-   */
+  /** Reasoning of an earlier answer in signed or encrypted parts, which its provider can verify. */
   reasoning_details?: JsonObject[];
   extra_content?: JsonObject;
   tool_calls?: ToolCall[];

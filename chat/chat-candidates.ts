@@ -13,16 +13,13 @@ import {
   estimateTokens,
   type ChatTokens,
 } from './chat-tokens.ts';
-import { calculateInputTokensMax, type InputCount } from './input-count.ts';
+import { countMaximumTokens, type InputCount } from './input-count.ts';
 import type { Upstream, Upstreams } from './upstreams.ts';
 
 /** Encoded request to a provider. */
 export interface EncodedRequest {
   body: string;
-  /**
-   * Maximum usage that is possible for this request. If the provider reports more, its report is
-   * wrong.
-   */
+  /** Maximum possible usage of the request. If the provider reports more, its report is wrong. */
   usageMax: Required<TokenUsage>;
 }
 
@@ -139,10 +136,7 @@ function createCandidateDraft(
         const requestBody = JSON.stringify(
           upstream.protocol.withTokenLimit(fields, { model, answerTokens }),
         );
-        const inputTokens = Math.min(
-          calculateInputTokensMax(requestBody, input),
-          model.limit.context,
-        );
+        const inputTokens = Math.min(countMaximumTokens(requestBody, input), model.limit.context);
         return {
           body: requestBody,
           usageMax: {

@@ -11,12 +11,12 @@ import { settleResult } from '../jobs/ledger-results.ts';
 import { createApplyOperation } from '../ledger/ledger-batches.ts';
 import { createBatcher } from '../platform/batch.ts';
 import {
-  chatReserveVerdict,
+  chatReserveResult,
   sweptChat,
   type ChatLedger,
   type ChatProgress,
   type ChatSweep,
-} from './chat-moves.ts';
+} from './chat-ledger-types.ts';
 
 const priceRow = z.object({ price: z.number() });
 const sweepCountMax = 100;
@@ -50,7 +50,7 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
           ...(claim && { claim: { ...claim } }),
           ...rest,
         },
-        chatReserveVerdict,
+        chatReserveResult,
       ),
     price: ({ organizationId, keyId, amountMinMicro: amountMin, amountMaxMicro: amountMax }) =>
       pool.oneFirst(sql.type(priceRow)`

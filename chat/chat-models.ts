@@ -1,7 +1,4 @@
-/**
- * Opens the chat catalog. It combines the committed models, the operator's models file and the
- * price markup.
- */
+/** Opens the chat catalog: committed models, the operator's models file and the price markup. */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import {

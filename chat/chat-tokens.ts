@@ -1,4 +1,4 @@
-/** Estimates the tokens that a chat will use, and the length of the answer that its credits allow. */
+/** Estimates the tokens of a chat, and the length of the answer that its credits allow. */
 import { selectChatPrice, type ChatModel } from '../catalog/chat-model.ts';
 import { calculateChatPrice, type TokenUsage } from './chat-price.ts';
 import type { InputCount } from './input-count.ts';
@@ -9,26 +9,18 @@ export interface ChatTokens {
   input: number;
   /** Audio tokens among the input tokens. */
   audioInput: number;
-  /**
-   * Input tokens that may be written to the prompt cache: all of them if the request enables the
-   * cache, otherwise 0.
-   */
+  /** Input tokens that may be written to the prompt cache; 0 if the request does not enable it. */
   cacheWrite: number;
   /** Expected output tokens of all answers together. */
   outputExpected: number;
   /** Maximum output tokens of all answers together. */
   outputMax: number;
-  /**
-   * Minimum output tokens that the balance must be able to pay for; otherwise the chat is rejected.
-   */
+  /** Minimum output tokens that the balance must cover; otherwise the chat is rejected. */
   outputMin: number;
   answers: number;
 }
 
-/**
- * Minimum output tokens that the balance must be able to pay for if the request has no
- * `max_tokens`.
- */
+/** Minimum output tokens that the balance must cover for a request without `max_tokens`. */
 const outputTokensMin = 16;
 
 /**
@@ -69,10 +61,7 @@ export function buildExpectedUsage(tokens: ChatTokens, outputTokens: number): To
   };
 }
 
-/**
- * Calculates the maximum tokens of each answer with which the chat costs at most `payableMicro`
- * micro-credits.
- */
+/** Calculates how many tokens each answer may have if the chat costs at most `payableMicro`. */
 export function calculateAnswerLimit(
   model: ChatModel,
   { tokens, payableMicro }: { tokens: ChatTokens; payableMicro: number },

@@ -20,7 +20,7 @@ $$;
 -- reservation has expired, because the process may have recorded progress in the meantime.
 CREATE FUNCTION chat_sweep(count_max integer) RETURNS TABLE (id text, state text, charged bigint)
 LANGUAGE plpgsql AS $$
-DECLARE due record; c reservation; move jsonb; answer json;
+DECLARE due record; c reservation; operation jsonb; answer json;
 BEGIN
   FOR due IN
     SELECT r.id, r.organization_id FROM reservation r
@@ -31,11 +31,11 @@ BEGIN
     SELECT r.* INTO c FROM reservation r
       WHERE r.id = due.id AND r.state = 'reserved' AND r.expires_at < clock_timestamp() FOR UPDATE;
     CONTINUE WHEN NOT FOUND;
-    move := jsonb_build_object('verb', 'settle', 'amount', c.checkpoint_micro) || CASE WHEN c.checkpoint_micro > 0
+    operation := jsonb_build_object('verb', 'settle', 'amount', c.checkpoint_micro) || CASE WHEN c.checkpoint_micro > 0
       THEN jsonb_build_object('to', 'charged', 'inputTokens', c.input_tokens,
         'outputTokens', c.output_tokens, 'countedBy', 'gateway')
       ELSE '{"to": "released", "inputTokens": 0, "outputTokens": 0, "countedBy": null}' END;
-    answer := ledger_apply(jsonb_build_array(move || jsonb_build_object(
+    answer := ledger_apply(jsonb_build_array(operation || jsonb_build_object(
       'organizationId', due.organization_id, 'id', due.id, 'reason', 'CHAT_LOST')))->0;
     RETURN QUERY SELECT due.id, answer->>'state', (answer->>'charged')::bigint;
   END LOOP;

@@ -8,8 +8,8 @@ export interface InputCount {
   /** Audio tokens among the input tokens. */
   audioTokens: number;
   /**
-   * Maximum number of tokens by which the provider's count may exceed the number of bytes in the
-   * request. Infinity if the request contains documents or videos.
+   * Maximum tokens by which the provider's count may exceed the bytes of the request. Infinity if
+   * the request contains a document, a video or a picture of original size.
    */
   tokensBeyondBytesMax: number;
   /** True if the request enables the prompt cache; writing to it may cost more than other input. */
@@ -36,10 +36,7 @@ const base64CharactersPerToken = 64;
  */
 export class TextMeter {
   #units = 0;
-  /**
-   * Number of UTF-8 bytes minus the number of UTF-16 units. The difference is 0 for an ASCII
-   * character and 2 for a CJK character.
-   */
+  /** Number of UTF-8 bytes minus UTF-16 units: 0 for an ASCII character, 2 for a CJK character. */
   #extraBytes = 0;
 
   add(text: string): void {
@@ -128,16 +125,11 @@ export function countMinimumTokens({ messages }: ChatBody, countMax: number): nu
  * Returns the maximum input tokens of an encoded request. A byte-level tokenizer never produces
  * more tokens than bytes, so the number of bytes covers every field of the request.
  */
-export function calculateInputTokensMax(
-  requestBody: string,
-  { tokensBeyondBytesMax }: InputCount,
-): number {
-  return Buffer.byteLength(requestBody) + tokensBeyondBytesMax;
+export function countMaximumTokens(encoded: string, { tokensBeyondBytesMax }: InputCount): number {
+  return Buffer.byteLength(encoded) + tokensBeyondBytesMax;
 }
 
-/**
- * Fields that are not part of a model's input. All other fields count as input, even unknown ones.
- */
+/** Fields that are not input of the model. All others count as input, even unknown ones. */
 const fieldsOutsideInput: ReadonlySet<string> = new Set([
   'user',
   'metadata',

@@ -10,7 +10,7 @@ import {
 } from '../ledger/observed-ledgers.ts';
 import { inSpan } from '../platform/telemetry.ts';
 import { createObserve } from '../providers/observed-providers.ts';
-import type { ChatLedger } from './chat-moves.ts';
+import type { ChatLedger } from './chat-ledger-types.ts';
 import { OpenChat, type OpenChatParts } from './open-chat.ts';
 import type { ChatAnswer, StreamStep } from './protocols/protocol.ts';
 import type { Upstreams } from './upstreams.ts';
@@ -61,10 +61,7 @@ export function observeUpstreams(
   };
 }
 
-/**
- * Provider names in OpenTelemetry's conventions for generative AI, where they differ from the
- * gateway's names.
- */
+/** OpenTelemetry's names for providers of generative AI, where they differ from the gateway's. */
 const conventionalNames = new Map([
   ['google', 'gcp.gemini'],
   ['mistral', 'mistral_ai'],
@@ -179,8 +176,7 @@ export class ObservedChat extends OpenChat {
       ...(cachedInputTokens && { 'gen_ai.usage.cache_read.input_tokens': cachedInputTokens }),
       ...(cacheWriteTokens && { 'gen_ai.usage.cache_creation.input_tokens': cacheWriteTokens }),
       ...(reasoningTokens && { 'gen_ai.usage.reasoning.output_tokens': reasoningTokens }),
-      // OpenTelemetry defines no attribute for the price. Langfuse reads the price in USD from this
-      // attribute.
+      // OpenTelemetry defines no attribute for the price. Langfuse reads this one, in USD.
       'gen_ai.usage.cost': bill.creditsConsumed * usdPerCredit,
       'gateway.credits.charged': bill.creditsConsumed,
     });

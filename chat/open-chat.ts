@@ -18,7 +18,7 @@ import {
 } from './chat-bill.ts';
 import type { ReportedUsage, TokenUsage } from './chat-price.ts';
 import { TextMeter } from './input-count.ts';
-import type { ChatProgress, ServedBy } from './chat-moves.ts';
+import type { ChatProgress, ServedBy } from './chat-ledger-types.ts';
 import {
   addFailedTries,
   type ChatCandidate,
@@ -40,7 +40,7 @@ export interface OpenChatParts {
   stream: boolean;
   usdPerCredit: number;
   /** Registry that records the progress of the running chat, and settles it when it ends. */
-  running: Pick<RunningChats, 'add' | 'startCheckpoints' | 'settle'>;
+  running: Pick<RunningChats, 'add' | 'advanceCheckpoint' | 'settle'>;
   metrics: Metrics;
   logger: Logger;
 }
@@ -67,7 +67,7 @@ export class OpenChat implements RunningChat {
   /** Request to the model that was called most recently; null before the first call. */
   #request: EncodedRequest | null = null;
   /** True if the provider responded to the most recent call with a success status. */
-  #hasSuccessStatus = false;
+  #isAccepted = false;
   readonly #cancellation = new AbortController();
   readonly #meter = new TextMeter();
   #reader: StreamReader | null = null;
@@ -97,20 +97,14 @@ export class OpenChat implements RunningChat {
     return { model: id, provider };
   }
 
-  /**
-   * Metadata of the stream: id, model and time from its first event, its finish reason, and its
-   * stop sequence.
-   */
+  /** Metadata of the stream: id, model, time of the first event, finish reason, stop sequence. */
   get streamMetadata(): Pick<StreamReader, 'head' | 'finishReason' | 'stopSequence'> {
     const nothing = { id: '', created: 0, model: '' };
     const { head = nothing, finishReason = null, stopSequence = null } = this.#reader ?? {};
     return { head, finishReason, stopSequence };
   }
 
-  /**
-   * Usage so far. The counts are those that the provider reported, or the gateway's own if it
-   * reported none.
-   */
+  /** Usage so far, as reported by the provider, or counted by the gateway if it reported none. */
   get usage(): TokenUsage {
     const { final: _, ...reported } = getPlausibleUsage(this.#counts);
     return { ...reported, ...getUsageToCharge(this.#counts) };
@@ -184,10 +178,7 @@ export class OpenChat implements RunningChat {
     if (this.#parts.stream) this.#cancellation.abort();
   }
 
-  /**
-   * Calls the models in order, until one of them starts to answer or fails in a way that its
-   * provider may bill.
-   */
+  /** Calls the models in order, until one starts to answer or fails in a way that may be billed. */
   async #call<Answer>(
     send: (call: { upstream: Upstream; request: string }) => Promise<Answer>,
   ): Promise<Answer> {
@@ -197,7 +188,7 @@ export class OpenChat implements RunningChat {
         const { upstream, encode } = this.#candidate;
         this.#request = encode();
         const answer = await send({ upstream, request: this.#request.body });
-        this.#hasSuccessStatus = true;
+        this.#isAccepted = true;
         return answer;
       } catch (error) {
         if (!(error instanceof GatewayError)) throw error;
@@ -212,7 +203,7 @@ export class OpenChat implements RunningChat {
   #recordDelivery(steps: StreamStep[]): void {
     for (const { outputText } of steps) {
       if (outputText === '') continue;
-      if (!this.#hasDelivered) this.#parts.running.startCheckpoints(this);
+      if (!this.#hasDelivered) this.#parts.running.advanceCheckpoint(this);
       this.#hasDelivered = true;
       this.#meter.add(outputText);
     }
@@ -227,16 +218,14 @@ export class OpenChat implements RunningChat {
     return {
       candidate: this.#candidate,
       request: this.#request,
-      hasSuccessStatus: this.#hasSuccessStatus,
+      isAccepted: this.#isAccepted,
       hasDelivered: this.#hasDelivered,
       reported: this.#reader?.usage ?? this.#reported,
       outputTokens: this.#meter.tokens,
     };
   }
 
-  /**
-   * Settles the chat and waits for the first settlement attempt. Only the first call has an effect.
-   */
+  /** Settles the chat and waits for the first attempt. Only the first call has an effect. */
   async #end(end: ChatEnd): Promise<void> {
     if (this.#hasEnded) return;
     this.#hasEnded = true;

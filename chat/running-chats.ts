@@ -6,7 +6,7 @@
 import pRetry from 'p-retry';
 import { withoutCorrelation } from '../platform/correlation.ts';
 import type { Logger } from '../platform/logger.ts';
-import type { ChatLedger, ChatProgress, ChatSettle } from './chat-moves.ts';
+import type { ChatLedger, ChatProgress, ChatSettle } from './chat-ledger-types.ts';
 
 /** Chat that has not been settled. */
 export interface RunningChat {
@@ -34,7 +34,7 @@ export class RunningChats {
   readonly #options: Options;
   /** Timer of the next checkpoint of each chat; undefined while the chat is being settled. */
   readonly #timers = new Map<RunningChat, NodeJS.Timeout | undefined>();
-  #idle: PromiseWithResolvers<void> | null = null;
+  #idleWaiter: PromiseWithResolvers<void> | null = null;
 
   constructor(options: Options) {
     this.#options = options;
@@ -44,8 +44,8 @@ export class RunningChats {
     this.#schedule(chat, this.#options.checkpointMs);
   }
 
-  /** Schedules the first checkpoint of a chat that has just delivered its first output. */
-  startCheckpoints(chat: RunningChat): void {
+  /** Brings the next checkpoint of a chat forward, because it has delivered its first output. */
+  advanceCheckpoint(chat: RunningChat): void {
     this.#schedule(chat, Math.min(firstCheckpointMs, this.#options.checkpointMs));
   }
 
@@ -66,8 +66,8 @@ export class RunningChats {
   /** Returns a promise that resolves when no chat is running. */
   waitUntilIdle(): Promise<void> {
     if (this.#timers.size === 0) return Promise.resolve();
-    this.#idle ??= Promise.withResolvers();
-    return this.#idle.promise;
+    this.#idleWaiter ??= Promise.withResolvers();
+    return this.#idleWaiter.promise;
   }
 
   #schedule(chat: RunningChat, delayMs: number): void {
@@ -92,8 +92,8 @@ export class RunningChats {
   }
 
   /**
-   * Settles a chat, and retries after a failure. Calls `onCharge` after each failed attempt with the
-   * amount that the retries will charge, and after the settlement with the charged amount.
+   * Settles a chat, and retries after a failure. Calls `onCharge` after each failed attempt with
+   * the amount that the retries will charge, and after the settlement with the charged amount.
    */
   async #settleWithRetries(
     settle: ChatSettle,
@@ -109,7 +109,7 @@ export class RunningChats {
         logger.warn({ error, chatId: settle.id }, 'chat.settle_failed');
         onCharge(settle.amountMicro);
       },
-      shouldRetry: ({ attemptNumber }) => !this.#idle || attemptNumber < shutdownAttempts,
+      shouldRetry: ({ attemptNumber }) => !this.#idleWaiter || attemptNumber < shutdownAttempts,
       // The errors have been logged by `onFailedAttempt`, and the sweeper will settle the chat.
     }).catch(() => null);
     if (!result) return;
@@ -120,6 +120,6 @@ export class RunningChats {
 
   #remove(chat: RunningChat): void {
     this.#timers.delete(chat);
-    if (this.#timers.size === 0) this.#idle?.resolve();
+    if (this.#timers.size === 0) this.#idleWaiter?.resolve();
   }
 }

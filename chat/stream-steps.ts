@@ -1,7 +1,4 @@
-/**
- * Parses the event stream of a provider: splits network packets into events, and converts the
- * events to steps.
- */
+/** Parses a provider's event stream: splits packets into events, and converts them to steps. */
 import { finished, PassThrough, type Readable } from 'node:stream';
 import { createParser } from 'eventsource-parser';
 import { GatewayError } from '../domain/errors.ts';

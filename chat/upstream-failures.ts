@@ -15,27 +15,19 @@ interface ErrorReport {
 /** Pattern of the account ids, keys and URLs that are removed from messages to callers. */
 const secrets = /\b(?:org|proj|user|sk|key|req|request)[-_][\w-]{6,}\b|https?:\/\/\S+/gi;
 const policyCodes = /content_?(?:policy|filter)|moderation|safety/i;
-/**
- * Pattern of messages about an input longer than the context, for providers that have no error code
- * for it.
- */
+/** Pattern of messages about an input that is too long, for providers without an error code. */
 const contextMessages =
   /prompt is too long|maximum context length|context (?:length|window)|input token count .* exceeds|too large for model/i;
 const messageLengthMax = 300;
 
-/**
- * Failure of a call that the provider certainly does not bill, so that another model may be called.
- */
+/** Failure that the provider certainly does not bill, so that another model may be called. */
 export class UnbilledFailure extends GatewayError {
   constructor(failure: GatewayError) {
     super(failure.code, failure.message, failure);
   }
 }
 
-/**
- * HTTP statuses that a proxy in front of a provider may send. The provider may still process the
- * request.
- */
+/** Statuses sent by proxies in front of a provider, which may still process the request. */
 const proxyStatuses: ReadonlySet<number> = new Set([408, 502, 504, 520, 521, 522, 523, 524]);
 
 /** Marks the failure as unbilled, unless a proxy may have sent the response. */
@@ -65,8 +57,7 @@ export function errorFromReport(status: number, report: ErrorReport): GatewayErr
       retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)),
     });
   }
-  // The statuses 401, 403 and 404 concern the gateway's API key and model ids, not the caller's
-  // request.
+  // 401, 403 and 404 concern the gateway's API key and model ids, not the request.
   return new GatewayError('PROVIDER_ERROR', `The provider failed (${status}).`);
 }
 

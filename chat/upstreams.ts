@@ -86,7 +86,7 @@ export function createUpstreams(config: Config) {
       headersTimeout: config.CHAT_ANSWER_TIMEOUT_MS,
     } as const;
     async function send(request: PostOptions): Promise<ResponseBody> {
-      const release = reserveConnection(connections);
+      const release = takeConnection(connections);
       const response = await pool.request({ ...options, ...request }).catch((error: unknown) => {
         release();
         throw networkFailure(error);
@@ -151,12 +151,12 @@ function findAddress(model: ChatModel, config: Config): Address {
 }
 
 /**
- * Reserves one of the connections to a provider for the organization of the current request.
- * Returns the function that releases it.
+ * Takes a connection for the organization of the current request, and returns the function that
+ * releases it.
  * @throws UnbilledFailure with status 429 if the organization uses its whole share of the
  * connections, or 503 if other organizations leave too few
  */
-function reserveConnection(connections: FairShare): () => void {
+function takeConnection(connections: FairShare): () => void {
   const organizationId = correlation().organizationId ?? '';
   const release = connections.take(organizationId);
   if (release) return release;

@@ -1,7 +1,4 @@
-/**
- * Converts between credits, which JSON contains, and integer micro-credits, with which the code
- * calculates.
- */
+/** Converts between credits (in JSON) and integer micro-credits (in the code's calculations). */
 import { assert } from './errors.ts';
 
 /** Micro-credits in one credit. */

@@ -2,7 +2,7 @@
  * Table of error codes. A code is the field `error` of an HTTP response, the type of an
  * `ApplicationFailure` in Temporal, and a row of docs/errors.md.
  *
- * Response bodies with status 401, 402, 403, 404, 429 or 500 have the texts of spec §7.
+ * The statuses and codes follow spec §7.
  */
 
 interface ErrorRow {
@@ -13,123 +13,103 @@ interface ErrorRow {
 }
 
 /** Defines an error that the same request causes again. */
-const permanentError = (status: number, message: string): ErrorRow => ({
+const permanent = (status: number, message: string): ErrorRow => ({
   status,
   retryable: false,
   message,
 });
 /** Defines an error after which the same request may succeed later. */
-const temporaryError = (status: number, message: string): ErrorRow => ({
+const temporary = (status: number, message: string): ErrorRow => ({
   status,
   retryable: true,
   message,
 });
 
 export const errorTable = {
-  Unauthorized: permanentError(401, 'Missing or invalid API key.'),
-  FORBIDDEN: permanentError(403, 'This key may not use this resource.'),
-  ORGANIZATION_SUSPENDED: permanentError(403, 'The organization is suspended.'),
-  STORAGE_QUOTA_EXCEEDED: permanentError(
+  Unauthorized: permanent(401, 'Missing or invalid API key.'),
+  FORBIDDEN: permanent(403, 'This key may not use this resource.'),
+  ORGANIZATION_SUSPENDED: permanent(403, 'The organization is suspended.'),
+  STORAGE_QUOTA_EXCEEDED: permanent(
     403,
     'The organization has used its whole storage quota (see `storage` in GET /usage).',
   ),
-  INVALID_REQUEST: permanentError(400, 'The request is not valid.'),
-  UNKNOWN_MODEL: permanentError(400, 'The model does not exist.'),
-  UNSUPPORTED_PARAMETER: permanentError(400, 'The model does not support this parameter.'),
-  CONFLICTING_FIELDS: permanentError(400, 'Two fields of the request contradict each other.'),
-  INVALID_INPUT_URL: permanentError(400, 'An input URL cannot be used.'),
-  KEY_QUOTA_REACHED: permanentError(
+  INVALID_REQUEST: permanent(400, 'The request is not valid.'),
+  UNKNOWN_MODEL: permanent(400, 'The model does not exist.'),
+  UNSUPPORTED_PARAMETER: permanent(400, 'The model does not support this parameter.'),
+  CONFLICTING_FIELDS: permanent(400, 'Two fields of the request contradict each other.'),
+  INVALID_INPUT_URL: permanent(400, 'An input URL cannot be used.'),
+  KEY_QUOTA_REACHED: permanent(
     400,
     'The user already has the maximum number of API keys. Revoke one first.',
   ),
-  NOT_FOUND: permanentError(404, 'No such resource.'),
-  JOB_NOT_FOUND: permanentError(404, 'No such job.'),
-  METHOD_NOT_ALLOWED: permanentError(405, 'Method not allowed.'),
-  MEDIA_DELETED: permanentError(410, "The job's owner has deleted its media."),
-  REQUEST_TIMEOUT: temporaryError(408, 'The request took too long to arrive.'),
-  JOB_ALREADY_DONE: permanentError(409, 'The job has already ended.'),
-  JOB_NOT_REFUNDABLE: permanentError(
-    409,
-    'All charged credits of the job have already been refunded.',
-  ),
-  JOB_NOT_DONE: temporaryError(409, 'The job has not ended yet.'),
-  KEY_ALREADY_CREATED: permanentError(
+  NOT_FOUND: permanent(404, 'No such resource.'),
+  JOB_NOT_FOUND: permanent(404, 'No such job.'),
+  METHOD_NOT_ALLOWED: permanent(405, 'Method not allowed.'),
+  MEDIA_DELETED: permanent(410, "The job's owner has deleted its media."),
+  REQUEST_TIMEOUT: temporary(408, 'The request took too long to arrive.'),
+  JOB_ALREADY_DONE: permanent(409, 'The job has already ended.'),
+  JOB_NOT_REFUNDABLE: permanent(409, 'All charged credits of the job have already been refunded.'),
+  JOB_NOT_DONE: temporary(409, 'The job has not ended yet.'),
+  KEY_ALREADY_CREATED: permanent(
     409,
     'This Idempotency-Key was already used to create an API key. Its secret was shown only once.',
   ),
-  ANSWER_NOT_KEPT: permanentError(
+  ANSWER_NOT_KEPT: permanent(
     409,
     'The chat with this Idempotency-Key was charged, but its answer was not stored.',
   ),
-  JOB_RUNNING: permanentError(
+  JOB_RUNNING: permanent(
     409,
     'The workflow of the job is still running and will settle the job itself.',
   ),
-  OUTCOME_UNDECIDED: temporaryError(
+  OUTCOME_UNDECIDED: temporary(
     409,
     'The provider may still return a result, but the job cannot be continued.',
   ),
-  KEY_ALREADY_REPLACED: permanentError(
-    409,
-    'This API key has already been replaced by a rotation.',
-  ),
-  REQUEST_IN_PROGRESS: temporaryError(
+  KEY_ALREADY_REPLACED: permanent(409, 'This API key has already been replaced by a rotation.'),
+  REQUEST_IN_PROGRESS: temporary(
     409,
     'A request with this Idempotency-Key is still being admitted. Try again.',
   ),
-  UPLOAD_IN_PROGRESS: temporaryError(
-    409,
-    'Another request is sending the file to this upload URL.',
-  ),
-  ALREADY_UPLOADED: permanentError(409, 'A file has already been sent to this upload URL.'),
-  PAYLOAD_TOO_LARGE: permanentError(413, 'The request body is too large.'),
-  FILE_TOO_LARGE: permanentError(413, 'The file is too large.'),
-  UNSUPPORTED_MEDIA_TYPE: permanentError(
+  UPLOAD_IN_PROGRESS: temporary(409, 'Another request is sending the file to this upload URL.'),
+  ALREADY_UPLOADED: permanent(409, 'A file has already been sent to this upload URL.'),
+  PAYLOAD_TOO_LARGE: permanent(413, 'The request body is too large.'),
+  FILE_TOO_LARGE: permanent(413, 'The file is too large.'),
+  UNSUPPORTED_MEDIA_TYPE: permanent(
     415,
     'The Content-Type of the request is not supported by this endpoint.',
   ),
-  IDEMPOTENCY_KEY_REUSED: permanentError(
-    422,
-    'This Idempotency-Key was already used for a different request.',
-  ),
-  INSUFFICIENT_CREDITS: permanentError(402, 'The organization does not have enough credits.'),
-  KEY_LIMIT_EXCEEDED: permanentError(
+  IDEMPOTENCY_KEY_REUSED: permanent(422, 'This Idempotency-Key was used for a different request.'),
+  INSUFFICIENT_CREDITS: permanent(402, 'The organization does not have enough credits.'),
+  KEY_LIMIT_EXCEEDED: permanent(
     402,
     'The remaining limit of this key is too low for this request.',
   ),
-  WINDOW_LIMIT_EXCEEDED: permanentError(
+  WINDOW_LIMIT_EXCEEDED: permanent(
     402,
     'The request costs more than the organization may use in a whole six-hour window.',
   ),
-  'Rate limit exceeded. Please slow down.': temporaryError(
+  'Rate limit exceeded. Please slow down.': temporary(
     429,
     'Too many requests for this key within one minute.',
   ),
-  WINDOW_EXHAUSTED: temporaryError(429, 'The six-hour usage window is exhausted.'),
-  CONTEXT_LENGTH_EXCEEDED: permanentError(400, 'The prompt is too long for the model.'),
-  PROVIDER_REJECTED_INPUT: permanentError(400, 'The provider rejected the input.'),
-  CONTENT_POLICY: permanentError(400, 'The provider rejected the input under its content policy.'),
-  PROVIDER_ERROR: temporaryError(500, 'The provider failed.'),
-  STORAGE_ERROR: temporaryError(500, 'The result could not be stored.'),
-  DEADLINE_EXCEEDED: temporaryError(500, 'The provider did not finish before the deadline.'),
-  OUTCOME_UNKNOWN: temporaryError(
-    500,
-    'The provider never reported the outcome of a call. Nothing was charged.',
-  ),
-  CANCELED: permanentError(409, 'The job was canceled.'),
-  JOB_LOST: temporaryError(500, 'The job ended abnormally. Nothing was charged.'),
-  SERVICE_UNAVAILABLE: temporaryError(
-    503,
-    'The service cannot take this request right now. Try again.',
-  ),
-  'Internal server error': temporaryError(500, 'Something went wrong on our side.'),
+  WINDOW_EXHAUSTED: temporary(429, 'The six-hour usage window is exhausted.'),
+  CONTEXT_LENGTH_EXCEEDED: permanent(400, 'The prompt is too long for the model.'),
+  PROVIDER_REJECTED_INPUT: permanent(400, 'The provider rejected the input.'),
+  CONTENT_POLICY: permanent(400, 'The provider rejected the input under its content policy.'),
+  PROVIDER_ERROR: temporary(500, 'The provider failed.'),
+  STORAGE_ERROR: temporary(500, 'The result could not be stored.'),
+  DEADLINE_EXCEEDED: temporary(500, 'The provider did not finish before the deadline.'),
+  OUTCOME_UNKNOWN: temporary(500, 'The provider never reported the outcome. Nothing was charged.'),
+  CANCELED: permanent(409, 'The job was canceled.'),
+  JOB_LOST: temporary(500, 'The job ended abnormally. Nothing was charged.'),
+  SERVICE_UNAVAILABLE: temporary(503, 'The service cannot take this request right now. Try again.'),
+  'Internal server error': temporary(500, 'Something went wrong on our side.'),
 };
 
 export type ErrorCode = keyof typeof errorTable;
 
-/**
- * Invalid field of a request. `path` identifies the field; `message` contains the allowed values.
- */
+/** Invalid field of a request: its path, and a message with the allowed values. */
 export interface ErrorDetail {
   path: string;
   message: string;
@@ -169,10 +149,7 @@ export class GatewayError extends Error {
   }
 }
 
-/**
- * Creates the error for a request with invalid fields. Its message describes the first invalid
- * field.
- */
+/** Creates the error for a request with invalid fields. Its message describes the first one. */
 export function invalidFieldsError(code: ErrorCode, details: ErrorDetail[]): GatewayError {
   const [first] = details;
   return new GatewayError(code, first && `${first.path}: ${first.message}`, { details });

@@ -4,17 +4,11 @@
  */
 
 const shownCharactersMax = 40;
-/**
- * Pattern of API keys and secrets, which are recognized by the prefixes of this gateway and of
- * other services.
- */
+/** Pattern of the prefixes of API keys and secrets of this gateway and of other services. */
 const secretPattern = /gk_live_|\bsk-|\bwhsec_|\bbearer\s/i;
 const urlPattern = /^[a-z][\w+.-]*:/i;
 
-/**
- * Formats a received value. Shortens it, and removes secrets and the query and credentials of a
- * URL.
- */
+/** Formats a received value: shortens it, and removes secrets and a URL's query and credentials. */
 function formatValue(value: unknown): string {
   if (typeof value === 'string') return formatText(value);
   if (Array.isArray(value)) return `an array of ${value.length}`;

@@ -25,9 +25,7 @@ export function newId(kind: IdKind): string {
   return `${prefixes[kind]}_${randomUUIDv7().replaceAll('-', '')}`;
 }
 
-/**
- * Returns a lower bound for the ids of this kind that are created at or after `timeMs` (Unix ms).
- */
+/** Returns a lower bound for the ids of this kind created at or after `timeMs` (Unix ms). */
 export function firstIdAt(kind: IdKind, timeMs: number): string {
   return `${prefixes[kind]}_${timeMs.toString(16).padStart(12, '0')}`;
 }

@@ -38,9 +38,7 @@ type Response<Row> = {
     ? string | Extract<Row[Name], null>
     : Row[Name];
 };
-/**
- * Name that a row's field has in responses: `seenAt` for `seenAtMs`, `charged` for `chargedMicro`.
- */
+/** Name of a row's field in responses: `seenAt` for `seenAtMs`, `charged` for `chargedMicro`. */
 export type ResponseName<Name> = Name extends `${infer Noun}AtMs`
   ? `${Noun}At`
   : Name extends `${infer Noun}Micro`

@@ -1,7 +1,4 @@
-/**
- * Context of the request that started a job. A Temporal header carries it to the job's workflow and
- * activities.
- */
+/** Context of a request, passed to the job's workflow and activities in a Temporal header. */
 
 /** Name of the Temporal header that carries the request context. */
 export const requestContextHeader = 'request-context';

@@ -93,8 +93,8 @@ class Batcher<Item, Answer> {
       ({ item }) => !this.#lockedGroups.has(this.#getGroup(item)),
     );
     const batch = unlocked.slice(0, this.#options.sizeMax);
-    const batchItems = new Set(batch);
-    this.#waiting = this.#waiting.filter((entry) => !batchItems.has(entry));
+    const taken = new Set(batch);
+    this.#waiting = this.#waiting.filter((entry) => !taken.has(entry));
     return batch;
   }
 

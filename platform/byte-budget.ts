@@ -22,19 +22,13 @@ export type ExceededLimit = 'owner' | 'free';
 
 /** Bytes held by one request. */
 export interface ByteHold {
-  /**
-   * Adds bytes to those that the request holds. If the sum would exceed a limit, adds nothing and
-   * returns that limit.
-   */
+  /** Adds bytes to the held ones. If they would exceed a limit, adds none and returns the limit. */
   add: (bytes: number) => ExceededLimit | null;
   /** Releases all bytes that the request holds. */
   release: () => void;
 }
 
-/**
- * Bytes held by an owner. `all` counts toward the owner's limit; `large` counts toward the shared
- * budget.
- */
+/** Bytes of an owner: `all` counts toward the owner's limit, `large` toward the shared budget. */
 interface HeldBytes {
   all: number;
   large: number;
@@ -49,28 +43,25 @@ export function createByteBudget({ bytesMax, smallMax = 0 }: ByteBudgetLimits) {
   return {
     /** Starts to count the bytes that one request of an owner holds. */
     open(owner: string): ByteHold {
-      let bytesHeld = 0;
+      let held = 0;
       const getOwnerBytes = (): HeldBytes => owners.get(owner) ?? { all: 0, large: 0 };
       function setHeld(bytes: number): void {
         const previous = getOwnerBytes();
-        const addedLarge = countLarge(bytes) - countLarge(bytesHeld);
-        const current = {
-          all: previous.all + bytes - bytesHeld,
-          large: previous.large + addedLarge,
-        };
+        const addedLarge = countLarge(bytes) - countLarge(held);
+        const current = { all: previous.all + bytes - held, large: previous.large + addedLarge };
         if (current.all === 0) owners.delete(owner);
         else owners.set(owner, current);
         largeBytes += addedLarge;
-        bytesHeld = bytes;
+        held = bytes;
       }
       return {
         add(bytes) {
           const { all, large } = getOwnerBytes();
           if (all + bytes > bytesMax / 2) return 'owner';
-          const addedLarge = countLarge(bytesHeld + bytes) - countLarge(bytesHeld);
+          const addedLarge = countLarge(held + bytes) - countLarge(held);
           const freeBytes = bytesMax - largeBytes - addedLarge;
           if (addedLarge > 0 && large + addedLarge > freeBytes) return 'free';
-          setHeld(bytesHeld + bytes);
+          setHeld(held + bytes);
           return null;
         },
         release: () => setHeld(0),

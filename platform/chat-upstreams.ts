@@ -12,10 +12,7 @@ const upstream = z.strictObject({
   apiKey: z.string().min(1),
   baseUrl: z.url({ protocol: /^https?$/ }).exactOptional(),
 });
-/**
- * Schema of `CHAT_UPSTREAMS`, which contains additional providers, e.g. for the operator's own
- * models.
- */
+/** Schema of `CHAT_UPSTREAMS`: additional providers, e.g. for the operator's own models. */
 const extraUpstreams = z.record(z.string().regex(/^[a-z][a-z0-9-]{0,31}$/), upstream);
 
 /**

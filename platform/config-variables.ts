@@ -1,7 +1,4 @@
-/**
- * Environment variables with their types, limits and defaults, in the order of
- * docs/configuration.md.
- */
+/** Environment variables with types, limits and defaults, in the order of docs/configuration.md. */
 import { z } from 'zod';
 import { temporalVariables } from './temporal-variables.ts';
 import {
@@ -19,9 +16,7 @@ import {
   secret,
 } from './variable-types.ts';
 
-/**
- * Secrets of the gateway. They must differ, so that a leaked secret does not reveal another one.
- */
+/** Secrets of the gateway. They must differ, so that a leaked one does not reveal another. */
 export const ownSecrets = [
   'STORAGE_SECRET',
   'KEY_PEPPER',
@@ -44,10 +39,7 @@ export const s3Variables = ['S3_ENDPOINT', 'S3_REGION', 'S3_BUCKET'] as const;
 /** Variables that S3_CREDENTIALS=keys requires; S3_CREDENTIALS=aws does not use them. */
 export const s3KeyVariables = ['S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'] as const;
 
-/**
- * Environment variables of the gateway. The variables of each Studio provider are in its folder in
- * providers/.
- */
+/** Environment variables of the gateway. Those of a Studio provider are in its folder. */
 export const gatewayVariables = {
   // API: address, limits and wait times.
   NODE_ENV: z.string().default('development'),
@@ -57,10 +49,7 @@ export const gatewayVariables = {
   PUBLIC_BASE_URL: webUrl.optional(),
   /** Origins whose web pages may call the API. */
   CORS_ORIGINS: openOriginList,
-  /**
-   * Time for which a stopping process still serves requests while /readyz reports that it is not
-   * ready.
-   */
+  /** Time for which a stopping process still serves while /readyz reports that it is not ready. */
   DRAIN_DELAY_MS: count(0, 60_000).default(0),
   RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(60),
   POLL_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
@@ -94,10 +83,7 @@ export const gatewayVariables = {
   TEMPORAL_UI_ORIGINS: originList,
   /** Prefix of the names of all task queues, so that several stacks can share one namespace. */
   TASK_QUEUE_PREFIX: matching(/^[a-z0-9-]*$/, 'only letters a to z, digits and -').default(''),
-  /**
-   * Name of the worker deployment (docs/deploys.md). Workers are unversioned if this variable is
-   * not set.
-   */
+  /** Name of the worker deployment (docs/deploys.md). Workers are unversioned if it is not set. */
   WORKER_DEPLOYMENT_NAME: matching(
     /^[A-Za-z0-9_-]{1,100}$/,
     'at most 100 letters, digits, - and _',
@@ -129,10 +115,7 @@ export const gatewayVariables = {
   ADMIN_API_KEY: secret,
 
   // Storage of media, and the validity of signed URLs.
-  /**
-   * Kind of storage. `local`: files below STORAGE_DIR, which the API serves; `s3`: any
-   * S3-compatible store.
-   */
+  /** `local`: files below STORAGE_DIR, which the API serves; `s3`: any S3-compatible store. */
   STORAGE_DRIVER: oneOf(['local', 's3']).default('local'),
   /** Directory of the `local` storage. Both kinds of storage also use it for temporary files. */
   STORAGE_DIR: z.string().default('.data/storage'),
@@ -182,23 +165,15 @@ export const gatewayVariables = {
   IMAGE_DEADLINE_MS: count(1000, 86_400_000).default(600_000),
   VIDEO_DEADLINE_MS: count(1000, 86_400_000).default(3_600_000),
   AUDIO_DEADLINE_MS: count(1000, 86_400_000).default(900_000),
-  /**
-   * Maximum time for which a job tries to find out the outcome of a call whose outcome is unknown.
-   */
+  /** Maximum time for which a job tries to find out the unknown outcome of a call. */
   OUTCOME_WAIT_MS: count(1000, 86_400_000).default(300_000),
 
   // Chat: models, prices, sandbox and time limits.
-  /**
-   * Path of a JSON file that adds chat models to the catalog and removes ids from it
-   * (docs/catalog.md).
-   */
+  /** Path of a JSON file that adds chat models to the catalog and removes ids (docs/catalog.md). */
   CHAT_MODELS_FILE: z.string().optional(),
   /** Markup on the catalog's chat prices; 0.2 means 20 %. */
   CHAT_PRICE_MARKUP: decimal(0, 10).default(0),
-  /**
-   * URLs of the sandbox, by protocol. The sandbox serves the chat models of providers for which the
-   * gateway has no API key.
-   */
+  /** URLs of the sandbox by protocol. It serves models of providers whose API key is not set. */
   SANDBOX_CHAT_OPENAI_URL: webUrl.optional(),
   SANDBOX_CHAT_ANTHROPIC_URL: webUrl.optional(),
   SANDBOX_CHAT_KEY: providerKey.optional(),
@@ -209,10 +184,7 @@ export const gatewayVariables = {
   CHAT_ANSWER_TIMEOUT_MS: count(1000, 3_600_000).default(600_000),
   /** Maximum time between two packets of a provider's stream. */
   CHAT_SILENCE_TIMEOUT_MS: count(1000, 3_600_000).default(120_000),
-  /**
-   * Maximum time for which a caller may stop reading a stream. After that, the gateway closes the
-   * connection.
-   */
+  /** Maximum time for which a caller may stop reading a stream before it is disconnected. */
   CHAT_STALL_TIMEOUT_MS: count(100, 600_000).default(30_000),
   /** Interval of the comments that are sent in a silent stream, so that proxies do not close it. */
   CHAT_KEEPALIVE_MS: count(50, 15_000).default(10_000),
@@ -222,22 +194,16 @@ export const gatewayVariables = {
    */
   CHAT_CHECKPOINT_MS: count(50, 600_000).default(5000),
   CHAT_RESERVATION_TTL_MS: count(200, 86_400_000).default(60_000),
-  /**
-   * Output tokens for which the credits of a chat are reserved. Output tokens beyond them are
-   * charged too.
-   */
+  /** Output tokens for which credits are reserved; tokens beyond them are charged too. */
   CHAT_EXPECTED_ANSWER_TOKENS: count(1, 1_000_000).default(4096),
   /** Maximum number of connections per chat provider. */
   CHAT_CONNECTIONS_MAX: count(1, 65_000).default(1024),
 
-  // Credits: exchange rate, allowance of an organization, and intervals of the sweeper and the
-  // audit.
+  // Credits: exchange rate, allowance of an organization, intervals of sweeper and audit.
   USD_PER_CREDIT: decimal(0.000_001, 1_000_000).default(0.01),
   /** Studio credits that an organization may use in six hours; unlimited if not set. */
   WINDOW_ALLOWANCE_CREDITS: decimal(0.000_001, 1_000_000_000).optional(),
-  /**
-   * Interval at which the sweeper checks whether the workflow of an open reservation still exists.
-   */
+  /** Interval at which the sweeper checks that the workflow of each open reservation exists. */
   RESERVATION_TTL_MS: count(1000, 86_400_000).default(120_000),
   SWEEP_INTERVAL_MS: count(100, 3_600_000).default(10_000),
   /** Interval at which a worker audits the ledger and the stored results. 0 disables the audit. */
@@ -246,18 +212,13 @@ export const gatewayVariables = {
   // Caller webhooks: time limit and retry delays.
   /** Time limit of one attempt to deliver a webhook. */
   WEBHOOK_TIMEOUT_MS: count(100, 60_000).default(15_000),
-  /**
-   * Delays between the attempts to deliver a webhook. The sum of the default delays is 51.7 hours.
-   */
+  /** Delays between attempts to deliver a webhook; the sum of the defaults is 51.7 hours. */
   WEBHOOK_RETRY_DELAYS_MS: delayList.default(
     [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400].map((s) => s * 1000),
   ),
 
   // Telemetry of a process (docs/telemetry.md).
-  /**
-   * Port of /metrics, /healthz and /readyz. If it is not set, no port is opened; 0 means any free
-   * port.
-   */
+  /** Port of /metrics, /healthz and /readyz, opened only if it is set; 0 means any free port. */
   METRICS_PORT: port.optional(),
   METRICS_HOST: z.string().default('127.0.0.1'),
   /** URL of the OTLP/HTTP collector. If it is not set, nothing is traced. */

@@ -1,7 +1,7 @@
 /**
- * Reads the configuration of a process. No other file reads environment variables. They are read
- * once, at the start. If a value is missing or invalid, the process prints one line that names the
- * variable but never its value, and exits.
+ * Reads the configuration of a process from environment variables, once, at the start. If a value
+ * is missing or invalid, the process prints one line that names the variable but never its value,
+ * and exits.
  */
 import { z } from 'zod';
 import { readChatUpstreams, type ChatUpstream } from './chat-upstreams.ts';
@@ -29,11 +29,8 @@ const environment = z.object(gatewayVariables).superRefine((config, context) => 
     addFault('PAYLOAD_KEYS', 'is required by PAYLOAD_ENCRYPTION=true');
   }
   ownSecrets.forEach((name, index) => {
-    const duplicate = ownSecrets
-      .slice(0, index)
-      .find((earlier) => config[earlier] === config[name]);
-    if (config[name] !== undefined && duplicate !== undefined)
-      addFault(name, `must differ from ${duplicate}`);
+    const other = ownSecrets.slice(0, index).find((earlier) => config[earlier] === config[name]);
+    if (config[name] !== undefined && other) addFault(name, `must differ from ${other}`);
   });
   for (const [name, needed] of neededVariables) {
     if (config[name] !== undefined) requireWith(name, [needed]);
@@ -53,16 +50,11 @@ export type Config = Omit<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION'> & {
   CHAT_UPSTREAMS: Readonly<Record<string, ChatUpstream>>;
 };
 
-/**
- * Providers whose variables are read. Callers pass them, because this folder must not import the
- * providers.
- */
+/** Providers whose variables are read. Callers pass them, as this folder must not import them. */
 export interface KnownProviders {
   /** Schemas of the variables of the Studio providers. */
   variables: z.ZodRawShape;
-  /**
-   * Names of the chat providers. `<NAME>_API_KEY` and `<NAME>_BASE_URL` are read for each of them.
-   */
+  /** Names of the chat providers; `<NAME>_API_KEY` and `<NAME>_BASE_URL` are read for each. */
   chat: readonly string[];
 }
 
@@ -104,10 +96,7 @@ function describeFault({ code, message }: z.core.$ZodIssue, isMissing: boolean):
 /** Address and credentials of the Temporal server. */
 export type TemporalConfig = Pick<Config, keyof typeof temporalVariables>;
 
-/**
- * Returns whether new payloads are encrypted. The default of PAYLOAD_ENCRYPTION is true if there
- * are keys.
- */
+/** Returns whether new payloads are encrypted. By default, they are if there are keys. */
 export function encryptsPayloads(
   parsed: Pick<z.infer<typeof environment>, 'PAYLOAD_ENCRYPTION' | 'PAYLOAD_KEYS'>,
 ): boolean {
@@ -121,16 +110,13 @@ export function pickSetVariables(
   return Object.fromEntries(Object.entries(env).filter(([, value]) => value));
 }
 
-/**
- * Loads the configuration of a process, or prints the error on one line and exits with status 78.
- */
+/** Loads the configuration, or prints the error on one line and exits with status 78. */
 export function loadConfigOrExit(known: KnownProviders): Config {
   try {
     return loadConfig(known);
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
-    // The status is EX_CONFIG of sysexits.h, so that a supervisor can distinguish an invalid
-    // setting from a crash.
+    // EX_CONFIG of sysexits.h: a supervisor can distinguish an invalid setting from a crash.
     return process.exit(78);
   }
 }

@@ -1,17 +1,11 @@
-/**
- * Correlation ids of the current request, activity or pass of the sweeper. They are added to every
- * log line.
- */
+/** Correlation ids of the current request, activity or sweeper pass, added to every log line. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { context, ROOT_CONTEXT } from '@opentelemetry/api';
 
 /** Ids that correlate log lines. */
 export interface CorrelationIds {
   requestId?: string;
-  /**
-   * Organization of the caller. Its queries receive a fair share of the database connections
-   * (query-limits.ts).
-   */
+  /** Organization of the caller; it gets a fair share of database connections (query-limits.ts). */
   organizationId?: string;
   jobId?: string;
   workflowId?: string;

@@ -14,10 +14,7 @@ export class DatabaseSilentError extends Error {
   override readonly name = 'DatabaseSilentError';
 }
 
-/**
- * Pattern of the driver's messages about a broken or closed connection. These errors have no error
- * code.
- */
+/** Pattern of the driver's messages about a lost connection. These errors have no error code. */
 const lostConnection =
   /Query read timeout|Connection terminated|timeout expired|timeout exceeded when trying to connect/i;
 

@@ -64,8 +64,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
     maxPoolSize: options.poolMax,
     minPoolSize: 1,
     idleTimeout: 60_000,
-    // A shorter timeout could fail on a busy machine, which may need seconds to open many
-    // connections at the same time.
+    // Not shorter, because a busy machine may need seconds to open many connections.
     connectionTimeout: silenceTimeoutMs,
     connectionRetryLimit: 1,
     gracefulTerminationTimeout: 500,
@@ -92,10 +91,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
   return pool;
 }
 
-/**
- * Interceptor that checks each row against the schema of its query. slonik itself does not check
- * rows.
- */
+/** Interceptor that checks each row against its query's schema, because slonik does not. */
 const checkRows: Interceptor = {
   name: 'check-rows',
   transformRow({ resultParser }, query, row) {

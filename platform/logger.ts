@@ -21,8 +21,7 @@ export function createLogger(name: string, level: string): Logger {
     level,
     base: { name, pid: process.pid },
     timestamp: pino.stdTimeFunctions.isoTime,
-    // The correlation ids are added to each line. A field of the log call with the same name takes
-    // precedence.
+    // Adds the correlation ids. A field of the log call with the same name takes precedence.
     mixin: () => ({ ...correlation(), ...activeSpan() }),
     serializers: { error: describeError, err: describeError },
   };

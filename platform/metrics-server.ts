@@ -31,8 +31,7 @@ export async function openMetricsServer(
   options: MetricsServerOptions,
 ): Promise<MetricsServer | null> {
   if (config.METRICS_PORT === undefined) return null;
-  // The metrics of Node.js are sampled continuously, so they are registered only if the port is
-  // opened.
+  // Registered only if the port is open, because the metrics of Node.js are sampled continuously.
   collectDefaultMetrics({ register: options.metrics.registry });
   const server = createServer((request, response) => {
     void respond(options, request.url ?? '', response).catch(() => response.destroy());

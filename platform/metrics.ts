@@ -5,15 +5,9 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
-/**
- * Histogram buckets in seconds. They range from the time of a database statement to that of a slow
- * provider's synchronous response.
- */
+/** Histogram buckets in seconds, from a database statement to a slow provider's response. */
 const requestSeconds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
-/**
- * Histogram buckets for the duration of a job in seconds, from a short image job to a long video
- * job.
- */
+/** Histogram buckets of a job in seconds, from a short image job to a long video job. */
 const jobSeconds = [0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600];
 const waitSeconds = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5];
 const batchSizes = [1, 2, 4, 8, 16, 32, 64, 128, 200];
@@ -48,7 +42,7 @@ function requestMetrics(registry: Registry) {
   const createTimeHistogram = histograms(registry, requestSeconds);
   return {
     requests: counter(registry, 'http_requests_total', [
-      'Completed responses, by route pattern and status.',
+      'Answered requests, by route pattern and status.',
       'method',
       'route',
       'status',
@@ -270,9 +264,7 @@ export function createMetrics() {
   const collectors: (() => unknown)[] = [];
   return {
     registry,
-    /**
-     * Registers a function that updates metrics before each scrape. Its promise must not reject.
-     */
+    /** Registers a function that updates metrics before each scrape. It must not reject. */
     onScrape: (collect: () => unknown) => void collectors.push(collect),
     /** Returns all metrics in Prometheus's text format. */
     async page(): Promise<string> {

@@ -39,10 +39,7 @@ export const notPublicMessage = 'the host does not have a public address';
 const privateNames =
   /^[^.]+$|(^|\.)(localhost|local|internal|intranet|lan|corp|home|home\.arpa|test|invalid|onion)$/;
 
-/**
- * Public addresses that are used privately. At 168.63.129.16, Azure's host agent responds to its
- * virtual machines.
- */
+/** Public addresses in private use: at this one, Azure's host agent answers virtual machines. */
 const hostAgents = new Set(['168.63.129.16']);
 
 /**
@@ -57,10 +54,7 @@ export function isPublicAddress(address: string): boolean {
   return parsed.kind() === 'ipv4' || ((parsed.toByteArray()[0] ?? 0) & 0xe0) === 0x20;
 }
 
-/**
- * Returns whether the host of a URL is a public address, or a name that may resolve to a public
- * address.
- */
+/** Returns whether a host is a public address, or a name that may resolve to one. */
 export function isPublicHost(host: string): boolean {
   return isIP(host) ? isPublicAddress(host) : !privateNames.test(host);
 }

@@ -3,10 +3,7 @@ import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { OutboundError } from './outbound-addresses.ts';
 
-/**
- * Returns the start of a response body as text. If the response fails before its end, returns the
- * part that arrived.
- */
+/** Returns the start of a response body as text, or what arrived before the response failed. */
 export async function readStart(
   response: Dispatcher.ResponseData,
   bytesMax: number,
@@ -52,12 +49,7 @@ export function openBody(response: Dispatcher.ResponseData, bytesMax: number): R
   }
   const encoding = response.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity') {
-    fail(
-      new OutboundError(
-        'broken',
-        'the response is compressed, although the request does not allow it',
-      ),
-    );
+    fail(new OutboundError('broken', 'the response is compressed, which the request excluded'));
   }
   const length = response.headers['content-length'];
   if (typeof length === 'string' && Number(length) > bytesMax) {

@@ -88,8 +88,7 @@ function createCheck(admitted: ReadonlySet<string>, extraPorts: readonly number[
   return (text) => {
     if (text.length > urlLengthMax) throwBlocked('the URL is too long');
     const url = URL.canParse(text) ? new URL(text) : throwBlocked('not a URL');
-    // The protocol is checked before the origin, because a blob: URL has the origin of the page
-    // that created it.
+    // The protocol is checked first, as a blob: URL has the origin of the page that created it.
     if (url.protocol !== 'https:' && url.protocol !== 'http:') throwBlocked('must be an https URL');
     if (url.username || url.password) throwBlocked('the URL must not contain credentials');
     url.hash = '';
@@ -182,17 +181,12 @@ interface OutboundRequest {
   body?: string;
 }
 
-/**
- * Returns an `OutboundError` unchanged. Converts any other error to an `OutboundError` with this
- * message.
- */
+/** Returns an `OutboundError` unchanged, and converts any other error to one with this message. */
 function toOutboundError(error: unknown, message: string): OutboundError {
   return error instanceof OutboundError ? error : new OutboundError('unreachable', message);
 }
 
-/**
- * Resolves a host name within a time limit. Blocks the name unless all its addresses are public.
- */
+/** Resolves a host name within a time limit. Blocks it unless all its addresses are public. */
 async function resolveInTime(host: string, resolve: ResolveName): Promise<void> {
   const timer = new AbortController();
   const timeout = delay(resolveTimeoutMs, undefined, { signal: timer.signal }).then(() => {

@@ -56,10 +56,7 @@ export function readPayloadKeys(text: string): PayloadKey[] {
   return keys;
 }
 
-/**
- * Error for a payload that cannot be decrypted, because its key is not configured or its data was
- * changed.
- */
+/** Error for an undecryptable payload: its key is not configured, or its data was changed. */
 export class PayloadUnreadableError extends Error {
   override readonly name = 'PayloadUnreadableError';
 }
@@ -71,7 +68,7 @@ export class PayloadUnreadableError extends Error {
 export function createPayloadCodec(settings: PayloadSettings): PayloadCodec {
   const keys = new Map(settings.PAYLOAD_KEYS.map((key) => [key.id, key.secret]));
   const [newest] = settings.PAYLOAD_ENCRYPTION ? settings.PAYLOAD_KEYS : [];
-  const decrypt = (payload: Payload): Payload => {
+  const decodePayload = (payload: Payload): Payload => {
     if (readMetadata(payload, 'encoding') !== encryptedEncoding) return payload;
     const keyId = readMetadata(payload, keyIdField);
     const secret = keys.get(keyId);
@@ -80,15 +77,13 @@ export function createPayloadCodec(settings: PayloadSettings): PayloadCodec {
         `the payload key ${JSON.stringify(keyId)} is not configured`,
       );
     }
-    return decryptPayload(payload.data ?? new Uint8Array(), secret);
+    return decrypt(payload.data ?? new Uint8Array(), secret);
   };
   return {
     encode: (payloads) =>
-      Promise.resolve(
-        newest ? payloads.map((payload) => encryptPayload(payload, newest)) : payloads,
-      ),
+      Promise.resolve(newest ? payloads.map((payload) => encrypt(payload, newest)) : payloads),
     // The function is async, because the SDK handles rejected promises but not synchronous errors.
-    decode: async (payloads) => payloads.map(decrypt),
+    decode: async (payloads) => payloads.map(decodePayload),
   };
 }
 
@@ -112,14 +107,12 @@ export function codecAccessToken(adminKey: string): string {
   return createHmac('sha256', adminKey).update('temporal-codec-read').digest('base64url');
 }
 
-/**
- * Returns a metadata field of a payload as text. Returns an empty string if the field is missing.
- */
+/** Returns a metadata field of a payload as text; an empty string if it is missing. */
 function readMetadata(payload: Payload, field: string): string {
   return Buffer.from(payload.metadata?.[field] ?? new Uint8Array()).toString();
 }
 
-function encryptPayload(payload: Payload, { id, secret }: PayloadKey): Payload {
+function encrypt(payload: Payload, { id, secret }: PayloadKey): Payload {
   const nonce = randomBytes(nonceBytes);
   const cipher = createCipheriv('aes-256-gcm', secret, nonce);
   const message = payloadMessage.encode(payload).finish();
@@ -130,7 +123,7 @@ function encryptPayload(payload: Payload, { id, secret }: PayloadKey): Payload {
   };
 }
 
-function decryptPayload(data: Uint8Array, secret: Buffer): Payload {
+function decrypt(data: Uint8Array, secret: Buffer): Payload {
   try {
     const decipher = createDecipheriv('aes-256-gcm', secret, data.subarray(0, nonceBytes), {
       authTagLength: tagBytes,
@@ -143,9 +136,7 @@ function decryptPayload(data: Uint8Array, secret: Buffer): Payload {
   } catch (cause) {
     throw new PayloadUnreadableError(
       'the payload cannot be decrypted: the key is wrong, or the data was changed',
-      {
-        cause,
-      },
+      { cause },
     );
   }
 }

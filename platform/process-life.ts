@@ -1,7 +1,4 @@
-/**
- * Lifecycle of a process under a supervisor: reports that the process is ready, and drains it
- * before it exits.
- */
+/** Reports to the supervisor that a process is ready, and drains the process before it exits. */
 
 /** Notifies the parent process, if there is one, that this process is ready. */
 export function announceReady(details: Record<string, unknown> = {}): void {

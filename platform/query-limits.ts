@@ -40,7 +40,7 @@ export function limitQueries(pool: DatabasePool, poolMax: number): void {
   let unfinishedQueries = 0;
   const shares = createFairLimiter(poolMax);
 
-  async function waitForShare(): Promise<() => void> {
+  async function takeSlot(): Promise<() => void> {
     const { organizationId } = correlation();
     if (organizationId === undefined) return () => {};
     const release = await shares.enter(organizationId, queryTimeoutMs);
@@ -51,7 +51,7 @@ export function limitQueries(pool: DatabasePool, poolMax: number): void {
   const withLimits =
     (query: (...values: unknown[]) => Promise<unknown>) =>
     async (...values: unknown[]): Promise<unknown> => {
-      const release = await waitForShare();
+      const release = await takeSlot();
       if (unfinishedQueries >= unfinishedQueriesMax) {
         release();
         throw new DatabaseSilentError('too many queries are waiting for the database');

@@ -1,7 +1,7 @@
 /** Checks the readiness of a process. Each check has a name and a time limit. */
 import type { Connection } from '@temporalio/client';
 import { command, type DatabasePool } from './database.ts';
-import { describeTaskQueue, reuseResult, type TaskKind } from './task-queues.ts';
+import { describeTaskQueue, cacheResult, type TaskKind } from './task-queues.ts';
 
 /** Readiness checks by name. Each returns whether a dependency of the process is usable now. */
 export type Checks = Record<string, () => Promise<boolean>>;
@@ -70,9 +70,7 @@ interface JobCheckParts {
   isPolled: (pollers: readonly string[]) => boolean;
 }
 
-/**
- * Maximum age of the pollers' state. A state is reused for this time, because probes are frequent.
- */
+/** Maximum age of the pollers' state, which is reused because probes are frequent. */
 const pollersAgeMaxMs = 5000;
 
 /** Creates the check of the database, which every process needs. */
@@ -85,10 +83,7 @@ export function databaseChecks(pool: DatabasePool): Checks {
   };
 }
 
-/**
- * Creates the additional checks for Studio jobs. They check the Temporal server, and that every
- * task queue has a poller.
- */
+/** Creates the additional checks for Studio jobs: the Temporal server, a poller on every queue. */
 export function jobChecks(parts: JobCheckParts): Checks {
   const { connection, namespace, queues } = parts;
   return {
@@ -96,7 +91,7 @@ export function jobChecks(parts: JobCheckParts): Checks {
       await connection.workflowService.getSystemInfo({});
       return true;
     },
-    pollers: reuseResult(async () => {
+    pollers: cacheResult(async () => {
       const states = await Promise.all(
         queues.map((queue) => describeTaskQueue(connection, namespace, queue)),
       );

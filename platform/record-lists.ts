@@ -1,7 +1,4 @@
-/**
- * Builds the SQL for lists of records: the conditions of filters, and pages in the order of time
- * and id.
- */
+/** Builds the SQL for lists of records: filters, and pages ordered by time and id. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { fieldError } from '../domain/errors.ts';
 
@@ -16,10 +13,7 @@ export interface RecordFilter {
   metadata?: Record<string, string> | undefined;
 }
 
-/**
- * Builds the conditions that select the rows `x` of an organization. Null selects the rows of all
- * organizations.
- */
+/** Builds the conditions that select the rows `x` of an organization, or of all if it is null. */
 export function recordConditions(
   organizationId: string | null,
   filter: RecordFilter,
@@ -32,8 +26,8 @@ export function recordConditions(
   if (keyId !== undefined) conditions.push(sql.fragment`x.key_id = ${keyId}`);
   if (model !== undefined) conditions.push(sql.fragment`x.model = ${model}`);
   if (afterMs !== undefined) {
-    // Excludes the whole millisecond `afterMs`: responses round times down to milliseconds, so a row
-    // of that millisecond would have the same time.
+    // Excludes the whole millisecond `afterMs`: responses round times down to milliseconds, so a
+    // row of that millisecond would have the same time.
     conditions.push(sql.fragment`x.created_at >= timestamp_of_ms(${afterMs + 1}::bigint)`);
   }
   if (beforeMs !== undefined) {

@@ -26,10 +26,7 @@ interface ServingProcess {
 
 const drainTimeoutMs = 45_000;
 
-/**
- * Starts the process. If the start fails, logs the error with its stack, prints it on one line, and
- * exits.
- */
+/** Starts the process. If that fails, logs the error with its stack, prints one line, and exits. */
 async function startOrExit(
   kind: ProcessKind,
   logger: Logger,

@@ -1,10 +1,7 @@
 /** Compares a value with a secret in constant time. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 
-/**
- * Returns whether a value equals the secret. Compares hashes, so that the time does not depend on
- * the length of the value.
- */
+/** Returns whether a value equals the secret. Compares hashes, so that timing reveals no length. */
 export function isSecret(value: unknown, secret: string): boolean {
   return timingSafeEqual(digest(typeof value === 'string' ? value : ''), digest(secret));
 }

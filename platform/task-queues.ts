@@ -52,7 +52,7 @@ export async function describeTaskQueue(
  * Wraps a function so that its result is reused for `ageMaxMs` milliseconds. Probes and scrapes are
  * too frequent to read the state each time.
  */
-export function reuseResult<Answer>(
+export function cacheResult<Answer>(
   read: () => Promise<Answer>,
   ageMaxMs: number,
 ): () => Promise<Answer> {

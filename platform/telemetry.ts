@@ -29,9 +29,7 @@ interface SpanStart extends SpanOptions {
 
 const tracer = trace.getTracer('studio-gateway');
 
-/**
- * Records a span for work that has already ended. Work that has not started yet runs in `inSpan`.
- */
+/** Records a span for work that has already ended and so could not run in `inSpan`. */
 export function recordSpan(
   { name, parent = context.active(), ...options }: SpanStart,
   { endedAtMs, hasFailed }: { endedAtMs: number; hasFailed: boolean },

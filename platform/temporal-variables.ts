@@ -17,15 +17,9 @@ const payloadKeys = z
 
 /** Settings of job starts and of payload encryption in Temporal. */
 export const payloadVariables = {
-  /**
-   * Maximum number of workflow starts that run at the same time in one process; further starts
-   * wait.
-   */
+  /** Maximum number of simultaneous workflow starts per process; further starts wait. */
   TEMPORAL_STARTS_MAX: count(1, 10_000).default(16),
-  /**
-   * Maximum time that a workflow start waits for other starts. After that, the request is rejected
-   * and no job exists.
-   */
+  /** Maximum wait for other workflow starts; then the request is rejected and no job exists. */
   TEMPORAL_START_WAIT_MS: count(0, 600_000).default(20_000),
   /**
    * Encryption keys of Temporal payloads in the format `id:key,…`, newest first

@@ -1,7 +1,4 @@
-/**
- * Creates the Temporal client, registers search attributes, and passes the request context in
- * headers.
- */
+/** Creates the Temporal client, registers search attributes, and sends the request context. */
 import { readFile } from 'node:fs/promises';
 import {
   Client,
@@ -71,10 +68,7 @@ export async function connectionOptions(config: TemporalConfig) {
   };
 }
 
-/**
- * gRPC options for reconnecting within a second after an outage. By default, the delay grows up to
- * two minutes.
- */
+/** gRPC options to reconnect within a second after an outage; the default is up to two minutes. */
 const channelArgs = {
   'grpc.initial_reconnect_backoff_ms': 100,
   'grpc.max_reconnect_backoff_ms': 1000,

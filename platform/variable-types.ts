@@ -5,10 +5,7 @@
 import { z } from 'zod';
 import { formatAllowedValues, formatReceived } from '../domain/field-messages.ts';
 
-/**
- * Builds the error option of a schema. The message contains the allowed values and the received
- * value.
- */
+/** Builds a schema's error option, whose message contains the allowed and the received values. */
 const mustBe = (allowed: string) => ({
   error: ({ input }: { input?: unknown }) => `must be ${allowed}${formatReceived(input)}`,
 });
@@ -102,9 +99,7 @@ export const secret = z
 /** API key of a provider. */
 export const providerKey = z.string().min(8, 'must have at least 8 characters');
 
-/**
- * List of at most 50 delays in milliseconds, separated by commas. Each delay is at most one day.
- */
+/** List of at most 50 delays in milliseconds, separated by commas; each is at most one day. */
 export const delayList = z
   .string()
   .refine((text) => {

@@ -10,7 +10,7 @@ import {
 } from '../catalog/image-model.ts';
 import { getMissingDefaults, type ParameterRules } from '../catalog/model-parameters.ts';
 import { buildProviderInput, type Fields } from '../catalog/provider-fields.ts';
-import { calculateUnitPrice, type PriceRule, type UnitPrice } from '../catalog/price-rule.ts';
+import { calculateUnitPrice, type PriceRule, type UnitPrice } from '../catalog/unit-price.ts';
 import { imagePriceRules } from '../catalog/price-rules.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';

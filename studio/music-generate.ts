@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { audioModels } from '../catalog/audio-models.ts';
 import { findModel } from '../catalog/model-parameters.ts';
 import { imageModels } from '../catalog/image-models.ts';
-import { calculateUnitPrice } from '../catalog/price-rule.ts';
+import { calculateUnitPrice } from '../catalog/unit-price.ts';
 import { audioPriceRules, coverPriceRules } from '../catalog/price-rules.ts';
 import { fieldError, fieldsError, GatewayError, assert } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';

@@ -11,7 +11,7 @@ import {
 } from '../catalog/image-tools.ts';
 import { getMissingDefaults } from '../catalog/model-parameters.ts';
 import { buildProviderInput, type Fields } from '../catalog/provider-fields.ts';
-import { calculateUnitPrice, type UnitPrice } from '../catalog/price-rule.ts';
+import { calculateUnitPrice, type UnitPrice } from '../catalog/unit-price.ts';
 import { removalPriceRules, upscalePriceRules } from '../catalog/price-rules.ts';
 import { fieldError } from '../domain/errors.ts';
 import type { Json } from '../domain/json.ts';

@@ -3,7 +3,7 @@
  */
 import type { AudioModel } from '../catalog/audio-models.ts';
 import type { CatalogRow, ParameterRules } from '../catalog/model-parameters.ts';
-import type { PriceRule } from '../catalog/price-rule.ts';
+import type { PriceRule } from '../catalog/unit-price.ts';
 import { audioPriceRules } from '../catalog/price-rules.ts';
 
 /**

@@ -7,7 +7,7 @@ import {
   throwIfUnsupported,
 } from '../catalog/model-parameters.ts';
 import { buildProviderInput, type Fields } from '../catalog/provider-fields.ts';
-import { calculateUnitPrice } from '../catalog/price-rule.ts';
+import { calculateUnitPrice } from '../catalog/unit-price.ts';
 import { videoPriceRules } from '../catalog/price-rules.ts';
 import { videoModels, type VideoModel, type VideoRoute } from '../catalog/video-models.ts';
 import { assert } from '../domain/errors.ts';

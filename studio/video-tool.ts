@@ -1,6 +1,6 @@
 /** Declares tools that process one video: one call, priced by the input's duration. */
 import { z } from 'zod';
-import { calculateUnitPrice, type UnitPrice } from '../catalog/price-rule.ts';
+import { calculateUnitPrice, type UnitPrice } from '../catalog/unit-price.ts';
 import { videoToolPriceRules } from '../catalog/price-rules.ts';
 import type { VideoTool } from '../catalog/video-tools.ts';
 import { fieldError, type GatewayError, assert } from '../domain/errors.ts';

@@ -11,7 +11,7 @@ import { creditsFromMicro } from '../domain/credits.ts';
 import { keysOf } from '../domain/json.ts';
 import type { Config } from '../platform/config.ts';
 import type { Metrics, StateGauges } from '../platform/metrics.ts';
-import { describeTaskQueue, reuseResult } from '../platform/task-queues.ts';
+import { describeTaskQueue, cacheResult } from '../platform/task-queues.ts';
 import { polledQueues } from '../jobs/contract.ts';
 
 interface StateGaugesOptions {
@@ -66,9 +66,9 @@ export function registerStateGauges(options: StateGaugesOptions): void {
   };
   const clearSpending = (): void => state.organizationSpend.reset();
   const gaugeReaders = [
-    { read: reuseResult(() => readSpending(options), spendingAgeMaxMs), clear: clearSpending },
-    { read: reuseResult(() => readDatabase(options), readAgeMaxMs), clear: clearCounts },
-    { read: reuseResult(() => readQueues(options), readAgeMaxMs), clear: clearQueues },
+    { read: cacheResult(() => readSpending(options), spendingAgeMaxMs), clear: clearSpending },
+    { read: cacheResult(() => readDatabase(options), readAgeMaxMs), clear: clearCounts },
+    { read: cacheResult(() => readQueues(options), readAgeMaxMs), clear: clearQueues },
   ];
   for (const { read, clear } of gaugeReaders) {
     metrics.onScrape(async () => {

@@ -3,7 +3,7 @@
  * the prices of job plans.
  */
 import { z } from 'zod';
-import type { PriceRule } from '../../catalog/price-rule.ts';
+import type { PriceRule } from '../../catalog/unit-price.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import type { Capability } from '../../studio/capability.ts';
 import type { DraftCall, InputMeasurements } from '../../studio/draft-plan.ts';
@@ -13,7 +13,7 @@ import { microFromUsd, priceCalls, type CreditPrice } from './planner.ts';
 
 const value = z.union([z.string(), z.number(), z.boolean()]);
 
-/** Schema of a price rule (catalog/price-rule.ts), with prices in credits. */
+/** Schema of a price rule (catalog/unit-price.ts), with prices in credits. */
 export const priceRuleSchema = z
   .object({
     unit: z.enum(['image', 'second', 'character', 'request']),

@@ -129,7 +129,7 @@ function joinTextParts({ content }: ChatMessage, path: string): string {
   return toParts(content)
     .map((part) => {
       if (part.type === 'text') return part.text;
-      throw unsupportedField(path, 'this message must contain only text parts');
+      throw unsupportedField(path, 'system messages must contain only text parts');
     })
     .join('\n');
 }

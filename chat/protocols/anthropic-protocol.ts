@@ -8,7 +8,7 @@ import { errorFromReport } from '../upstream-failures.ts';
 import { AnthropicReader } from './anthropic-reader.ts';
 import { encodeAnthropic } from './anthropic-request.ts';
 import { addAnthropicLimit } from './anthropic-thinking.ts';
-import { toFinishReason, parseUsage } from './anthropic-usage.ts';
+import { toFinishReason, parseAnthropicUsage } from './anthropic-usage.ts';
 import type { ChatAnswer, ChatProtocol } from './protocol.ts';
 import { answerTool } from './structured-answer.ts';
 
@@ -61,9 +61,7 @@ function toToolCall(block: Block) {
   return { id, type: 'function', function: { name, arguments: JSON.stringify(input) } };
 }
 
-/**
- * Converts the reasoning in a message to `reasoning_details`, which callers send in later requests.
- */
+/** Converts the reasoning to `reasoning_details`, which callers send in later requests. */
 function toReasoningDetails(content: readonly Block[]): JsonObject[] {
   const details: JsonObject[] = [];
   for (const { type, thinking: text = '', signature = '', data = '' } of content) {
@@ -99,7 +97,7 @@ function decodeAnthropic(answer: unknown): ChatAnswer | null {
     ...(details.length > 0 && { reasoning_details: details }),
     ...(calls.length > 0 && { tool_calls: calls }),
   };
-  const usage = parseUsage(parsed.data.usage ?? {});
+  const usage = parseAnthropicUsage(parsed.data.usage ?? {});
   const { inputTokens, outputTokens } = usage;
   const isComplete = inputTokens !== undefined && outputTokens !== undefined;
   return {

@@ -4,7 +4,7 @@
  */
 import { asRecord, asText, type JsonObject } from '../../domain/json.ts';
 import { errorFromReport } from '../upstream-failures.ts';
-import { toFinishReason, parseUsage } from './anthropic-usage.ts';
+import { toFinishReason, parseAnthropicUsage } from './anthropic-usage.ts';
 import { parseObject, parseTokenCount, type StreamReader, type StreamStep } from './protocol.ts';
 import { answerTool } from './structured-answer.ts';
 
@@ -20,10 +20,7 @@ export class AnthropicReader implements StreamReader {
   stopSequence: string | null = null;
   usage: StreamReader['usage'] = { final: false };
   readonly head = { id: '', created: Math.floor(Date.now() / 1000), model: '' };
-  /**
-   * Indexes of the tool calls, by the index of their content block. Null for a block that contains
-   * a structured answer.
-   */
+  /** Index of each tool call, by the index of its content block; null for a structured answer. */
   readonly #calls = new Map<number, number | null>();
   /** Text of the thought that is being streamed. */
   #thoughtText = '';
@@ -72,7 +69,7 @@ export class AnthropicReader implements StreamReader {
   #readMessageStart({ id, model, usage }: Fields): StreamStep {
     this.head.id = asText(id);
     this.head.model = asText(model);
-    this.usage = { ...parseUsage(asRecord(usage)), final: false };
+    this.usage = { ...parseAnthropicUsage(asRecord(usage)), final: false };
     return this.#buildStep({ role: 'assistant', content: '' });
   }
 
@@ -114,7 +111,7 @@ export class AnthropicReader implements StreamReader {
    * sent in parts: OpenAI's client keeps only the last value of an unknown field, and other clients
    * concatenate all values.
    */
-  #buildCompleteThought(signature: string, index: number): StreamStep {
+  #buildCompleteThoughtStep(signature: string, index: number): StreamStep {
     const text = this.#thoughtText;
     this.#thoughtText = '';
     return this.#buildDetailsStep({ type: 'reasoning.text', text, signature, index });
@@ -131,7 +128,7 @@ export class AnthropicReader implements StreamReader {
       case 'thinking_delta':
         return this.#buildThoughtStep(asText(delta['thinking']));
       case 'signature_delta':
-        return this.#buildCompleteThought(asText(delta['signature']), index);
+        return this.#buildCompleteThoughtStep(asText(delta['signature']), index);
       case 'input_json_delta':
         return this.#readJsonDelta(index, asText(delta['partial_json']));
       default:
@@ -149,12 +146,11 @@ export class AnthropicReader implements StreamReader {
   #readMessageEnd(delta: Fields, usage: Fields): StreamStep {
     // The input tokens here may lack the cached tokens, and those reported at the start may be 0.
     // The larger count is correct.
-    const { outputTokens, ...input } = parseUsage(usage);
+    const { outputTokens, ...input } = parseAnthropicUsage(usage);
     const { inputTokens: inputTokensAtStart = 0 } = this.usage;
     if ((input.inputTokens ?? -1) >= inputTokensAtStart) this.usage = { ...this.usage, ...input };
     if (outputTokens !== undefined) this.usage.outputTokens = outputTokens;
-    // The output count in `message_delta` covers the whole output; the count in `message_start`
-    // does not.
+    // Unlike the count in `message_start`, that in `message_delta` covers the whole output.
     this.usage.final = this.usage.inputTokens !== undefined && outputTokens !== undefined;
     const calls = [...this.#calls.values()];
     const isStructuredAnswer = calls.length > 0 && calls.every((call) => call === null);

@@ -9,9 +9,7 @@ import { toTools } from './anthropic-tools.ts';
 import { unsupportedField, type ChatCall } from './protocol.ts';
 import { toStructuredAnswer } from './structured-answer.ts';
 
-/**
- * Fields that Anthropic's API lacks. The listed values can be dropped, because they have no effect.
- */
+/** Fields that Anthropic's API lacks, with values that can be dropped without an effect. */
 const neutralValues: Readonly<Record<string, readonly unknown[]>> = {
   n: [1],
   seed: [],

@@ -49,10 +49,7 @@ export function toReasoning({ model, body }: { model: ChatModel; body: ChatBody 
   const isOff = thinking?.type === 'disabled' || (!thinking && requestedEffort === 'none');
   if (isOff && thinkingKind === 'always') {
     const field = thinking ? 'thinking' : 'reasoning_effort';
-    throw unsupportedField(
-      field,
-      'reasoning cannot be disabled for this model; its lowest effort is low',
-    );
+    throw unsupportedField(field, 'this model always reasons; its lowest effort is low');
   }
   const effort =
     requestedEffort === 'none'
@@ -89,9 +86,8 @@ function canThink(messages: readonly ChatMessage[]): boolean {
 }
 
 /**
- * Adds the token limit of the answer. Anthropic requires a reasoning budget below this limit. A
- * larger budget is reduced to half of the limit; if that is below the minimum budget, reasoning is
- * disabled.
+ * Adds the token limit of the answer. Anthropic requires a reasoning budget below this limit. Any
+ * other budget is reduced to half of the limit, or removed if that is below the minimum budget.
  */
 export function addAnthropicLimit(
   { thinking, ...fields }: Record<string, unknown>,
@@ -119,8 +115,7 @@ export function toThinkingBlocks({ reasoning_details: details = [] }: ChatMessag
       blocks.push({ type: 'redacted_thinking', data });
     }
     if (type !== 'reasoning.text') continue;
-    // A client may send the pieces of a streamed thought separately; only the last piece has a
-    // signature.
+    // A client may send a streamed thought in pieces; only the last piece has a signature.
     if (typeof piece === 'string') text += piece;
     if (typeof signature !== 'string' || signature === '') continue;
     blocks.push({ type: 'thinking', thinking: text, signature });

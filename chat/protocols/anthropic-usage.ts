@@ -21,7 +21,7 @@ export function toFinishReason(stopReason: unknown): string | null {
  * Parses the usage that Anthropic reports; missing fields stay missing. Anthropic's `input_tokens`
  * does not include the tokens read from and written to the cache; `inputTokens` includes them.
  */
-export function parseUsage(reported: Record<string, unknown>): Partial<TokenUsage> {
+export function parseAnthropicUsage(reported: Record<string, unknown>): Partial<TokenUsage> {
   const uncachedInputTokens = parseTokenCount(reported['input_tokens']);
   const outputTokens = parseTokenCount(reported['output_tokens']);
   const cachedInputTokens = parseTokenCount(reported['cache_read_input_tokens']) ?? 0;

@@ -14,10 +14,8 @@ interface Dialect {
   limitField: 'max_tokens' | 'max_completion_tokens';
   /** True if the provider reports the usage of a stream only on request. */
   mustRequestUsage: boolean;
-  /**
-   * Provider's names of fields, by the internal names. Contains only the fields whose names differ.
-   */
-  providerFieldNames: Readonly<Record<string, string>>;
+  /** Provider's field names by internal name, for the fields whose names differ. */
+  fieldNames: Readonly<Record<string, string>>;
   /**
    * Handling of reasoning from earlier answers. `dropped`: not sent; `accepted`: sent; `required`:
    * sent, or an empty string if there is none, because the provider rejects tool calls without
@@ -33,7 +31,7 @@ interface Dialect {
 const defaultDialect: Dialect = {
   limitField: 'max_tokens',
   mustRequestUsage: true,
-  providerFieldNames: {},
+  fieldNames: {},
   reasoning: 'dropped',
   hasSignatures: false,
   acceptsTopK: false,
@@ -44,11 +42,7 @@ const dialects: Readonly<Record<string, Dialect>> = {
   xai: completionLimitDialect,
   groq: completionLimitDialect,
   cerebras: completionLimitDialect,
-  mistral: {
-    ...defaultDialect,
-    mustRequestUsage: false,
-    providerFieldNames: { seed: 'random_seed' },
-  },
+  mistral: { ...defaultDialect, mustRequestUsage: false, fieldNames: { seed: 'random_seed' } },
   google: { ...defaultDialect, hasSignatures: true },
   deepseek: { ...defaultDialect, reasoning: 'required' },
   moonshotai: { ...defaultDialect, reasoning: 'required' },

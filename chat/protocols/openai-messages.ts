@@ -1,8 +1,4 @@
-/**
- * Translates chat messages to OpenAI's chat completions, as each provider requires it.
- *
- * Sources: the types of the `openai` client, the providers' API references.
- */
+/** Translates chat messages to OpenAI's chat completions, as each provider requires it. */
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import type { ChatMessage, ContentPart, ToolCall } from '../chat-body.ts';
 import { getDialect } from './openai-dialects.ts';
@@ -12,10 +8,7 @@ import { unsupportedField } from './protocol.ts';
 export function toMessages(model: ChatModel, messages: readonly ChatMessage[]): unknown[] {
   const sentMessages: unknown[] = [];
   let pictures: unknown[] = [];
-  /**
-   * Adds the pictures of tool results as a user message, because a tool result may contain only
-   * text.
-   */
+  /** Adds pictures of tool results as a user message, because a tool result contains only text. */
   const addPictures = (): void => {
     if (pictures.length > 0) sentMessages.push({ role: 'user', content: pictures });
     pictures = [];

@@ -1,9 +1,4 @@
-/**
- * Parses parts of the answers, chunks and errors of OpenAI's chat completions: choices, output text,
- * usage and error reports.
- *
- * Sources: the types of the `openai` client, the providers' API references.
- */
+/** Parses choices, output text, usage and error reports of OpenAI's chat completions. */
 import { z } from 'zod';
 import { asRecord, asText, isRecord } from '../../domain/json.ts';
 import type { TokenUsage } from '../chat-price.ts';
@@ -36,7 +31,7 @@ export function parseErrorReport(body: unknown): { message: string; code: string
  * Parses usage in OpenAI's format. Some providers count reasoning tokens only in `total_tokens`,
  * not in `completion_tokens`, so every token that is not input counts as output.
  */
-export function parseUsage(value: unknown): TokenUsage | null {
+export function parseOpenaiUsage(value: unknown): TokenUsage | null {
   if (!isRecord(value)) return null;
   const inputTokens = parseTokenCount(value['prompt_tokens']);
   const completionTokens = parseTokenCount(value['completion_tokens']);
@@ -63,10 +58,7 @@ export function parseUsage(value: unknown): TokenUsage | null {
   };
 }
 
-/**
- * Concatenates all output of the model in a message or a delta: text, `refusal`, visible reasoning
- * and tool calls.
- */
+/** Joins all output in a message or a delta: text, `refusal`, visible reasoning and tool calls. */
 export function joinOutput(part: Record<string, unknown>): string {
   const text =
     asText(part['content']) +
@@ -97,10 +89,7 @@ export function readChoices(
   });
 }
 
-/**
- * Converts a content list to text. Mistral's reasoning models return a list of `thinking` and
- * `text` parts.
- */
+/** Converts a content list (`thinking` and `text` parts of Mistral's reasoning models) to text. */
 function convertContentList({
   content,
   ...part

@@ -6,7 +6,7 @@
  */
 import { asRecord, asText, isRecord } from '../../domain/json.ts';
 import { errorFromReport } from '../upstream-failures.ts';
-import { joinOutput, parseErrorReport, parseUsage, readChoices } from './openai-parts.ts';
+import { joinOutput, parseErrorReport, parseOpenaiUsage, readChoices } from './openai-parts.ts';
 import { OpenaiReader } from './openai-reader.ts';
 import { addOpenaiLimit, encodeOpenai } from './openai-request.ts';
 import type { ChatAnswer, ChatProtocol } from './protocol.ts';
@@ -33,7 +33,7 @@ function decodeOpenai(answer: unknown): ChatAnswer | null {
     text: asText(firstChoice['message']['content']),
     finishReason: typeof finishReason === 'string' ? finishReason : null,
     stopSequence: null,
-    usage: parseUsage(answer['usage']),
+    usage: parseOpenaiUsage(answer['usage']),
     outputText: choices.map(({ message }) => joinOutput(asRecord(message))).join(''),
   };
 }

@@ -1,7 +1,7 @@
 /** Reads the stream of an answer in OpenAI's chat completions. */
 import { asRecord, asText } from '../../domain/json.ts';
 import { errorFromReport } from '../upstream-failures.ts';
-import { joinOutput, parseErrorReport, parseUsage, readChoices } from './openai-parts.ts';
+import { joinOutput, parseErrorReport, parseOpenaiUsage, readChoices } from './openai-parts.ts';
 import { parseObject, parseTokenCount, type StreamReader, type StreamStep } from './protocol.ts';
 
 /** Parser of one stream of chat completion chunks. */
@@ -21,8 +21,7 @@ export class OpenaiReader implements StreamReader {
   }
 
   get complete(): boolean {
-    // Some providers do not send [DONE], so the answer is also complete when all choices have
-    // ended.
+    // Some providers do not send [DONE].
     return this.#isDone || this.#endedChoices.size >= this.#answerCount;
   }
 
@@ -35,7 +34,7 @@ export class OpenaiReader implements StreamReader {
     if (value['error']) {
       throw errorFromReport(500, { ...parseErrorReport(value), retryAfter: undefined });
     }
-    const usage = parseUsage(value['usage']);
+    const usage = parseOpenaiUsage(value['usage']);
     if (usage) this.usage = { ...usage, final: true };
     if (!this.#isStarted) {
       const { id, created, model } = value;
@@ -43,8 +42,7 @@ export class OpenaiReader implements StreamReader {
       this.#isStarted = true;
     }
     const choices = readChoices(value, 'delta');
-    // The provider's usage is removed from the chunk, because callers that request usage receive
-    // the gateway's.
+    // Callers that request usage receive the gateway's instead of the provider's.
     const { usage: reported, ...chunk } = value;
     if (!choices || (reported && choices.length === 0)) return null;
     const step = this.#buildStep(chunk, choices);

@@ -1,8 +1,4 @@
-/**
- * Translates the internal chat request to OpenAI's chat completions, as each provider requires it.
- *
- * Sources: the types of the `openai` client, the providers' API references.
- */
+/** Translates the internal chat request to OpenAI's chat completions, as each provider requires. */
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import type { ChatBody } from '../chat-body.ts';
 import { getEffortForBudget } from './anthropic-thinking.ts';
@@ -40,7 +36,7 @@ export function encodeOpenai({ model, body, stream }: ChatCall): Record<string, 
     ...toEffort(model, body),
   };
   for (const [field, value] of Object.entries(options)) {
-    request[dialect.providerFieldNames[field] ?? field] = value;
+    request[dialect.fieldNames[field] ?? field] = value;
   }
   if (stream) {
     request['stream'] = true;

@@ -16,9 +16,7 @@ export interface ChatCall {
   stream: boolean;
 }
 
-/**
- * Finish reason of an answer, as in OpenAI's API: `stop`, `length`, `tool_calls`, `content_filter`.
- */
+/** Finish reason as in OpenAI's API: `stop`, `length`, `tool_calls`, `content_filter`. */
 export type FinishReason = string | null;
 
 /** Answer that is not streamed. */
@@ -51,19 +49,14 @@ export interface StreamStep {
 
 /** Parser of one provider stream. */
 export interface StreamReader {
-  /**
-   * Parses an event; returns null if it has no content. @throws GatewayError for an error event.
-   */
+  /** Parses an event; returns null if it has no content. @throws GatewayError for an error event */
   read: (event: { event?: string | undefined; data: string }) => StreamStep | null;
   /** True if the provider has sent the end of the answer. */
   readonly complete: boolean;
   readonly finishReason: FinishReason;
   readonly stopSequence: string | null;
   readonly usage: ReportedUsage;
-  /**
-   * Metadata that the provider sent: `id` and `model` (empty if missing), and the creation time
-   * `created` in Unix seconds.
-   */
+  /** Metadata of the stream: `id` and `model` (empty if missing), and `created` in Unix seconds. */
   readonly head: { id: string; created: number; model: string };
 }
 

@@ -38,8 +38,7 @@ export function toStructuredAnswer(
     const advice = 'json_object is not supported while this model reasons; use json_schema';
     throw unsupportedField('response_format', advice);
   }
-  // If the caller requires a tool call, the structured answer is requested in a later request of
-  // the tool loop.
+  // A required tool call comes first; the structured answer is requested later in the tool loop.
   if (choice === 'required' || typeof choice === 'object') return {};
   const { description } = definition;
   return {
@@ -67,10 +66,7 @@ const rejectedKeywords: ReadonlySet<string> = new Set([
   'maxProperties',
 ]);
 
-/**
- * Removes from a schema the keywords that Anthropic rejects, and sets `additionalProperties` to
- * false in objects.
- */
+/** Removes keywords that Anthropic rejects, and sets `additionalProperties` to false in objects. */
 function toStrictSchema(schema: Record<string, unknown>): JsonObject {
   const entries = Object.entries(schema)
     .filter(([keyword]) => !rejectedKeywords.has(keyword))

@@ -69,8 +69,7 @@ CREATE TABLE console_session (
   id text PRIMARY KEY,
   -- SHA-256 hash of the session token.
   token_hash bytea NOT NULL UNIQUE,
-  -- API key with whose rights the session acts. Null if the session acts with an operator key
-  -- (`operator_mac`).
+  -- API key with whose rights the session acts; null for an operator key (`operator_mac`).
   key_id text REFERENCES api_key,
   operator_mac bytea,
   -- Name of the operator that is recorded with the operator's actions.
@@ -104,8 +103,7 @@ CREATE TABLE idempotency_claim (
   state text NOT NULL DEFAULT 'held' CHECK (state IN ('held', 'started', 'done')),
   -- Time after which another request may take over the claim. The holder regularly extends it.
   held_until timestamptz NOT NULL DEFAULT now() + interval '10 seconds',
-  -- Stored response body of a request that creates no job, such as the answer of a chat or its
-  -- stream.
+  -- Stored response body of a request that creates no job, such as a chat's answer or stream.
   answer bytea,
   answer_type text,
   created_at timestamptz NOT NULL DEFAULT now(),
@@ -164,12 +162,10 @@ CREATE TABLE reservation (
   streamed boolean,
   request_id text,
   metadata jsonb,
-  -- Until the chat is settled, the tokens of its last checkpoint; then the tokens for which it was
-  -- charged.
+  -- Tokens of the last checkpoint; once the chat is settled, the tokens it was charged for.
   input_tokens bigint,
   output_tokens bigint,
-  -- Input tokens that were read from and written to the provider's prompt cache, and reasoning
-  -- tokens of the output.
+  -- Input tokens read from and written to the prompt cache, and reasoning tokens of the output.
   cached_input_tokens bigint,
   cache_write_tokens bigint,
   reasoning_tokens bigint,
@@ -180,8 +176,7 @@ CREATE TABLE reservation (
   checkpoint_micro micro,
   -- Part of the price that neither the balance nor the budget of the key could pay.
   loss_micro micro,
-  -- The charge of a chat may exceed its reservation, because the provider may count more tokens
-  -- than expected.
+  -- A chat's charge may exceed its reservation, because the provider may count more tokens.
   CHECK ((state = 'reserved') = (settled_at IS NULL) AND (state = 'charged') = (charged IS NOT NULL)
     AND (kind = 'chat') = (key_id IS NOT NULL) AND (kind = 'chat' OR charged <= amount)
     AND coalesce(refunded, 0) <= coalesce(charged, 0))
@@ -242,8 +237,7 @@ CREATE TABLE job (
   status text NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'completed', 'failed', 'canceled')),
   verifying boolean NOT NULL DEFAULT false,
   request jsonb NOT NULL,
-  -- Plan of the job without its request, from which `resettle` can start the workflow again. Null
-  -- after the job has ended.
+  -- Plan without its request, from which `resettle` can start the workflow; null after the end.
   plan jsonb,
   outputs jsonb,
   error jsonb,
@@ -261,9 +255,8 @@ CREATE TABLE job (
 CREATE INDEX job_of_organization ON job (organization_id, created_at DESC, id DESC);
 CREATE INDEX job_of_request ON job (request_id);
 CREATE INDEX job_of_key ON job (key_id, created_at DESC, id DESC);
--- These indexes cover columns that a charge does not change, so that a charge stays a heap-only
--- update. `job_without_outcome` covers jobs that ended although the outcome of a provider call was
--- unknown.
+-- These indexes cover columns that a charge does not change, so that it stays a heap-only update.
+-- `job_without_outcome`: jobs that ended although the outcome of a provider call was unknown.
 CREATE INDEX job_of_type ON job (organization_id, type, created_at DESC, id DESC);
 CREATE INDEX job_of_model ON job (organization_id, model, created_at DESC, id DESC);
 CREATE INDEX job_undelivered ON job (organization_id, created_at DESC, id DESC) WHERE error IS NOT NULL;
@@ -278,8 +271,7 @@ CREATE TABLE provider_call (
   call_index integer NOT NULL,
   route_index integer NOT NULL,
   provider text NOT NULL,
-  -- Endpoint of the provider. It is needed to find a call if only the provider's request id is
-  -- known.
+  -- Provider's endpoint, needed to find a call if only the provider's request id is known.
   provider_endpoint text,
   -- Request id that the provider assigned to the last attempt of the call.
   provider_request_id text,
@@ -292,9 +284,8 @@ CREATE TABLE provider_call (
   sender_id text,
   begun_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now(),
-  -- `accepted_at`: time at which the provider accepted the call. `answered_at`: time at which its
-  -- outputs were complete. `attempts`: number of times that it was sent. The steps of a job show
-  -- these.
+  -- Shown by the steps of a job: the times at which the provider accepted the call and at which its
+  -- outputs were complete, and how often the call was sent.
   accepted_at timestamptz,
   answered_at timestamptz,
   attempts integer NOT NULL DEFAULT 1,
@@ -362,8 +353,7 @@ CREATE TABLE upload (
   organization_id text NOT NULL REFERENCES organization,
   key_id text NOT NULL REFERENCES api_key,
   storage_key text NOT NULL UNIQUE,
-  -- Media type. Null until the object exists if the caller specified neither a type nor a file
-  -- name.
+  -- Media type; null until the object exists if the caller named neither type nor file name.
   content_type text,
   -- Size in bytes. Null until the object exists if the caller specified no size.
   size_bytes bigint CHECK (size_bytes > 0),
@@ -379,14 +369,12 @@ CREATE TABLE upload (
   completed_at timestamptz,
   -- Time at which a request most recently used the file as an input.
   used_at timestamptz,
-  -- Time until which the URL is reserved for the request that is sending the file. The request
-  -- regularly extends it.
+  -- Time until which only one request may send the file; that request extends it regularly.
   receiving_until timestamptz,
   -- Time at which the owner deleted the file. A deleted file no longer counts toward the quota. Its
   -- row is deleted when its signed URL can no longer receive a file.
   deleted_at timestamptz,
-  -- Bytes that count toward the storage quota: the size of the object, or the maximum size while
-  -- the object is missing.
+  -- Bytes that count toward the quota: the size, or the maximum size until the object exists.
   counted_bytes bigint NOT NULL GENERATED ALWAYS AS (
     CASE WHEN completed_at IS NULL THEN coalesce(bytes_max, size_bytes, 0) ELSE size_bytes END
   ) STORED,
@@ -402,8 +390,7 @@ CREATE INDEX upload_last_used ON upload (coalesce(used_at, completed_at))
 CREATE TABLE input_copy (
   storage_key text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES organization,
-  -- Id of the job that the request creates. If the request was rejected, there is no job with this
-  -- id.
+  -- Id of the job that the request creates; a rejected request has no such job.
   job_id text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
@@ -423,8 +410,7 @@ CREATE TABLE webhook (
   state text NOT NULL DEFAULT 'waiting'
     CHECK (state IN ('waiting', 'delivering', 'delivered', 'gone', 'failed')),
   attempts integer NOT NULL DEFAULT 0,
-  -- Number of attempts before the last redelivery. A redelivery starts again with the first retry
-  -- delay.
+  -- Number of attempts before the last redelivery, which starts the retry delays again.
   attempts_before integer NOT NULL DEFAULT 0,
   -- Time of the next attempt. Null if no further attempt is planned.
   next_attempt_at timestamptz,
@@ -459,8 +445,7 @@ CREATE TABLE webhook_secret (
   organization_id text NOT NULL REFERENCES organization,
   generation integer NOT NULL CHECK (generation > 0),
   created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  -- Time until which a replaced secret still signs webhooks, in addition to the newest secret. Null
-  -- for the newest secret.
+  -- Time until which a replaced secret also signs webhooks; null for the newest secret.
   retires_at timestamptz,
   PRIMARY KEY (organization_id, generation)
 );
@@ -486,8 +471,7 @@ CREATE TABLE account_notice (
   type text NOT NULL CHECK (type IN ('account.balance.low', 'key.limit.near', 'key.limit.reached')),
   -- Content of the notice. Amounts are in micro-credits.
   body jsonb NOT NULL,
-  -- Key that has the limit, and the limit with its calendar period. Each type of notice is sent
-  -- once per limit and period.
+  -- Key and limit with its calendar period; each type of notice is sent once per limit and period.
   key_id text REFERENCES api_key,
   period text,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -511,8 +495,7 @@ CREATE TABLE operator (
   revoked_at timestamptz,
   last_used_at timestamptz
 );
--- The names of operators with an active key are unique, so that a name identifies one operator at
--- the time of an action.
+-- Ensures that a name identifies only one operator at the time of an action.
 CREATE UNIQUE INDEX operator_name ON operator (lower(name)) WHERE revoked_at IS NULL;
 
 -- Actions of operators. An action that changes this database is recorded in the same transaction as
@@ -532,16 +515,14 @@ CREATE TABLE admin_action (
 );
 CREATE INDEX admin_action_of_organization ON admin_action (organization_id, id);
 
--- Result of the last audit. The table has one row. Operators see the audit's time and its number of
--- findings.
+-- Result of the last audit, in one row. Operators see its time and its number of findings.
 CREATE TABLE last_audit (
   id boolean PRIMARY KEY DEFAULT true CHECK (id),
   findings integer NOT NULL,
   finished_at timestamptz NOT NULL
 );
 
--- Paused providers. No new calls are sent to them, but the results of earlier calls are still
--- collected.
+-- Paused providers. They receive no new calls, but results of earlier calls are still collected.
 CREATE TABLE provider_pause (
   provider text PRIMARY KEY,
   actor text NOT NULL,

@@ -5,7 +5,7 @@
 import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { ChatBody } from '../../chat/chat-body.ts';
-import { estimateInput, calculateInputTokensMax } from '../../chat/input-count.ts';
+import { estimateInput, countMaximumTokens } from '../../chat/input-count.ts';
 import { anthropicProtocol } from '../../chat/protocols/anthropic-protocol.ts';
 import { openaiProtocol } from '../../chat/protocols/openai-protocol.ts';
 import { chatModels } from '../../catalog/chat-catalog.ts';
@@ -112,7 +112,7 @@ it.each(protocols)(
           // The protocol has no counterpart for a field, so nothing is sent.
           return;
         }
-        const bound = calculateInputTokensMax(JSON.stringify(fields), estimateInput(request));
+        const bound = countMaximumTokens(JSON.stringify(fields), estimateInput(request));
         expect(bound).toBeGreaterThanOrEqual(textBytes(fields));
       }),
       { numRuns: 1000 },

@@ -5,7 +5,7 @@
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createChatLedger } from '../../chat/chat-ledger.ts';
-import type { ChatLedger } from '../../chat/chat-moves.ts';
+import type { ChatLedger } from '../../chat/chat-ledger-types.ts';
 import { RunningChats } from '../../chat/running-chats.ts';
 import { createLedger, type Ledger } from '../../ledger/ledger.ts';
 import { createKey } from '../../api/identity/keys.ts';

@@ -181,7 +181,7 @@ const chat: Fault[] = [
   {
     name: 'a caller who disconnects early pays nothing',
     file: 'chat/chat-bill.ts',
-    original: "(end === 'left' && !hasSuccessStatus)",
+    original: "(end === 'left' && !isAccepted)",
     planted: "end === 'left'",
     tests: ['test/chat/disconnects.test.ts'],
   },

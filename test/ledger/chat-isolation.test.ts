@@ -75,7 +75,7 @@ it('the sweeper settles a chat from its last checkpoint if its own settlement fa
   const { id: _, ...progress } = progressOf(id, 2);
   const chat = { id, progress: () => ({ id, ...progress }) };
   running.add(chat);
-  running.startCheckpoints(chat);
+  running.advanceCheckpoint(chat);
   await expect.poll(() => rowOf(id), { interval: 20 }).toMatchObject({ checkpoint: 7 });
   // The response shows the price; the settlement is repeated in the background.
   expect(await running.settle(chat, settlementOf(id, tooMany))).toBe(5);

@@ -1,16 +1,13 @@
 /**
- * Price rule of a Studio model: the price of one unit, by request fields and pixels, and the number
- * of units. GET /pricing publishes the rules. A price is the sum of the model's rules.
+ * Calculates the price of one unit by a price rule. GET /pricing publishes the rules of each model.
+ * A price is the sum of the model's rules; a rule without a matching row adds nothing.
  */
 import { assert } from '../domain/errors.ts';
 import type { Fields } from './provider-fields.ts';
 
 type FieldValue = string | number | boolean;
 
-/**
- * Price of one unit in USD. It applies to a request whose fields, including defaults, have the
- * values in `when`.
- */
+/** Price of one unit in USD for requests whose fields (with defaults) have the values in `when`. */
 export interface PriceRow {
   when: Readonly<Record<string, FieldValue>>;
   /** Maximum number of pixels of the result, as an additional condition. */
@@ -22,9 +19,7 @@ export interface PriceRow {
 
 /** Number of pixels that a price depends on: its source, factor and rounding. */
 export interface PricedPixels {
-  /**
-   * Source of the pixel count: the request field with the size, or `input` for the measured input.
-   */
+  /** Source of the pixels: the request field with the size, or `input` for the measured input. */
   of: string;
   /** Factor that multiplies the edges: a number, or the request field that contains it. */
   edgesTimes: number | string;
@@ -54,10 +49,7 @@ export interface PriceRule {
 /** Price of one unit that a request asks for. */
 export interface UnitPrice {
   usd: number;
-  /**
-   * Value whose price is charged because the request lets the model choose; absent if the request
-   * sets the value.
-   */
+  /** Value whose price is charged because the request lets the model choose; otherwise absent. */
   chargedAs?: string;
   /** Prices in USD of results with fewer pixels than requested, which the provider may deliver. */
   smaller: { pixelsBelow: number; unitPriceUsd: number }[];

@@ -27,10 +27,7 @@ export interface ReserveAmounts {
 /** Reservation for a chat. */
 export interface ChatReserve extends Omit<ReserveAmounts, 'keyId'> {
   id: string;
-  /**
-   * Time in milliseconds after which the sweeper settles the chat, unless the chat records a
-   * checkpoint.
-   */
+  /** Milliseconds without a checkpoint after which the sweeper settles the chat. */
   ttlMs: number;
   /**
    * Claim of the Idempotency-Key. If another request has taken over the claim, the reservation is
@@ -51,7 +48,7 @@ export interface ChatReserve extends Omit<ReserveAmounts, 'keyId'> {
  * Result of a reservation. `amount`: the reserved micro-credits; `payable`: the maximum
  * micro-credits that the balance and the key's budget can pay for the chat.
  */
-export const chatReserveVerdict = z.discriminatedUnion('verdict', [
+export const chatReserveResult = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.literal('reserved'),
     amount: z.number(),
@@ -106,17 +103,11 @@ export const sweptChat = z.object({ id: z.string(), state: z.string(), charged: 
 
 /** Ledger of chats. */
 export interface ChatLedger {
-  reserve: (reserve: ChatReserve) => Promise<z.infer<typeof chatReserveVerdict>>;
-  /**
-   * Returns how many micro-credits `reserve` would reserve now, given the balance and the budget of
-   * the key.
-   */
+  reserve: (reserve: ChatReserve) => Promise<z.infer<typeof chatReserveResult>>;
+  /** Returns the micro-credits that the balance and the key's budget let `reserve` reserve now. */
   price: (amounts: ReserveAmounts) => Promise<number>;
   settle: (settle: ChatSettle) => Promise<SettleResult>;
-  /**
-   * Records the progress of a chat and extends its reservation. Simultaneous calls share one SQL
-   * statement.
-   */
+  /** Records a chat's progress and extends its reservation. Concurrent calls share a statement. */
   checkpoint: (progress: ChatProgress) => Promise<void>;
   /** Settles the chats of crashed processes, based on their last checkpoints. */
   sweep: (terms: ChatSweep) => Promise<readonly z.infer<typeof sweptChat>[]>;
