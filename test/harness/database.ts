@@ -7,6 +7,15 @@ import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { during } from './during.ts';
 
+/** Job in the database. */
+interface JobRow {
+  id: string;
+  type: string;
+  status: string;
+  model: string;
+  request: Record<string, unknown>;
+}
+
 /** A database; `drop` deletes it. */
 export interface TestDatabase {
   url: string;
@@ -14,8 +23,16 @@ export interface TestDatabase {
   query: <Row extends object>(text: string, values?: unknown[]) => Promise<Row[]>;
   /** Returns the rows of `ledger_audit`: violations of the ledger’s promises. */
   audit: () => Promise<{ finding: string; subject: string }[]>;
-  /** The balance of an organization, micro-credits. */
+  /** Returns the balance of an organization, in micro-credits. */
   balance: (organizationId: string) => Promise<Balance | null>;
+  /** Returns the kinds of the ledger entries of a job or chat, in their order. */
+  entryKinds: (reservationId: string) => Promise<string[]>;
+  /** Returns the jobs of an organization, oldest first. */
+  jobs: (organizationId: string) => Promise<JobRow[]>;
+  /** Returns the provider notifications of a job. */
+  notifications: (jobId: string) => Promise<{ state: string; deliveries: number }[]>;
+  /** Returns the ids of the uploads of an organization, oldest first. */
+  uploadIds: (organizationId: string) => Promise<string[]>;
   drop: () => Promise<void>;
 }
 
@@ -46,6 +63,22 @@ export async function createTestDatabase(): Promise<TestDatabase> {
         [organizationId],
       );
       return found ?? null;
+    },
+    async entryKinds(reservationId) {
+      const text = 'SELECT kind FROM ledger_entry WHERE reservation_id = $1 ORDER BY sequence';
+      return (await query<{ kind: string }>(text, [reservationId])).map(({ kind }) => kind);
+    },
+    jobs: (organizationId) =>
+      query(
+        `SELECT id, type, status, model, request FROM job WHERE organization_id = $1
+          ORDER BY created_at, id`,
+        [organizationId],
+      ),
+    notifications: (jobId) =>
+      query('SELECT state, deliveries FROM provider_notification WHERE job_id = $1', [jobId]),
+    async uploadIds(organizationId) {
+      const text = 'SELECT id FROM upload WHERE organization_id = $1 ORDER BY created_at, id';
+      return (await query<{ id: string }>(text, [organizationId])).map(({ id }) => id);
     },
     async drop() {
       await client.end();

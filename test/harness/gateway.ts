@@ -3,12 +3,14 @@
  * with its own organization; `useOwnGateway` is for files that change settings, stop workers or
  * break shared servers.
  */
+import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
 import { createKey } from '../../api/identity/keys.ts';
 import { createOrganization } from '../../api/identity/organizations.ts';
 import type { Scope } from '../../api/identity/access.ts';
 import { microFromCredits, type CreditsBlock } from '../../domain/credits.ts';
 import type { ErrorDetail } from '../../domain/errors.ts';
+import { jobWorkflowId } from '../../jobs/contract.ts';
 import { runAudit } from '../../ledger/audit.ts';
 import type { Config } from '../../platform/config.ts';
 import { during } from './during.ts';
@@ -19,6 +21,8 @@ import {
   type RunningGateway,
 } from './running-gateway.ts';
 import { untilHolds } from './until.ts';
+
+type History = Awaited<ReturnType<WorkflowHandle['fetchHistory']>>;
 
 /** An organization of a test, with a key. */
 export interface TestCaller {
@@ -84,6 +88,8 @@ export interface TestGateway extends RunningGateway {
   newCaller: (options: CallerOptions) => Promise<TestCaller>;
   /** Polls a job until it has ended. */
   untilDone: (jobId: string, key?: string) => Promise<Answer>;
+  /** Returns the events in the history of a job's workflow. */
+  events: (jobId: string) => Promise<NonNullable<History['events']>>;
   /** Checks that the audit finds nothing and that no reservation is open. */
   expectSettled: () => Promise<void>;
 }
@@ -177,6 +183,10 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
         const answer = await call(`/api/v1/studio/jobs/${jobId}?wait=20`, { key });
         if (answer.status !== 200 || answer.body.data.done) return answer;
       }
+    },
+    async events(jobId) {
+      const { events } = await api.client.workflow.getHandle(jobWorkflowId(jobId)).fetchHistory();
+      return events ?? [];
     },
     async expectSettled() {
       await api.services.chat.waitUntilIdle();
