@@ -20,7 +20,8 @@ import {
   type GatewayOptions,
   type RunningGateway,
 } from './running-gateway.ts';
-import { untilHolds } from './until.ts';
+import type { AcceptedSubmit } from './sandbox.ts';
+import { until, untilHolds } from './until.ts';
 
 type History = Awaited<ReturnType<WorkflowHandle['fetchHistory']>>;
 
@@ -86,6 +87,12 @@ export interface TestGateway extends RunningGateway {
   admin: <Body = StudioBody>(path: string, body?: object, method?: string) => Promise<Answer<Body>>;
   /** An organization with this many credits and a key. */
   newCaller: (options: CallerOptions) => Promise<TestCaller>;
+  /** Creates another key of the user of a key, by default of the caller. */
+  newKey: (body?: object, key?: string) => Promise<{ keyId: string; key: string }>;
+  /** Starts an asynchronous image job, and returns its id. */
+  startImage: (body: { prompt: string; [field: string]: unknown }, key?: string) => Promise<string>;
+  /** Waits until a provider has accepted a call of a job, and returns the submit. */
+  untilAccepted: (jobId: string) => Promise<AcceptedSubmit>;
   /** Polls a job until it has ended. */
   untilDone: (jobId: string, key?: string) => Promise<Answer>;
   /** Returns the events in the history of a job's workflow. */
@@ -178,6 +185,21 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
         ...(body && { body: { ...operatorAction, ...body } }),
       }),
     newCaller,
+    async newKey(body = {}, key = caller.key) {
+      const made = await call<TestCaller>('/api/v1/api-keys', {
+        key,
+        body: { name: 'k', ...body },
+      });
+      expect(made.status, JSON.stringify(made.body)).toBe(200);
+      return made.body;
+    },
+    async startImage(body, key = caller.key) {
+      const path = '/api/v1/studio/image/generate';
+      const accepted = await call(path, { key, body: { async: true, ...body } });
+      expect(accepted.status, JSON.stringify(accepted.body)).toBe(202);
+      return accepted.body.data.jobId;
+    },
+    untilAccepted: (jobId) => until(async () => (await parts.sandbox.submits({ jobId }))[0]),
     async untilDone(jobId, key = caller.key) {
       for (;;) {
         const answer = await call(`/api/v1/studio/jobs/${jobId}?wait=20`, { key });
