@@ -95,6 +95,17 @@ export interface TestGateway extends RunningGateway {
   untilAccepted: (jobId: string) => Promise<AcceptedSubmit>;
   /** Polls a job until it has ended. */
   untilDone: (jobId: string, key?: string) => Promise<Answer>;
+  /** Starts an asynchronous image job, and returns its id. */
+  startImage: (
+    prompt: string,
+    fields?: object,
+    options?: Pick<CallOptions, 'key' | 'headers'>,
+  ) => Promise<string>;
+  /** Asks for the end of a job, as its caller. */
+  cancel: (jobId: string, key?: string) => Promise<Answer>;
+  /** Waits until the sandbox has accepted a submit, and returns it. */
+  untilAccepted: (query: { jobId: string } | { match: string }) => Promise<AcceptedSubmit>;
+  getWorkflow: (jobId: string) => WorkflowHandle;
   /** Returns the events in the history of a job's workflow. */
   events: (jobId: string) => Promise<NonNullable<History['events']>>;
   /** Checks that the audit finds nothing and that no reservation is open. */
@@ -124,6 +135,7 @@ export async function startGateway({
 
 async function withCallers(parts: RunningGateway, credits = 10_000): Promise<TestGateway> {
   const { api, config, database, url } = parts;
+  const getWorkflow = (jobId: string) => api.client.workflow.getHandle(jobWorkflowId(jobId));
 
   async function newCaller(options: CallerOptions): Promise<TestCaller> {
     const { pool, ledger } = api.services;
@@ -148,7 +160,7 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
     });
     return { ...made, ...key };
   }
-  const caller = await newCaller({ credits: credits });
+  const caller = await newCaller({ credits });
 
   async function call<Body = StudioBody>(
     path: string,
@@ -206,9 +218,19 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
         if (answer.status !== 200 || answer.body.data.done) return answer;
       }
     },
+    async startImage(prompt, fields = {}, options = {}) {
+      const { key = caller.key, headers = {} } = options;
+      const body = { prompt, async: true, ...fields };
+      const answer = await call('/api/v1/studio/image/generate', { key, headers, body });
+      expect(answer.status, answer.body.message).toBe(202);
+      return answer.body.data.jobId;
+    },
+    cancel: (jobId, key = caller.key) =>
+      call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST', key }),
+    untilAccepted: (query) => until(async () => (await parts.sandbox.submits(query))[0]),
+    getWorkflow,
     async events(jobId) {
-      const { events } = await api.client.workflow.getHandle(jobWorkflowId(jobId)).fetchHistory();
-      return events ?? [];
+      return (await getWorkflow(jobId).fetchHistory()).events ?? [];
     },
     async expectSettled() {
       await api.services.chat.waitUntilIdle();
