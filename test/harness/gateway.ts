@@ -95,16 +95,8 @@ export interface TestGateway extends RunningGateway {
   untilAccepted: (jobId: string) => Promise<AcceptedSubmit>;
   /** Polls a job until it has ended. */
   untilDone: (jobId: string, key?: string) => Promise<Answer>;
-  /** Starts an asynchronous image job, and returns its id. */
-  startImage: (
-    prompt: string,
-    fields?: object,
-    options?: Pick<CallOptions, 'key' | 'headers'>,
-  ) => Promise<string>;
   /** Asks for the end of a job, as its caller. */
   cancel: (jobId: string, key?: string) => Promise<Answer>;
-  /** Waits until the sandbox has accepted a submit, and returns it. */
-  untilAccepted: (query: { jobId: string } | { match: string }) => Promise<AcceptedSubmit>;
   getWorkflow: (jobId: string) => WorkflowHandle;
   /** Returns the events in the history of a job's workflow. */
   events: (jobId: string) => Promise<NonNullable<History['events']>>;
@@ -218,16 +210,8 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
         if (answer.status !== 200 || answer.body.data.done) return answer;
       }
     },
-    async startImage(prompt, fields = {}, options = {}) {
-      const { key = caller.key, headers = {} } = options;
-      const body = { prompt, async: true, ...fields };
-      const answer = await call('/api/v1/studio/image/generate', { key, headers, body });
-      expect(answer.status, answer.body.message).toBe(202);
-      return answer.body.data.jobId;
-    },
     cancel: (jobId, key = caller.key) =>
       call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST', key }),
-    untilAccepted: (query) => until(async () => (await parts.sandbox.submits(query))[0]),
     getWorkflow,
     async events(jobId) {
       return (await getWorkflow(jobId).fetchHistory()).events ?? [];
