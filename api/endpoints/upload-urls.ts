@@ -50,6 +50,7 @@ const uploadUrl = z
     }),
   })
   .meta({ id: 'UploadUrl' });
+export type UploadUrl = z.infer<typeof uploadUrl>;
 
 /** Endpoint that creates upload URLs. */
 export const uploadUrls = defineSection('Storage', {
