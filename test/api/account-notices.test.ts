@@ -8,39 +8,17 @@ import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
 import { untilHolds } from '../harness/until.ts';
 
-interface Notices {
-  url: string | null;
-  lowBalanceCredits: number | null;
-  notices: { type: string; state: string; attempts: number; lastStatus: number | null }[];
-  error: string;
-  details: { path: string }[];
-}
-
 const path = '/api/v1/webhooks/notices';
 const imagePrice = 3.9;
 const gateway = useGateway({ settled: 'last' });
 
-const look = async (caller: TestCaller) =>
-  (await gateway.call<Notices>(path, { key: caller.key })).body;
-const set = (caller: TestCaller, body: object) =>
-  gateway.call<Notices>(path, { method: 'PUT', key: caller.key, body });
+const readNotices = async ({ key }: TestCaller) =>
+  (await gateway.call<{ notices: { state: string }[] }>(path, { key })).body.notices;
+const set = ({ key }: TestCaller, body: object) => gateway.call(path, { method: 'PUT', key, body });
 const draw = async (key: string) =>
   (await gateway.call('/api/v1/studio/image/generate', { key, body: { prompt: 'a boat' } })).status;
-const grant = ({ organizationId }: TestCaller, credits: number) =>
-  gateway.api.services.ledger.grant({
-    organizationId,
-    id: `more-${credits}`,
-    amountMicro: credits * 1_000_000,
-    actor: 'test',
-    reason: 'test',
-  });
-const limited = async (caller: TestCaller, credits: number, per = 'month') =>
-  (
-    await gateway.call<{ key: string; keyId: string }>('/api/v1/api-keys', {
-      key: caller.key,
-      body: { name: 'limited', limit: { credits, per } },
-    })
-  ).body;
+const newLimitedKey = ({ key }: TestCaller, credits: number, per = 'month') =>
+  gateway.newKey({ name: 'limited', limit: { credits, per } }, key);
 /** Lets the sweeper send notices until this many have arrived at a path, and returns them. */
 const untilReceived = async (at: string, count = 1) => {
   await sweepOnce(gateway);
@@ -50,7 +28,7 @@ const untilReceived = async (at: string, count = 1) => {
 const expectNotices = async (caller: TestCaller, count: number) => {
   for (let pass = 0; pass < 2; pass += 1) await sweepOnce(gateway);
   await untilHolds(async () =>
-    expect((await look(caller)).notices.map(({ state }) => state)).toEqual(
+    expect((await readNotices(caller)).map(({ state }) => state)).toEqual(
       Array.from({ length: count }, () => 'delivered'),
     ),
   );
@@ -69,10 +47,8 @@ describe.concurrent('a low-balance notice', () => {
     await expectNotices(caller, 0);
     expect(await draw(caller.key)).toBe(200);
     const [hook] = await untilReceived('/low');
-    const { secret } = (
-      await gateway.call<{ secret: string }>('/api/v1/webhooks/secret', { key: caller.key })
-    ).body;
-    expect(new Webhook(secret).verify(hook?.text ?? '', hook?.headers ?? {})).toEqual({
+    const { body } = await gateway.call<{ secret: string }>('/api/v1/webhooks/secret', caller);
+    expect(new Webhook(body.secret).verify(hook?.text ?? '', hook?.headers ?? {})).toEqual({
       type: 'account.balance.low',
       timestamp: expect.any(String),
       data: { noticeId: expect.stringMatching(/^ntc_/), credits: 8.1, threshold: 8.5 },
@@ -81,7 +57,7 @@ describe.concurrent('a low-balance notice', () => {
     // An unchanged threshold sends no second notice.
     await set(caller, targetAt('/low', { lowBalanceCredits: 8.5 }));
     await expectNotices(caller, 1);
-    await grant(caller, 5);
+    await gateway.admin(`/organizations/${caller.organizationId}/grants`, { id: 'g', credits: 5 });
     await expectNotices(caller, 1);
     expect(await draw(caller.key)).toBe(200);
     const [first, second] = await untilReceived('/low', 2);
@@ -89,10 +65,8 @@ describe.concurrent('a low-balance notice', () => {
     expect(second?.headers['webhook-id']).not.toBe(first?.headers['webhook-id']);
     await expectNotices(caller, 2);
     expect(gateway.receiver.received('/low')).toHaveLength(2);
-    const jobWebhooks = await gateway.admin(
-      `/webhooks?status=delivered&organizationId=${caller.organizationId}`,
-    );
-    expect(jobWebhooks.body.data).toEqual([]);
+    const jobWebhooks = `/webhooks?status=delivered&organizationId=${caller.organizationId}`;
+    expect((await gateway.admin(jobWebhooks)).body.data).toEqual([]);
   });
 
   it('is retried with the same message id after the receiver fails', async () => {
@@ -105,7 +79,7 @@ describe.concurrent('a low-balance notice', () => {
     expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id']);
     expect(second?.text).toBe(first?.text);
     await expectNotices(caller, 1);
-    expect((await look(caller)).notices).toMatchObject([{ attempts: 2, lastStatus: 204 }]);
+    expect(await readNotices(caller)).toMatchObject([{ attempts: 2, lastStatus: 204 }]);
   });
 
   it('is delivered by another worker after the first worker stops', async () => {
@@ -118,7 +92,7 @@ describe.concurrent('a low-balance notice', () => {
     const [hook] = await untilReceived('/wiped');
     const noticeId = /ntc_[0-9a-f]{32}/.exec(hook?.text ?? '')?.[0] ?? '';
     await untilHolds(async () =>
-      expect((await look(caller)).notices).toMatchObject([{ lastStatus: 503 }]),
+      expect(await readNotices(caller)).toMatchObject([{ lastStatus: 503 }]),
     );
     await gateway.api.client.workflow.getHandle(`${noticeId}-webhook`).terminate('test');
     open = true;
@@ -129,10 +103,8 @@ describe.concurrent('a low-balance notice', () => {
   });
 
   it('is not sent without a URL, nor for other organizations', async () => {
-    const [silent, other] = [
-      await gateway.newCaller({ credits: 1 }),
-      await gateway.newCaller({ credits: 1 }),
-    ];
+    const silent = await gateway.newCaller({ credits: 1 });
+    const other = await gateway.newCaller({ credits: 1 });
     await set(silent, { url: null, lowBalanceCredits: 5 });
     await set(other, targetAt('/others'));
     await expectNotices(silent, 0);
@@ -149,17 +121,17 @@ describe.concurrent('a key-limit notice', () => {
   it('is sent at 80 % and at 100 % of the limit, once per period, and again after the limit changes', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     await set(caller, targetAt('/limit'));
-    const { key, keyId } = await limited(caller, 2 * imagePrice + 1);
+    const { key, keyId } = await newLimitedKey(caller, 2 * imagePrice + 1);
     expect(await draw(key)).toBe(200);
     await expectNotices(caller, 0);
     expect(await draw(key)).toBe(200);
     const [near] = await untilReceived('/limit');
     const next = new Date();
-    const resetsAt = new Date(
-      Date.UTC(next.getUTCFullYear(), next.getUTCMonth() + 1),
-    ).toISOString();
+    const nextMonth = Date.UTC(next.getUTCFullYear(), next.getUTCMonth() + 1);
+    const resetsAt = new Date(nextMonth).toISOString();
+    const noticeId = expect.any(String);
     const data = {
-      noticeId: expect.any(String),
+      noticeId,
       keyId,
       name: 'limited',
       limit: 8.8,
@@ -189,12 +161,10 @@ describe.concurrent('a key-limit notice', () => {
 
   it('is sent only for 100 % when one charge uses the whole limit, and never for limit 0 or a revoked key', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
-    const [used, zero, gone] = [
-      await limited(caller, imagePrice, 'total'),
-      await limited(caller, 0),
-      await limited(caller, imagePrice),
-    ];
-    expect([await draw(used.key), await draw(zero.key), await draw(gone.key)]).toEqual([
+    const used = await newLimitedKey(caller, imagePrice, 'total');
+    const zero = await newLimitedKey(caller, 0);
+    const gone = await newLimitedKey(caller, imagePrice);
+    expect(await Promise.all([used, zero, gone].map(({ key }) => draw(key)))).toEqual([
       200, 402, 200,
     ]);
     await gateway.call(`/api/v1/api-keys/${gone.keyId}`, { method: 'DELETE', key: caller.key });
@@ -219,9 +189,11 @@ describe('the URL for account notices', () => {
     [{ url: null, lowBalanceCredits: -1 }, 'lowBalanceCredits'],
     [{ url: null, lowBalanceCredits: 'few' }, 'lowBalanceCredits'],
   ])('rejects %j, names the field, and changes nothing', async (body, field) => {
-    const answer = await set(gateway.caller, body);
-    expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
-    expect(answer.body.details.map((each) => each.path)).toEqual([field]);
-    expect(await look(gateway.caller)).toEqual({ url: null, lowBalanceCredits: null, notices: [] });
+    expect(await set(gateway.caller, body)).toMatchObject({
+      status: 400,
+      body: { error: 'INVALID_REQUEST', details: [{ path: field }] },
+    });
+    const { body: kept } = await gateway.call(path);
+    expect(kept).toEqual({ url: null, lowBalanceCredits: null, notices: [] });
   });
 });

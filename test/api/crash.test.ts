@@ -22,26 +22,28 @@ async function runWorkers(): Promise<void> {
 
 /** Starts a job and waits until its provider has accepted it. */
 async function startAccepted(prompt: string): Promise<string> {
-  const accepted = await gateway.call(path, { body: { prompt, async: true } });
-  const { jobId } = accepted.body.data;
-  await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+  const jobId = await gateway.startImage({ prompt });
+  await gateway.untilAccepted(jobId);
   return jobId;
 }
+
+/** Returns a function that sends a request with an Idempotency-Key to an API. */
+const keyedRequest =
+  (prompt: string, key = gateway.caller.key) =>
+  (base: string) =>
+    gateway.call(path, {
+      base,
+      key,
+      body: { prompt },
+      headers: { 'idempotency-key': prompt.replaceAll(' ', '-') },
+    });
 
 async function expectCharged(jobId: string) {
   const done = await gateway.untilDone(jobId);
   expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
-  expect(await entriesOf(jobId)).toEqual(['reserve', 'charge']);
+  expect(await gateway.database.entryKinds(jobId)).toEqual(['reserve', 'charge']);
   expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
   return done.body.data.result;
-}
-
-async function entriesOf(jobId: string): Promise<string[]> {
-  const rows = await gateway.database.query<{ kind: string }>(
-    'SELECT kind FROM ledger_entry WHERE reservation_id = $1 ORDER BY sequence',
-    [jobId],
-  );
-  return rows.map((row) => row.kind);
 }
 
 describe('a worker', () => {
@@ -87,25 +89,17 @@ describe('an API process that is killed', () => {
   it('while a caller waits leaves a job that finishes and is found by its Idempotency-Key', async () => {
     await runWorkers();
     const { child, port } = await gateway.spawn('api', { API_PORT: '0' });
-    const request = {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${gateway.caller.key}`,
-        'content-type': 'application/json',
-        'idempotency-key': 'crash-1',
-      },
-      body: JSON.stringify({ prompt: '[[slow:1200ms]] a lighthouse at noon' }),
-    };
-    const lost = fetch(`http://127.0.0.1:${port}${path}`, request);
+    const ask = keyedRequest('[[slow:1200ms]] a lighthouse at noon');
+    const lost = ask(`http://127.0.0.1:${port}`);
     await expect.poll(() => gateway.sandbox.submits({ match: 'at noon' })).toHaveLength(1);
     child.kill('SIGKILL');
     await expect(lost).rejects.toThrow();
-    const again = await fetch(`${gateway.url}${path}`, request);
+    const again = await ask(gateway.url);
     expect(again.status).toBe(200);
     expect(again.headers.get('idempotent-replayed')).toBe('true');
-    const submits = await gateway.sandbox.submits({ match: 'at noon' });
-    expect(submits).toHaveLength(1);
-    await expectCharged(/job_[0-9a-f]{32}/.exec(submits[0]?.webhookUrl ?? '')?.[0] ?? '');
+    expect(await gateway.sandbox.submits({ match: 'at noon' })).toHaveLength(1);
+    const job = (await gateway.database.jobs(gateway.caller.organizationId)).at(-1);
+    await expectCharged(job?.id ?? '');
   });
 });
 
@@ -122,15 +116,19 @@ describe('the sweeper', () => {
       error: { code: 'JOB_LOST' },
       billing: { state: 'released', charged: 0 },
     });
-    expect(await entriesOf(lost)).toEqual(['reserve', 'release']);
+    expect(await gateway.database.entryKinds(lost)).toEqual(['reserve', 'release']);
     await expectCharged(slow);
   });
 });
 
 describe('a job without a running worker', () => {
+  /** Starts an API that waits one second for the decision about a job. */
+  const startImpatientApi = () => gateway.secondApi({ VERDICT_WAIT_MS: '1000' });
+
   it('gets 503 with its job id in time, and a repeat of its Idempotency-Key returns it once a worker runs', async () => {
-    const ask = await impatientRequest('a lighthouse without a keeper', gateway.caller.key);
-    const undecided = await ask();
+    const base = await startImpatientApi();
+    const ask = keyedRequest('a lighthouse without a keeper');
+    const undecided = await ask(base);
     expect(undecided).toMatchObject({
       status: 503,
       body: { error: 'SERVICE_UNAVAILABLE', jobId: expect.stringMatching(/^job_/) },
@@ -138,40 +136,23 @@ describe('a job without a running worker', () => {
     expect(undecided.headers.get('retry-after')).toBe('2');
     // A repeat gets the same response as long as no worker runs.
     const { jobId } = undecided.body;
-    expect(await ask()).toMatchObject({ status: 503, body: { jobId } });
+    expect(await ask(base)).toMatchObject({ status: 503, body: { jobId } });
 
     await runWorkers();
-    await expect.poll(async () => (await ask()).status).toBe(200);
+    await expect.poll(async () => (await ask(base)).status).toBe(200);
     await expectCharged(jobId);
   });
 
   it('gets 402 when its Idempotency-Key is repeated, although the API missed the event', async () => {
     const { key } = await gateway.newCaller({ credits: 1 });
-    const ask = await impatientRequest('an unpaid keeper', key);
-    const undecided = await ask();
+    const base = await startImpatientApi();
+    const ask = keyedRequest('an unpaid keeper', key);
+    const undecided = await ask(base);
     expect(undecided.status).toBe(503);
     await runWorkers();
     const { workflow } = gateway.api.client;
     const rejected = await workflow.getHandle(undecided.body.jobId).result();
     expect(rejected).toMatchObject({ status: 'rejected', billing: 'none' });
-    expect(await ask()).toMatchObject({ status: 402, body: { error: 'INSUFFICIENT_CREDITS' } });
+    expect(await ask(base)).toMatchObject({ status: 402, body: { error: 'INSUFFICIENT_CREDITS' } });
   });
-
-  /** Returns a keyed request to an API that waits one second for the decision. */
-  async function impatientRequest(prompt: string, key: string) {
-    const url = await gateway.secondApi({ VERDICT_WAIT_MS: '1000' });
-    return async () => {
-      const answer = await fetch(`${url}${path}`, {
-        method: 'POST',
-        headers: {
-          authorization: `Bearer ${key}`,
-          'content-type': 'application/json',
-          'idempotency-key': prompt.replaceAll(' ', '-'),
-        },
-        body: JSON.stringify({ prompt }),
-      });
-      const body = (await answer.json()) as { error: string; jobId: string };
-      return { status: answer.status, headers: answer.headers, body };
-    };
-  }
 });

@@ -9,69 +9,48 @@ let picture: string;
 
 beforeEach(async () => {
   caller = await gateway.newCaller({ credits: 1000 });
-  picture = dataUrl('image/png', await discPicture(200, 150));
+  picture = pngUrl(await discPicture(200, 150));
 });
 
-const dataUrl = (type: string, bytes: Buffer): string =>
-  `data:${type};base64,${bytes.toString('base64')}`;
+const pngUrl = (bytes: Buffer) => `data:image/png;base64,${bytes.toString('base64')}`;
 const post = (path: string, body: object, headers: Record<string, string> = {}) =>
   gateway.call(`/api/v1/studio/${path}`, { key: caller.key, body, headers });
-const uploads = () =>
-  gateway.database.query<{ id: string }>('SELECT id FROM upload WHERE organization_id = $1', [
-    caller.organizationId,
-  ]);
-const jobs = () =>
-  gateway.database.query<{ request: Record<string, unknown> }>(
-    'SELECT request FROM job WHERE organization_id = $1',
-    [caller.organizationId],
-  );
+const readUploads = () => gateway.database.uploadIds(caller.organizationId);
+const readJobs = () => gateway.database.jobs(caller.organizationId);
 
 describe('a data URL', () => {
   it('is accepted as the picture of an edit, stored as an upload, and gives the same job for the same key', async () => {
     const body = { prompt: 'add a hat', imageUrls: [picture] };
     const first = await post('image/edit', body, { 'idempotency-key': 'k' });
     expect(first).toMatchObject({ status: 200, body: { data: { images: [{}] } } });
-    const [job] = await jobs();
+    const [job] = await readJobs();
     expect(job?.request['imageUrls']).toEqual([expect.stringMatching(/^file_/)]);
     const again = await post('image/edit', body, { 'idempotency-key': 'k' });
     expect(again.headers.get('idempotent-replayed')).toBe('true');
-    await expect.poll(uploads).toHaveLength(1);
-  });
-
-  it('is measured where the price depends on its size', async () => {
-    const upscaled = await post('image/upscale', { imageUrl: picture, scaleFactor: 2 });
-    expect(upscaled.status).toBe(200);
-    expect(upscaled.body.credits.used).toBeGreaterThan(0);
+    await expect.poll(readUploads).toHaveLength(1);
   });
 
   it('is accepted as the recording of a transcription', async () => {
     const speech = await post('voiceover/generate', { text: 'One two three.', title: 'a talk' });
-    const audioUrl = dataUrl('audio/mpeg', await download(speech.body.data.url));
+    const bytes = await download(speech.body.data.url);
+    const audioUrl = `data:audio/mpeg;base64,${bytes.toString('base64')}`;
+    const text = expect.stringMatching(/\w/);
     const spoken = await post('audio/transcribe', { audioUrl });
-    expect(spoken).toMatchObject({
-      status: 200,
-      body: { data: { text: expect.stringMatching(/\w/) } },
-    });
+    expect(spoken).toMatchObject({ status: 200, body: { data: { text } } });
   });
 
   it('is estimated without storing its file', async () => {
-    const estimate = await post('image/upscale/estimate', { imageUrl: picture });
-    expect(estimate.status).toBe(200);
-    await expect.poll(uploads).toEqual([]);
+    expect((await post('image/upscale/estimate', { imageUrl: picture })).status).toBe(200);
+    await expect.poll(readUploads).toEqual([]);
   });
 
   it.each([
     ['without Base64', 'data:image/png,abc', 'INVALID_INPUT_URL', 'must be data:TYPE;base64,DATA'],
     ['with wrong Base64', 'data:image/png;base64,a b', 'INVALID_INPUT_URL', 'valid Base64'],
-    [
-      'of text',
-      dataUrl('image/png', Buffer.from('no picture')),
-      'UNSUPPORTED_MEDIA_TYPE',
-      'imageUrl',
-    ],
+    ['of text', pngUrl(Buffer.from('no picture')), 'UNSUPPORTED_MEDIA_TYPE', 'imageUrl'],
     [
       'of more than 1 MB',
-      dataUrl('image/png', Buffer.alloc(1_100_000, 1)),
+      pngUrl(Buffer.alloc(1_100_000, 1)),
       'FILE_TOO_LARGE',
       'at most 1048576 bytes',
     ],
@@ -79,12 +58,12 @@ describe('a data URL', () => {
     const answer = await post('image/upscale', { imageUrl });
     expect(answer.body).toMatchObject({ error, message: expect.stringContaining(message) });
     expect(answer.status).toBeLessThan(500);
-    await expect.poll(uploads).toEqual([]);
-    expect(await jobs()).toEqual([]);
+    await expect.poll(readUploads).toEqual([]);
+    expect(await readJobs()).toEqual([]);
   });
 
   it('that follows ten pictures and a mask is rejected, and no further one is received', async () => {
-    const dot = dataUrl('image/png', await discPicture(1, 1));
+    const dot = pngUrl(await discPicture(1, 1));
     const imageUrls = Array.from({ length: 8000 }, () => dot);
     const startedAt = performance.now();
     const answer = await post('image/edit', { prompt: 'join them', imageUrls });
@@ -96,6 +75,6 @@ describe('a data URL', () => {
   it('in an unknown field is rejected and not stored', async () => {
     const answer = await post('image/generate', { prompt: 'a tree', pictureUrl: picture });
     expect(answer).toMatchObject({ status: 400, body: { details: [{ path: 'pictureUrl' }] } });
-    await expect.poll(uploads).toEqual([]);
+    await expect.poll(readUploads).toEqual([]);
   });
 });

@@ -68,6 +68,8 @@ interface JobData {
 }
 
 interface CallOptions {
+  /** The URL of another API of the gateway. */
+  base?: string;
   method?: string;
   key?: string | null;
   headers?: Record<string, string>;
@@ -85,8 +87,8 @@ export interface TestGateway extends RunningGateway {
   call: <Body = StudioBody>(path: string, options?: CallOptions) => Promise<Answer<Body>>;
   /** Calls an endpoint of operators; a body has an actor and a reason unless it names others. */
   admin: <Body = StudioBody>(path: string, body?: object, method?: string) => Promise<Answer<Body>>;
-  /** An organization with this many credits and a key. */
-  newCaller: (options: CallerOptions) => Promise<TestCaller>;
+  /** An organization with credits, by default 100, and a key. */
+  newCaller: (options?: CallerOptions) => Promise<TestCaller>;
   /** Creates another key of the user of a key, by default of the caller. */
   newKey: (body?: object, key?: string) => Promise<{ keyId: string; key: string }>;
   /** Starts an asynchronous image job, and returns its id. */
@@ -105,7 +107,7 @@ export interface TestGateway extends RunningGateway {
 }
 
 interface CallerOptions {
-  credits: number;
+  credits?: number;
   windowCredits?: number;
   scopes?: readonly Scope[];
   allowedModels?: readonly string[];
@@ -129,7 +131,7 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
   const { api, config, database, url } = parts;
   const getWorkflow = (jobId: string) => api.client.workflow.getHandle(jobWorkflowId(jobId));
 
-  async function newCaller(options: CallerOptions): Promise<TestCaller> {
+  async function newCaller(options: CallerOptions = {}): Promise<TestCaller> {
     const { pool, ledger } = api.services;
     const made = await createOrganization(pool, {
       name: 'Test',
@@ -146,7 +148,7 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
     await ledger.grant({
       organizationId: made.organizationId,
       id: 'initial',
-      amountMicro: microFromCredits(options.credits),
+      amountMicro: microFromCredits(options.credits ?? 100),
       actor: 'test',
       reason: 'test',
     });
@@ -161,7 +163,7 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
     const { body } = options;
     const key = options.key === undefined ? caller.key : options.key;
     const isForm = body instanceof FormData;
-    const answer = await fetch(`${url}${path}`, {
+    const answer = await fetch(`${options.base ?? url}${path}`, {
       method: options.method ?? (body === undefined ? 'GET' : 'POST'),
       headers: {
         ...(key !== null && { authorization: `Bearer ${key}` }),
