@@ -238,7 +238,7 @@ describe('jobs', () => {
 
 describe('the operator API', () => {
   const writes = ofOperators
-    // Creating a session records no action: see operator-session.test.ts.
+    // Creating a session records no action: see operator-access.test.ts.
     .filter(({ takesBody, requestPath }) => takesBody && !requestPath.endsWith('/session'))
     .map(({ method, requestPath, request }): [method: string, path: string, body: object] => [
       method,

@@ -1,3 +1,4 @@
+/** Asynchronous jobs: polling, long polls, event streams, cancels and lost callers. */
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 import { untilHolds } from '../harness/until.ts';
@@ -5,20 +6,12 @@ import { untilHolds } from '../harness/until.ts';
 const gateway = useGateway({ settled: 'last' });
 
 const path = '/api/v1/studio/image/generate';
-const start = async (prompt: string) => {
-  const accepted = await gateway.call(path, { body: { prompt, async: true } });
-  expect(accepted.status).toBe(202);
-  return accepted;
-};
-const untilAccepted = (query: { jobId?: string; match?: string }) =>
-  untilHolds(async () => expect(await gateway.sandbox.submits(query)).toHaveLength(1));
-const cancel = (jobId: string) =>
-  gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
-
 // The tests mostly wait, so they wait together.
 describe.concurrent('an asynchronous job', () => {
   it('returns 202 with its URL, and is charged when the notification arrives', async () => {
-    const accepted = await start('a quiet harbour');
+    const body = { prompt: 'a quiet harbour', async: true };
+    const accepted = await gateway.call(path, { body });
+    expect(accepted.status).toBe(202);
     const { jobId, statusUrl } = accepted.body.data;
     expect(accepted.headers.get('location')).toBe(statusUrl);
     expect(accepted.headers.get('retry-after')).toBe('2');
@@ -49,22 +42,23 @@ describe.concurrent('an asynchronous job', () => {
     });
     expect(done.body.credits).toMatchObject({ used: 3.9, cost: 3.9 });
     expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
-    const late = await cancel(jobId);
-    expect([late.status, late.body.error]).toEqual([409, 'JOB_ALREADY_DONE']);
+    expect(await gateway.cancel(jobId)).toMatchObject({
+      status: 409,
+      body: { error: 'JOB_ALREADY_DONE' },
+    });
   });
 
   it('shows its phase and its reserved credits, streams its states, and ends a long poll', async () => {
-    const { jobId } = (await start('[[slow:1500ms]] a slow harbour')).body.data;
+    const jobId = await gateway.startImage({ prompt: '[[slow:1500ms]] a slow harbour' });
     const events = fetch(`${gateway.url}/api/v1/studio/jobs/${jobId}/events`, {
       headers: { authorization: `Bearer ${gateway.caller.key}` },
     });
     // A Prefer header that names no wait does not delay the response.
-    const look = () =>
-      gateway.call(`/api/v1/studio/jobs/${jobId}`, {
-        headers: { prefer: 'return=representation' },
-      });
+    const headers = { prefer: 'return=representation' };
     await untilHolds(async () =>
-      expect((await look()).body.data).toMatchObject({
+      expect(
+        (await gateway.call(`/api/v1/studio/jobs/${jobId}`, { headers })).body.data,
+      ).toMatchObject({
         status: 'in_progress',
         done: false,
         phase: 'generating',
@@ -98,35 +92,34 @@ describe.concurrent('an asynchronous job', () => {
       headers: { prefer: 'wait=0' },
     });
     expect(answer.status).toBe(202);
-    const done = await gateway.untilDone(answer.body.data.jobId);
-    expect(done.body.data.status).toBe('completed');
+    const { jobId } = answer.body.data;
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
   });
 
   it('continues when the caller disconnects', async () => {
+    const { caller, database, sandbox, url } = gateway;
     const abort = new AbortController();
-    const request = fetch(`${gateway.url}${path}`, {
+    const request = fetch(`${url}${path}`, {
       method: 'POST',
       signal: abort.signal,
-      headers: {
-        authorization: `Bearer ${gateway.caller.key}`,
-        'content-type': 'application/json',
-      },
+      headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
       body: JSON.stringify({ prompt: '[[slow:1s]] a harbour nobody waits for' }),
     });
-    await untilAccepted({ match: 'nobody waits for' });
+    await untilHolds(async () =>
+      expect(await sandbox.submits({ match: 'nobody waits for' })).toHaveLength(1),
+    );
     abort.abort();
     await expect(request).rejects.toThrow();
-    const [job] = await gateway.database.query<{ id: string }>(
-      `SELECT id FROM job WHERE request->>'prompt' LIKE '%nobody waits for'`,
+    const job = (await database.jobs(caller.organizationId)).find(({ request: { prompt } }) =>
+      String(prompt).includes('nobody waits for'),
     );
-    const done = await gateway.untilDone(job?.id ?? '');
-    expect(done.body.data.status).toBe('completed');
+    expect((await gateway.untilDone(job?.id ?? '')).body.data.status).toBe('completed');
   });
 
   it('that is canceled is stopped at the provider and released', async () => {
-    const { jobId } = (await start('[[slow:60s]] a harbour not wanted')).body.data;
-    await untilAccepted({ jobId });
-    expect([200, 202]).toContain((await cancel(jobId)).status);
+    const jobId = await gateway.startImage({ prompt: '[[slow:60s]] a harbour not wanted' });
+    await gateway.untilAccepted(jobId);
+    expect((await gateway.cancel(jobId)).status).toBeOneOf([200, 202]);
     const done = await gateway.untilDone(jobId);
     expect(done.body.data).toMatchObject({
       status: 'canceled',
@@ -134,38 +127,8 @@ describe.concurrent('an asynchronous job', () => {
       billing: { state: 'released', charged: 0 },
     });
     // The job is settled a moment before its workflow closes.
-    const { workflow } = gateway.api.client;
     await untilHolds(async () =>
-      expect((await workflow.getHandle(jobId).describe()).status.name).toBe('CANCELLED'),
+      expect((await gateway.getWorkflow(jobId).describe()).status.name).toBe('CANCELLED'),
     );
-  });
-});
-
-describe('the list of jobs', () => {
-  it('is newest first, with a cursor and filters', async () => {
-    const { key } = await gateway.newCaller({ credits: 100 });
-    const ids: string[] = [];
-    for (const prompt of ['first picture', 'second picture', 'third picture']) {
-      const made = await gateway.call(path, { key, body: { prompt, async: true } });
-      ids.unshift(made.body.data.jobId);
-    }
-    await Promise.all(ids.map((id) => gateway.untilDone(id, key)));
-    interface Page {
-      data: { jobId: string }[];
-      hasMore: boolean;
-      nextCursor: string | null;
-    }
-    const list = (query: string) => gateway.call<Page>(`/api/v1/studio/jobs?${query}`, { key });
-    const first = await list('limit=2');
-    expect(first.body.data.map((job) => job.jobId)).toEqual(ids.slice(0, 2));
-    expect(first.body.hasMore).toBe(true);
-    const second = await list(`limit=2&cursor=${first.body.nextCursor}`);
-    expect(second.body.data.map((job) => job.jobId)).toEqual(ids.slice(2));
-    expect(second.body).toMatchObject({ hasMore: false, nextCursor: null });
-    expect((await list('status=completed&type=imageGenerate')).body.data).toHaveLength(3);
-    expect((await list('status=failed')).body.data).toHaveLength(0);
-    expect((await list('status=in_progress')).body.data).toHaveLength(0);
-    expect((await list('limit=101')).status).toBe(400);
-    expect((await list('status=done')).status).toBe(400);
   });
 });

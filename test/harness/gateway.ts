@@ -41,9 +41,9 @@ export interface Answer<Body = StudioBody> {
 }
 
 /** The fields of Studio responses and errors that tests read; the tests check which are present. */
-export interface StudioBody {
+export interface StudioBody<Data = JobData> {
   success: boolean;
-  data: JobData;
+  data: Data;
   credits: CreditsBlock;
   error: string;
   message: string;
