@@ -136,14 +136,14 @@ describe('a request to Anthropic’s messages endpoint', () => {
     const topK = { top_k: 5 };
     await clients.anthropic.messages.create({ ...request, ...topK });
     const [sent] = await gateway.sandbox.chatRequests('top k');
-    expect(sent?.body).toMatchObject({ top_k: 5, messages });
+    expect(sent).toMatchObject({ top_k: 5, messages });
     await clients.anthropic.messages.create({
       ...request,
       model: 'gpt-5-mini',
       messages: messages.slice(1),
     });
     const [other] = await gateway.sandbox.chatRequests('Error: broken');
-    expect(other?.body['messages']).toMatchObject([
+    expect(other?.['messages']).toMatchObject([
       { role: 'assistant' },
       { role: 'tool', content: 'Error: broken' },
       { role: 'user', content: [{ type: 'image_url' }] },

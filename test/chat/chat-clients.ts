@@ -1,6 +1,15 @@
 /** Official clients of a caller, and parts of requests that many chat tests use. */
 import Anthropic from '@anthropic-ai/sdk';
+import type {
+  Message,
+  MessageCreateParamsNonStreaming,
+} from '@anthropic-ai/sdk/resources/messages';
 import OpenAI from 'openai';
+import type { ChatCompletion, ChatCompletionCreateParamsNonStreaming } from 'openai/resources';
+import type {
+  Response,
+  ResponseCreateParamsNonStreaming,
+} from 'openai/resources/responses/responses';
 import { beforeEach } from 'vitest';
 import type { TestCaller, TestGateway } from '../harness/gateway.ts';
 
@@ -9,15 +18,37 @@ export interface ChatClients {
   caller: TestCaller;
   openai: OpenAI;
   anthropic: Anthropic;
+  /** Sends a request whole or as a stream, of which the client makes a whole answer. */
+  complete: (
+    request: ChatCompletionCreateParamsNonStreaming,
+    stream?: boolean,
+  ) => Promise<ChatCompletion>;
+  respond: (request: ResponseCreateParamsNonStreaming, stream?: boolean) => Promise<Response>;
+  message: (request: MessageCreateParamsNonStreaming, stream?: boolean) => Promise<Message>;
 }
 
 /** Returns the clients of a caller. */
 export function clientsOf({ url }: TestGateway, caller: TestCaller): ChatClients {
   const options = { apiKey: caller.key, maxRetries: 0 };
+  const openai = new OpenAI({ ...options, baseURL: `${url}/v1` });
+  const anthropic = new Anthropic({ ...options, baseURL: url });
+  const { completions } = openai.chat;
   return {
     caller,
-    openai: new OpenAI({ ...options, baseURL: `${url}/v1` }),
-    anthropic: new Anthropic({ ...options, baseURL: url }),
+    openai,
+    anthropic,
+    complete: async (request, stream) =>
+      stream
+        ? completions.stream({ ...request, stream }).finalChatCompletion()
+        : completions.create(request),
+    respond: async (request, stream) =>
+      stream
+        ? openai.responses.stream({ ...request, stream }).finalResponse()
+        : openai.responses.create(request),
+    message: async (request, stream) =>
+      stream
+        ? anthropic.messages.stream(request).finalMessage()
+        : anthropic.messages.create(request),
   };
 }
 

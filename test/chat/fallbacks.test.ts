@@ -115,7 +115,7 @@ describe('no other model is called', () => {
       expect(answer?.status ?? 500).toBe(500);
       await settledChatsOf(gateway, caller);
       const received = await gateway.sandbox.chatRequests(content);
-      expect(received.filter((sent) => sent.body['model'] === 'gpt-5-mini')).toEqual([]);
+      expect(received.filter(({ model }) => model === 'gpt-5-mini')).toEqual([]);
     },
     20_000,
   );

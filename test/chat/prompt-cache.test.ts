@@ -100,7 +100,7 @@ it('cache marks in parts of chat completions work, and usage shows them, whole a
     prompt_tokens_details: { cached_tokens: wordsMax, cache_write_tokens: 0 },
   });
   const [sent] = await gateway.sandbox.chatRequests('completions399');
-  expect(sent?.body['system']).toEqual(system);
+  expect(sent?.['system']).toEqual(system);
 });
 
 it('OpenAI’s cache needs no mark, and the Responses API shows its tokens', async () => {

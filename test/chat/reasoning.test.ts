@@ -2,11 +2,10 @@
  * Reasoning on every chat endpoint: requested by effort or budget, returned with its signatures,
  * and accepted again.
  */
-import type { ChatCompletionMessageParam } from 'openai/resources';
-import type { ResponseInputItem } from 'openai/resources/responses/responses';
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 import { say, useClients } from './chat-clients.ts';
+import { lookUpFunction, toolLoops } from './tool-loops.ts';
 
 const gateway = useGateway({ settled: 'last' });
 const clients = useClients(gateway);
@@ -16,19 +15,7 @@ const withExtra = <Request extends object>(request: Request, extra: object): Req
   ...request,
   ...extra,
 });
-const sentTo = async (match: string): Promise<Record<string, unknown>[]> =>
-  (await gateway.sandbox.chatRequests(match)).map(({ body }) => body);
-
-const look = {
-  name: 'look_up',
-  parameters: { type: 'object', properties: { place: { type: 'string' } } },
-};
-const completionTool = { type: 'function' as const, function: look };
-const responseTool = { type: 'function' as const, strict: false, ...look };
-const messageTool = {
-  name: look.name,
-  input_schema: { ...look.parameters, type: 'object' as const },
-};
+const sentTo = (match: string) => gateway.sandbox.chatRequests(match);
 
 describe('a reasoning effort', () => {
   it.each([
@@ -47,21 +34,21 @@ describe('a reasoning effort', () => {
   ] as const)('sets the reasoning of %s to %s', async (model, effort, fields) => {
     const messages = say(`effort of ${model}`);
     const plain = { model, messages };
-    await clients.openai.chat.completions.create({ ...plain, reasoning_effort: effort });
-    await clients.openai.chat.completions.create(withExtra(plain, { reasoning: { effort } }));
-    await clients.openai.responses.create({ model, input: messages, reasoning: { effort } });
+    await clients.complete({ ...plain, reasoning_effort: effort });
+    await clients.complete(withExtra(plain, { reasoning: { effort } }));
+    await clients.respond({ model, input: messages, reasoning: { effort } });
     expect(await sentTo(`effort of ${model}`)).toMatchObject([fields, fields, fields]);
   });
 
   it('of none is rejected by a model that always reasons', async () => {
     const none = { messages: say('x'), reasoning_effort: 'none' as const };
     const request = { ...none, model: 'claude-fable-5-2' };
-    await expect(clients.openai.chat.completions.create(request)).rejects.toMatchObject({
+    await expect(clients.complete(request)).rejects.toMatchObject({
       status: 400,
       code: 'UNSUPPORTED_PARAMETER',
       param: 'reasoning_effort',
     });
-    await clients.openai.chat.completions.create({ ...request, model: 'claude-sonnet-5' });
+    await clients.complete({ ...request, model: 'claude-sonnet-5' });
   });
 });
 
@@ -73,201 +60,108 @@ describe('a reasoning budget', () => {
   ])('takes effect on %s', async (model, fields) => {
     const budget = { type: 'enabled' as const, budget_tokens: 5000 };
     const messages = say(`budget of ${model}`);
-    await clients.anthropic.messages.create({
+    await clients.message({
       model,
       max_tokens: 6000,
       messages,
       thinking: budget,
     });
-    await clients.openai.chat.completions.create(
-      withExtra({ model, messages }, { thinking: budget }),
-    );
-    await clients.openai.chat.completions.create(
-      withExtra({ model, messages }, { reasoning: { max_tokens: 5000 } }),
-    );
+    await clients.complete(withExtra({ model, messages }, { thinking: budget }));
+    await clients.complete(withExtra({ model, messages }, { reasoning: { max_tokens: 5000 } }));
     expect(await sentTo(`budget of ${model}`)).toMatchObject([fields, fields, fields]);
   });
 
   it('is rejected by a model without reasoning, and if it is not smaller than max_tokens', async () => {
     const thinking = { type: 'enabled' as const, budget_tokens: 2000 };
     const request = { model: 'gpt-4o', max_tokens: 3000, messages: say('x'), thinking };
-    await expect(clients.anthropic.messages.create(request)).rejects.toMatchObject({ status: 400 });
+    await expect(clients.message(request)).rejects.toMatchObject({ status: 400 });
     await expect(
-      clients.anthropic.messages.create({
+      clients.message({
         ...request,
         model: 'claude-haiku-4-5',
         max_tokens: 2000,
       }),
     ).rejects.toThrow('thinking.budget_tokens: must be less than max_tokens');
-    await clients.anthropic.messages.create({ ...request, thinking: { type: 'adaptive' } });
+    await clients.message({ ...request, thinking: { type: 'adaptive' } });
   });
 
   it('is not derived from the effort in Anthropic’s own field', async () => {
     const output_config = { effort: 'low' as const };
     const request = { model: 'claude-sonnet-5', max_tokens: 50, messages: say('effort alone') };
-    await clients.anthropic.messages.create({ ...request, output_config });
+    await clients.message({ ...request, output_config });
     const [sent] = await sentTo('effort alone');
     expect(sent).toMatchObject({ output_config });
     expect(sent).not.toHaveProperty('thinking');
   });
 });
 
-describe('reasoning of Claude', () => {
-  const thought = expect.stringMatching(/^I think about:/);
-  const content = [
-    { type: 'thinking', thinking: thought, signature: expect.stringMatching(/^sig_/) },
-    { type: 'tool_use' },
-  ];
-  /** Checks that the last request to the provider has the reasoning of its earlier response. */
-  async function expectReturned(match: string): Promise<void> {
-    expect((await sentTo(match)).at(-1)?.['messages']).toMatchObject([{}, { content }, {}]);
-  }
+const thought = expect.stringMatching(/^I think about: thoughts/);
+const readable = { type: 'thinking', thinking: thought };
+const signed = { ...readable, signature: expect.stringMatching(/^sig_/) };
+const item = { type: 'reasoning', summary: [{ type: 'summary_text', text: thought }] };
+const fromClaude = { content: [signed, { type: 'tool_use' }] };
+const fromOpenai = { reasoning_content: thought, tool_calls: [{}] };
 
+/** Endpoint, model, parts of the conversation that the client got, and what the provider gets back. */
+const returned: [keyof typeof toolLoops, string, object[], object][] = [
+  ['completions', 'claude-sonnet-5', [{ reasoning_content: thought }], fromClaude],
+  ['completions', 'deepseek-flash', [{ reasoning_content: thought }], fromOpenai],
+  [
+    'responses',
+    'claude-sonnet-5',
+    [{ ...item, encrypted_content: expect.any(String) }, { type: 'function_call' }],
+    fromClaude,
+  ],
+  ['responses', 'deepseek-flash', [item, { type: 'function_call' }], fromOpenai],
+  ['messages', 'claude-haiku-4-5', [fromClaude], fromClaude],
+  ['messages', 'deepseek-flash', [{ content: [readable, { type: 'tool_use' }] }], fromOpenai],
+];
+
+describe.each(returned)('reasoning in %s of %s', (endpoint, model, answer, sent) => {
   it.each([false, true])(
-    'is returned and accepted by chat completions (streamed: %s)',
+    'is returned, and reaches the provider again (streamed: %s)',
     async (stream) => {
-      const messages: ChatCompletionMessageParam[] = say('thoughts in completions');
-      const request = {
-        model: 'claude-sonnet-5',
-        messages,
-        tools: [completionTool],
-        reasoning_effort: 'low' as const,
-      };
-      const message = stream
-        ? await clients.openai.chat.completions.stream(request).finalMessage()
-        : (await clients.openai.chat.completions.create(request)).choices[0]?.message;
-      expect(message).toMatchObject({ reasoning_content: thought });
-      const [call] = message?.tool_calls ?? [];
-      if (!message || !call) throw new Error('a tool was called');
-      messages.push(message, { role: 'tool', tool_call_id: call.id, content: 'deep' });
-      await clients.openai.chat.completions.create(request);
-      await expectReturned('thoughts in completions');
+      const question = `thoughts in ${endpoint}`;
+      const loop = { model, question, stream, reasons: true };
+      const conversation = await toolLoops[endpoint](clients, loop);
+      expect(conversation.slice(1, 1 + answer.length)).toMatchObject(answer);
+      expect((await sentTo(question)).at(-1)?.['messages']).toMatchObject([{}, sent, {}]);
     },
   );
+});
 
-  it.each([false, true])('is returned and accepted by responses (streamed: %s)', async (stream) => {
-    const input: ResponseInputItem[] = say('thoughts in responses');
-    const request = {
-      model: 'claude-sonnet-5',
-      input,
-      tools: [responseTool],
-      reasoning: { effort: 'low' as const },
-      store: false,
-    };
-    const response = stream
-      ? await clients.openai.responses.stream({ ...request, stream: true }).finalResponse()
-      : await clients.openai.responses.create(request);
-    expect(response.output).toMatchObject([
+it('reasoning of Claude that a client dropped does not break a tool loop with a budget', async () => {
+  const call = { id: 'c1', type: 'function' as const };
+  const answer = await clients.complete({
+    model: 'claude-haiku-4-5',
+    reasoning_effort: 'high',
+    tools: [lookUpFunction],
+    messages: [
+      ...say('thoughts lost'),
       {
-        type: 'reasoning',
-        summary: [{ type: 'summary_text', text: thought }],
-        encrypted_content: expect.any(String),
+        role: 'assistant',
+        content: null,
+        tool_calls: [{ ...call, function: { name: 'look_up', arguments: '{}' } }],
       },
-      { type: 'function_call' },
-    ]);
-    const [, call] = response.output;
-    if (call?.type !== 'function_call') throw new Error('a tool was called');
-    input.push(...(response.output as ResponseInputItem[]), {
-      type: 'function_call_output',
-      call_id: call.call_id,
-      output: 'deep',
-    });
-    await clients.openai.responses.create(request);
-    await expectReturned('thoughts in responses');
+      { role: 'tool', tool_call_id: 'c1', content: 'deep' },
+    ],
   });
-
-  it.each([false, true])('is returned and accepted by messages (streamed: %s)', async (stream) => {
-    const request = {
-      model: 'claude-haiku-4-5',
-      max_tokens: 4000,
-      messages: say('thoughts in messages'),
-      tools: [messageTool],
-      thinking: { type: 'enabled' as const, budget_tokens: 2000 },
-    };
-    const message = stream
-      ? await clients.anthropic.messages.stream(request).finalMessage()
-      : await clients.anthropic.messages.create(request);
-    expect(message.content).toMatchObject(content);
-    const [, call] = message.content;
-    if (call?.type !== 'tool_use') throw new Error('a tool was called');
-    const result = { type: 'tool_result' as const, tool_use_id: call.id, content: 'deep' };
-    const last = await clients.anthropic.messages.create({
-      ...request,
-      messages: [
-        ...request.messages,
-        { role: 'assistant', content: message.content },
-        { role: 'user', content: [result] },
-      ],
-    });
-    expect(last.content.at(-1)).toMatchObject({ text: 'The tool said: deep' });
-  });
-
-  it('that a client dropped does not break a tool loop with a budget', async () => {
-    const call = {
-      id: 'c1',
-      type: 'function' as const,
-      function: { name: 'look_up', arguments: '{}' },
-    };
-    const answer = await clients.openai.chat.completions.create({
-      model: 'claude-haiku-4-5',
-      reasoning_effort: 'high',
-      tools: [completionTool],
-      messages: [
-        ...say('thoughts lost'),
-        { role: 'assistant', content: null, tool_calls: [call] },
-        { role: 'tool', tool_call_id: 'c1', content: 'deep' },
-      ],
-    });
-    expect(answer.choices[0]?.message.content).toBe('The tool said: deep');
-  });
+  expect(answer.choices[0]?.message.content).toBe('The tool said: deep');
 });
 
 describe('reasoning of a model with OpenAI’s protocol', () => {
-  it('is returned by every endpoint, and accepted back by the provider', async () => {
-    const model = 'deepseek-flash';
-    const messages = say('open thoughts');
-    const text = expect.stringMatching(/^I think about: open thoughts/);
-    const completion = await clients.openai.chat.completions.create({ model, messages });
-    expect(completion.choices[0]?.message).toMatchObject({ reasoning_content: text });
-    const response = await clients.openai.responses.create({ model, input: messages });
-    expect(response.output[0]).toMatchObject({ type: 'reasoning', summary: [{ text }] });
-    const request = { model, max_tokens: 100, messages, tools: [messageTool] };
-    const message = await clients.anthropic.messages.create(request);
-    expect(message.content[0]).toMatchObject({ type: 'thinking', thinking: text });
-    const [, call] = message.content;
-    if (call?.type !== 'tool_use') throw new Error('a tool was called');
-    const result = {
-      type: 'tool_result' as const,
-      tool_use_id: call.id,
-      content: 'deep',
-      is_error: true,
-    };
-    const turns = [
-      ...messages,
-      { role: 'assistant' as const, content: message.content },
-      { role: 'user' as const, content: [result] },
-    ];
-    await clients.anthropic.messages.create({ ...request, messages: turns });
-    const sent = (await sentTo('open thoughts')).at(-1);
-    expect(sent?.['messages']).toMatchObject([
-      {},
-      { reasoning_content: text },
-      { role: 'tool', content: 'Error: deep' },
-    ]);
-  });
-
   it.each([false, true])(
     'is a field of its own if the provider puts it into the content (streamed: %s)',
     async (stream) => {
-      const request = {
-        model: 'mistral-medium-latest',
-        messages: say('thoughts in content'),
-        reasoning_effort: 'high' as const,
-      };
-      const message = stream
-        ? await clients.openai.chat.completions.stream(request).finalMessage()
-        : (await clients.openai.chat.completions.create(request)).choices[0]?.message;
-      expect(message).toMatchObject({
+      const { choices } = await clients.complete(
+        {
+          model: 'mistral-medium-latest',
+          messages: say('thoughts in content'),
+          reasoning_effort: 'high',
+        },
+        stream,
+      );
+      expect(choices[0]?.message).toMatchObject({
         content: 'You said: thoughts in content',
         reasoning_content: 'I think about: thoughts in content',
       });
@@ -277,18 +171,10 @@ describe('reasoning of a model with OpenAI’s protocol', () => {
   it('counts in usage when its text is hidden', async () => {
     const model = 'gpt-5-mini';
     const messages = say('hidden');
-    const effort = 'high' as const;
-    const completion = await clients.openai.chat.completions.create({
-      model,
-      messages,
-      reasoning_effort: effort,
-    });
+    const completion = await clients.complete({ model, messages, reasoning_effort: 'high' });
     expect(completion.usage?.completion_tokens_details?.reasoning_tokens).toBeGreaterThan(0);
-    const response = await clients.openai.responses.create({
-      model,
-      input: messages,
-      reasoning: { effort },
-    });
+    const reasoning = { effort: 'high' as const };
+    const response = await clients.respond({ model, input: messages, reasoning });
     expect(response.usage?.output_tokens_details.reasoning_tokens).toBeGreaterThan(0);
   });
 });

@@ -1,15 +1,14 @@
 /** The Responses API of the official `openai` client, over both upstream protocols. */
-import { APIError, BadRequestError, NotFoundError } from 'openai';
+import { APIError, NotFoundError } from 'openai';
 import type {
   FunctionTool,
   ResponseCreateParamsNonStreaming,
-  ResponseInputItem,
   ResponseStreamEvent,
 } from 'openai/resources/responses/responses';
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
-import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
-import { clientsOf, onePixelUrl, say, useClients } from './chat-clients.ts';
+import { chatsOf, settledChatOf } from './chat-account.ts';
+import { onePixelUrl, useClients } from './chat-clients.ts';
 
 const gateway = useGateway({ settled: 'last' });
 const clients = useClients(gateway);
@@ -34,10 +33,10 @@ const orderOf = (events: ResponseStreamEvent[]): string[] =>
   events.map(({ type }) => type).filter((type, index, all) => type !== all[index - 1]);
 
 describe.each([
-  ['an OpenAI upstream', 'gpt-4o'],
-  ['an Anthropic upstream', 'claude-sonnet-5'],
-])('the Responses API over %s', (_name, model) => {
-  it('returns a whole response and charges the credits that it states', async () => {
+  ['an OpenAI upstream', 'gpt-4o', 4 * 250 + 4 * 1000],
+  ['an Anthropic upstream', 'claude-sonnet-5', 4 * 200 + 4 * 1000],
+])('the Responses API over %s', (_name, model, charged) => {
+  it('returns a whole response and charges the price that it states', async () => {
     const response = await responses().create({
       model,
       instructions: 'Be brief.',
@@ -59,22 +58,8 @@ describe.each([
       },
     });
     const row = await settledChatOf(gateway, clients.caller);
-    expect(row).toMatchObject({ state: 'charged', input_tokens: 4, output_tokens: 4 });
-    expect(response).toMatchObject({ creditsConsumed: row.charged / 1e6 });
-  });
-
-  it('charges as much as the same chat at /v1/chat/completions', async () => {
-    await responses().create({ model, instructions: 'Be brief.', input: 'the same chat' });
-    await settledChatOf(gateway, clients.caller);
-    await clients.openai.chat.completions.create({
-      model,
-      messages: [{ role: 'system', content: 'Be brief.' }, ...say('the same chat')],
-    });
-    const [one, other] = await settledChatsOf(gateway, clients.caller);
-    expect(one?.charged).toBeGreaterThan(0);
-    expect(one).toEqual({ ...other, id: one?.id });
-    const [first, second] = await gateway.sandbox.chatRequests('the same chat');
-    expect(first?.body).toEqual(second?.body);
+    expect(row).toMatchObject({ state: 'charged', charged, input_tokens: 4, output_tokens: 4 });
+    expect(response).toMatchObject({ creditsConsumed: charged / 1e6 });
   });
 
   it('streams the events in the documented order', async () => {
@@ -103,36 +88,6 @@ describe.each([
         creditsConsumed: row.charged / 1e6,
       },
     });
-  });
-
-  it('runs a tool loop of two turns, whole and streamed', async () => {
-    const request = { model, tools: [weather], store: false };
-    const senders = {
-      whole: (sent: ResponseCreateParamsNonStreaming) => responses().create(sent),
-      streamed: (sent: ResponseCreateParamsNonStreaming) =>
-        responses()
-          .stream({ ...sent, stream: true })
-          .finalResponse(),
-    };
-    for (const send of [senders.whole, senders.streamed]) {
-      const input: ResponseInputItem[] = [{ role: 'user', content: 'is it raining' }];
-      const first = await send({ ...request, input, tool_choice: 'required' });
-      const [call] = first.output;
-      if (call?.type !== 'function_call') throw new Error('no function was called');
-      expect(call).toMatchObject({ name: 'look_outside', status: 'completed' });
-      expect(JSON.parse(call.arguments)).toEqual({ text: 'is it raining' });
-
-      const reasoning = { type: 'reasoning' as const, id: 'rs_1', summary: [] };
-      const output = { type: 'function_call_output' as const, call_id: call.call_id };
-      input.push(reasoning, call, { ...output, output: 'it pours' });
-      const second = await send({ ...request, input });
-      expect(second.output_text).toBe('The tool said: it pours');
-      // Its own message is accepted as input, too.
-      input.push(...(second.output as ResponseInputItem[]), { role: 'user', content: 'thanks' });
-      const third = await send({ ...request, input, tool_choice: 'none' });
-      expect(third.output_text).toBe('You said: thanks');
-    }
-    expect(await settledChatsOf(gateway, clients.caller)).toHaveLength(6);
   });
 
   it('streams a function call in the documented order', async () => {
@@ -202,7 +157,7 @@ it('sends every field to the provider under its name in chat completions', async
     include: ['reasoning.encrypted_content'],
     text: { format: { type: 'json_schema', name: 'a', schema, strict: true }, verbosity: 'low' },
     tools: [weather],
-    tool_choice: 'auto',
+    tool_choice: 'required',
     parallel_tool_calls: false,
     metadata: { team: 'harbour' },
     truncation: 'disabled',
@@ -210,7 +165,7 @@ it('sends every field to the provider under its name in chat completions', async
   const { parameters, name, description } = weather;
   const call = { type: 'function', function: { name, arguments: '{}' } };
   const [witness] = await gateway.sandbox.chatRequests('fields of responses');
-  expect(witness?.body).toEqual({
+  expect(witness).toEqual({
     model: 'gpt-5-mini',
     messages: [
       { role: 'system', content: 'Be brief.' },
@@ -239,7 +194,7 @@ it('sends every field to the provider under its name in chat completions', async
     verbosity: 'low',
     response_format: { type: 'json_schema', json_schema: { name: 'a', schema, strict: true } },
     tools: [{ type: 'function', function: { name, description, parameters, strict: false } }],
-    tool_choice: 'auto',
+    tool_choice: 'required',
     parallel_tool_calls: false,
     max_completion_tokens: 33,
   });
@@ -324,26 +279,11 @@ describe('errors of the Responses API', () => {
     expect(body.message).toMatch(new RegExp(`^${param}: `));
   });
 
-  it('become the error classes and codes of OpenAI’s client', async () => {
-    const request = { model: 'gpt-4oo', input: 'x' };
-    const unknown = responses().create(request);
-    await expect(unknown).rejects.toBeInstanceOf(BadRequestError);
-    await expect(unknown).rejects.toMatchObject({ code: 'UNKNOWN_MODEL', param: 'model' });
-    const poor = clientsOf(gateway, await gateway.newCaller({ credits: 0 })).openai;
-    await expect(poor.responses.create({ ...request, model: 'gpt-4o' })).rejects.toMatchObject({
-      status: 402,
-      type: 'insufficient_quota',
-    });
-  });
-
-  it('have status 404 in OpenAI’s shape, with a message, for every unknown path below /v1', async () => {
-    const missing = clients.openai.embeddings.create({ model: 'x', input: 'x' });
-    await expect(missing).rejects.toBeInstanceOf(NotFoundError);
+  it('have OpenAI’s shape for every unknown path and method below /v1', async () => {
     await expect(responses().retrieve('resp_1')).rejects.toBeInstanceOf(NotFoundError);
-    const { status, body } = await gateway.call('/v1/embeddings', { body: {} });
-    expect([status, body]).toMatchObject([
-      404,
-      {
+    expect(await gateway.call('/v1/embeddings', { body: {} })).toMatchObject({
+      status: 404,
+      body: {
         error: {
           message: expect.stringContaining('POST /v1/embeddings does not exist'),
           type: 'invalid_request_error',
@@ -351,9 +291,11 @@ describe('errors of the Responses API', () => {
           param: null,
         },
       },
-    ]);
-    const wrong = await gateway.call('/v1/responses');
-    expect(wrong).toMatchObject({ status: 405, body: { error: { code: 'METHOD_NOT_ALLOWED' } } });
+    });
+    expect(await gateway.call('/v1/responses')).toMatchObject({
+      status: 405,
+      body: { error: { code: 'METHOD_NOT_ALLOWED' } },
+    });
   });
 });
 

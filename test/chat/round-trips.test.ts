@@ -1,104 +1,65 @@
 /**
  * Messages and tool calls that a client sends back unchanged, including the fields of each maker.
  */
-import type OpenAI from 'openai';
-import type { ChatCompletionMessageParam, ChatCompletionTool } from 'openai/resources';
+import type { ChatCompletionMessageParam } from 'openai/resources';
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 import { chatsOf, settledChatsOf } from './chat-account.ts';
 import { say, useClients } from './chat-clients.ts';
+import { everyLoop, lookUpFunction, toolLoops } from './tool-loops.ts';
 
 const gateway = useGateway({ settled: 'last' });
 const clients = useClients(gateway);
-
-const lookUp: ChatCompletionTool = {
-  type: 'function',
-  function: {
-    name: 'look_up',
-    parameters: {
-      type: 'object',
-      properties: { place: { type: 'string' }, days: { type: 'integer', minimum: 2 } },
-      required: ['place', 'days'],
-    },
-  },
-};
-const question = '[[tool-rounds:2]] [[parallel-calls:2]] the tide';
-
-type Message = OpenAI.Chat.ChatCompletionMessage;
-
-/** Sends a chat, whole or as a stream, and returns the message as the client collects it. */
-async function send(
-  model: string,
-  { messages, stream }: { messages: ChatCompletionMessageParam[]; stream: boolean },
-): Promise<Message> {
-  const request = { model, messages, tools: [lookUp] };
-  if (stream) return clients.openai.chat.completions.stream(request).finalMessage();
-  const completion = await clients.openai.chat.completions.create(request);
-  const [choice] = completion.choices;
-  if (!choice) throw new Error('the completion has no choice');
-  return choice.message;
-}
-
 const models = ['gemini-3.5-flash', 'gemini-2.5-flash', 'claude-sonnet-5', 'gpt-5-mini'];
+const signature = 'sig_look_up';
+const placeholder = 'skip_thought_signature_validator';
 
 describe.each([...models, 'deepseek-flash', 'mistral-large-2512'])('%s', (model) => {
-  it.each([false, true])('accepts the third turn of a tool loop (streamed: %s)', async (stream) => {
-    const messages: ChatCompletionMessageParam[] = say(question);
-    for (const turn of [1, 2]) {
-      const message = await send(model, { messages, stream });
-      expect(message.tool_calls, `turn ${turn}`).toHaveLength(2);
-      messages.push(message);
-      for (const call of message.tool_calls ?? []) {
-        if (call.type !== 'function') throw new Error('a function was called');
-        expect(JSON.parse(call.function.arguments)).toMatchObject({ place: expect.any(String) });
-        messages.push({ role: 'tool', tool_call_id: call.id, content: `result ${turn}` });
-      }
-    }
-    const last = await send(model, { messages, stream });
-    expect(last.content).toContain('The tool said: result 2');
-    expect(await settledChatsOf(gateway, clients.caller)).toHaveLength(3);
-  });
+  it.each(everyLoop)(
+    'accepts the third turn of a tool loop of %s (streamed: %s)',
+    async (endpoint, stream) => {
+      const question = '[[tool-rounds:2]] [[parallel-calls:2]] [[preface]] the tide';
+      const conversation = await toolLoops[endpoint](clients, { model, question, stream });
+      const text = JSON.stringify(conversation);
+      expect(text.match(/Let me look/g)).toHaveLength(2);
+      expect(text.match(/"name":"look_up"/g)).toHaveLength(4);
+      expect(text.match(/"place\\?":\\?"\w/g)).toHaveLength(4);
+      expect(JSON.stringify(conversation.at(-1))).toMatch(/The tool said: .*deep/);
+      expect(await settledChatsOf(gateway, clients.caller)).toHaveLength(3);
+      if (!model.startsWith('gemini')) return;
+      const sent = JSON.stringify((await gateway.sandbox.chatRequests('the tide')).at(-1));
+      expect(sent.split(signature)).toHaveLength(3);
+      expect(sent).not.toContain(placeholder);
+    },
+  );
 });
 
 describe('thought signatures', () => {
-  it('reach Google unchanged, and no other provider', async () => {
-    const messages: ChatCompletionMessageParam[] = say('[[tool-rounds:1]] signed');
-    const message = await send('gemini-3.5-flash', { messages, stream: false });
-    expect(message.tool_calls?.[0]).toMatchObject({
-      extra_content: { google: { thought_signature: 'sig_look_up' } },
-    });
-    const [call] = message.tool_calls ?? [];
-    messages.push(message, { role: 'tool', tool_call_id: call?.id ?? '', content: 'high' });
-    for (const model of ['gemini-3.5-flash', 'gpt-5-mini', 'claude-sonnet-5']) {
-      await send(model, { messages, stream: false });
-    }
+  it('reach Google, and no other provider', async () => {
+    const [model = '', ...others] = models;
+    const loop = { model, question: 'signed', stream: false };
+    const messages = (await toolLoops.completions(clients, loop)).slice(0, -1);
+    for (const other of others) await clients.complete({ model: other, messages });
     const sent = await gateway.sandbox.chatRequests('signed');
-    const signed = sent.map(({ body }) => JSON.stringify(body).includes('sig_look_up'));
-    expect(signed).toEqual([false, true, false, false]);
+    const signed = sent.map((body) => JSON.stringify(body).includes(signature));
+    expect(signed).toEqual([false, true, true, false, false]);
   });
 
   it('that a client dropped are replaced by Google’s documented placeholder', async () => {
-    const call = {
-      id: 'c1',
-      type: 'function' as const,
-      function: { name: 'look_up', arguments: '{}' },
-    };
+    const call = { id: 'c1', type: 'function' as const };
     const messages: ChatCompletionMessageParam[] = [
       ...say('unsigned'),
-      { role: 'assistant', content: null, tool_calls: [call] },
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [{ ...call, function: { name: 'look_up', arguments: '{}' } }],
+      },
       { role: 'tool', tool_call_id: 'c1', content: 'low' },
     ];
-    for (const model of models) await send(model, { messages, stream: false });
+    for (const model of models) await clients.complete({ model, messages });
     const [sent] = await gateway.sandbox.chatRequests('unsigned');
-    expect(sent?.body['messages']).toMatchObject([
-      {},
-      {
-        tool_calls: [
-          { extra_content: { google: { thought_signature: 'skip_thought_signature_validator' } } },
-        ],
-      },
-      {},
-    ]);
+    const extra_content = { google: { thought_signature: placeholder } };
+    expect(sent?.['messages']).toMatchObject([{}, { tool_calls: [{ extra_content }] }, {}]);
   });
 });
 
@@ -131,7 +92,9 @@ describe('unknown fields', () => {
           },
           { ...extra, role: 'tool', tool_call_id: 'c1', name: 'look_up', content: 'x' },
         ],
-        tools: [{ ...lookUp, ...extra, function: { ...lookUp.function, ...extra } }],
+        tools: [
+          { ...lookUpFunction, ...extra, function: { ...lookUpFunction.function, ...extra } },
+        ],
         plugins: [{ id: 'web' }],
         stream_options: null,
         provider: { order: ['x'], data_collection: 'allow' },
@@ -140,7 +103,7 @@ describe('unknown fields', () => {
     expect(response.status).toBe(200);
     expect(response.headers.get('x-ignored-fields')).toBe('plugins, provider.order');
     const [sent] = await gateway.sandbox.chatRequests('unknown inside');
-    expect(sent?.body).toMatchObject({
+    expect(sent).toMatchObject({
       messages: [
         { role: 'user', content: [{ type: 'text', text: 'unknown inside' }] },
         {
@@ -152,11 +115,11 @@ describe('unknown fields', () => {
         },
         { role: 'tool', tool_call_id: 'c1', content: 'x' },
       ],
-      tools: [lookUp],
+      tools: [lookUpFunction],
     });
-    expect(JSON.stringify(sent?.body)).not.toMatch(/mime_type|annotations|"cache"|reasoning/);
+    expect(JSON.stringify(sent)).not.toMatch(/mime_type|annotations|"cache"|reasoning/);
     const fields = ['max_completion_tokens', 'messages', 'model', 'tools'];
-    expect(Object.keys(sent?.body ?? {}).toSorted()).toEqual(fields);
+    expect(Object.keys(sent ?? {}).toSorted()).toEqual(fields);
   });
 
   it('an answer with an empty list of tool calls can be sent back', async () => {
@@ -173,7 +136,7 @@ describe('unknown fields', () => {
     });
     expect(status).toBe(200);
     const [sent] = await gateway.sandbox.chatRequests('no calls');
-    expect(JSON.stringify(sent?.body)).not.toContain('tool_calls');
+    expect(JSON.stringify(sent)).not.toContain('tool_calls');
   });
 
   const part = (fields: object) => ({ messages: [{ role: 'user', content: [fields] }] });

@@ -207,7 +207,7 @@ describe('the reservation of a chat', () => {
     expect(answer.status).toBe(200);
     const [witness] = await gateway.sandbox.chatRequests('[[words:500]] poor');
     // 105,000 micro-credits less 9 × 250 for the input, at 1,000 a token.
-    expect(witness?.body['max_completion_tokens']).toBe(102);
+    expect(witness?.['max_completion_tokens']).toBe(102);
     expect(answer.body.usage.outputTokens).toBe(102);
     expect(await settledChatOf(gateway, caller)).toMatchObject({ amount: 105_000 });
   });

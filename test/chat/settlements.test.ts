@@ -64,7 +64,7 @@ describe('a chat', () => {
     const answer = await chat(caller, '[[words:20000]] rich', 'claude-opus-5');
     expect(answer.status).toBe(200);
     const [witness] = await gateway.sandbox.chatRequests('[[words:20000]] rich');
-    expect(witness?.body['max_tokens']).toBeLessThanOrEqual(12_000_000 / opus.output);
+    expect(witness?.['max_tokens']).toBeLessThanOrEqual(12_000_000 / opus.output);
     const [row] = await settledChatsOf(gateway, caller);
     expect(row?.loss_micro).toBe(0);
     expect(row?.charged).toBeLessThanOrEqual(12_000_000);

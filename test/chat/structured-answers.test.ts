@@ -26,7 +26,7 @@ const ask = (extra: Partial<ChatCompletionCreateParamsNonStreaming>) => ({
   ...extra,
 });
 /** Returns the last request of these tests that the provider received. */
-const lastSent = async () => (await gateway.sandbox.chatRequests('structured tide')).at(-1)?.body;
+const lastSent = async () => (await gateway.sandbox.chatRequests('structured tide')).at(-1);
 
 describe.each([
   ['claude-sonnet-5', bySchema(true), false],
@@ -36,10 +36,7 @@ describe.each([
   ['claude-fable-5-2', bySchema(false), false],
 ])('%s with %o', (model, response_format, isForced) => {
   it.each([false, true])('responds in JSON (streamed: %s)', async (stream) => {
-    const request = ask({ model, response_format });
-    const completion = stream
-      ? await clients.openai.chat.completions.stream({ ...request, stream }).finalChatCompletion()
-      : await clients.openai.chat.completions.create(request);
+    const completion = await clients.complete(ask({ model, response_format }), stream);
     const [choice] = completion.choices;
     expect(choice).toMatchObject({ finish_reason: 'stop' });
     expect(choice?.message.tool_calls ?? []).toEqual([]);
@@ -60,7 +57,7 @@ it('a structured answer lets the model call other tools first', async () => {
     function: { name: 'look_up', parameters: { type: 'object' } },
   };
   const request = ask({ response_format: bySchema(false), tools: [tool] });
-  const first = await clients.openai.chat.completions.create(request);
+  const first = await clients.complete(request);
   expect(first.choices[0]).toMatchObject({
     finish_reason: 'tool_calls',
     message: { tool_calls: [{ function: { name: 'look_up' } }] },
@@ -72,12 +69,12 @@ it('a structured answer lets the model call other tools first', async () => {
 
 it('a structured answer is rejected by field name if the model cannot be forced to give one', async () => {
   const request = ask({ model: 'claude-fable-5-2', response_format: { type: 'json_object' } });
-  await expect(clients.openai.chat.completions.create(request)).rejects.toMatchObject({
+  await expect(clients.complete(request)).rejects.toMatchObject({
     code: 'UNSUPPORTED_PARAMETER',
     param: 'response_format',
   });
   for (const extra of [{ n: 2 }, { logprobs: true }, { seed: 5 }, { presence_penalty: 1 }]) {
-    await expect(clients.openai.chat.completions.create(ask(extra))).rejects.toMatchObject({
+    await expect(clients.complete(ask(extra))).rejects.toMatchObject({
       code: 'UNSUPPORTED_PARAMETER',
       param: Object.keys(extra)[0],
     });

@@ -24,8 +24,8 @@ export interface TestSandbox {
   elevenlabsKey: string;
   /** Returns the submits that the sandbox accepted for a job, or whose prompt contains a text. */
   submits: (query: { jobId?: string; match?: string }) => Promise<AcceptedSubmit[]>;
-  /** Returns the chat requests of the sandbox, newest last. */
-  chatRequests: (match: string) => Promise<{ protocol: string; body: Record<string, unknown> }[]>;
+  /** Returns the bodies of the chat requests that contain a text, newest last. */
+  chatRequests: (match: string) => Promise<Record<string, unknown>[]>;
   counters: () => Promise<Record<string, number>>;
   /** Injects faults (the grammar of dev/sandbox/faults.ts) into matching requests. */
   inject: (fault: { match?: string; faults: string; times?: number }) => Promise<void>;
@@ -99,7 +99,8 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
     },
     async chatRequests(match) {
       const answer = await ask(`chat-requests?match=${encodeURIComponent(match)}`);
-      return (await answer.json()) as Awaited<ReturnType<TestSandbox['chatRequests']>>;
+      const requests = (await answer.json()) as { body: Record<string, unknown> }[];
+      return requests.map(({ body }) => body);
     },
     counters: async () => (await (await ask('counters')).json()) as Record<string, number>,
     inject: async (fault) => void (await post('faults', fault)),

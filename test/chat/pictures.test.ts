@@ -1,10 +1,12 @@
-/** Uploaded pictures in chats, by file id, on every endpoint; and video by data. */
+/** Pictures in chats by URL, by data and by the id of an upload; video by data. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
 import { chatsOf, settledChatsOf } from './chat-account.ts';
+import { onePixel, onePixelUrl, useClients } from './chat-clients.ts';
 
 const gateway = useGateway({ settled: 'last' });
+const clients = useClients(gateway);
 let caller: TestCaller;
 let fileId = '';
 
@@ -62,7 +64,7 @@ describe.each(requests)('an uploaded picture on %s', (path, field, body) => {
       expect.stringContaining('I see 1 image(s).'),
     ]);
     const [sent] = (await gateway.sandbox.chatRequests(fileId)).slice(-1);
-    const [url] = /http[^"]+/.exec(JSON.stringify(sent?.body)) ?? [];
+    const [url] = /http[^"]+/.exec(JSON.stringify(sent)) ?? [];
     const read = await fetch(url ?? '');
     expect([read.status, read.headers.get('content-type')]).toEqual([200, 'image/png']);
   });
@@ -96,7 +98,7 @@ describe('a video', () => {
   it('reaches a model that accepts video, and is charged as reported', async () => {
     expect((await send('kimi-k3', url)).status).toBe(200);
     const [sent] = (await gateway.sandbox.chatRequests(url)).slice(-1);
-    expect(JSON.stringify(sent?.body)).toContain('{"type":"video_url","video_url":{"url":"data:');
+    expect(JSON.stringify(sent)).toContain('{"type":"video_url","video_url":{"url":"data:');
     expect((await settledChatsOf(gateway, caller)).at(-1)).toMatchObject({
       counted_by: 'provider',
     });
@@ -108,5 +110,61 @@ describe('a video', () => {
   ])('is rejected for %s', async (_title, model, video, message) => {
     const answer = await send(model, video);
     expect([answer.status, answer.body.message]).toEqual([400, expect.stringContaining(message)]);
+  });
+});
+
+describe('pictures by URL', () => {
+  const picture = 'https://example.com/a.png';
+  it.each([
+    [
+      'gpt-4o',
+      [
+        { type: 'image_url', image_url: { url: onePixelUrl } },
+        { type: 'image_url', image_url: { url: picture, detail: 'low' } },
+      ],
+    ],
+    [
+      'claude-sonnet-5',
+      [
+        { type: 'image', source: { type: 'base64', media_type: 'image/png', data: onePixel } },
+        { type: 'image', source: { type: 'url', url: picture } },
+      ],
+    ],
+  ])('reach %s in the format of its protocol', async (model, parts) => {
+    const text = `what ${model} sees`;
+    const answer = await clients.complete({
+      model,
+      messages: [
+        {
+          role: 'user',
+          content: [
+            { type: 'text', text },
+            { type: 'image_url', image_url: { url: onePixelUrl } },
+            { type: 'image_url', image_url: { url: picture, detail: 'low' } },
+          ],
+        },
+      ],
+    });
+    expect(answer.choices[0]?.message.content).toContain('I see 2 image(s).');
+    const [witness] = await gateway.sandbox.chatRequests(text);
+    expect(witness?.['messages']).toEqual([
+      { role: 'user', content: [{ type: 'text', text }, ...parts] },
+    ]);
+  });
+
+  it.each([
+    ['http://example.com/a.png', 'plain http'],
+    ['https://127.0.0.1/a.png', 'a private address'],
+    ['https://[::ffff:169.254.169.254]/', 'a translated private address'],
+    ['file:///etc/passwd', 'a file'],
+    ['data:text/html;base64,PGI+', 'data that is no picture'],
+  ])('from %s (%s) are rejected before the provider call', async (url) => {
+    const messages = [
+      { role: 'user' as const, content: [{ type: 'image_url' as const, image_url: { url } }] },
+    ];
+    await expect(clients.complete({ model: 'gpt-4o', messages })).rejects.toMatchObject({
+      status: 400,
+      code: 'INVALID_INPUT_URL',
+    });
   });
 });
