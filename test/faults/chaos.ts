@@ -13,9 +13,7 @@ const { values } = parseArgs({
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 
 print(`seed ${values.seed}`);
-const stack = await startStack({
-  run: ['api', 'api2', 'worker', 'worker2'],
-});
+const stack = await startStack({ run: ['api', 'api2', 'worker', 'worker2'] });
 try {
   const startedAt = performance.now();
   const outcome = await runNemesis(stack, {

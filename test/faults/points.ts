@@ -63,9 +63,7 @@ const jobIn = (text: string): string => /job_[0-9a-f]{32}/.exec(text)?.[0] ?? te
 /** Wraps the services so that activities wait at their points. */
 export function stopActivities(services: Services): void {
   const { ledger, providers, artifacts, storage } = services;
-  ledger.reserve = stopping(ledger.reserve, {
-    after: (_, { id }) => reach('reserved', id),
-  });
+  ledger.reserve = stopping(ledger.reserve, { after: (_, { id }) => reach('reserved', id) });
   for (const provider of providers.values()) {
     provider.submit = stopping(provider.submit, {
       before: ({ idempotencyKey }) => reach('before-submit', jobIn(idempotencyKey)),

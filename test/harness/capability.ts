@@ -20,13 +20,17 @@ export function takes(capability: Capability, body: object): boolean {
   }
 }
 
-/** Returns the error with which the schema or the plan rejects a body. */
-export function rejectionOf(capability: Capability, body: object): GatewayError {
+/** Returns the error with which a function rejects. */
+export function gatewayErrorOf(run: () => unknown): GatewayError {
   try {
-    planOf(capability, body);
+    run();
   } catch (error) {
     if (error instanceof GatewayError) return error;
     throw error;
   }
-  throw new Error('the request was taken');
+  throw new Error('nothing was rejected');
 }
+
+/** Returns the error with which the schema or the plan rejects a body. */
+export const rejectionOf = (capability: Capability, body: object): GatewayError =>
+  gatewayErrorOf(() => planOf(capability, body));

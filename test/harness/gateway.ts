@@ -5,14 +5,13 @@
  */
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
-import { createKey } from '../../api/identity/keys.ts';
-import { createOrganization } from '../../api/identity/organizations.ts';
 import type { Scope } from '../../api/identity/access.ts';
 import { microFromCredits, type CreditsBlock } from '../../domain/credits.ts';
 import type { ErrorDetail } from '../../domain/errors.ts';
 import { jobWorkflowId } from '../../jobs/contract.ts';
 import { runAudit } from '../../ledger/audit.ts';
 import type { Config } from '../../platform/config.ts';
+import { createCaller, type TestCaller } from './callers.ts';
 import { during } from './during.ts';
 import {
   startFurtherApi,
@@ -25,13 +24,7 @@ import { until, untilHolds } from './until.ts';
 
 type History = Awaited<ReturnType<WorkflowHandle['fetchHistory']>>;
 
-/** An organization of a test, with a key. */
-export interface TestCaller {
-  organizationId: string;
-  memberId: string;
-  keyId: string;
-  key: string;
-}
+export type { TestCaller };
 
 /** A response with its parsed body. */
 export interface Answer<Body = StudioBody> {
@@ -131,29 +124,14 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
   const { api, config, database, url } = parts;
   const getWorkflow = (jobId: string) => api.client.workflow.getHandle(jobWorkflowId(jobId));
 
-  async function newCaller(options: CallerOptions = {}): Promise<TestCaller> {
-    const { pool, ledger } = api.services;
-    const made = await createOrganization(pool, {
-      name: 'Test',
-      windowLimitMicro:
-        options.windowCredits === undefined ? null : microFromCredits(options.windowCredits),
+  const newCaller = (options: CallerOptions = {}): Promise<TestCaller> => {
+    const { credits: granted = 100, windowCredits, ...key } = options;
+    return createCaller(api.services.pool, config.KEY_PEPPER, {
+      amountMicro: microFromCredits(granted),
+      windowLimitMicro: windowCredits === undefined ? null : microFromCredits(windowCredits),
+      key,
     });
-    const key = await createKey(pool, config.KEY_PEPPER, {
-      ...made,
-      name: 'test',
-      ...(options.scopes && { scopes: options.scopes }),
-      ...(options.allowedModels && { allowedModels: options.allowedModels }),
-      ...(options.expiresAtMs !== undefined && { expiresAtMs: options.expiresAtMs }),
-    });
-    await ledger.grant({
-      organizationId: made.organizationId,
-      id: 'initial',
-      amountMicro: microFromCredits(options.credits ?? 100),
-      actor: 'test',
-      reason: 'test',
-    });
-    return { ...made, ...key };
-  }
+  };
   const caller = await newCaller({ credits });
 
   async function call<Body = StudioBody>(

@@ -44,17 +44,11 @@ describe('a call', () => {
 
   it('is sent again only by the attempt whose begin received no response', async () => {
     const call = await begun({ senderId: 'one' });
-    expect(await beginAgain(call, 'two')).toMatchObject({
-      verdict: 'begun',
-    });
+    expect(await beginAgain(call, 'two')).toMatchObject({ verdict: 'begun' });
     expect(await beginAgain(call)).toMatchObject({ verdict: 'begun' });
-    expect(await beginAgain(call, 'one')).toEqual({
-      verdict: 'send',
-    });
+    expect(await beginAgain(call, 'one')).toEqual({ verdict: 'send' });
     await records.markUnknown(call, null);
-    expect(await beginAgain(call, 'one')).toMatchObject({
-      verdict: 'unknown',
-    });
+    expect(await beginAgain(call, 'one')).toMatchObject({ verdict: 'unknown' });
   });
 
   const accepted = { verdict: 'accepted', operation };

@@ -19,10 +19,7 @@ const good = {
 
 describe('a configuration', () => {
   it('is read with defaults and types', () => {
-    expect(load(good)).toMatchObject({
-      RATE_LIMIT_PER_MINUTE: 60,
-      SYNC_WAIT_MS: 60_000,
-    });
+    expect(load(good)).toMatchObject({ RATE_LIMIT_PER_MINUTE: 60, SYNC_WAIT_MS: 60_000 });
     expect(load({ ...good, SYNC_WAIT_MS: '5' }).SYNC_WAIT_MS).toBe(5);
   });
 

@@ -8,9 +8,7 @@ import { createPayloadCodec, readPayloadKeys } from '../../platform/payload-code
 /** Temporal's own definition of a payload, which comes with its SDK. */
 const { temporal } = createRequire(import.meta.resolve('@temporalio/common'))(
   '@temporalio/proto',
-) as {
-  temporal: { api: { common: { v1: { Payload: PayloadMessage } } } };
-};
+) as { temporal: { api: { common: { v1: { Payload: PayloadMessage } } } } };
 interface PayloadMessage {
   encode: (payload: Payload) => { finish: () => Uint8Array };
 }

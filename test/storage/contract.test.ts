@@ -199,10 +199,7 @@ describe.skipIf(!executable)('presigned URLs', () => {
   it('are signed for the address that callers use', async () => {
     if (!driver.server) throw new Error('no S3 server');
     const publicBaseUrl = driver.server.endpoint.replace('127.0.0.1', 'localhost');
-    const storage = await openS3({
-      ...optionsOf(driver.server, driver.directory),
-      publicBaseUrl,
-    });
+    const storage = await openS3({ ...optionsOf(driver.server, driver.directory), publicBaseUrl });
     const key = newKey();
     const upload = await storage.signUpload({ key, sizeBytes: body.length, ttlMs: 60_000 });
     expect(upload.url.startsWith(`${publicBaseUrl}/`)).toBe(true);

@@ -195,10 +195,7 @@ describeJobs('a step', () => {
   it('is not retried after a final rejection', async () => {
     const end = await scripted.run({ submit: submits(failure('content_policy')) });
     expect(end.steps).toBe('reserve, submit, release');
-    expect(end).toMatchObject({
-      failure: { type: 'CONTENT_POLICY' },
-      errorCode: 'CONTENT_POLICY',
-    });
+    expect(end).toMatchObject({ failure: { type: 'CONTENT_POLICY' }, errorCode: 'CONTENT_POLICY' });
     expect(end.details).toContain('**released 1 credits: CONTENT_POLICY, it is content_policy**');
     expect(end.details).toContain('- call 1: no output: CONTENT_POLICY');
   });

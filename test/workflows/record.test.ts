@@ -108,10 +108,7 @@ const scenarios: Scenario[] = [
   {
     name: 'dialogueGenerate.completed-several-calls',
     path: '/dialogue/generate',
-    body: {
-      title: 'Title',
-      inputs: ['adam', 'aria'].map((voiceId) => ({ voiceId, text: words })),
-    },
+    body: { title: 'Title', inputs: ['adam', 'aria'].map((voiceId) => ({ voiceId, text: words })) },
   },
 ];
 
