@@ -18,9 +18,11 @@ let ledger: Ledger;
 beforeAll(() => {
   ledger = createLedger(database.pool);
 });
+const listening = `FROM pg_stat_activity
+  WHERE query LIKE 'LISTEN%' AND datname = current_database()`;
 
 /** Opens job updates as another gateway process does, and collects the changes of all jobs. */
-async function listener(): Promise<{ updates: JobUpdates; changes: JobChange[] }> {
+async function listen(): Promise<{ updates: JobUpdates; changes: JobChange[] }> {
   const reads = createJobReads(database.pool);
   const updates = await openJobUpdates({ databaseUrl: database.url, reads, logger });
   onTestFinished(() => updates.close());
@@ -29,15 +31,13 @@ async function listener(): Promise<{ updates: JobUpdates; changes: JobChange[] }
   return { updates, changes };
 }
 
-/** A job that an organization with 10 micro-credits could have. */
+/** Creates an organization with 10 micro-credits, and returns a reservation that it could make. */
 async function newJob(amountMicro: number): Promise<Reservation> {
   const made = await createOrganization(database.pool, { name: 'updates', windowLimitMicro: null });
   const { organizationId } = made;
   await ledger.grant({ organizationId, id: 'g', amountMicro: 10, actor: 'test', reason: 'test' });
-  const { keyId } = await createKey(database.pool, 'a pepper of this test alone', {
-    ...made,
-    name: 'updates',
-  });
+  const pepper = 'a pepper of this test alone';
+  const { keyId } = await createKey(database.pool, pepper, { ...made, name: 'updates' });
   const job = {
     keyId,
     type: 'imageGenerate',
@@ -67,7 +67,7 @@ const hangMs = 30_000;
 
 describe('the updates of a job', () => {
   it('are its reservation and its end, each once, even before a subscription', async () => {
-    const { updates, changes } = await listener();
+    const { updates, changes } = await listen();
     const job = await newJob(4);
     const heard = updates.subscribe(job.id);
     await ledger.reserve(job);
@@ -80,7 +80,7 @@ describe('the updates of a job', () => {
   });
 
   it("contain the full rejection, which is sent to the job's own subscriber only", async () => {
-    const { updates, changes } = await listener();
+    const { updates, changes } = await listen();
     const job = await newJob(11);
     const heard = updates.subscribe(job.id);
     const rejection = await ledger.reserve(job);
@@ -90,24 +90,15 @@ describe('the updates of a job', () => {
   });
 
   it('are read from the row after a lost connection, and received again afterwards', async () => {
-    const { updates, changes } = await listener();
+    const { updates, changes } = await listen();
     const [lost, later] = [await newJob(4), await newJob(4)];
     const heard = updates.subscribe(lost.id);
-    await database.query(
-      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-        WHERE query LIKE 'LISTEN%' AND datname = current_database()`,
-    );
+    await database.query(`SELECT pg_terminate_backend(pid) ${listening}`);
     await until(() => changes.includes('interrupted'));
     await ledger.reserve(lost);
     await release(lost);
     expect(await heard.next(hangMs)).toMatchObject({ event: 'done' });
-    await until(async () => {
-      const [row] = await database.query<{ count: string }>(
-        `SELECT count(*) FROM pg_stat_activity
-          WHERE query LIKE 'LISTEN%' AND datname = current_database()`,
-      );
-      return Number(row?.count) > 0;
-    });
+    await until(async () => (await database.query(`SELECT pid ${listening}`)).length > 0);
     const heardLater = updates.subscribe(later.id);
     await ledger.reserve(later);
     expect(await heardLater.next(hangMs)).toMatchObject({ event: 'reserved' });

@@ -1,14 +1,13 @@
 /** Spending limits of keys: set, shown, enforced for Studio and chat, and never exceeded. */
 import { describe, expect, it } from 'vitest';
-import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { say } from '../chat/chat-clients.ts';
+import { useGateway, type StudioBody, type TestCaller } from '../harness/gateway.ts';
 
-interface KeyBody {
+interface KeyBody extends StudioBody<unknown> {
   key: string;
   keyId: string;
   limit: object | null;
   budget: { used: number } | null;
-  message: string;
-  details: { path: string }[];
 }
 
 const keysPath = '/api/v1/api-keys';
@@ -27,23 +26,18 @@ const look = (key: string) => gateway.call<KeyBody>('/api/v1/key', { key });
 const draw = (key: string, prompt = 'a small boat') =>
   gateway.call('/api/v1/studio/image/generate', { key, body: { prompt } });
 const chat = (key: string, fields: object = {}, path = '/api/v1/chat') =>
-  gateway.call(path, {
+  gateway.call<StudioBody<{ credits: number; most: number }>>(path, {
     key,
-    body: {
-      model: 'gpt-4o',
-      messages: [{ role: 'user', content: 'hello' }],
-      max_tokens: 100,
-      ...fields,
-    },
+    body: { model: 'gpt-4o', messages: say('hello'), max_tokens: 100, ...fields },
   });
 
 describe('a key with a limit', () => {
   it('shows the limit, spends up to it, and is rejected with the limit and the remaining budget', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
-    const made = await make(caller, { credits: 5, per: 'day' });
-    expect(made.status).toBe(200);
-    expect(made.body.limit).toEqual({ credits: 5, per: 'day' });
-    const { key } = made.body;
+    const limit = { credits: 5, per: 'day' };
+    const made = await make(caller, limit);
+    expect(made).toMatchObject({ status: 200, body: { limit } });
+    const { key, keyId } = made.body;
     // A failed job gives its credits back.
     expect((await draw(key, '[[fail-result:500]] a boat')).status).toBe(500);
     expect((await draw(key)).status).toBe(200);
@@ -51,50 +45,47 @@ describe('a key with a limit', () => {
     tomorrow.setUTCHours(24, 0, 0, 0);
     const resetsAt = tomorrow.toISOString();
     expect((await look(key)).body).toMatchObject({
-      keyId: made.body.keyId,
+      keyId,
       name: 'limited',
       organizationId: caller.organizationId,
       organizationName: 'Test',
       role: 'owner',
-      limit: { credits: 5, per: 'day' },
+      limit,
       budget: { limit: 5, per: 'day', used: imagePrice, remaining: 1.1, resetsAt },
     });
-    const rejected = await draw(key);
-    expect(rejected.status).toBe(402);
-    expect(rejected.body).toMatchObject({
-      error: 'KEY_LIMIT_EXCEEDED',
-      required: imagePrice,
-      limit: 5,
-      per: 'day',
-      used: imagePrice,
-      resetsAt,
+    const usage = { limit: 5, per: 'day', used: imagePrice, resetsAt };
+    expect(await draw(key)).toMatchObject({
+      status: 402,
+      body: { error: 'KEY_LIMIT_EXCEEDED', required: imagePrice, ...usage },
     });
     // Other keys of the organization can still spend.
     expect((await draw(caller.key)).status).toBe(200);
     expect((await chat(key)).status).toBe(200);
     expect((await chat(key, { max_tokens: 16_000 })).body.error).toBe('KEY_LIMIT_EXCEEDED');
     const list = await gateway.call<{ keys: KeyBody[] }>(keysPath, { key: caller.key });
-    const listed = list.body.keys.find(({ keyId }) => keyId === made.body.keyId);
-    expect(listed).toMatchObject({ limit: { credits: 5, per: 'day' }, budget: { limit: 5 } });
+    const listed = list.body.keys.find((each) => each.keyId === keyId);
+    expect(listed).toMatchObject({ limit, budget: { limit: 5 } });
     expect(listed?.budget?.used).toBeGreaterThanOrEqual(imagePrice);
   });
 
   it('of zero is rejected by every paid endpoint with a clear message', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
-    const { key } = (await make(caller, { credits: 0, per: 'month' })).body;
+    const { key } = await gateway.newKey({ limit: { credits: 0, per: 'month' } }, caller.key);
     for (const answer of [await draw(key), await chat(key), await chat(key, { stream: true })]) {
-      expect(answer.status).toBe(402);
-      expect(answer.body).toMatchObject({ error: 'KEY_LIMIT_EXCEEDED', limit: 0, used: 0 });
-      expect(answer.body.message).toContain('may not spend any credits');
+      const message = expect.stringContaining('may not spend any credits');
+      expect(answer).toMatchObject({
+        status: 402,
+        body: { error: 'KEY_LIMIT_EXCEEDED', limit: 0, used: 0, message },
+      });
     }
     expect((await gateway.call('/api/v1/models', { key })).status).toBe(200);
   });
 
   it('gets its remaining budget in a chat estimate', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
-    const { key } = (await make(caller, { credits: 0.5, per: 'week' })).body;
+    const { key } = await gateway.newKey({ limit: { credits: 0.5, per: 'week' } }, caller.key);
     const estimate = await chat(key, { max_tokens: undefined }, '/api/v1/chat/estimate');
-    const { credits, most } = estimate.body.data as unknown as Record<string, number>;
+    const { credits, most } = estimate.body.data;
     expect(credits).toBe(0.5);
     expect(most).toBeGreaterThan(0.5);
   });
@@ -103,7 +94,7 @@ describe('a key with a limit', () => {
 describe('PUT /api-keys/{keyId}/limit', () => {
   it('sets, changes and removes the limit at once, and counts the spending of the current period', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
-    const { key, keyId } = (await make(caller, undefined)).body;
+    const { key, keyId } = await gateway.newKey({}, caller.key);
     expect((await draw(key)).status).toBe(200);
     const set = await change(caller, keyId, { credits: 4, per: 'month' });
     expect(set).toMatchObject({ status: 200, body: { limit: { credits: 4, per: 'month' } } });
@@ -132,44 +123,39 @@ describe('PUT /api-keys/{keyId}/limit', () => {
 
   it('is rejected for a limited key, and for a key of another organization', async () => {
     const caller = await gateway.newCaller({ credits: 10 });
-    const limited = (await make(caller, { credits: 1, per: 'day' })).body;
-    const asLimited = { ...caller, key: limited.key };
-    const wider = await change(asLimited, limited.keyId, { credits: 100, per: 'day' });
-    expect(wider).toMatchObject({ status: 403, body: { error: 'FORBIDDEN' } });
-    expect((await make(asLimited, { credits: 100, per: 'day' })).status).toBe(403);
-    const child = (await make(asLimited, undefined)).body;
-    expect(child.limit).toEqual({ credits: 1, per: 'day' });
+    const [limit, wider] = [1, 100].map((credits) => ({ credits, per: 'day' }));
+    const limited = { ...caller, ...(await gateway.newKey({ limit }, caller.key)) };
+    expect(await change(limited, limited.keyId, wider)).toMatchObject({
+      status: 403,
+      body: { error: 'FORBIDDEN' },
+    });
+    expect((await make(limited, wider)).status).toBe(403);
+    expect((await make(limited, undefined)).body.limit).toEqual(limit);
     const stranger = await gateway.newCaller({ credits: 0 });
     expect((await change(stranger, limited.keyId, null)).status).toBe(404);
   });
 
   it('is recorded as an operator action through PUT /keys/{keyId}/limit', async () => {
     const caller = await gateway.newCaller({ credits: 10 });
-    const { key, keyId } = (await make(caller, undefined)).body;
-    const admin = gateway.config.ADMIN_API_KEY;
-    const why = { actor: 'olga', reason: 'ticket 7' };
+    const { key, keyId } = await gateway.newKey({}, caller.key);
     const limit = { credits: 2, per: 'week' };
-    const set = await gateway.call<{ data: KeyBody }>(`/api/admin/v1/keys/${keyId}/limit`, {
-      method: 'PUT',
-      key: admin,
-      body: { ...why, limit },
-    });
+    const set = await gateway.admin(`/keys/${keyId}/limit`, { limit }, 'PUT');
     expect(set).toMatchObject({ status: 200, body: { data: { limit } } });
     expect((await draw(key)).body.error).toBe('KEY_LIMIT_EXCEEDED');
-    const [action] = await gateway.database.query(
-      `SELECT action, actor, details FROM admin_action WHERE subject = $1`,
-      [keyId],
-    );
-    expect(action).toEqual({ action: 'key.limit_set', actor: 'olga', details: { limit } });
+    const text = 'SELECT action, actor, details FROM admin_action WHERE subject = $1';
+    expect(await gateway.database.query(text, [keyId])).toEqual([
+      { action: 'key.limit_set', actor: 'olga', details: { limit } },
+    ]);
   });
 });
 
 describe('GET /key', () => {
   it('works with every key, and returns 401 without a key', async () => {
     const { key } = await gateway.newCaller({ credits: 0, scopes: ['chat'] });
-    const { status, body } = await look(key);
-    expect(status).toBe(200);
-    expect(body).toMatchObject({ scopes: ['chat'], limit: null, budget: null });
+    expect(await look(key)).toMatchObject({
+      status: 200,
+      body: { scopes: ['chat'], limit: null, budget: null },
+    });
     expect((await gateway.call('/api/v1/key', { key: null })).status).toBe(401);
   });
 });

@@ -2,50 +2,67 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { CallToolResult, Progress } from '@modelcontextprotocol/sdk/types.js';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { capabilities } from '../../studio/registry.ts';
+import { catchFailure } from '../harness/failures.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { discPicture, download } from '../harness/media.ts';
 import { untilHolds } from '../harness/until.ts';
 
 const gateway = useGateway({ settled: 'last' });
 const clients: Client[] = [];
+let client: Client;
+beforeAll(async () => {
+  client = await connect(gateway.caller);
+});
 afterAll(async () => {
-  await Promise.all(clients.map((client) => client.close()));
+  await Promise.all(clients.map((each) => each.close()));
   await untilHolds(() => gateway.expectSettled());
 });
 
-async function connect(key: string = gateway.caller.key): Promise<Client> {
-  const client = new Client({ name: 'test', version: '1' });
-  clients.push(client);
+async function connect({ key }: { key: string }): Promise<Client> {
+  const connected = new Client({ name: 'test', version: '1' });
+  clients.push(connected);
   const headers = { Authorization: `Bearer ${key}` };
   const url = new URL(`${gateway.url}/mcp`);
-  const transport = new StreamableHTTPClientTransport(url, { requestInit: { headers } });
-  await client.connect(transport);
-  return client;
+  await connected.connect(new StreamableHTTPClientTransport(url, { requestInit: { headers } }));
+  return connected;
 }
 
-interface ShownJob {
+/** The fields of structured results that tests read. */
+interface Structured {
   jobId: string;
   uri: string;
+  data: { tool: string; models: { id: string }[] }[];
+  uploadUrl: string;
+  method: string;
+  headers: Record<string, string>;
+  fileId: string;
 }
 
+/** Calls a tool; `text` is the first text of the result. */
 async function call(
-  client: Client,
   name: string,
   given: Record<string, unknown>,
-  options: Parameters<Client['callTool']>[2] = {},
-): Promise<CallToolResult & { job: ShownJob; text: string }> {
+  { by = client, ...options }: Parameters<Client['callTool']>[2] & { by?: Client } = {},
+) {
   const asked = { name, arguments: given };
-  const result = (await client.callTool(asked, undefined, options)) as CallToolResult;
+  const result = (await by.callTool(asked, undefined, options)) as CallToolResult;
   const [first] = result.content;
   const text = first?.type === 'text' ? first.text : '';
-  return { ...result, job: result.structuredContent as unknown as ShownJob, text };
+  return { ...result, job: result.structuredContent as unknown as Structured, text };
+}
+
+/** Expects that a call fails with a text, and returns its structured result. */
+async function expectFailure(name: string, given: object, words: RegExp, by = client) {
+  const { isError, text, job } = await call(name, { ...given }, { by });
+  expect([isError, text]).toEqual([true, expect.stringMatching(words)]);
+  return job;
 }
 
 describe('the tools', () => {
   it('are the capabilities with their own schemas, and the tools for jobs', async () => {
-    const { tools } = await (await connect()).listTools();
+    const { tools } = await client.listTools();
     const others = `estimate getJob listJobs cancelJob createUploadUrl getStudioModel
       listStudioModels listStudioVoices`;
     expect(tools.map(({ name }) => name).toSorted()).toEqual(
@@ -65,68 +82,56 @@ describe('the tools', () => {
 
   it('are limited to the scopes of the key', async () => {
     const scopes = ['studio:read', 'studio:audio'] as const;
-    const caller = await gateway.newCaller({ credits: 10, scopes });
-    const client = await connect(caller.key);
-    const names = (await client.listTools()).tools.map(({ name }) => name);
+    const by = await connect(await gateway.newCaller({ credits: 10, scopes }));
+    const names = (await by.listTools()).tools.map(({ name }) => name);
     expect(names).toContain('sfxGenerate');
     expect(names).not.toContain('imageGenerate');
-    const { isError, text } = await call(client, 'imageGenerate', { prompt: 'a tree' });
-    expect([isError, text]).toEqual([true, expect.stringMatching(/^FORBIDDEN: .*studio:image/)]);
+    await expectFailure('imageGenerate', { prompt: 'a tree' }, /^FORBIDDEN: .*studio:image/, by);
   });
 });
 
 describe('the models', () => {
   it('are listed in less than 10 KB, and described individually', async () => {
-    const client = await connect();
-    const list = await client.callTool({ name: 'listStudioModels', arguments: {} });
+    const { job, text: _text, ...list } = await call('listStudioModels', {});
     expect(Buffer.byteLength(JSON.stringify(list))).toBeLessThan(10_000);
-    const { data } = list.structuredContent as {
-      data: { tool: string; models: { id: string }[] }[];
-    };
+    const { data } = job;
     expect(data.map(({ tool }) => tool).toSorted()).toEqual(
       capabilities.map(({ type }) => type).toSorted(),
     );
     for (const { tool, models } of data) {
       for (const { id } of models) {
-        const { structuredContent } = await call(client, 'getStudioModel', { tool, model: id });
+        const { structuredContent } = await call('getStudioModel', { tool, model: id });
         expect(structuredContent).toMatchObject({ data: [{ type: tool, models: [{ id }] }] });
       }
     }
-    const wrong = await call(client, 'getStudioModel', { tool: 'videoGenerate', model: 'veo9' });
-    expect([wrong.isError, wrong.text]).toEqual([true, expect.stringMatching(/did you mean veo/)]);
+    const wrong = { tool: 'videoGenerate', model: 'veo9' };
+    await expectFailure('getStudioModel', wrong, /did you mean veo/);
   });
 });
 
 describe('a local picture', () => {
   it('is sent as a data URL, or with an upload URL', async () => {
-    const client = await connect();
     const picture = await discPicture(200, 150);
     const url = `data:image/png;base64,${picture.toString('base64')}`;
-    const inline = await call(client, 'imageEdit', { prompt: 'add a hat', imageUrls: [url] });
+    const inline = await call('imageEdit', { prompt: 'add a hat', imageUrls: [url] });
     expect(inline.job).toMatchObject({ status: 'completed' });
-    const target = await call(client, 'createUploadUrl', { contentType: 'image/png' });
-    const { uploadUrl, method, headers, fileId } = target.structuredContent as {
-      uploadUrl: string;
-      method: string;
-      headers: Record<string, string>;
-      fileId: string;
-    };
-    expect((await fetch(uploadUrl, { method, headers, body: new Blob([picture]) })).status).toBe(
-      200,
-    );
-    const edited = await call(client, 'imageEdit', { prompt: 'add a hat', imageUrls: [fileId] });
+    const { uploadUrl, method, headers, fileId } = (
+      await call('createUploadUrl', { contentType: 'image/png' })
+    ).job;
+    const put = await fetch(uploadUrl, { method, headers, body: new Blob([picture]) });
+    expect(put.status).toBe(200);
+    const edited = await call('imageEdit', { prompt: 'add a hat', imageUrls: [fileId] });
     expect(edited.job).toMatchObject({ status: 'completed' });
   });
 });
 
 describe('generating a picture', () => {
   it('reports progress, and returns data, a link and the picture, which other organizations cannot read', async () => {
-    const client = await connect();
     const told: string[] = [];
     const onprogress = ({ message = '' }: Progress): void => void told.push(message);
     // Progress is reported every two seconds, so a shorter job could end without `generating`.
     const given = { prompt: '[[slow:5s]] a lighthouse for a model' };
-    const { content, job, isError } = await call(client, 'imageGenerate', given, { onprogress });
+    const { content, job, isError } = await call('imageGenerate', given, { onprogress });
     expect(isError).toBeUndefined();
     expect(told.length).toBeGreaterThan(0);
     expect(told[0]).toMatch(/^job_\w+ \w+(, queue position \d+)?(, about \d+ s left)?$/);
@@ -141,72 +146,62 @@ describe('generating a picture', () => {
     expect(resources.map(({ uri }) => uri)).toContain(job.uri);
     const { contents } = await client.readResource({ uri: job.uri });
     const [read] = contents;
-    expect(JSON.parse(read && 'text' in read ? read.text : '')).toMatchObject({
-      jobId: job.jobId,
-      status: 'completed',
-    });
+    const shown = { jobId: job.jobId, status: 'completed' };
+    expect(JSON.parse(read && 'text' in read ? read.text : '')).toMatchObject(shown);
     expect((await client.listResourceTemplates()).resourceTemplates).toHaveLength(1);
 
-    const stranger = await connect((await gateway.newCaller({ credits: 1 })).key);
-    const looked = await call(stranger, 'getJob', { jobId: job.jobId });
-    expect([looked.isError, looked.text]).toEqual([true, expect.stringMatching(/^JOB_NOT_FOUND/)]);
+    const stranger = await connect(await gateway.newCaller({ credits: 1 }));
+    await expectFailure('getJob', { jobId: job.jobId }, /^JOB_NOT_FOUND/, stranger);
     await expect(stranger.readResource({ uri: job.uri })).rejects.toThrow(/resource/);
     expect((await stranger.listResources()).resources).toEqual([]);
   });
 
   it('returns a running job when the call is asynchronous', async () => {
-    const client = await connect();
-    const { job } = await call(client, 'imageGenerate', { prompt: 'a later tree', async: true });
-    const { job: answer } = await call(client, 'getJob', { jobId: job.jobId, wait: 30 });
-    expect(answer).toMatchObject({ data: { status: 'completed', done: true } });
-    const list = await call(client, 'listJobs', { limit: 1, type: 'imageGenerate' });
-    expect(list.structuredContent).toMatchObject({ data: [{ type: 'imageGenerate' }] });
+    const { job } = await call('imageGenerate', { prompt: 'a later tree', async: true });
+    const got = await call('getJob', { jobId: job.jobId, wait: 30 });
+    expect(got.job).toMatchObject({ data: { status: 'completed', done: true } });
+    const list = await call('listJobs', { limit: 1, type: 'imageGenerate' });
+    expect(list.job).toMatchObject({ data: [{ type: 'imageGenerate' }] });
   });
 
   it('creates one picture for one Idempotency-Key', async () => {
-    const client = await connect();
-    const ask = async () =>
-      (await client.callTool({
+    const ask = () =>
+      client.callTool({
         name: 'imageGenerate',
         arguments: { prompt: 'one tree' },
         _meta: { 'studio-gateway/idempotency-key': 'mcp-1' },
-      })) as { structuredContent: { jobId?: string; images?: unknown[] } };
-    const first = await ask();
-    const second = await ask();
-    expect(second.structuredContent.jobId).toBe(first.structuredContent.jobId);
+      });
+    const { jobId } = (await ask()).structuredContent as { jobId: string };
+    expect((await ask()).structuredContent).toMatchObject({ jobId });
     expect(await gateway.sandbox.submits({ match: 'one tree' })).toHaveLength(1);
   });
 });
 
 describe('an estimate', () => {
   it('equals the reservation of the tool, and starts nothing', async () => {
-    const caller = await gateway.newCaller({ credits: 1 });
-    const client = await connect(caller.key);
+    const by = await connect(await gateway.newCaller({ credits: 1 }));
     const given = { tool: 'imageGenerate', arguments: { prompt: 'a tree', numImages: 2 } };
-    const { structuredContent } = await call(client, 'estimate', given);
-    expect(structuredContent).toMatchObject({ data: { credits: 7.8 } });
-    const wrong = await call(client, 'estimate', { tool: 'paint', arguments: {} });
-    expect([wrong.isError, wrong.text]).toEqual([true, expect.stringMatching(/^NOT_FOUND/)]);
-    expect((await client.listResources()).resources).toEqual([]);
+    expect((await call('estimate', given, { by })).job).toMatchObject({ data: { credits: 7.8 } });
+    await expectFailure('estimate', { tool: 'paint', arguments: {} }, /^NOT_FOUND/, by);
+    expect((await by.listResources()).resources).toEqual([]);
   });
 });
 
 describe('a failed call', () => {
   it('returns the code and the message', async () => {
-    const client = await connect();
-    const failed = await call(client, 'imageGenerate', { prompt: '[[fail:422]] a tree' });
-    expect(failed.isError).toBe(true);
-    expect(failed.text).toMatch(/^PROVIDER_REJECTED_INPUT: .+ \(job_/);
-    expect(failed.job).toMatchObject({ billing: { state: 'released', charged: 0 } });
-    const rejected = await call(client, 'imageGenerate', { prompt: 'x' });
-    expect(rejected.isError).toBe(true);
-    expect(rejected.text).toMatch(/^INVALID_REQUEST: prompt/);
+    expect(
+      await expectFailure(
+        'imageGenerate',
+        { prompt: '[[fail:422]] a tree' },
+        /^PROVIDER_REJECTED_INPUT: .+ \(job_/,
+      ),
+    ).toMatchObject({ billing: { state: 'released', charged: 0 } });
+    await expectFailure('imageGenerate', { prompt: 'x' }, /^INVALID_REQUEST: prompt/);
     await expect(client.callTool({ name: 'paint' })).rejects.toThrow(/Unknown tool paint/);
     await expect(client.readResource({ uri: 'studio://jobs/other' })).rejects.toThrow(/resource/);
   });
 
   it('names the argument that is too long, for every tool', async () => {
-    const client = await connect();
     const { tools } = await client.listTools();
     expect(tools.length).toBeGreaterThan(15);
     const wide = 'x'.repeat(100_000);
@@ -230,18 +225,16 @@ describe('a failed call', () => {
   });
 
   it('without enough credits returns the required credits', async () => {
-    const poor = await connect((await gateway.newCaller({ credits: 1 })).key);
-    const { isError, text, structuredContent } = await call(poor, 'imageGenerate', {
-      prompt: 'a tree',
-    });
-    expect([isError, text]).toEqual([true, expect.stringMatching(/^INSUFFICIENT_CREDITS/)]);
-    expect(structuredContent).toMatchObject({ required: 3.9, available: 1 });
+    const by = await connect(await gateway.newCaller({ credits: 1 }));
+    expect(
+      await expectFailure('imageGenerate', { prompt: 'a tree' }, /^INSUFFICIENT_CREDITS/, by),
+    ).toMatchObject({ required: 3.9, available: 1 });
   });
 
   it('is 401 without a key, 403 without the scope, and 405 with another method', async () => {
-    await expect(connect('gk_live_wrong')).rejects.toThrow(/Unauthorized/);
+    await expect(connect({ key: 'gk_live_wrong' })).rejects.toThrow(/Unauthorized/);
     const blind = await gateway.newCaller({ credits: 1, scopes: ['studio:image'] });
-    await expect(connect(blind.key)).rejects.toThrow(/FORBIDDEN/);
+    await expect(connect(blind)).rejects.toThrow(/FORBIDDEN/);
     const listened = await gateway.call('/mcp');
     expect([listened.status, listened.headers.get('allow')]).toEqual([405, 'POST']);
   });
@@ -259,33 +252,24 @@ describe('a failed call', () => {
 describe('a job', () => {
   it('continues when its client disconnects, and is charged once', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
-    const client = await connect(caller.key);
-    const lost = call(client, 'imageGenerate', { prompt: '[[slow:1s]] a tree left alone' }).catch(
-      (error: unknown) => error,
-    );
-    await untilHolds(async () =>
-      expect(await gateway.sandbox.submits({ match: 'tree left alone' })).toHaveLength(1),
-    );
-    await client.close();
-    expect(await lost).toBeInstanceOf(Error);
-    const [row] = await gateway.database.query<{ id: string }>(
-      `SELECT id FROM job WHERE request->>'prompt' LIKE '%left alone'`,
-    );
-    const jobId = row?.id ?? '';
-    const done = await gateway.untilDone(jobId, caller.key);
+    const by = await connect(caller);
+    const lost = call('imageGenerate', { prompt: '[[slow:1s]] a tree left alone' }, { by });
+    const failure = catchFailure(lost, Error);
+    await expect.poll(() => gateway.sandbox.submits({ match: 'left alone' })).toHaveLength(1);
+    await by.close();
+    await failure;
+    const [{ id } = { id: '' }] = await gateway.database.jobs(caller.organizationId);
+    const done = await gateway.untilDone(id, caller.key);
     expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
-    const charges = `SELECT 1 FROM ledger_entry WHERE reservation_id = $1 AND kind = 'charge'`;
-    expect(await gateway.database.query(charges, [jobId])).toHaveLength(1);
+    expect(await gateway.database.entryKinds(id)).toEqual(['reserve', 'charge']);
   });
 
   it('is canceled by its tool', async () => {
-    const client = await connect();
-    const { job } = await call(client, 'imageGenerate', {
+    const { job } = await call('imageGenerate', {
       prompt: '[[slow:900s]] [[no-webhook]] a slow tree',
       async: true,
     });
-    const canceled = await call(client, 'cancelJob', { jobId: job.jobId });
-    expect(canceled.isError).toBeUndefined();
+    expect((await call('cancelJob', { jobId: job.jobId })).isError).toBeUndefined();
     const done = await gateway.untilDone(job.jobId);
     expect(done.body.data).toMatchObject({ status: 'canceled', billing: { state: 'released' } });
   });

@@ -1,21 +1,17 @@
 /** GET /models and /models/{id}, checked with the official clients for each response format. */
-import { writeFile, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import Anthropic, { NotFoundError as AnthropicNotFoundError } from '@anthropic-ai/sdk';
 import OpenAI, { AuthenticationError, NotFoundError } from 'openai';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { z } from 'zod';
+import type { modelListSchema } from '../../api/chat/model-list.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
+import { catchFailure } from '../harness/failures.ts';
+import { newFolder } from '../harness/folders.ts';
 import { useGateway } from '../harness/gateway.ts';
 
-interface List {
-  object: string;
-  data: { id: string; created: number; created_at: string }[];
-  has_more: boolean;
-  first_id: string | null;
-  last_id: string | null;
-  models: { id: string }[];
-}
+type List = z.infer<typeof modelListSchema>;
 
 const ownModel: ChatModel = {
   id: 'acme/house-model',
@@ -29,8 +25,7 @@ const ownModel: ChatModel = {
   limit: { context: 8000, output: 1000 },
 };
 
-const directory = await mkdtemp(join(tmpdir(), 'models-test-'));
-const file = join(directory, 'models.json');
+const file = join(newFolder(), 'models.json');
 await writeFile(file, JSON.stringify({ models: [ownModel], disable: ['gpt-4o', 'cerebras/*'] }));
 const gateway = useGateway({
   env: { CHAT_MODELS_FILE: file, CHAT_PRICE_MARKUP: '0.5' },
@@ -48,26 +43,20 @@ beforeAll(async () => {
   everything = (await gateway.call<List>('/api/v1/models')).body;
 });
 
-afterAll(async () => {
-  await rm(directory, { recursive: true, force: true });
-});
+const toIds = ({ data }: { data: { id: string }[] }) => data.map(({ id }) => id);
 
 describe('the list of models', () => {
-  it('has all three formats in one response, with the rate headers', async () => {
-    const { status, headers, body } = await gateway.call<List>('/api/v1/models');
-    expect(status).toBe(200);
-    expect(headers.get('content-type')).toMatch(/^application\/json/);
-    for (const name of ['limit', 'remaining', 'reset']) {
-      expect(headers.get(`x-ratelimit-${name}`)).toMatch(/^\d+$/);
-    }
-    expect(headers.get('x-request-id')).toBeTruthy();
-    expect(body.object).toBe('list');
-    expect(body.data.length).toBeGreaterThan(100);
-    expect(body.has_more).toBe(false);
-    expect(body.first_id).toBe(body.data[0]?.id);
-    expect(body.last_id).toBe(body.data.at(-1)?.id);
-    expect(body.models.map((model) => model.id)).toEqual(body.data.map((model) => model.id));
-    for (const entry of body.data) {
+  it('has all three formats in one response', () => {
+    const { data, models } = everything;
+    expect(data.length).toBeGreaterThan(100);
+    expect(everything).toMatchObject({
+      object: 'list',
+      has_more: false,
+      first_id: data[0]?.id,
+      last_id: data.at(-1)?.id,
+    });
+    expect(models.map(({ id }) => id)).toEqual(toIds(everything));
+    for (const entry of data) {
       const fields = 'id object created owned_by type display_name created_at';
       expect(Object.keys(entry).join(' ')).toBe(fields);
       expect(entry).toMatchObject({ object: 'model', type: 'model' });
@@ -88,7 +77,7 @@ describe('the list of models', () => {
       supportsAudio: true,
       description: expect.stringMatching(/.{20,}/),
     });
-    const house = everything.models.find((model) => model.id === ownModel.id);
+    const house = everything.models.find(({ id }) => id === ownModel.id);
     expect(house).toEqual({
       id: ownModel.id,
       name: ownModel.name,
@@ -98,11 +87,9 @@ describe('the list of models', () => {
   });
 
   it("contains the operator's own models, and no removed models", async () => {
-    const ids = everything.data.map((model) => model.id);
-    expect(ids).toContain('acme/house-model');
-    expect(ids).not.toContain('gpt-4o');
-    expect(ids).toContain('gpt-4o-mini');
-    expect(ids.filter((id) => id.startsWith('cerebras/'))).toEqual([]);
+    const ids = toIds(everything);
+    expect(ids).toEqual(expect.arrayContaining(['acme/house-model', 'gpt-4o-mini']));
+    expect(ids.filter((id) => id === 'gpt-4o' || id.startsWith('cerebras/'))).toEqual([]);
     expect((await gateway.call('/api/v1/models/gpt-4o')).status).toBe(404);
   });
 
@@ -119,27 +106,18 @@ describe('the list of models', () => {
     expect((await ask('"other"')).status).toBe(200);
   });
 
-  it('contains models that the key may not use, and requires models:read', async () => {
-    const limited = await gateway.newCaller({ credits: 0, allowedModels: ['gpt-4o-mini'] });
-    const shown = await gateway.call<List>('/api/v1/models', { key: limited.key });
-    expect(shown.body.data).toHaveLength(everything.data.length);
-    const other = await gateway.newCaller({ credits: 1, scopes: ['chat'] });
-    for (const path of ['/api/v1/models', '/api/v1/models/gpt-4o-mini', '/api/v1/models/none']) {
-      const rejected = await gateway.call(path, { key: other.key });
-      expect([rejected.status, rejected.body.error]).toEqual([403, 'FORBIDDEN']);
-      const unknown = await gateway.call(path, { key: null });
-      expect([unknown.status, unknown.body]).toEqual([401, { error: 'Unauthorized' }]);
-    }
+  it('contains models that the key may not use', async () => {
+    const { key } = await gateway.newCaller({ credits: 0, allowedModels: ['gpt-4o-mini'] });
+    expect((await gateway.call<List>('/api/v1/models', { key })).body).toEqual(everything);
   });
 });
 
-const ids = (list: List): string[] => list.data.map((model) => model.id);
 const fetchPage = async (query: string) =>
   (await gateway.call<List>(`/api/v1/models?${query}`)).body;
 
 describe('pages of models', () => {
   it('continue after an id and before an id', async () => {
-    const all = ids(everything);
+    const all = toIds(everything);
     const id = (index: number): string => encodeURIComponent(all.at(index) ?? '');
     const first = await fetchPage('limit=3');
     expect(first).toMatchObject({ has_more: true, first_id: all[0], last_id: all[2] });
@@ -152,7 +130,7 @@ describe('pages of models', () => {
       [`after_id=${id(-2)}`, all.slice(-1), false],
     ] as const) {
       const page = await fetchPage(query);
-      expect([query, ids(page), page.has_more]).toEqual([query, expected, hasMore]);
+      expect([query, toIds(page), page.has_more]).toEqual([query, expected, hasMore]);
     }
     const beyond = await fetchPage(`after_id=${id(-1)}`);
     expect(beyond).toMatchObject({ data: [], has_more: false, first_id: null, last_id: null });
@@ -162,11 +140,10 @@ describe('pages of models', () => {
     ...'limit=0 limit=1001 limit=ten limit=1&limit=2'.split(' '),
     ...'after_id=none before_id=none before_id=gpt-4.1&after_id=gpt-4.1'.split(' '),
   ])('reject %s', async (query) => {
-    const { status, body } = await gateway.call(`/api/v1/models?${query}`);
-    expect(status).toBe(400);
-    expect(body).toMatchObject({
-      error: query.includes('&after') ? 'CONFLICTING_FIELDS' : 'INVALID_REQUEST',
-      details: [{ path: query.split('=')[0] }],
+    const error = query.includes('&after') ? 'CONFLICTING_FIELDS' : 'INVALID_REQUEST';
+    expect(await gateway.call(`/api/v1/models?${query}`)).toMatchObject({
+      status: 400,
+      body: { error, details: [{ path: query.split('=')[0] }] },
     });
   });
 });
@@ -185,11 +162,11 @@ describe('one model', () => {
   it.each(['none', 'groq/none', '%E0%A4%A', '__proto__', 'constructor', 'x'.repeat(3000)])(
     'returns 404 in the format of the specification when it does not exist: %s',
     async (id) => {
-      const missing = await gateway.call<unknown>(`/api/v1/models/${id}`);
-      expect(missing.status).toBe(404);
-      expect(missing.body).toEqual({
-        type: 'error',
-        error: { type: 'not_found_error', message: expect.stringMatching(/^model: .{1,128}$/) },
+      const message = expect.stringMatching(/^model: .{1,128}$/);
+      const { status, body } = await gateway.call(`/api/v1/models/${id}`);
+      expect({ status, body }).toEqual({
+        status: 404,
+        body: { type: 'error', error: { type: 'not_found_error', message } },
       });
     },
   );
@@ -198,10 +175,9 @@ describe('one model', () => {
 describe('the official OpenAI client', () => {
   it('lists and retrieves models', async () => {
     const page = await openai.models.list();
-    expect(page.data.map((model) => model.id)).toEqual(everything.data.map((model) => model.id));
     const walked: string[] = [];
-    for await (const model of page) walked.push(model.id);
-    expect(walked).toHaveLength(everything.data.length);
+    for await (const { id } of page) walked.push(id);
+    expect(walked).toEqual(toIds(everything));
     const model = await openai.models.retrieve('groq/openai/gpt-oss-120b');
     expect(model).toMatchObject({ object: 'model', owned_by: 'openai' });
     expect(new Date(model.created * 1000).getUTCFullYear()).toBe(2025);
@@ -216,16 +192,16 @@ describe('the official OpenAI client', () => {
 
 describe('the official Anthropic client', () => {
   it('reads all pages forwards, and backwards from the end', async () => {
-    const all = ids(everything);
+    const all = toIds(everything);
     const pages: string[][] = [];
     for await (const page of (await anthropic.models.list({ limit: 17 })).iterPages()) {
-      pages.push(page.data.map((model) => model.id));
+      pages.push(toIds(page));
     }
     expect(pages.flat()).toEqual(all);
     expect(pages).toHaveLength(Math.ceil(all.length / 17));
     const last = await anthropic.models.list({ limit: 50, before_id: everything.last_id ?? '' });
     const back: string[][] = [];
-    for await (const page of last.iterPages()) back.unshift(page.data.map((model) => model.id));
+    for await (const page of last.iterPages()) back.unshift(toIds(page));
     expect(back.flat()).toEqual(all.slice(0, -1));
   });
 
@@ -241,9 +217,8 @@ describe('the official Anthropic client', () => {
   });
 
   it('throws its NotFoundError with the error type', async () => {
-    const failure: unknown = await anthropic.models.retrieve('no/such-model').catch((e) => e);
-    expect(failure).toBeInstanceOf(AnthropicNotFoundError);
-    expect(failure).toMatchObject({
+    const asked = anthropic.models.retrieve('no/such-model');
+    expect(await catchFailure(asked, AnthropicNotFoundError)).toMatchObject({
       status: 404,
       error: { type: 'error', error: { type: 'not_found_error', message: 'model: no/such-model' } },
     });

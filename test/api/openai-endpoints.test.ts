@@ -2,78 +2,49 @@
  * OpenAI's own client on the endpoints for images, speech, transcripts and videos. Each request is
  * a Studio job: a workflow with its ledger entry, one submit at the provider, charged once.
  */
-import OpenAI, { APIError, toFile } from 'openai';
+import { APIError, toFile, type OpenAI } from 'openai';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { toCapabilityFields } from '../../api/endpoints/openai/image-requests.ts';
 import { imageModels } from '../../catalog/image-models.ts';
 import { findByAnyName } from '../../catalog/maker-names.ts';
-import { jobWorkflowId } from '../../jobs/contract.ts';
-import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { useClients } from '../chat/chat-clients.ts';
+import { catchFailure } from '../harness/failures.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { discPicture, download, filmFacts } from '../harness/media.ts';
 import { recordTone } from '../harness/recordings.ts';
 
-let caller: TestCaller;
-let client: OpenAI;
 let picture: Buffer;
 const gateway = useGateway();
+/** A caller that is new for each test, with a client at `<host>/v1`. */
+const clients = useClients(gateway);
 beforeAll(async () => {
   picture = await discPicture(200, 150);
 });
 
-/** A client as its documentation makes it, at `<host>/v1` or `<host>/api/v1`. */
-async function newClient(base = '/v1', credits = 10_000): Promise<void> {
-  caller = await gateway.newCaller({ credits });
-  client = new OpenAI({ apiKey: caller.key, baseURL: gateway.url + base, maxRetries: 0 });
-}
+const jobs = () => gateway.database.jobs(clients.caller.organizationId);
 
-interface JobRow {
-  id: string;
-  type: string;
-  model: string;
-  request: Record<string, unknown>;
-}
-const jobs = (): Promise<JobRow[]> =>
-  gateway.database.query<JobRow>(
-    `SELECT id, type, model, request FROM job WHERE organization_id = $1 ORDER BY id`,
-    [caller.organizationId],
-  );
-
-/** The one job of the caller: its workflow has ended well, and its ledger entries are a reserve and a charge. */
-async function expectOneJob(type: string): Promise<JobRow> {
+/** Returns the one job of the caller, whose workflow has ended well, and which was charged once. */
+async function expectOneJob(type: string) {
   const [job, ...more] = await jobs();
   if (!job || more.length > 0) throw new Error(`${more.length + 1} jobs, not one`);
-  expect(job.type).toBe(type);
-  const { status, type: workflow } = await gateway.api.client.workflow
-    .getHandle(jobWorkflowId(job.id))
-    .describe();
-  expect(workflow).toBe(type);
+  const { status, type: workflow } = await gateway.getWorkflow(job.id).describe();
+  expect([job.type, workflow]).toEqual([type, type]);
   expect(status.name).toBeOneOf(['RUNNING', 'COMPLETED']);
-  const entries = await gateway.database.query<{ kind: string }>(
-    `SELECT kind FROM ledger_entry WHERE reservation_id = $1 ORDER BY sequence`,
-    [job.id],
-  );
-  expect(entries.map(({ kind }) => kind)).toEqual(['reserve', 'charge']);
+  expect(await gateway.database.entryKinds(job.id)).toEqual(['reserve', 'charge']);
   return job;
 }
 
-type Failure = InstanceType<typeof APIError>;
-async function failureOf(asked: Promise<unknown>): Promise<Failure> {
-  const failure = await asked.then(
-    () => 'it was not rejected',
-    (error: unknown) => error,
-  );
-  expect(failure).toBeInstanceOf(APIError);
-  return failure as Failure;
+/** Expects that a request is rejected with these fields, and stores nothing. */
+async function expectRejection(asked: PromiseLike<unknown>, error: object, words = '') {
+  const message = expect.stringContaining(words);
+  expect(await catchFailure(asked, APIError)).toMatchObject({ status: 400, message, ...error });
+  expect(await jobs()).toEqual([]);
 }
-const uploads = () =>
-  gateway.database.query(`SELECT id FROM upload WHERE organization_id = $1`, [
-    caller.organizationId,
-  ]);
 
 describe('/images/generations', () => {
   it('returns pictures as bytes and by URL, also below /api', async () => {
-    await newClient('/api/v1');
-    const { data, created } = await client.images.generate({
+    const below = clients.openai.withOptions({ baseURL: `${gateway.url}/api/v1` });
+    const { data, created } = await below.images.generate({
       model: 'gpt-image-2',
       prompt: 'a lighthouse at dawn',
       size: '1024x1536',
@@ -91,8 +62,7 @@ describe('/images/generations', () => {
       expect(bytes.length).toBeGreaterThan(50);
       expect((await download(url ?? '')).equals(bytes)).toBe(true);
     }
-    const job = await expectOneJob('imageGenerate');
-    expect(job).toMatchObject({
+    expect(await expectOneJob('imageGenerate')).toMatchObject({
       model: 'alpha-image-2',
       request: {
         quality: 'low',
@@ -109,29 +79,27 @@ describe('/images/generations', () => {
     ['seedream', '2048x1024', { width: 2048, height: 1024 }],
   ])('translates the size for %s from %s to its own fields', (name, size, own) => {
     const model = findByAnyName(imageModels, name);
-    expect(toCapabilityFields({ prompt: 'a pier', size }, model, model.generate)).toMatchObject(
-      own,
-    );
+    const fields = toCapabilityFields({ prompt: 'a pier', size }, model, model.generate);
+    expect(fields).toMatchObject(own);
   });
 
   it('returns the requested format, and the same job for the same Idempotency-Key, also on the Studio endpoint', async () => {
-    await newClient();
     const headers = { 'idempotency-key': 'k' };
     const asked = { model: 'nano-banana', prompt: 'a pier' };
     const openai = { ...asked, quality: 'standard', size: 'auto' } as const;
-    const first = await client.images
-      .generate({ ...openai, response_format: 'url' }, { headers })
-      .withResponse();
-    expect(Object.keys(first.data.data?.[0] ?? {})).toEqual(['url']);
-    expect(Number(first.response.headers.get('x-credits-used'))).toBeGreaterThan(0);
-    expect(first.response.headers.get('x-credits-remaining')).toMatch(/^\d/);
-    const again = await client.images
-      .generate({ ...openai, response_format: 'b64_json' }, { headers })
-      .withResponse();
-    expect(Object.keys(again.data.data?.[0] ?? {})).toEqual(['b64_json']);
-    expect(again.response.headers.get('idempotent-replayed')).toBe('true');
+    const generate = async (format: 'url' | 'b64_json') => {
+      const request = { ...openai, response_format: format };
+      const { images } = clients.openai;
+      const { data, response } = await images.generate(request, { headers }).withResponse();
+      expect(Object.keys(data.data?.[0] ?? {})).toEqual([format]);
+      return response.headers;
+    };
+    const first = await generate('url');
+    expect(Number(first.get('x-credits-used'))).toBeGreaterThan(0);
+    expect(first.get('x-credits-remaining')).toMatch(/^\d/);
+    expect((await generate('b64_json')).get('idempotent-replayed')).toBe('true');
     const studio = await gateway.call('/api/v1/studio/image/generate', {
-      key: caller.key,
+      key: clients.caller.key,
       headers,
       body: asked,
     });
@@ -140,30 +108,27 @@ describe('/images/generations', () => {
   });
 
   it('names the running job after the wait, and the client does not send the request again', async () => {
-    await newClient();
     let sent = 0;
-    const patient = client.withOptions({
+    const patient = clients.openai.withOptions({
       maxRetries: 2,
       fetch: (url, init) => {
         sent += 1;
         return fetch(url, init);
       },
     });
-    const asked = { prompt: '[[slow:800ms]] a pier' };
-    const failure = await failureOf(
-      patient.images.generate(asked, { headers: { prefer: 'wait=0' } }),
-    );
+    const headers = { prefer: 'wait=0' };
+    const asked = patient.images.generate({ prompt: '[[slow:800ms]] a pier' }, { headers });
+    const failure = await catchFailure(asked, APIError);
     expect(failure).toMatchObject({ status: 409, code: 'JOB_NOT_DONE' });
     expect(sent).toBe(1);
     const [job] = await jobs();
-    await gateway.untilDone(job?.id ?? '', caller.key);
+    await gateway.untilDone(job?.id ?? '', clients.caller.key);
     await expectOneJob('imageGenerate');
   });
 
   it('with an Idempotency-Key completes through the client’s own retries', async () => {
-    await newClient();
     const headers = { 'idempotency-key': 'k', prefer: 'wait=1' };
-    const { data } = await client
+    const { data } = await clients.openai
       .withOptions({ maxRetries: 5 })
       .images.generate({ prompt: '[[slow:1500ms]] a pier', response_format: 'url' }, { headers });
     expect(data).toHaveLength(1);
@@ -179,28 +144,23 @@ describe('/images/generations', () => {
     ['a stream', { stream: true }, 'INVALID_REQUEST', 'stream', 'not streamed'],
     ['no size', { size: 'large' }, 'INVALID_REQUEST', 'size', 'WIDTHxHEIGHT'],
   ])('rejects in OpenAI’s error format: %s', async (_what, extra, code, param, words) => {
-    await newClient();
     const body = { model: 'nano-banana', prompt: 'a pier', ...extra };
-    const failure = await failureOf(client.images.generate(body as { prompt: string }));
-    expect(failure).toMatchObject({ status: 400, code, param, type: 'invalid_request_error' });
-    expect(failure.message).toContain(words);
-    expect(await jobs()).toEqual([]);
+    const asked = clients.openai.images.generate(body as { prompt: string });
+    await expectRejection(asked, { code, param, type: 'invalid_request_error' }, words);
   });
 
   it('requires a key, the scope and the credits, and fails when the job fails', async () => {
-    await newClient('/v1', 0);
-    const asked = { prompt: 'a pier' };
-    const { key } = await gateway.newCaller({ credits: 1, scopes: ['chat'] });
+    const scopes = ['chat'] as const;
     for (const [apiKey, status, code] of [
       ['nobody', 401, 'Unauthorized'],
-      [caller.key, 402, 'insufficient_quota'],
-      [key, 403, 'FORBIDDEN'],
+      [(await gateway.newCaller({ credits: 0 })).key, 402, 'insufficient_quota'],
+      [(await gateway.newCaller({ credits: 1, scopes })).key, 403, 'FORBIDDEN'],
     ] as const) {
-      const failure = await failureOf(client.withOptions({ apiKey }).images.generate(asked));
-      expect(failure).toMatchObject({ status, code });
+      const { images } = clients.openai.withOptions({ apiKey });
+      await expectRejection(images.generate({ prompt: 'a pier' }), { status, code });
     }
-    await newClient();
-    expect(await failureOf(client.images.generate({ prompt: '[[policy]] a pier' }))).toMatchObject({
+    const failing = clients.openai.images.generate({ prompt: '[[policy]] a pier' });
+    expect(await catchFailure(failing, APIError)).toMatchObject({
       status: 400,
       code: 'CONTENT_POLICY',
     });
@@ -211,8 +171,7 @@ describe('/images/edits', () => {
   const file = (name = 'photo.png') => toFile(picture, name, { type: 'image/png' });
 
   it('edits the pictures from the form', async () => {
-    await newClient();
-    const { data } = await client.images.edit({
+    const { data } = await clients.openai.images.edit({
       model: 'gpt-image-2',
       image: [await file('a.png'), await file('b.png')],
       mask: await file('mask.png'),
@@ -226,26 +185,25 @@ describe('/images/edits', () => {
   });
 
   it('rejects a missing picture, an invalid picture and an unknown model, and stores nothing', async () => {
-    await newClient();
     const text = await toFile(Buffer.from('no picture'), 'a.png');
-    const edit = async (extra: object) =>
-      failureOf(client.images.edit({ image: await file(), prompt: 'a hat', ...extra }));
-    const unsupported = { status: 415, code: 'UNSUPPORTED_MEDIA_TYPE' };
-    expect(await edit({ image: text })).toMatchObject(unsupported);
-    const unknown = await edit({ model: 'gpt-image-1' });
-    expect(unknown.code).toBe('UNKNOWN_MODEL');
-    expect(unknown.message).toContain('did you mean gpt-image-2');
-    expect(await edit({ size: '1024x1024' })).toMatchObject({ param: 'size' });
-    expect(await edit({ image: undefined })).toMatchObject({ status: 400, param: 'image' });
-    await expect.poll(uploads).toEqual([]);
-    expect(await jobs()).toEqual([]);
+    const image = await file();
+    for (const [extra, error, words] of [
+      [{ image: text }, { status: 415, code: 'UNSUPPORTED_MEDIA_TYPE' }],
+      [{ model: 'gpt-image-1' }, { code: 'UNKNOWN_MODEL' }, 'did you mean gpt-image-2'],
+      [{ size: '1024x1024' }, { param: 'size' }],
+      [{ image: undefined }, { param: 'image' }],
+    ] as const) {
+      const body = { image, prompt: 'a hat', ...extra } as OpenAI.Images.ImageEditParams;
+      await expectRejection(clients.openai.images.edit(body), error, words);
+    }
+    const { organizationId } = clients.caller;
+    await expect.poll(() => gateway.database.uploadIds(organizationId)).toEqual([]);
   });
 });
 
 describe('/audio/speech', () => {
   it('returns the audio', async () => {
-    await newClient();
-    const answer = await client.audio.speech.create({
+    const answer = await clients.openai.audio.speech.create({
       model: 'eleven_multilingual_v2',
       voice: 'rachel',
       input: 'Welcome to the harbour.',
@@ -265,14 +223,9 @@ describe('/audio/speech', () => {
     ['another speed', { speed: 2 }, 'speed', 'other speeds'],
     ['no text', { input: ' ' }, 'input', 'input:'],
   ])('rejects %s', async (_what, extra, param, words) => {
-    await newClient();
     const body = { model: 'eleven_multilingual_v2', voice: 'rachel', input: 'Hello.', ...extra };
-    const failure = await failureOf(
-      client.audio.speech.create(body as OpenAI.Audio.SpeechCreateParams),
-    );
-    expect(failure).toMatchObject({ status: 400, param });
-    expect(failure.message).toContain(words);
-    expect(await jobs()).toEqual([]);
+    const asked = clients.openai.audio.speech.create(body as OpenAI.Audio.SpeechCreateParams);
+    await expectRejection(asked, { param }, words);
   });
 });
 
@@ -281,14 +234,13 @@ describe('/audio/transcriptions', () => {
     toFile(await recordTone(4), 'talk.mp3', { type: 'audio/mpeg' });
 
   it('returns JSON, with words and segments on request', async () => {
-    await newClient();
     const file = await recording();
-    const plain = await client.audio.transcriptions.create({ model: 'scribe_v2', file });
+    const plain = await clients.openai.audio.transcriptions.create({ model: 'scribe_v2', file });
     expect(Object.keys(plain)).toEqual(['text']);
     expect(plain.text.length).toBeGreaterThan(3);
     const job = await expectOneJob('audioTranscribe');
     expect(job.request).toMatchObject({ fileName: 'talk.mp3' });
-    const verbose = await client.audio.transcriptions.create({
+    const verbose = await clients.openai.audio.transcriptions.create({
       model: 'scribe_v2',
       file,
       response_format: 'verbose_json',
@@ -307,12 +259,11 @@ describe('/audio/transcriptions', () => {
   });
 
   it('returns text and subtitles, of one job with one Idempotency-Key', async () => {
-    await newClient();
     const file = await recording();
     const headers = { 'idempotency-key': 'k' };
     const ask = (format: 'text' | 'srt' | 'vtt') => {
       const body = { model: 'scribe_v2', file, response_format: format };
-      return client.audio.transcriptions.create(body, { headers });
+      return clients.openai.audio.transcriptions.create(body, { headers });
     };
     expect(await ask('text')).toMatch(/^\S[^]*\n$/);
     expect(await ask('srt')).toMatch(/^1\n\d\d:\d\d:\d\d,\d{3} --> \d\d:\d\d:\d\d,\d{3}\n\S/);
@@ -321,34 +272,31 @@ describe('/audio/transcriptions', () => {
   });
 
   it("rejects another provider's model, a file without audio, and a form without a file", async () => {
-    await newClient();
     const file = await recording();
-    const ask = (extra: object) =>
-      failureOf(client.audio.transcriptions.create({ model: 'scribe_v2', file, ...extra }));
-    expect(await ask({ model: 'whisper-1' })).toMatchObject({
-      status: 400,
-      param: 'model',
-      message: expect.stringContaining('did you mean scribe_v2'),
-    });
-    expect(await ask({ file: await toFile(Buffer.from('no'), 'a.mp3') })).toMatchObject({
-      status: 400,
-      param: 'file',
-    });
-    expect(await ask({ response_format: 'xml' })).toMatchObject({ param: 'response_format' });
-    expect(await jobs()).toEqual([]);
+    for (const [extra, param, words] of [
+      [{ model: 'whisper-1' }, 'model', 'did you mean scribe_v2'],
+      [{ file: await toFile(Buffer.from('no'), 'a.mp3') }, 'file'],
+      [{ response_format: 'xml' }, 'response_format'],
+      [{ file: undefined }, 'file'],
+    ] as const) {
+      const body = { model: 'scribe_v2', file, ...extra };
+      const asked = clients.openai.audio.transcriptions.create(
+        body as OpenAI.Audio.TranscriptionCreateParams,
+      );
+      await expectRejection(asked, { param }, words);
+    }
   });
 });
 
 describe('/videos', () => {
   async function untilDone(id: string) {
-    await gateway.untilDone(id, caller.key);
-    return client.videos.retrieve(id);
+    await gateway.untilDone(id, clients.caller.key);
+    return clients.openai.videos.retrieve(id);
   }
 
   it('are created, read and downloaded, and not found by other organizations', async () => {
-    await newClient();
     await gateway.sandbox.resizeMedia({ tiny: false });
-    const made = await client.videos.create({
+    const made = await clients.openai.videos.create({
       model: 'veo',
       prompt: 'waves at night',
       seconds: '4',
@@ -368,20 +316,20 @@ describe('/videos', () => {
     });
     const job = await expectOneJob('videoGenerate');
     expect(job.request).toMatchObject({ aspectRatio: '16:9', resolution: '720p' });
-    const film = await client.videos.downloadContent(made.id);
+    const film = await clients.openai.videos.downloadContent(made.id);
     expect(film.headers.get('content-type')).toBe('video/mp4');
     const bytes = Buffer.from(await film.arrayBuffer());
     expect((await filmFacts(bytes)).durationSeconds).toBeCloseTo(4, 0);
-    const { key } = await gateway.newCaller({ credits: 1 });
-    const stranger = client.withOptions({ apiKey: key });
-    const rejected = { status: 404, code: 'JOB_NOT_FOUND' };
-    expect(await failureOf(stranger.videos.retrieve(made.id))).toMatchObject(rejected);
-    expect((await gateway.call(`/v1/videos/${made.id}/content`, { key })).status).toBe(404);
+    const { key: apiKey } = await gateway.newCaller({ credits: 1 });
+    const { videos } = clients.openai.withOptions({ apiKey });
+    for (const asked of [videos.retrieve(made.id), videos.downloadContent(made.id)]) {
+      const rejected = { status: 404, code: 'JOB_NOT_FOUND' };
+      expect(await catchFailure<APIError>(asked, APIError)).toMatchObject(rejected);
+    }
   });
 
   it('start from a picture in the form, or from its id, and are listed', async () => {
-    await newClient();
-    const made = await client.videos.create({
+    const made = await clients.openai.videos.create({
       model: 'kling-3.0-pro',
       prompt: 'let it move',
       input_reference: await toFile(picture, 'start.png', { type: 'image/png' }),
@@ -390,43 +338,37 @@ describe('/videos', () => {
     const job = await expectOneJob('videoGenerate');
     const fileId = String(job.request['imageUrl']);
     expect(fileId).toMatch(/^file_/);
-    const again = await client.videos.create({
+    const again = await clients.openai.videos.create({
       prompt: 'let it move again',
       input_reference: { file_id: fileId },
     });
     expect((await untilDone(again.id)).status).toBe('completed');
     const listed: string[] = [];
-    for await (const { id } of client.videos.list({ limit: 1 })) listed.push(id);
+    for await (const { id } of clients.openai.videos.list({ limit: 1 })) listed.push(id);
     expect(listed).toEqual([again.id, made.id]);
   });
 
   it('that fail return the reason, and cost nothing', async () => {
-    await newClient();
-    const made = await client.videos.create({ prompt: '[[policy]] waves' });
+    const made = await clients.openai.videos.create({ prompt: '[[policy]] waves' });
     expect(await untilDone(made.id)).toMatchObject({
       status: 'failed',
       error: { code: 'CONTENT_POLICY', message: expect.any(String) },
     });
-    expect(await failureOf(client.videos.downloadContent(made.id).then(() => null))).toMatchObject({
-      status: 404,
-    });
+    const asked = clients.openai.videos.downloadContent(made.id);
+    expect(await catchFailure(asked, APIError)).toMatchObject({ status: 404 });
   });
 
   it('are rejected in OpenAI’s error format', async () => {
-    await newClient();
-    const ask = (extra: object) => failureOf(client.videos.create({ prompt: 'waves', ...extra }));
-    expect(await ask({ model: 'sora-2' })).toMatchObject({
-      code: 'UNKNOWN_MODEL',
-      message: expect.stringContaining('did you mean'),
-    });
-    expect(await ask({ seconds: '5' })).toMatchObject({ status: 400, param: 'seconds' });
-    expect(await ask({ size: '1024x1792' })).toMatchObject({ status: 400, param: 'size' });
     const twoImages = { file_id: 'file_1', image_url: 'https://example.com/a.png' };
-    expect(await ask({ input_reference: twoImages })).toMatchObject({
-      status: 400,
-      code: 'CONFLICTING_FIELDS',
-      param: 'input_reference',
-    });
-    expect(await failureOf(client.videos.retrieve('nothing'))).toMatchObject({ status: 404 });
+    for (const [extra, error, words] of [
+      [{ model: 'sora-2' }, { code: 'UNKNOWN_MODEL' }, 'did you mean'],
+      [{ seconds: '5' }, { param: 'seconds' }],
+      [{ size: '1024x1792' }, { param: 'size' }],
+      [{ input_reference: twoImages }, { code: 'CONFLICTING_FIELDS', param: 'input_reference' }],
+    ] as const) {
+      const body = { prompt: 'waves', ...extra } as OpenAI.VideoCreateParams;
+      await expectRejection(clients.openai.videos.create(body), error, words);
+    }
+    await expectRejection(clients.openai.videos.retrieve('nothing'), { status: 404 });
   });
 });
