@@ -29,6 +29,7 @@ const chatResponse = z.object({
   creditsConsumed: z.number(),
   tried: failedModels,
 });
+export type ChatResponse = z.infer<typeof chatResponse>;
 /** Schema of a response in OpenAI's format, with additional fields of the gateway. */
 const completionResponse = z.looseObject({
   id: z.string(),

@@ -9,6 +9,8 @@ export interface ChatRow {
   amount: number;
   charged: number;
   reason: string;
+  model: string;
+  provider: string;
   input_tokens: number;
   output_tokens: number;
   counted_by: 'provider' | 'gateway' | null;
@@ -19,7 +21,7 @@ export interface ChatRow {
 /** Returns the chats of a caller's organization, oldest first. */
 export async function chatsOf(gateway: TestGateway, caller: TestCaller): Promise<ChatRow[]> {
   return gateway.database.query<ChatRow>(
-    `SELECT id, state, amount::float8, coalesce(charged, 0)::float8 AS charged, reason,
+    `SELECT id, state, amount::float8, coalesce(charged, 0)::float8 AS charged, reason, model, provider,
       input_tokens::float8, output_tokens::float8, counted_by, checkpoint_micro::float8, loss_micro::float8
      FROM reservation WHERE kind = 'chat' AND organization_id = $1 ORDER BY created_at, id`,
     [caller.organizationId],

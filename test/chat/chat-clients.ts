@@ -11,7 +11,8 @@ import type {
   ResponseCreateParamsNonStreaming,
 } from 'openai/resources/responses/responses';
 import { beforeEach } from 'vitest';
-import type { TestCaller, TestGateway } from '../harness/gateway.ts';
+import type { ChatResponse } from '../../api/endpoints/chat.ts';
+import type { Answer, StudioBody, TestCaller, TestGateway } from '../harness/gateway.ts';
 
 /** A caller and its clients, which do not retry. */
 export interface ChatClients {
@@ -63,6 +64,18 @@ export function useClients(gateway: TestGateway): ChatClients {
 
 /** Returns the messages of a chat with one text of the user. */
 export const say = (content: string) => [{ role: 'user' as const, content }];
+
+/** The response to a chat; the tests check which fields are present. */
+type ChatBody = ChatResponse & Pick<StudioBody, 'error' | 'message' | 'details'>;
+
+/** Sends a chat of a caller, with gpt-4o unless the body names another model. */
+export const sendChat = (
+  gateway: TestGateway,
+  { key }: TestCaller,
+  body: { messages: object[]; [field: string]: unknown },
+  path = '/api/v1/chat',
+): Promise<Answer<ChatBody>> =>
+  gateway.call<ChatBody>(path, { key, body: { model: 'gpt-4o', ...body } });
 
 /** A PNG image of one pixel, base64. */
 export const onePixel =

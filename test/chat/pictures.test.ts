@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
+import { uploadFile } from '../harness/uploads.ts';
 import { chatsOf, settledChatsOf } from './chat-account.ts';
 import { onePixel, onePixelUrl, useClients } from './chat-clients.ts';
 
@@ -10,20 +11,8 @@ const clients = useClients(gateway);
 let caller: TestCaller;
 let fileId = '';
 
-async function upload(owner: TestCaller): Promise<string> {
-  const bytes = await discPicture(40, 30);
-  const granted = await gateway.call<{ fileId: string; uploadUrl: string }>(
-    '/api/v1/storage/upload-url',
-    { key: owner.key, body: { contentType: 'image/png', size: bytes.length } },
-  );
-  const put = await fetch(granted.body.uploadUrl, {
-    method: 'PUT',
-    body: new Uint8Array(bytes),
-    headers: { 'content-type': 'image/png' },
-  });
-  expect(put.ok).toBe(true);
-  return granted.body.fileId;
-}
+const upload = async (owner: TestCaller) =>
+  (await uploadFile(gateway, await discPicture(40, 30), {}, owner.key)).fileId;
 
 beforeAll(async () => {
   caller = await gateway.newCaller({ credits: 100 });
@@ -33,30 +22,27 @@ beforeAll(async () => {
 const models = { openai: 'gpt-4o', anthropic: 'claude-sonnet-5' };
 const ask = (content: unknown) => [{ role: 'user', content: [content] }];
 type Body = (id: string) => object;
+const field = 'messages.0.content.0.file_id';
 const requests: [path: string, field: string, body: Body][] = [
-  [
-    '/api/v1/chat',
-    'messages.0.content.0.file_id',
-    (file_id) => ({ messages: ask({ type: 'file', file: { file_id } }) }),
-  ],
+  ['/api/v1/chat', field, (file_id) => ({ messages: ask({ type: 'file', file: { file_id } }) })],
   [
     '/api/v1/chat/completions',
-    'messages.0.content.0.file_id',
+    field,
     (url) => ({ messages: ask({ type: 'image_url', image_url: { url } }) }),
   ],
-  ['/api/v1/responses', 'input', (file_id) => ({ input: ask({ type: 'input_image', file_id }) })],
-  ['/api/v1/responses', 'input', (file_id) => ({ input: ask({ type: 'input_file', file_id }) })],
+  ...['input_image', 'input_file'].map((type): [string, string, Body] => [
+    '/api/v1/responses',
+    'input',
+    (file_id) => ({ input: ask({ type, file_id }) }),
+  ]),
   ...['image', 'document'].map((type): [string, string, Body] => [
     '/api/v1/messages',
-    'messages.0.content.0.file_id',
-    (file_id) => ({
-      max_tokens: 50,
-      messages: ask({ type, source: { type: 'file', file_id } }),
-    }),
+    field,
+    (file_id) => ({ max_tokens: 50, messages: ask({ type, source: { type: 'file', file_id } }) }),
   ]),
 ];
 
-describe.each(requests)('an uploaded picture on %s', (path, field, body) => {
+describe.each(requests)('an uploaded picture on %s', (path, at, body) => {
   it.each(Object.values(models))('reaches %s by a signed URL', async (model) => {
     const answer = await gateway.call(path, { key: caller.key, body: { model, ...body(fileId) } });
     expect([answer.status, JSON.stringify(answer.body)]).toEqual([
@@ -70,16 +56,15 @@ describe.each(requests)('an uploaded picture on %s', (path, field, body) => {
   });
 
   it('is rejected by its field if it is unknown or of another organization', async () => {
-    const stranger = await gateway.newCaller({ credits: 100 });
-    const foreign = await upload(stranger);
+    const foreign = await upload(await gateway.newCaller({ credits: 100 }));
     const asking = await gateway.newCaller({ credits: 100 });
     for (const id of [foreign, `file_${'0'.repeat(32)}`]) {
-      for (const at of path === '/api/v1/chat' ? [path, `${path}/estimate`] : [path]) {
+      for (const each of path === '/api/v1/chat' ? [path, `${path}/estimate`] : [path]) {
         const sent = { model: models.openai, ...body(id) };
-        const answer = await gateway.call(at, { key: asking.key, body: sent });
+        const answer = await gateway.call(each, { key: asking.key, body: sent });
         expect([answer.status, JSON.stringify(answer.body)]).toEqual([
           400,
-          expect.stringContaining(`${field}: is not a file of this organization`),
+          expect.stringContaining(`${at}: is not a file of this organization`),
         ]);
       }
     }
@@ -115,14 +100,12 @@ describe('a video', () => {
 
 describe('pictures by URL', () => {
   const picture = 'https://example.com/a.png';
+  const asked = [
+    { type: 'image_url' as const, image_url: { url: onePixelUrl } },
+    { type: 'image_url' as const, image_url: { url: picture, detail: 'low' as const } },
+  ];
   it.each([
-    [
-      'gpt-4o',
-      [
-        { type: 'image_url', image_url: { url: onePixelUrl } },
-        { type: 'image_url', image_url: { url: picture, detail: 'low' } },
-      ],
-    ],
+    ['gpt-4o', asked],
     [
       'claude-sonnet-5',
       [
@@ -132,19 +115,8 @@ describe('pictures by URL', () => {
     ],
   ])('reach %s in the format of its protocol', async (model, parts) => {
     const text = `what ${model} sees`;
-    const answer = await clients.complete({
-      model,
-      messages: [
-        {
-          role: 'user',
-          content: [
-            { type: 'text', text },
-            { type: 'image_url', image_url: { url: onePixelUrl } },
-            { type: 'image_url', image_url: { url: picture, detail: 'low' } },
-          ],
-        },
-      ],
-    });
+    const content = [{ type: 'text' as const, text }, ...asked];
+    const answer = await clients.complete({ model, messages: [{ role: 'user', content }] });
     expect(answer.choices[0]?.message.content).toContain('I see 2 image(s).');
     const [witness] = await gateway.sandbox.chatRequests(text);
     expect(witness?.['messages']).toEqual([

@@ -5,7 +5,7 @@ import type { ResponseInputItem } from 'openai/resources/responses/responses';
 import { say, type ChatClients } from './chat-clients.ts';
 
 /** The tool of the loops, with constraints that the providers reject in strict schemas. */
-export const lookUp = {
+const lookUp = {
   name: 'look_up',
   parameters: {
     type: 'object' as const,

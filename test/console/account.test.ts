@@ -8,10 +8,7 @@ describeInBrowser('the account in the console', () => {
   const { gateway, openAs } = useConsole();
 
   async function draw(key: string, more: object = {}): Promise<string> {
-    const body = { prompt: 'a lighthouse', async: true, ...more };
-    const accepted = await gateway.call('/api/v1/studio/image/generate', { key, body });
-    expect(accepted.status).toBe(202);
-    const { jobId } = accepted.body.data;
+    const jobId = await gateway.startImage({ prompt: 'a lighthouse', ...more }, key);
     await gateway.untilDone(jobId, key);
     return jobId;
   }

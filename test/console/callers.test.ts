@@ -25,7 +25,6 @@ async function openPlace(port: number) {
 
 describeInBrowser('the console of a caller', () => {
   const { gateway, open, openAs } = useConsole();
-  const imagePath = '/api/v1/studio/image/generate';
   const promptOf = (page: Page) => page.getByLabel('Prompt', { exact: false }).first();
   const generate = (page: Page) => page.getByRole('button', { name: 'Generate' });
   const isStream = (request: Request) => request.url().endsWith('/studio/jobs/events');
@@ -199,15 +198,13 @@ describeInBrowser('the console of a caller', () => {
   });
 
   it('signs out when its key is revoked, and never shows jobs of others', async () => {
-    const other = await gateway.newCaller({ credits: 10 });
-    const { page } = await openAs(other.key);
+    const { keyId, key } = await gateway.newCaller({ credits: 10 });
+    const { page } = await openAs(key);
     await page.getByRole('link', { name: 'Jobs' }).click();
     await page.getByText('No jobs yet').waitFor();
-    const made = await gateway.call(`/api/v1/api-keys/${other.keyId}`, {
-      method: 'DELETE',
-      key: other.key,
-    });
-    expect(made.status).toBe(200);
+    expect(
+      await gateway.call(`/api/v1/api-keys/${keyId}`, { method: 'DELETE', key }),
+    ).toMatchObject({ status: 200 });
     // The end of the event stream shows the sign-in page without a click.
     await page.getByLabel('API key').waitFor();
   });
@@ -290,11 +287,10 @@ describeInBrowser('the console of a caller', () => {
       );
     await setVisibility(page, 'hidden');
     await expect.poll(() => streams.size).toBe(1);
-    const body = { prompt: 'a lighthouse', async: true };
-    const accepted = await gateway.call(imagePath, { key, body });
+    const jobId = await gateway.startImage({ prompt: 'a lighthouse' }, key);
     for (const tab of others)
       await tab.getByRole('list', { name: 'Jobs' }).getByText('completed').waitFor();
-    await gateway.untilDone(accepted.body.data.jobId, key);
+    await gateway.untilDone(jobId, key);
 
     for (const tab of others) await setVisibility(tab, 'hidden');
     await expect.poll(() => streams.size).toBe(0);
@@ -303,18 +299,13 @@ describeInBrowser('the console of a caller', () => {
   });
 
   it('shows no job of the key of an earlier session, while a tab of that key keeps its stream', async () => {
-    const [first, second] = await Promise.all([
-      gateway.newCaller({ credits: 10 }),
-      gateway.newCaller({ credits: 10 }),
-    ]);
+    const newCaller = () => gateway.newCaller({ credits: 10 });
+    const [first, second] = await Promise.all([newCaller(), newCaller()]);
     const { page } = await open();
     const context = page.context();
-    let streams = 0;
-    context.on('request', (request) => {
-      if (isStream(request)) streams += 1;
-    });
+    const streams = streamsOf(page);
     await signIn(page, first.key);
-    await expect.poll(() => streams).toBe(1);
+    await expect.poll(() => streams.size).toBe(1);
     // The second session replaces the cookie of the first.
     const headers = { authorization: `Bearer ${second.key}` };
     const begun = await context.request.post(`${gateway.url}/api/v1/session`, { headers });
@@ -322,15 +313,13 @@ describeInBrowser('the console of a caller', () => {
     const tab = await context.newPage();
     await tab.goto(`${gateway.url}/console/jobs`);
     await tab.getByText('No jobs yet').waitFor();
-    await expect.poll(() => streams).toBe(2);
+    await expect.poll(() => streams.size).toBe(2);
     for (const [key, model] of [
       [first.key, 'seedream'],
       [second.key, 'nano-banana'],
     ] as const) {
-      const body = { prompt: 'a lighthouse', async: true, model };
-      const accepted = await gateway.call(imagePath, { key, body });
-      expect(accepted.status).toBe(202);
-      await gateway.untilDone(accepted.body.data.jobId, key);
+      const jobId = await gateway.startImage({ prompt: 'a lighthouse', model }, key);
+      await gateway.untilDone(jobId, key);
     }
     const list = tab.getByRole('list', { name: 'Jobs' });
     await list.getByText('nano-banana').first().waitFor();

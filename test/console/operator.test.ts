@@ -6,13 +6,16 @@ import { describeInBrowser, expectAccessible, expectFit, useConsole } from './br
 describeInBrowser('the console of an operator', () => {
   const { gateway, open } = useConsole();
 
+  async function signIn(page: Page, key: string): Promise<void> {
+    await page.getByLabel('Operator’s key').fill(key);
+    await page.getByRole('button', { name: 'Sign in as an operator' }).click();
+  }
   async function openAsOperator() {
     const opened = await open();
     const { page } = opened;
     await page.getByText('I operate this gateway').click();
-    await page.getByLabel('Operator’s key').fill(gateway.config.ADMIN_API_KEY);
     await page.getByLabel('Your name').fill('Olga');
-    await page.getByRole('button', { name: 'Sign in as an operator' }).click();
+    await signIn(page, gateway.config.ADMIN_API_KEY);
     await page.getByRole('heading', { name: 'Providers' }).waitFor();
     return opened;
   }
@@ -32,29 +35,23 @@ describeInBrowser('the console of an operator', () => {
       `SELECT action, reason FROM admin_action WHERE subject = $1 AND actor = 'Olga' ORDER BY id`,
       [subject],
     );
-  async function draw(prompt: string, more: object = {}): Promise<string> {
-    const body = { prompt, async: true, ...more };
-    return (await gateway.call('/api/v1/studio/image/generate', { body })).body.data.jobId;
-  }
-
   it('explains a wrong key, and requires a name with the admin key', async () => {
     const { page } = await open();
     await page.getByText('I operate this gateway').click();
-    await page.getByLabel('Operator’s key').fill(gateway.caller.key);
-    await page.getByRole('button', { name: 'Sign in as an operator' }).click();
+    await signIn(page, gateway.caller.key);
     await page.getByText('This is not an operator key').waitFor();
-    await page.getByLabel('Operator’s key').fill(gateway.config.ADMIN_API_KEY);
-    await page.getByRole('button', { name: 'Sign in as an operator' }).click();
+    await signIn(page, gateway.config.ADMIN_API_KEY);
     await page.getByText('enter your name for the action log').waitFor();
     await expectAccessible(page);
   });
 
   it('settles a stuck job, and shows its whole history', async () => {
-    const jobId = await draw('[[no-webhook]] [[slow:300ms]] an orphaned owl');
+    const prompt = '[[no-webhook]] [[slow:300ms]] an orphaned owl';
+    const jobId = await gateway.startImage({ prompt });
     const call = 'SELECT state FROM provider_call WHERE job_id = $1';
     const accepted = [{ state: 'accepted' }];
     await expect.poll(() => gateway.database.query(call, [jobId])).toEqual(accepted);
-    await gateway.api.client.workflow.getHandle(jobId).terminate('test');
+    await gateway.getWorkflow(jobId).terminate('test');
     const { page, problems } = await openAsOperator();
     await visit(page, 'Jobs');
     await page.getByLabel('Open for at least').selectOption('any time');
@@ -68,10 +65,7 @@ describeInBrowser('the console of an operator', () => {
     // The sandbox sends no notification for this job, so an operator checks its calls.
     await expect
       .poll(async () => {
-        await gateway.call(`/api/admin/v1/jobs/${jobId}/reverify`, {
-          key: gateway.config.ADMIN_API_KEY,
-          body: { actor: 'test', reason: 'test' },
-        });
+        await gateway.admin(`/jobs/${jobId}/reverify`, {});
         return (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data.status;
       })
       .toBe('completed');
@@ -91,7 +85,7 @@ describeInBrowser('the console of an operator', () => {
   });
 
   it('refunds a part and then the rest of a charged job, and shows both refunds', async () => {
-    const jobId = await draw('a blurred owl');
+    const jobId = await gateway.startImage({ prompt: 'a blurred owl' });
     await gateway.untilDone(jobId);
     const { page, problems } = await openAsOperator();
     await page.goto(`${gateway.url}/console/operator/jobs/${jobId}`);
@@ -167,9 +161,8 @@ describeInBrowser('the console of an operator', () => {
     await visit(page, 'Operators');
     await page.getByRole('button', { name: 'Create' }).click();
     await page.getByLabel('Name', { exact: true }).fill('Quentin');
-    const dialog = page.getByRole('dialog');
-    await dialog.getByLabel('Reason').fill('joins the team');
-    await dialog.getByRole('button', { name: 'Create' }).click();
+    await page.getByRole('dialog').getByLabel('Reason').fill('joins the team');
+    await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click();
     await page.locator('[data-secret]').waitFor();
     await page.getByRole('button', { name: 'I have copied it' }).click();
     const quentin = page.locator('tr[data-row^=opr_]').filter({ hasText: 'Quentin' });
@@ -183,7 +176,8 @@ describeInBrowser('the console of an operator', () => {
   });
 
   it('cuts nothing off at 1440, 1024 and 390 pixels', async () => {
-    await gateway.untilDone(await draw('a lighthouse on a coast '.repeat(6), { numImages: 9 }));
+    const wide = { prompt: 'a lighthouse on a coast '.repeat(6), numImages: 9 };
+    await gateway.untilDone(await gateway.startImage(wide));
     const { page, problems } = await openAsOperator();
     for (const width of [1440, 1024, 390]) {
       await page.setViewportSize({ width, height: 900 });
