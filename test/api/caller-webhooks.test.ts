@@ -32,7 +32,7 @@ const webhookPath = (jobId: string) => `/api/v1/studio/jobs/${jobId}/webhook`;
 const readWebhook = async (jobId: string, { key } = gateway.caller) =>
   (await gateway.call<{ data: Webhook }>(webhookPath(jobId), { key })).body.data;
 const redeliver = (jobId: string, { key }: { key: string } = gateway.caller) =>
-  gateway.call(`${webhookPath(jobId)}/redeliver`, { method: 'POST', key });
+  gateway.call(`/api/v1/studio/jobs/${jobId}/webhook/redeliver`, { method: 'POST', key });
 const cancel = (jobId: string) =>
   gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
 const terminate = (workflowId: string) =>
