@@ -29,7 +29,7 @@ beforeAll(async () => {
 });
 
 const admin = (path: string, body?: object) => gateway.admin<StudioBody<Story>>(path, body);
-const storyOf = async (jobId: string) => {
+const readStory = async (jobId: string) => {
   const answer = await admin(`/jobs/${jobId}`);
   expect(answer.status).toBe(200);
   return answer.body.data;
@@ -46,9 +46,9 @@ describe('a job is explained', () => {
   it('when it was delivered', async () => {
     const jobId = await run('[[slow:1200ms]] a lighthouse');
     await expect
-      .poll(async () => (await storyOf(jobId)).workflow.status, { interval: 100 })
+      .poll(async () => (await readStory(jobId)).workflow.status, { interval: 100 })
       .toBe('COMPLETED');
-    const story = await storyOf(jobId);
+    const story = await readStory(jobId);
     expect(story).toMatchObject({
       why: expect.stringMatching(
         /^Charged 3\.9 credits to Test: fal delivered 1 file of nano-banana in \d\.\d s\.$/,
@@ -89,13 +89,13 @@ describe('a job is explained', () => {
   });
 
   it('when the provider failed or declined it', async () => {
-    expect(await storyOf(await run('[[fail:422]] a lighthouse'))).toMatchObject({
+    expect(await readStory(await run('[[fail:422]] a lighthouse'))).toMatchObject({
       why: expect.stringMatching(
         /^Failed after \d\.\d s and released 3\.9 credits: [A-Z_]+, .+ \(fal was called.*\)\.$/,
       ),
       ledger: [{ kind: 'reserve' }, { kind: 'release' }],
     });
-    const { why, next } = await storyOf(await run('[[policy]] a lighthouse'));
+    const { why, next } = await readStory(await run('[[policy]] a lighthouse'));
     expect(why).toContain('CONTENT_POLICY');
     expect(next[0]?.message).toContain('would fail again');
   });
@@ -104,9 +104,9 @@ describe('a job is explained', () => {
     await admin('/providers/fal/pause', { reason: 'fal is down' });
     const jobId = await start('a patient lighthouse');
     await expect
-      .poll(async () => (await storyOf(jobId)).phase, { interval: 50 })
+      .poll(async () => (await readStory(jobId)).phase, { interval: 50 })
       .toBe('waiting_for_provider');
-    expect(await storyOf(jobId)).toMatchObject({
+    expect(await readStory(jobId)).toMatchObject({
       why: expect.stringMatching(
         /^Open for \d\.\d s, with 3\.9 credits of Test reserved\. Reasons: call 1 is waiting: fal was paused .* by olga: fal is down\.$/,
       ),
@@ -116,7 +116,7 @@ describe('a job is explained', () => {
     await admin(`/jobs/${jobId}/cancel`, {});
     await admin('/providers/fal/resume', {});
     await gateway.untilDone(jobId, caller.key);
-    expect(await storyOf(jobId)).toMatchObject({
+    expect(await readStory(jobId)).toMatchObject({
       why: expect.stringMatching(
         /^Canceled by olga \(ticket 7\), after \d\.\d s and released 3\.9 credits: CANCELED, /,
       ),
@@ -129,15 +129,15 @@ describe('a job is explained', () => {
     await gateway.untilAccepted(jobId);
     await gateway.getWorkflow(jobId).terminate('a test');
     await expect
-      .poll(async () => (await storyOf(jobId)).workflow.status, { interval: 50 })
+      .poll(async () => (await readStory(jobId)).workflow.status, { interval: 50 })
       .toBe('TERMINATED');
-    expect(await storyOf(jobId)).toMatchObject({
+    expect(await readStory(jobId)).toMatchObject({
       why: expect.stringContaining('workflow ended (TERMINATED) without settling the reservation'),
       next: [{ operation: 'resettleJob', command: `admin resettle ${jobId}` }],
     });
     expect((await admin(`/jobs/${jobId}/resettle`, {})).status).toBe(202);
     await gateway.untilDone(jobId, caller.key);
-    expect((await storyOf(jobId)).why).toMatch(/^Charged 3\.9 credits/);
+    expect((await readStory(jobId)).why).toMatch(/^Charged 3\.9 credits/);
   });
 
   it('when its receiver rejects the webhook', async () => {
@@ -146,9 +146,9 @@ describe('a job is explained', () => {
     );
     const jobId = await run('a told lighthouse', { webhookUrl });
     await expect
-      .poll(async () => (await storyOf(jobId)).webhook?.state, { interval: 100, timeout: 10_000 })
+      .poll(async () => (await readStory(jobId)).webhook?.state, { interval: 100, timeout: 10_000 })
       .toBe('failed');
-    const { webhook, ...story } = await storyOf(jobId);
+    const { webhook, ...story } = await readStory(jobId);
     expect(story).toMatchObject({
       why: expect.stringMatching(
         /; its webhook was not delivered \(\d attempts; last response: 404\)\.$/,
@@ -164,21 +164,19 @@ describe('a job is explained', () => {
   });
 });
 
-describe('providers', () => {
-  it('are listed with their recent results', async () => {
-    const { body } = await gateway.admin<StudioBody<Provider[]>>('/providers');
-    const fal = body.data.find(({ provider }) => provider === 'fal');
-    expect(fal?.recent).toMatchObject({
-      medianSeconds: expect.any(Number),
-      slowSeconds: expect.any(Number),
-    });
-    expect(fal?.recent.calls).toBeGreaterThan(3);
-    expect(fal?.trend).toHaveLength(12);
-    const calls = fal?.trend.map((step) => step.calls) ?? [];
-    expect(calls.at(-1)).toBeGreaterThan(0);
-    expect(calls.reduce((sum, each) => sum + each, 0)).toBe(fal?.recent.calls);
-    for (const { recent } of body.data.filter((each) => each.recent.calls === 0)) {
-      expect(recent).toEqual({ calls: 0, failed: 0, medianSeconds: null, slowSeconds: null });
-    }
+it('providers are listed with their recent results', async () => {
+  const { body } = await gateway.admin<StudioBody<Provider[]>>('/providers');
+  const fal = body.data.find(({ provider }) => provider === 'fal');
+  expect(fal?.recent).toMatchObject({
+    medianSeconds: expect.any(Number),
+    slowSeconds: expect.any(Number),
   });
+  expect(fal?.recent.calls).toBeGreaterThan(3);
+  expect(fal?.trend).toHaveLength(12);
+  const calls = fal?.trend.map((step) => step.calls) ?? [];
+  expect(calls.at(-1)).toBeGreaterThan(0);
+  expect(calls.reduce((sum, each) => sum + each, 0)).toBe(fal?.recent.calls);
+  for (const { recent } of body.data.filter((each) => each.recent.calls === 0)) {
+    expect(recent).toEqual({ calls: 0, failed: 0, medianSeconds: null, slowSeconds: null });
+  }
 });

@@ -4,11 +4,10 @@
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createJobReads } from '../../jobs/records/job-reads.ts';
 import { createLedger, type Ledger, type Reservation } from '../../ledger/ledger.ts';
-import { createKey } from '../../api/identity/keys.ts';
-import { createOrganization } from '../../api/identity/organizations.ts';
 import { openJobUpdates, type JobChange, type JobUpdates } from '../../api/studio/job-updates.ts';
 import { newId } from '../../domain/ids.ts';
 import { createLogger } from '../../platform/logger.ts';
+import { createCaller } from '../harness/callers.ts';
 import { useDatabase } from '../harness/database.ts';
 import { until } from '../harness/until.ts';
 
@@ -33,11 +32,8 @@ async function listen(): Promise<{ updates: JobUpdates; changes: JobChange[] }> 
 
 /** Creates an organization with 10 micro-credits, and returns a reservation that it could make. */
 async function newJob(amountMicro: number): Promise<Reservation> {
-  const made = await createOrganization(database.pool, { name: 'updates', windowLimitMicro: null });
-  const { organizationId } = made;
-  await ledger.grant({ organizationId, id: 'g', amountMicro: 10, actor: 'test', reason: 'test' });
   const pepper = 'a pepper of this test alone';
-  const { keyId } = await createKey(database.pool, pepper, { ...made, name: 'updates' });
+  const { organizationId, keyId } = await createCaller(database.pool, pepper, { amountMicro: 10 });
   const job = {
     keyId,
     type: 'imageGenerate',

@@ -149,13 +149,11 @@ describe('PUT /api-keys/{keyId}/limit', () => {
   });
 });
 
-describe('GET /key', () => {
-  it('works with every key, and returns 401 without a key', async () => {
-    const { key } = await gateway.newCaller({ credits: 0, scopes: ['chat'] });
-    expect(await look(key)).toMatchObject({
-      status: 200,
-      body: { scopes: ['chat'], limit: null, budget: null },
-    });
-    expect((await gateway.call('/api/v1/key', { key: null })).status).toBe(401);
+it('GET /key works with every key, and returns 401 without a key', async () => {
+  const { key } = await gateway.newCaller({ credits: 0, scopes: ['chat'] });
+  expect(await look(key)).toMatchObject({
+    status: 200,
+    body: { scopes: ['chat'], limit: null, budget: null },
   });
+  expect((await gateway.call('/api/v1/key', { key: null })).status).toBe(401);
 });

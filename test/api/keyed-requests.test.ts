@@ -7,6 +7,8 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { settledChatOf } from '../chat/chat-account.ts';
+import { say } from '../chat/chat-clients.ts';
 import { useGateway, type Answer, type TestCaller } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
 import { startWorkers } from '../harness/running-gateway.ts';
@@ -52,26 +54,24 @@ const newCaller = () => gateway.newCaller({ credits: 1000 });
 const ask = (caller: TestCaller, path: string, body: object): Promise<Answer> =>
   gateway.call(path, { key: caller.key, headers: { 'idempotency-key': 'k' }, body });
 const picture = () => ({ imageUrl, async: true });
-const jobsOf = ({ organizationId }: TestCaller) =>
-  gateway.database.query<{ id: string; status: string }>(
-    `SELECT id, status FROM job WHERE organization_id = $1`,
-    [organizationId],
-  );
-const claimsOf = ({ organizationId }: TestCaller) =>
-  gateway.database.query<{ subject_id: string }>(
-    `SELECT subject_id FROM idempotency_claim WHERE organization_id = $1`,
-    [organizationId],
-  );
-/** The job of an answer that came after its start was sent: with it, or before any worker had it. */
-function startedBy({ status, body }: Answer): string {
+/** Returns the subjects of the rows of a table that belong to the organization. */
+async function readSubjects({ organizationId }: TestCaller, table = 'idempotency_claim') {
+  const text = `SELECT subject_id FROM ${table} WHERE organization_id = $1`;
+  const rows = await gateway.database.query<{ subject_id: string }>(text, [organizationId]);
+  return rows.map(({ subject_id: subject }) => subject);
+}
+/** Returns the job of a response to a request whose start was sent, before any worker had it or after. */
+function findJob({ status, body }: Answer): string {
   expect(status).toBeOneOf([202, 503]);
   return status === 202 ? body.data.jobId : body.jobId;
 }
-/** Expects exactly one job. */
-const untilCompleted = (caller: TestCaller, jobId: string) =>
-  expect.poll(() => jobsOf(caller)).toEqual([{ id: jobId, status: 'completed' }]);
+/** Waits until a caller has exactly one job, which is completed. */
+const untilCompleted = ({ organizationId }: TestCaller, id: string) =>
+  expect
+    .poll(() => gateway.database.jobs(organizationId))
+    .toEqual([expect.objectContaining({ id, status: 'completed' })]);
 /** Expires the claim of a stopped request. */
-const lapse = ({ organizationId }: TestCaller) =>
+const expireClaim = ({ organizationId }: TestCaller) =>
   gateway.database.query(
     `UPDATE idempotency_claim SET held_until = clock_timestamp() - interval '1 second'
      WHERE organization_id = $1`,
@@ -80,73 +80,67 @@ const lapse = ({ organizationId }: TestCaller) =>
 /** Takes a key over whose holder lives, and renews it now and then. */
 async function takeOver(caller: TestCaller): Promise<string> {
   for (;;) {
-    await lapse(caller);
+    await expireClaim(caller);
     const answer = await ask(caller, upscale, picture());
-    if (answer.status !== 409) return startedBy(answer);
+    if (answer.status !== 409) return findJob(answer);
   }
 }
-/** Locks the row of an account, like a long transaction. */
+/** Locks the row of an account, like a long transaction, and returns a function that unlocks it. */
 async function holdAccount({ organizationId }: TestCaller) {
   const client = new Client({ connectionString: gateway.database.url });
   await client.connect();
   await client.query('BEGIN');
   await client.query('SELECT FROM account WHERE organization_id = $1 FOR UPDATE', [organizationId]);
-  return {
-    release: async () => {
-      await client.query('ROLLBACK');
-      await client.end();
-    },
+  return async () => {
+    await client.query('ROLLBACK');
+    await client.end();
   };
 }
 /** Longer than the lifetime of an idempotency claim that is not renewed. */
 const beyondHoldMs = 11_000;
 
-describe('an Idempotency-Key of a waiting request', () => {
-  it('stays reserved for that request, however slowly the image host responds', async () => {
-    const caller = await newCaller();
-    const { promise: slow, resolve } = Promise.withResolvers<number>();
-    hostSays = () => slow;
-    const first = ask(caller, upscale, picture());
-    await expect.poll(() => claimsOf(caller)).toHaveLength(1);
-    await sleep(beyondHoldMs);
-    hostSays = () => Promise.resolve(200);
-    const second = await ask(caller, upscale, picture());
-    expect([second.status, second.body.error]).toEqual([409, 'REQUEST_IN_PROGRESS']);
-    resolve(404);
-    expect((await first).status).toBe(400);
-    // The rejection has released the key.
-    expect(await claimsOf(caller)).toEqual([]);
-  });
+it('an Idempotency-Key of a waiting request stays reserved for that request, however slowly the image host responds', async () => {
+  const caller = await newCaller();
+  const slow = holdHost();
+  const first = ask(caller, upscale, picture());
+  await expect.poll(() => readSubjects(caller)).toHaveLength(1);
+  await sleep(beyondHoldMs);
+  hostSays = () => Promise.resolve(200);
+  const second = await ask(caller, upscale, picture());
+  expect([second.status, second.body.error]).toEqual([409, 'REQUEST_IN_PROGRESS']);
+  expect(second.headers.get('retry-after')).toBe('1');
+  slow.answer(404);
+  expect((await first).status).toBe(400);
+  // The rejection has released the key.
+  expect(await readSubjects(caller)).toEqual([]);
 });
 
-describe('an Idempotency-Key that another request took over', () => {
-  it('is not released by the former request, which starts nothing', async () => {
-    await startWorker();
-    const caller = await newCaller();
-    const slow = holdHost();
-    const first = ask(caller, upscale, picture());
-    await slow.asked;
-    hostSays = () => Promise.resolve(200);
-    const jobId = await takeOver(caller);
-    slow.answer(404);
-    expect((await first).status).toBe(400);
-    expect((await claimsOf(caller)).map(({ subject_id }) => subject_id)).toEqual([jobId]);
-    await untilCompleted(caller, jobId);
-    const third = await ask(caller, upscale, picture());
-    expect(third.headers.get('idempotent-replayed')).toBe('true');
+it('an Idempotency-Key that another request took over is not released by the former request, which starts nothing', async () => {
+  await startWorker();
+  const caller = await newCaller();
+  const slow = holdHost();
+  const first = ask(caller, upscale, picture());
+  await slow.asked;
+  hostSays = () => Promise.resolve(200);
+  const jobId = await takeOver(caller);
+  slow.answer(404);
+  expect((await first).status).toBe(400);
+  expect(await readSubjects(caller)).toEqual([jobId]);
+  await untilCompleted(caller, jobId);
+  const third = await ask(caller, upscale, picture());
+  expect(third.headers.get('idempotent-replayed')).toBe('true');
 
-    const late = await newCaller();
-    const slower = holdHost();
-    const loser = ask(late, upscale, picture());
-    await slower.asked;
-    hostSays = () => Promise.resolve(200);
-    const wonId = await takeOver(late);
-    slower.answer(200);
-    const lost = await loser;
-    expect([lost.status, lost.body.error]).toEqual([409, 'REQUEST_IN_PROGRESS']);
-    await untilCompleted(late, wonId);
-    await gateway.expectSettled();
-  });
+  const late = await newCaller();
+  const slower = holdHost();
+  const loser = ask(late, upscale, picture());
+  await slower.asked;
+  hostSays = () => Promise.resolve(200);
+  const wonId = await takeOver(late);
+  slower.answer(200);
+  const lost = await loser;
+  expect([lost.status, lost.body.error]).toEqual([409, 'REQUEST_IN_PROGRESS']);
+  await untilCompleted(late, wonId);
+  await gateway.expectSettled();
 });
 
 describe('an Idempotency-Key of a sent workflow start', () => {
@@ -157,19 +151,15 @@ describe('an Idempotency-Key of a sent workflow start', () => {
     expect(first.status).toBe(503);
     const { jobId } = first.body;
     expect(jobId).toMatch(/^job_/);
-    await lapse(caller);
+    await expireClaim(caller);
     hostSays = () => Promise.resolve(404);
     const second = await ask(caller, upscale, body);
     expect(second.status).toBe(400);
-    expect((await claimsOf(caller)).map(({ subject_id }) => subject_id)).toEqual([jobId]);
+    expect(await readSubjects(caller)).toEqual([jobId]);
     hostSays = () => Promise.resolve(200);
     const third = await ask(caller, upscale, body);
     expect([third.status, third.body.jobId]).toEqual([503, jobId]);
-    const hooks = await gateway.database.query<{ subject_id: string }>(
-      `SELECT subject_id FROM webhook WHERE organization_id = $1`,
-      [caller.organizationId],
-    );
-    expect(hooks.map(({ subject_id }) => subject_id)).toEqual([jobId]);
+    expect(await readSubjects(caller, 'webhook')).toEqual([jobId]);
     await startWorker();
     await untilCompleted(caller, jobId);
     const last = await ask(caller, upscale, body);
@@ -184,14 +174,10 @@ describe('an Idempotency-Key of a sent workflow start', () => {
       (await ask(caller, generate, { prompt: 'a poor tree' })).status;
     // A repeat of a started job gets the ledger's decision.
     await expect.poll(statusNow).toBe(402);
-    expect(await claimsOf(caller)).toEqual([]);
-    await gateway.api.services.ledger.grant({
-      organizationId: caller.organizationId,
-      id: 'more',
-      amountMicro: 100_000_000,
-      actor: 'test',
-      reason: 'test',
-    });
+    expect(await readSubjects(caller)).toEqual([]);
+    const { organizationId } = caller;
+    const more = { id: 'more', amountMicro: 100_000_000, actor: 'test', reason: 'test' };
+    await gateway.api.services.ledger.grant({ organizationId, ...more });
     await expect.poll(statusNow).toBe(200);
     await gateway.expectSettled();
   });
@@ -202,48 +188,45 @@ describe('a chat with an Idempotency-Key', () => {
     gateway.call<{ error: string; content: string }>('/api/v1/chat', {
       key: caller.key,
       headers,
-      body: { model: 'gpt-4o', messages: [{ role: 'user', content: 'a' }] },
+      body: { model: 'gpt-4o', messages: say('a') },
     });
-  const chargedOf = async ({ organizationId }: TestCaller) =>
-    gateway.database.query(
-      `SELECT id FROM reservation WHERE organization_id = $1 AND state = 'charged'`,
-      [organizationId],
-    );
+  /** Expects that a caller has one chat, which was charged, and whose answer a repeat gets. */
+  async function expectOneChat(caller: TestCaller): Promise<void> {
+    await gateway.api.services.chat.waitUntilIdle();
+    expect((await chat(caller)).headers.get('idempotent-replayed')).toBe('true');
+    expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged' });
+  }
 
   it('is one chat when its reservation is slow, however often it is repeated', async () => {
     const caller = await newCaller();
-    const hold = await holdAccount(caller);
+    const release = await holdAccount(caller);
     // Its statement is broken off after ten seconds; the next one has waited for it.
     const before = chat(caller, {});
     await sleep(200);
     const first = chat(caller);
-    await expect.poll(() => claimsOf(caller)).toHaveLength(1);
+    await expect.poll(() => readSubjects(caller)).toHaveLength(1);
     expect((await before).status).toBe(503);
     await sleep(beyondHoldMs - 10_000);
     const second = await chat(caller);
     expect([second.status, second.body.error]).toEqual([409, 'REQUEST_IN_PROGRESS']);
-    await hold.release();
+    await release();
     expect((await first).status).toBe(200);
-    await gateway.api.services.chat.waitUntilIdle();
-    expect((await chat(caller)).headers.get('idempotent-replayed')).toBe('true');
-    expect(await chargedOf(caller)).toHaveLength(1);
+    await expectOneChat(caller);
   });
 
   it('reserves nothing after it lost the key', async () => {
     const caller = await newCaller();
-    const hold = await holdAccount(caller);
+    const release = await holdAccount(caller);
     const first = chat(caller);
-    await expect.poll(() => claimsOf(caller)).toHaveLength(1);
-    await lapse(caller);
+    await expect.poll(() => readSubjects(caller)).toHaveLength(1);
+    await expireClaim(caller);
     const second = chat(caller);
     await sleep(500);
-    await hold.release();
+    await release();
     const answers = await Promise.all([first, second]);
     expect(answers.map(({ status }) => status)).toEqual([409, 200]);
     expect(answers[0].body.error).toBe('REQUEST_IN_PROGRESS');
-    await gateway.api.services.chat.waitUntilIdle();
-    expect((await chat(caller)).headers.get('idempotent-replayed')).toBe('true');
-    expect(await chargedOf(caller)).toHaveLength(1);
+    await expectOneChat(caller);
     await gateway.expectSettled();
   });
 });

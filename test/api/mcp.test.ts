@@ -90,39 +90,35 @@ describe('the tools', () => {
   });
 });
 
-describe('the models', () => {
-  it('are listed in less than 10 KB, and described individually', async () => {
-    const { job, text: _text, ...list } = await call('listStudioModels', {});
-    expect(Buffer.byteLength(JSON.stringify(list))).toBeLessThan(10_000);
-    const { data } = job;
-    expect(data.map(({ tool }) => tool).toSorted()).toEqual(
-      capabilities.map(({ type }) => type).toSorted(),
-    );
-    for (const { tool, models } of data) {
-      for (const { id } of models) {
-        const { structuredContent } = await call('getStudioModel', { tool, model: id });
-        expect(structuredContent).toMatchObject({ data: [{ type: tool, models: [{ id }] }] });
-      }
+it('the models are listed in less than 10 KB, and described individually', async () => {
+  const { job, text: _text, ...list } = await call('listStudioModels', {});
+  expect(Buffer.byteLength(JSON.stringify(list))).toBeLessThan(10_000);
+  const { data } = job;
+  expect(data.map(({ tool }) => tool).toSorted()).toEqual(
+    capabilities.map(({ type }) => type).toSorted(),
+  );
+  for (const { tool, models } of data) {
+    for (const { id } of models) {
+      const { structuredContent } = await call('getStudioModel', { tool, model: id });
+      expect(structuredContent).toMatchObject({ data: [{ type: tool, models: [{ id }] }] });
     }
-    const wrong = { tool: 'videoGenerate', model: 'veo9' };
-    await expectFailure('getStudioModel', wrong, /did you mean veo/);
-  });
+  }
+  const wrong = { tool: 'videoGenerate', model: 'veo9' };
+  await expectFailure('getStudioModel', wrong, /did you mean veo/);
 });
 
-describe('a local picture', () => {
-  it('is sent as a data URL, or with an upload URL', async () => {
-    const picture = await discPicture(200, 150);
-    const url = `data:image/png;base64,${picture.toString('base64')}`;
-    const inline = await call('imageEdit', { prompt: 'add a hat', imageUrls: [url] });
-    expect(inline.job).toMatchObject({ status: 'completed' });
-    const { uploadUrl, method, headers, fileId } = (
-      await call('createUploadUrl', { contentType: 'image/png' })
-    ).job;
-    const put = await fetch(uploadUrl, { method, headers, body: new Blob([picture]) });
-    expect(put.status).toBe(200);
-    const edited = await call('imageEdit', { prompt: 'add a hat', imageUrls: [fileId] });
-    expect(edited.job).toMatchObject({ status: 'completed' });
-  });
+it('a local picture is sent as a data URL, or with an upload URL', async () => {
+  const picture = await discPicture(200, 150);
+  const url = `data:image/png;base64,${picture.toString('base64')}`;
+  const inline = await call('imageEdit', { prompt: 'add a hat', imageUrls: [url] });
+  expect(inline.job).toMatchObject({ status: 'completed' });
+  const { uploadUrl, method, headers, fileId } = (
+    await call('createUploadUrl', { contentType: 'image/png' })
+  ).job;
+  const put = await fetch(uploadUrl, { method, headers, body: new Blob([picture]) });
+  expect(put.status).toBe(200);
+  const edited = await call('imageEdit', { prompt: 'add a hat', imageUrls: [fileId] });
+  expect(edited.job).toMatchObject({ status: 'completed' });
 });
 
 describe('generating a picture', () => {
@@ -177,14 +173,12 @@ describe('generating a picture', () => {
   });
 });
 
-describe('an estimate', () => {
-  it('equals the reservation of the tool, and starts nothing', async () => {
-    const by = await connect(await gateway.newCaller({ credits: 1 }));
-    const given = { tool: 'imageGenerate', arguments: { prompt: 'a tree', numImages: 2 } };
-    expect((await call('estimate', given, { by })).job).toMatchObject({ data: { credits: 7.8 } });
-    await expectFailure('estimate', { tool: 'paint', arguments: {} }, /^NOT_FOUND/, by);
-    expect((await by.listResources()).resources).toEqual([]);
-  });
+it('an estimate equals the reservation of the tool, and starts nothing', async () => {
+  const by = await connect(await gateway.newCaller({ credits: 1 }));
+  const given = { tool: 'imageGenerate', arguments: { prompt: 'a tree', numImages: 2 } };
+  expect((await call('estimate', given, { by })).job).toMatchObject({ data: { credits: 7.8 } });
+  await expectFailure('estimate', { tool: 'paint', arguments: {} }, /^NOT_FOUND/, by);
+  expect((await by.listResources()).resources).toEqual([]);
 });
 
 describe('a failed call', () => {

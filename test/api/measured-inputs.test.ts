@@ -21,14 +21,14 @@ function swap(path: string, first: Buffer, later: Buffer): string {
   );
 }
 
-const tool = (path: string, body: object, { key } = gateway.caller) =>
+const callTool = (path: string, body: object, { key } = gateway.caller) =>
   gateway.call<StudioBody<Result>>(`/api/v1/studio/${path}`, { body, key });
-const copies = () =>
+const listCopies = () =>
   gateway.database.query<{ storage_key: string; job_id: string }>(
     'SELECT storage_key, job_id FROM input_copy',
   );
-const copiesOf = async (jobId: string) =>
-  (await copies()).filter((copy) => copy.job_id === jobId).map((copy) => copy.storage_key);
+const listJobCopies = async (jobId: string) =>
+  (await listCopies()).filter((copy) => copy.job_id === jobId).map((copy) => copy.storage_key);
 /** Returns the id of the newest job, after a check that its provider calls name no other host. */
 async function checkSubmits(): Promise<string> {
   const { id = '' } = (await gateway.database.jobs(gateway.caller.organizationId)).at(-1) ?? {};
@@ -47,7 +47,7 @@ describe('a host that returns one file to the gateway and another to the provide
     async (service) => {
       const path = `/${service}.png`;
       const imageUrl = swap(path, await discPicture(100, 100), await discPicture(600, 600));
-      expect(await tool('image/upscale', { imageUrl, service, scaleFactor: 4 })).toMatchObject({
+      expect(await callTool('image/upscale', { imageUrl, service, scaleFactor: 4 })).toMatchObject({
         status: 200,
         body: {
           data: { width: 400, height: 400 },
@@ -62,7 +62,7 @@ describe('a host that returns one file to the gateway and another to the provide
   it('gets no longer video for the price of a shorter one', async () => {
     const short = await makeFilm({ durationSeconds: 4 });
     const videoUrl = swap('/film.mp4', short, await makeFilm({ durationSeconds: 8 }));
-    const ticket = await tool('video/upscale', { videoUrl });
+    const ticket = await callTool('video/upscale', { videoUrl });
     expect(ticket.status, ticket.body.message).toBe(202);
     const done = await gateway.untilDone(ticket.body.data.jobId);
     expect(done.body.data).toMatchObject({
@@ -75,7 +75,7 @@ describe('a host that returns one file to the gateway and another to the provide
 
   it('gets no larger picture in a batch that repeats a URL', async () => {
     const imageUrl = swap('/twice.png', await discPicture(64, 64), await discPicture(300, 300));
-    const answer = await tool('image/batch', {
+    const answer = await callTool('image/batch', {
       operation: 'upscale',
       service: 'service_b',
       imageUrls: [imageUrl, imageUrl],
@@ -93,25 +93,25 @@ describe('a host that returns one file to the gateway and another to the provide
 
 describe('a copy of an input', () => {
   it('is removed when the request is rejected for a too large result or for lack of credits', async () => {
-    const before = (await copies()).length;
+    const before = (await listCopies()).length;
     const imageUrl = gateway.media.put('/huge.png', await discPicture(3000, 2500));
-    const large = await tool('image/upscale', { imageUrl, scaleFactor: 4 });
+    const large = await callTool('image/upscale', { imageUrl, scaleFactor: 4 });
     expect(large.body.error).toBe('INVALID_REQUEST');
     const poor = await gateway.newCaller({ credits: 1 });
-    expect((await tool('image/upscale', { imageUrl }, poor)).status).toBe(402);
-    expect(await copies()).toHaveLength(before);
+    expect((await callTool('image/upscale', { imageUrl }, poor)).status).toBe(402);
+    expect(await listCopies()).toHaveLength(before);
   });
 
   it('is kept while its job is open, removed when the job is settled, and never readable through the API', async () => {
     const imageUrl = gateway.media.put('/kept.png', await discPicture(64, 64));
     await gateway.sandbox.inject({ match: 'topaz', faults: 'slow:900s', times: 1 });
-    const { jobId } = (await tool('image/upscale', { imageUrl, async: true })).body.data;
-    const [storageKey = ''] = await copiesOf(jobId);
+    const { jobId } = (await callTool('image/upscale', { imageUrl, async: true })).body.data;
+    const [storageKey = ''] = await listJobCopies(jobId);
     const { storage, copies: kept } = gateway.api.services;
     await kept.sweep();
     expect(await storage.size(storageKey)).toBeGreaterThan(0);
     const copyUrl = await storage.urlOf(storageKey, 60_000);
-    expect((await tool('image/upscale', { imageUrl: copyUrl })).body).toMatchObject({
+    expect((await callTool('image/upscale', { imageUrl: copyUrl })).body).toMatchObject({
       error: 'INVALID_INPUT_URL',
       details: [{ path: 'imageUrl' }],
     });
@@ -119,7 +119,7 @@ describe('a copy of an input', () => {
     await gateway.untilDone(jobId);
     await kept.sweep();
     expect(await storage.size(storageKey)).toBeNull();
-    expect(await copiesOf(jobId)).toEqual([]);
+    expect(await listJobCopies(jobId)).toEqual([]);
   });
 
   it('is removed after two days when its process stopped before the start of a job', async () => {
@@ -131,24 +131,24 @@ describe('a copy of an input', () => {
       [...keys, organizationId],
     );
     await gateway.api.services.copies.sweep();
-    expect([await copiesOf('a'), await copiesOf('b')]).toEqual([keys.slice(0, 1), []]);
+    expect([await listJobCopies('a'), await listJobCopies('b')]).toEqual([keys.slice(0, 1), []]);
   });
 
   it.each([
     ['that says it has too many bytes', true],
     ['that has too many bytes and does not say so', false],
   ])('is not made of a picture %s', async (_name, hasLength) => {
-    const before = (await copies()).length;
+    const before = (await listCopies()).length;
     const bytes = Buffer.concat([await discPicture(64, 64), Buffer.alloc(26 * 1024 * 1024)]);
     const imageUrl = gateway.media.serve(`/${hasLength}.png`, (response) => {
       if (hasLength) response.setHeader('content-length', bytes.length);
       response.write(bytes);
       response.end();
     });
-    const answer = await tool('image/upscale', { imageUrl });
+    const answer = await callTool('image/upscale', { imageUrl });
     expect(answer.body.error).toBe('INVALID_INPUT_URL');
     expect(answer.body.message).toContain('more than 26214400 bytes');
-    expect(await copies()).toHaveLength(before);
+    expect(await listCopies()).toHaveLength(before);
   });
 
   it('stops after the first bytes of a file that is not a picture', async () => {
@@ -162,7 +162,7 @@ describe('a copy of an input', () => {
       response.on('drain', more);
       more();
     });
-    const answer = await tool('image/upscale', { imageUrl });
+    const answer = await callTool('image/upscale', { imageUrl });
     expect(answer.body.message).toBe('imageUrl: must be a PNG, JPEG, WebP or GIF');
     expect(sentBytes).toBeLessThan(20 * 1024 * 1024);
   });

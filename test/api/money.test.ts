@@ -23,33 +23,31 @@ async function listEnds(organizationId: string): Promise<string[]> {
   return ends.toSorted();
 }
 
-describe('an insufficient balance', () => {
-  it('returns 402 with the missing credits each time, calls no provider, and completes the request after a grant', async () => {
-    const poor = await gateway.newCaller({ credits: 3.8 });
-    const { ledger } = gateway.api.services;
-    const { organizationId } = poor;
-    const prompt = 'an unaffordable castle';
-    for (let again = 0; again < 2; again += 1) {
-      const answer = await generate(poor, prompt);
-      expect(answer.status).toBe(402);
-      expect(answer.body).toEqual({
-        error: 'INSUFFICIENT_CREDITS',
-        message: expect.any(String),
-        requestId: expect.any(String),
-        required: price,
-        available: 3.8,
-        reserved: 0,
-      });
-    }
-    expect(await gateway.database.jobs(organizationId)).toEqual([]);
-    expect(await gateway.sandbox.submits({ match: prompt })).toEqual([]);
-    const by = { actor: 'test', reason: 'test' };
-    await ledger.grant({ organizationId, id: 'more', amountMicro: 10_000_000, ...by });
-    expect((await generate(poor, prompt)).status).toBe(200);
-    await expect
-      .poll(() => listEnds(organizationId))
-      .toEqual(['COMPLETED/completed', 'COMPLETED/rejected', 'COMPLETED/rejected']);
-  });
+it('an insufficient balance returns 402 with the missing credits each time, calls no provider, and completes the request after a grant', async () => {
+  const poor = await gateway.newCaller({ credits: 3.8 });
+  const { ledger } = gateway.api.services;
+  const { organizationId } = poor;
+  const prompt = 'an unaffordable castle';
+  for (let again = 0; again < 2; again += 1) {
+    const answer = await generate(poor, prompt);
+    expect(answer.status).toBe(402);
+    expect(answer.body).toEqual({
+      error: 'INSUFFICIENT_CREDITS',
+      message: expect.any(String),
+      requestId: expect.any(String),
+      required: price,
+      available: 3.8,
+      reserved: 0,
+    });
+  }
+  expect(await gateway.database.jobs(organizationId)).toEqual([]);
+  expect(await gateway.sandbox.submits({ match: prompt })).toEqual([]);
+  const by = { actor: 'test', reason: 'test' };
+  await ledger.grant({ organizationId, id: 'more', amountMicro: 10_000_000, ...by });
+  expect((await generate(poor, prompt)).status).toBe(200);
+  await expect
+    .poll(() => listEnds(organizationId))
+    .toEqual(['COMPLETED/completed', 'COMPLETED/rejected', 'COMPLETED/rejected']);
 });
 
 describe('the six-hour window', () => {

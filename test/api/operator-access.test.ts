@@ -23,7 +23,7 @@ const ask = <Data = Shown>(path: string, options: Parameters<typeof gateway.call
 const makeOperator = (name: string) => gateway.admin<Body<Shown>>('/operators', { name });
 const revoke = (operatorId: string) =>
   gateway.admin<Body<Shown>>(`/operators/${operatorId}/revoke`, {});
-const actionsOn = (subject: string) =>
+const listActions = (subject: string) =>
   gateway.database.query<{ action: string; actor: string; reason: string }>(
     'SELECT action, actor, reason FROM admin_action WHERE subject = $1 ORDER BY id',
     [subject],
@@ -46,7 +46,7 @@ describe('the key of an operator', () => {
     expect(list.body.data).toContainEqual({ ...shown, lastUsedAt: expect.any(String) });
     const rows = JSON.stringify(await gateway.database.query('SELECT * FROM operator'));
     expect(rows).not.toContain(key.slice(12));
-    expect(await actionsOn(operatorId)).toEqual([
+    expect(await listActions(operatorId)).toEqual([
       { action: 'operator.created', ...operatorAction },
     ]);
   });
@@ -67,7 +67,7 @@ describe('the key of an operator', () => {
     expect(paused.body.data.paused).toMatchObject({ actor: 'rita', reason });
     await ask('/providers/fal/resume', { key, body: { reason } });
     // Other files pause fal too.
-    expect((await actionsOn('fal')).slice(-2)).toEqual([
+    expect((await listActions('fal')).slice(-2)).toEqual([
       { action: 'provider.paused', actor: 'rita', reason },
       { action: 'provider.resumed', actor: 'rita', reason },
     ]);
@@ -87,7 +87,7 @@ describe('the key of an operator', () => {
     expect((await revoke(operatorId)).body.data.revokedAt).toEqual(expect.any(String));
     expect((await ask('/audit', { key })).status).toBe(401);
     expect((await revoke(operatorId)).status).toBe(404);
-    expect((await actionsOn(operatorId)).map(({ action }) => action)).toEqual([
+    expect((await listActions(operatorId)).map(({ action }) => action)).toEqual([
       'operator.created',
       'operator.revoked',
     ]);
@@ -116,7 +116,7 @@ describe('an operator session', () => {
     const cookies = answer.headers.getSetCookie();
     return { ...answer, cookies, cookie: cookies.map((each) => each.split(';')[0]).join('; ') };
   }
-  const inSession = (cookie: string, options: Parameters<typeof gateway.call>[1] = {}) => ({
+  const useSession = (cookie: string, options: Parameters<typeof gateway.call>[1] = {}) => ({
     key: null,
     headers: { cookie, origin: gateway.url },
     ...options,
@@ -130,22 +130,22 @@ describe('an operator session', () => {
       [expect.stringMatching(/path=\/api;.*samesite=strict; httponly/i)],
     ]);
     expect(cookies.join()).not.toContain(gateway.config.ADMIN_API_KEY);
-    const session = await gateway.call('/api/v1/session', inSession(cookie));
+    const session = await gateway.call('/api/v1/session', useSession(cookie));
     expect(session.body).toMatchObject({ session: null, operator: { name: 'Jörg. Ö' } });
     const body = { reason: 'fal is down' };
-    const paused = await ask('/providers/fal/pause', inSession(cookie, { body }));
+    const paused = await ask('/providers/fal/pause', useSession(cookie, { body }));
     expect(paused.body.data.paused).toMatchObject({ actor: 'Jörg. Ö', ...body });
-    await ask('/providers/fal/resume', inSession(cookie, { body }));
+    await ask('/providers/fal/resume', useSession(cookie, { body }));
   });
 
   it("has the operator's name with an operator key, and ends when the key is revoked", async () => {
     const { key, operatorId } = (await makeOperator('paula')).body.data;
     const { cookie } = await begin({ actor: 'somebody else' }, key);
-    const me = await ask('/operator', inSession(cookie));
+    const me = await ask('/operator', useSession(cookie));
     expect(me.body.data).toEqual({ operatorId, name: 'paula' });
     await revoke(operatorId);
-    expect((await ask('/operator', inSession(cookie))).status).toBe(401);
-    const session = await gateway.call('/api/v1/session', inSession(cookie));
+    expect((await ask('/operator', useSession(cookie))).status).toBe(401);
+    const session = await gateway.call('/api/v1/session', useSession(cookie));
     expect(session.body).toMatchObject({ operator: null });
   });
 
@@ -162,12 +162,12 @@ describe('an operator session', () => {
 
   it("is rejected by the callers' API, cannot create a session, and does not replace a wrong key", async () => {
     const { cookie } = await begin({ actor: 'olga' });
-    expect((await gateway.call('/api/v1/usage', inSession(cookie))).status).toBe(401);
+    expect((await gateway.call('/api/v1/usage', useSession(cookie))).status).toBe(401);
     const forged = cookie.replace(/=./, (start) => (start === '=a' ? '=b' : '=a'));
     for (const [path, options] of [
-      ['/session', inSession(cookie, { body: { actor: 'peter' } })],
+      ['/session', useSession(cookie, { body: { actor: 'peter' } })],
       ['/operator', { key: 'admin_wrong', headers: { cookie } }],
-      ['/operator', inSession(forged)],
+      ['/operator', useSession(forged)],
     ] as const) {
       expect((await ask(path, options)).status).toBe(401);
     }
@@ -175,7 +175,7 @@ describe('an operator session', () => {
 
   it('is ended by a DELETE with its cookie', async () => {
     const { cookie } = await begin({ actor: 'olga' });
-    const { status, headers } = await ask('/session', inSession(cookie, { method: 'DELETE' }));
+    const { status, headers } = await ask('/session', useSession(cookie, { method: 'DELETE' }));
     expect(status).toBe(200);
     expect(headers.getSetCookie().join()).toMatch(/studio_operator=;.*expires=Thu, 01 Jan 1970/);
   });

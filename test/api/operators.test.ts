@@ -21,14 +21,14 @@ interface Body<Shape> extends StudioBody<Shape> {
   counts: { verifying: number; released: number };
 }
 
-/** Operators of a gateway. */
-function operatorsOf(gateway: TestGateway) {
+/** Returns what operators of a gateway do. */
+function createOperators(gateway: TestGateway) {
   return {
     read: async (where: string) => (await gateway.admin<Body<Data[]>>(where)).body,
     write: (where: string, body: object = {}) => gateway.admin<Body<Data>>(where, body),
     start: (prompt: string) => gateway.startImage({ prompt }),
     async whilePaused(run: () => Promise<void>) {
-      const { write } = operatorsOf(gateway);
+      const { write } = createOperators(gateway);
       await write('/providers/fal/pause');
       try {
         await run();
@@ -45,7 +45,7 @@ function operatorsOf(gateway: TestGateway) {
     untilSeenDone: (jobId: string) =>
       expect
         .poll(async () => {
-          const looked = await operatorsOf(gateway).write(`/jobs/${jobId}/reverify`);
+          const looked = await createOperators(gateway).write(`/jobs/${jobId}/reverify`);
           return looked.body.data.findings[0]?.verdict;
         })
         .toBe('succeeded'),
@@ -58,7 +58,7 @@ function operatorsOf(gateway: TestGateway) {
       expect(await gateway.database.entryKinds(jobId)).toEqual(['reserve', 'charge']);
       expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
     },
-    actions: async (subject: string) =>
+    listActions: async (subject: string) =>
       (
         await gateway.database.query<{ action: string }>(
           'SELECT action FROM admin_action WHERE subject = $1 ORDER BY id',
@@ -70,10 +70,10 @@ function operatorsOf(gateway: TestGateway) {
 
 describe('a paused provider', () => {
   const gateway = useGateway();
-  const operators = operatorsOf(gateway);
+  const operators = createOperators(gateway);
 
   it('receives no new calls: jobs wait, show the pause, and continue after the resume', async () => {
-    const before = await operators.actions('fal');
+    const before = await operators.listActions('fal');
     expect((await operators.write('/providers/fal/pause')).body.data.paused).toMatchObject(
       operatorAction,
     );
@@ -103,7 +103,7 @@ describe('a paused provider', () => {
     for (const jobId of jobs) await operators.expectCharged(jobId);
     await operators.write('/providers/fal/resume');
     const recorded = ['provider.paused', 'provider.resumed'];
-    expect(await operators.actions('fal')).toEqual([...before, ...recorded]);
+    expect(await operators.listActions('fal')).toEqual([...before, ...recorded]);
   });
 
   it('still delivers the calls that it has accepted', async () => {
@@ -135,14 +135,14 @@ describe('a job', () => {
   const gateway = useGateway({
     env: { FIRST_CHECK_MAX_MS: '30000', IMAGE_DEADLINE_MS: '60000', OUTCOME_WAIT_MS: '1500' },
   });
-  const operators = operatorsOf(gateway);
+  const operators = createOperators(gateway);
 
   it('with a lost notification completes when an operator checks it at the provider', async () => {
     const jobId = await operators.start('[[no-webhook]] [[slow:300ms]] a forgotten owl');
     await gateway.untilAccepted(jobId);
     await operators.untilSeenDone(jobId);
     await gateway.untilDone(jobId);
-    expect(await operators.actions(jobId)).toContain('job.reverified');
+    expect(await operators.listActions(jobId)).toContain('job.reverified');
     const after = await operators.write(`/jobs/${jobId}/reverify`);
     expect(after.body.data).toMatchObject({ status: 'completed', workflowSignaled: false });
     await operators.expectCharged(jobId);
@@ -208,7 +208,7 @@ describe('an outcome that becomes known after the release', () => {
   const gateway = useGateway({
     env: { IMAGE_DEADLINE_MS: '1000', OUTCOME_WAIT_MS: '1000', FIRST_CHECK_MAX_MS: '300' },
   });
-  const operators = operatorsOf(gateway);
+  const operators = createOperators(gateway);
 
   async function startReleased(prompt: string): Promise<string> {
     const jobId = await operators.start(prompt);

@@ -4,19 +4,16 @@
  */
 import { describe, expect, it } from 'vitest';
 import { createAccess, type Access } from '../../api/identity/access.ts';
-import { createKey, createKeys } from '../../api/identity/keys.ts';
-import { createOrganization } from '../../api/identity/organizations.ts';
+import { createKeys } from '../../api/identity/keys.ts';
 import { findOrganizationByKey } from '../../dev/stack/demo.ts';
+import { createCaller } from '../harness/callers.ts';
 import { useDatabase } from '../harness/database.ts';
 
 const older = 'the pepper that is going, of this very test';
 const newer = 'the pepper that is coming, of this very test';
 const database = useDatabase();
 
-async function newKey() {
-  const made = await createOrganization(database.pool, { name: 'Test', windowLimitMicro: null });
-  return { ...made, ...(await createKey(database.pool, older, { ...made, name: 'test' })) };
-}
+const newKey = () => createCaller(database.pool, older);
 
 /** Returns the access control of an API process with these peppers. */
 function startAccess(pepper: string, previousPepper?: string): Access {
