@@ -92,6 +92,12 @@ export function callsOf(stack: FaultStack) {
   }
   const submitsOf = (jobId: string) => sandbox<{ requestId: string }[]>(`submits?jobId=${jobId}`);
 
+  /** Waits until the only call of a job is recorded in this state. */
+  const untilCall = (jobId: string, state: string): Promise<void> =>
+    expect
+      .poll(() => stack.query('SELECT state FROM provider_call WHERE job_id = $1', [jobId]))
+      .toEqual([{ state }]);
+
   return {
     ask,
     /** Sends a request with the admin key. */
@@ -115,11 +121,9 @@ export function callsOf(stack: FaultStack) {
     submitsOf,
     /** Returns how many submits of a job the provider has accepted, according to its own log. */
     acceptedOf: async (jobId: string) => (await submitsOf(jobId)).length,
+    untilCall,
     /** Waits until the provider has accepted a job's call, and its operation is recorded. */
-    untilAccepted: (jobId: string) =>
-      expect
-        .poll(() => stack.query('SELECT state FROM provider_call WHERE job_id = $1', [jobId]))
-        .toEqual([{ state: 'accepted' }]),
+    untilAccepted: (jobId: string) => untilCall(jobId, 'accepted'),
     /** Calls Temporal over a new connection, because the server may have been restarted. */
     withTemporal: async <Result>(work: (client: Client) => Promise<Result>): Promise<Result> => {
       const connection = await Connection.connect({ address: stack.env['TEMPORAL_ADDRESS'] ?? '' });

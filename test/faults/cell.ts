@@ -13,7 +13,7 @@ import { createLogger } from '../../platform/logger.ts';
 import { askPatiently, type PatientAnswer } from './caller.ts';
 import { callsOf } from './calls.ts';
 import type { Kind } from './kinds.ts';
-import type { Point } from './points.ts';
+import { points, type Point } from './points.ts';
 import type { FaultStack, Part } from './stack.ts';
 
 /** Processes that can be killed. */
@@ -84,16 +84,12 @@ export async function runColumn(stack: FaultStack, column: Column): Promise<Cell
         ...checkLiveness(column, { kind, answer, submits }),
         ...shared,
       ];
+      const kept = answer.outcome === 'completed' ? 'completed' : 'released';
       return {
         victim,
         point,
         kind: kind.name,
-        verdict:
-          violations.length > 0
-            ? 'violated'
-            : answer.outcome === 'completed'
-              ? 'completed'
-              : 'released',
+        verdict: violations.length > 0 ? 'violated' : kept,
         recoveryMs: Math.max(0, Math.round(answeredAt - backAt)),
         code: answer.code,
         violations,
@@ -195,8 +191,7 @@ export async function checkJob(
   if (job.status !== expected.status) violations.push(`${answer.outcome}, but ${job.status}`);
   if (job.state !== expected.state) violations.push(`${answer.outcome}, but ${job.state}`);
   if (job.entries.join() !== expected.entries) violations.push(`entries ${job.entries.join()}`);
-  const isOurFault = answer.code === 'Internal server error';
-  if (isOurFault) violations.push('failed on our side');
+  if (answer.code === 'Internal server error') violations.push('failed on our side');
   return violations;
 }
 
@@ -206,13 +201,7 @@ export function comesTo(kind: Kind, point: Point): boolean {
 }
 
 /** Points between the submit of a call and the storing of its result. */
-const inTheAir: readonly Point[] = [
-  'before-submit',
-  'accepted',
-  'waiting',
-  'result-known',
-  'mid-store',
-];
+const inTheAir = points.slice(points.indexOf('before-submit'), points.indexOf('stored'));
 
 /** Processes that have the only copy of a response while it is sent. */
 const holders: readonly Victim[] = ['worker', 'sandbox'];
@@ -226,8 +215,7 @@ function checkLiveness(
   seen: { kind: Kind; answer: PatientAnswer; submits: number },
 ): string[] {
   if (seen.answer.outcome === 'completed' || seen.submits === 0) return [];
-  const heldTheAnswer = holders.includes(victim);
-  if (seen.kind.answersOnce && heldTheAnswer && inTheAir.includes(point)) return [];
+  if (seen.kind.answersOnce && holders.includes(victim) && inTheAir.includes(point)) return [];
   return [`the provider took it, but the job failed: ${seen.answer.code}`];
 }
 
@@ -235,9 +223,7 @@ function checkLiveness(
 export async function settle(stack: FaultStack): Promise<string[]> {
   const deadlineAt = Date.now() + 30_000;
   for (;;) {
-    const open = await stack.query<{ id: string }>(
-      `SELECT id FROM reservation WHERE state = 'reserved'`,
-    );
+    const open = await stack.query(`SELECT id FROM reservation WHERE state = 'reserved'`);
     if (open.length === 0) return [];
     if (Date.now() > deadlineAt) return [`${open.length} reservations were never settled`];
     await sleep(100);

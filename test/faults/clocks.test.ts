@@ -26,21 +26,16 @@ describe.runIf(isWhole).each([
   afterAll(() => stack.close());
 
   it('jobs are delivered and charged once, although their provider notifications are rejected', async () => {
-    const tags = [`clock-${randomUUID()}`, `clock-${randomUUID()}`];
-    const answers = await Promise.all(
-      ['a sundial', '[[slow:2s]] an hourglass'].map((prompt, index) =>
-        askPatiently({
-          urls: [stack.url],
-          path: '/api/v1/studio/image/generate',
-          key: stack.caller.key,
-          tag: tags[index] ?? '',
-          body: { prompt },
-          timeoutMs: 60_000,
-        }),
-      ),
-    );
+    const prompts = ['a sundial', '[[slow:2s]] an hourglass'];
+    const requests = prompts.map((prompt) => ({ tag: `clock-${randomUUID()}`, body: { prompt } }));
+    const path = '/api/v1/studio/image/generate';
+    const to = { urls: [stack.url], path, key: stack.caller.key, timeoutMs: 60_000 };
+    const answers = await Promise.all(requests.map((one) => askPatiently({ ...to, ...one })));
     expect(answers.map(({ outcome }) => outcome)).toEqual(['completed', 'completed']);
-    const jobs = await jobsOf(stack, tags);
+    const jobs = await jobsOf(
+      stack,
+      requests.map(({ tag }) => tag),
+    );
     expect(jobs.map(({ entries }) => entries.join())).toEqual(['reserve,charge', 'reserve,charge']);
     expect(await stack.query('SELECT FROM provider_notification')).toEqual([]);
     expect(stack.logOf('api')).toContain('provider_notification.rejected');
@@ -54,9 +49,8 @@ describe.runIf(isWhole).each([
     const { key, keyId } = made.body as unknown as { key: string; keyId: string };
     const models = async () => (await ask('/api/v1/models', { key })).status;
     expect(await models()).toBe(200);
-    await stack.query(`UPDATE api_key SET expires_at = now() - interval '1 second' WHERE id = $1`, [
-      keyId,
-    ]);
+    const expire = `UPDATE api_key SET expires_at = now() - interval '1 second' WHERE id = $1`;
+    await stack.query(expire, [keyId]);
     expect(await models()).toBe(401);
     expect((await create({ name: 'gone', expiresAt: Date.now() - 1000 })).status).toBe(400);
   });

@@ -7,20 +7,8 @@ import { text } from 'node:stream/consumers';
 import { startHttpServer } from '../harness/http-server.ts';
 import type { Arrival, Point } from './points.ts';
 
-/** The control server of one stack. */
-export interface Control {
-  url: string;
-  /** Makes every job that reaches this point wait. */
-  arm: (point: Point) => void;
-  /** Returns the subjects that have reached the armed point. */
-  arrived: () => ReadonlySet<string>;
-  /** Lets all waiting jobs continue; no further job waits. */
-  release: () => void;
-  close: () => void;
-}
-
 /** Starts a control server on a free port. */
-export async function startControl(): Promise<Control> {
+export async function startControl() {
   let armed: Point | null = null;
   const arrived = new Set<string>();
   let held: ServerResponse[] = [];
@@ -38,12 +26,15 @@ export async function startControl(): Promise<Control> {
   const { url, close } = await startHttpServer((request, response) => void take(request, response));
   return {
     url,
-    arm(point) {
+    /** Makes every job that reaches this point wait. */
+    arm(point: Point): void {
       armed = point;
       arrived.clear();
     },
-    arrived: () => arrived,
-    release() {
+    /** Returns the subjects that have reached the armed point. */
+    arrived: (): ReadonlySet<string> => arrived,
+    /** Lets all waiting jobs continue; no further job waits. */
+    release(): void {
       armed = null;
       for (const response of held) response.end();
       held = [];

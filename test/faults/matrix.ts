@@ -32,15 +32,14 @@ const { values: options } = parseArgs({
 
 const recordPath = fileURLToPath(new URL('../../.cache/faults.json', import.meta.url));
 
-interface Record_ {
+/** The results of a run. */
+interface Results {
   seed: number;
   results: CellResult[];
 }
 
-function readRecord(): Record_ | null {
-  if (!existsSync(recordPath)) return null;
-  return JSON.parse(readFileSync(recordPath, 'utf8')) as Record_;
-}
+const readRecord = (): Results | null =>
+  existsSync(recordPath) ? (JSON.parse(readFileSync(recordPath, 'utf8')) as Results) : null;
 
 /** Returns whether `--cells` names this cell. */
 function isWanted(cell: readonly string[]): boolean {
@@ -59,10 +58,8 @@ function columnsOf(seed: number): Column[] {
       downMs: Number(options.down),
     })),
   );
-  return shuffled(
-    all.filter((column) => column.kinds.length > 0),
-    seed,
-  );
+  const wanted = all.filter((column) => column.kinds.length > 0);
+  return shuffled(wanted, seed);
 }
 
 function print(line: string): void {
@@ -75,17 +72,18 @@ function table(results: readonly CellResult[]): string {
     points.map((point) => {
       const cells = results.filter((cell) => cell.victim === victim && cell.point === point);
       if (cells.length === 0) return null;
-      const count = (verdict: CellResult['verdict']) =>
-        cells.filter((cell) => cell.verdict === verdict).length;
+      const counts = (['completed', 'released', 'violated'] as const).map(
+        (verdict) => cells.filter((cell) => cell.verdict === verdict).length,
+      );
       const slowestSeconds = Math.max(...cells.map(({ recoveryMs }) => recoveryMs)) / 1000;
-      return `| ${victim} | ${point} | ${count('completed')} | ${count('released')} | ${count('violated')} | ${slowestSeconds.toFixed(1)} |`;
+      return `| ${victim} | ${point} | ${counts.join(' | ')} | ${slowestSeconds.toFixed(1)} |`;
     }),
   );
   const head = '| victim | point | completed | released | violated | slowest, s |';
   return [head, '| --- | --- | --: | --: | --: | --: |', ...rows.filter(Boolean)].join('\n');
 }
 
-async function runAll(columns: readonly Column[], record: Record_): Promise<void> {
+async function runAll(columns: readonly Column[], record: Results): Promise<void> {
   let stack: FaultStack | null = null;
   try {
     for (const [index, column] of columns.entries()) {
@@ -122,9 +120,8 @@ async function runAll(columns: readonly Column[], record: Record_): Promise<void
 async function main(): Promise<void> {
   if (options.help) return print(usage);
   const last = options.resume ? readRecord() : null;
-  const seed =
-    options.seed === undefined ? (last?.seed ?? Date.now() % 1_000_000) : Number(options.seed);
-  const record: Record_ = last?.seed === seed ? last : { seed, results: [] };
+  const seed = Number(options.seed ?? last?.seed ?? Date.now() % 1_000_000);
+  const record: Results = last?.seed === seed ? last : { seed, results: [] };
   const columns = columnsOf(seed).filter(
     ({ victim, point }) =>
       !record.results.some((cell) => cell.victim === victim && cell.point === point),
@@ -132,11 +129,9 @@ async function main(): Promise<void> {
   print(`seed ${seed}: ${columns.length} columns`);
   await runAll(columns, record);
   const violated = record.results.filter(({ verdict }) => verdict === 'violated');
+  const total = `seed ${seed}: ${record.results.length} cells, ${violated.length} violated`;
   if (options.json) process.stdout.write(`${JSON.stringify(record)}\n`);
-  else
-    print(
-      `\n${table(record.results)}\n\nseed ${seed}: ${record.results.length} cells, ${violated.length} violated`,
-    );
+  else print(`\n${table(record.results)}\n\n${total}`);
   if (violated.length > 0) process.exitCode = 1;
 }
 

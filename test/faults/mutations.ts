@@ -36,10 +36,8 @@ function copySources(directory: string): void {
 function isCaught(directory: string, { file, original, planted, tests }: Fault): boolean {
   const path = join(directory, file);
   const source = readFileSync(path, 'utf8');
-  writeFileSync(
-    path,
-    source.replace(original, () => planted),
-  );
+  const faulty = source.replace(original, () => planted);
+  writeFileSync(path, faulty);
   const vitest = join(root, 'node_modules/vitest/vitest.mjs');
   const report = join(directory, '.cache/report.json');
   rmSync(report, { force: true });

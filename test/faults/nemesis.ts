@@ -9,7 +9,7 @@ import { askPatiently, type PatientAnswer } from './caller.ts';
 import { audit, checkJob, jobsOf, setSandboxFaults, settle } from './cell.ts';
 import { kinds, type Kind } from './kinds.ts';
 import { randomOf } from './shuffle.ts';
-import type { FaultStack, Part } from './stack.ts';
+import { parts, type FaultStack } from './stack.ts';
 
 /** Duration, load and seed of a run. */
 export interface NemesisOptions {
@@ -21,29 +21,6 @@ export interface NemesisOptions {
   report: (line: string) => void;
 }
 
-/** Result of a run. */
-export interface NemesisReport {
-  blows: number;
-  asked: number;
-  /** Jobs with a row or an id that a caller received; each was charged or released once. */
-  accepted: number;
-  completed: number;
-  released: number;
-  /** Requests without a job, each with its last status or error code. */
-  unserved: string[];
-  /** Violations of promises. */
-  violations: string[];
-}
-
-const parts: readonly Part[] = [
-  'api',
-  'api2',
-  'worker',
-  'worker2',
-  'postgres',
-  'temporal',
-  'sandbox',
-];
 /** Longer than the age of a stale claim, a heartbeat, a sweep and an unknown outcome together. */
 const answerTimeoutMs = 240_000;
 
@@ -54,10 +31,7 @@ interface Asked {
 }
 
 /** Runs the load and the nemesis on a stack of two APIs and two workers. */
-export async function runNemesis(
-  stack: FaultStack,
-  options: NemesisOptions,
-): Promise<NemesisReport> {
+export async function runNemesis(stack: FaultStack, options: NemesisOptions) {
   await setSandboxFaults(stack, 'slow:4s');
   const asking: Promise<Asked>[] = [];
   const endsAtMs = performance.now() + options.seconds * 1000;
@@ -72,32 +46,29 @@ export async function runNemesis(
   await load;
   const asked = await Promise.all(asking);
   const violations = [...(await settle(stack)), ...(await audit(stack))];
-  const begun = new Set(
-    (
-      await jobsOf(
-        stack,
-        asked.map(({ tag }) => tag),
-      )
-    ).map(({ tag }) => tag),
-  );
+  const tags = asked.map(({ tag }) => tag);
+  const begun = new Set((await jobsOf(stack, tags)).map(({ tag }) => tag));
   const accepted = asked.filter(({ tag, answer }) => begun.has(tag) || answer.jobId !== null);
   for (const { kind, tag, answer } of accepted) {
     const wrong = await checkJob(stack, { tag, answer });
     violations.push(...wrong.map((words) => `${kind.name} ${answer.jobId ?? tag}: ${words}`));
   }
-  const completed = accepted.filter(({ answer }) => answer.outcome === 'completed').length;
+  const count = (outcome: PatientAnswer['outcome']): number =>
+    accepted.filter(({ answer }) => answer.outcome === outcome).length;
+  const unserved = asked
+    .filter((one) => !accepted.includes(one))
+    .map(({ kind, answer: { outcome, code, statuses } }) => {
+      return `${kind.name}: ${outcome} ${code ?? statuses.at(-1)}`;
+    });
   return {
     blows,
     asked: asked.length,
+    /** Jobs with a row or an id that a caller received; each was charged or released once. */
     accepted: accepted.length,
-    completed,
-    released: accepted.filter(({ answer }) => answer.outcome === 'failed').length,
-    unserved: asked
-      .filter((one) => !accepted.includes(one))
-      .map(
-        ({ kind, answer }) =>
-          `${kind.name}: ${answer.outcome} ${answer.code ?? answer.statuses.at(-1)}`,
-      ),
+    completed: count('completed'),
+    released: count('failed'),
+    /** Requests without a job, each with its last status or error code. */
+    unserved,
     violations,
   };
 }

@@ -77,10 +77,8 @@ describe('a database restored to an earlier time while the other keeps its state
       for (const jobId of [left, saved, stillOpen])
         expect(await calls.stateOf(jobId)).toEqual(open);
       // First step of docs/backup.md, for one of the two jobs.
-      await stack.query(
-        `UPDATE reservation SET expires_at = now() + interval '1 hour' WHERE id = $1`,
-        [saved],
-      );
+      const extend = `UPDATE reservation SET expires_at = now() + interval '1 hour' WHERE id = $1`;
+      await stack.query(extend, [saved]);
     });
     expect((await calls.askAdmin(`/jobs/${saved}`)).body.data.why).toContain(
       'workflow ended (COMPLETED) without settling the reservation',
@@ -96,9 +94,8 @@ describe('a database restored to an earlier time while the other keeps its state
     const outcome = { status: 'failed', billing: 'released' };
     expect(await resultOf(forgottenOpen)).toMatchObject(outcome);
     // If Temporal has not recorded the first steps, they run and send again; otherwise the job is lost.
-    const isOver = async () =>
-      [undefined, 'completed'].includes((await calls.stateOf(justSent))?.status);
-    await expect.poll(isOver).toBe(true);
+    const readStatus = async () => (await calls.stateOf(justSent))?.status;
+    await expect.poll(readStatus).toBeOneOf([undefined, 'completed']);
     const submitsMax = (await calls.stateOf(justSent)) ? 2 : 1;
     expect(await calls.acceptedOf(justSent)).toBeLessThanOrEqual(submitsMax);
     // No other call was sent a second time.
@@ -156,10 +153,9 @@ describe('Temporal restored to an earlier time under running workers', () => {
     const ofJobs = <Result>(read: (client: Client, jobId: string) => Promise<Result>) =>
       calls.withTemporal((client) => Promise.all(jobs.map((jobId) => read(client, jobId))));
     /** Waits until each job has had more than this number of timers. */
+    const leastTimers = async () => Math.min(...(await ofJobs(timersOf)));
     const checked = (times: number) =>
-      expect
-        .poll(async () => Math.min(...(await ofJobs(timersOf))), { interval: lookMs })
-        .toBeGreaterThan(times);
+      expect.poll(leastTimers, { interval: lookMs }).toBeGreaterThan(times);
     await checked(2);
     await stack.copyData('temporal', 'take');
     await checked(4);
@@ -170,9 +166,8 @@ describe('Temporal restored to an earlier time under running workers', () => {
       const attempts = await ofJobs(attemptOf);
       return jobs.filter((_, index) => (attempts[index] ?? 0) > 2);
     };
-    await expect
-      .poll(async () => (await failing()).length, { interval: lookMs })
-      .toBeGreaterThanOrEqual(2);
+    const countFailing = async () => (await failing()).length;
+    await expect.poll(countFailing, { interval: lookMs }).toBeGreaterThanOrEqual(2);
     const [saved = ''] = await failing();
     await resetToStart(saved);
     await ends(saved, paid);

@@ -3,15 +3,11 @@
  * each of which can be killed, frozen and restarted on the same port with the same data.
  */
 import { execFileSync } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Pool } from 'pg';
-import { createKey } from '../../api/identity/keys.ts';
-import { createOrganization } from '../../api/identity/organizations.ts';
-import { createLedger } from '../../ledger/ledger.ts';
 import { microFromCredits } from '../../domain/credits.ts';
 import { openDatabase } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
@@ -22,15 +18,23 @@ import { startPostgres } from '../../dev/stack/postgres.ts';
 import type { Running } from '../../dev/stack/running.ts';
 import { startTemporal } from '../../dev/stack/temporal.ts';
 import { makeTemporaryDirectory } from '../../dev/stack/temporary-directory.ts';
-import { sandboxedProviders } from '../harness/variables.ts';
-import type { TestCaller } from '../harness/gateway.ts';
+import { createCaller, type TestCaller } from '../harness/callers.ts';
 import { discPicture, makeFilm, speechOf } from '../harness/media.ts';
 import { startMediaServer } from '../harness/media-server.ts';
-import { startControl, type Control } from './control.ts';
+import { newSecret, sandboxSettings, settingsWith } from '../harness/sandbox.ts';
+import { startControl } from './control.ts';
 import type { Inputs } from './kinds.ts';
 
 /** Processes that can be killed. `api2` and `worker2` run only if `run` names them. */
-const parts = ['postgres', 'temporal', 'sandbox', 'api', 'worker', 'api2', 'worker2'] as const;
+export const parts = [
+  'postgres',
+  'temporal',
+  'sandbox',
+  'api',
+  'worker',
+  'api2',
+  'worker2',
+] as const;
 /** A process of the stack. */
 export type Part = (typeof parts)[number];
 
@@ -45,104 +49,46 @@ interface StackOptions {
 }
 
 /** A running stack. */
-export interface FaultStack {
-  url: string;
-  env: Readonly<Record<string, string>>;
-  control: Control;
-  caller: TestCaller;
-  inputs: Inputs;
-  databaseUrl: string;
-  sandboxUrl: string;
-  directory: string;
-  /** Returns the URL of an API. */
-  urlOf: (part: 'api' | 'api2') => string;
-  pidOf: (part: Part) => number;
-  /** Returns the parts that ended by themselves since the last call. */
-  takeLost: () => Part[];
-  /** Sends SIGKILL; returns when the process has ended. */
-  kill: (part: Part) => Promise<void>;
-  /** Sends SIGTERM; returns the exit code when the process has ended. */
-  end: (part: Part) => Promise<number | null>;
-  /** Starts a part that is not running; `build` is the folder of another version. */
-  start: (part: Part, build?: string) => Promise<void>;
-  /** Adds environment variables for processes that start later. */
-  configure: (env: Record<string, string>) => void;
-  /** Returns the URL of the metrics of a part with `asDeployed`; null while it is not running. */
-  metricsUrlOf: (part: Part) => string | null;
-  /** Copies the data of Postgres or Temporal, or restores the copy; the server is restarted. */
-  copyData: (part: 'postgres' | 'temporal', way: 'take' | 'put back') => Promise<void>;
-  /** Stops or continues a part and all of its children, as SIGSTOP and SIGCONT do. */
-  freeze: (part: Part, frozen: boolean) => void;
-  newCaller: (credits: number, windowCredits?: number) => Promise<TestCaller>;
-  query: <Row extends object>(text: string, values?: unknown[]) => Promise<Row[]>;
-  /** Returns the log of a part. */
-  logOf: (part: Part) => string;
-  close: () => Promise<void>;
-}
+export type FaultStack = Awaited<ReturnType<typeof startStack>>;
 
 const programs = fileURLToPath(new URL('./', import.meta.url));
 const project = fileURLToPath(new URL('../../', import.meta.url));
 const shiftedClock = new URL('shifted-clock.ts', import.meta.url).href;
 const logger = createLogger('faults', 'silent');
 
-function secret(): string {
-  return randomBytes(32).toString('base64url');
-}
+const listeners = ['postgres', 'temporal', 'sandbox', 'api', 'api2'] as const;
+type Ports = Record<(typeof listeners)[number], number>;
 
-interface Ports {
-  postgres: number;
-  temporal: number;
-  sandbox: number;
-  api: number;
-  api2: number;
-}
-
-/** Environment variables of the processes of a stack. */
-function environment(options: {
+interface Places {
   ports: Ports;
   password: string;
   directory: string;
   origins: string[];
-}): Record<string, string> {
-  const { ports, password, directory, origins } = options;
+}
+
+/** Makes the environment variables of the processes of a stack. */
+function environment({ ports, password, directory, origins }: Places): Record<string, string> {
   const sandboxUrl = `http://127.0.0.1:${ports.sandbox}`;
   const url = `http://127.0.0.1:${ports.api}`;
   return {
+    ...settingsWith(sandboxUrl),
     DATABASE_URL: `postgres://postgres:${password}@127.0.0.1:${ports.postgres}/gateway`,
-    DATABASE_POOL_MAX: '8',
     TEMPORAL_ADDRESS: `127.0.0.1:${ports.temporal}`,
     API_PORT: String(ports.api),
     PUBLIC_BASE_URL: url,
     STORAGE_DIR: join(directory, 'storage'),
-    STORAGE_SECRET: secret(),
-    KEY_PEPPER: secret(),
-    WEBHOOK_SECRET: secret(),
-    WEBHOOK_SIGNING_SECRET: secret(),
-    ADMIN_API_KEY: secret(),
-    FAL_KEY: 'sandbox-fal-key-of-tests',
-    OPENAI_IMAGES_API_KEY: 'sandbox-openai-key-of-tests',
-    ELEVENLABS_API_KEY: 'sandbox-elevenlabs-key-of-tests',
-    ...sandboxedProviders(sandboxUrl),
     ELEVENLABS_CONCURRENCY: '50',
-    SANDBOX_CHAT_OPENAI_URL: `${sandboxUrl}/chat-openai/v1`,
-    SANDBOX_CHAT_ANTHROPIC_URL: `${sandboxUrl}/chat-anthropic`,
     ALLOW_PRIVATE_NETWORK_ORIGINS: [sandboxUrl, url, ...origins].join(),
-    RATE_LIMIT_PER_MINUTE: '100000000',
-    POLL_RATE_LIMIT_PER_MINUTE: '100000000',
     SYNC_WAIT_MS: '20000',
     // An organization holds at most half of the starts, and a column holds 14 of them.
     TEMPORAL_STARTS_MAX: '32',
-    FIRST_CHECK_MAX_MS: '1000',
     OUTCOME_WAIT_MS: '6000',
     RESERVATION_TTL_MS: '4000',
     SWEEP_INTERVAL_MS: '500',
     LOG_LEVEL: 'warn',
     SANDBOX_PORT: String(ports.sandbox),
     SANDBOX_DATA_DIR: join(directory, 'sandbox'),
-    SANDBOX_FAL_KEY: 'sandbox-fal-key-of-tests',
-    SANDBOX_CHAT_KEY: 'sandbox-chat-key-of-tests',
-    SANDBOX_OPENAI_KEY: 'sandbox-openai-key-of-tests',
-    SANDBOX_ELEVENLABS_KEY: 'sandbox-elevenlabs-key-of-tests',
+    ...sandboxSettings,
     SANDBOX_LATENCY_MS: '100',
     SANDBOX_TINY_MEDIA: '1',
   };
@@ -154,13 +100,11 @@ function shifted(shiftMs: number | undefined): Record<string, string> {
 }
 
 /** Starts a stack with inputs of every kind, and an organization that has credits. */
-export async function startStack(options: StackOptions = {}): Promise<FaultStack> {
+export async function startStack(options: StackOptions = {}) {
   const directory = makeTemporaryDirectory('faults');
   const ports: Ports = { postgres: 0, temporal: 0, sandbox: 0, api: 0, api2: 0 };
-  for (const name of ['postgres', 'temporal', 'sandbox', 'api', 'api2'] as const) {
-    ports[name] = await freePort();
-  }
-  const password = secret();
+  for (const name of listeners) ports[name] = await freePort();
+  const password = newSecret();
   const control = await startControl();
   const media = await startMediaServer();
   const env: Record<string, string> = {
@@ -168,6 +112,7 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
     FAULT_CONTROL_URL: control.url,
     ...options.env,
   };
+  const path = { PATH: process.env['PATH'] };
   const logPath = (part: Part): string => join(directory, 'logs', `${part}.log`);
 
   const node =
@@ -177,12 +122,7 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
         name: part,
         script,
         logPath: logPath(part),
-        env: {
-          PATH: process.env['PATH'],
-          ...env,
-          ...shifted(options.clockShiftMs?.[part]),
-          ...extra,
-        },
+        env: { ...path, ...env, ...shifted(options.clockShiftMs?.[part]), ...extra },
       }).start();
   const metricsPorts = new Map<Part, number>();
   const gateway = (part: 'api' | 'api2' | 'worker' | 'worker2') => async (build?: string) => {
@@ -234,6 +174,7 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
     lost.push(part);
   }
 
+  /** Starts a part that is not running; `build` is the folder of another version. */
   async function start(part: Part, build?: string): Promise<void> {
     if (running.has(part)) throw new Error(`${part} is running`);
     // Processes of a killed Postgres may keep its shared memory for a moment.
@@ -250,6 +191,7 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
     }
   }
 
+  /** Sends SIGKILL; returns when the process has ended. */
   async function kill(part: Part): Promise<void> {
     const ended = runningPart(part);
     running.delete(part);
@@ -258,31 +200,20 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
   }
 
   // Its connections are opened again after a restart of Postgres.
-  const openPool = (): Pool => {
-    const opened = new Pool({
-      connectionString: env['DATABASE_URL'],
-      connectionTimeoutMillis: 5000,
-    });
-    return opened.on('error', () => {});
-  };
+  const openPool = (): Pool =>
+    new Pool({ connectionString: env['DATABASE_URL'], connectionTimeoutMillis: 5000 }).on(
+      'error',
+      () => {},
+    );
   let pool = openPool();
 
   async function newCaller(credits: number, windowCredits?: number): Promise<TestCaller> {
     const database = await openDatabase({ url: env['DATABASE_URL'] ?? '', poolMax: 2, logger });
     try {
-      const made = await createOrganization(database, {
-        name: 'Faults',
+      return await createCaller(database, env['KEY_PEPPER'] ?? '', {
+        amountMicro: microFromCredits(credits),
         windowLimitMicro: windowCredits === undefined ? null : microFromCredits(windowCredits),
       });
-      const key = await createKey(database, env['KEY_PEPPER'] ?? '', { ...made, name: 'faults' });
-      await createLedger(database).grant({
-        organizationId: made.organizationId,
-        id: 'initial',
-        amountMicro: microFromCredits(credits),
-        actor: 'test',
-        reason: 'test',
-      });
-      return { ...made, ...key };
     } finally {
       await database.end();
     }
@@ -296,6 +227,7 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
     rmSync(directory, { recursive: true, force: true });
   }
 
+  /** Returns the URL of an API. */
   const urlOf = (part: 'api' | 'api2'): string => `http://127.0.0.1:${ports[part]}`;
   try {
     await Promise.all([start('postgres'), start('temporal'), start('sandbox')]);
@@ -314,7 +246,7 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
     };
     return {
       url: urlOf('api'),
-      env,
+      env: env as Readonly<typeof env>,
       control,
       caller,
       inputs,
@@ -324,26 +256,31 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
       sandboxUrl: `http://127.0.0.1:${ports.sandbox}`,
       directory,
       urlOf,
-      pidOf: (part) => runningPart(part).pid,
-      takeLost: () => lost.splice(0),
+      pidOf: (part: Part): number => runningPart(part).pid,
+      /** Returns the parts that ended by themselves since the last call. */
+      takeLost: (): Part[] => lost.splice(0),
       kill,
-      async end(part) {
+      /** Sends SIGTERM; returns the exit code when the process has ended. */
+      async end(part: Part): Promise<number | null> {
         const { pid, exited } = runningPart(part);
         running.delete(part);
         process.kill(pid, 'SIGTERM');
         return (await exited).code;
       },
       start,
-      configure(settings) {
+      /** Adds environment variables for processes that start later. */
+      configure(settings: Record<string, string>): void {
         Object.assign(env, settings);
         void pool.end();
         pool = openPool();
       },
-      metricsUrlOf(part) {
+      /** Returns the URL of the metrics of a part with `asDeployed`; null while it is not running. */
+      metricsUrlOf(part: Part): string | null {
         const port = running.has(part) && metricsPorts.get(part);
         return port ? `http://127.0.0.1:${port}/metrics` : null;
       },
-      async copyData(part, way) {
+      /** Copies the data of Postgres or Temporal, or restores the copy; the server is restarted. */
+      async copyData(part: 'postgres' | 'temporal', way: 'take' | 'put back'): Promise<void> {
         const data = join(directory, part);
         await kill(part);
         // The child processes end after their parent.
@@ -354,7 +291,8 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
         execFileSync('cp', ['-a', from, to]);
         await start(part);
       },
-      freeze(part, frozen) {
+      /** Stops or continues a part and all of its children, as SIGSTOP and SIGCONT do. */
+      freeze(part: Part, frozen: boolean): void {
         const { pid } = runningPart(part);
         const signal = frozen ? 'SIGSTOP' : 'SIGCONT';
         // Each Postgres process has its own process group.
@@ -363,7 +301,8 @@ export async function startStack(options: StackOptions = {}): Promise<FaultStack
       newCaller,
       query: async <Row extends object>(text: string, values?: unknown[]) =>
         (await pool.query(text, values)).rows as Row[],
-      logOf: (part) => readLog(logPath(part)),
+      /** Returns the log of a part. */
+      logOf: (part: Part): string => readLog(logPath(part)),
       close,
     };
   } catch (error) {

@@ -17,27 +17,10 @@ interface JobRow {
 }
 
 /** A database; `drop` deletes it. */
-export interface TestDatabase {
-  url: string;
-  /** Runs a statement and returns its rows. */
-  query: <Row extends object>(text: string, values?: unknown[]) => Promise<Row[]>;
-  /** Returns the rows of `ledger_audit`: violations of the ledger’s promises. */
-  audit: () => Promise<{ finding: string; subject: string }[]>;
-  /** Returns the balance of an organization, in micro-credits. */
-  balance: (organizationId: string) => Promise<Balance | null>;
-  /** Returns the kinds of the ledger entries of a job or chat, in their order. */
-  entryKinds: (reservationId: string) => Promise<string[]>;
-  /** Returns the jobs of an organization, oldest first. */
-  jobs: (organizationId: string) => Promise<JobRow[]>;
-  /** Returns the provider notifications of a job. */
-  notifications: (jobId: string) => Promise<{ state: string; deliveries: number }[]>;
-  /** Returns the ids of the uploads of an organization, oldest first. */
-  uploadIds: (organizationId: string) => Promise<string[]>;
-  drop: () => Promise<void>;
-}
+export type TestDatabase = Awaited<ReturnType<typeof createTestDatabase>>;
 
 /** Copies the template database. */
-export async function createTestDatabase(): Promise<TestDatabase> {
+export async function createTestDatabase() {
   const templateUrl = inject('templateDatabaseUrl');
   const name = `test_${randomUUID().replaceAll('-', '')}`;
   const urlOf = (database: string): string => templateUrl.replace(/\/[^/]*$/, `/${database}`);
@@ -50,13 +33,17 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   await client.connect();
   // The last step of a file drops the database while this connection is open.
   client.on('error', () => {});
-  const query: TestDatabase['query'] = async (text, values) =>
+  /** Runs a statement and returns its rows. */
+  const query = async <Row extends object>(text: string, values?: unknown[]): Promise<Row[]> =>
     (await client.query(text, values)).rows;
   return {
     url: urlOf(name),
     query,
-    audit: () => query('SELECT finding, subject FROM ledger_audit'),
-    async balance(organizationId) {
+    /** Returns the rows of `ledger_audit`: violations of the ledger’s promises. */
+    audit: () =>
+      query<{ finding: string; subject: string }>('SELECT finding, subject FROM ledger_audit'),
+    /** Returns the balance of an organization, in micro-credits. */
+    async balance(organizationId: string): Promise<Balance | null> {
       const [found] = await query<Balance>(
         `SELECT posted::float8, reserved::float8, (posted - reserved)::float8 AS available
           FROM account WHERE organization_id = $1`,
@@ -64,23 +51,30 @@ export async function createTestDatabase(): Promise<TestDatabase> {
       );
       return found ?? null;
     },
-    async entryKinds(reservationId) {
+    /** Returns the kinds of the ledger entries of a job or chat, in their order. */
+    async entryKinds(reservationId: string): Promise<string[]> {
       const text = 'SELECT kind FROM ledger_entry WHERE reservation_id = $1 ORDER BY sequence';
       return (await query<{ kind: string }>(text, [reservationId])).map(({ kind }) => kind);
     },
-    jobs: (organizationId) =>
-      query(
+    /** Returns the jobs of an organization, oldest first. */
+    jobs: (organizationId: string) =>
+      query<JobRow>(
         `SELECT id, type, status, model, request FROM job WHERE organization_id = $1
           ORDER BY created_at, id`,
         [organizationId],
       ),
-    notifications: (jobId) =>
-      query('SELECT state, deliveries FROM provider_notification WHERE job_id = $1', [jobId]),
-    async uploadIds(organizationId) {
+    /** Returns the provider notifications of a job. */
+    notifications: (jobId: string) =>
+      query<{ state: string; deliveries: number }>(
+        'SELECT state, deliveries FROM provider_notification WHERE job_id = $1',
+        [jobId],
+      ),
+    /** Returns the ids of the uploads of an organization, oldest first. */
+    async uploadIds(organizationId: string): Promise<string[]> {
       const text = 'SELECT id FROM upload WHERE organization_id = $1 ORDER BY created_at, id';
       return (await query<{ id: string }>(text, [organizationId])).map(({ id }) => id);
     },
-    async drop() {
+    async drop(): Promise<void> {
       await client.end();
       await admin.query(`DROP DATABASE ${name} WITH (FORCE)`);
       await admin.end();

@@ -17,17 +17,8 @@ const directory = fileURLToPath(new URL(`../../.cache/imageio-ffmpeg-${version}`
 export async function findFfmpeg(): Promise<string> {
   const binaries = join(directory, 'imageio_ffmpeg', 'binaries');
   if (!existsSync(binaries)) {
-    const requirement = `imageio-ffmpeg==${version}`;
-    await run('python3', [
-      '-m',
-      'pip',
-      'install',
-      '--quiet',
-      '--no-deps',
-      '--target',
-      directory,
-      requirement,
-    ]);
+    const install = ['-m', 'pip', 'install', '--quiet', '--no-deps', '--target', directory];
+    await run('python3', [...install, `imageio-ffmpeg==${version}`]);
   }
   const binary = (await readdir(binaries)).find((name) => name.startsWith('ffmpeg'));
   if (!binary) throw new Error('the package brings no ffmpeg for this platform');

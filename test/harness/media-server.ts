@@ -1,28 +1,18 @@
 /** A third party’s web server with images and videos, for inputs by URL. */
-import { once } from 'node:events';
-import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
+import { startHttpServer } from './http-server.ts';
 
 /** A running media server. */
-export interface MediaServer {
-  origin: string;
-  /** Serves bytes at a path; with `ranges: false`, each range request receives the whole file. */
-  put: (path: string, bytes: Buffer, options?: { ranges?: boolean }) => string;
-  /** Sets the response to the nth request for a path (from 1). */
-  serve: (path: string, answer: (response: ServerResponse, count: number) => void) => string;
-  /** Bytes sent for a path. */
-  sentBytes: (path: string) => number;
-  /** Requests for a path of `serve`. */
-  requests: (path: string) => number;
-  close: () => void;
-}
+export type MediaServer = Awaited<ReturnType<typeof startMediaServer>>;
+
+type Reply = (response: ServerResponse, count: number) => void;
 
 /** Starts a media server on a free port. */
-export async function startMediaServer(): Promise<MediaServer> {
+export async function startMediaServer() {
   const files = new Map<string, { bytes: Buffer; ranges: boolean; sentBytes: number }>();
-  const answers = new Map<string, (response: ServerResponse, count: number) => void>();
+  const answers = new Map<string, Reply>();
   const counts = new Map<string, number>();
-  const server = createServer((request, response) => {
+  const { url: origin, close } = await startHttpServer((request, response) => {
     response.on('error', () => {});
     const path = request.url ?? '';
     const answer = answers.get(path);
@@ -52,26 +42,24 @@ export async function startMediaServer(): Promise<MediaServer> {
     });
     response.end(part);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
     origin,
-    put(path, bytes, { ranges = true } = {}) {
+    /** Serves bytes at a path; with `ranges: false`, each range request receives the whole file. */
+    put(path: string, bytes: Buffer, { ranges = true } = {}): string {
       answers.delete(path);
       files.set(path, { bytes, ranges, sentBytes: 0 });
       return `${origin}${path}`;
     },
-    serve(path, answer) {
+    /** Sets the response to the nth request for a path (from 1). */
+    serve(path: string, answer: Reply): string {
       counts.set(path, 0);
       answers.set(path, answer);
       return `${origin}${path}`;
     },
-    requests: (path) => counts.get(path) ?? 0,
-    sentBytes: (path) => files.get(path)?.sentBytes ?? 0,
-    close() {
-      server.close();
-      server.closeAllConnections();
-    },
+    /** Returns the number of requests for a path of `serve`. */
+    requests: (path: string): number => counts.get(path) ?? 0,
+    /** Returns the number of bytes that were sent for a path. */
+    sentBytes: (path: string): number => files.get(path)?.sentBytes ?? 0,
+    close,
   };
 }

@@ -5,9 +5,9 @@
  */
 import assert from 'node:assert/strict';
 import { fork, type ChildProcess } from 'node:child_process';
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -23,38 +23,14 @@ import { connectWorkers } from '../../worker/runtime.ts';
 import { startStudioWorkers } from '../../worker/studio-worker.ts';
 import { checkResponses } from './check-responses.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
-import { startMediaServer, type MediaServer } from './media-server.ts';
+import { startMediaServer } from './media-server.ts';
+import { newFolder } from './folders.ts';
 import { installTestRuntime } from './runtime.ts';
-import { startSandbox, type TestSandbox } from './sandbox.ts';
-import { sandboxedProviders } from './variables.ts';
-import { startWebhookReceiver, type WebhookReceiver } from './webhook-receiver.ts';
+import { settingsWith, startSandbox, type TestSandbox } from './sandbox.ts';
+import { startWebhookReceiver } from './webhook-receiver.ts';
 
 /** A running gateway without callers. */
-export interface RunningGateway {
-  url: string;
-  api: Api;
-  config: Config;
-  env: Record<string, string>;
-  database: TestDatabase;
-  sandbox: TestSandbox;
-  /** A public media server, from which the gateway may read. */
-  media: MediaServer;
-  /** A caller’s server, to which the gateway may send webhooks. */
-  receiver: WebhookReceiver;
-  /**
-   * Starts another process of this gateway (`api/main.ts` or `worker/main.ts`) and waits until it
-   * is ready.
-   */
-  spawn: (script: 'api' | 'worker', env?: Record<string, string>) => Promise<SpawnedProcess>;
-  /**
-   * Starts another API of this gateway in the process of the test, which costs a tenth of a process
-   * of its own; returns its URL.
-   */
-  secondApi: (env?: Record<string, string>) => Promise<string>;
-  /** Kills the processes that `spawn` started, and closes the APIs of `secondApi`. */
-  endSpawned: () => Promise<void>;
-  close: () => Promise<void>;
-}
+export type RunningGateway = Awaited<ReturnType<typeof startParts>>;
 
 /** A log line of a process. */
 export type LogLine = Record<string, unknown> & { msg: string };
@@ -86,9 +62,10 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 const logger = createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent');
 
 /** Starts the parts of a gateway. */
-export async function startParts(options: GatewayOptions): Promise<RunningGateway> {
+export async function startParts(options: GatewayOptions) {
   installTestRuntime(logger);
-  const directory = await mkdtemp(join(inject('directory'), 'gateway-'));
+  const { admittedOrigins = [] } = options;
+  const directory = newFolder();
   const [database, media, receiver, sandbox] = await Promise.all([
     createTestDatabase(),
     startMediaServer(),
@@ -101,12 +78,7 @@ export async function startParts(options: GatewayOptions): Promise<RunningGatewa
   ]);
   const env = {
     ...environment({ database, sandbox, directory }),
-    ...(await address([
-      sandbox.url,
-      media.origin,
-      receiver.origin,
-      ...(options.admittedOrigins ?? []),
-    ])),
+    ...(await address([sandbox.url, media.origin, receiver.origin, ...admittedOrigins])),
     ...options.env,
   };
   const { api, config } = await startTestApi(env);
@@ -120,10 +92,12 @@ export async function startParts(options: GatewayOptions): Promise<RunningGatewa
     env,
     database,
     sandbox,
+    /** A public media server, from which the gateway may read. */
     media,
+    /** A caller’s server, to which the gateway may send webhooks. */
     receiver,
     ...spawned,
-    async close() {
+    async close(): Promise<void> {
       await spawned.endSpawned();
       // A call that hangs in the sandbox would delay the stop of the workers by a minute.
       await Promise.all([stopWorkers?.(), sandbox.stop()]);
@@ -185,13 +159,15 @@ async function startTestApi(
 }
 
 /** Starts processes with these settings. */
-function spawner(
-  env: Record<string, string>,
-): Pick<RunningGateway, 'spawn' | 'secondApi' | 'endSpawned'> {
+function spawner(env: Record<string, string>) {
   const children: ChildProcess[] = [];
   const apis: Api[] = [];
   return {
-    async spawn(script, extra = {}) {
+    /** Starts another process of this gateway (`api/main.ts` or `worker/main.ts`) and waits until it is ready. */
+    async spawn(
+      script: 'api' | 'worker',
+      extra: Record<string, string> = {},
+    ): Promise<SpawnedProcess> {
       const child = fork(join(root, script, 'main.ts'), {
         stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
         env: { PATH: process.env['PATH'], ...compileCache, ...env, LOG_LEVEL: 'fatal', ...extra },
@@ -211,13 +187,18 @@ function spawner(
       const { port, metricsPort } = message as { port?: number; metricsPort?: number | null };
       return { child, port: port ?? 0, metricsPort: metricsPort ?? 0, lines };
     },
-    async secondApi(extra = {}) {
+    /**
+     * Starts another API of this gateway in the process of the test, which costs a tenth of a process
+     * of its own; returns its URL.
+     */
+    async secondApi(extra: Record<string, string> = {}): Promise<string> {
       const admitted = env['ALLOW_PRIVATE_NETWORK_ORIGINS'] ?? '';
       const { api } = await startTestApi({ ...env, ...(await address([admitted])), ...extra });
       apis.push(api);
       return `http://127.0.0.1:${api.port}`;
     },
-    async endSpawned() {
+    /** Kills the processes that `spawn` started, and closes the APIs of `secondApi`. */
+    async endSpawned(): Promise<void> {
       await Promise.all(children.splice(0).map(endChild));
       await Promise.all(apis.splice(0).map((api) => api.close()));
     },
@@ -250,35 +231,17 @@ interface Parts {
   directory: string;
 }
 
-function secret(): string {
-  return randomBytes(32).toString('base64url');
-}
-
-function environment(parts: Parts): Record<string, string> {
+function environment({ database, sandbox, directory }: Parts): Record<string, string> {
   return {
-    DATABASE_URL: parts.database.url,
-    DATABASE_POOL_MAX: '8',
+    ...settingsWith(sandbox.url),
+    DATABASE_URL: database.url,
     TEMPORAL_ADDRESS: inject('temporalAddress'),
     // All test files share one Temporal server, so each needs its own task queues.
     TASK_QUEUE_PREFIX: `${randomUUID().slice(0, 8)}-`,
-    STORAGE_DIR: join(parts.directory, 'storage'),
-    STORAGE_SECRET: secret(),
-    KEY_PEPPER: secret(),
-    WEBHOOK_SECRET: secret(),
-    WEBHOOK_SIGNING_SECRET: secret(),
+    STORAGE_DIR: join(directory, 'storage'),
     WEBHOOK_RETRY_DELAYS_MS: '200,200,200',
     WEBHOOK_TIMEOUT_MS: '2000',
-    ADMIN_API_KEY: secret(),
-    FAL_KEY: parts.sandbox.falKey,
-    ...sandboxedProviders(parts.sandbox.url),
-    SANDBOX_CHAT_OPENAI_URL: `${parts.sandbox.url}/chat-openai/v1`,
-    SANDBOX_CHAT_ANTHROPIC_URL: `${parts.sandbox.url}/chat-anthropic`,
-    SANDBOX_CHAT_KEY: parts.sandbox.chatKey,
-    OPENAI_IMAGES_API_KEY: parts.sandbox.openaiKey,
-    ELEVENLABS_API_KEY: parts.sandbox.elevenlabsKey,
-    RATE_LIMIT_PER_MINUTE: '100000',
-    POLL_RATE_LIMIT_PER_MINUTE: '100000',
-    FIRST_CHECK_MAX_MS: '1000',
+    SANDBOX_CHAT_KEY: sandbox.chatKey,
     OUTCOME_WAIT_MS: '8000',
     TEMPORAL_UI_ORIGINS: 'http://127.0.0.1:8233',
     LOG_LEVEL: 'silent',

@@ -1,11 +1,51 @@
 /** Starts the provider sandbox as a separate process, and reads its log. */
 import { fork, type ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { during } from './during.ts';
 import { newFolder } from './folders.ts';
+import { sandboxedProviders } from './variables.ts';
 
 const script = fileURLToPath(new URL('../../dev/sandbox/main.ts', import.meta.url));
+
+/** The keys that every sandbox of the tests accepts. */
+const keys = {
+  falKey: 'sandbox-fal-key-of-tests',
+  chatKey: 'sandbox-chat-key-of-tests',
+  openaiKey: 'sandbox-openai-key-of-tests',
+  elevenlabsKey: 'sandbox-elevenlabs-key-of-tests',
+};
+
+/** Settings of every sandbox of the tests. */
+export const sandboxSettings = {
+  SANDBOX_FAL_KEY: keys.falKey,
+  SANDBOX_CHAT_KEY: keys.chatKey,
+  SANDBOX_OPENAI_KEY: keys.openaiKey,
+  SANDBOX_ELEVENLABS_KEY: keys.elevenlabsKey,
+};
+
+/** Makes the settings of a gateway without its addresses: its secrets, and the providers of a sandbox. */
+export const settingsWith = (sandboxUrl: string): Record<string, string> => ({
+  DATABASE_POOL_MAX: '8',
+  STORAGE_SECRET: newSecret(),
+  KEY_PEPPER: newSecret(),
+  WEBHOOK_SECRET: newSecret(),
+  WEBHOOK_SIGNING_SECRET: newSecret(),
+  ADMIN_API_KEY: newSecret(),
+  FAL_KEY: keys.falKey,
+  OPENAI_IMAGES_API_KEY: keys.openaiKey,
+  ELEVENLABS_API_KEY: keys.elevenlabsKey,
+  ...sandboxedProviders(sandboxUrl),
+  SANDBOX_CHAT_OPENAI_URL: `${sandboxUrl}/chat-openai/v1`,
+  SANDBOX_CHAT_ANTHROPIC_URL: `${sandboxUrl}/chat-anthropic`,
+  RATE_LIMIT_PER_MINUTE: '100000000',
+  POLL_RATE_LIMIT_PER_MINUTE: '100000000',
+  FIRST_CHECK_MAX_MS: '1000',
+});
+
+/** Makes a random secret. */
+export const newSecret = (): string => randomBytes(32).toString('base64url');
 
 /** A submit that the sandbox accepted, from the sandbox’s log. */
 export interface AcceptedSubmit {
@@ -16,28 +56,7 @@ export interface AcceptedSubmit {
 }
 
 /** A running sandbox. */
-export interface TestSandbox {
-  url: string;
-  falKey: string;
-  chatKey: string;
-  openaiKey: string;
-  elevenlabsKey: string;
-  /** Returns the submits that the sandbox accepted for a job, or whose prompt contains a text. */
-  submits: (query: { jobId?: string; match?: string }) => Promise<AcceptedSubmit[]>;
-  /** Returns the bodies of the chat requests that contain a text, newest last. */
-  chatRequests: (match: string) => Promise<Record<string, unknown>[]>;
-  counters: () => Promise<Record<string, number>>;
-  /** Injects faults (the grammar of dev/sandbox/faults.ts) into matching requests. */
-  inject: (fault: { match?: string; faults: string; times?: number }) => Promise<void>;
-  clearFaults: () => Promise<void>;
-  /** Makes all further media tiny, or as requested, which needs more CPU. */
-  resizeMedia: (size: { tiny: boolean }) => Promise<void>;
-  /**
-   * Sends the webhook of a request again, optionally forged; returns the response of the gateway.
-   */
-  resend: (requestId: string, options: Record<string, unknown>) => Promise<{ status: number }>;
-  stop: () => Promise<void>;
-}
+export type TestSandbox = Awaited<ReturnType<typeof startSandbox>>;
 
 interface SandboxOptions {
   dataDir: string;
@@ -50,26 +69,19 @@ interface SandboxOptions {
 export function useSandbox(env: Record<string, string> = {}): TestSandbox {
   return during(async () => {
     const sandbox = await startSandbox({ dataDir: newFolder(), latencyMs: 40, env });
-    return { ...sandbox, close: sandbox.stop };
+    return { ...sandbox, close: () => sandbox.stop() };
   });
 }
 
 /** Starts a sandbox on a free port. */
-export async function startSandbox(options: SandboxOptions): Promise<TestSandbox> {
-  const falKey = 'sandbox-fal-key-of-tests';
-  const chatKey = 'sandbox-chat-key-of-tests';
-  const openaiKey = 'sandbox-openai-key-of-tests';
-  const elevenlabsKey = 'sandbox-elevenlabs-key-of-tests';
+export async function startSandbox(options: SandboxOptions) {
   const child = fork(script, {
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     env: {
       ...process.env,
       SANDBOX_PORT: '0',
       SANDBOX_DATA_DIR: options.dataDir,
-      SANDBOX_FAL_KEY: falKey,
-      SANDBOX_CHAT_KEY: chatKey,
-      SANDBOX_OPENAI_KEY: openaiKey,
-      SANDBOX_ELEVENLABS_KEY: elevenlabsKey,
+      ...sandboxSettings,
       SANDBOX_LATENCY_MS: String(options.latencyMs ?? 100),
       SANDBOX_FSYNC: '0',
       ...options.env,
@@ -89,28 +101,32 @@ export async function startSandbox(options: SandboxOptions): Promise<TestSandbox
     });
   return {
     url,
-    falKey,
-    chatKey,
-    openaiKey,
-    elevenlabsKey,
-    async submits(query) {
+    ...keys,
+    /** Returns the submits that the sandbox accepted for a job, or whose prompt contains a text. */
+    async submits(query: { jobId?: string; match?: string }): Promise<AcceptedSubmit[]> {
       const answer = await ask(`submits?${new URLSearchParams(query).toString()}`);
       return (await answer.json()) as AcceptedSubmit[];
     },
-    async chatRequests(match) {
+    /** Returns the bodies of the chat requests that contain a text, newest last. */
+    async chatRequests(match: string): Promise<Record<string, unknown>[]> {
       const answer = await ask(`chat-requests?match=${encodeURIComponent(match)}`);
       const requests = (await answer.json()) as { body: Record<string, unknown> }[];
       return requests.map(({ body }) => body);
     },
     counters: async () => (await (await ask('counters')).json()) as Record<string, number>,
-    inject: async (fault) => void (await post('faults', fault)),
-    clearFaults: async () => void (await ask('faults', { method: 'DELETE' })),
-    resizeMedia: async (size) => void (await post('media-size', size, 'PUT')),
-    async resend(requestId, changes) {
+    /** Injects faults (the grammar of dev/sandbox/faults.ts) into matching requests. */
+    inject: async (fault: { match?: string; faults: string; times?: number }): Promise<void> =>
+      void (await post('faults', fault)),
+    clearFaults: async (): Promise<void> => void (await ask('faults', { method: 'DELETE' })),
+    /** Makes all further media tiny, or as requested, which needs more CPU. */
+    resizeMedia: async (size: { tiny: boolean }): Promise<void> =>
+      void (await post('media-size', size, 'PUT')),
+    /** Sends the webhook of a request again, optionally forged; returns the response of the gateway. */
+    async resend(requestId: string, changes: object): Promise<{ status: number }> {
       const answer = await post(`webhooks/${requestId}`, changes);
       return (await answer.json()) as { status: number };
     },
-    async stop() {
+    async stop(): Promise<void> {
       child.kill('SIGTERM');
       await once(child, 'exit');
     },

@@ -82,20 +82,7 @@ export interface ScriptedJob {
 }
 
 /** The environment of scripted jobs. */
-export interface ScriptedJobs {
-  /** Returns a route by one of the two providers that have workers. */
-  route: (provider: 'fal' | 'openai', changes?: Partial<CallRoute>) => CallRoute;
-  /** The task queue of webhook deliveries. */
-  webhookQueue: string;
-  /** Returns a planned call whose first check comes after a moment. */
-  call: (changes?: Partial<PlannedCall>) => PlannedCall;
-  start: (script?: Script, changes?: Partial<JobPlan>) => Promise<ScriptedJob>;
-  /** Starts a job and waits for its end. */
-  run: (script?: Script, changes?: Partial<JobPlan>) => Promise<JobEnd>;
-  /** All started jobs. */
-  jobs: ScriptedJob[];
-  close: () => Promise<void>;
-}
+export type ScriptedJobs = Awaited<ReturnType<typeof startScriptedJobs>>;
 
 /** Phrases about current or future steps, which an ended job must not show. */
 const unfinished =
@@ -153,14 +140,11 @@ const goodDay: { [Verb in Name]: Activities[Verb] } = {
   attemptDelivery: async () => {},
 };
 
-/**
- * Connects to the run’s Temporal server and starts workers; the test calls `close` in `afterAll`.
- */
-export async function startScriptedJobs(): Promise<ScriptedJobs> {
+/** Connects to the run’s Temporal server and starts workers. */
+export async function startScriptedJobs() {
   installTestRuntime(createLogger('test', process.env['TEST_LOG_LEVEL'] ?? 'silent'));
-  const env = await TestWorkflowEnvironment.createFromExistingServer({
-    address: inject('temporalAddress'),
-  });
+  const address = inject('temporalAddress');
+  const env = await TestWorkflowEnvironment.createFromExistingServer({ address });
   const namespace = 'default';
   await registerSearchAttributes(env.connection, namespace, Object.values(searchAttributes));
   const prefix = `${randomUUID().slice(0, 8)}-`;
@@ -184,18 +168,18 @@ export async function startScriptedJobs(): Promise<ScriptedJobs> {
   const activities = Object.fromEntries(names.map((name) => [name, activity(name)]));
   const workflowBundle = await loadWorkflowBundle();
   const shared = { connection: env.nativeConnection, namespace, activities };
+  const providerQueues = ['fal', 'openai'].map((name) => providerTaskQueue(prefix, name));
   const workers = await Promise.all([
     Worker.create({ ...shared, taskQueue: studioTaskQueue(prefix), workflowBundle }),
-    ...[
-      providerTaskQueue(prefix, 'fal'),
-      providerTaskQueue(prefix, 'openai'),
-      webhookTaskQueue(prefix),
-    ].map((taskQueue) => Worker.create({ ...shared, taskQueue })),
+    ...[...providerQueues, webhookTaskQueue(prefix)].map((taskQueue) =>
+      Worker.create({ ...shared, taskQueue }),
+    ),
   ]);
   const running = Promise.all(workers.map((worker) => worker.run()));
   const jobs: ScriptedJob[] = [];
 
-  const route: ScriptedJobs['route'] = (provider, changes = {}) => ({
+  /** Returns a route by one of the two providers that have workers. */
+  const route = (provider: 'fal' | 'openai', changes: Partial<CallRoute> = {}): CallRoute => ({
     provider,
     taskQueue: providerTaskQueue(prefix, provider),
     providerEndpoint: 'draw',
@@ -204,7 +188,8 @@ export async function startScriptedJobs(): Promise<ScriptedJobs> {
     submitTimeoutMs: 1000,
     ...changes,
   });
-  const call: ScriptedJobs['call'] = (changes = {}) => ({
+  /** Returns a planned call whose first check comes after a moment. */
+  const call = (changes: Partial<PlannedCall> = {}): PlannedCall => ({
     index: 0,
     routes: [route('fal')],
     output: { medium: 'image', format: null },
@@ -227,9 +212,7 @@ export async function startScriptedJobs(): Promise<ScriptedJobs> {
       requestId: 'request',
       type: 'imageGenerate',
       model: 'model',
-      priceMicro: planned.reduce((sum, { quantity, unitPriceMicro }) => {
-        return sum + quantity * unitPriceMicro;
-      }, 0),
+      priceMicro: planned.reduce((sum, one) => sum + one.quantity * one.unitPriceMicro, 0),
       request: {},
       calls: planned,
       assembly: null,
@@ -246,10 +229,9 @@ export async function startScriptedJobs(): Promise<ScriptedJobs> {
     const news = new EventEmitter();
     scripts.set(jobId, { script, calls, news });
     const { typedSearchAttributes } = describeJob(plan);
+    const options = { workflowId: jobId, taskQueue: studioTaskQueue(prefix), args: [plan] };
     const handle = await env.client.workflow.start(plan.type, {
-      workflowId: jobId,
-      taskQueue: studioTaskQueue(prefix),
-      args: [plan],
+      ...options,
       typedSearchAttributes,
     });
     const job: ScriptedJob = {
@@ -276,9 +258,11 @@ export async function startScriptedJobs(): Promise<ScriptedJobs> {
     route,
     call,
     start,
-    run: async (script, changes) => (await start(script, changes)).end(),
+    /** Starts a job and waits for its end. */
+    run: async (script?: Script, changes?: Partial<JobPlan>): Promise<JobEnd> =>
+      (await start(script, changes)).end(),
     jobs,
-    async close() {
+    async close(): Promise<void> {
       for (const worker of workers) {
         if (worker.getState() === 'RUNNING') worker.shutdown();
       }
@@ -299,9 +283,8 @@ async function endOf({ handle, calls }: ScriptedJob): Promise<JobEnd> {
     const type = cause instanceof ApplicationFailure ? (cause.type ?? '') : 'CANCELED';
     failure = { type, message: cause.message };
   }
-  const { currentDetails: details } = await handle.query<{ currentDetails: string }>(
-    '__temporal_workflow_metadata',
-  );
+  const metadata = '__temporal_workflow_metadata';
+  const { currentDetails: details } = await handle.query<{ currentDetails: string }>(metadata);
   const { typedSearchAttributes: shown } = await handle.describe();
   expect(details).not.toMatch(unfinished);
   return {

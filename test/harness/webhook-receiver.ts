@@ -68,6 +68,10 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
     server.listen(port, '127.0.0.1');
     await once(server, 'listening');
   };
+  const close = (): void => {
+    server.close();
+    server.closeAllConnections();
+  };
   await listen(0);
   const { port } = server.address() as AddressInfo;
   const origin = `http://127.0.0.1:${port}`;
@@ -86,16 +90,12 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
       },
       async down() {
         const closed = once(server, 'close');
-        server.close();
-        server.closeAllConnections();
+        close();
         await closed;
       },
       up: () => listen(port),
       below: (path) => below(parent + path),
-      close() {
-        server.close();
-        server.closeAllConnections();
-      },
+      close,
     };
   };
   return below('');

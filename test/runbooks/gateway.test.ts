@@ -9,6 +9,7 @@ import { Client } from 'pg';
 import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { states } from '../faults/calls.ts';
+import { newSecret } from '../harness/sandbox.ts';
 import { startWebhookReceiver } from '../harness/webhook-receiver.ts';
 import { startRehearsal, studioPath, type Rehearsal } from './rehearsal.ts';
 
@@ -33,7 +34,6 @@ async function startUnnotified(prompt: string): Promise<string> {
   await gateway.untilAccepted(jobId);
   return jobId;
 }
-const newSecret = (): string => randomBytes(32).toString('hex');
 /** Starts the API and the worker again, with other settings. */
 async function restartWith(env: Record<string, string>): Promise<void> {
   gateway.stack.configure(env);
@@ -58,9 +58,8 @@ describe('audit-row.md', () => {
       expect(found).toContain('the totals of an account differ from its ledger entries');
       expect(found).toContain(caller.organizationId);
       await page.admin('org suspend', org);
-      await expect
-        .poll(async () => (await ask(studioPath, request)).body.error)
-        .toBe('ORGANIZATION_SUSPENDED');
+      const error = async () => (await ask(studioPath, request)).body.error;
+      await expect.poll(error).toBe('ORGANIZATION_SUSPENDED');
       const entries = await page.admin('ledger', org);
       expect(entries).toContain('reserve');
       // Running jobs of a suspended organization are settled.
@@ -100,98 +99,89 @@ describe('audit-row.md', () => {
   });
 });
 
-describe('provider-down.md', () => {
+it('provider-down.md: jobs wait while the provider is paused, and continue afterwards', async () => {
   const alerts = ['ProviderFails', 'JobsFail', 'OutcomeUnknown', 'FirstTokenSlow'];
+  const { stack, scrape, ask, start } = gateway;
+  const since = await scrape();
+  const film = await start('[[ignore-cancel]] [[slow:20s]] a film of an otter', 'video');
+  await gateway.untilAccepted(film);
+  await gateway.breakProvider({ match: 'fal-ai', faults: 'submit:503' });
+  const chatted = gateway.stream(stack.caller.key, '[[slow:11s]] tell me', 20);
+  const failing = await start('an otter whose call is rejected');
+  await gateway.untilCall(failing, 'not_accepted');
+  expect(await chatted).toContain('[DONE]');
 
-  it('jobs wait while the provider is paused, and continue afterwards', async () => {
-    const { stack, scrape, ask, start } = gateway;
-    const since = await scrape();
-    const film = await start('[[ignore-cancel]] [[slow:20s]] a film of an otter', 'video');
-    await gateway.untilAccepted(film);
-    await gateway.breakProvider({ match: 'fal-ai', faults: 'submit:503' });
-    const chatted = gateway.stream(stack.caller.key, '[[slow:11s]] tell me', 20);
-    const failing = await start('an otter whose call is rejected');
-    const rejected = () =>
-      stack.query('SELECT state FROM provider_call WHERE job_id = $1', [failing]);
-    await expect.poll(rejected).toEqual([{ state: 'not_accepted' }]);
-    expect(await chatted).toContain('[DONE]');
+  await gateway.follow('provider-down', async (page) => {
+    await gateway.untilState(failing, states.failed('PROVIDER_ERROR'));
+    const { error } = (await ask(`/api/v1/studio/jobs/${failing}`)).body.data;
+    const message = 'the provider did not accept the call (503)';
+    expect(error).toMatchObject({ code: 'PROVIDER_ERROR', message });
+    await gateway.untilFiring(since, ...alerts);
+    const retried = await start('an otter that is submitted again');
 
-    await gateway.follow('provider-down', async (page) => {
-      await gateway.untilState(failing, states.failed('PROVIDER_ERROR'));
-      const { error } = (await ask(`/api/v1/studio/jobs/${failing}`)).body.data;
-      const message = 'the provider did not accept the call (503)';
-      expect(error).toMatchObject({ code: 'PROVIDER_ERROR', message });
-      await gateway.untilFiring(since, ...alerts);
-      const retried = await start('an otter that is submitted again');
+    await page.untilAdmin('stuck', /call 1 was not accepted by fal .* and will be sent again/);
+    expect(await page.admin('providers')).toMatch(/fal .* [1-9]/);
 
-      await page.untilAdmin('stuck', /call 1 was not accepted by fal .* and will be sent again/);
-      expect(await page.admin('providers')).toMatch(/fal .* [1-9]/);
+    await page.admin('pause fal');
+    const waiting = await start('an otter that waits');
+    await gateway.untilPhase(waiting, 'waiting_for_provider');
+    // A synchronous request returns 202 after SYNC_WAIT_MS.
+    const patient = await ask(studioPath, { body: { prompt: 'a patient otter' } });
+    expect(patient.status).toBe(202);
+    expect(await page.admin('stuck')).toMatch(/fal was paused .* by .*: fal answers 503/);
+    const elsewhere = { prompt: 'an otter elsewhere', model: 'alpha-image-2' };
+    expect((await ask(studioPath, { body: elsewhere })).status).toBe(200);
 
-      await page.admin('pause fal');
-      const waiting = await start('an otter that waits');
-      await gateway.untilPhase(waiting, 'waiting_for_provider');
-      // A synchronous request returns 202 after SYNC_WAIT_MS.
-      const patient = await ask(studioPath, { body: { prompt: 'a patient otter' } });
-      expect(patient.status).toBe(202);
-      expect(await page.admin('stuck')).toMatch(/fal was paused .* by .*: fal answers 503/);
-      const elsewhere = { prompt: 'an otter elsewhere', model: 'alpha-image-2' };
-      expect((await ask(studioPath, { body: elsewhere })).status).toBe(200);
+    await gateway.mendProvider();
+    await page.admin('resume fal');
+    await gateway.untilState(waiting, states.paid);
+    await gateway.untilState(patient.body.data.jobId, states.paid);
+    // The job was submitted again after the resume, or failed before it.
+    const status = async () => (await gateway.stateOf(retried))?.status;
+    await expect.poll(status).toMatch(/completed|failed/);
+    expect(await page.admin('providers')).not.toContain('fal answers 503');
 
-      await gateway.mendProvider();
-      await page.admin('resume fal');
-      await gateway.untilState(waiting, states.paid);
-      await gateway.untilState(patient.body.data.jobId, states.paid);
-      // The job was submitted again after the resume, or failed before it.
-      await expect
-        .poll(async () => (await gateway.stateOf(retried))?.status)
-        .toMatch(/completed|failed/);
-      expect(await page.admin('providers')).not.toContain('fal answers 503');
-
-      await gateway.untilState(film, states.failed('OUTCOME_UNKNOWN'));
-      expect(await page.admin('unknown')).toMatch(new RegExp(`${film} .*fal: `));
-    });
-    const healed = await scrape();
-    await gateway.untilState(await start('an otter after the outage'), states.paid);
-    await gateway.untilQuiet(healed, ...alerts);
+    await gateway.untilState(film, states.failed('OUTCOME_UNKNOWN'));
+    expect(await page.admin('unknown')).toMatch(new RegExp(`${film} .*fal: `));
   });
+  const healed = await scrape();
+  await gateway.untilState(await start('an otter after the outage'), states.paid);
+  await gateway.untilQuiet(healed, ...alerts);
 });
 
-describe('storage.md', () => {
+it('storage.md: jobs wait until the storage accepts objects again', async () => {
   const providers = ['fal', 'elevenlabs', 'openai'];
+  const { stack, scrape, start } = gateway;
+  const since = await scrape();
+  const objects = join(stack.directory, 'storage', 'objects');
+  await gateway.untilState(await start('a heron before'), states.paid);
+  await rename(objects, `${objects}.aside`);
+  // A file instead of the directory, so that no user can write an object.
+  await writeFile(objects, '');
+  await gateway.follow('storage', async (page) => {
+    const failing = await start('a heron that cannot be stored');
+    const retried = /activity store failed .*last error: the object could not be stored/;
+    await page.untilAdmin('stuck', new RegExp(`${failing} .*${retried.source}`));
+    await gateway.untilFiring(since, 'StorageFails');
+    expect((await fetch(`${stack.url}/readyz`)).status).toBe(200);
+    expect(await page.run('temporal workflow list')).not.toContain(failing);
 
-  it('jobs wait until the storage accepts objects again', async () => {
-    const { stack, scrape, start } = gateway;
-    const since = await scrape();
-    const objects = join(stack.directory, 'storage', 'objects');
-    await gateway.untilState(await start('a heron before'), states.paid);
-    await rename(objects, `${objects}.aside`);
-    // A file instead of the directory, so that no user can write an object.
-    await writeFile(objects, '');
-    await gateway.follow('storage', async (page) => {
-      const failing = await start('a heron that cannot be stored');
-      const retried = /activity store failed .*last error: the object could not be stored/;
-      await page.untilAdmin('stuck', new RegExp(`${failing} .*${retried.source}`));
-      await gateway.untilFiring(since, 'StorageFails');
-      expect((await fetch(`${stack.url}/readyz`)).status).toBe(200);
-      expect(await page.run('temporal workflow list')).not.toContain(failing);
-
-      for (const name of providers) await page.admin(`pause ${name}`);
-      const waiting = await start('a heron that waits for all providers');
-      await gateway.untilPhase(waiting, 'waiting_for_provider');
-      await rm(objects);
-      await rename(`${objects}.aside`, objects);
-      for (const name of providers) await page.admin(`resume ${name}`);
-      for (const jobId of [failing, waiting]) await gateway.untilState(jobId, states.paid);
-      expect(await page.admin('providers')).not.toContain('storage full');
-      const audit = 'npm run audit -- --results';
-      await page.run(audit);
-      const [kept = ''] = await readdir(objects, { recursive: true }).then((all) =>
-        all.filter((name) => name.includes(waiting) && /\.\w+$/.test(name)),
-      );
-      await rename(join(objects, kept), `${objects}.aside`);
-      expect(await page.run(audit, { status: 1 })).toContain(waiting);
-      await rename(`${objects}.aside`, join(objects, kept));
-    });
+    for (const name of providers) await page.admin(`pause ${name}`);
+    const waiting = await start('a heron that waits for all providers');
+    await gateway.untilPhase(waiting, 'waiting_for_provider');
+    await rm(objects);
+    await rename(`${objects}.aside`, objects);
+    for (const name of providers) await page.admin(`resume ${name}`);
+    for (const jobId of [failing, waiting]) await gateway.untilState(jobId, states.paid);
+    expect(await page.admin('providers')).not.toContain('storage full');
+    const audit = 'npm run audit -- --results';
+    await page.run(audit);
+    const [kept = ''] = await readdir(objects, { recursive: true }).then((all) =>
+      all.filter((name) => name.includes(waiting) && /\.\w+$/.test(name)),
+    );
+    await rename(join(objects, kept), `${objects}.aside`);
+    expect(await page.run(audit, { status: 1 })).toContain(waiting);
+    await rename(`${objects}.aside`, join(objects, kept));
   });
 });
 
@@ -203,10 +193,7 @@ describe('stuck-reservation.md', () => {
       await start('[[no-webhook]] [[slow:300ms]] an owl whose notification is lost'),
       await start('[[no-webhook]] [[slow:300ms]] an owl whose workflow is gone'),
       await start('[[no-webhook]] [[slow:60s]] an owl that is canceled'),
-      await start(
-        '[[no-webhook]] [[ignore-cancel]] [[slow:900s]] an owl without an outcome',
-        'video',
-      ),
+      await start('[[no-webhook]] [[ignore-cancel]] [[slow:900s]] an endless owl', 'video'),
     ];
     await Promise.all([silent, orphaned, canceled, overdue].map(gateway.untilAccepted));
     await gateway.terminate(orphaned);
@@ -215,11 +202,8 @@ describe('stuck-reservation.md', () => {
     await gateway.follow('stuck-reservation', async (page) => {
       const stdout = await page.admin('stuck');
       expect(stdout).toMatch(new RegExp(`${silent} .*call 1 was submitted to fal .*ago`));
-      expect(stdout).toMatch(
-        new RegExp(
-          `${orphaned} .*workflow ended \\(TERMINATED\\) without settling the reservation`,
-        ),
-      );
+      const terminated = 'workflow ended \\(TERMINATED\\) without settling the reservation';
+      expect(stdout).toMatch(new RegExp(`${orphaned} .*${terminated}`));
       const pollers = await page.run('temporal task-queue describe');
       expect(pollers).toMatch(/Pollers:[^]*workflow/);
 
@@ -246,12 +230,10 @@ describe('stuck-reservation.md', () => {
     const prompt = '[[words:500]] [[slow-chunks:100ms]] tell me';
     const chat = gateway.stream(caller.key, prompt, 1000);
     const cut = expect(chat).rejects.toThrow();
-    const open = () =>
-      stack.query(
-        `SELECT id FROM reservation
-          WHERE organization_id = $1 AND state = 'reserved' AND checkpoint_micro > 0`,
-        [caller.organizationId],
-      );
+    const of = [caller.organizationId];
+    const checkpointed = `SELECT id FROM reservation
+      WHERE organization_id = $1 AND state = 'reserved' AND checkpoint_micro > 0`;
+    const open = () => stack.query(checkpointed, of);
     await expect.poll(open).toHaveLength(1);
     await stack.kill('api');
     await cut;
@@ -265,219 +247,205 @@ describe('stuck-reservation.md', () => {
     await stack.query('ALTER FUNCTION chat_sweep_away(integer) RENAME TO chat_sweep');
     await expect.poll(open).toEqual([]);
     const ended = 'SELECT state, charged > 0 AS paid FROM reservation WHERE organization_id = $1';
-    expect(await stack.query(ended, [caller.organizationId])).toEqual([
-      { state: 'charged', paid: true },
-    ]);
+    expect(await stack.query(ended, of)).toEqual([{ state: 'charged', paid: true }]);
     expect(await page.admin('stuck')).not.toContain('a chat');
     await gateway.expectInOrder();
     await gateway.untilQuiet(await scrape(), 'ChatReservationStuck', 'SweeperStopped');
   });
 });
 
-describe('pepper-rotation.md', () => {
-  it('keys move to the new pepper when they are used, also while APIs have different settings', async () => {
-    const { stack, ask } = gateway;
-    const newCaller = () => stack.newCaller(1);
-    const [used, behind, idle] = await Promise.all([newCaller(), newCaller(), newCaller()]);
-    await stack.start('api2');
-    const apis = ['api', 'api2'] as const;
-    const statusesOf = async ({ key }: { key: string }, path = '/api/v1/usage') => {
-      const statuses: number[] = [];
-      for (const part of apis) {
-        statuses.push((await ask(path, { key, base: stack.urlOf(part) })).status);
-      }
-      return statuses;
-    };
-    const operator = (await gateway.askAdmin('/operators', { name: 'olga' })).body.data;
-    const operatorPath = '/api/admin/v1/providers';
-    const older = stack.env['KEY_PEPPER'] ?? '';
-    const newer = newSecret();
-    /**
-     * Gives both APIs these peppers, one after the other. Both accept every key while their
-     * peppers differ; the key `behind` is used last by the API with the older peppers.
-     */
-    async function step(pepper: string, previous: string): Promise<void> {
-      stack.configure({ KEY_PEPPER: pepper, KEY_PEPPER_PREVIOUS: previous });
-      await gateway.restart('api');
-      expect(await statusesOf(behind)).toEqual([200, 200]);
-      await gateway.restart('api2');
+it('pepper-rotation.md: keys move to the new pepper when they are used, also while APIs have different settings', async () => {
+  const { stack, ask } = gateway;
+  const newCaller = () => stack.newCaller(1);
+  const [used, behind, idle] = await Promise.all([newCaller(), newCaller(), newCaller()]);
+  await stack.start('api2');
+  const apis = ['api', 'api2'] as const;
+  const statusesOf = async ({ key }: { key: string }, path = '/api/v1/usage') => {
+    const statuses: number[] = [];
+    for (const part of apis) {
+      statuses.push((await ask(path, { key, base: stack.urlOf(part) })).status);
     }
-    await gateway.follow('pepper-rotation', async (page) => {
-      await step(older, newer);
-      await step(newer, older);
-      const [at] = await stack.query<{ now: Date }>('SELECT clock_timestamp() AS now');
-      const put = { '2026-11-21T12:15Z': at?.now.toISOString() ?? '' };
-      const count = () => page.sql('SELECT count(*)', put);
-      const [[before] = []] = (await count()) as { moved: string; not_yet: string }[][];
-      expect(before).toMatchObject({ moved: '0' });
-      expect(await statusesOf(used)).toEqual([200, 200]);
-      expect(await statusesOf(operator, operatorPath)).toEqual([200, 200]);
-      expect(await count()).toEqual([
-        [{ moved: '2', not_yet: String(Number(before?.not_yet) - 2) }],
-      ]);
+    return statuses;
+  };
+  const operator = (await gateway.askAdmin('/operators', { name: 'olga' })).body.data;
+  const operatorPath = '/api/admin/v1/providers';
+  const older = stack.env['KEY_PEPPER'] ?? '';
+  const newer = newSecret();
+  /**
+   * Gives both APIs these peppers, one after the other. Both accept every key while their
+   * peppers differ; the key `behind` is used last by the API with the older peppers.
+   */
+  async function step(pepper: string, previous: string): Promise<void> {
+    stack.configure({ KEY_PEPPER: pepper, KEY_PEPPER_PREVIOUS: previous });
+    await gateway.restart('api');
+    expect(await statusesOf(behind)).toEqual([200, 200]);
+    await gateway.restart('api2');
+  }
+  await gateway.follow('pepper-rotation', async (page) => {
+    await step(older, newer);
+    await step(newer, older);
+    const [at] = await stack.query<{ now: Date }>('SELECT clock_timestamp() AS now');
+    const put = { '2026-11-21T12:15Z': at?.now.toISOString() ?? '' };
+    const count = () => page.sql('SELECT count(*)', put);
+    const [[before] = []] = (await count()) as { moved: string; not_yet: string }[][];
+    expect(before).toMatchObject({ moved: '0' });
+    expect(await statusesOf(used)).toEqual([200, 200]);
+    expect(await statusesOf(operator, operatorPath)).toEqual([200, 200]);
+    expect(await count()).toEqual([[{ moved: '2', not_yet: String(Number(before?.not_yet) - 2) }]]);
 
-      const restartWithPrevious = async (pepper: string) => {
-        stack.configure({ KEY_PEPPER_PREVIOUS: pepper });
-        await Promise.all(apis.map((part) => gateway.restart(part)));
-      };
-      await restartWithPrevious('');
-      expect(await statusesOf(used)).toEqual([200, 200]);
-      expect(await statusesOf(operator, operatorPath)).toEqual([200, 200]);
-      for (const one of [behind, idle]) expect(await statusesOf(one)).toEqual([401, 401]);
-      await restartWithPrevious(older);
-      for (const one of [behind, idle]) expect(await statusesOf(one)).toEqual([200, 200]);
-      await stack.end('api2');
-    });
+    const restartWithPrevious = async (pepper: string) => {
+      stack.configure({ KEY_PEPPER_PREVIOUS: pepper });
+      await Promise.all(apis.map((part) => gateway.restart(part)));
+    };
+    await restartWithPrevious('');
+    expect(await statusesOf(used)).toEqual([200, 200]);
+    expect(await statusesOf(operator, operatorPath)).toEqual([200, 200]);
+    for (const one of [behind, idle]) expect(await statusesOf(one)).toEqual([401, 401]);
+    await restartWithPrevious(older);
+    for (const one of [behind, idle]) expect(await statusesOf(one)).toEqual([200, 200]);
+    await stack.end('api2');
   });
 });
 
-describe('webhook-secrets.md', () => {
-  it('a job with rejected provider notifications ends by polling, and receivers get the new secret', async () => {
-    const { stack, scrape, ask, start } = gateway;
-    const receiver = await startWebhookReceiver();
-    const origins = stack.env['ALLOW_PRIVATE_NETWORK_ORIGINS'] ?? '';
-    const onSchedule = await startUnnotified('a stork on schedule');
-    await restartWith({
-      WEBHOOK_SECRET: newSecret(),
-      WEBHOOK_SECRET_PREVIOUS: stack.env['WEBHOOK_SECRET'] ?? '',
-    });
-    expect(await gateway.notify(onSchedule)).toBe(200);
-    await gateway.untilState(onSchedule, states.paid);
-    const before = await startUnnotified('a stork under way');
-    await restartWith({
-      WEBHOOK_SECRET: newSecret(),
-      WEBHOOK_SECRET_PREVIOUS: '',
-      ALLOW_PRIVATE_NETWORK_ORIGINS: `${origins},${receiver.origin}`,
-    });
-    const since = await scrape();
-    await gateway.follow('webhook-secrets', async (page) => {
-      expect(await gateway.notify(before)).toBe(404);
-      await page.admin('reverify', { 'job_…': before });
-      await gateway.untilState(before, states.paid);
-      await gateway.untilFiring(since, 'NotificationsLost');
+it('webhook-secrets.md: a job with rejected provider notifications ends by polling, and receivers get the new secret', async () => {
+  const { stack, scrape, ask, start } = gateway;
+  const receiver = await startWebhookReceiver();
+  const origins = stack.env['ALLOW_PRIVATE_NETWORK_ORIGINS'] ?? '';
+  const onSchedule = await startUnnotified('a stork on schedule');
+  await restartWith({
+    WEBHOOK_SECRET: newSecret(),
+    WEBHOOK_SECRET_PREVIOUS: stack.env['WEBHOOK_SECRET'] ?? '',
+  });
+  expect(await gateway.notify(onSchedule)).toBe(200);
+  await gateway.untilState(onSchedule, states.paid);
+  const before = await startUnnotified('a stork under way');
+  await restartWith({
+    WEBHOOK_SECRET: newSecret(),
+    WEBHOOK_SECRET_PREVIOUS: '',
+    ALLOW_PRIVATE_NETWORK_ORIGINS: `${origins},${receiver.origin}`,
+  });
+  const since = await scrape();
+  await gateway.follow('webhook-secrets', async (page) => {
+    expect(await gateway.notify(before)).toBe(404);
+    await page.admin('reverify', { 'job_…': before });
+    await gateway.untilState(before, states.paid);
+    await gateway.untilFiring(since, 'NotificationsLost');
 
-      const forged = await start('[[no-webhook]] [[slow:60s]] a stork with forged notifications');
-      await gateway.untilAccepted(forged);
-      for (let sent = 0; sent < 12; sent += 1) {
-        expect(await gateway.notify(forged, 'bad')).toBe(401);
+    const forged = await start('[[no-webhook]] [[slow:60s]] a stork with forged notifications');
+    await gateway.untilAccepted(forged);
+    for (let sent = 0; sent < 12; sent += 1) {
+      expect(await gateway.notify(forged, 'bad')).toBe(401);
+    }
+    await gateway.untilFiring(since, 'NotificationsRejected');
+    expect(stack.logOf('api')).toMatch(/notification\.rejected/);
+    await ask(`/api/v1/studio/jobs/${forged}/cancel`, { body: {} });
+
+    const readSecret = async (path = '') =>
+      (await ask(`/api/v1/webhooks/secret${path}`, path === '' ? {} : { body: {} })).body.secret;
+    // The receiver of a caller, which accepts webhooks that are signed with this secret.
+    let secret = await readSecret();
+    const verdict = (): number => {
+      const hook = receiver.received('/jobs').at(-1);
+      try {
+        new Webhook(secret).verify(hook?.text ?? '', hook?.headers ?? {});
+        return 204;
+      } catch {
+        return 401;
       }
-      await gateway.untilFiring(since, 'NotificationsRejected');
-      expect(stack.logOf('api')).toMatch(/notification\.rejected/);
-      await ask(`/api/v1/studio/jobs/${forged}/cancel`, { body: {} });
+    };
+    const webhookUrl = receiver.at('/jobs', (response) => response.writeHead(verdict()).end());
+    const sendTo = async (prompt: string): Promise<string> => {
+      const { body } = await ask(studioPath, { body: { prompt, webhookUrl, async: true } });
+      return body.data.jobId;
+    };
+    const deliveryOf = (jobId: string) =>
+      stack.query('SELECT state FROM webhook WHERE subject_id = $1', [jobId]);
+    secret = await readSecret('/rotate');
+    const delivered = await sendTo('a stork with a webhook');
+    await expect.poll(() => deliveryOf(delivered)).toEqual([{ state: 'delivered' }]);
 
-      const readSecret = async (path = '') =>
-        (await ask(`/api/v1/webhooks/secret${path}`, path === '' ? {} : { body: {} })).body.secret;
-      // The receiver of a caller, which accepts webhooks that are signed with this secret.
-      let secret = await readSecret();
-      const verdict = (): number => {
-        const hook = receiver.received('/jobs').at(-1);
-        try {
-          new Webhook(secret).verify(hook?.text ?? '', hook?.headers ?? {});
-          return 204;
-        } catch {
-          return 401;
-        }
-      };
-      const webhookUrl = receiver.at('/jobs', (response) => response.writeHead(verdict()).end());
-      const sendTo = async (prompt: string): Promise<string> => {
-        const { body } = await ask(studioPath, { body: { prompt, webhookUrl, async: true } });
-        return body.data.jobId;
-      };
-      const deliveryOf = (jobId: string) =>
-        stack.query('SELECT state FROM webhook WHERE subject_id = $1', [jobId]);
-      secret = await readSecret('/rotate');
-      const delivered = await sendTo('a stork with a webhook');
-      await expect.poll(() => deliveryOf(delivered)).toEqual([{ state: 'delivered' }]);
-
-      await restartWith({ WEBHOOK_SIGNING_SECRET: newSecret() });
-      const undelivered = await sendTo('a stork with a failed webhook');
-      await expect.poll(() => deliveryOf(undelivered)).toEqual([{ state: 'failed' }]);
-      const failing = await page.admin('webhooks');
-      expect(failing).toMatch(new RegExp(`${undelivered} .*failed .*401`));
-      secret = await readSecret();
-      await page.admin('redeliver-webhook', { 'job_…': undelivered });
-      await expect.poll(() => deliveryOf(undelivered)).toEqual([{ state: 'delivered' }]);
-    });
-    const healed = await scrape();
-    await gateway.untilState(await start('a stork after the change'), states.paid);
-    await gateway.untilQuiet(healed, 'NotificationsLost', 'NotificationsRejected');
-    receiver.close();
+    await restartWith({ WEBHOOK_SIGNING_SECRET: newSecret() });
+    const undelivered = await sendTo('a stork with a failed webhook');
+    await expect.poll(() => deliveryOf(undelivered)).toEqual([{ state: 'failed' }]);
+    const failing = await page.admin('webhooks');
+    expect(failing).toMatch(new RegExp(`${undelivered} .*failed .*401`));
+    secret = await readSecret();
+    await page.admin('redeliver-webhook', { 'job_…': undelivered });
+    await expect.poll(() => deliveryOf(undelivered)).toEqual([{ state: 'delivered' }]);
   });
+  const healed = await scrape();
+  await gateway.untilState(await start('a stork after the change'), states.paid);
+  await gateway.untilQuiet(healed, 'NotificationsLost', 'NotificationsRejected');
+  receiver.close();
 });
 
-describe('secrets.md', () => {
-  it('jobs survive new payload keys, passwords and provider keys, and old values are rejected', async () => {
-    const { stack, ask, start, notify } = gateway;
-    const payloadKey = (id: string) => `${id}:${randomBytes(32).toString('base64')}`;
-    const [first, second] = [payloadKey('first'), payloadKey('second')];
-    const login = (user: string, password: string): string =>
-      Object.assign(new URL(stack.databaseUrl), { username: user, password }).href;
-    const connects = async (connectionString: string): Promise<boolean> => {
-      const client = new Client({ connectionString });
-      const connected = await client.connect().then(
-        () => true,
-        () => false,
-      );
-      await client.end();
-      return connected;
-    };
-    const fileOf = async (jobId: string): Promise<number> => {
-      const { body } = await ask(`/api/v1/studio/jobs/${jobId}`);
-      return (await fetch(body.data.result.images[0]?.url ?? '')).status;
-    };
-    const statusWith = async (key: string) =>
-      (await ask('/api/admin/v1/providers', { key })).status;
+it('secrets.md: jobs survive new payload keys, passwords and provider keys, and old values are rejected', async () => {
+  const { stack, ask, start, notify } = gateway;
+  const payloadKey = (id: string) => `${id}:${randomBytes(32).toString('base64')}`;
+  const [first, second] = [payloadKey('first'), payloadKey('second')];
+  const login = (user: string, password: string): string =>
+    Object.assign(new URL(stack.databaseUrl), { username: user, password }).href;
+  const connects = async (connectionString: string): Promise<boolean> => {
+    const client = new Client({ connectionString });
+    const connected = await client.connect().then(
+      () => true,
+      () => false,
+    );
+    await client.end();
+    return connected;
+  };
+  const fileOf = async (jobId: string): Promise<number> => {
+    const { body } = await ask(`/api/v1/studio/jobs/${jobId}`);
+    return (await fetch(body.data.result.images[0]?.url ?? '')).status;
+  };
+  const statusWith = async (key: string) => (await ask('/api/admin/v1/providers', { key })).status;
 
-    await gateway.follow('secrets', async (page) => {
-      // A leaked provider key, a new password of Postgres, and new payload encryption.
-      await page.admin('pause fal');
-      await stack.end('sandbox');
-      const falKey = newSecret();
-      stack.configure({ SANDBOX_FAL_KEY: falKey });
-      await stack.start('sandbox');
-      const paused = await start('a newt that waits for a key');
-      await gateway.untilPhase(paused, 'waiting_for_provider');
-      const [initial, password] = [stack.databaseUrl, newSecret()];
-      await page.sql('ALTER ROLE gateway PASSWORD', {
-        'ROLE gateway': 'ROLE postgres',
-        'new-password': password,
-      });
-      const renewed = login('postgres', password);
-      await restartWith({ FAL_KEY: falKey, DATABASE_URL: renewed, PAYLOAD_KEYS: first });
-      await page.admin('resume fal');
-      await gateway.untilState(paused, states.paid);
-      expect([await connects(initial), await connects(renewed)]).toEqual([false, true]);
+  await gateway.follow('secrets', async (page) => {
+    // A leaked provider key, a new password of Postgres, and new payload encryption.
+    await page.admin('pause fal');
+    await stack.end('sandbox');
+    const falKey = newSecret();
+    stack.configure({ SANDBOX_FAL_KEY: falKey });
+    await stack.start('sandbox');
+    const paused = await start('a newt that waits for a key');
+    await gateway.untilPhase(paused, 'waiting_for_provider');
+    const [initial, password] = [stack.databaseUrl, newSecret()];
+    const put = { 'ROLE gateway': 'ROLE postgres', 'new-password': password };
+    await page.sql('ALTER ROLE gateway PASSWORD', put);
+    const renewed = login('postgres', password);
+    await restartWith({ FAL_KEY: falKey, DATABASE_URL: renewed, PAYLOAD_KEYS: first });
+    await page.admin('resume fal');
+    await gateway.untilState(paused, states.paid);
+    expect([await connects(initial), await connects(renewed)]).toEqual([false, true]);
 
-      const underFirst = await startUnnotified('a newt under the first key');
-      const [adminKey, before] = [stack.env['ADMIN_API_KEY'] ?? '', await fileOf(paused)];
-      const signed = (await ask(`/api/v1/studio/jobs/${paused}`)).body.data.result.images[0]?.url;
-      await page.sql('CREATE ROLE gateway_2', {
-        'ROLE gateway;': 'ROLE postgres;',
-        'new-password': password,
-      });
-      await restartWith({
-        PAYLOAD_KEYS: `${first},${second}`,
-        DATABASE_URL: login('gateway_2', password),
-        ADMIN_API_KEY: newSecret(),
-        STORAGE_SECRET: newSecret(),
-      });
-      await page.sql('ALTER ROLE gateway NOLOGIN', { 'ROLE gateway': 'ROLE postgres' });
-      expect(await connects(renewed)).toBe(false);
-      expect(await statusWith(adminKey)).toBe(401);
-      expect(await statusWith(stack.env['ADMIN_API_KEY'] ?? '')).toBe(200);
-      expect([before, (await fetch(signed ?? '')).status, await fileOf(paused)]).toEqual([
-        200, 404, 200,
-      ]);
-
-      await restartWith({ PAYLOAD_KEYS: `${second},${first}` });
-      const underSecond = await startUnnotified('a newt under the second key');
-      expect(await notify(underFirst)).toBe(200);
-      await gateway.untilState(underFirst, states.paid);
-      await restartWith({ PAYLOAD_KEYS: second });
-      expect(await notify(underSecond)).toBe(200);
-      await gateway.untilState(underSecond, states.paid);
-      expect(await page.admin('providers')).not.toContain('key leaked');
-      expect(await page.admin('stuck')).toBe('(none)\n');
+    const underFirst = await startUnnotified('a newt under the first key');
+    const [adminKey, before] = [stack.env['ADMIN_API_KEY'] ?? '', await fileOf(paused)];
+    const signed = (await ask(`/api/v1/studio/jobs/${paused}`)).body.data.result.images[0]?.url;
+    await page.sql('CREATE ROLE gateway_2', {
+      'ROLE gateway;': 'ROLE postgres;',
+      'new-password': password,
     });
+    await restartWith({
+      PAYLOAD_KEYS: `${first},${second}`,
+      DATABASE_URL: login('gateway_2', password),
+      ADMIN_API_KEY: newSecret(),
+      STORAGE_SECRET: newSecret(),
+    });
+    await page.sql('ALTER ROLE gateway NOLOGIN', { 'ROLE gateway': 'ROLE postgres' });
+    expect(await connects(renewed)).toBe(false);
+    expect(await statusWith(adminKey)).toBe(401);
+    expect(await statusWith(stack.env['ADMIN_API_KEY'] ?? '')).toBe(200);
+    const statuses = [before, (await fetch(signed ?? '')).status, await fileOf(paused)];
+    expect(statuses).toEqual([200, 404, 200]);
+
+    await restartWith({ PAYLOAD_KEYS: `${second},${first}` });
+    const underSecond = await startUnnotified('a newt under the second key');
+    expect(await notify(underFirst)).toBe(200);
+    await gateway.untilState(underFirst, states.paid);
+    await restartWith({ PAYLOAD_KEYS: second });
+    expect(await notify(underSecond)).toBe(200);
+    await gateway.untilState(underSecond, states.paid);
+    expect(await page.admin('providers')).not.toContain('key leaked');
+    expect(await page.admin('stuck')).toBe('(none)\n');
   });
 });

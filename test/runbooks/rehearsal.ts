@@ -19,10 +19,8 @@ export const studioPath = '/api/v1/studio/image/generate';
 
 /** Starts Postgres, Temporal, the sandbox, an API and a worker, as they are deployed. */
 export async function startRehearsal(env: Record<string, string> = {}) {
-  const stack = await startStack({
-    asDeployed: true,
-    env: { AUDIT_INTERVAL_MS: '500', SYNC_WAIT_MS: '2000', ...env },
-  });
+  const settings = { AUDIT_INTERVAL_MS: '500', SYNC_WAIT_MS: '2000', ...env };
+  const stack = await startStack({ asDeployed: true, env: settings });
   const calls = { ...callsOf(stack), ...stepsOf(stack) };
   return {
     stack,
@@ -66,21 +64,15 @@ function stepsOf(stack: FaultStack) {
       return answer.text();
     },
     /** Repeats the page's `reverify` command for a job until the job is charged. */
-    untilReverified: (page: RunbookPage, jobId: string) =>
-      expect
-        .poll(
-          async () => {
-            await page.admin('reverify', { 'job_…': jobId });
-            return stateOf(jobId);
-          },
-          { interval: 1000 },
-        )
-        .toEqual(states.paid),
+    async untilReverified(page: RunbookPage, jobId: string): Promise<void> {
+      const reverify = () => page.admin('reverify', { 'job_…': jobId }).then(() => stateOf(jobId));
+      await expect.poll(reverify, { interval: 1000 }).toEqual(states.paid);
+    },
     /** Waits until the API shows this phase of a job. */
-    untilPhase: (jobId: string, phase: string) =>
-      expect
-        .poll(async () => (await ask(`/api/v1/studio/jobs/${jobId}`)).body.data.phase)
-        .toBe(phase),
+    async untilPhase(jobId: string, phase: string): Promise<void> {
+      const read = async () => (await ask(`/api/v1/studio/jobs/${jobId}`)).body.data.phase;
+      await expect.poll(read).toBe(phase);
+    },
     /** Sends fal's notification of a job (again); returns the status of the response. */
     notify: async (jobId: string, signature: 'good' | 'bad' = 'good'): Promise<number> => {
       const [submit] = await submitsOf(jobId);
@@ -156,9 +148,8 @@ function seriesOf(names: readonly string[], { before, after }: { before: Scrape;
 
 function alertsOf(stack: FaultStack) {
   async function scrape(): Promise<Scrape> {
-    const names = new Set(
-      alertRules.flatMap(({ expr }) => selectorsOf(expr)).map(({ name }) => name),
-    );
+    const selectors = alertRules.flatMap(({ expr }) => selectorsOf(expr));
+    const names = new Set(selectors.map(({ name }) => name));
     const values = new Map<string, number>();
     for (const part of ['api', 'worker', 'api2', 'worker2'] as const) {
       const url = stack.metricsUrlOf(part);
@@ -198,13 +189,10 @@ function alertsOf(stack: FaultStack) {
   }
   const untilEvaluated =
     (isFiring: boolean) =>
-    (since: Scrape, ...alerts: string[]) =>
-      expect
-        .poll(() => evaluate(since, alerts, isFiring).then(() => 'as expected', messageOf), {
-          timeout: 120_000,
-          interval: 500,
-        })
-        .toBe('as expected');
+    (since: Scrape, ...alerts: string[]) => {
+      const check = () => evaluate(since, alerts, isFiring).then(() => 'as expected', messageOf);
+      return expect.poll(check, { timeout: 120_000, interval: 500 }).toBe('as expected');
+    };
 
   return {
     scrape,
@@ -218,28 +206,16 @@ function alertsOf(stack: FaultStack) {
 const messageOf = (error: { stderr?: string } & Error): string => error.stderr ?? error.message;
 
 /** A page of docs/runbooks/, whose commands are run. */
-export interface RunbookPage {
-  /**
-   * Runs the command of the page that begins with these words, with values for its placeholders
-   * (`job_…`), in the folder of a build or of this project. Returns its output. It must end with
-   * this status, by default 0.
-   */
-  run: (
-    begins: string,
-    options?: { put?: Record<string, string>; status?: number; build?: string },
-  ) => Promise<string>;
-  /** Runs `npm run studio -- admin` with the command of the page that begins so; returns its output. */
-  admin: (command: string, put?: Record<string, string>, status?: number) => Promise<string>;
-  /** Repeats such a command until its output matches. */
-  untilAdmin: (command: string, output: RegExp, put?: Record<string, string>) => Promise<void>;
-  /** Runs the SQL of the page that begins with these words; returns the rows of each statement. */
-  sql: <Row extends object>(begins: string, put?: Record<string, string>) => Promise<Row[][]>;
-  /** Returns the commands and the SQL of the page that were not run. */
-  left: () => string[];
+export type RunbookPage = Awaited<ReturnType<typeof openPage>>;
+
+interface RunOptions {
+  put?: Record<string, string>;
+  status?: number;
+  build?: string;
 }
 
 /** Opens a page, by its name without `.md`. */
-async function openPage(stack: FaultStack, name: string): Promise<RunbookPage> {
+async function openPage(stack: FaultStack, name: string) {
   const blocks = await blocksOf(`docs/runbooks/${name}.md`);
   const lines = blocks
     .filter(({ language }) => language === 'sh')
@@ -264,26 +240,35 @@ async function openPage(stack: FaultStack, name: string): Promise<RunbookPage> {
     return filled;
   }
 
-  const page: RunbookPage = {
-    run: async (begins, { put = {}, status = 0, build = project } = {}) => {
-      const { env, url } = stack;
-      const printed = await runInTerminal(take(commands, begins, put), {
-        directory: build,
-        project: build,
-        env: {
-          ...env,
-          STUDIO_API_URL: url,
-          STUDIO_ADMIN_KEY: env['ADMIN_API_KEY'] ?? '',
-          DATA_DIR: join(stack.directory, 'no-local-stack'),
-        },
-      });
-      expect(printed.status, `${begins}\n${printed.stdout}${printed.stderr}`).toBe(status);
-      return printed.stdout;
-    },
-    admin: (command, put = {}, status = 0) =>
-      page.run(`npm run studio -- admin ${command}`, { put, status }),
-    untilAdmin: (command, output, put = {}) =>
-      expect.poll(() => page.admin(command, put), { interval: 1000 }).toMatch(output),
+  /**
+   * Runs the command of the page that begins with these words, with values for its placeholders
+   * (`job_…`), in the folder of a build or of this project. Returns its output. It must end with
+   * this status, by default 0.
+   */
+  async function run(
+    begins: string,
+    { put = {}, status = 0, build = project }: RunOptions = {},
+  ): Promise<string> {
+    const key = { STUDIO_ADMIN_KEY: stack.env['ADMIN_API_KEY'] ?? '' };
+    const data = { DATA_DIR: join(stack.directory, 'no-local-stack') };
+    const env = { ...stack.env, STUDIO_API_URL: stack.url, ...key, ...data };
+    const command = take(commands, begins, put);
+    const printed = await runInTerminal(command, { directory: build, project: build, env });
+    expect(printed.status, `${begins}\n${printed.stdout}${printed.stderr}`).toBe(status);
+    return printed.stdout;
+  }
+
+  /** Runs `npm run studio -- admin` with the command of the page that begins so; returns its output. */
+  const admin = (command: string, put: Record<string, string> = {}, status = 0) =>
+    run(`npm run studio -- admin ${command}`, { put, status });
+
+  return {
+    run,
+    admin,
+    /** Repeats such a command until its output matches. */
+    untilAdmin: (command: string, output: RegExp, put: Record<string, string> = {}) =>
+      expect.poll(() => admin(command, put), { interval: 1000 }).toMatch(output),
+    /** Runs the SQL of the page that begins with these words; returns the rows of each statement. */
     async sql<Row extends object>(begins: string, put: Record<string, string> = {}) {
       const client = new Client({ connectionString: stack.databaseUrl });
       await client.connect();
@@ -294,7 +279,7 @@ async function openPage(stack: FaultStack, name: string): Promise<RunbookPage> {
         await client.end();
       }
     },
+    /** Returns the commands and the SQL of the page that were not run. */
     left: () => [...left],
   };
-  return page;
 }

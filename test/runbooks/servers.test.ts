@@ -7,7 +7,7 @@ import { existsSync } from 'node:fs';
 import { cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { shortChat, states } from '../faults/calls.ts';
 import { additionalStep } from '../harness/changed-workflows.ts';
 import { startRehearsal, studioPath, type Rehearsal } from './rehearsal.ts';
@@ -56,156 +56,142 @@ const waiting = async (prompt: string): Promise<string> => {
   return jobId;
 };
 
-describe('replay-failure.md', () => {
-  it('jobs from before the deployment continue once the old build runs again', async () => {
-    const { stack, notify } = gateway;
-    const [before, still] = [await waiting('a crane before'), await waiting('another one')];
-    await gateway.restart('worker', build);
-    const since = await gateway.scrape();
-    expect(await notify(before)).toBe(200);
-    await gateway.follow('replay-failure', async (page) => {
-      await gateway.untilFiring(since, 'WorkflowTasksFail');
-      expect(stack.logOf('worker')).toMatch(/Nondeterminism error.*Failing workflow task/);
-      // New jobs work.
-      await gateway.untilState(await gateway.start('a crane of the new build'), states.paid);
-      const made = await waiting('a crane of the bad build');
-      const replay = 'npm run replay -- --since';
-      const diverging = await page.run(replay, { status: 1, build });
-      expect(diverging).toMatch(
-        new RegExp(`${before} videoGenerate: diverges\\n.*\\n.*expected.*\\n.*got.*markVerifying`),
-      );
-      expect(diverging).toMatch(/at +workflows\/studio-job\.ts:\d+:\d+/);
-      expect(diverging).not.toContain(made);
-      await expect.poll(() => page.run('temporal workflow list')).toContain(before);
-      expect(await gateway.stateOf(before)).toMatchObject({ entries: ['reserve'] });
+it('replay-failure.md: jobs from before the deployment continue once the old build runs again', async () => {
+  const { stack, notify } = gateway;
+  const [before, still] = [await waiting('a crane before'), await waiting('another one')];
+  await gateway.restart('worker', build);
+  const since = await gateway.scrape();
+  expect(await notify(before)).toBe(200);
+  await gateway.follow('replay-failure', async (page) => {
+    await gateway.untilFiring(since, 'WorkflowTasksFail');
+    expect(stack.logOf('worker')).toMatch(/Nondeterminism error.*Failing workflow task/);
+    // New jobs work.
+    await gateway.untilState(await gateway.start('a crane of the new build'), states.paid);
+    const made = await waiting('a crane of the bad build');
+    const replay = 'npm run replay -- --since';
+    const diverging = await page.run(replay, { status: 1, build });
+    expect(diverging).toMatch(
+      new RegExp(`${before} videoGenerate: diverges\\n.*\\n.*expected.*\\n.*got.*markVerifying`),
+    );
+    expect(diverging).toMatch(/at +workflows\/studio-job\.ts:\d+:\d+/);
+    expect(diverging).not.toContain(made);
+    await expect.poll(() => page.run('temporal workflow list')).toContain(before);
+    expect(await gateway.stateOf(before)).toMatchObject({ entries: ['reserve'] });
 
-      await gateway.restart('worker');
-      await gateway.untilState(before, states.paid);
-      expect(await page.run(replay, { status: 1 })).toContain(`${made} videoGenerate`);
-      const put = { 'job_…': made };
-      await page.run('temporal workflow terminate', { put });
-      const settled = await page.admin('resettle', put);
-      expect(settled).toContain('taken_up');
-      const running = 'npm run replay -- --query';
-      await expect.poll(() => page.run(running)).toMatch(/^[1-9]\d* replayed, 0 diverge\n$/);
-      await notify(still);
-      await notify(made);
-      for (const jobId of [still, made]) await gateway.untilState(jobId, states.paid);
-      for (const jobId of [before, made]) expect(await gateway.acceptedOf(jobId)).toBe(1);
-    });
-    await gateway.untilQuiet(await gateway.scrape(), 'WorkflowTasksFail');
+    await gateway.restart('worker');
+    await gateway.untilState(before, states.paid);
+    expect(await page.run(replay, { status: 1 })).toContain(`${made} videoGenerate`);
+    const put = { 'job_…': made };
+    await page.run('temporal workflow terminate', { put });
+    const settled = await page.admin('resettle', put);
+    expect(settled).toContain('taken_up');
+    const running = 'npm run replay -- --query';
+    await expect.poll(() => page.run(running)).toMatch(/^[1-9]\d* replayed, 0 diverge\n$/);
+    await notify(still);
+    await notify(made);
+    for (const jobId of [still, made]) await gateway.untilState(jobId, states.paid);
+    for (const jobId of [before, made]) expect(await gateway.acceptedOf(jobId)).toBe(1);
   });
+  await gateway.untilQuiet(await gateway.scrape(), 'WorkflowTasksFail');
 });
 
-describe('postgres-restored.md', () => {
-  it('jobs that ended since the backup are charged once, and lost grants are repeated', async () => {
-    const { stack, ask, notify } = gateway;
-    const org = { 'org_…': stack.caller.organizationId };
-    const [saved, open] = [await waiting('a beaver to be saved'), await waiting('a beaver')];
-    const [suspended, revoked] = [await stack.newCaller(10), await stack.newCaller(10)];
-    /** Two changes since the backup, which are repeated after the restore. */
-    async function suspendAndRevoke(): Promise<void> {
-      await gateway.askAdmin(`/organizations/${suspended.organizationId}/suspend`, {});
-      await gateway.askAdmin(`/keys/${revoked.keyId}/revoke`, {});
-    }
-    const statusOf = async ({ key }: { key: string }) =>
-      (await ask('/api/v1/usage', { key })).status;
-    await stack.copyData('postgres', 'take');
-    const restoredTo = new Date().toISOString();
-    await expect.poll(() => ask('/readyz')).toMatchObject({ status: 200 });
-    await notify(saved);
-    await gateway.untilState(saved, states.paid);
-    const forgotten = await gateway.start('a beaver since');
-    await gateway.untilState(forgotten, states.paid);
-    const newcomer = await stack.newCaller(10);
+it('postgres-restored.md: jobs that ended since the backup are charged once, and lost grants are repeated', async () => {
+  const { stack, ask, notify } = gateway;
+  const org = { 'org_…': stack.caller.organizationId };
+  const [saved, open] = [await waiting('a beaver to be saved'), await waiting('a beaver')];
+  const [suspended, revoked] = [await stack.newCaller(10), await stack.newCaller(10)];
+  /** Two changes since the backup, which are repeated after the restore. */
+  async function suspendAndRevoke(): Promise<void> {
+    await gateway.askAdmin(`/organizations/${suspended.organizationId}/suspend`, {});
+    await gateway.askAdmin(`/keys/${revoked.keyId}/revoke`, {});
+  }
+  const statusOf = async ({ key }: { key: string }) => (await ask('/api/v1/usage', { key })).status;
+  await stack.copyData('postgres', 'take');
+  const restoredTo = new Date().toISOString();
+  await expect.poll(() => ask('/readyz')).toMatchObject({ status: 200 });
+  await notify(saved);
+  await gateway.untilState(saved, states.paid);
+  const forgotten = await gateway.start('a beaver since');
+  await gateway.untilState(forgotten, states.paid);
+  const newcomer = await stack.newCaller(10);
+  await suspendAndRevoke();
+  await gateway.openPage('postgres-restored').then((page) => page.admin('grant', org));
+
+  await gateway.follow('postgres-restored', async (page) => {
+    for (const part of ['api', 'worker'] as const) expect(await stack.end(part)).toBe(0);
+    await stack.copyData('postgres', 'put back');
+    const [kept] = await page.sql<{ id: string }>('UPDATE reservation');
+    expect(kept?.map(({ id }) => id).toSorted()).toEqual([saved, open].toSorted());
+    await Promise.all([stack.start('api'), stack.start('worker')]);
+    // The table of the page.
+    expect(await gateway.stateOf(saved)).toMatchObject({ entries: ['reserve'] });
+    expect((await ask(`/api/v1/studio/jobs/${forgotten}`)).status).toBe(404);
+    expect(await statusOf(newcomer)).toBe(401);
+    for (const caller of [suspended, revoked]) expect(await statusOf(caller)).toBe(200);
+    const log = stack.logOf('api');
+    expect(log).toMatch(/\/suspend".*request\.answered/);
+    expect(log).toMatch(/\/revoke".*request\.answered/);
     await suspendAndRevoke();
-    await gateway.openPage('postgres-restored').then((page) => page.admin('grant', org));
+    await expect.poll(() => statusOf(suspended)).toBe(403);
+    await expect.poll(() => statusOf(revoked)).toBe(401);
 
-    await gateway.follow('postgres-restored', async (page) => {
-      for (const part of ['api', 'worker'] as const) expect(await stack.end(part)).toBe(0);
-      await stack.copyData('postgres', 'put back');
-      const [kept] = await page.sql<{ id: string }>('UPDATE reservation');
-      expect(kept?.map(({ id }) => id).toSorted()).toEqual([saved, open].toSorted());
-      await Promise.all([stack.start('api'), stack.start('worker')]);
-      // The table of the page.
-      expect(await gateway.stateOf(saved)).toMatchObject({ entries: ['reserve'] });
-      expect((await ask(`/api/v1/studio/jobs/${forgotten}`)).status).toBe(404);
-      expect(await statusOf(newcomer)).toBe(401);
-      for (const caller of [suspended, revoked]) expect(await statusOf(caller)).toBe(200);
-      const log = stack.logOf('api');
-      expect(log).toMatch(/\/suspend".*request\.answered/);
-      expect(log).toMatch(/\/revoke".*request\.answered/);
-      await suspendAndRevoke();
-      await expect.poll(() => statusOf(suspended)).toBe(403);
-      await expect.poll(() => statusOf(revoked)).toBe(401);
+    const put = { '2026-11-21T12:20:52Z': restoredTo };
+    const listed = await page.run('temporal workflow list', { put });
+    expect(listed).toContain(forgotten);
+    expect(listed).not.toContain(open);
 
-      const put = { '2026-11-21T12:20:52Z': restoredTo };
-      const listed = await page.run('temporal workflow list', { put });
-      expect(listed).toContain(forgotten);
-      expect(listed).not.toContain(open);
-
-      expect(await page.admin('stuck')).toMatch(
-        new RegExp(`${saved} .*workflow ended \\(COMPLETED\\) without settling the reservation`),
-      );
-      await page.admin('resettle', { 'job_…': saved });
-      await gateway.untilReverified(page, saved);
-      expect(await gateway.acceptedOf(saved)).toBe(1);
-      await notify(open);
-      await gateway.untilState(open, states.paid);
-      expect(await page.admin('grant', org)).toMatch(/granted +100/);
-      expect(await page.admin('grant', org)).toMatch(/already applied/);
-      const { organizationId } = stack.caller;
-      const folder = join(stack.directory, 'storage/objects', organizationId, forgotten);
-      expect(existsSync(folder)).toBe(true);
-      await rm(folder, { recursive: true });
-      await page.untilAdmin('stuck', /^\(none\)\n$/);
-    });
+    const ended = 'workflow ended \\(COMPLETED\\) without settling the reservation';
+    expect(await page.admin('stuck')).toMatch(new RegExp(`${saved} .*${ended}`));
+    await page.admin('resettle', { 'job_…': saved });
+    await gateway.untilReverified(page, saved);
+    expect(await gateway.acceptedOf(saved)).toBe(1);
+    await notify(open);
+    await gateway.untilState(open, states.paid);
+    expect(await page.admin('grant', org)).toMatch(/granted +100/);
+    expect(await page.admin('grant', org)).toMatch(/already applied/);
+    const { organizationId } = stack.caller;
+    const folder = join(stack.directory, 'storage/objects', organizationId, forgotten);
+    expect(existsSync(folder)).toBe(true);
+    await rm(folder, { recursive: true });
+    await page.untilAdmin('stuck', /^\(none\)\n$/);
   });
 });
 
-describe('temporal-lost.md', () => {
-  it('accepted jobs are saved, other jobs are released, and new jobs run', async () => {
-    const { stack, ask, scrape } = gateway;
-    const since = await scrape();
-    const [saved, left] = [await waiting('a salmon to be saved'), await waiting('a salmon')];
-    const notified = await gateway.start('[[slow:5s]] a salmon with a notification');
-    await gateway.untilAccepted(notified);
-    await stack.kill('temporal');
-    const notification = 'SELECT state FROM provider_notification WHERE job_id = $1';
-    await expect.poll(() => stack.query(notification, [notified])).toEqual([{ state: 'received' }]);
-    expect((await ask('/api/v1/chat', { body: shortChat })).status).toBe(200);
-    expect(await ask(studioPath, { body: { prompt: 'a salmon without Temporal' } })).toMatchObject({
-      status: 503,
-      body: { message: expect.stringContaining('The job could not be started.') },
-    });
-    await rm(join(stack.directory, 'temporal'), { recursive: true });
-    await stack.start('temporal');
-
-    await gateway.follow('temporal-lost', async (page) => {
-      const gone =
-        /workflow missing: Temporal has no workflow with this id.*call 1 was submitted to fal/;
-      await page.untilAdmin(
-        'stuck --older-than-seconds 0',
-        new RegExp(`${saved} .*${gone.source}`),
-      );
-      await page.untilAdmin('resettle', /taken_up/, { 'job_…': saved });
-      await gateway.untilReverified(page, saved);
-      expect(await gateway.acceptedOf(saved)).toBe(1);
-      for (const jobId of [left, notified]) {
-        await gateway.untilState(jobId, states.failed('JOB_LOST'));
-      }
-      await gateway.untilFiring(since, 'JobsLost');
-      expect(stack.logOf('worker')).toContain('an open reservation has no running workflow');
-      const next = await gateway.start('a salmon after the loss');
-      await gateway.untilState(next, states.paid);
-      const old = await page.admin('stuck --older-than-seconds 240');
-      expect(old).toBe('(none)\n');
-      await page.untilAdmin(
-        'unknown',
-        new RegExp(`${notified} .*fal: \\w+, late notification: \\d{4}`),
-      );
-    });
-    const healed = await scrape();
-    await gateway.untilQuiet(healed, 'LedgerBroken', 'JobsLost');
+it('temporal-lost.md: accepted jobs are saved, other jobs are released, and new jobs run', async () => {
+  const { stack, ask, scrape } = gateway;
+  const since = await scrape();
+  const [saved, left] = [await waiting('a salmon to be saved'), await waiting('a salmon')];
+  const notified = await gateway.start('[[slow:5s]] a salmon with a notification');
+  await gateway.untilAccepted(notified);
+  await stack.kill('temporal');
+  const notification = 'SELECT state FROM provider_notification WHERE job_id = $1';
+  await expect.poll(() => stack.query(notification, [notified])).toEqual([{ state: 'received' }]);
+  expect((await ask('/api/v1/chat', { body: shortChat })).status).toBe(200);
+  expect(await ask(studioPath, { body: { prompt: 'a salmon without Temporal' } })).toMatchObject({
+    status: 503,
+    body: { message: expect.stringContaining('The job could not be started.') },
   });
+  await rm(join(stack.directory, 'temporal'), { recursive: true });
+  await stack.start('temporal');
+
+  await gateway.follow('temporal-lost', async (page) => {
+    const gone = 'workflow missing: Temporal has no workflow with this id';
+    const why = new RegExp(`${saved} .*${gone}.*call 1 was submitted to fal`);
+    await page.untilAdmin('stuck --older-than-seconds 0', why);
+    await page.untilAdmin('resettle', /taken_up/, { 'job_…': saved });
+    await gateway.untilReverified(page, saved);
+    expect(await gateway.acceptedOf(saved)).toBe(1);
+    for (const jobId of [left, notified]) {
+      await gateway.untilState(jobId, states.failed('JOB_LOST'));
+    }
+    await gateway.untilFiring(since, 'JobsLost');
+    expect(stack.logOf('worker')).toContain('an open reservation has no running workflow');
+    const next = await gateway.start('a salmon after the loss');
+    await gateway.untilState(next, states.paid);
+    expect(await page.admin('stuck --older-than-seconds 240')).toBe('(none)\n');
+    const late = new RegExp(`${notified} .*fal: \\w+, late notification: \\d{4}`);
+    await page.untilAdmin('unknown', late);
+  });
+  const healed = await scrape();
+  await gateway.untilQuiet(healed, 'LedgerBroken', 'JobsLost');
 });
