@@ -22,31 +22,12 @@ async function connect(): Promise<NativeConnection> {
 }
 afterEach(() => gateway.expectSettled());
 
-async function start(prompt: string): Promise<string> {
-  const answer = await gateway.call('/api/v1/studio/image/generate', {
-    body: { prompt, async: true },
-  });
-  expect(answer.status).toBe(202);
-  return answer.body.data.jobId;
-}
-
-async function entriesOf(jobId: string): Promise<string[]> {
-  const rows = await gateway.database.query<{ kind: string }>(
-    'SELECT kind FROM ledger_entry WHERE reservation_id = $1 ORDER BY sequence',
-    [jobId],
-  );
-  return rows.map((row) => row.kind);
-}
-
-async function eventsOf(jobId: string) {
-  const { events } = await gateway.api.client.workflow.getHandle(jobId).fetchHistory();
-  return events ?? [];
-}
+const start = (prompt: string): Promise<string> => gateway.startImage({ prompt });
 
 /** Returns the builds that ran the workflow tasks of a job, in order. */
 async function buildsOf(jobId: string): Promise<string[]> {
-  await gateway.api.client.workflow.getHandle(jobId).result();
-  const builds = (await eventsOf(jobId)).flatMap(
+  await gateway.getWorkflow(jobId).result();
+  const builds = (await gateway.events(jobId)).flatMap(
     (event) =>
       event.workflowTaskCompletedEventAttributes?.deploymentVersion?.buildId?.toString() ?? [],
   );
@@ -57,7 +38,7 @@ async function expectPaidOnce(jobs: string[]): Promise<void> {
   for (const jobId of jobs) {
     const done = await gateway.untilDone(jobId);
     expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
-    expect(await entriesOf(jobId)).toEqual(['reserve', 'charge']);
+    expect(await gateway.database.entryKinds(jobId)).toEqual(['reserve', 'charge']);
     expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
   }
 }
@@ -102,13 +83,10 @@ describe('a deployment with a changed job workflow', () => {
       const deploymentName = `studio-${randomUUID().slice(0, 8)}`;
       const deploy = async (buildId: string, changes: SourceChange[]): Promise<void> => {
         const connection = await connect();
+        const version = { deploymentName, buildId };
+        const names = { WORKER_DEPLOYMENT_NAME: deploymentName, WORKER_BUILD_ID: buildId };
         const workers = await startStudioWorkers({
-          config: {
-            ...gateway.config,
-            WORKER_DEPLOYMENT_NAME: deploymentName,
-            WORKER_BUILD_ID: buildId,
-            WORKER_VERSIONING: how,
-          },
+          config: { ...gateway.config, ...names, WORKER_VERSIONING: how },
           connection,
           services: gateway.api.services,
           workflowBundle: await bundleChanged(changes),
@@ -118,12 +96,7 @@ describe('a deployment with a changed job workflow', () => {
         await expect
           .poll(() =>
             connection.workflowService
-              .setWorkerDeploymentCurrentVersion({
-                namespace,
-                deploymentName,
-                buildId,
-                identity: 'test',
-              })
+              .setWorkerDeploymentCurrentVersion({ ...version, namespace, identity: 'test' })
               .then(
                 () => 'current',
                 () => 'unknown',
@@ -140,13 +113,11 @@ describe('a deployment with a changed job workflow', () => {
       const before = await Promise.all(
         ['a wall', 'a gate', 'a tower'].map((prompt) => start(`[[no-webhook]] ${prompt}`)),
       );
-      for (const jobId of before) {
-        await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
-      }
+      await Promise.all(before.map(gateway.untilAccepted));
       await deploy('B', moreSteps(guard));
       for (const jobId of before) {
-        const [submit] = await gateway.sandbox.submits({ jobId });
-        await gateway.sandbox.resend(submit?.requestId ?? '', { signature: 'good' });
+        const { requestId } = await gateway.untilAccepted(jobId);
+        await gateway.sandbox.resend(requestId, { signature: 'good' });
       }
       const after = await start('a moat');
       await expectPaidOnce([...before, after]);
@@ -164,11 +135,12 @@ describe('a job that is reset', () => {
   });
   afterAll(() => gateway.close());
 
-  /** Resets a workflow to each of its workflow tasks in turn, and waits for the end of each run. */
-  async function resetToEach(jobId: string): Promise<number> {
+  /** Resets a workflow to each of its workflow tasks in turn; returns the result of each run. */
+  async function resetToEach(jobId: string): Promise<unknown[]> {
+    const ends: unknown[] = [];
     const { workflow } = gateway.api.client;
     const first = (await workflow.getHandle(jobId).describe()).runId;
-    const tasks = (await eventsOf(jobId))
+    const tasks = (await gateway.events(jobId))
       .filter((event) => event.workflowTaskCompletedEventAttributes)
       .map((event) => event.eventId);
     for (const workflowTaskFinishEventId of tasks) {
@@ -182,40 +154,56 @@ describe('a job that is reset', () => {
       const handle = workflow.getHandle(jobId, runId);
       // A run that waits for a provider would check only in a minute.
       await handle.signal(checkNow).catch(() => {});
-      await handle.result().catch(() => {});
+      ends.push(await handle.result().catch(() => {}));
     }
-    return tasks.length;
+    return ends;
   }
 
   it('after its charge is neither charged nor sent again', async () => {
     const jobId = await start('[[slow:1s]] a drawbridge');
     await expectPaidOnce([jobId]);
-    await gateway.api.client.workflow.getHandle(jobId).result();
-    expect(await resetToEach(jobId)).toBeGreaterThan(1);
+    await gateway.getWorkflow(jobId).result();
+    const ends = await resetToEach(jobId);
+    expect(ends.length).toBeGreaterThan(1);
+    for (const end of ends) {
+      expect(end).toMatchObject({
+        status: 'completed',
+        billing: 'charged',
+        chargedMicro: 3_900_000,
+      });
+    }
     await expectPaidOnce([jobId]);
   });
 
+  it('after its release sends nothing, although the provider accepts calls again', async () => {
+    const jobId = await start('[[submit:422x1]] a rejected drawbridge');
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('failed');
+    await gateway
+      .getWorkflow(jobId)
+      .result()
+      .catch(() => {});
+    for (const end of await resetToEach(jobId)) {
+      expect(end).toMatchObject({ status: 'failed', billing: 'released' });
+    }
+    expect(await gateway.sandbox.submits({ jobId })).toEqual([]);
+  });
+
   it('after a cancellation before its submit is not sent', async () => {
-    const admin = (where: string, body: object = {}) =>
-      gateway.call(`/api/admin/v1${where}`, {
-        key: gateway.config.ADMIN_API_KEY,
-        body: { actor: 'test', reason: 'test', ...body },
-      });
-    await admin('/providers/fal/pause');
+    await gateway.admin('/providers/fal/pause', {});
     const jobId = await start('an unbuilt drawbridge');
     const path = `/api/v1/studio/jobs/${jobId}`;
     await expect
       .poll(async () => (await gateway.call(path)).body.data.phase)
       .toBe('waiting_for_provider');
-    await gateway.call(`${path}/cancel`, { method: 'POST' });
+    await gateway.cancel(jobId);
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('canceled');
-    await admin('/providers/fal/resume');
-    await gateway.api.client.workflow
-      .getHandle(jobId)
+    await gateway.admin('/providers/fal/resume', {});
+    await gateway
+      .getWorkflow(jobId)
       .result()
       .catch(() => {});
     await resetToEach(jobId);
     expect(await gateway.sandbox.submits({ jobId })).toEqual([]);
-    expect(await entriesOf(jobId)).toEqual(['reserve', 'release']);
+    expect(await gateway.database.entryKinds(jobId)).toEqual(['reserve', 'release']);
   });
 });

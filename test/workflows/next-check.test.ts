@@ -1,5 +1,5 @@
 import { assert as check, boolean, integer, property } from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import {
   decideNext,
   calculateWaitMs,
@@ -16,69 +16,46 @@ const fresh: WaitState = {
 };
 const canceled = { ...fresh, cancelSent: true, waitMs: 1000 };
 const overdue = { ...canceled, overdue: true };
+/** The change of a state by a cancel. */
+const cancels = { cancelSent: true, waitMs: 1000 };
+const hasty = { ...fresh, waitMs: 300 };
+const patient = { ...canceled, waitMs: 20_000 };
+const atDeadline: NextAction[] = ['cancel', 'mark_verifying'];
+const late = { overdue: true };
 
-describe('a check that found the call pending', () => {
-  it.each<[string, WaitState, number, boolean, NextAction[], Partial<WaitState>]>([
-    ['waits twice as long for the next check', fresh, 24_000, false, [], { waitMs: 48_000 }],
-    [
-      'sends a requested cancel',
-      fresh,
-      24_000,
-      true,
-      ['cancel'],
-      { waitMs: 1000, cancelSent: true },
-    ],
-    [
-      'keeps a wait that is shorter than the wait after a cancel',
-      { ...fresh, waitMs: 300 },
-      1,
-      true,
-      ['cancel'],
-      { cancelSent: true },
-    ],
-    ['sends a cancel once', canceled, 25_000, true, [], { waitMs: 2000 }],
-    [
-      'waits at most half a minute after a cancel',
-      { ...canceled, waitMs: 20_000 },
-      1,
-      true,
-      [],
-      { waitMs: 30_000 },
-    ],
-    [
-      'sends a cancel at the deadline',
-      fresh,
-      600_000,
-      false,
-      ['cancel', 'mark_verifying'],
-      { overdue: true, cancelSent: true, waitMs: 1000 },
-    ],
-    [
-      'sends no second cancel at the deadline',
-      canceled,
-      600_000,
-      true,
-      ['mark_verifying'],
-      { overdue: true, waitMs: 2000 },
-    ],
-    ['waits for the outcome after the deadline', overdue, 899_999, false, [], { waitMs: 2000 }],
-    ['gives up when the outcome is not known in time', overdue, 900_000, false, ['give_up'], {}],
-  ])('%s', (_case, waiting, nowMs, cancelRequested, actions, changes) => {
+it.each<[string, WaitState, number, boolean, NextAction[], Partial<WaitState>]>([
+  ['waits twice as long for the next check', fresh, 24_000, false, [], { waitMs: 48_000 }],
+  ['sends a requested cancel', fresh, 24_000, true, ['cancel'], cancels],
+  ['keeps a short wait after a cancel', hasty, 1, true, ['cancel'], { cancelSent: true }],
+  ['sends a cancel once', canceled, 25_000, true, [], { waitMs: 2000 }],
+  ['waits at most half a minute after a cancel', patient, 1, true, [], { waitMs: 30_000 }],
+  ['sends a cancel at the deadline', fresh, 600_000, false, atDeadline, { ...cancels, ...late }],
+  [
+    'sends no second cancel',
+    canceled,
+    600_000,
+    true,
+    ['mark_verifying'],
+    { ...late, waitMs: 2000 },
+  ],
+  ['waits for the outcome after the deadline', overdue, 899_999, false, [], { waitMs: 2000 }],
+  ['gives up when the outcome is not known in time', overdue, 900_000, false, ['give_up'], {}],
+])(
+  'a check that found the call pending %s',
+  (_case, waiting, nowMs, cancelRequested, actions, changes) => {
     const followed = decideNext(waiting, { nowMs, cancelRequested });
     expect(followed).toEqual({ waiting: { ...waiting, ...changes }, actions });
-  });
-});
+  },
+);
 
-describe('the wait before the next check', () => {
-  it.each([
-    [fresh, 0, 24_000],
-    [fresh, 590_000, 10_000],
-    [fresh, 600_000, 1],
-    [overdue, 600_000, 1000],
-    [{ ...overdue, waitMs: 30_000 }, 890_000, 10_000],
-  ])('%o at %i: %i ms', (waiting, nowMs, waitMs) => {
-    expect(calculateWaitMs(waiting, nowMs)).toBe(waitMs);
-  });
+it.each([
+  [fresh, 0, 24_000],
+  [fresh, 590_000, 10_000],
+  [fresh, 600_000, 1],
+  [overdue, 600_000, 1000],
+  [{ ...overdue, waitMs: 30_000 }, 890_000, 10_000],
+])('the wait before the next check %o at %i: %i ms', (waiting, nowMs, waitMs) => {
+  expect(calculateWaitMs(waiting, nowMs)).toBe(waitMs);
 });
 
 it('a provider that never responds is checked a few times, canceled once and verified once', () => {

@@ -81,14 +81,8 @@ function payloadsOf(node: unknown, path = ''): [string, ServicePayload][] {
   return Object.entries(node).flatMap(([name, child]) => payloadsOf(child, `${path}.${name}`));
 }
 
-const encodingOf = (payload: ServicePayload): string =>
-  Buffer.from(payload.metadata?.['encoding'] ?? []).toString();
-const keyIdsOf = (history: History): Set<string> =>
-  new Set(
-    payloadsOf(history).map(([, payload]) =>
-      Buffer.from(payload.metadata?.['encryption-key-id'] ?? []).toString(),
-    ),
-  );
+const readMetadata = (payload: ServicePayload, name: string): string =>
+  Buffer.from(payload.metadata?.[name] ?? []).toString();
 
 /** Returns the JSON of a history with all base64 decoded. */
 function legible(text: string): string {
@@ -110,16 +104,15 @@ describe('Temporal with payload keys', () => {
       await start({ prompt }, '/video/generate'),
     ];
     const ends = await Promise.all(jobs.map((jobId) => gateway.untilDone(jobId)));
-    const [first, failedEnd, ...others] = ends.map(({ body }) => body.data.status);
-    expect(failedEnd).toBe('failed');
-    expect([first, ...others]).toEqual(Array(5).fill('completed'));
+    const statuses = ends.map(({ body }) => body.data.status);
+    expect(statuses).toEqual(['completed', 'failed', ...Array(4).fill('completed')]);
     for (const jobId of jobs) {
       const history = await rawHistory(jobId);
       expect(legible(historyToJSON(history)).includes(canary)).toBe(false);
       // In the clear are search attributes, which must be to be searched, the ids in headers (request,
       // trace), and what the SDK notes of local activities: name, attempt, time.
       const clear = payloadsOf(history).filter(
-        ([, entry]) => encodingOf(entry) !== 'binary/encrypted',
+        ([, entry]) => readMetadata(entry, 'encoding') !== 'binary/encrypted',
       );
       const mayBeClear =
         /\.(searchAttributes|header|markerRecordedEventAttributes\.details\.data)\./;
@@ -141,7 +134,7 @@ describe('Temporal with payload keys', () => {
     expect(await retries()).toMatchObject([{ lastError: expect.stringContaining('503') }]);
     const keyless = new Client({ connection: gateway.api.client.connection });
     expect((await readWorkflow(keyless, jobId)).retries).toMatchObject([{ activity: 'submit' }]);
-    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
+    await gateway.cancel(jobId);
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('canceled');
   });
 
@@ -156,11 +149,14 @@ describe('Temporal with payload keys', () => {
 
   it('continues a job whose key changes while it runs', async () => {
     const jobId = await start({ prompt: `[[slow:60s]] [[no-webhook]] ${canary} rotates` });
-    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
+    await gateway.untilAccepted(jobId);
     await replaceWorker({ PAYLOAD_KEYS: `${young},${old}` });
-    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
+    await gateway.cancel(jobId);
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('canceled');
-    expect([...keyIdsOf(await rawHistory(jobId))].toSorted()).toEqual(['', 'old', 'young']);
+    const keyIds = payloadsOf(await rawHistory(jobId)).map(([, payload]) =>
+      readMetadata(payload, 'encryption-key-id'),
+    );
+    expect([...new Set(keyIds)].toSorted()).toEqual(['', 'old', 'young']);
   });
 });
 
@@ -190,9 +186,7 @@ describe('the codec endpoint', () => {
   };
 
   it('decrypts for the operator, at the address that the web UI receives', async () => {
-    const byKey = await ask('/decode', asOperator());
-    expect(byKey.status).toBe(200);
-    expect(await firstData(byKey)).toContain(`${canary} shown`);
+    expect(await firstData(await ask('/decode', asOperator()))).toContain(`${canary} shown`);
     const word = codecAccessToken(gateway.config.ADMIN_API_KEY);
     const byWord = await ask(`/read/${word}/decode`);
     expect(byWord.headers.get('access-control-allow-origin')).toBe(uiOrigin);
@@ -272,12 +266,11 @@ describe('the codec endpoint', () => {
   });
 });
 
-describe('encryption that is switched off', () => {
-  it('keeps encrypted payloads readable, and encrypts no new ones', async () => {
-    await replaceWorker({ PAYLOAD_ENCRYPTION: 'false' });
-    const jobId = await run('mixed');
-    const encodings = payloadsOf(await rawHistory(jobId)).map(([, payload]) => encodingOf(payload));
-    expect(encodings).toContain('binary/encrypted');
-    expect(encodings).toContain('json/plain');
-  });
+it('encryption that is switched off keeps encrypted payloads readable, and encrypts no new ones', async () => {
+  await replaceWorker({ PAYLOAD_ENCRYPTION: 'false' });
+  const jobId = await run('mixed');
+  const encodings = payloadsOf(await rawHistory(jobId)).map(([, payload]) =>
+    readMetadata(payload, 'encoding'),
+  );
+  expect(encodings).toEqual(expect.arrayContaining(['binary/encrypted', 'json/plain']));
 });

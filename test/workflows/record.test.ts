@@ -54,11 +54,9 @@ const image = (end: string, prompt: string, { body, ...more }: More = {}): Scena
   body: { prompt, ...body },
   ...more,
 });
-const video = (end: string, prompt: string): Scenario => ({
-  name: `videoGenerate.${end}`,
-  path: '/video/generate',
-  body: { prompt },
-});
+const video = (end: string, prompt: string): Scenario => {
+  return { name: `videoGenerate.${end}`, path: '/video/generate', body: { prompt } };
+};
 const voiceover = (end: string, text: string, more: More = {}): Scenario => ({
   name: `voiceoverGenerate.${end}`,
   path: '/voiceover/generate',
@@ -122,14 +120,13 @@ async function play(scenario: Scenario, expect: ExpectStatic): Promise<void> {
   expect(response.status).toBe(202);
   const { jobId } = response.body.data;
   if (scenario.cancel) {
-    const accepted = scenario.cancel === 'accepted' ? 1 : 0;
-    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(accepted);
-    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
+    if (scenario.cancel === 'accepted') await gateway.untilAccepted(jobId);
+    await gateway.cancel(jobId);
   }
   const done = await gateway.untilDone(jobId);
   const [, status] = /\.([a-z]+)/.exec(scenario.name) ?? [];
   expect(done.body.data.status, JSON.stringify(done.body)).toBe(status);
-  const handle = gateway.api.client.workflow.getHandle(jobId);
+  const handle = gateway.getWorkflow(jobId);
   await handle.result().catch(() => {});
   ended.set(scenario.name, handle);
 }
@@ -156,20 +153,16 @@ describe.concurrent('each end of a webhook delivery', () => {
     const webhookUrl = gateway.receiver.at(`/${name}`, (response, count) => {
       response.writeHead(statuses[count - 1] ?? 500).end();
     });
-    const accepted = await gateway.call('/api/v1/studio/image/generate', {
-      body: { prompt: 'a tree', async: true, webhookUrl },
-    });
-    const { jobId } = accepted.body.data;
-    const { workflow } = gateway.api.client;
-    await workflow.getHandle(jobId).result();
-    const delivery = workflow.getHandle(`${jobId}-webhook`);
+    const jobId = await gateway.startImage({ prompt: 'a tree', webhookUrl });
+    await gateway.getWorkflow(jobId).result();
+    const delivery = gateway.api.client.workflow.getHandle(`${jobId}-webhook`);
     const end = delivery.result().then(
       () => 'completed',
       () => 'failed',
     );
     expect(name).toMatch(new RegExp(`^${await end}`));
     ended.set(`webhookDelivery.${name}`, delivery);
-    ended.set('imageGenerate.completed-with-webhook', workflow.getHandle(jobId));
+    ended.set('imageGenerate.completed-with-webhook', gateway.getWorkflow(jobId));
   });
 });
 

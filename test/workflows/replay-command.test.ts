@@ -1,8 +1,6 @@
 /**
  * `npm run replay`: reports whether recorded jobs still replay, and the exact place of a failure.
  */
-import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { createLogger } from '../../platform/logger.ts';
@@ -13,19 +11,13 @@ import { findScrubbedWorkflowId, scrubHistory } from '../../dev/replay/scrub.ts'
 import { additionalStep, bundleChanged, type SourceChange } from '../harness/changed-workflows.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { readHistories } from '../harness/histories.ts';
-
-const root = fileURLToPath(new URL('../../', import.meta.url));
+import { runProgram } from '../harness/programs.ts';
 
 /** Runs the command as a separate process. */
-async function replay(args: string[]): Promise<{ status: number; out: string }> {
-  return new Promise((resolve) => {
-    const script = `${root}dev/replay/replay.ts`;
-    const options = { cwd: root, env: { TEMPORAL_ADDRESS: inject('temporalAddress') } };
-    execFile(process.execPath, [script, ...args], options, (error, stdout, stderr) => {
-      const status = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
-      resolve({ status, out: stdout + stderr });
-    });
-  });
+async function replay(...args: string[]): Promise<{ status: number; out: string }> {
+  const env = { TEMPORAL_ADDRESS: inject('temporalAddress') };
+  const { status, stdout, stderr } = await runProgram('dev/replay/replay.ts', args, env);
+  return { status, out: stdout + stderr };
 }
 
 describe('npm run replay', () => {
@@ -34,13 +26,13 @@ describe('npm run replay', () => {
   let failedId: string;
   beforeAll(async () => {
     const start = async (prompt: string): Promise<string> => {
-      const answer = await gateway.call('/api/v1/studio/image/generate', {
-        body: { prompt: `[[slow:500ms]] ${prompt}`, async: true },
-      });
-      await gateway.untilDone(answer.body.data.jobId);
-      const handle = gateway.api.client.workflow.getHandle(answer.body.data.jobId);
-      await handle.result().catch(() => {});
-      return answer.body.data.jobId;
+      const started = await gateway.startImage({ prompt: `[[slow:500ms]] ${prompt}` });
+      await gateway.untilDone(started);
+      await gateway
+        .getWorkflow(started)
+        .result()
+        .catch(() => {});
+      return started;
     };
     jobId = await start('a secret garden of olga@example.com');
     failedId = await start('[[fail:422]] a barren garden');
@@ -49,28 +41,18 @@ describe('npm run replay', () => {
   it('replays a job by id, a history file, and all jobs that match a filter', async () => {
     const own = `OrganizationId = '${gateway.caller.organizationId}'`;
     await expect.poll(async () => (await gateway.api.client.workflow.count(own)).count).toBe(2);
-    const [one, all, file, unknown, nothing, unread] = [
-      await replay([jobId]),
-      await replay(['--query', own]),
-      await replay(['test/histories/imageGenerate.failed.json']),
-      await replay(['job_gone']),
-      await replay([]),
-      await replay(['no-such-history.json']),
-    ];
-    expect(one).toEqual({ status: 0, out: '1 replayed, 0 diverge\n' });
-    expect(file).toEqual({ status: 0, out: '1 replayed, 0 diverge\n' });
-    expect(all).toEqual({ status: 0, out: '2 replayed, 0 diverge\n' });
-    expect(unknown).toEqual({
-      status: 2,
-      out: 'replay: Temporal has no workflow with id job_gone\n',
-    });
-    expect(nothing.status).toBe(2);
-    expect(unread.status).toBe(2);
+    const replayed = (count: number) => ({ status: 0, out: `${count} replayed, 0 diverge\n` });
+    expect(await replay(jobId)).toEqual(replayed(1));
+    expect(await replay('--query', own)).toEqual(replayed(2));
+    expect(await replay('test/histories/imageGenerate.failed.json')).toEqual(replayed(1));
+    const unknown = 'replay: Temporal has no workflow with id job_gone\n';
+    expect(await replay('job_gone')).toEqual({ status: 2, out: unknown });
+    expect(await replay('no-such-history.json')).toMatchObject({ status: 2 });
   });
 
   it('saves a history without private data, and the saved history still replays', async () => {
     for (const workflowId of [jobId, failedId]) {
-      const history = await gateway.api.client.workflow.getHandle(workflowId).fetchHistory();
+      const history = await gateway.getWorkflow(workflowId).fetchHistory();
       const json = JSON.parse(historyToJSON(history)) as unknown;
       const scrubbed = scrubHistory(json);
       const words = (value: unknown): string =>

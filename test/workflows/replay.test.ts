@@ -70,19 +70,17 @@ describe('every recorded history', () => {
   });
 });
 
-describe('a workflow whose steps changed', () => {
-  it.each([
-    ['imageGenerate.completed', 'activities.reserve(', 'activities.hold('],
-    ['imageGenerate.completed', 'activities.submit(', 'activities.send('],
-    ['imageGenerate.completed', 'activities.charge(', 'activities.capture('],
-    ['videoGenerate.completed', 'activities.store(', 'activities.keep('],
-  ])('does not replay %s: %s → %s', async (name, from, to) => {
-    const { code } = await loadWorkflowBundle();
-    const changed = code.replaceAll(from, to);
-    expect(changed).not.toBe(code);
-    const run = recorded.find((entry) => entry.name === name);
-    if (!run) throw new Error('the history is recorded');
-    const failures = await failuresOf([run], { code: changed });
-    expect(failures).toEqual([{ name, error: expect.any(DeterminismViolationError) }]);
-  });
+it.each([
+  ['imageGenerate.completed', 'activities.reserve(', 'activities.hold('],
+  ['imageGenerate.completed', 'activities.submit(', 'activities.send('],
+  ['imageGenerate.completed', 'activities.charge(', 'activities.capture('],
+  ['videoGenerate.completed', 'activities.store(', 'activities.keep('],
+])('a workflow whose steps changed does not replay %s: %s → %s', async (name, from, to) => {
+  const { code } = await loadWorkflowBundle();
+  const changed = code.replaceAll(from, to);
+  expect(changed).not.toBe(code);
+  const run = recorded.find((entry) => entry.name === name);
+  if (!run) throw new Error('the history is recorded');
+  const failures = await failuresOf([run], { code: changed });
+  expect(failures).toEqual([{ name, error: expect.any(DeterminismViolationError) }]);
 });
