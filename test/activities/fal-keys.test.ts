@@ -4,30 +4,25 @@
  * is never rejected as forged.
  */
 import { createHash, generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer, type RequestListener, type Server } from 'node:http';
+import type { RequestListener } from 'node:http';
 import { Agent } from 'undici';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createFalVerifier } from '../../providers/fal/fal-notifications.ts';
+import { during } from '../harness/during.ts';
+import { startHttpServer } from '../harness/http-server.ts';
 
-let server: Server;
-let jwksUrl: string;
 let answer: RequestListener;
 let fetches: number;
 let key: KeyObject;
 let published: object;
 const agent = new Agent();
 
-beforeAll(async () => {
-  server = createServer((request, response) => {
+const server = during(() =>
+  startHttpServer((request, response) => {
     fetches += 1;
     answer(request, response);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  if (typeof address !== 'object' || !address) throw new Error('the server listens');
-  jwksUrl = `http://127.0.0.1:${address.port}/jwks.json`;
-});
+  }),
+);
 beforeEach(() => {
   fetches = 0;
   const pair = generateKeyPairSync('ed25519');
@@ -36,11 +31,7 @@ beforeEach(() => {
   answer = publish;
 });
 afterEach(() => vi.useRealTimers());
-afterAll(async () => {
-  await agent.destroy();
-  server.closeAllConnections();
-  server.close();
-});
+afterAll(() => agent.destroy());
 
 const publish: RequestListener = (_request, response) =>
   void response.end(JSON.stringify({ keys: [published] }));
@@ -70,9 +61,9 @@ const retryIntervalMs = 2000;
 /** Age at which keys expire, in milliseconds. */
 const dayMs = 24 * 3_600_000;
 /** Makes a verifier whose keys expire by a clock that only the test moves. */
-function verifierWithClock() {
+function createVerifier(options: { fetchTimeoutMs?: number } = {}) {
   vi.useFakeTimers({ toFake: ['performance'] });
-  return createFalVerifier({ jwksUrl, agent });
+  return createFalVerifier({ jwksUrl: server.url, agent, ...options });
 }
 
 const forger = generateKeyPairSync('ed25519').privateKey;
@@ -81,7 +72,7 @@ const rejected = { name: 'NotificationRejected' };
 
 describe('the signature keys of fal', () => {
   it('are fetched once for many notifications, and not again for each forged one', async () => {
-    const verify = createFalVerifier({ jwksUrl, agent });
+    const verify = createVerifier();
     const genuine = Array.from({ length: 10 }, () => verify(notification()));
     await expect(Promise.all(genuine)).resolves.toHaveLength(10);
     for (let count = 0; count < 5; count += 1) {
@@ -95,8 +86,7 @@ describe('the signature keys of fal', () => {
     ['never ends its answer', dribble],
   ])('are awaited only until the fetch timeout if their server %s', async (_what, badly) => {
     answer = badly;
-    vi.useFakeTimers({ toFake: ['performance'] });
-    const verify = createFalVerifier({ jwksUrl, agent, fetchTimeoutMs: 300 });
+    const verify = createVerifier({ fetchTimeoutMs: 300 });
     const startedAtMs = Date.now();
     const both = [verify(notification()), verify(notification(forger))];
     for (const one of both) await expect(one).rejects.toMatchObject(unavailable);
@@ -108,7 +98,7 @@ describe('the signature keys of fal', () => {
   });
 
   it('expire after a day, also if no new keys can be fetched', async () => {
-    const verify = verifierWithClock();
+    const verify = createVerifier();
     await verify(notification());
     answer = fail;
     await expect(verify(notification())).resolves.toEqual({ operationId: 'r1' });
@@ -120,7 +110,7 @@ describe('the signature keys of fal', () => {
   });
 
   it('are rejected after the next fetch if fal withdrew them', async () => {
-    const verify = verifierWithClock();
+    const verify = createVerifier();
     await verify(notification());
     const withdrawn = key;
     const next = generateKeyPairSync('ed25519');

@@ -71,29 +71,27 @@ describe('unitDiscountMicro', () => {
   });
 });
 
-describe('calculateChargeMicro', () => {
-  const calls = [0, 1].map((index) => ({
-    index,
-    quantity: 2,
-    unitPriceMicro: 10,
-    inputFrom: null,
+const calls = [0, 1].map((index) => ({
+  index,
+  quantity: 2,
+  unitPriceMicro: 10,
+  inputFrom: null,
+}));
+const plan = { calls } as unknown as JobPlan;
+it.each([
+  ['both calls deliver all', [{ delivered: 2 }, { delivered: 2 }], 40],
+  ['one delivers in part', [{ delivered: 2 }, { delivered: 1 }], 30],
+  ['one fails', [{ delivered: 2 }, { delivered: 0 }], 20],
+  ['one has no output', [{ delivered: 2 }], 20],
+  ['one delivers more than was requested', [{ delivered: 2 }, { delivered: 5 }], 40],
+  ['one delivers lower quality', [{ delivered: 2 }, { delivered: 2, discountMicro: 6 }], 34],
+])('calculateChargeMicro when %s', (_when, delivered, expected) => {
+  const outputs = delivered.map((output, callIndex) => ({
+    callIndex,
+    artifacts: [film],
+    data: null,
+    error: null,
+    ...output,
   }));
-  const plan = { calls } as unknown as JobPlan;
-  it.each([
-    ['both calls deliver all', [{ delivered: 2 }, { delivered: 2 }], 40],
-    ['one delivers in part', [{ delivered: 2 }, { delivered: 1 }], 30],
-    ['one fails', [{ delivered: 2 }, { delivered: 0 }], 20],
-    ['one has no output', [{ delivered: 2 }], 20],
-    ['one delivers more than was requested', [{ delivered: 2 }, { delivered: 5 }], 40],
-    ['one delivers lower quality', [{ delivered: 2 }, { delivered: 2, discountMicro: 6 }], 34],
-  ])('when %s', (_when, delivered, expected) => {
-    const outputs = delivered.map((output, callIndex) => ({
-      callIndex,
-      artifacts: [film],
-      data: null,
-      error: null,
-      ...output,
-    }));
-    expect(calculateChargeMicro(plan, outputs)).toBe(expected);
-  });
+  expect(calculateChargeMicro(plan, outputs)).toBe(expected);
 });

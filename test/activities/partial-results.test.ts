@@ -9,16 +9,9 @@ import { StorageFailure } from '../../storage/storage-failure.ts';
 
 const unusable = new ProviderFailure('failed', 'not an image');
 const retryable = new StorageFailure('not stored', { retryable: true });
-const artifact: StoredArtifact = {
-  storageKey: 'org/job/0-0.png',
-  contentType: 'image/png',
-  sizeBytes: 1,
-  sha256: '',
-  width: 1,
-  height: 1,
-  durationSeconds: null,
-  hasAudio: null,
-};
+const facts = { width: 1, height: 1, durationSeconds: null, hasAudio: null };
+const file = { storageKey: 'org/job/0-0.png', contentType: 'image/png', sizeBytes: 1, sha256: '' };
+const artifact: StoredArtifact = { ...file, ...facts };
 const task: CallTask = {
   jobId: 'job',
   organizationId: 'org',
@@ -47,15 +40,8 @@ function storeOutputs(entries: readonly (StoredArtifact | Error)[]) {
     if (entry instanceof Error) throw entry;
     return entry;
   };
-  return storeResult(
-    { outputs, data: null },
-    {
-      artifacts: { store },
-      task,
-      signal: AbortSignal.timeout(1000),
-      logger: createLogger('test', 'silent'),
-    },
-  );
+  const [signal, logger] = [AbortSignal.timeout(1000), createLogger('test', 'silent')];
+  return storeResult({ outputs, data: null }, { artifacts: { store }, task, signal, logger });
 }
 
 describe('a result with several outputs', () => {
@@ -68,13 +54,10 @@ describe('a result with several outputs', () => {
   });
 
   it.each([
-    ['an unusable output', [unusable, retryable]],
-    ['a stored output', [artifact, retryable]],
-  ])('is stored again if one output failed temporarily beside %s', async (_name, entries) => {
-    await expect(storeOutputs(entries)).rejects.toBe(retryable);
-  });
-
-  it('fails if all outputs are unusable', async () => {
-    await expect(storeOutputs([unusable, unusable])).rejects.toBe(unusable);
+    ['is stored again if one output failed temporarily', [unusable, retryable], retryable],
+    ['is stored again although an output was stored', [artifact, retryable], retryable],
+    ['fails if all outputs are unusable', [unusable, unusable], unusable],
+  ])('%s', async (_name, entries, failure) => {
+    await expect(storeOutputs(entries)).rejects.toBe(failure);
   });
 });

@@ -3,49 +3,37 @@
  * unreachable, and a scripted provider.
  */
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createInputs } from '../../storage/inputs/inputs.ts';
 import { createCallRecords } from '../../providers/call-records.ts';
-import { createLedger, type Ledger } from '../../ledger/ledger.ts';
 import { createInbox } from '../../providers/notification-inbox.ts';
 import { createNotificationUrls } from '../../providers/notification-urls.ts';
 import type { ProviderCallDeps } from '../../activities/called-provider.ts';
-import { createCallActivities, type CallActivities } from '../../activities/index.ts';
+import { createCallActivities } from '../../activities/index.ts';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import type { Provider, Submission, SubmitResult } from '../../providers/provider.ts';
 import { createArtifactStore } from '../../storage/artifacts.ts';
-import { openLocalDisk } from '../../storage/local-disk.ts';
 import { createUploads } from '../../storage/uploads.ts';
-import { createKey } from '../../api/identity/keys.ts';
-import { createOrganization } from '../../api/identity/organizations.ts';
 import { newId } from '../../domain/ids.ts';
 import type { CallTask } from '../../jobs/job-plan.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { checkReadiness, databaseChecks } from '../../platform/readiness.ts';
 import { createOutbound } from '../../platform/outbound.ts';
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts';
+import { during } from '../harness/during.ts';
+import { openTestDisk } from '../harness/folders.ts';
+import { useLedger, type Holder } from '../ledger/use-ledger.ts';
 
 const secret = 'a secret of thirty-two characters or more';
 const publicBaseUrl = 'http://gateway.example';
 const logger = createLogger('test', 'silent');
 
-/** Proxy to the database whose connections can be cut. */
-interface Way {
-  url: string;
-  cut: () => void;
-  mend: () => Promise<void>;
-  close: () => void;
-}
-
-async function wayTo(databaseUrl: string): Promise<Way> {
+/** Starts a proxy to the database, whose connections can be cut. */
+async function wayTo(databaseUrl: string) {
   const target = new URL(databaseUrl);
   const open = new Set<Socket>();
   let server: Server;
@@ -71,34 +59,23 @@ async function wayTo(databaseUrl: string): Promise<Way> {
     open.clear();
   };
   const port = await listen(0);
-  const url = new URL(databaseUrl);
-  url.host = `127.0.0.1:${port}`;
-  return { url: url.href, cut, mend: async () => void (await listen(port)), close: cut };
+  const url = Object.assign(new URL(databaseUrl), { host: `127.0.0.1:${port}` }).href;
+  return { url, cut, mend: () => listen(port), close: cut };
 }
 
-let database: TestDatabase;
-let way: Way;
+const ledgers = useLedger();
+const way = during(() => wayTo(ledgers.database.url));
 let pool: DatabasePool;
-let ledger: Ledger;
-let directory: string;
-let owner: { organizationId: string; keyId: string };
+let holder: Holder;
 let deps: Omit<ProviderCallDeps, 'providers' | 'slots'>;
 
 beforeAll(async () => {
-  database = await createTestDatabase();
-  way = await wayTo(database.url);
+  holder = await ledgers.newHolder();
   pool = await openDatabase({ url: way.url, poolMax: 4, logger });
-  ledger = createLedger(pool);
-  directory = await mkdtemp(join(tmpdir(), 'provider-calls-'));
   const outbound = createOutbound({ admittedOrigins: [] });
-  const storage = await openLocalDisk({ directory, secret, publicBaseUrl });
-  const uploads = createUploads({
-    pool,
-    storage,
-    logger,
-    bytesMax: 1_000_000,
-    retentionMs: 60_000,
-  });
+  const storage = await openTestDisk();
+  const limits = { bytesMax: 1_000_000, retentionMs: 60_000 };
+  const uploads = createUploads({ pool, storage, logger, ...limits });
   deps = {
     records: createCallRecords(pool),
     artifacts: createArtifactStore({ storage, outbound }),
@@ -106,40 +83,13 @@ beforeAll(async () => {
     urls: createNotificationUrls({ publicBaseUrl, secret }),
     logger,
   };
-  const made = await createOrganization(pool, { name: 'calls', windowLimitMicro: null });
-  const { organizationId } = made;
-  const { keyId } = await createKey(pool, secret, { ...made, name: 'test' });
-  owner = { organizationId, keyId };
-  const grant = { organizationId, id: 'initial', amountMicro: 1000 };
-  await ledger.grant({ ...grant, actor: 'test', reason: 'test' });
 });
-afterAll(async () => {
-  await pool.end();
-  way.close();
-  await database.drop();
-  await rm(directory, { recursive: true, force: true });
-});
+afterAll(() => pool.end());
 
 /** Makes the call of a job whose credits are reserved. */
 async function newTask(): Promise<CallTask> {
-  const { organizationId, keyId } = owner;
   const jobId = newId('job');
-  await ledger.reserve({
-    organizationId,
-    id: jobId,
-    kind: 'studio',
-    amountMicro: 1,
-    ttlMs: 600_000,
-    job: {
-      keyId,
-      type: 'imageGenerate',
-      model: null,
-      provider: 'own',
-      requestId: 'request',
-      deadlineAt: new Date(Date.now() + 600_000).toISOString(),
-      request: {},
-    },
-  });
+  await ledgers.reserve(holder, 1, { id: jobId, hasJob: true });
   const route = {
     provider: 'own',
     taskQueue: 'own',
@@ -148,35 +98,31 @@ async function newTask(): Promise<CallTask> {
     notifies: true,
     submitTimeoutMs: 1000,
   };
-  const output = { medium: 'json', format: null } as const;
-  const what = { output, meter: 'artifact', quantity: 1, source: null } as const;
   return {
     jobId,
-    organizationId,
+    organizationId: holder.organizationId,
     callIndex: 0,
     routeIndex: 0,
     route,
-    ...what,
+    output: { medium: 'json', format: null },
+    meter: 'artifact',
+    quantity: 1,
+    source: null,
     submitAttemptsMax: 3,
   };
 }
 
-interface Process {
-  calls: CallActivities;
-  slots: Map<string, number>;
-  /** Submissions that the provider received. */
-  sent: Submission[];
-}
-
 const taken: SubmitResult = { kind: 'operation', operation: { id: 'op-1' } };
-const withResult: SubmitResult = {
-  kind: 'result',
-  result: { outputs: [], data: 1 },
-  providerRequestId: 'req_1',
-};
+const result = { outputs: [], data: 1 };
+const withResult: SubmitResult = { kind: 'result', result, providerRequestId: 'req_1' };
+const pending = {
+  kind: 'pending',
+  progress: { state: 'generating', queuePosition: null },
+} as const;
 
 /** Returns the activities of a process with two slots; `answer` responds to submits. */
-function processWith(answer: () => Promise<SubmitResult> = async () => taken): Process {
+function processWith(answer: () => Promise<SubmitResult> = async () => taken) {
+  /** Submissions that the provider received. */
   const sent: Submission[] = [];
   const provider: Provider = {
     name: 'own',
@@ -185,10 +131,7 @@ function processWith(answer: () => Promise<SubmitResult> = async () => taken): P
       return answer();
     },
     operations: {
-      check: async () => ({
-        kind: 'pending',
-        progress: { state: 'generating', queuePosition: null },
-      }),
+      check: async () => pending,
       cancel: async () => 'requested',
       adopt: (providerEndpoint, id) => ({ id, providerEndpoint }),
       verify: async () => ({ operationId: 'nobody asks' }),
@@ -211,7 +154,7 @@ const inTask = (attempt = 1) => new MockActivityEnvironment({ isLocal: true, att
 const fromQueue = (attempt = 1) => new MockActivityEnvironment({ isLocal: false, attempt }, quiet);
 
 async function stateOf({ jobId }: CallTask): Promise<string | undefined> {
-  const rows = await database.query<{ state: string }>(
+  const rows = await ledgers.query<{ state: string }>(
     'SELECT state FROM provider_call WHERE job_id = $1',
     [jobId],
   );
@@ -309,14 +252,14 @@ describe('a submit', () => {
   it('to a paused provider waits, and is recorded as waiting but not as begun', async () => {
     const task = await newTask();
     const { calls, sent } = processWith();
-    await database.query(`INSERT INTO provider_pause VALUES ('own', 'olga', 'test')`);
+    await ledgers.query(`INSERT INTO provider_pause VALUES ('own', 'olga', 'test')`);
     await expect(fromQueue().run(calls.awaitResume, [task])).rejects.toMatchObject({
       type: 'PROVIDER_PAUSED',
       nonRetryable: false,
     });
     expect(await stateOf(task)).toBe('waiting');
     expect(await inTask().run(calls.submit, task)).toEqual({ kind: 'paused' });
-    await database.query('DELETE FROM provider_pause');
+    await ledgers.query('DELETE FROM provider_pause');
     await fromQueue().run(calls.awaitResume, [task]);
     expect(await stateOf(task)).toBe('waiting');
     expect(sent).toEqual([]);
@@ -325,8 +268,7 @@ describe('a submit', () => {
 
   it('for a settled job is not sent', async () => {
     const task = await newTask();
-    const { organizationId, jobId: id } = task;
-    await ledger.settle({ organizationId, id, to: 'released', amountMicro: 0, reason: 'test' });
+    await ledgers.settle(holder, task.jobId, null, { hasJob: true });
     const { calls, sent } = processWith();
     await expect(inTask().run(calls.submit, task)).rejects.toMatchObject({ type: 'JOB_LOST' });
     expect(sent).toEqual([]);
@@ -398,10 +340,7 @@ describe('while Postgres is unreachable', () => {
     way.cut();
     setTimeout(() => void way.mend(), 500);
     const operation = { id: 'op-1' };
-    expect(await fromQueue().run(calls.check, { ...task, operation })).toEqual({
-      kind: 'pending',
-      progress: { state: 'generating', queuePosition: null },
-    });
+    expect(await fromQueue().run(calls.check, { ...task, operation })).toEqual(pending);
     const readiness = { required: databaseChecks(pool), optional: {} };
     await expect.poll(async () => (await checkReadiness(readiness)).ready).toBe(true);
   });

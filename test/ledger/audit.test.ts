@@ -22,11 +22,9 @@ let storageKey = '';
 const tables = ['account', 'reservation', 'budget_spend', 'ledger_entry', 'job', 'artifact'];
 
 beforeAll(async () => {
-  const path = '/api/v1/studio/image/generate';
-  const made = await gateway.call(path, { body: { prompt: 'a ledger', async: true } });
-  jobId = made.body.data.jobId;
+  jobId = await gateway.startImage({ prompt: 'a ledger' });
   await gateway.untilDone(jobId);
-  await gateway.call(path, { body: { prompt: '[[fail:422]] a broken ledger' } });
+  await gateway.untilDone(await gateway.startImage({ prompt: '[[fail:422]] a broken ledger' }));
   const artifacts = 'SELECT storage_key AS key FROM artifact';
   [{ key: storageKey = '' } = {}] = await gateway.database.query<{ key?: string }>(artifacts);
   vandal = new Client({ connectionString: gateway.database.url });
@@ -135,12 +133,9 @@ describe('the audit', () => {
   });
 
   it('finds a call that the provider accepted twice', async () => {
-    const submits = async () =>
-      (await gateway.sandbox.submits({})).map(({ webhookUrl }) => ({
-        webhookUrl,
-        idempotencyKey: null,
-      }));
-    expect((await runAudit({ ...sources(), acceptedCalls: submits })).clean).toBe(true);
+    const acceptedCalls = async () =>
+      (await gateway.sandbox.submits({})).map((submit) => ({ ...submit, idempotencyKey: null }));
+    expect((await runAudit({ ...sources(), acceptedCalls })).clean).toBe(true);
     const [first] = await gateway.sandbox.submits({ jobId });
     const again = new URL(`${gateway.env['FAL_QUEUE_URL']}/${first?.endpoint}`);
     again.searchParams.set('fal_webhook', first?.webhookUrl ?? '');
@@ -148,65 +143,58 @@ describe('the audit', () => {
     const headers = { authorization, 'content-type': 'application/json' };
     const body = JSON.stringify(first?.body);
     expect((await fetch(again, { method: 'POST', headers, body })).status).toBe(200);
-    const report = await runAudit({ ...sources(), acceptedCalls: submits });
+    const report = await runAudit({ ...sources(), acceptedCalls });
     expect(report.checks.at(-1)?.subjects).toEqual([`${jobId}:0`]);
   });
 });
 
-describe('npm run audit', () => {
-  it('prints its checks, and exits with 1 if there is a violation', async () => {
-    const audited = (options: string[], env: Record<string, string> = {}) =>
-      runProgram('dev/stack/audit.ts', options, { ...gateway.env, ...env });
-    const [submits, json, table, away] = await Promise.all([
-      audited(['--submits', gateway.sandbox.url]),
-      audited(['--json']),
-      audited(['--no-owners']),
-      audited(['--no-owners'], { DATABASE_URL: 'postgres://x:y@127.0.0.1:1/none' }),
-    ]);
-    // The submit that was repeated above stays in the sandbox's log.
-    expect(submits).toMatchObject({ status: 1, stderr: '' });
-    expect(json.status).toBe(0);
-    expect(JSON.parse(json.stdout)).toMatchObject({ clean: true });
-    for (const name of invariantNames) expect(table.stdout).toContain(name);
-    expect(away.status).toBe(2);
-  });
+it('npm run audit prints its checks, and exits with 1 if there is a violation', async () => {
+  const audited = (options: string[], env: Record<string, string> = {}) =>
+    runProgram('dev/stack/audit.ts', options, { ...gateway.env, ...env });
+  const [submits, json, table, away] = await Promise.all([
+    audited(['--submits', gateway.sandbox.url]),
+    audited(['--json']),
+    audited(['--no-owners']),
+    audited(['--no-owners'], { DATABASE_URL: 'postgres://x:y@127.0.0.1:1/none' }),
+  ]);
+  // The submit that was repeated above stays in the sandbox's log.
+  expect(submits).toMatchObject({ status: 1, stderr: '' });
+  expect(json.status).toBe(0);
+  expect(JSON.parse(json.stdout)).toMatchObject({ clean: true });
+  for (const name of invariantNames) expect(table.stdout).toContain(name);
+  expect(away.status).toBe(2);
 });
 
-describe('an audit of 10,000 forged rows', () => {
-  const finding = 'a reservation does not have exactly one reserve entry';
+const finding = 'a reservation does not have exactly one reserve entry';
 
-  it('counts them and lists at most 100 of a kind, with the counts first', async () => {
-    await vandal.query(`
+it('an audit of 10,000 forged rows counts them and lists at most 100 of a kind, with the counts first', async () => {
+  await vandal.query(`
       INSERT INTO reservation (id, organization_id, kind, amount, expires_at, created_at, key_id)
         SELECT 'chat_' || lpad(n::text, 32, '0'), organization_id, 'chat', 0, now(), now(),
           (SELECT id FROM api_key LIMIT 1)
         FROM account, generate_series(1, 10000) n`);
-    const { stdout } = await runProgram('worker/audit.ts', [], gateway.env);
-    expect(stdout).toMatch(new RegExp(`${finding} +all +10000`));
-    const lines = stdout.split('\n');
-    expect(lines.filter((line) => line.startsWith('    chat_')).length % 100).toBe(0);
-    expect(lines.length).toBeLessThan(invariantNames.length + 10 + 3 * 102);
-    expect(lines.indexOf(`${finding}: the first 100`)).toBeGreaterThan(invariantNames.length);
+  const { stdout } = await runProgram('worker/audit.ts', [], gateway.env);
+  expect(stdout).toMatch(new RegExp(`${finding} +all +10000`));
+  const lines = stdout.split('\n');
+  expect(lines.filter((line) => line.startsWith('    chat_')).length % 100).toBe(0);
+  expect(lines.length).toBeLessThan(invariantNames.length + 10 + 3 * 102);
+  expect(lines.indexOf(`${finding}: the first 100`)).toBeGreaterThan(invariantNames.length);
 
-    const { body } = await gateway.call<{ findings: { finding: string }[]; checks: object[] }>(
-      '/api/admin/v1/audit',
-      { key: gateway.config.ADMIN_API_KEY },
-    );
-    expect(body.findings.filter((one) => one.finding === finding)).toHaveLength(100);
-    expect(body.checks).toContainEqual({ name: finding, examined: null, found: 10_000 });
-  });
+  const { body } = await gateway.admin<{ findings: { finding: string }[]; checks: object[] }>(
+    '/audit',
+  );
+  expect(body.findings.filter((one) => one.finding === finding)).toHaveLength(100);
+  expect(body.checks).toContainEqual({ name: finding, examined: null, found: 10_000 });
 });
 
-describe('the auditor of a worker', () => {
-  it('counts and logs its findings', async () => {
-    const metrics = createMetrics();
-    const state = createStateGauges(metrics);
-    const logger = createLogger('test', 'silent');
-    const stop = startAuditor({ sources: sources(), intervalMs: 50, logger, state });
-    const rows = async () => (await state.auditRows.get()).values.at(-1)?.value;
-    await expect.poll(rows).toBe(0);
-    await vandal.query('UPDATE account SET posted = posted + 1');
-    await expect.poll(rows).toBeGreaterThan(0);
-    await stop();
-  });
+it('the auditor of a worker counts and logs its findings', async () => {
+  const metrics = createMetrics();
+  const state = createStateGauges(metrics);
+  const logger = createLogger('test', 'silent');
+  const stop = startAuditor({ sources: sources(), intervalMs: 50, logger, state });
+  const rows = async () => (await state.auditRows.get()).values.at(-1)?.value;
+  await expect.poll(rows).toBe(0);
+  await vandal.query('UPDATE account SET posted = posted + 1');
+  await expect.poll(rows).toBeGreaterThan(0);
+  await stop();
 });

@@ -15,25 +15,26 @@ beforeAll(() => {
 const operation = { id: 'op-1', providerEndpoint: 'fal-ai/x' } as never;
 const outputs: CallOutputs = { callIndex: 0, artifacts: [], data: null, delivered: 1, error: null };
 const unacceptedSubmit = { message: 'rejected (401)', providerRequestId: 'req_refused' };
+type Call = Pick<Parameters<typeof records.begin>[0], 'jobId' | 'callIndex'>;
 const route = { routeIndex: 0, provider: 'fal', providerEndpoint: 'fal-ai/x' };
 
-async function begun(sender: { senderId?: string } = {}) {
+const begin = (call: Call, senderId?: string) =>
+  records.begin({ ...call, ...route, ...(senderId !== undefined && { senderId }) });
+
+async function beginCall(senderId?: string) {
   const jobId = newId('job');
   await ledgers.reserve(await ledgers.newHolder(), 1, { id: jobId, hasJob: true });
   const call = { jobId, callIndex: 0 };
-  expect(await records.begin({ ...call, ...route, ...sender })).toEqual({ verdict: 'send' });
+  expect(await begin(call, senderId)).toEqual({ verdict: 'send' });
   return call;
 }
-type Call = Awaited<ReturnType<typeof begun>>;
-const beginAgain = (call: Call, senderId?: string) =>
-  records.begin({ ...call, ...route, ...(senderId !== undefined && { senderId }) });
 
 describe('a call', () => {
   it('may be sent again after a submit that was not accepted', async () => {
-    const call = await begun();
+    const call = await beginCall();
     await records.markNotAccepted(call, unacceptedSubmit);
     await records.markNotAccepted(call, unacceptedSubmit);
-    expect(await beginAgain(call)).toEqual({ verdict: 'send' });
+    expect(await begin(call)).toEqual({ verdict: 'send' });
     const [row] = await createReadCalls(ledgers.pool)(call.jobId);
     expect(row).toMatchObject({
       attempts: 2,
@@ -43,12 +44,12 @@ describe('a call', () => {
   });
 
   it('is sent again only by the attempt whose begin received no response', async () => {
-    const call = await begun({ senderId: 'one' });
-    expect(await beginAgain(call, 'two')).toMatchObject({ verdict: 'begun' });
-    expect(await beginAgain(call)).toMatchObject({ verdict: 'begun' });
-    expect(await beginAgain(call, 'one')).toEqual({ verdict: 'send' });
+    const call = await beginCall('one');
+    expect(await begin(call, 'two')).toMatchObject({ verdict: 'begun' });
+    expect(await begin(call)).toMatchObject({ verdict: 'begun' });
+    expect(await begin(call, 'one')).toEqual({ verdict: 'send' });
     await records.markUnknown(call, null);
-    expect(await beginAgain(call, 'one')).toMatchObject({ verdict: 'unknown' });
+    expect(await begin(call, 'one')).toMatchObject({ verdict: 'unknown' });
   });
 
   const accepted = { verdict: 'accepted', operation };
@@ -64,25 +65,21 @@ describe('a call', () => {
   it.each<[string, (keyof typeof marks)[], object]>([
     ['that a provider accepted stays accepted', ['accepted', 'not_accepted'], accepted],
     ['that was accepted stays so if its submit fails later', ['accepted', 'unknown'], accepted],
-    [
-      'that was not accepted is accepted if it is reported later',
-      ['not_accepted', 'accepted'],
-      accepted,
-    ],
+    ['that was not accepted is so if it is reported later', ['not_accepted', 'accepted'], accepted],
     [
       'with outputs changes no more',
       ['accepted', 'answered', 'not_accepted', 'unknown', 'accepted', 'inProgress'],
       { verdict: 'answered', outputs },
     ],
   ])('%s', async (_title, names, found) => {
-    const call = await begun();
+    const call = await beginCall();
     for (const name of names) await marks[name](call);
-    expect(await beginAgain(call)).toMatchObject(found);
+    expect(await begin(call)).toMatchObject(found);
   });
 
   it('is accepted if a failed submit and its acceptance are in one batch', async () => {
-    const call = await begun();
+    const call = await beginCall();
     await Promise.all([marks.accepted(call), marks.not_accepted(call)]);
-    expect(await beginAgain(call)).toMatchObject({ verdict: 'accepted' });
+    expect(await begin(call)).toMatchObject({ verdict: 'accepted' });
   });
 });

@@ -21,13 +21,9 @@ async function reserve(): Promise<string> {
   return id;
 }
 
-const progressOf = (id: string, outputTokens: number) => ({
-  id,
-  servedBy,
-  inputTokens: 1,
-  outputTokens,
-  amountMicro: 7,
-});
+const progressOf = (id: string, outputTokens: number) => {
+  return { id, servedBy, inputTokens: 1, outputTokens, amountMicro: 7 };
+};
 const settlementOf = (id: string, outputTokens: number) => ({
   organizationId: of.organizationId,
   id,
@@ -40,12 +36,8 @@ const settlementOf = (id: string, outputTokens: number) => ({
   servedBy,
 });
 const rowOf = async (id: string) => {
-  const [row] = await ledgers.query(
-    `SELECT state, charged::integer, checkpoint_micro::integer AS checkpoint, reason
-     FROM reservation WHERE id = $1`,
-    [id],
-  );
-  return row;
+  const columns = 'state, charged::int, checkpoint_micro::int AS checkpoint, reason';
+  return (await ledgers.query(`SELECT ${columns} FROM reservation WHERE id = $1`, [id]))[0];
 };
 
 it('a checkpoint that fails does not affect the other checkpoints of its batch', async () => {
@@ -69,11 +61,9 @@ it('a checkpoint that fails does not affect the other checkpoints of its batch',
 it('the sweeper settles a chat from its last checkpoint if its own settlement fails', async () => {
   const id = await reserve();
   const { chatLedger: ledger } = ledgers;
-  const logger = createLogger('test', 'silent');
-  const times = { checkpointMs: 50, reservationTtlMs: 400 };
-  const running = new RunningChats({ ledger, logger, ...times });
-  const { id: _, ...progress } = progressOf(id, 2);
-  const chat = { id, progress: () => ({ id, ...progress }) };
+  const options = { logger: createLogger('test', 'silent'), checkpointMs: 50 };
+  const running = new RunningChats({ ledger, ...options, reservationTtlMs: 400 });
+  const chat = { id, progress: () => progressOf(id, 2) };
   running.add(chat);
   running.advanceCheckpoint(chat);
   await expect.poll(() => rowOf(id), { interval: 20 }).toMatchObject({ checkpoint: 7 });

@@ -45,20 +45,12 @@ async function meanwhile<Answer>(moves: Move[], send: () => Promise<Answer>): Pr
 
 const grant = (amount: number): Move => ({ verb: 'grant', id: 'theirs', amount, ...by });
 const reserve = (id = newId('job')) => ledgers.reserve(of, 60, { id });
-const reserveMove = (id: string): Move => ({
-  verb: 'reserve',
-  id,
-  kind: 'studio',
-  amount: 60,
-  ttlMs: 60_000,
-});
-const release = (id: string): Move => ({
-  verb: 'settle',
-  id,
-  to: 'released',
-  amount: 0,
-  reason: 'test',
-});
+const reserveMove = (id: string): Move => {
+  return { verb: 'reserve', id, kind: 'studio', amount: 60, ttlMs: 60_000 };
+};
+const release = (id: string): Move => {
+  return { verb: 'settle', id, to: 'released', amount: 0, reason: 'test' };
+};
 const sweep = () => ledgers.chatLedger.sweep({ graceMs: 0, everyMs: 60_000 });
 /** Creates a chat that has expired and that an earlier sweep found, so that the next settles it. */
 async function newExpiredChat(): Promise<string> {
@@ -82,9 +74,7 @@ describe('while another transaction holds and empties the account,', () => {
     const verdicts = await meanwhile([grant(-100)], () =>
       Promise.all(Array.from({ length: count }, move)),
     );
-    expect(new Set(verdicts.map(({ verdict }) => verdict))).toEqual(
-      new Set(['insufficient_credits']),
-    );
+    for (const { verdict } of verdicts) expect(verdict).toBe('insufficient_credits');
   });
 
   it('credits are not withdrawn twice', async () => {
@@ -140,37 +130,31 @@ describe('while another transaction holds and empties the account,', () => {
   });
 });
 
-describe('a locked account', () => {
-  it('delays only the moves of its own organization', async () => {
-    const others = await Promise.all(Array.from({ length: 5 }, () => ledgers.newHolder(100, 100)));
-    const grantTo = ({ organizationId }: Holder, id: string) =>
-      ledgers.ledger.grant({ organizationId, id, amountMicro: 1, ...by });
-    await client.query('BEGIN');
-    const { organizationId } = of;
-    await client.query('SELECT FROM account WHERE organization_id = $1 FOR UPDATE', [
-      organizationId,
-    ]);
-    const startedAt = performance.now();
-    let isDone = false;
-    const locked = grantTo(of, 'locked').finally(() => {
-      isDone = true;
-    });
-    for (let round = 0; round < 5; round += 1) {
-      // Each round shares its batch, or follows one, with another move of the locked account.
-      const more = round < 2 ? grantTo(of, `more ${round}`) : null;
-      more?.catch(() => {});
-      await Promise.all(others.map((other) => grantTo(other, `round ${round}`)));
-    }
-    // Moves that waited for the lock would wait for ten seconds.
-    expect(performance.now() - startedAt).toBeLessThan(9000);
-    expect(isDone).toBe(false);
-    await client.query('COMMIT');
-    expect(await locked).toMatchObject({ verdict: 'granted', repeated: false });
-    const applied = () =>
-      ledgers.query(
-        `SELECT FROM ledger_entry WHERE organization_id = $1 AND idempotency_key LIKE 'grant:more%'`,
-        [organizationId],
-      );
-    await expect.poll(applied).toHaveLength(2);
+it('a locked account delays only the moves of its own organization', async () => {
+  const others = await Promise.all(Array.from({ length: 5 }, () => ledgers.newHolder(100, 100)));
+  const grantTo = ({ organizationId }: Holder, id: string) =>
+    ledgers.ledger.grant({ organizationId, id, amountMicro: 1, ...by });
+  await client.query('BEGIN');
+  const { organizationId } = of;
+  const lock = 'SELECT FROM account WHERE organization_id = $1 FOR UPDATE';
+  await client.query(lock, [organizationId]);
+  const startedAt = performance.now();
+  let isDone = false;
+  const locked = grantTo(of, 'locked').finally(() => {
+    isDone = true;
   });
+  for (let round = 0; round < 5; round += 1) {
+    // Each round shares its batch, or follows one, with another move of the locked account.
+    const more = round < 2 ? grantTo(of, `more ${round}`) : null;
+    more?.catch(() => {});
+    await Promise.all(others.map((other) => grantTo(other, `round ${round}`)));
+  }
+  // Moves that waited for the lock would wait for ten seconds.
+  expect(performance.now() - startedAt).toBeLessThan(9000);
+  expect(isDone).toBe(false);
+  await client.query('COMMIT');
+  expect(await locked).toMatchObject({ verdict: 'granted', repeated: false });
+  const more = `SELECT FROM ledger_entry
+      WHERE organization_id = $1 AND idempotency_key LIKE 'grant:more%'`;
+  await expect.poll(() => ledgers.query(more, [organizationId])).toHaveLength(2);
 });

@@ -10,14 +10,8 @@ beforeAll(async () => {
   await guardSettlements((text) => gateway.database.query(text));
 });
 
-async function start(prompt: string, more: object = {}): Promise<string> {
-  const answer = await gateway.call('/api/v1/studio/image/generate', {
-    body: { prompt, async: true, ...more },
-  });
-  expect(answer.status).toBe(202);
-  return answer.body.data.jobId;
-}
-const stateOf = async (jobId: string) => {
+/** Waits for the end of a job; returns its status and that of its reservation. */
+const readEnd = async (jobId: string) => {
   const { data } = (await gateway.untilDone(jobId)).body;
   return `${data.status} ${data.billing.state}`;
 };
@@ -31,25 +25,23 @@ describe('a job', () => {
   ])(
     'that is %s has its status and its settlement written in one transaction',
     async (_how, prompt, more, state) => {
-      expect(await stateOf(await start(prompt, more))).toBe(state);
+      expect(await readEnd(await gateway.startImage({ prompt, ...more }))).toBe(state);
     },
   );
 
   it('that is canceled has its status and its release written in one transaction', async () => {
-    const jobId = await start('[[slow:60s]] a heron');
-    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
-    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
-    expect(await stateOf(jobId)).toBe('canceled released');
+    const jobId = await gateway.startImage({ prompt: '[[slow:60s]] a heron' });
+    await gateway.untilAccepted(jobId);
+    await gateway.cancel(jobId);
+    expect(await readEnd(jobId)).toBe('canceled released');
   });
 });
 
-describe('the settlement guard of the tests', () => {
-  it.each([
-    `UPDATE reservation SET state = 'charged', charged = 0, settled_at = now() WHERE id = $1`,
-    `UPDATE job SET status = 'completed', completed_at = now(), outputs = '[]' WHERE id = $1`,
-  ])('rejects half a settlement: %s', async (half) => {
-    const jobId = await start('[[slow:2s]] a patient heron');
-    await expect(gateway.database.query(half, [jobId])).rejects.toThrow('not settled at once');
-    expect(await stateOf(jobId)).toBe('completed charged');
-  });
+it.each([
+  `UPDATE reservation SET state = 'charged', charged = 0, settled_at = now() WHERE id = $1`,
+  `UPDATE job SET status = 'completed', completed_at = now(), outputs = '[]' WHERE id = $1`,
+])('the settlement guard of the tests rejects half a settlement: %s', async (half) => {
+  const jobId = await gateway.startImage({ prompt: '[[slow:2s]] a patient heron' });
+  await expect(gateway.database.query(half, [jobId])).rejects.toThrow('not settled at once');
+  expect(await readEnd(jobId)).toBe('completed charged');
 });

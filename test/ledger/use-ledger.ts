@@ -1,21 +1,17 @@
 /** Ledgers for the tests of a file, over a database that the audit checks after each test. */
 import { afterEach, expect } from 'vitest';
-import { createKey, createKeys } from '../../api/identity/keys.ts';
-import { createOrganization } from '../../api/identity/organizations.ts';
+import { createKeys } from '../../api/identity/keys.ts';
 import { createChatLedger } from '../../chat/chat-ledger.ts';
 import { newId } from '../../domain/ids.ts';
 import { createLedger, type Ledger } from '../../ledger/ledger.ts';
 import { openDatabase } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
+import { createCaller, type TestCaller } from '../harness/callers.ts';
 import { createTestDatabase } from '../harness/database.ts';
 import { during } from '../harness/during.ts';
 
 /** An organization with credits, and a key. */
-export interface Holder {
-  organizationId: string;
-  memberId: string;
-  keyId: string;
-}
+export type Holder = Pick<TestCaller, 'organizationId' | 'memberId' | 'keyId'>;
 
 interface MoveOptions {
   /** The ledger of one of two processes; the first by default. */
@@ -47,15 +43,14 @@ async function start() {
     chatLedger,
     keys: createKeys(pool, pepper),
 
-    async newHolder(
-      amountMicro = 1_000_000,
-      windowLimitMicro: number | null = null,
-    ): Promise<Holder> {
-      const made = await createOrganization(pool, { name: 'ledger', windowLimitMicro });
-      const { keyId } = await createKey(pool, pepper, { ...made, name: 'test' });
-      const grant = { organizationId: made.organizationId, id: 'g', amountMicro, ...by };
-      if (amountMicro > 0) await ledger.grant(grant);
-      return { ...made, keyId };
+    newHolder: (amountMicro = 1_000_000, windowLimitMicro: number | null = null): Promise<Holder> =>
+      createCaller(pool, pepper, { amountMicro, windowLimitMicro }),
+
+    /** Returns the micro-credits that an organization has used of its window. */
+    async readWindow({ organizationId }: Pick<Holder, 'organizationId'>): Promise<number> {
+      const text = 'SELECT window_used::float8 AS used FROM account WHERE organization_id = $1';
+      const [account] = await database.query<{ used: number }>(text, [organizationId]);
+      return account?.used ?? NaN;
     },
 
     reserve(
@@ -83,12 +78,14 @@ async function start() {
       amountMicro: number | null,
       { from = ledger, hasJob = false }: MoveOptions = {},
     ) {
-      const [to, status] =
-        amountMicro === null
-          ? (['released', 'failed'] as const)
-          : (['charged', 'completed'] as const);
-      const error = amountMicro === null ? ({ code: 'CANCELED', message: 'x' } as const) : null;
-      const job = { status, outputs: error ? null : [], error, artifacts: [] };
+      const isReleased = amountMicro === null;
+      const job = {
+        status: isReleased ? ('failed' as const) : ('completed' as const),
+        outputs: isReleased ? null : [],
+        error: isReleased ? ({ code: 'CANCELED', message: 'x' } as const) : null,
+        artifacts: [],
+      };
+      const to = isReleased ? ('released' as const) : ('charged' as const);
       const settlement = { organizationId, id, to, amountMicro: amountMicro ?? 0, reason: 'test' };
       return from.settle({ ...settlement, ...(hasJob && { job }) });
     },
