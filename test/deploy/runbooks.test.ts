@@ -49,31 +49,27 @@ describe('the runbook of an alert', () => {
   });
 });
 
-describe('the runbook of the audit', () => {
-  it('has a row for every finding', async () => {
-    const page = await read('docs/runbooks/audit-row.md');
-    const findings = [...page.matchAll(/^\| ([^|]+) \|/gm)].flatMap(([, cell = '']) =>
-      cell.split('; '),
-    );
-    expect(invariantNames.filter((name) => !findings.includes(name))).toEqual([]);
-  });
+it('the runbook of the audit has a row for every finding', async () => {
+  const page = await read('docs/runbooks/audit-row.md');
+  const findings = [...page.matchAll(/^\| ([^|]+) \|/gm)].flatMap(([, cell = '']) =>
+    cell.split('; '),
+  );
+  expect(invariantNames.filter((name) => !findings.includes(name))).toEqual([]);
 });
 
-describe('a runbook', () => {
-  it('has a test that causes its problem and follows its steps', async () => {
-    const folder = await readdir(new URL('docs/runbooks/', root));
-    const pages = folder.filter((name) => name !== 'README.md').map((name) => name.slice(0, -3));
-    expect(pages.length).toBeGreaterThan(8);
-    const rehearsals = new Map<string, string>();
-    for (const name of await readdir(new URL('test/runbooks/', root))) {
-      const file = `test/runbooks/${name}`;
-      for (const [, page = ''] of (await read(file)).matchAll(/\.follow\('([\w-]+)'/g)) {
-        rehearsals.set(page, file);
-      }
+it('a runbook has a test that causes its problem and follows its steps', async () => {
+  const folder = await readdir(new URL('docs/runbooks/', root));
+  const pages = folder.filter((name) => name !== 'README.md').map((name) => name.slice(0, -3));
+  expect(pages.length).toBeGreaterThan(8);
+  const rehearsals = new Map<string, string>();
+  for (const name of await readdir(new URL('test/runbooks/', root))) {
+    const file = `test/runbooks/${name}`;
+    for (const [, page = ''] of (await read(file)).matchAll(/\.follow\('([\w-]+)'/g)) {
+      rehearsals.set(page, file);
     }
-    for (const page of pages) {
-      const test = rehearsals.get(page) ?? 'no rehearsal';
-      expect(await read(`docs/runbooks/${page}.md`), page).toContain(`\`${test}\``);
-    }
-  });
+  }
+  for (const page of pages) {
+    const test = rehearsals.get(page) ?? 'no rehearsal';
+    expect(await read(`docs/runbooks/${page}.md`), page).toContain(`\`${test}\``);
+  }
 });

@@ -12,7 +12,7 @@ const audit = 'dev/stack/audit.ts';
 const migrate = 'platform/migrate.ts';
 const replay = 'dev/replay/replay.ts';
 const temporal = 'dev/stack/temporal-command.ts workflow list';
-const away = 'postgres://gateway:secret@127.0.0.1:1/gateway';
+const away = 'postgres://gateway:hunter2@127.0.0.1:1/gateway';
 
 it.each<[string, Record<string, string>, string, number]>([
   [audit, {}, 'no stack is running in /none, and DATABASE_URL is not set', 2],
@@ -31,6 +31,8 @@ it.each<[string, Record<string, string>, string, number]>([
   const ended = await runProgram(program, args, { DATA_DIR: '/none', ...env });
   const lines = (ended.stdout + ended.stderr).trim().split('\n');
   expect([ended.status, lines]).toEqual([status, [expect.stringContaining(sentence)]]);
+  // The password of DATABASE_URL.
+  expect(lines[0]).not.toContain('hunter2');
 });
 
 it('deploy/upgrade.sh without .env names what is missing', () => {

@@ -169,27 +169,26 @@ describe('a secret', () => {
   });
 });
 
-describe('a process with a wrong configuration', () => {
-  it.each(['api', 'worker'])('stops with a one-line message: %s', async (script) => {
+it.each(['api', 'worker'])(
+  'a process with a wrong configuration stops with a one-line message: %s',
+  async (script) => {
     const { status, stderr } = await runProgram(`${script}/main.ts`, [], {
       ...good,
       KEY_PEPPER: 'short',
     });
     const line = 'configuration: KEY_PEPPER is wrong: must have at least 32 characters\n';
     expect([status, stderr]).toEqual([78, line]);
-  });
-});
+  },
+);
 
-describe('docs/configuration.md', () => {
-  it('documents every variable, and none that does not exist', async () => {
-    const root = new URL('../../', import.meta.url);
-    const text = await readFile(new URL('docs/configuration.md', root), 'utf8');
-    const documented = [...text.matchAll(/^\| (`[A-Z][^|]*)\|/gm)].flatMap(([, cell = '']) =>
-      [...cell.matchAll(/`([A-Z][A-Z0-9_]+)`/g)].map(([, name = '']) => name),
-    );
-    const ofTheStack = [...text.matchAll(/^\| \*`([A-Z][A-Z0-9_]+)`/gm)].map(([, name]) => name);
-    expect(variablesInCode.filter((name) => !documented.includes(name))).toEqual([]);
-    expect(documented.filter((name) => !variablesInCode.includes(name))).toEqual([]);
-    expect(ofTheStack).toContain('DATA_DIR');
-  });
+it('docs/configuration.md documents every variable, and none that does not exist', async () => {
+  const root = new URL('../../', import.meta.url);
+  const text = await readFile(new URL('docs/configuration.md', root), 'utf8');
+  const documented = [...text.matchAll(/^\| (`[A-Z][^|]*)\|/gm)].flatMap(([, cell = '']) =>
+    [...cell.matchAll(/`([A-Z][A-Z0-9_]+)`/g)].map(([, name = '']) => name),
+  );
+  const ofTheStack = [...text.matchAll(/^\| \*`([A-Z][A-Z0-9_]+)`/gm)].map(([, name]) => name);
+  expect(variablesInCode.filter((name) => !documented.includes(name))).toEqual([]);
+  expect(documented.filter((name) => !variablesInCode.includes(name))).toEqual([]);
+  expect(ofTheStack).toContain('DATA_DIR');
 });

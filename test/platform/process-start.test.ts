@@ -1,8 +1,7 @@
 /** A process that cannot start prints one sentence and ends. */
-import { createServer, type AddressInfo } from 'node:net';
-import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
+import { startHttpServer } from '../harness/http-server.ts';
 import { runProgram } from '../harness/programs.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -14,50 +13,40 @@ async function start(script: 'api' | 'worker', env: Record<string, string>) {
   return { code: status, lines: stderr.trim().split('\n') };
 }
 
+const certificate = { TEMPORAL_TLS_CERT_PATH: '/dev/null' };
+
 describe.each(['api', 'worker'] as const)('%s', (script) => {
   it('reports that Postgres is unreachable, and its address', async () => {
     const nowhere = { DATABASE_URL: 'postgres://gateway:hidden-word@127.0.0.1:1/gateway' };
-    expect(await start(script, nowhere)).toEqual({
-      code: 1,
-      lines: [
-        `${script}: Postgres at 127.0.0.1:1 cannot be reached: connect ECONNREFUSED 127.0.0.1:1`,
-      ],
-    });
+    const line = 'Postgres at 127.0.0.1:1 cannot be reached: connect ECONNREFUSED 127.0.0.1:1';
+    expect(await start(script, nowhere)).toEqual({ code: 1, lines: [`${script}: ${line}`] });
   });
 
   it('reports that the database is not migrated', async () => {
-    const empty = gateway.database.url.replace(/\/[^/]*$/, '/postgres');
-    expect(await start(script, { DATABASE_URL: empty })).toEqual({
-      code: 1,
-      lines: [`${script}: the database has no schema: run \`npm run migrate\` first`],
-    });
+    const empty = { DATABASE_URL: gateway.database.url.replace(/\/[^/]*$/, '/postgres') };
+    const line = 'the database has no schema: run `npm run migrate` first';
+    expect(await start(script, empty)).toEqual({ code: 1, lines: [`${script}: ${line}`] });
   });
 
-  const certificate = { TEMPORAL_TLS_CERT_PATH: '/dev/null' };
   it.each([
-    ['STORAGE_DIR', '/dev/null/x', {}, "ENOTDIR: not a directory, mkdir '/dev/null/x/spool'"],
-    [
-      'TEMPORAL_TLS_KEY_PATH',
-      '/dev/null/key',
-      certificate,
-      "ENOTDIR: not a directory, open '/dev/null/key'",
-    ],
+    ['STORAGE_DIR', '/dev/null/x', {}, "mkdir '/dev/null/x/spool'"],
+    ['TEMPORAL_TLS_KEY_PATH', '/dev/null/key', certificate, "open '/dev/null/key'"],
   ])('reports that the path %s cannot be used', async (name, path, env, reason) => {
     expect(await start(script, { ...env, [name]: path })).toEqual({
       code: 1,
-      lines: [expect.stringContaining(`configuration: ${name} is wrong: ${reason}`)],
+      lines: [
+        expect.stringContaining(
+          `configuration: ${name} is wrong: ENOTDIR: not a directory, ${reason}`,
+        ),
+      ],
     });
   });
 });
 
-describe('the API', () => {
-  it('reports that its port is in use', async () => {
-    const taken = createServer();
-    await once(taken.listen(0, '127.0.0.1'), 'listening');
-    const { port } = taken.address() as AddressInfo;
-    const ended = await start('api', { API_HOST: '127.0.0.1', API_PORT: String(port) });
-    taken.close();
-    const line = `api: listen EADDRINUSE: address already in use 127.0.0.1:${port}`;
-    expect(ended).toEqual({ code: 1, lines: [line] });
-  });
+it('the API reports that its port is in use', async () => {
+  const { port, close } = await startHttpServer(() => {});
+  const ended = await start('api', { API_HOST: '127.0.0.1', API_PORT: String(port) });
+  close();
+  const line = `api: listen EADDRINUSE: address already in use 127.0.0.1:${port}`;
+  expect(ended).toEqual({ code: 1, lines: [line] });
 });

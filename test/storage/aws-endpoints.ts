@@ -4,28 +4,20 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
+import type { S3Server } from '../../dev/stack/s3-server.ts';
 import { startHttpServer } from '../harness/http-server.ts';
 
-/** Account whose keys the server issues. */
-interface Account {
-  accessKeyId: string;
-  secretAccessKey: string;
-}
-
 /** Tokens that the clients must present. */
-export const tokens = {
-  web: 'web-identity-token',
-  container: 'container-token',
-  imds: 'imds-token',
-};
+export const tokens = { web: 'web-token', container: 'container-token', imds: 'imds-token' };
 export const roleArn = 'arn:aws:iam::123456789012:role/media';
 /** Path of the container credentials. */
 export const containerPath = '/v1/credentials';
 
-export type AwsEndpoints = Awaited<ReturnType<typeof startAwsEndpoints>>;
-
 /** Starts the server; `lifetimeMs` is the validity of the next issued credentials. */
-export async function startAwsEndpoints(account: Account) {
+export async function startAwsEndpoints(
+  account: Pick<S3Server, 'accessKeyId' | 'secretAccessKey'>,
+) {
+  /** Sources of the issued credentials, in order. */
   const issued: string[] = [];
   const state = { lifetimeMs: 3_600_000, isAway: false };
 
@@ -66,12 +58,7 @@ export async function startAwsEndpoints(account: Account) {
   }
 
   const server = await startHttpServer((request, response) => void answer(request, response));
-  return {
-    ...server,
-    /** Sources of the issued credentials, in order. */
-    issued,
-    state,
-  };
+  return { ...server, issued, state };
 }
 
 function assumedRole(credentials: { AccessKeyId: string; Token: string; [name: string]: string }) {

@@ -9,9 +9,8 @@ import { crc32, deflateSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { measureInput } from '../../storage/inputs/measured-inputs.ts';
-import { openLocalDisk } from '../../storage/local-disk.ts';
 import { probeMedia } from '../../storage/probe.ts';
-import { newFolder } from '../harness/folders.ts';
+import { newFolder, openTestDisk } from '../harness/folders.ts';
 import { discPicture } from '../harness/media.ts';
 
 const magic = Buffer.from('89504e470d0a1a0a', 'hex');
@@ -69,6 +68,9 @@ const laughs = `<?xml version="1.0"?><!DOCTYPE svg [<!ENTITY a "${'x'.repeat(100
   .map((name, at) => `<!ENTITY ${name} "${`&${'abcdefg'[at]};`.repeat(20)}">`)
   .join('')}]><svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><text>&h;</text></svg>`;
 
+const reading =
+  '<svg xmlns="http://www.w3.org/2000/svg" xmlns:x="http://www.w3.org/1999/xlink" width="9" height="9"><image x:href="file:///etc/passwd"/></svg>';
+
 const bombs = (
   [
     ['a PNG of 50,000 × 50,000', () => png(header(50_000, 50_000), chunk('IDAT', zeros(1)))],
@@ -87,13 +89,7 @@ const bombs = (
     ['a GIF of 65,535 × 65,535', () => gifOf(65_535, 65_535)],
     ['an SVG', () => Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')],
     ['an SVG of a billion laughs', () => Buffer.from(laughs)],
-    [
-      'an SVG that reads a file',
-      () =>
-        Buffer.from(
-          '<svg xmlns="http://www.w3.org/2000/svg" xmlns:x="http://www.w3.org/1999/xlink" width="9" height="9"><image x:href="file:///etc/passwd"/></svg>',
-        ),
-    ],
+    ['an SVG that reads a file', () => Buffer.from(reading)],
     ['a compressed SVG', () => gzipSync(laughs)],
     ['a TIFF', () => Buffer.from('49492a0008000000', 'hex')],
     ['a PDF', () => Buffer.from('%PDF-1.7\n')],
@@ -121,11 +117,7 @@ async function expectCheap(run: () => Promise<unknown>): Promise<void> {
 
 /** Stores bytes; returns the storage and their key. */
 async function stored(bytes: Buffer) {
-  const storage = await openLocalDisk({
-    directory: join(directory, 'storage'),
-    secret: 's'.repeat(32),
-    publicBaseUrl: 'http://127.0.0.1',
-  });
+  const storage = await openTestDisk(join(directory, 'storage'));
   const key = `${newId('organization')}/${newId('upload')}.png`;
   const path = await storage.spoolPath();
   await writeFile(path, bytes);

@@ -6,12 +6,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { buffer } from 'node:stream/consumers';
 import { request } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openLocalDisk } from '../../storage/local-disk.ts';
 import { openS3 } from '../../storage/s3.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { newId } from '../../domain/ids.ts';
 import { findS3Server, startS3Server, type S3Server } from '../../dev/stack/s3-server.ts';
-import { newFolder } from '../harness/folders.ts';
+import { newFolder, openTestDisk } from '../harness/folders.ts';
 
 interface Driver {
   storage: Storage;
@@ -32,14 +31,7 @@ const optionsOf = (server: S3Server, spoolDirectory: string) => ({
 
 async function openDriver(name: 'local' | 's3'): Promise<Driver> {
   const directory = newFolder();
-  if (name === 'local') {
-    const storage = await openLocalDisk({
-      directory,
-      secret: randomBytes(32).toString('hex'),
-      publicBaseUrl: 'http://127.0.0.1:4000',
-    });
-    return { storage, server: null, directory };
-  }
+  if (name === 'local') return { storage: await openTestDisk(directory), server: null, directory };
   if (!executable) throw new Error('no S3 server');
   const server = (servers.s3 ??= await startS3Server(executable));
   const storage = await openS3(optionsOf(server, directory));
@@ -86,15 +78,15 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     const key = newKey();
     const bytes = randomBytes(5000);
     await put(key, bytes);
-    for (const range of [
-      { first: 0, last: 0 },
-      { first: 10, last: 99 },
-      { first: 4990, last: 9999 },
+    for (const [first = 0, last = 0] of [
+      [0, 0],
+      [10, 99],
+      [4990, 9999],
     ]) {
-      const object = await driver.storage.open(key, range);
+      const object = await driver.storage.open(key, { first, last });
       expect(object?.sizeBytes).toBe(5000);
       const part = object && (await buffer(object.stream));
-      expect(part?.equals(bytes.subarray(range.first, range.last + 1))).toBe(true);
+      expect(part?.equals(bytes.subarray(first, last + 1))).toBe(true);
     }
   });
 
@@ -129,16 +121,14 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     const key = newKey();
     const url = new URL(await driver.storage.urlOf(key, 60_000));
     expect(driver.storage.keyOf(url)).toBe(key);
-    const above = url.href.replace(key, `../${key}`).replace(/\/(files|artifacts)\/\.\./, '/..');
-    for (const other of [
+    const others = [
       `${url.origin}/`,
       url.href.replace(key, 'org_1/file_2.png'),
-      above,
+      url.href.replace(key, `../${key}`).replace(/\/(files|artifacts)\/\.\./, '/..'),
       url.href.replace('127.0.0.1', '127.0.0.2'),
       url.href.replace('http:', 'https:'),
-    ]) {
-      expect(driver.storage.keyOf(new URL(other))).toBeNull();
-    }
+    ];
+    expect(others.filter((other) => driver.storage.keyOf(new URL(other)) !== null)).toEqual([]);
   });
 
   it('removes spool files that a crash left, after an hour', async () => {
@@ -146,9 +136,8 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     await Promise.all([writeFile(old, 'old'), writeFile(fresh, 'fresh')]);
     const hourAgo = Date.now() / 1000 - 3700;
     await utimes(old, hourAgo, hourAgo);
-    const options = { secret: 's'.repeat(32), publicBaseUrl: 'http://127.0.0.1:4000' };
     if (driver.server) await openS3(optionsOf(driver.server, driver.directory));
-    else await openLocalDisk({ ...options, directory: driver.directory });
+    else await openTestDisk(driver.directory);
     expect(await readdir(join(driver.directory, 'spool'))).toEqual([fresh.split('/').at(-1)]);
     await rm(fresh);
   });
@@ -176,12 +165,8 @@ describe.skipIf(!executable)('presigned URLs', () => {
   };
   const signed = async (terms: { sizeBytes?: number | null; ttlMs?: number } = {}) => {
     const key = newKey();
-    const upload = await driver.storage.signUpload({
-      key,
-      sizeBytes: terms.sizeBytes === undefined ? body.length : terms.sizeBytes,
-      ttlMs: terms.ttlMs ?? 60_000,
-    });
-    return { key, ...upload };
+    const upload = { key, sizeBytes: body.length, ttlMs: 60_000, ...terms };
+    return { key, ...(await driver.storage.signUpload(upload)) };
   };
 
   it('accept the upload that they were signed for, and read it back', async () => {
@@ -207,12 +192,6 @@ describe.skipIf(!executable)('presigned URLs', () => {
     const reading = await storage.urlOf(key, 60_000);
     expect((await fetch(reading)).status).toBe(200);
     expect(storage.keyOf(new URL(reading))).toBe(key);
-  });
-
-  it('accept any length if no length was signed', async () => {
-    const { key, url, headers } = await signed({ sizeBytes: null });
-    expect(await put(url, headers)).toBe(200);
-    expect(await driver.storage.size(key)).toBe(body.length);
   });
 
   it.each<[string, (url: URL) => void]>([

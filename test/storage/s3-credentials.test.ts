@@ -12,19 +12,13 @@ import { newId } from '../../domain/ids.ts';
 import { createAwsCredentials } from '../../storage/s3-credentials.ts';
 import { openS3 } from '../../storage/s3.ts';
 import { newFolder } from '../harness/folders.ts';
-import {
-  containerPath,
-  roleArn,
-  startAwsEndpoints,
-  tokens,
-  type AwsEndpoints,
-} from './aws-endpoints.ts';
+import { containerPath, roleArn, startAwsEndpoints, tokens } from './aws-endpoints.ts';
 
 const account = { accessKeyId: 'test-access-key', secretAccessKey: 'x'.repeat(32) };
 const executable = await findS3Server();
 
 const directory = newFolder();
-let aws: AwsEndpoints;
+let aws: Awaited<ReturnType<typeof startAwsEndpoints>>;
 let s3: S3Server | undefined;
 beforeAll(async () => {
   s3 = executable ? await startS3Server(executable) : undefined;
@@ -94,19 +88,15 @@ describe('issued credentials', () => {
     vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'key');
     vi.stubEnv('AWS_SESSION_TOKEN', 'token');
     const read = await createAwsCredentials('eu-central-1');
-    expect(await read()).toMatchObject({
-      accessKeyId: 'id',
-      secretAccessKey: 'key',
-      sessionToken: 'token',
-    });
+    const issued = { accessKeyId: 'id', secretAccessKey: 'key', sessionToken: 'token' };
+    expect(await read()).toMatchObject(issued);
   });
 
   it('are replaced before they expire, without a wait', async () => {
     await useSource('container');
     const read = await createAwsCredentials('eu-central-1');
     aws.state.lifetimeMs = 200_000;
-    expect(await read()).toMatchObject({ sessionToken: 'session-1' });
-    expect(await read()).toMatchObject({ sessionToken: 'session-1' });
+    for (const _ of [1, 2]) expect(await read()).toMatchObject({ sessionToken: 'session-1' });
     await vi.waitFor(async () => {
       expect(await read()).toMatchObject({ sessionToken: 'session-2' });
     });

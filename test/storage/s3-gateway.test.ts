@@ -4,20 +4,14 @@
  */
 import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import type { UploadUrl } from '../../api/endpoints/upload-urls.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
-import { discPicture } from '../harness/media.ts';
+import { discPicture, download } from '../harness/media.ts';
+import { putFile, signUpload } from '../harness/uploads.ts';
 import { findS3Server, startS3Server, type S3Server } from '../../dev/stack/s3-server.ts';
 
 const executable = await findS3Server();
 const path = '/api/v1/studio/image/generate';
-
-interface UploadUrl {
-  fileId: string;
-  uploadUrl: string;
-  headers: Record<string, string>;
-  publicUrl: string;
-  storagePath: string;
-}
 
 let gateway: TestGateway;
 let server: S3Server;
@@ -44,8 +38,8 @@ afterAll(async () => {
   await server?.stop();
 });
 
-const put = async ({ uploadUrl, headers }: UploadUrl, body: Buffer = png): Promise<number> =>
-  (await fetch(uploadUrl, { method: 'PUT', headers, body })).status;
+const put = async (signed: UploadUrl, body: Buffer = png): Promise<number> =>
+  (await putFile(signed, body)).status;
 
 /** Returns the status of the URL that the provider received as an input. */
 async function inputStatus({ fileId }: UploadUrl): Promise<number> {
@@ -55,11 +49,6 @@ async function inputStatus({ fileId }: UploadUrl): Promise<number> {
 }
 
 describe.skipIf(!executable)('a gateway on S3', () => {
-  const uploadUrl = async (body: object = {}): Promise<UploadUrl> => {
-    const answer = await gateway.call<UploadUrl>('/api/v1/storage/upload-url', { body });
-    expect(answer.status).toBe(200);
-    return answer.body;
-  };
   const draw = (imageUrls: string) =>
     gateway.call(path, { body: { prompt: 'like this one', imageUrls } });
 
@@ -68,9 +57,7 @@ describe.skipIf(!executable)('a gateway on S3', () => {
     expect(answer.status).toBe(200);
     const url = answer.body.data.images[0]?.url ?? '';
     expect(url.startsWith(`${server.endpoint}/${server.bucket}/`)).toBe(true);
-    const file = await fetch(url);
-    const { format } = await sharp(Buffer.from(await file.arrayBuffer())).metadata();
-    expect(format).toBe('png');
+    expect((await sharp(await download(url)).metadata()).format).toBe('png');
     // The API serves no files itself.
     const key = new URL(url).pathname.replace(`/${server.bucket}/`, '');
     expect((await fetch(`${gateway.url}/files/${key}${new URL(url).search}`)).status).toBe(404);
@@ -78,7 +65,7 @@ describe.skipIf(!executable)('a gateway on S3', () => {
   });
 
   it('accepts uploads at the store, and checks them when they are used', async () => {
-    const signed = await uploadUrl({ contentType: 'image/png', size: png.length });
+    const signed = await signUpload(gateway, { contentType: 'image/png', size: png.length });
     expect(await draw(signed.publicUrl)).toMatchObject({
       status: 400,
       body: { details: [{ path: 'imageUrls.0', message: 'has not been uploaded yet' }] },
@@ -93,28 +80,25 @@ describe.skipIf(!executable)('a gateway on S3', () => {
     expect(row).toEqual({ content_type: 'image/png', size_bytes: png.length, completed: true });
   });
 
-  it('removes files of another type than declared, and reports it', async () => {
-    const signed = await uploadUrl({ contentType: 'image/png' });
-    expect(await put(signed, Buffer.from('<html><script>alert(1)</script>'))).toBe(200);
-    const message = 'cannot be used: The content is not a file of the type image/png.';
-    const details = [{ path: 'imageUrls.0', message }];
-    expect(await draw(signed.publicUrl)).toMatchObject({
-      status: 400,
-      body: { error: 'INVALID_INPUT_URL', details },
-    });
-    expect(await gateway.api.services.storage.size(signed.storagePath)).toBeNull();
-  });
-
-  it('rejects an empty file with a 4xx, and removes it', async () => {
-    const signed = await uploadUrl();
-    expect(await put(signed, Buffer.alloc(0))).toBe(200);
-    const body = { error: 'INVALID_INPUT_URL' };
+  const message = 'cannot be used: The content is not a file of the type image/png.';
+  it.each([
+    [
+      'of another type than declared, and reports it',
+      { contentType: 'image/png' },
+      '<html><script>alert(1)</script>',
+      { details: [{ path: 'imageUrls.0', message }] },
+    ],
+    ['that is empty', {}, '', {}],
+  ])('rejects a file %s with a 4xx, and removes it', async (_what, declared, content, found) => {
+    const signed = await signUpload(gateway, declared);
+    expect(await put(signed, Buffer.from(content))).toBe(200);
+    const body = { error: 'INVALID_INPUT_URL', ...found };
     expect(await draw(signed.fileId)).toMatchObject({ status: 400, body });
     expect(await gateway.api.services.storage.size(signed.storagePath)).toBeNull();
   });
 
   it('completes uploads that arrived and deletes those that did not', async () => {
-    const [came, never] = await Promise.all([uploadUrl(), uploadUrl()]);
+    const [came, never] = await Promise.all([signUpload(gateway), signUpload(gateway)]);
     expect(await put(came)).toBe(200);
     await gateway.database.query(
       `UPDATE upload SET expires_at = now() - interval '2 hours' WHERE completed_at IS NULL`,
