@@ -40,14 +40,12 @@ describe('names in the repository', () => {
   });
 });
 
-describe('the planted faults', () => {
-  it('replace texts that are in their files once, and name test files', () => {
-    const stale = faults.filter(
-      ({ file, original, tests }) =>
-        read(file).split(original).length !== 2 || !tests.every((test) => files.includes(test)),
-    );
-    expect(stale.map(({ name }) => name)).toEqual([]);
-  });
+it('the planted faults replace texts that are in their files once, and name test files', () => {
+  const stale = faults.filter(
+    ({ file, original, tests }) =>
+      read(file).split(original).length !== 2 || !tests.every((test) => files.includes(test)),
+  );
+  expect(stale.map(({ name }) => name)).toEqual([]);
 });
 
 describe('the code', () => {
@@ -106,43 +104,38 @@ describe('every capability', () => {
   });
 });
 
-describe('every operation', () => {
-  it('has a test that names its path', () => {
-    const untested = [...ofCallers, ...ofOperators].filter(({ path }) => {
-      const below = path.replace(/^\/api\/(?:admin\/)?v1/, '').replaceAll(/[:*]\w+/g, '[^/\\s]+');
-      const named = new RegExp(`${below.replaceAll('.', '\\.')}(?![\\w/-])`);
-      return !tests.some((text) => named.test(text));
-    });
-    expect(untested.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
+it('every operation has a test that names its path', () => {
+  const untested = [...ofCallers, ...ofOperators].filter(({ path }) => {
+    const below = path.replace(/^\/api\/(?:admin\/)?v1/, '').replaceAll(/[:*]\w+/g, '[^/\\s]+');
+    const named = new RegExp(`${below.replaceAll('.', '\\.')}(?![\\w/-])`);
+    return !tests.some((text) => named.test(text));
   });
+  expect(untested.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
 });
 
-describe('every provider', () => {
-  it.each([...providerDefinitions.keys()])('%s has an adapter in a folder of its name', (name) => {
+it.each([...providerDefinitions.keys()])(
+  'every provider %s has an adapter in a folder of its name',
+  (name) => {
     expect(files.some((file) => file.startsWith(`providers/${name}/`))).toBe(true);
-  });
+  },
+);
+
+it('docs/errors.md has a row for every code, with its status', () => {
+  const text = read('docs/errors.md');
+  for (const [code_, { status }] of Object.entries(errorTable)) {
+    expect(text).toContain(`| \`${code_}\` | ${status} |`);
+  }
 });
 
-describe('docs/errors.md', () => {
-  it('has a row for every code, with its status', () => {
-    const text = read('docs/errors.md');
-    for (const [code_, { status }] of Object.entries(errorTable)) {
-      expect(text).toContain(`| \`${code_}\` | ${status} |`);
-    }
-  });
-});
-
-describe('the documents', () => {
-  it('name only files that exist', () => {
-    const path =
-      /`((?:api|activities|workflows|worker|studio|catalog|domain|jobs|platform|dev|deploy|cli|test)\/[\w./-]+\.\w+)`/g;
-    const pages = files.filter((file) => file.endsWith('.md') && file !== 'docs/CHANGELOG.md');
-    const named = pages.flatMap((file) =>
-      Array.from(read(file).matchAll(path), ([, name = '']) => `${file}: ${name}`),
-    );
-    expect(named.length).toBeGreaterThan(30);
-    expect(named.filter((line) => !existsSync(root + line.split(': ')[1]))).toEqual([]);
-  });
+it('the documents name only files that exist', () => {
+  const path =
+    /`((?:api|activities|workflows|worker|studio|catalog|domain|jobs|platform|dev|deploy|cli|test)\/[\w./-]+\.\w+)`/g;
+  const pages = files.filter((file) => file.endsWith('.md') && file !== 'docs/CHANGELOG.md');
+  const named = pages.flatMap((file) =>
+    Array.from(read(file).matchAll(path), ([, name = '']) => `${file}: ${name}`),
+  );
+  expect(named.length).toBeGreaterThan(30);
+  expect(named.filter((line) => !existsSync(root + line.split(': ')[1]))).toEqual([]);
 });
 
 describe('links of the documents', () => {
@@ -182,9 +175,7 @@ describe('links of the documents', () => {
   });
 });
 
-describe('docs/architecture.md', () => {
-  it('has the drawing of the current code (npm run dev -- draw)', () => {
-    expect(read('docs/architecture.md')).toBe(updateArchitecture());
-    expect(read('docs/architecture.md')).toMatch(/^ {2}api --> .*\bactivities$/m);
-  });
+it('docs/architecture.md has the drawing of the current code (npm run dev -- draw)', () => {
+  expect(read('docs/architecture.md')).toBe(updateArchitecture());
+  expect(read('docs/architecture.md')).toMatch(/^ {2}api --> .*\bactivities$/m);
 });

@@ -1,13 +1,14 @@
 /** Searches for chat models, and the settings with which an operator changes them. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { openChatCatalog } from '../../chat/chat-models.ts';
 import { chatModels, configureChatModels, createChatCatalog } from '../../catalog/chat-catalog.ts';
 import { selectChatPrice, type ChatModel } from '../../catalog/chat-model.ts';
-import { GatewayError } from '../../domain/errors.ts';
 import { ConfigError } from '../../platform/config-error.ts';
+import { gatewayErrorOf } from '../harness/capability.ts';
+import { catchFailure } from '../harness/failures.ts';
+import { newFolder } from '../harness/folders.ts';
 
 function model(id: string, changes: Partial<ChatModel> = {}): ChatModel {
   return {
@@ -26,15 +27,6 @@ function model(id: string, changes: Partial<ChatModel> = {}): ChatModel {
 
 /** The committed models, without an operator's changes. */
 const { find: findChatModel } = createChatCatalog(chatModels);
-
-function faultOf(find: () => unknown): GatewayError {
-  try {
-    find();
-  } catch (error) {
-    if (error instanceof GatewayError) return error;
-  }
-  throw new Error('expected a GatewayError');
-}
 
 describe('the search for a chat model', () => {
   it('finds every committed model by its id', () => {
@@ -56,7 +48,7 @@ describe('the search for a chat model', () => {
     ['openai/gpt-oss-120b', 'groq/openai/gpt-oss-120b'],
     ['anthropic/claude-opus-55', 'claude-opus-5'],
   ])('suggests the nearest ids for %s', (wrong, right) => {
-    const fault = faultOf(() => findChatModel(wrong));
+    const fault = gatewayErrorOf(() => findChatModel(wrong));
     expect([fault.code, fault.status]).toEqual(['UNKNOWN_MODEL', 400]);
     expect(fault.message).toContain(`"${wrong}" does not exist; did you mean`);
     expect(fault.details).toEqual([{ path: 'model', message: expect.stringContaining(right) }]);
@@ -65,7 +57,7 @@ describe('the search for a chat model', () => {
   it.each(['', '?', 'zzzz', '__proto__', 'x'.repeat(100_000)])(
     'accepts any text, such as %s',
     (wrong) => {
-      const fault = faultOf(() => findChatModel(wrong));
+      const fault = gatewayErrorOf(() => findChatModel(wrong));
       expect(fault.code).toBe('UNKNOWN_MODEL');
       expect(fault.message.length).toBeLessThan(200);
       expect(fault.details?.[0]?.message).toBe('GET /api/v1/models lists all models');
@@ -81,20 +73,15 @@ describe('the search for a chat model', () => {
     now += 1;
     expect(catalog.listCurrent().map(({ id }) => id)).toEqual(['new-one']);
     expect(catalog.get('old-one')).toBeNull();
-    const fault = faultOf(() => catalog.find('old-one'));
+    const fault = gatewayErrorOf(() => catalog.find('old-one'));
     expect(fault.message).toBe('model "old-one" was retired on 2026-11-30; did you mean new-one?');
   });
 
   it('lists the newest models first', () => {
-    const rows = [
-      model('b', { created: 1 }),
-      model('c', { created: 2 }),
-      model('a', { created: 1 }),
-    ];
-    const ids = createChatCatalog(rows)
-      .listCurrent()
-      .map(({ id }) => id);
-    expect(ids).toEqual(['c', 'a', 'b']);
+    const created = { b: 1, c: 2, a: 1 };
+    const rows = Object.entries(created).map(([id, at]) => model(id, { created: at }));
+    const listed = createChatCatalog(rows).listCurrent();
+    expect(listed.map(({ id }) => id)).toEqual(['c', 'a', 'b']);
   });
 });
 
@@ -105,14 +92,11 @@ describe('chat prices', () => {
     longInput: { inputTokensAbove: 200, inputUsdPerMillion: 3, outputUsdPerMillion: 4 },
   };
   it('rise for the whole request if the input is long', () => {
-    expect(selectChatPrice(cost, 200)).toMatchObject({
-      inputUsdPerMillion: 1,
-      outputUsdPerMillion: 2,
-    });
-    expect(selectChatPrice(cost, 201)).toMatchObject({
-      inputUsdPerMillion: 3,
-      outputUsdPerMillion: 4,
-    });
+    const prices = (input: number, output: number) => {
+      return { inputUsdPerMillion: input, outputUsdPerMillion: output };
+    };
+    expect(selectChatPrice(cost, 200)).toMatchObject(prices(1, 2));
+    expect(selectChatPrice(cost, 201)).toMatchObject(prices(3, 4));
     expect(selectChatPrice(model('flat').cost, 1e9)).toMatchObject(model('flat').cost);
   });
 
@@ -160,14 +144,8 @@ describe('an operator’s chat models', () => {
 });
 
 describe('CHAT_MODELS_FILE', () => {
-  let directory: string;
-  beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'catalog-test-'));
-  });
-  afterAll(() => rm(directory, { recursive: true, force: true }));
-
   async function open(content: string | undefined) {
-    const file = join(directory, 'models.json');
+    const file = join(newFolder(), 'models.json');
     if (content !== undefined) await writeFile(file, content);
     return openChatCatalog({ CHAT_MODELS_FILE: file, CHAT_PRICE_MARKUP: 0 });
   }
@@ -185,34 +163,20 @@ describe('CHAT_MODELS_FILE', () => {
     expect(catalog.get('gpt-4.1')).not.toBeNull();
   });
 
+  const withRow = (row: object, ...more: object[]) => JSON.stringify({ models: [row, ...more] });
+  const negative = { inputUsdPerMillion: -1, outputUsdPerMillion: 1 };
   it.each([
     ['is missing', undefined, /ENOENT/],
     ['is no JSON', '{', /JSON/],
     ['has another field', '{"model": []}', /\(file\): .*model/],
-    [
-      'has a row without a price',
-      JSON.stringify({ models: [{ ...model('a'), cost: {} }] }),
-      /models\.0\.cost/,
-    ],
-    [
-      'says false',
-      JSON.stringify({ models: [{ ...model('a'), reasoning: false }] }),
-      /models\.0\.reasoning/,
-    ],
-    [
-      'has a negative price',
-      JSON.stringify({
-        models: [model('a', { cost: { inputUsdPerMillion: -1, outputUsdPerMillion: 1 } })],
-      }),
-      /inputUsdPerMillion/,
-    ],
-    ['has an id twice', JSON.stringify({ models: [model('a'), model('a')] }), /unique/],
-    ['has an id with a space', JSON.stringify({ models: [model('a b')] }), /models\.0\.id/],
+    ['has a row without a price', withRow({ ...model('a'), cost: {} }), /models\.0\.cost/],
+    ['says false', withRow({ ...model('a'), reasoning: false }), /models\.0\.reasoning/],
+    ['has a negative price', withRow(model('a', { cost: negative })), /inputUsdPerMillion/],
+    ['has an id twice', withRow(model('a'), model('a')), /unique/],
+    ['has an id with a space', withRow(model('a b')), /models\.0\.id/],
   ])('stops the process if it %s', async (_, content, fault) => {
-    await rm(join(directory, 'models.json'), { force: true });
-    const failure: unknown = await open(content).catch((error: unknown) => error);
-    expect(failure).toBeInstanceOf(ConfigError);
-    expect((failure as Error).message).toMatch(/^configuration: CHAT_MODELS_FILE is invalid: /);
-    expect((failure as Error).message).toMatch(fault);
+    const { message } = await catchFailure(open(content), ConfigError);
+    expect(message).toMatch(/^configuration: CHAT_MODELS_FILE is invalid: /);
+    expect(message).toMatch(fault);
   });
 });

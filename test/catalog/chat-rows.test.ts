@@ -55,38 +55,26 @@ const secondsOf = (date: string): number => Date.parse(date) / 1000;
 
 describe('a row of the chat catalog', () => {
   it('combines the facts of all sources', () => {
+    const tiers = [{ inputTokensAbove: 50_000, input: 3, output: 4 }];
+    const model = listed('gemini-9', {
+      name: 'Gemini 9',
+      reasoning: true,
+      input: ['text', 'image'],
+      maxTokens: 200_000,
+      cost: { input: 1, output: 2, tiers },
+    });
+    const other = litellm(1, 2, {
+      supports_audio_input: true,
+      input_cost_per_audio_token: 5e-6,
+      deprecation_date: '2027-01-01',
+    });
+    const dated = { release_date: '2026-05', modalities: { input: ['text', 'video'] } };
     const { rows, notes } = build(
       sources(
+        { google: [model] },
         {
-          google: [
-            listed('gemini-9', {
-              name: 'Gemini 9',
-              reasoning: true,
-              input: ['text', 'image'],
-              maxTokens: 200_000,
-              cost: {
-                input: 1,
-                output: 2,
-                tiers: [{ inputTokensAbove: 50_000, input: 3, output: 4 }],
-              },
-            }),
-          ],
-        },
-        {
-          litellm: {
-            'gemini/gemini-9': litellm(1, 2, {
-              supports_audio_input: true,
-              input_cost_per_audio_token: 5e-6,
-              deprecation_date: '2027-01-01',
-            }),
-          },
-          modelsDev: {
-            google: {
-              models: {
-                'gemini-9': { release_date: '2026-05', modalities: { input: ['text', 'video'] } },
-              },
-            },
-          },
+          litellm: { 'gemini/gemini-9': other },
+          modelsDev: { google: { models: { 'gemini-9': dated } } },
         },
       ),
     );
@@ -118,24 +106,18 @@ describe('a row of the chat catalog', () => {
   });
 
   it('with audio input needs a price for audio', () => {
-    const audio = (input_cost_per_audio_token: number | undefined, cost: object | undefined) =>
-      build(
-        sources(
-          { google: [listed('gemini-9', { cost: { input: 1, output: 2 } })] },
-          {
-            litellm: {
-              'gemini/gemini-9': litellm(1, 2, {
-                supports_audio_input: true,
-                ...(input_cost_per_audio_token !== undefined && { input_cost_per_audio_token }),
-              }),
-            },
-            modelsDev: { google: { models: { 'gemini-9': { ...(cost && { cost }) } } } },
-          },
-        ),
-      ).rows.map(({ supportsAudio = false, cost: { audioInputUsdPerMillion: usd } }) => [
-        supportsAudio,
-        usd,
+    const audio = (perToken: number | undefined, cost: object | undefined) => {
+      const audioPrice = perToken !== undefined && { input_cost_per_audio_token: perToken };
+      const other = litellm(1, 2, { supports_audio_input: true, ...audioPrice });
+      const facts = {
+        litellm: { 'gemini/gemini-9': other },
+        modelsDev: { google: { models: { 'gemini-9': { ...(cost && { cost }) } } } },
+      };
+      return build(sources({ google: [listed('gemini-9')] }, facts)).rows.map((row) => [
+        row.supportsAudio ?? false,
+        row.cost.audioInputUsdPerMillion,
       ]);
+    };
     expect(audio(3e-6, undefined)).toEqual([[true, 3]]);
     expect(audio(undefined, { input: 1, input_audio: 4 })).toEqual([[true, 4]]);
     expect(audio(undefined, { input: 1 })).toEqual([[true, undefined]]);
@@ -163,96 +145,68 @@ describe('a row of the chat catalog', () => {
     expect(rows[4]?.description).toContain('served by Mistral');
   });
 
+  const lasting = 'A small model for quick answers and long documents.';
+  const passing = 'Our most capable model for complex reasoning and agentic coding';
   it.each([
-    [
-      'their own words where they last',
-      'A small model for quick answers and long documents.',
-      true,
-    ],
-    ['not what passes', 'Our most capable model for complex reasoning and agentic coding', false],
-    ['not a fragment', 'Good model.', false],
-  ])('has its description from %s', (_, words, kept) => {
-    const findDescription = (_provider: string, id: string) => ({ id, description: words });
+    ['their own words where they last', 'gpt-9', lasting, true],
+    ['not what passes', 'gpt-9', passing, false],
+    ['not a fragment', 'gpt-9', 'Good model.', false],
+    ['not another model', 'gpt-8', lasting, false],
+  ])('has its description from %s', (_, id, description, kept) => {
+    const findDescription = () => ({ id, description });
     const [row] = build(sources({ openai: [listed('gpt-9')] }, { findDescription })).rows;
-    expect(row?.description === words).toBe(kept);
-  });
-
-  it('has no description of another model', () => {
-    const description = 'A small model for quick answers and long documents.';
-    const findDescription = () => ({ id: 'gpt-8', description });
-    const [row] = build(sources({ openai: [listed('gpt-9')] }, { findDescription })).rows;
-    expect(row?.description).toMatch(/^Chat model that reads text:/);
+    expect(row?.description).toMatch(kept ? description : /^Chat model that reads text:/);
   });
 });
 
-describe('the price of a row', () => {
-  const other = litellm(5, 6);
-  it.each([
-    { who: 'litellm alone', other, history: {}, price: [1, 2], notes: 1 },
-    {
-      who: 'both others together',
-      other,
-      history: { 'gpt-9': priced(5, 6, '2026-01-01') },
-      price: [5, 6],
-      notes: 1,
-    },
-    {
-      who: 'each of the others',
-      other,
-      history: { 'gpt-9': priced(7, 8, '2026-01-01') },
-      price: [1, 2],
-      notes: 1,
-    },
-    {
-      who: 'model-prices alone',
-      other: litellm(1, 2),
-      history: { 'gpt-9': priced(9, 9, '2026-01-01') },
-      price: [1, 2],
-      notes: 0,
-    },
-  ])('is chosen as expected when $who contradicts', (given) => {
-    const facts = { litellm: { 'gpt-9': given.other }, prices: { openai: given.history } };
-    const { rows, notes } = build(sources({ openai: [listed('gpt-9')] }, facts));
-    const [row] = rows;
-    expect([row?.cost.inputUsdPerMillion, row?.cost.outputUsdPerMillion]).toEqual(given.price);
-    expect(notes).toHaveLength(given.notes);
-  });
+const other = litellm(5, 6);
+const since = (input: number, output: number) => ({
+  'gpt-9': priced(input, output, '2026-01-01'),
+});
+it.each([
+  { who: 'litellm alone', other, history: {}, price: [1, 2], notes: 1 },
+  { who: 'both others together', other, history: since(5, 6), price: [5, 6], notes: 1 },
+  { who: 'each of the others', other, history: since(7, 8), price: [1, 2], notes: 1 },
+  {
+    who: 'model-prices alone',
+    other: litellm(1, 2),
+    history: since(9, 9),
+    price: [1, 2],
+    notes: 0,
+  },
+])('the price of a row is chosen as expected when $who contradicts', (given) => {
+  const facts = { litellm: { 'gpt-9': given.other }, prices: { openai: given.history } };
+  const { rows, notes } = build(sources({ openai: [listed('gpt-9')] }, facts));
+  const [row] = rows;
+  expect([row?.cost.inputUsdPerMillion, row?.cost.outputUsdPerMillion]).toEqual(given.price);
+  expect(notes).toHaveLength(given.notes);
 });
 
-describe('the release date of a row', () => {
-  const prices = { xai: { 'grok-9': priced(1, 2, '2026-03-04') } };
-  const modelsDev = { xai: { models: { 'grok-9': { release_date: '2026-02-01' } } } };
-  it.each([
-    { from: 'models-dev', provider: 'xai', id: 'grok-9', modelsDev, date: '2026-02-01' },
-    { from: 'the first price', provider: 'xai', id: 'grok-9', date: '2026-03-04' },
-    { from: 'the same model elsewhere', provider: 'together', id: 'x/Grok-9', date: '2026-03-04' },
-    { from: "Mistral's ids", provider: 'mistral', id: 'codestral-2508', date: '2025-08-01' },
-    { from: 'the listing itself', provider: 'openai', id: 'gpt-9', date: '2026-11-10' },
-  ])('comes from $from', (given) => {
-    const facts = { modelsDev: given.modelsDev ?? {}, prices };
-    const [row] = build(sources({ [given.provider]: [listed(given.id)] }, facts)).rows;
-    expect(row?.created).toBe(secondsOf(given.date));
-  });
+const prices = { xai: { 'grok-9': priced(1, 2, '2026-03-04') } };
+const modelsDev = { xai: { models: { 'grok-9': { release_date: '2026-02-01' } } } };
+it.each([
+  { from: 'models-dev', provider: 'xai', id: 'grok-9', modelsDev, date: '2026-02-01' },
+  { from: 'the first price', provider: 'xai', id: 'grok-9', date: '2026-03-04' },
+  { from: 'the same model elsewhere', provider: 'together', id: 'x/Grok-9', date: '2026-03-04' },
+  { from: "Mistral's ids", provider: 'mistral', id: 'codestral-2508', date: '2025-08-01' },
+  { from: 'the listing itself', provider: 'openai', id: 'gpt-9', date: '2026-11-10' },
+])('the release date of a row comes from $from', (given) => {
+  const facts = { modelsDev: given.modelsDev ?? {}, prices };
+  const [row] = build(sources({ [given.provider]: [listed(given.id)] }, facts)).rows;
+  expect(row?.created).toBe(secondsOf(given.date));
 });
 
 describe('the catalog', () => {
-  it.each([
-    { model: listed('a', { cost: { input: 0, output: 0 } }), reason: 'no price' },
-    { model: listed('a', { maxTokens: 0 }), reason: 'no limits' },
-    { model: listed('gpt-9-realtime'), reason: 'not a chat model for everyone' },
-    { model: listed('a'), others: known({ mode: 'responses' }), reason: 'served as responses' },
-    {
-      model: listed('a'),
-      others: known({ supported_endpoints: ['/v1/responses'] }),
-      reason: 'not served on chat-completions',
-    },
-    {
-      model: listed('a'),
-      others: known({ deprecation_date: today }),
-      reason: `retired on ${today}`,
-    },
-    { model: listed('a'), others: { status: { openai: { a: 'removed' } } }, reason: 'removed' },
-  ])('omits a model with $reason', ({ model, others, reason }) => {
+  const elsewhere = { supported_endpoints: ['/v1/responses'] };
+  it.each<[string, PiModel, Parameters<typeof sources>[1]]>([
+    ['no price', listed('a', { cost: { input: 0, output: 0 } }), {}],
+    ['no limits', listed('a', { maxTokens: 0 }), {}],
+    ['not a chat model for everyone', listed('gpt-9-realtime'), {}],
+    ['served as responses', listed('a'), known({ mode: 'responses' })],
+    ['not served on chat-completions', listed('a'), known(elsewhere)],
+    [`retired on ${today}`, listed('a'), known({ deprecation_date: today })],
+    ['removed', listed('a'), { status: { openai: { a: 'removed' } } }],
+  ])('omits a model with %s', (reason, model, others) => {
     const { rows, notes } = build(sources({ openai: [model] }, others));
     expect(rows).toEqual([]);
     expect(notes).toEqual([`left out ${model.id}: ${reason}`]);

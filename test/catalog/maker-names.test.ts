@@ -6,19 +6,10 @@ import { describe, expect, it } from 'vitest';
 import { editModels, imageModels } from '../../catalog/image-models.ts';
 import { findByAnyName, publicIdsByMakerName } from '../../catalog/maker-names.ts';
 import { videoModels } from '../../catalog/video-models.ts';
-import type { GatewayError } from '../../domain/errors.ts';
+import { gatewayErrorOf } from '../harness/capability.ts';
 
 const rows: { id: string }[] = [...imageModels, ...videoModels];
 const page = readFileSync(new URL('../../docs/compatible-clients.md', import.meta.url), 'utf8');
-
-function rejectionOf(find: () => unknown): GatewayError {
-  try {
-    find();
-  } catch (error) {
-    return error as GatewayError;
-  }
-  throw new Error('it was found');
-}
 
 describe('a Studio model', () => {
   it('is found by its id and by each name of its maker', () => {
@@ -38,7 +29,7 @@ describe('a Studio model', () => {
   it.each(['dall-e-3', 'sora-2', '', 'constructor', 'x'.repeat(1000)])(
     'with an unknown name is rejected with similar ids: %s',
     (name) => {
-      const { code, message } = rejectionOf(() => findByAnyName(rows, name));
+      const { code, message } = gatewayErrorOf(() => findByAnyName(rows, name));
       expect(code).toBe('UNKNOWN_MODEL');
       expect(message).toContain('did you mean');
       expect(message.length).toBeLessThan(500);
@@ -46,8 +37,7 @@ describe('a Studio model', () => {
   );
 
   it('without edit support is unknown to edits, by any of its names', () => {
-    expect(rejectionOf(() => findByAnyName(editModels, 'gpt-image-1')).message).toContain(
-      'gpt-image-2',
-    );
+    const { message } = gatewayErrorOf(() => findByAnyName(editModels, 'gpt-image-1'));
+    expect(message).toContain('gpt-image-2');
   });
 });

@@ -1,6 +1,7 @@
 /** The vendor’s own client works with the sandbox, and the sandbox’s media are real. */
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { readSound } from '../../dev/sandbox/media/probe.ts';
+import { catchFailure } from '../harness/failures.ts';
 import { makeFilm } from '../harness/media.ts';
 import { useSandbox } from '../harness/sandbox.ts';
 import {
@@ -42,15 +43,13 @@ async function walk(bytes: Buffer) {
   return { sampleRate: decoderConfig.sampleRate, durationSeconds };
 }
 
-async function failureOf(work: PromiseLike<unknown>) {
-  try {
-    await work;
-  } catch (error) {
-    if (error instanceof vendor.ElevenLabsError) return error;
-    throw error;
-  }
-  throw new Error('the call succeeded');
+/** Checks the duration of a sound, to a frame. */
+async function expectDuration(bytes: Buffer, seconds: number): Promise<void> {
+  const { durationSeconds } = await walk(bytes);
+  expect(Math.abs(durationSeconds - seconds)).toBeLessThanOrEqual(frameSeconds);
 }
+
+const failureOf = (asked: PromiseLike<unknown>) => catchFailure(asked, vendor.ElevenLabsError);
 
 const say = (text: string, voice = aria) => client.textToSpeech.convert(voice, { text });
 
@@ -131,14 +130,12 @@ describe('the music and sound API', () => {
     expect(sum).toBe(47_000);
     expect(plan.positiveGlobalStyles).toContain('upbeat synth pop');
     const audio = await client.music.compose({ compositionPlan: plan, modelId: 'music_v1' });
-    const { durationSeconds } = await walk(await bytesOf(audio));
-    expect(Math.abs(durationSeconds - 47)).toBeLessThanOrEqual(frameSeconds);
+    await expectDuration(await bytesOf(audio), 47);
   });
 
   it.each([3000, 30_000, 600_000])('composes exactly %i ms', async (musicLengthMs) => {
     const audio = await client.music.compose({ prompt: 'calm piano', musicLengthMs });
-    const { durationSeconds } = await walk(await bytesOf(audio));
-    expect(Math.abs(durationSeconds - musicLengthMs / 1000)).toBeLessThanOrEqual(frameSeconds);
+    await expectDuration(await bytesOf(audio), musicLengthMs / 1000);
   });
 
   it('returns details and audio in one multipart response', async () => {
@@ -149,19 +146,19 @@ describe('the music and sound API', () => {
     expect(json.songMetadata).toMatchObject({ title: 'Epic orchestral trailer' });
     expect(json.compositionPlan.sections.length).toBeGreaterThan(0);
     expect(filename).toMatch(/\.mp3$/);
-    expect(Math.abs((await walk(audio)).durationSeconds - 12)).toBeLessThanOrEqual(frameSeconds);
+    await expectDuration(audio, 12);
   });
 
   it('returns sounds of the requested length, otherwise as long as the prompt suggests', async () => {
     const text = 'a heavy door slams';
     const sound = await client.textToSoundEffects.convert({ text, durationSeconds: 2.5 });
-    const seconds = (await walk(await bytesOf(sound))).durationSeconds;
-    expect(Math.abs(seconds - 2.5)).toBeLessThanOrEqual(frameSeconds);
+    await expectDuration(await bytesOf(sound), 2.5);
     const open = async () => bytesOf(await client.textToSoundEffects.convert({ text }));
     const [first, second] = await Promise.all([open(), open()]);
     expect(first.equals(second)).toBe(true);
-    expect((await walk(first)).durationSeconds).toBeGreaterThan(0.9);
-    expect((await walk(first)).durationSeconds).toBeLessThan(6.1);
+    const { durationSeconds } = await walk(first);
+    expect(durationSeconds).toBeGreaterThan(0.9);
+    expect(durationSeconds).toBeLessThan(6.1);
   });
 });
 
@@ -204,16 +201,16 @@ describe('the transcription API', () => {
 
   it('rejects files that are not audio', async () => {
     const error = await failureOf(transcribe(Buffer.from('<html>no</html>'), 'page.mp3'));
-    expect(error.statusCode).toBe(400);
-    expect(error.body).toMatchObject({ detail: { status: 'invalid_content' } });
+    const body = { detail: { status: 'invalid_content' } };
+    expect(error).toMatchObject({ statusCode: 400, body });
   });
 });
 
 describe('the sandbox', () => {
   it('rejects a missing key', async () => {
     const error = await failureOf(clientWith('wrong').textToSpeech.convert(aria, { text: 'Hi' }));
-    expect(error.statusCode).toBe(401);
-    expect(error.body).toMatchObject({ detail: { status: 'invalid_api_key' } });
+    const body = { detail: { status: 'invalid_api_key' } };
+    expect(error).toMatchObject({ statusCode: 401, body });
   });
 
   it('requires either a prompt or a plan, each with its own options', async () => {

@@ -2,6 +2,7 @@
 import { ApiError, createFalClient, ValidationError } from '@fal-ai/client';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { catchFailure } from '../harness/failures.ts';
 import { useSandbox } from '../harness/sandbox.ts';
 import { until } from '../harness/until.ts';
 
@@ -68,14 +69,9 @@ describe('@fal-ai/client against the sandbox', () => {
 
   it('throws a ValidationError for invalid input when the result is fetched', async () => {
     const input = { prompt: 'x', num_images: 99 };
-    const failure = await fal
-      .subscribe('fal-ai/nano-banana', { input })
-      .catch((error: unknown) => error);
-    expect(failure).toBeInstanceOf(ValidationError);
-    expect(failure).toMatchObject({
-      status: 422,
-      body: { detail: [{ loc: ['body', 'num_images'], type: 'less_than_equal' }] },
-    });
+    const asked = fal.subscribe('fal-ai/nano-banana', { input });
+    const body = { detail: [{ loc: ['body', 'num_images'], type: 'less_than_equal' }] };
+    expect(await catchFailure(asked, ValidationError)).toMatchObject({ status: 422, body });
   });
 
   it('cancels a request', async () => {
@@ -86,9 +82,8 @@ describe('@fal-ai/client against the sandbox', () => {
     await fal.queue.cancel(endpoint, { requestId });
     const status = await fal.queue.status(endpoint, { requestId });
     expect(status).toMatchObject({ status: 'COMPLETED', error_type: 'client_cancelled' });
-    const result = await fal.queue.result(endpoint, { requestId }).catch((error: unknown) => error);
-    expect(result).toBeInstanceOf(ApiError);
-    expect(result).toMatchObject({ status: 499 });
+    const result = fal.queue.result(endpoint, { requestId });
+    expect(await catchFailure(result, ApiError)).toMatchObject({ status: 499 });
   });
 
   it('rejects an invalid key', async () => {

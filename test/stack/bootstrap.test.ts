@@ -12,9 +12,9 @@ import {
 import { dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { newFolder } from '../harness/folders.ts';
+import { runProgram } from '../harness/programs.ts';
 
 const bootstrap = join(dirname(dirname(import.meta.dirname)), 'dev/stack/bootstrap.mjs');
-const ci = join(dirname(dirname(import.meta.dirname)), '.ci');
 
 const lock = {
   packages: { '': {}, 'node_modules/a': { version: '1.0.0', integrity: 'sha512-a' } },
@@ -122,9 +122,8 @@ describe('the bootstrap', () => {
     const changed = { packages: { ...lock.packages, 'node_modules/tool': tool } };
     writeFileSync(join(directory, 'package-lock.json'), JSON.stringify(changed));
     expect(await start(directory, ['--without-dev', 'x.js']).ended).toMatchObject({ code: 0 });
-    const rejected = await start(directory, ['x.js']).ended;
-    expect(rejected.code).toBe(1);
-    expect(rejected.output).toContain(String(running.pid));
+    const output = expect.stringContaining(String(running.pid));
+    expect(await start(directory, ['x.js']).ended).toEqual({ code: 1, output });
     expect(existsSync(join(directory, 'npm-runs'))).toBe(false);
     running.kill('SIGKILL');
     await once(running, 'exit');
@@ -134,30 +133,23 @@ describe('the bootstrap', () => {
 
   it('falls back to npm install, and fails with a clear message if that fails too', async () => {
     const directory = project();
-    const fallback = await start(directory, [], { NPM_FAILS: 'ci' }).ended;
-    expect(fallback.code).toBe(0);
+    expect(await start(directory, [], { NPM_FAILS: 'ci' }).ended).toMatchObject({ code: 0 });
     expect(npmRuns(directory)).toEqual(['ci', 'install']);
     const broken = await start(project(), ['x.js'], { NPM_FAILS: 'always' }).ended;
-    expect(broken.code).toBe(1);
-    expect(broken.output).toContain('npm did not install the versions in package-lock.json');
+    const output = expect.stringContaining('npm did not install the versions in package-lock.json');
+    expect(broken).toEqual({ code: 1, output });
   });
 });
 
 /** Runs a program of .ci/ on JSON files; `undefined` is a file that does not exist. */
-async function runOn(program: string, ...contents: unknown[]) {
+function runOn(program: string, ...contents: unknown[]) {
   const directory = newFolder();
   const paths = contents.map((content, index) => {
     const path = join(directory, `${index}.json`);
     if (content !== undefined) writeFileSync(path, JSON.stringify(content));
     return path;
   });
-  const child = spawn(process.execPath, [join(ci, program), ...paths], {
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
-  let output = '';
-  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  const [code]: unknown[] = await once(child, 'close');
-  return { code, output };
+  return runProgram(`.ci/${program}`, paths);
 }
 
 const reportOf = (testResults: unknown) => testResults && { testResults };
@@ -166,24 +158,15 @@ describe('a CI run', () => {
   const passed = { name: 'a', status: 'passed', assertionResults: [{ status: 'passed' }] };
   const failed = { name: 'b', status: 'failed', assertionResults: [{ status: 'failed' }] };
   const broken = { name: 'c', status: 'failed', assertionResults: [] };
-  const skipped = {
-    name: 'd',
-    status: 'passed',
-    assertionResults: [{ status: 'skipped', fullName: 'a page (needs a stack)' }],
-  };
-
-  const skippedLine = 'skipped: a page (needs a stack)\n';
+  const page = { status: 'skipped', fullName: 'a page (needs a stack)' };
+  const skipped = { name: 'd', status: 'passed', assertionResults: [page] };
+  const skippedLine = `skipped: ${page.fullName}\n`;
   const again = (...names: string[]) => names.map((name) => ({ ...passed, name }));
   const flaky = 'failed: at most 1 file may be flaky (found 3)\nflaky: b\nflaky: c\nflaky: e\n';
 
   it.each<[string, (object[] | undefined)[], number, string]>([
     ['all passed', [[passed]], 0, '1 passed, 0 failed\n'],
-    [
-      'failed tests, and files without tests',
-      [[passed, failed, broken]],
-      1,
-      '1 passed, 2 failed\n',
-    ],
+    ['failed and missing tests', [[passed, failed, broken]], 1, '1 passed, 2 failed\n'],
     ['skipped tests by name', [[passed, skipped]], 0, `${skippedLine}1 passed, 0 failed\n`],
     ['a flaky file', [[passed, failed], again('b')], 0, 'flaky: b\n2 passed, 0 failed\n'],
     [
@@ -195,31 +178,29 @@ describe('a CI run', () => {
     ['a file that fails twice', [[passed, failed], [failed]], 1, '1 passed, 1 failed\n'],
     ['no report at all', [undefined], 1, '0 passed, 1 failed\n'],
     ['no second report', [[passed, failed], undefined], 1, '0 passed, 1 failed\n'],
-  ])('totals %s', async (_name, reports, code, output) => {
-    expect(await runOn('total.mjs', ...reports.map(reportOf))).toEqual({ code, output });
+  ])('totals %s', async (_name, reports, status, stdout) => {
+    expect(await runOn('total.mjs', ...reports.map(reportOf))).toMatchObject({ status, stdout });
   });
 
+  const manyFailed = Array.from({ length: 9 }, (_, index) => ({ ...failed, name: `${index}` }));
   it.each([
     ['the files that failed', [passed, failed, broken, skipped], 'b\nc\n'],
     ['none when all passed', [passed], ''],
-    [
-      'none when more fail than a slow moment explains',
-      Array.from({ length: 9 }, (_, index) => ({ ...failed, name: `${index}` })),
-      '',
-    ],
+    ['none when more fail than a slow moment explains', manyFailed, ''],
     ['none without a report', undefined, ''],
   ])('runs again %s', async (_name, report, expected) => {
-    expect((await runOn('failed.mjs', reportOf(report))).output).toBe(expected);
+    expect((await runOn('failed.mjs', reportOf(report))).stdout).toBe(expected);
   });
 
   it('names files whose CPU grew by more than half and a second, and counts unrecorded files', async () => {
     const cost = (cpuMs: number) => ({ cpuMs, wallMs: 1 });
     const costs = { grown: cost(9000), noise: cost(900), same: cost(14_000), added: cost(5000) };
     const recorded = { grown: cost(5000), noise: cost(100), same: cost(10_000), gone: cost(1) };
-    expect(await runOn('costs.mjs', costs, recorded)).toEqual({
-      code: 0,
-      output:
-        'uses more CPU: grown (9.0 s, recorded 5.0 s)\nnot in the recorded costs: 1 test files\n',
-    });
+    const lines = [
+      'uses more CPU: grown (9.0 s, recorded 5.0 s)',
+      'not in the recorded costs: 1 test files',
+    ];
+    const stdout = `${lines.join('\n')}\n`;
+    expect(await runOn('costs.mjs', costs, recorded)).toMatchObject({ status: 0, stdout });
   });
 });

@@ -1,8 +1,7 @@
 import { providerDefinitions } from '../../providers/registry.ts';
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -15,22 +14,13 @@ import { planStack, type StackPlan } from '../../dev/stack/stack-plan.ts';
 import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
 import { startTemporal } from '../../dev/stack/temporal.ts';
 import { newFolder } from '../harness/folders.ts';
+import { startHttpServer } from '../harness/http-server.ts';
 import { until } from '../harness/until.ts';
 
-const anyPorts = {
-  API_PORT: '0',
-  POSTGRES_PORT: '0',
-  TEMPORAL_PORT: '0',
-  TEMPORAL_UI_PORT: '0',
-  SANDBOX_PORT: '0',
-};
+const parts = ['API', 'POSTGRES', 'TEMPORAL', 'TEMPORAL_UI', 'SANDBOX'];
+const anyPorts = Object.fromEntries(parts.map((part) => [`${part}_PORT`, '0']));
 
-interface Run {
-  process: ChildProcess;
-  output: () => string;
-}
-
-function startStack(dataDir: string, env: NodeJS.ProcessEnv = {}): Run {
+function startStack(dataDir: string, env: NodeJS.ProcessEnv = {}) {
   const child = spawn(process.execPath, [join(import.meta.dirname, 'stand-in', 'stack.ts')], {
     env: { ...process.env, ...anyPorts, DATA_DIR: dataDir, ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -52,7 +42,7 @@ function describeStack(dataDir: string): StackDescription {
 }
 
 /** Starts a stack and waits until it is ready. */
-async function startReady(dataDir: string, env: NodeJS.ProcessEnv = {}): Promise<Run> {
+async function startReady(dataDir: string, env: NodeJS.ProcessEnv = {}) {
   const run = startStack(dataDir, env);
   await until(() => run.output().includes('READY'));
   return run;
@@ -67,8 +57,9 @@ describe('the local stack', () => {
     const dataDir = newDataDir();
     const run = await startReady(dataDir);
     const stack = describeStack(dataDir);
-    expect(statSync(join(dataDir, 'stack.json')).mode & 0o777).toBe(0o600);
-    expect(statSync(join(dataDir, 'secrets.json')).mode & 0o777).toBe(0o600);
+    for (const file of ['stack.json', 'secrets.json']) {
+      expect(statSync(join(dataDir, file)).mode & 0o777).toBe(0o600);
+    }
     const names = ['api', 'postgres', 'sandbox', 'temporal', 'worker'];
     expect(Object.keys(stack.processes).toSorted()).toEqual(names);
     const answer = await fetch(stack.apiUrl);
@@ -85,15 +76,15 @@ describe('the local stack', () => {
     for (const name of ['api', 'postgres']) process.kill(stack.processes[name] ?? 0, 'SIGKILL');
     await until(() => run.output().split('is running again').length === 3);
     const now = describeStack(dataDir);
-    expect(now.processes['api']).not.toBe(stack.processes['api']);
-    expect(now.processes['postgres']).not.toBe(stack.processes['postgres']);
-    expect(now.processes['worker']).toBe(stack.processes['worker']);
+    for (const name of ['api', 'postgres', 'worker']) {
+      expect(now.processes[name] === stack.processes[name], name).toBe(name === 'worker');
+    }
 
     run.process.kill('SIGTERM');
     await once(run.process, 'exit');
     expect(Object.values(now.processes).filter(isAlive)).toEqual([]);
-    expect(existsSync(join(dataDir, 'stack.json'))).toBe(false);
-    expect(existsSync(join(dataDir, 'lock.json'))).toBe(false);
+    for (const file of ['stack.json', 'lock.json'])
+      expect(existsSync(join(dataDir, file))).toBe(false);
   });
 
   it('starts again with the same key and data after its supervisor was killed', async () => {
@@ -105,8 +96,7 @@ describe('the local stack', () => {
 
     await startReady(dataDir);
     const after = describeStack(dataDir);
-    expect(after.apiKey).toBe(before.apiKey);
-    expect(after.adminKey).toBe(before.adminKey);
+    expect(after).toMatchObject({ apiKey: before.apiKey, adminKey: before.adminKey });
     expect(Object.values(before.processes).filter(isAlive)).toEqual([]);
   });
 });
@@ -118,8 +108,7 @@ describe('the local stack with another Temporal server', () => {
     const dataDir = newDataDir();
     const run = await startReady(dataDir, { TEMPORAL_ADDRESS: temporal.address });
     const stack = describeStack(dataDir);
-    expect(stack.temporalAddress).toBe(temporal.address);
-    expect(stack.temporalUiUrl).toBeNull();
+    expect(stack).toMatchObject({ temporalAddress: temporal.address, temporalUiUrl: null });
     expect(Object.keys(stack.processes)).not.toContain('temporal');
     run.process.kill('SIGTERM');
     await once(run.process, 'exit');
@@ -193,10 +182,9 @@ describe('payload encryption in the local stack', () => {
     const { api, worker, temporal } = plan({ PAYLOAD_ENCRYPTION: 'true' });
     expect(api.env['PAYLOAD_ENCRYPTION']).toBe('true');
     expect(worker.env['PAYLOAD_KEYS']).toBe(api.env['PAYLOAD_KEYS']);
-    expect(temporal?.codecEndpoint).toMatch(
-      /^http:\/\/127\.0\.0\.1:4000\/api\/admin\/v1\/temporal\//,
-    );
-    expect(temporal?.codecEndpoint).not.toContain(api.env['ADMIN_API_KEY']);
+    const { codecEndpoint = '' } = temporal ?? {};
+    expect(codecEndpoint).toMatch('http://127.0.0.1:4000/api/admin/v1/temporal/');
+    expect(codecEndpoint).not.toContain(api.env['ADMIN_API_KEY']);
     expect(api.env['TEMPORAL_UI_ORIGINS']).toBe('http://127.0.0.1:8233,http://localhost:8233');
   });
 
@@ -210,10 +198,8 @@ describe('payload encryption in the local stack', () => {
 
 describe('the settings of the local stack', () => {
   it('name the variable of a port in use, one line each', async () => {
-    const server = createServer().listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    onTestFinished(() => void server.close());
-    const { port } = server.address() as AddressInfo;
+    const { port, close } = await startHttpServer(() => {});
+    onTestFinished(close);
     const env = { ...anyPorts, API_PORT: String(port), SANDBOX_PORT: String(port) };
     const lines = ['API_PORT', 'SANDBOX_PORT'].map(
       (variable) =>

@@ -8,12 +8,8 @@ import { newFolder } from '../harness/folders.ts';
 import { commandLine, isAlive } from '../../dev/stack/process-identity.ts';
 
 async function start(options: Partial<PostgresOptions> = {}) {
-  const server = await startPostgres({
-    dataDir: null,
-    port: await freePort(),
-    durable: false,
-    ...options,
-  });
+  const defaults = { dataDir: null, port: await freePort(), durable: false };
+  const server = await startPostgres({ ...defaults, ...options });
   onTestFinished(() => server.stop());
   return server;
 }
@@ -31,32 +27,30 @@ async function query(url: string, text: string): Promise<Record<string, unknown>
 const settings = `SELECT name, setting FROM pg_settings
   WHERE name IN ('fsync', 'synchronous_commit', 'full_page_writes') ORDER BY name`;
 
-describe('startPostgres for permanent data', () => {
-  it('is durable, survives SIGKILL, ends a leftover server, and requires its password', async () => {
-    const directory = newFolder();
-    // Other users cannot enter it.
-    expect(statSync(directory).mode & 0o777).toBe(0o700);
-    const dataDir = join(directory, 'postgres');
-    const options = { dataDir, password: 'pass-word', durable: true };
-    const first = await start(options);
-    const shown = (await query(first.url, settings)).map((row) => row['setting']);
-    expect(shown).toEqual(['on', 'on', 'on']);
-    await query(first.url, 'CREATE TABLE kept (n int)');
-    await query(first.url, 'INSERT INTO kept VALUES (42)');
-    first.kill();
-    await first.exited;
+it('startPostgres for permanent data is durable, survives SIGKILL, ends a leftover server, and requires its password', async () => {
+  const directory = newFolder();
+  // Other users cannot enter it.
+  expect(statSync(directory).mode & 0o777).toBe(0o700);
+  const dataDir = join(directory, 'postgres');
+  const options = { dataDir, password: 'pass-word', durable: true };
+  const first = await start(options);
+  const shown = (await query(first.url, settings)).map((row) => row['setting']);
+  expect(shown).toEqual(['on', 'on', 'on']);
+  await query(first.url, 'CREATE TABLE kept (n int)');
+  await query(first.url, 'INSERT INTO kept VALUES (42)');
+  first.kill();
+  await first.exited;
 
-    const second = await start(options);
-    expect(await query(second.url, 'SELECT n FROM kept')).toEqual([{ n: 42 }]);
+  const second = await start(options);
+  expect(await query(second.url, 'SELECT n FROM kept')).toEqual([{ n: 42 }]);
 
-    // The second still runs; the third finds it by its lock file.
-    const third = await start(options);
-    expect(isAlive(second.pid)).toBe(false);
-    expect(await query(third.url, 'SELECT n FROM kept')).toEqual([{ n: 42 }]);
-    await third.stop();
+  // The second still runs; the third finds it by its lock file.
+  const third = await start(options);
+  expect(isAlive(second.pid)).toBe(false);
+  expect(await query(third.url, 'SELECT n FROM kept')).toEqual([{ n: 42 }]);
+  await third.stop();
 
-    await expect(start({ ...options, password: 'wrong' })).rejects.toThrow('another password');
-  });
+  await expect(start({ ...options, password: 'wrong' })).rejects.toThrow('another password');
 });
 
 describe('startPostgres for a test run', () => {

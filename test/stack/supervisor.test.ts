@@ -84,18 +84,16 @@ describe('the supervisor', () => {
   });
 });
 
-describe('stop', () => {
-  it('sends SIGKILL if a process ignores SIGTERM', async () => {
-    const ready = new EventTarget();
-    const running = await launch({
-      command: process.execPath,
-      args: ['-e', `process.on('SIGTERM', () => {}); process.send('on'); ${forever}`],
-      logPath: null,
-      stopGraceMs: 100,
-      onMessage: () => ready.dispatchEvent(new Event('ready')),
-    });
-    await once(ready, 'ready');
-    await running.stop();
-    expect(await running.exited).toEqual({ code: null, signal: 'SIGKILL' });
+it('stop sends SIGKILL if a process ignores SIGTERM', async () => {
+  const ready = new EventTarget();
+  const running = await launch({
+    command: process.execPath,
+    args: ['-e', `process.on('SIGTERM', () => {}); process.send('on'); ${forever}`],
+    logPath: null,
+    stopGraceMs: 100,
+    onMessage: () => ready.dispatchEvent(new Event('ready')),
   });
+  await once(ready, 'ready');
+  await running.stop();
+  expect(await running.exited).toEqual({ code: null, signal: 'SIGKILL' });
 });

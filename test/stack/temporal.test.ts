@@ -17,11 +17,8 @@ import { startHttpServer } from '../harness/http-server.ts';
 /** Returns a PATH, with a `temporal` that prints this version. */
 function pathWith(version: string | null): string {
   const directory = newFolder();
-  if (version !== null) {
-    writeFileSync(join(directory, 'temporal'), `#!/bin/sh\necho "temporal version ${version}"\n`, {
-      mode: 0o755,
-    });
-  }
+  const program = `#!/bin/sh\necho "temporal version ${version}"\n`;
+  if (version !== null) writeFileSync(join(directory, 'temporal'), program, { mode: 0o755 });
   return directory;
 }
 
@@ -52,12 +49,8 @@ describe('findTemporalCli', () => {
   const sha256 = createHash('sha256').update('binary').digest('hex');
 
   it('has a checksum for every supported platform, and the correct one for this platform', async () => {
-    expect(Object.keys(executableSha256).toSorted()).toEqual([
-      'darwin-arm64',
-      'darwin-x64',
-      'linux-arm64',
-      'linux-x64',
-    ]);
+    const platforms = ['darwin-arm64', 'darwin-x64', 'linux-arm64', 'linux-x64'];
+    expect(Object.keys(executableSha256).toSorted()).toEqual(platforms);
     const pins = Object.values(executableSha256);
     for (const pin of pins) expect(pin).toMatch(/^[0-9a-f]{64}$/);
     expect(new Set(pins).size).toBe(pins.length);

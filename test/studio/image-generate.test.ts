@@ -6,7 +6,8 @@ import { planOf, rejectionOf, takes } from '../harness/capability.ts';
 
 const withPrompt = (body: object) => ({ prompt: 'a tree', ...body });
 const plan = (body: object) => planOf(imageGenerate, withPrompt(body));
-const input = (body: object) => plan(body).calls[0]?.routes[0]?.input;
+const route = (body: object) => plan(body).calls[0]?.routes[0];
+const input = (body: object) => route(body)?.input;
 const rejection = (body: object) => rejectionOf(imageGenerate, withPrompt(body));
 
 describe('a validation error', () => {
@@ -16,9 +17,8 @@ describe('a validation error', () => {
     expect(messageOf({ imageSize: 'huge' })).toMatch(/must be one of square.*, or \{"width"/);
     expect(messageOf({ imageUrls: 7 })).toMatch(/^must be one input or a list of 1 to 10 inputs/);
     const scaled = { imageUrl: 'https://a.example/b.png', scaleFactor: 3 };
-    expect(rejectionOf(imageUpscale, scaled).details?.[0]?.message).toContain(
-      'must be one of 2, 4, 6',
-    );
+    const { details } = rejectionOf(imageUpscale, scaled);
+    expect(details?.[0]?.message).toContain('must be one of 2, 4, 6');
   });
 
   it('rejects a blank prompt', () => {
@@ -46,9 +46,8 @@ describe('the models of spec §4.7', () => {
         const allowed = model.generate[field] !== undefined;
         if (allowed) expect(plan({ model: id, [field]: value }).model).toBe(id);
         else {
-          const rejected = rejection({ model: id, [field]: value });
-          expect(rejected.code).toBe('UNSUPPORTED_PARAMETER');
-          expect(rejected.details?.[0]?.path).toBe(field);
+          const { code, details } = rejection({ model: id, [field]: value });
+          expect([code, details?.[0]?.path]).toEqual(['UNSUPPORTED_PARAMETER', field]);
         }
       }
       expect(plan({ model: id, seed: 5 }).model).toBe(id);
@@ -76,17 +75,15 @@ describe('the limits of spec §8', () => {
     [{ width: 3840, height: 2176 }],
     [{ width: 2064, height: 640 }],
   ])('reject the custom size %j', (imageSize) => {
-    expect(rejection({ model: 'alpha-image-2', imageSize }).details?.[0]?.path).toMatch(
-      /^imageSize/,
-    );
+    const { details } = rejection({ model: 'alpha-image-2', imageSize });
+    expect(details?.[0]?.path).toMatch(/^imageSize/);
   });
 
   it('are those of the model if it has its own', () => {
     expect(rejection({ aspectRatio: '7:1' }).details?.[0]?.path).toBe('aspectRatio');
     expect(rejection({ model: 'alpha-imagine', aspectRatio: '21:9' }).code).toBe('INVALID_REQUEST');
-    expect(
-      rejection({ model: 'alpha-image-2', background: 'transparent', outputFormat: 'jpeg' }).code,
-    ).toBe('CONFLICTING_FIELDS');
+    const conflict = { background: 'transparent', outputFormat: 'jpeg' };
+    expect(rejection({ model: 'alpha-image-2', ...conflict }).code).toBe('CONFLICTING_FIELDS');
   });
 });
 
@@ -137,8 +134,7 @@ describe('the input of a provider call', () => {
   });
 
   it('goes to the edit endpoint if there are reference images', () => {
-    expect(
-      plan({ imageUrls: ['https://example.com/a.png'] }).calls[0]?.routes[0]?.providerEndpoint,
-    ).toBe('fal-ai/nano-banana/edit');
+    const endpoint = route({ imageUrls: ['https://example.com/a.png'] })?.providerEndpoint;
+    expect(endpoint).toBe('fal-ai/nano-banana/edit');
   });
 });

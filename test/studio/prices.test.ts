@@ -26,15 +26,8 @@ function combinations(rules: ParameterRules): Record<string, unknown>[] {
     imageSize: Object.keys(imageSizes),
     durationSeconds: [rules['durationSeconds']?.min, rules['durationSeconds']?.max],
   };
-  const priced = [
-    'quality',
-    'resolution',
-    'imageSize',
-    'durationSeconds',
-    'generateAudio',
-    'scaleFactor',
-    'operatingResolution',
-  ];
+  const sizes = ['resolution', 'imageSize', 'scaleFactor', 'operatingResolution'];
+  const priced = ['quality', ...sizes, 'durationSeconds', 'generateAudio'];
   return priced
     .filter((field) => rules[field] !== undefined)
     .reduce<Record<string, unknown>[]>(
@@ -107,10 +100,9 @@ describe('the price of every row', () => {
     const tree = { prompt: 'a tree' };
     expect(credits(imageGenerate, tree)).toBeCloseTo(3.9);
     expect(credits(imageGenerate, { ...tree, numImages: 10 })).toBeCloseTo(39);
-    expect(credits(imageGenerate, { ...tree, model: 'nano-banana-pro', resolution: '4K' })).toBe(
-      30,
-    );
-    expect(credits(imageGenerate, { ...tree, model: 'nano-banana-pro' })).toBe(15);
+    const pro = { ...tree, model: 'nano-banana-pro' };
+    expect(credits(imageGenerate, { ...pro, resolution: '4K' })).toBe(30);
+    expect(credits(imageGenerate, pro)).toBe(15);
     const low = { ...tree, model: 'alpha-image', quality: 'low' };
     expect(credits(imageGenerate, low)).toBeCloseTo(0.9);
     const gpt = { ...tree, model: 'alpha-image-2' };
@@ -122,11 +114,9 @@ describe('the price of every row', () => {
   });
 });
 
-describe('credits', () => {
-  it('are rounded up to micro-credits, so that no price becomes 0', () => {
-    expect(microFromCredits(0.000_000_1)).toBe(1);
-    expect(microFromCredits(3.900_000_4)).toBe(3_900_001);
-    // A binary fraction above the decimal one adds nothing.
-    expect(microFromCredits(0.1 + 0.2)).toBe(300_000);
-  });
+it('credits are rounded up to micro-credits, so that no price becomes 0', () => {
+  expect(microFromCredits(0.000_000_1)).toBe(1);
+  expect(microFromCredits(3.900_000_4)).toBe(3_900_001);
+  // A binary fraction above the decimal one adds nothing.
+  expect(microFromCredits(0.1 + 0.2)).toBe(300_000);
 });
