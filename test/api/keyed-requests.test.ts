@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { settledChatOf } from '../chat/chat-account.ts';
+import { untilSettled } from '../chat/chat-account.ts';
 import { say } from '../chat/chat-clients.ts';
 import { useGateway, type Answer, type TestCaller } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
@@ -194,7 +194,7 @@ describe('a chat with an Idempotency-Key', () => {
   async function expectOneChat(caller: TestCaller): Promise<void> {
     await gateway.api.services.chat.waitUntilIdle();
     expect((await chat(caller)).headers.get('idempotent-replayed')).toBe('true');
-    expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged' });
+    expect(await untilSettled(gateway, caller)).toMatchObject({ state: 'charged' });
   }
 
   it('is one chat when its reservation is slow, however often it is repeated', async () => {

@@ -2,9 +2,10 @@
  * Parts of responses on which clients depend: error codes, ids, stop sequences, counts, and
  * unsupported inputs.
  */
+import type { MessageParam } from '@anthropic-ai/sdk/resources/messages';
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
-import { chatsOf, settledChatsOf } from './chat-account.ts';
+import { readChats, untilAllSettled } from './chat-account.ts';
 import { onePixel, say, useClients } from './chat-clients.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -18,15 +19,11 @@ describe('an input that exceeds the context', () => {
     'of %s returns the error code that clients handle, when the provider reports it',
     async (model, message) => {
       const messages = say(`[[fail:400;message=${message}]] x`);
-      await expect(
-        clients.openai.chat.completions.create({ model, messages }),
-      ).rejects.toMatchObject({
+      await expect(clients.complete({ model, messages })).rejects.toMatchObject({
         status: 400,
         code: 'context_length_exceeded',
       });
-      await expect(
-        clients.anthropic.messages.create({ model, max_tokens: 9, messages }),
-      ).rejects.toMatchObject({
+      await expect(clients.message({ model, max_tokens: 9, messages })).rejects.toMatchObject({
         status: 400,
         error: { error: { type: 'invalid_request_error', code: 'CONTEXT_LENGTH_EXCEEDED' } },
       });
@@ -35,24 +32,22 @@ describe('an input that exceeds the context', () => {
 
   it('is rejected before the provider call if it certainly exceeds it', async () => {
     const messages = say('tide '.repeat(128_001));
-    await expect(
-      clients.openai.chat.completions.create({ model: 'gpt-4o', messages }),
-    ).rejects.toMatchObject({
+    await expect(clients.complete({ model: 'gpt-4o', messages })).rejects.toMatchObject({
       status: 400,
       code: 'context_length_exceeded',
       message: expect.stringContaining('maximum context length of gpt-4o'),
     });
-    await expect(
-      clients.anthropic.messages.create({ model: 'gpt-4o', max_tokens: 9, messages }),
-    ).rejects.toThrow('prompt is too long');
-    expect(await chatsOf(gateway, clients.caller)).toEqual([]);
+    await expect(clients.message({ model: 'gpt-4o', max_tokens: 9, messages })).rejects.toThrow(
+      'prompt is too long',
+    );
+    expect(await readChats(gateway, clients.caller)).toEqual([]);
   });
 });
 
 it('a response names the model by its gateway id, and its chat can be read by the id of the response', async () => {
   const model = 'groq/openai/gpt-oss-120b';
   const request = { model, messages: say('which model') };
-  const whole = await clients.openai.chat.completions.create(request);
+  const whole = await clients.complete(request);
   expect(whole).toMatchObject({ model, id: expect.stringMatching(/^chat_/) });
   const ids = new Set<string>();
   for await (const chunk of await clients.openai.chat.completions.create({
@@ -63,9 +58,8 @@ it('a response names the model by its gateway id, and its chat can be read by th
     ids.add(chunk.id);
   }
   expect(ids.size).toBe(1);
-  const [first] = await settledChatsOf(gateway, clients.caller);
-  const found = await gateway.call(`/v1/chats/${whole.id}`, { key: clients.caller.key });
-  expect(found).toMatchObject({
+  const [first] = await untilAllSettled(gateway, clients.caller);
+  expect(await gateway.call(`/v1/chats/${whole.id}`, { key: clients.caller.key })).toMatchObject({
     status: 200,
     body: {
       data: {
@@ -80,14 +74,12 @@ it('a response names the model by its gateway id, and its chat can be read by th
     },
   });
   const other = await gateway.newCaller({ credits: 1 });
-  for (const [id, key] of [
-    [whole.id, other.key],
-    [`chat_${'0'.repeat(32)}`, clients.caller.key],
-    ['nonsense', clients.caller.key],
-  ]) {
-    expect(await gateway.call(`/v1/chats/${id}`, { key: key ?? null })).toMatchObject({
-      status: 404,
-    });
+  for (const [id, { key }] of [
+    [whole.id, other],
+    [`chat_${'0'.repeat(32)}`, clients.caller],
+    ['nonsense', clients.caller],
+  ] as const) {
+    expect((await gateway.call(`/v1/chats/${id}`, { key })).status).toBe(404);
   }
 });
 
@@ -99,58 +91,43 @@ describe('a request to Anthropic’s messages endpoint', () => {
       messages: say('one two STOP three'),
       stop_sequences: ['STOP'],
     };
-    const message = stream
-      ? await clients.anthropic.messages.stream(request).finalMessage()
-      : await clients.anthropic.messages.create(request);
+    const message = await clients.message(request, stream);
     expect(message).toMatchObject({ stop_reason: 'stop_sequence', stop_sequence: 'STOP' });
   });
 
   it('passes top_k, documents by URL, and images and errors in tool results to Claude', async () => {
+    const text = (words: string) => ({ type: 'text' as const, text: words });
     const url = { type: 'url' as const, url: 'https://example.com/a.pdf' };
     const picture = { type: 'base64' as const, media_type: 'image/png' as const, data: onePixel };
     const result = {
       type: 'tool_result' as const,
       tool_use_id: 't1',
       is_error: true,
-      content: [
-        { type: 'text' as const, text: 'broken' },
-        { type: 'image' as const, source: picture },
-      ],
+      content: [text('broken'), { type: 'image' as const, source: picture }],
     };
-    const messages = [
-      {
-        role: 'user' as const,
-        content: [
-          { type: 'document' as const, source: url },
-          { type: 'text' as const, text: 'top k' },
-        ],
-      },
-      {
-        role: 'assistant' as const,
-        content: [{ type: 'tool_use' as const, id: 't1', name: 'f', input: {} }],
-      },
-      { role: 'user' as const, content: [result] },
+    const use = { type: 'tool_use' as const, id: 't1', name: 'f', input: {} };
+    const messages: MessageParam[] = [
+      { role: 'user', content: [{ type: 'document', source: url }, text('top k')] },
+      { role: 'assistant', content: [use] },
+      { role: 'user', content: [result] },
     ];
     const request = { model: 'claude-sonnet-5', max_tokens: 50, messages };
     // The types of the client do not know the field.
     const topK = { top_k: 5 };
-    await clients.anthropic.messages.create({ ...request, ...topK });
+    await clients.message({ ...request, ...topK });
     const [sent] = await gateway.sandbox.chatRequests('top k');
     expect(sent).toMatchObject({ top_k: 5, messages });
-    await clients.anthropic.messages.create({
-      ...request,
-      model: 'gpt-5-mini',
-      messages: messages.slice(1),
-    });
+    await clients.message({ ...request, model: 'gpt-5-mini', messages: messages.slice(1) });
     const [other] = await gateway.sandbox.chatRequests('Error: broken');
     expect(other?.['messages']).toMatchObject([
       { role: 'assistant' },
       { role: 'tool', content: 'Error: broken' },
       { role: 'user', content: [{ type: 'image_url' }] },
     ]);
-    await expect(
-      clients.anthropic.messages.create({ ...request, model: 'gpt-5-mini' }),
-    ).rejects.toMatchObject({ status: 400, error: { error: { code: 'UNSUPPORTED_PARAMETER' } } });
+    await expect(clients.message({ ...request, model: 'gpt-5-mini' })).rejects.toMatchObject({
+      status: 400,
+      error: { error: { code: 'UNSUPPORTED_PARAMETER' } },
+    });
   });
 
   it('can be counted before it is sent, without a charge', async () => {
@@ -164,6 +141,6 @@ describe('a request to Anthropic’s messages endpoint', () => {
     await expect(
       clients.anthropic.messages.countTokens({ model: 'nothing', messages: say('x') }),
     ).rejects.toMatchObject({ status: 400 });
-    expect(await chatsOf(gateway, clients.caller)).toEqual([]);
+    expect(await readChats(gateway, clients.caller)).toEqual([]);
   });
 });

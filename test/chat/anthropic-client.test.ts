@@ -2,8 +2,8 @@
 import Anthropic, { AuthenticationError, NotFoundError } from '@anthropic-ai/sdk';
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
-import { settledChatOf } from './chat-account.ts';
-import { clientsOf, onePixel, say, useClients } from './chat-clients.ts';
+import { untilSettled } from './chat-account.ts';
+import { makeClients, onePixel, say, useClients } from './chat-clients.ts';
 
 const gateway = useGateway({ settled: 'last' });
 const clients = useClients(gateway);
@@ -17,13 +17,6 @@ const weather = {
     required: ['text'],
   },
 };
-/** Returns the error of a request. */
-const catchError = (request: Promise<unknown>): Promise<Error> =>
-  request.then(
-    () => expect.fail('it was not rejected'),
-    (error: Error) => error,
-  );
-
 describe.each([
   ['an Anthropic upstream', 'claude-sonnet-5', ''],
   ['an OpenAI upstream', 'gpt-4o', '/api'],
@@ -50,7 +43,7 @@ describe.each([
     const { usage } = message;
     const { cache_read_input_tokens: read, cache_creation_input_tokens: written } = usage;
     expect(usage.input_tokens + (read ?? 0) + (written ?? 0)).toBe(4);
-    const row = await settledChatOf(gateway, clients.caller);
+    const row = await untilSettled(gateway, clients.caller);
     expect(row).toMatchObject({ state: 'charged', input_tokens: 4, output_tokens: 4 });
     expect(message).toMatchObject({ creditsConsumed: row.charged / 1e6 });
     expect(await gateway.database.entryKinds(row.id)).toEqual(['reserve', 'charge']);
@@ -77,7 +70,7 @@ describe.each([
       'message_delta',
       'message_stop',
     ]);
-    const row = await settledChatOf(gateway, clients.caller);
+    const row = await untilSettled(gateway, clients.caller);
     expect(row).toMatchObject({ state: 'charged' });
   });
 
@@ -151,34 +144,28 @@ describe('errors of the messages endpoint', () => {
   it('have Anthropic’s shape, and become its client’s error classes', async () => {
     const request = { model: 'gpt-4o', max_tokens: 10, messages: say('x') };
     const wrong = new Anthropic({ apiKey: 'unknown', baseURL: gateway.url, maxRetries: 0 });
-    expect(await catchError(wrong.messages.create(request))).toBeInstanceOf(AuthenticationError);
-    const unknown = await catchError(
-      clients.anthropic.messages.create({ ...request, model: 'claude-none' }),
-    );
-    expect(unknown).toMatchObject({
+    await expect(wrong.messages.create(request)).rejects.toBeInstanceOf(AuthenticationError);
+    await expect(clients.message({ ...request, model: 'claude-none' })).rejects.toMatchObject({
       status: 400,
       error: {
         type: 'error',
         error: { type: 'invalid_request_error', code: 'UNKNOWN_MODEL' },
         request_id: expect.stringMatching(/^req_/),
       },
+      message: expect.stringContaining('does not exist'),
     });
-    expect(unknown.message).toContain('does not exist');
-    const poor = clientsOf(gateway, await gateway.newCaller({ credits: 0 })).anthropic;
-    expect(await catchError(poor.messages.create(request))).toMatchObject({
+    const poor = makeClients(gateway, await gateway.newCaller({ credits: 0 }));
+    await expect(poor.message(request)).rejects.toMatchObject({
       status: 402,
       error: { error: { type: 'billing_error' }, required: expect.any(Number) },
     });
-    const busy = say('[[fail:429]] please');
-    expect(
-      await catchError(clients.anthropic.messages.create({ ...request, messages: busy })),
-    ).toMatchObject({
+    const messages = say('[[fail:429]] please');
+    await expect(clients.message({ ...request, messages })).rejects.toMatchObject({
       status: 503,
       error: { error: { type: 'overloaded_error' } },
     });
-    expect(await catchError(clients.anthropic.models.retrieve('nothing'))).toBeInstanceOf(
-      NotFoundError,
-    );
+    const missing = clients.anthropic.models.retrieve('nothing');
+    await expect(missing).rejects.toBeInstanceOf(NotFoundError);
   });
 
   it.each(['gpt-4o', 'claude-sonnet-5'])(
@@ -193,7 +180,7 @@ describe('errors of the messages endpoint', () => {
       stream.on('text', (more) => (text += more));
       await expect(stream.finalMessage()).rejects.toThrow('The provider');
       expect(text.trim().split(/\s+/)).toHaveLength(5);
-      expect(await settledChatOf(gateway, clients.caller)).toMatchObject({ state: 'charged' });
+      expect(await untilSettled(gateway, clients.caller)).toMatchObject({ state: 'charged' });
     },
   );
 

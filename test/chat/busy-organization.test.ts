@@ -5,7 +5,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { settledChatOf, settledChatsOf } from './chat-account.ts';
+import { untilSettled, untilAllSettled } from './chat-account.ts';
 import { say } from './chat-clients.ts';
 import { postChat } from './raw-chat.ts';
 
@@ -15,11 +15,11 @@ beforeAll(async () => {
   bases = [gateway.url, await gateway.secondApi()];
 });
 
-/** Sends chats through both APIs at once; returns the number of responses of each status. */
+/** Sends chats through both APIs at once; returns the statuses of the responses, in order. */
 async function chats(
   count: number,
   { caller, content, stream }: { caller: TestCaller; content: string; stream: boolean },
-): Promise<Record<number, number>> {
+): Promise<number[]> {
   const body = { model: 'gpt-4o', messages: say(content), max_tokens: 100, stream };
   const statuses = await Promise.all(
     Array.from({ length: count }, async (_, index) => {
@@ -29,20 +29,15 @@ async function chats(
       return answer.status;
     }),
   );
-  return Object.fromEntries(
-    Object.entries(Object.groupBy(statuses, String)).map(([status, all = []]) => [
-      status,
-      all.length,
-    ]),
-  );
+  return statuses.toSorted();
 }
 
 describe('an organization with many parallel chats', () => {
   it('has one record per chat, and is charged their sum', async () => {
     const caller = await gateway.newCaller({ credits: 1000 });
     const statuses = await chats(100, { caller, content: 'hello', stream: false });
-    expect(statuses).toEqual({ 200: 100 });
-    const rows = await settledChatsOf(gateway, caller);
+    expect(statuses).toEqual(Array(100).fill(200));
+    const rows = await untilAllSettled(gateway, caller);
     expect(rows).toHaveLength(100);
     const charged = rows.reduce((sum, row) => sum + row.charged, 0);
     expect(charged).toBeGreaterThan(0);
@@ -56,13 +51,13 @@ describe('an organization with many parallel chats', () => {
       // The provider counts as many tokens as are reserved: 52 characters / 4 + 4, and the answer.
       const content = '[[counted-input:17]] [[words:100]] [[slow:1s]] hello';
       const first = await gateway.newCaller({ credits: 100 });
-      expect(await chats(1, { caller: first, content, stream })).toEqual({ 200: 1 });
-      const { amount, charged } = await settledChatOf(gateway, first);
+      expect(await chats(1, { caller: first, content, stream })).toEqual([200]);
+      const { amount, charged } = await untilSettled(gateway, first);
       expect(charged).toBe(amount);
       const caller = await gateway.newCaller({ credits: creditsFromMicro(charged * 10) });
       const statuses = await chats(60, { caller, content, stream });
-      expect(statuses).toEqual({ 200: 10, 402: 50 });
-      expect(await settledChatsOf(gateway, caller)).toHaveLength(10);
+      expect(statuses).toEqual([...Array(10).fill(200), ...Array(50).fill(402)]);
+      expect(await untilAllSettled(gateway, caller)).toHaveLength(10);
       const balance = await gateway.database.balance(caller.organizationId);
       expect(balance).toMatchObject({ posted: 0, reserved: 0 });
     },

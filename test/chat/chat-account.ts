@@ -19,7 +19,7 @@ export interface ChatRow {
 }
 
 /** Returns the chats of a caller's organization, oldest first. */
-export async function chatsOf(gateway: TestGateway, caller: TestCaller): Promise<ChatRow[]> {
+export async function readChats(gateway: TestGateway, caller: TestCaller): Promise<ChatRow[]> {
   return gateway.database.query<ChatRow>(
     `SELECT id, state, amount::float8, coalesce(charged, 0)::float8 AS charged, reason, model, provider,
       input_tokens::float8, output_tokens::float8, counted_by, checkpoint_micro::float8, loss_micro::float8
@@ -29,17 +29,20 @@ export async function chatsOf(gateway: TestGateway, caller: TestCaller): Promise
 }
 
 /** Waits until all chats of a caller are settled, and returns them. */
-export async function settledChatsOf(gateway: TestGateway, caller: TestCaller): Promise<ChatRow[]> {
+export async function untilAllSettled(
+  gateway: TestGateway,
+  caller: TestCaller,
+): Promise<ChatRow[]> {
   return until(async () => {
-    const rows = await chatsOf(gateway, caller);
+    const rows = await readChats(gateway, caller);
     const settled = rows.length > 0 && rows.every((row) => row.state !== 'reserved');
     return settled ? rows : null;
   });
 }
 
 /** Waits until the one chat of a caller is settled, and returns it. */
-export async function settledChatOf(gateway: TestGateway, caller: TestCaller): Promise<ChatRow> {
-  const [row, ...more] = await settledChatsOf(gateway, caller);
+export async function untilSettled(gateway: TestGateway, caller: TestCaller): Promise<ChatRow> {
+  const [row, ...more] = await untilAllSettled(gateway, caller);
   if (!row || more.length > 0) throw new Error(`${more.length + 1} chats, not one`);
   return row;
 }

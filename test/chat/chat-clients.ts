@@ -29,7 +29,7 @@ export interface ChatClients {
 }
 
 /** Returns the clients of a caller. */
-export function clientsOf({ url }: TestGateway, caller: TestCaller): ChatClients {
+export function makeClients({ url }: TestGateway, caller: TestCaller): ChatClients {
   const options = { apiKey: caller.key, maxRetries: 0 };
   const openai = new OpenAI({ ...options, baseURL: `${url}/v1` });
   const anthropic = new Anthropic({ ...options, baseURL: url });
@@ -57,7 +57,7 @@ export function clientsOf({ url }: TestGateway, caller: TestCaller): ChatClients
 export function useClients(gateway: TestGateway): ChatClients {
   const clients = {} as ChatClients;
   beforeEach(async () => {
-    Object.assign(clients, clientsOf(gateway, await gateway.newCaller({ credits: 1000 })));
+    Object.assign(clients, makeClients(gateway, await gateway.newCaller({ credits: 1000 })));
   });
   return clients;
 }

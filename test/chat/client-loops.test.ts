@@ -29,7 +29,7 @@ import {
 import { beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { useGateway } from '../harness/gateway.ts';
-import { settledChatsOf } from './chat-account.ts';
+import { untilAllSettled } from './chat-account.ts';
 import { useClients } from './chat-clients.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -46,7 +46,7 @@ const report = (input: { place: string }): string => `high at ${input.place}`;
 
 /** Checks that three requests were charged: two that called the tool, and the answer. */
 async function expectThreeTurns(): Promise<void> {
-  expect(await settledChatsOf(gateway, clients.caller)).toHaveLength(3);
+  expect(await untilAllSettled(gateway, clients.caller)).toHaveLength(3);
 }
 
 describe.each(models)('with %s', (model) => {
@@ -213,6 +213,6 @@ describe('a second question of the AI SDK’s default, which refers to stored an
     ['claude-sonnet-5', { openai: { store: false } }],
   ])('is answered if the whole conversation is sent (%s, %o)', async (model, options) => {
     expect(await converse(model, options)).toMatch(/^\s*0xxx/);
-    expect(await settledChatsOf(gateway, clients.caller)).toHaveLength(4);
+    expect(await untilAllSettled(gateway, clients.caller)).toHaveLength(4);
   });
 });

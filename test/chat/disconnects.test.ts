@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { command } from '../../platform/database.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { settledChatOf, settledChatsOf } from './chat-account.ts';
+import { untilSettled, untilAllSettled } from './chat-account.ts';
 import { say } from './chat-clients.ts';
 import { postChat } from './raw-chat.ts';
 
@@ -68,7 +68,7 @@ describe('a caller that disconnects before the first token of a stream', () => {
     const content = `[[counted-input:5000]] [[slow-chunks:5s]] ${'word '.repeat(2000)}`;
     const text = await disconnect(caller, { content, model: 'claude-sonnet-5' });
     expect(text).not.toContain('delta');
-    expect(await settledChatOf(gateway, caller)).toMatchObject({
+    expect(await untilSettled(gateway, caller)).toMatchObject({
       state: 'charged',
       reason: 'chat left',
       input_tokens: 5000,
@@ -81,7 +81,7 @@ describe('a caller that disconnects before the first token of a stream', () => {
   it('is charged for the gateway’s count of the input if the provider reported none', async () => {
     const caller = await newCaller();
     await disconnect(caller, { content: '[[slow-chunks:5s]] tell me' });
-    const row = await settledChatOf(gateway, caller);
+    const row = await untilSettled(gateway, caller);
     expect(row).toMatchObject({ state: 'charged', output_tokens: 0, counted_by: 'gateway' });
     expect(row.charged).toBe(row.input_tokens * 250);
   });
@@ -89,7 +89,7 @@ describe('a caller that disconnects before the first token of a stream', () => {
   it('is charged nothing before the provider responds', async () => {
     const caller = await newCaller();
     await disconnect(caller, { content: '[[slow:5s]] tell me' });
-    expect(await settledChatOf(gateway, caller)).toMatchObject({
+    expect(await untilSettled(gateway, caller)).toMatchObject({
       state: 'released',
       reason: 'chat left',
     });
@@ -97,18 +97,11 @@ describe('a caller that disconnects before the first token of a stream', () => {
 
   it('is charged for every chat, also with a new key for each', async () => {
     const caller = await newCaller();
-    const keys = await Promise.all(
-      Array.from({ length: 4 }, (_, index) =>
-        gateway.call<{ key: string }>('/api/v1/keys', {
-          key: caller.key,
-          body: { name: `key ${index}` },
-        }),
-      ),
-    );
+    const keys = await Promise.all(Array.from({ length: 4 }, () => gateway.newKey({}, caller.key)));
     const calls = (await chatCalls()) + keys.length;
     const content = '[[slow-chunks:9s]] tell me';
-    await Promise.all(keys.map(({ body: { key } }) => disconnect(caller, { content, key, calls })));
-    const rows = await settledChatsOf(gateway, caller);
+    await Promise.all(keys.map(({ key }) => disconnect(caller, { content, key, calls })));
+    const rows = await untilAllSettled(gateway, caller);
     expect(rows).toHaveLength(4);
     expect(rows.every(({ charged }) => charged > 0)).toBe(true);
   });
@@ -125,7 +118,7 @@ it('a caller that disconnects before its request is sent to the provider is char
     const leaving = AbortSignal.timeout(500);
     await expect(send(caller, { content: 'hello', stream: false }, leaving)).rejects.toThrow();
   });
-  expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
+  expect(await untilSettled(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
   expect(await chatCalls()).toBe(calls);
 });
 
@@ -133,7 +126,7 @@ it('a caller that disconnects from a whole response is charged for it, and a ret
   const caller = await newCaller();
   const sent = { content: '[[slow:1500ms]] [[words:30]]', stream: false, idempotencyKey: 'one' };
   await disconnect(caller, sent);
-  expect(await settledChatOf(gateway, caller)).toMatchObject({
+  expect(await untilSettled(gateway, caller)).toMatchObject({
     state: 'charged',
     counted_by: 'provider',
     output_tokens: 30,

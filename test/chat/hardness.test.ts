@@ -10,8 +10,8 @@ import { loadConfig } from '../../platform/config.ts';
 import { knownProviders } from '../../providers/registry.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { isWhole } from '../harness/slow.ts';
-import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
-import { bodyOf, openChat, textOf, type SentChat } from './raw-chat.ts';
+import { readChats, untilSettled, untilAllSettled } from './chat-account.ts';
+import { formatBody, openChat, readRest, type SentChat } from './raw-chat.ts';
 
 /**
  * Parallel slow readers; reliability §3.6 requires `SLOW_READERS=200`. Each takes some 10 MB
@@ -33,26 +33,23 @@ describe('a silent stream', () => {
       caller,
       content: '[[slow:2s]] [[words:3]] [[slow-chunks:1s]]',
     });
-    const text = await textOf(answer);
+    const text = await readRest(answer);
     const [before = ''] = text.split('data: ');
     expect(before.split(': keepalive\n\n').length - 1).toBeGreaterThanOrEqual(2);
     const between = text.slice(text.indexOf('data: '), text.lastIndexOf('"type":"delta"'));
     expect(between).toContain(': keepalive\n\n');
     expect(text.trim().endsWith('data: [DONE]')).toBe(true);
-    expect(await settledChatOf(gateway, caller)).toMatchObject({ output_tokens: 3 });
+    expect(await untilSettled(gateway, caller)).toMatchObject({ output_tokens: 3 });
   });
 
   it('ends with an error event and without a charge if its upstream then fails', async () => {
     const caller = await newCaller();
-    const { answer } = await open({
-      caller,
-      content: '[[slow:2s]] [[words:3]] [[stream-cut:0]]',
-    });
+    const { answer } = await open({ caller, content: '[[slow:2s]] [[words:3]] [[stream-cut:0]]' });
     expect(answer.statusCode).toBe(200);
-    const text = await textOf(answer);
+    const text = await readRest(answer);
     expect(text).toContain('"error":"PROVIDER_ERROR"');
     expect(text).not.toContain('[DONE]');
-    expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
+    expect(await untilSettled(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
   });
 
   it('cannot be configured to send comments less often than every 15 s', () => {
@@ -75,7 +72,7 @@ const openFiles = async (pid: number): Promise<number> => (await readdir(`/proc/
 /** Requests a stream and reads a byte of it per second. */
 function readByteByByte(port: number, sent: SentChat): Socket {
   const bytes = Buffer.alloc(1);
-  const body = bodyOf(sent);
+  const body = formatBody(sent);
   const socket: Socket = connect({
     port,
     host: '127.0.0.1',
@@ -118,7 +115,7 @@ describe.runIf(process.platform === 'linux')(`${slowReaders} readers at one byte
     const sizes = await Promise.all(
       Array.from({ length: 5 }, async () => {
         const { answer } = await open({ ...sent, caller: quick });
-        return (await textOf(answer)).length;
+        return (await readRest(answer)).length;
       }),
     );
     expect(Math.min(...sizes)).toBeGreaterThan(20_000_000);
@@ -134,8 +131,8 @@ describe.runIf(process.platform === 'linux')(`${slowReaders} readers at one byte
       readByteByByte(port, { ...sent, caller: slow }),
     );
     try {
-      await expect.poll(async () => (await chatsOf(gateway, slow)).length).toBe(slowReaders);
-      const rows = await settledChatsOf(gateway, slow);
+      await expect.poll(async () => (await readChats(gateway, slow)).length).toBe(slowReaders);
+      const rows = await untilAllSettled(gateway, slow);
       for (const row of rows) {
         expect(row).toMatchObject({ state: 'charged', reason: 'chat left' });
         expect(row.charged).toBeLessThanOrEqual(row.amount);
@@ -158,7 +155,7 @@ describe.runIf(process.platform === 'linux')(`${slowReaders} readers at one byte
 
     // The process still serves requests, and ends without an error.
     const { answer } = await open({ base, caller: quick, content: 'and now' });
-    expect(await textOf(answer)).toContain('[DONE]');
+    expect(await readRest(answer)).toContain('[DONE]');
     child.kill('SIGTERM');
     const [code] = (await once(child, 'exit')) as [number | null];
     expect(code).toBe(0);

@@ -1,27 +1,19 @@
 /** Idempotency-Key on chat: one key is one chat, charged once, and its response is repeated. */
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { chatsOf, settledChatsOf } from './chat-account.ts';
+import { readChats, untilAllSettled } from './chat-account.ts';
 import { say } from './chat-clients.ts';
 import { postChat } from './raw-chat.ts';
 
 const gateway = useGateway({ settled: 'last' });
 
-const bodyOf = (content: string, more: object = {}) => ({
+const makeBody = (content: string, more: object = {}) => ({
   model: 'gpt-4o',
   messages: say(content),
   ...more,
 });
 
-interface Reply {
-  status: number;
-  text: string;
-  replayed: string | null;
-  type: string | null;
-  retryAfter: string | null;
-}
-
-async function chat(caller: TestCaller, body: object, key: string, path = '/chat'): Promise<Reply> {
+async function chat(caller: TestCaller, body: object, key: string, path = '/chat') {
   const headers = { 'idempotency-key': key };
   const answer = await postChat(gateway, caller, { path, headers, body });
   return {
@@ -33,14 +25,15 @@ async function chat(caller: TestCaller, body: object, key: string, path = '/chat
   };
 }
 
-const errorOf = ({ text }: Reply): string => {
+/** Returns the error code in the text of a response, of either format. */
+function readCode({ text }: { text: string }): string {
   const { error } = JSON.parse(text);
   return error.code ?? error;
-};
+}
 const newCaller = () => gateway.newCaller({ credits: 100 });
 
 describe('a repeated chat', () => {
-  const words = bodyOf('[[words:20]]');
+  const words = makeBody('[[words:20]]');
   it.each([
     ['/chat', words],
     ['/chat', { ...words, stream: true }],
@@ -54,86 +47,82 @@ describe('a repeated chat', () => {
     expect([first.status, first.replayed]).toEqual([200, null]);
     const again = await chat(caller, body, 'k', path);
     expect(again).toEqual({ ...first, replayed: 'true' });
-    expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
+    expect(await untilAllSettled(gateway, caller)).toHaveLength(1);
   });
 
   it('is rejected if its body or its path differs', async () => {
     const caller = await newCaller();
-    await chat(caller, bodyOf('a'), 'k');
-    const other = await chat(caller, bodyOf('b'), 'k');
-    expect([other.status, errorOf(other)]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED']);
-    const elsewhere = await chat(caller, bodyOf('a'), 'k', '/chat/completions');
-    expect([elsewhere.status, errorOf(elsewhere)]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED']);
-    expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
+    await chat(caller, makeBody('a'), 'k');
+    const other = await chat(caller, makeBody('b'), 'k');
+    expect([other.status, readCode(other)]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED']);
+    const elsewhere = await chat(caller, makeBody('a'), 'k', '/chat/completions');
+    expect([elsewhere.status, readCode(elsewhere)]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED']);
+    expect(await untilAllSettled(gateway, caller)).toHaveLength(1);
   });
 
   it('is a separate chat for another organization', async () => {
     const [ann, bob] = [await newCaller(), await newCaller()];
-    await chat(ann, bodyOf('a'), 'k');
-    expect((await chat(bob, bodyOf('a'), 'k')).replayed).toBe(null);
-    expect(await settledChatsOf(gateway, bob)).toHaveLength(1);
+    await chat(ann, makeBody('a'), 'k');
+    expect((await chat(bob, makeBody('a'), 'k')).replayed).toBe(null);
+    expect(await untilAllSettled(gateway, bob)).toHaveLength(1);
   });
 
   it('is rejected with Retry-After while the first runs; then it receives the same response', async () => {
     const caller = await newCaller();
-    const body = bodyOf('[[slow:700ms]] a');
+    const body = makeBody('[[slow:700ms]] a');
     const first = chat(caller, body, 'k');
-    await expect.poll(() => chatsOf(gateway, caller)).toHaveLength(1);
+    await expect.poll(() => readChats(gateway, caller)).toHaveLength(1);
     const racing = await Promise.all(Array.from({ length: 5 }, () => chat(caller, body, 'k')));
     for (const answer of racing) {
-      expect([answer.status, errorOf(answer)]).toEqual([409, 'REQUEST_IN_PROGRESS']);
+      expect([answer.status, readCode(answer)]).toEqual([409, 'REQUEST_IN_PROGRESS']);
       expect(Number(answer.retryAfter)).toBeGreaterThan(0);
     }
     const { text } = await first;
     await expect.poll(async () => (await chat(caller, body, 'k')).text).toBe(text);
-    expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
+    expect(await untilAllSettled(gateway, caller)).toHaveLength(1);
   });
 });
 
 describe('an Idempotency-Key can be used again', () => {
   it('after a rejection', async () => {
     const caller = await newCaller();
-    const rejected = await chat(caller, bodyOf('a', { max_tokens: 0 }), 'k');
-    expect(rejected.status).toBe(400);
+    expect((await chat(caller, makeBody('a', { max_tokens: 0 }), 'k')).status).toBe(400);
     const poor = await gateway.newCaller({ credits: 0 });
-    expect((await chat(poor, bodyOf('a'), 'k')).status).toBe(402);
-    await gateway.api.services.ledger.grant({
-      organizationId: poor.organizationId,
+    expect((await chat(poor, makeBody('a'), 'k')).status).toBe(402);
+    await gateway.admin(`/organizations/${poor.organizationId}/grants`, {
       id: 'more',
-      amountMicro: 100_000_000,
-      actor: 'test',
-      reason: 'test',
+      credits: 100,
     });
-    expect((await chat(poor, bodyOf('a'), 'k')).status).toBe(200);
-    expect((await chat(caller, bodyOf('a'), 'k')).status).toBe(200);
+    expect((await chat(poor, makeBody('a'), 'k')).status).toBe(200);
+    expect((await chat(caller, makeBody('a'), 'k')).status).toBe(200);
   });
 
   it('after a failure without a charge', async () => {
     const caller = await newCaller();
     for (const stream of [false, true]) {
-      const body = bodyOf('[[fail:500]]', { stream });
+      const body = makeBody('[[fail:500]]', { stream });
       const key = `k-${stream}`;
       expect((await chat(caller, body, key)).status).toBe(500);
       expect((await chat(caller, body, key)).status).toBe(500);
     }
-    const chats = await settledChatsOf(gateway, caller);
+    const chats = await untilAllSettled(gateway, caller);
     expect(chats.map(({ state }) => state)).toEqual(Array.from({ length: 4 }, () => 'released'));
   });
 });
 
 it('an Idempotency-Key whose chat was charged without a complete response is rejected, and is never charged again (a broken stream)', async () => {
   const caller = await newCaller();
-  const body = bodyOf('[[words:20]] [[stream-cut:3]]', { stream: true });
+  const body = makeBody('[[words:20]] [[stream-cut:3]]', { stream: true });
   const broken = await chat(caller, body, 'k');
   expect(broken.text).not.toContain('[DONE]');
-  await settledChatsOf(gateway, caller);
+  await untilAllSettled(gateway, caller);
   // The charge may precede the answer for ten seconds; the test moves its time into the past.
-  expect(errorOf(await chat(caller, body, 'k'))).toBe('REQUEST_IN_PROGRESS');
+  expect(readCode(await chat(caller, body, 'k'))).toBe('REQUEST_IN_PROGRESS');
   await gateway.database.query(
     `UPDATE reservation SET settled_at = settled_at - interval '1 minute'
        WHERE organization_id = '${caller.organizationId}'`,
   );
   const again = await chat(caller, body, 'k');
-  expect([again.status, errorOf(again)]).toEqual([409, 'ANSWER_NOT_KEPT']);
-  expect(await settledChatsOf(gateway, caller)).toHaveLength(1);
+  expect([again.status, readCode(again)]).toEqual([409, 'ANSWER_NOT_KEPT']);
+  expect(await untilAllSettled(gateway, caller)).toHaveLength(1);
 });

@@ -1,10 +1,11 @@
 /** The official `openai` client, pointed at the gateway, over both upstream protocols. */
-import OpenAI, { APIError, AuthenticationError, PermissionDeniedError } from 'openai';
+import { APIError } from 'openai';
 import type { ChatCompletionChunk, ChatCompletionTool } from 'openai/resources';
 import { describe, expect, it } from 'vitest';
+import { catchFailure } from '../harness/failures.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { settledChatOf, settledChatsOf } from './chat-account.ts';
-import { clientsOf, say, useClients } from './chat-clients.ts';
+import { untilSettled, untilAllSettled } from './chat-account.ts';
+import { makeClients, say, useClients } from './chat-clients.ts';
 
 const gateway = useGateway({ settled: 'last' });
 const clients = useClients(gateway);
@@ -28,7 +29,7 @@ async function collect(
   for await (const chunk of stream) chunks.push(chunk);
   return chunks;
 }
-const textOf = (chunks: ChatCompletionChunk[]): string =>
+const joinText = (chunks: ChatCompletionChunk[]): string =>
   chunks.map((chunk) => chunk.choices[0]?.delta.content ?? '').join('');
 
 describe.each([
@@ -38,10 +39,8 @@ describe.each([
   ['a model id with slashes', 'groq/openai/gpt-oss-120b'],
 ])('OpenAI’s client over %s', (_name, model) => {
   it('receives a whole completion with the additional fields of the gateway', async () => {
-    const answer = await completions().create({
-      model,
-      messages: [{ role: 'developer', content: 'Be brief.' }, ...say('hello there')],
-    });
+    const messages = [{ role: 'developer' as const, content: 'Be brief.' }, ...say('hello there')];
+    const answer = await completions().create({ model, messages });
     expect(answer).toMatchObject({
       object: 'chat.completion',
       choices: [
@@ -67,17 +66,11 @@ describe.each([
   it.each([false, true])(
     'receives chunks, the last with usage only if it is requested (include_usage: %s)',
     async (include_usage) => {
-      const chunks = await collect(
-        await completions().create({
-          model,
-          messages: say('a b c'),
-          stream: true,
-          stream_options: { include_usage },
-        }),
-      );
+      const request = { model, messages: say('a b c'), stream_options: { include_usage } };
+      const chunks = await collect(await completions().create({ ...request, stream: true }));
       expect(new Set(chunks.map((chunk) => chunk.id)).size).toBe(1);
       const [usage] = include_usage ? chunks.splice(-1) : [];
-      expect(textOf(chunks)).toBe('You said: a b c');
+      expect(joinText(chunks)).toBe('You said: a b c');
       expect(chunks.every((chunk) => chunk.choices.length === 1 && !chunk.usage)).toBe(true);
       expect(chunks.at(-1)?.choices[0]?.finish_reason).toBe('stop');
       if (!include_usage) return;
@@ -90,35 +83,24 @@ describe.each([
     },
   );
 
-  it('calls the requested tool, whole and in several chunks', async () => {
-    const request = {
-      model,
-      messages: say('look'),
-      tools: [weather],
-      tool_choice: { type: 'function' as const, function: { name: 'look_outside' } },
-    };
-    const [choice] = (await completions().create(request)).choices;
-    expect(choice).toMatchObject({
-      finish_reason: 'tool_calls',
-      message: {
-        tool_calls: [{ function: { name: 'look_outside', arguments: '{"text":"look"}' } }],
-      },
-    });
-    const chunks = await collect(await completions().create({ ...request, stream: true }));
-    const pieces = chunks.flatMap((chunk) => chunk.choices[0]?.delta.tool_calls ?? []);
-    expect(pieces[0]).toMatchObject({ index: 0, function: { name: 'look_outside' } });
-    expect(pieces[0]?.id).toMatch(/./);
-    const json = pieces.map((piece) => piece.function?.arguments ?? '').join('');
-    expect(JSON.parse(json)).toEqual({ text: 'look' });
-    expect(chunks.at(-1)?.choices[0]?.finish_reason).toBe('tool_calls');
+  it.each([false, true])('calls the requested tool (streamed: %s)', async (stream) => {
+    const tool_choice = { type: 'function' as const, function: { name: 'look_outside' } };
+    const request = { model, messages: say('look'), tools: [weather], tool_choice };
+    const id = expect.stringMatching(/./);
+    const call = { id, function: { name: 'look_outside', arguments: '{"text":"look"}' } };
+    expect((await clients.complete(request, stream)).choices).toMatchObject([
+      { finish_reason: 'tool_calls', message: { tool_calls: [call] } },
+    ]);
   });
 
   it('receives finish reason `length` when max_tokens ends the output, and is charged exactly that', async () => {
     const request = { model, messages: say('[[words:50]] go'), max_tokens: 7 };
     const answer = await completions().create(request);
-    expect(answer.choices[0]?.finish_reason).toBe('length');
-    expect(answer.usage?.completion_tokens).toBe(7);
-    const row = await settledChatOf(gateway, clients.caller);
+    expect(answer).toMatchObject({
+      choices: [{ finish_reason: 'length' }],
+      usage: { completion_tokens: 7 },
+    });
+    const row = await untilSettled(gateway, clients.caller);
     expect(row).toMatchObject({ state: 'charged', output_tokens: 7, counted_by: 'provider' });
     expect(answer).toMatchObject({ creditsConsumed: row.charged / 1e6 });
   });
@@ -161,9 +143,8 @@ describe('the request to the upstream', () => {
 
   it('requests usage in streams, by the provider’s field', async () => {
     const request = { messages: say('witness of dialects'), seed: 5, stream: true as const };
-    for (const model of ['gpt-4o', 'mistral-large-2512']) {
+    for (const model of ['gpt-4o', 'mistral-large-2512'])
       await collect(await completions().create({ ...request, model }));
-    }
     const [openai, mistral] = await sent('witness of dialects');
     expect(openai).toMatchObject({
       stream_options: { include_usage: true },
@@ -200,13 +181,12 @@ describe('the request to the upstream', () => {
         thinking: { type: 'adaptive', display: 'summarized' },
       },
     ]);
-    await expect(
-      completions().create({
-        model: 'claude-sonnet-5',
-        messages: say('x'),
-        logit_bias: { '1': 5 },
-      }),
-    ).rejects.toMatchObject({ status: 400, code: 'UNSUPPORTED_PARAMETER', param: 'logit_bias' });
+    const biased = { model: 'claude-sonnet-5', messages: say('x'), logit_bias: { '1': 5 } };
+    await expect(completions().create(biased)).rejects.toMatchObject({
+      status: 400,
+      code: 'UNSUPPORTED_PARAMETER',
+      param: 'logit_bias',
+    });
   });
 });
 
@@ -257,11 +237,11 @@ describe('errors of chat completions', () => {
     'for %s have status %i and code %s on both protocols, without a charge',
     async (marker, status, code) => {
       for (const model of ['gpt-4o', 'claude-sonnet-5']) {
-        const { openai, caller } = clientsOf(gateway, await gateway.newCaller({ credits: 100 }));
+        const { openai, caller } = makeClients(gateway, await gateway.newCaller({ credits: 100 }));
         const failed = openai.chat.completions.create({ model, messages: say(`${marker} please`) });
         await expect(failed).rejects.toBeInstanceOf(APIError);
         await expect(failed).rejects.toMatchObject({ status, code });
-        const row = await settledChatOf(gateway, caller);
+        const row = await untilSettled(gateway, caller);
         expect(row).toMatchObject({ state: 'released', charged: 0 });
       }
     },
@@ -269,31 +249,20 @@ describe('errors of chat completions', () => {
 
   it('contain the provider’s Retry-After, and its message about the input', async () => {
     const fail = (marker: string) =>
-      expect(completions().create({ model: 'gpt-4o', messages: say(marker) })).rejects;
-    await fail('[[fail:429;retry-after=7]]').toHaveProperty(
-      'headers',
-      expect.toSatisfy((headers: Headers) => headers.get('retry-after') === '7'),
-    );
-    await fail('[[fail:400;message=bad for org-abcdef123 see https://x.example]]').toThrow(
-      /^400 The provider rejected the input: bad for … see …$/,
-    );
+      catchFailure<APIError>(clients.complete({ ...request, messages: say(marker) }), APIError);
+    const { headers } = await fail('[[fail:429;retry-after=7]]');
+    expect(headers?.get('retry-after')).toBe('7');
+    const reason = 'bad for org-abcdef123 see https://x.example';
+    const { message } = await fail(`[[fail:400;message=${reason}]]`);
+    expect(message).toBe('400 The provider rejected the input: bad for … see …');
   });
 
-  it('become the error classes of OpenAI’s client, with their messages', async () => {
-    const stranger = new OpenAI({ apiKey: 'unknown', baseURL: `${gateway.url}/api/v1` });
-    await expect(stranger.chat.completions.create(request)).rejects.toBeInstanceOf(
-      AuthenticationError,
-    );
+  it('name an unknown model, and the model that may be meant', async () => {
     await expect(completions().create({ ...request, model: 'gpt-4oo' })).rejects.toMatchObject({
       code: 'UNKNOWN_MODEL',
       param: 'model',
       message: expect.stringContaining('400 model "gpt-4oo" does not exist; did you mean gpt-4o'),
     });
-    const limited = await gateway.newCaller({ credits: 100, scopes: ['models:read'] });
-    const { openai } = clientsOf(gateway, limited);
-    await expect(openai.chat.completions.create(request)).rejects.toBeInstanceOf(
-      PermissionDeniedError,
-    );
   });
 
   it.each(['fail:500x1', 'fail:503x2', 'fail:429x1;retry-after=1', 'reset-before-accept:x1'])(
@@ -301,11 +270,11 @@ describe('errors of chat completions', () => {
     async (fault) => {
       // The sandbox counts the faults of each text separately.
       const messages = say(`[[${fault}]] question ${crypto.randomUUID()}`);
-      const { openai, caller } = clientsOf(gateway, await gateway.newCaller({ credits: 100 }));
+      const { openai, caller } = makeClients(gateway, await gateway.newCaller({ credits: 100 }));
       const retrying = openai.withOptions({ maxRetries: 2 }).chat.completions;
       const answer = await retrying.create({ model: 'gpt-4o', messages });
       expect(answer.choices[0]?.message.content).toContain('You said: question');
-      const rows = await settledChatsOf(gateway, caller);
+      const rows = await untilAllSettled(gateway, caller);
       expect(rows.length).toBeGreaterThan(1);
       expect(rows.slice(0, -1).every(({ state }) => state === 'released')).toBe(true);
       expect(rows.at(-1)).toMatchObject({ state: 'charged', counted_by: 'provider' });
@@ -324,7 +293,7 @@ describe('errors of chat completions', () => {
       const stream = await completions().create({ model, messages, stream: true });
       const chunks: ChatCompletionChunk[] = [];
       await expect(collect(stream, chunks)).rejects.toBeInstanceOf(APIError);
-      expect(textOf(chunks).trim().split(/\s+/)).toHaveLength(5);
+      expect(joinText(chunks).trim().split(/\s+/)).toHaveLength(5);
     },
   );
 });

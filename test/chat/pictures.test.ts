@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
 import { uploadFile } from '../harness/uploads.ts';
-import { chatsOf, settledChatsOf } from './chat-account.ts';
+import { readChats, untilAllSettled } from './chat-account.ts';
 import { onePixel, onePixelUrl, useClients } from './chat-clients.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -68,7 +68,7 @@ describe.each(requests)('an uploaded picture on %s', (path, at, body) => {
         ]);
       }
     }
-    expect(await chatsOf(gateway, asking)).toEqual([]);
+    expect(await readChats(gateway, asking)).toEqual([]);
   });
 });
 
@@ -84,7 +84,7 @@ describe('a video', () => {
     expect((await send('kimi-k3', url)).status).toBe(200);
     const [sent] = (await gateway.sandbox.chatRequests(url)).slice(-1);
     expect(JSON.stringify(sent)).toContain('{"type":"video_url","video_url":{"url":"data:');
-    expect((await settledChatsOf(gateway, caller)).at(-1)).toMatchObject({
+    expect((await untilAllSettled(gateway, caller)).at(-1)).toMatchObject({
       counted_by: 'provider',
     });
   });

@@ -3,9 +3,8 @@
  * appear in every usage report.
  */
 import { expect, it } from 'vitest';
-import { chatModels } from '../../catalog/chat-catalog.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { settledChatsOf } from './chat-account.ts';
+import { untilAllSettled } from './chat-account.ts';
 import { useClients } from './chat-clients.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -14,7 +13,7 @@ const clients = useClients(gateway);
 const model = 'claude-opus-4-8';
 const wordsMax = 400;
 /** Makes a system prompt of 400 sandbox tokens, different for each title. */
-const promptOf = (title: string): string =>
+const makePrompt = (title: string): string =>
   Array.from({ length: wordsMax }, (_, index) => `${title}${index}`).join(' ');
 const marked = (text: string) => ({
   type: 'text' as const,
@@ -22,25 +21,14 @@ const marked = (text: string) => ({
   cache_control: { type: 'ephemeral' as const },
 });
 
-/** Calculates the price of a chat in micro-credits by the catalog. */
-function priceOf(tokens: { plain: number; read: number; written: number; output: number }): number {
-  const cost = chatModels.find(({ id }) => id === model)?.cost;
-  if (!cost?.cachedInputUsdPerMillion || !cost.cacheWriteUsdPerMillion) {
-    throw new Error('the model has prices of its cache');
-  }
-  const usdPerMillion =
-    tokens.plain * cost.inputUsdPerMillion +
-    tokens.read * cost.cachedInputUsdPerMillion +
-    tokens.written * cost.cacheWriteUsdPerMillion +
-    tokens.output * cost.outputUsdPerMillion;
-  return Math.ceil(Number((usdPerMillion / gateway.config.USD_PER_CREDIT).toFixed(6)));
-}
+/** Micro-credits of the model per token. */
+const price = { plain: 500, read: 50, written: 625, output: 2500 };
 
 it('cache writes and reads cost the catalog’s prices, with messages whole and streamed', async () => {
   const request = {
     model,
     max_tokens: 100,
-    system: [marked(promptOf('messages'))],
+    system: [marked(makePrompt('messages'))],
     messages: [{ role: 'user' as const, content: 'one two' }],
   };
   const written = await clients.anthropic.messages.create(request);
@@ -61,10 +49,10 @@ it('cache writes and reads cost the catalog’s prices, with messages whole and 
   expect(read.usage).toMatchObject(cached);
   expect(events[0]).toMatchObject({ type: 'message_start', message: { usage: cached } });
 
-  const [first, second] = await settledChatsOf(gateway, clients.caller);
-  const output = 4;
-  expect(first?.charged).toBe(priceOf({ plain: 2, read: 0, written: wordsMax, output }));
-  expect(second?.charged).toBe(priceOf({ plain: 2, read: wordsMax, written: 0, output }));
+  const [first, second] = await untilAllSettled(gateway, clients.caller);
+  const rest = 2 * price.plain + 4 * price.output;
+  expect(first?.charged).toBe(rest + wordsMax * price.written);
+  expect(second?.charged).toBe(rest + wordsMax * price.read);
   const { body } = await gateway.call<{ usage: unknown[] }>('/api/v1/usage', {
     key: clients.caller.key,
   });
@@ -75,7 +63,7 @@ it('cache writes and reads cost the catalog’s prices, with messages whole and 
 });
 
 it('cache marks in parts of chat completions work, and usage shows them, whole and streamed', async () => {
-  const system = [marked(promptOf('completions'))];
+  const system = [marked(makePrompt('completions'))];
   const request = {
     model,
     messages: [
@@ -109,21 +97,16 @@ it('OpenAI’s cache needs no mark, and the Responses API shows its tokens', asy
   await clients.openai.responses.create(request);
   const second = await clients.openai.responses.create(request);
   expect(second.usage?.input_tokens_details.cached_tokens).toBe(1500);
-  const [full, cached] = await settledChatsOf(gateway, clients.caller);
+  const [full, cached] = await untilAllSettled(gateway, clients.caller);
   expect(cached?.charged).toBeLessThan(full?.charged ?? 0);
 });
 
 it('only a request with a cache mark reserves the price of a cache write', async () => {
-  const text = promptOf('estimate');
+  const text = makePrompt('estimate');
   const estimate = async (content: unknown): Promise<number> => {
-    const { body } = await gateway.call<{ data: { most: number } }>(
-      '/api/v1/chat/completions/estimate',
-      {
-        key: clients.caller.key,
-        body: { model, max_tokens: 10, messages: [{ role: 'user', content }] },
-      },
-    );
-    return body.data.most;
+    const body = { model, max_tokens: 10, messages: [{ role: 'user', content }] };
+    const path = '/api/v1/chat/completions/estimate';
+    return (await gateway.call<{ data: { most: number } }>(path, { body })).body.data.most;
   };
   const plain = await estimate([{ type: 'text', text }]);
   const written = await estimate([marked(text)]);

@@ -13,7 +13,7 @@ export interface SentChat {
 }
 
 /** Returns the JSON of a request's body. */
-export function bodyOf({ content, model, stream, maxTokens }: SentChat): string {
+export function formatBody({ content, model, stream, maxTokens }: SentChat): string {
   return JSON.stringify({
     model: model ?? 'gpt-4o',
     messages: [{ role: 'user', content }],
@@ -30,20 +30,17 @@ export async function openChat(
   const call = request(`${base}/api/v1/chat`, {
     method: 'POST',
     agent: false,
-    headers: {
-      authorization: `Bearer ${sent.caller.key}`,
-      'content-type': 'application/json',
-    },
+    headers: { authorization: `Bearer ${sent.caller.key}`, 'content-type': 'application/json' },
   });
   call.on('error', () => {});
-  call.end(bodyOf(sent));
+  call.end(formatBody(sent));
   const [answer] = (await once(call, 'response')) as [IncomingMessage];
   answer.on('error', () => {});
   return { answer, hangUp: () => call.destroy() };
 }
 
 /** Reads the rest of a response. */
-export async function textOf(answer: IncomingMessage): Promise<string> {
+export async function readRest(answer: IncomingMessage): Promise<string> {
   let text = '';
   for await (const chunk of answer) text += String(chunk);
   return text;

@@ -15,7 +15,7 @@ const withExtra = <Request extends object>(request: Request, extra: object): Req
   ...request,
   ...extra,
 });
-const sentTo = (match: string) => gateway.sandbox.chatRequests(match);
+const readSent = (match: string) => gateway.sandbox.chatRequests(match);
 
 describe('a reasoning effort', () => {
   it.each([
@@ -37,7 +37,7 @@ describe('a reasoning effort', () => {
     await clients.complete({ ...plain, reasoning_effort: effort });
     await clients.complete(withExtra(plain, { reasoning: { effort } }));
     await clients.respond({ model, input: messages, reasoning: { effort } });
-    expect(await sentTo(`effort of ${model}`)).toMatchObject([fields, fields, fields]);
+    expect(await readSent(`effort of ${model}`)).toMatchObject([fields, fields, fields]);
   });
 
   it('of none is rejected by a model that always reasons', async () => {
@@ -60,15 +60,10 @@ describe('a reasoning budget', () => {
   ])('takes effect on %s', async (model, fields) => {
     const budget = { type: 'enabled' as const, budget_tokens: 5000 };
     const messages = say(`budget of ${model}`);
-    await clients.message({
-      model,
-      max_tokens: 6000,
-      messages,
-      thinking: budget,
-    });
+    await clients.message({ model, max_tokens: 6000, messages, thinking: budget });
     await clients.complete(withExtra({ model, messages }, { thinking: budget }));
     await clients.complete(withExtra({ model, messages }, { reasoning: { max_tokens: 5000 } }));
-    expect(await sentTo(`budget of ${model}`)).toMatchObject([fields, fields, fields]);
+    expect(await readSent(`budget of ${model}`)).toMatchObject([fields, fields, fields]);
   });
 
   it('is rejected by a model without reasoning, and if it is not smaller than max_tokens', async () => {
@@ -76,11 +71,7 @@ describe('a reasoning budget', () => {
     const request = { model: 'gpt-4o', max_tokens: 3000, messages: say('x'), thinking };
     await expect(clients.message(request)).rejects.toMatchObject({ status: 400 });
     await expect(
-      clients.message({
-        ...request,
-        model: 'claude-haiku-4-5',
-        max_tokens: 2000,
-      }),
+      clients.message({ ...request, model: 'claude-haiku-4-5', max_tokens: 2000 }),
     ).rejects.toThrow('thinking.budget_tokens: must be less than max_tokens');
     await clients.message({ ...request, thinking: { type: 'adaptive' } });
   });
@@ -89,7 +80,7 @@ describe('a reasoning budget', () => {
     const output_config = { effort: 'low' as const };
     const request = { model: 'claude-sonnet-5', max_tokens: 50, messages: say('effort alone') };
     await clients.message({ ...request, output_config });
-    const [sent] = await sentTo('effort alone');
+    const [sent] = await readSent('effort alone');
     expect(sent).toMatchObject({ output_config });
     expect(sent).not.toHaveProperty('thinking');
   });
@@ -125,7 +116,7 @@ describe.each(returned)('reasoning in %s of %s', (endpoint, model, answer, sent)
       const loop = { model, question, stream, reasons: true };
       const conversation = await toolLoops[endpoint](clients, loop);
       expect(conversation.slice(1, 1 + answer.length)).toMatchObject(answer);
-      expect((await sentTo(question)).at(-1)?.['messages']).toMatchObject([{}, sent, {}]);
+      expect((await readSent(question)).at(-1)?.['messages']).toMatchObject([{}, sent, {}]);
     },
   );
 });

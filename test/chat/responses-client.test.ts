@@ -7,7 +7,7 @@ import type {
 } from 'openai/resources/responses/responses';
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
-import { chatsOf, settledChatOf } from './chat-account.ts';
+import { readChats, untilSettled } from './chat-account.ts';
 import { onePixelUrl, useClients } from './chat-clients.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -21,7 +21,9 @@ const weather: FunctionTool = {
   parameters: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
   strict: false,
 };
-async function eventsOf(request: ResponseCreateParamsNonStreaming): Promise<ResponseStreamEvent[]> {
+async function readEvents(
+  request: ResponseCreateParamsNonStreaming,
+): Promise<ResponseStreamEvent[]> {
   const events: ResponseStreamEvent[] = [];
   const stream = await responses().create({ ...request, stream: true });
   for await (const event of stream) events.push(event);
@@ -29,7 +31,7 @@ async function eventsOf(request: ResponseCreateParamsNonStreaming): Promise<Resp
 }
 
 /** Returns the types of events; equal consecutive types are listed once. */
-const orderOf = (events: ResponseStreamEvent[]): string[] =>
+const listTypes = (events: ResponseStreamEvent[]): string[] =>
   events.map(({ type }) => type).filter((type, index, all) => type !== all[index - 1]);
 
 describe.each([
@@ -37,12 +39,8 @@ describe.each([
   ['an Anthropic upstream', 'claude-sonnet-5', 4 * 200 + 4 * 1000],
 ])('the Responses API over %s', (_name, model, charged) => {
   it('returns a whole response and charges the price that it states', async () => {
-    const response = await responses().create({
-      model,
-      instructions: 'Be brief.',
-      input: 'hello there',
-      store: false,
-    });
+    const request = { model, instructions: 'Be brief.', input: 'hello there', store: false };
+    const response = await responses().create(request);
     expect(response).toMatchObject({
       object: 'response',
       status: 'completed',
@@ -57,14 +55,14 @@ describe.each([
         total_tokens: 8,
       },
     });
-    const row = await settledChatOf(gateway, clients.caller);
+    const row = await untilSettled(gateway, clients.caller);
     expect(row).toMatchObject({ state: 'charged', charged, input_tokens: 4, output_tokens: 4 });
     expect(response).toMatchObject({ creditsConsumed: charged / 1e6 });
   });
 
   it('streams the events in the documented order', async () => {
-    const events = await eventsOf({ model, input: 'a b c' });
-    expect(orderOf(events)).toEqual([
+    const events = await readEvents({ model, input: 'a b c' });
+    expect(listTypes(events)).toEqual([
       'response.created',
       'response.in_progress',
       'response.output_item.added',
@@ -77,10 +75,9 @@ describe.each([
     ]);
     expect(events.map((event) => event.sequence_number)).toEqual([...events.keys()]);
     expect(events.filter(({ type }) => type === 'response.output_text.delta')).toHaveLength(5);
-    expect(events.find(({ type }) => type === 'response.output_text.done')).toMatchObject({
-      text: 'You said: a b c',
-    });
-    const row = await settledChatOf(gateway, clients.caller);
+    const done = events.find(({ type }) => type === 'response.output_text.done');
+    expect(done).toMatchObject({ text: 'You said: a b c' });
+    const row = await untilSettled(gateway, clients.caller);
     expect(events.at(-1)).toMatchObject({
       response: {
         status: 'completed',
@@ -92,8 +89,8 @@ describe.each([
 
   it('streams a function call in the documented order', async () => {
     const choice = { type: 'function' as const, name: 'look_outside' };
-    const events = await eventsOf({ model, input: 'x', tools: [weather], tool_choice: choice });
-    expect(orderOf(events)).toEqual([
+    const events = await readEvents({ model, input: 'x', tools: [weather], tool_choice: choice });
+    expect(listTypes(events)).toEqual([
       'response.created',
       'response.in_progress',
       'response.output_item.added',
@@ -106,15 +103,16 @@ describe.each([
 
   it('returns status incomplete when max_output_tokens ends the output, whole and streamed', async () => {
     const request = { model, input: '[[words:50]] go', max_output_tokens: 7 };
-    const whole = await responses().create(request);
-    const [last] = (await eventsOf(request)).slice(-1);
     const incomplete = {
       status: 'incomplete',
       incomplete_details: { reason: 'max_output_tokens' },
       usage: { output_tokens: 7 },
     };
-    expect(whole).toMatchObject(incomplete);
-    expect(last).toMatchObject({ type: 'response.incomplete', response: incomplete });
+    expect(await responses().create(request)).toMatchObject(incomplete);
+    expect((await readEvents(request)).at(-1)).toMatchObject({
+      type: 'response.incomplete',
+      response: incomplete,
+    });
   });
 
   it('makes the client throw when a stream fails, after the text before it', async () => {
@@ -123,7 +121,7 @@ describe.each([
     stream.on('response.output_text.delta', ({ delta }) => (text += delta));
     await expect(stream.finalResponse()).rejects.toBeInstanceOf(APIError);
     expect(text.trim().split(/\s+/)).toHaveLength(5);
-    expect(await settledChatOf(gateway, clients.caller)).toMatchObject({ state: 'charged' });
+    expect(await untilSettled(gateway, clients.caller)).toMatchObject({ state: 'charged' });
   });
 });
 
@@ -212,7 +210,10 @@ it('sends every field to the provider under its name in chat completions', async
 describe('errors of the Responses API', () => {
   const user = { role: 'user', content: 'x' };
   const image = { type: 'input_image', file_id: 'file_1' };
-  it.each([
+  const byHttp = { ...image, file_id: null, image_url: 'http://x.example/a' };
+  const model = 'claude-sonnet-5';
+  const structured = { text: { format: { type: 'json_object' } }, reasoning: { effort: 'low' } };
+  it.each<[param: string, fields: object, sentence: string, code?: string]>([
     ['previous_response_id', { previous_response_id: 'resp_1' }, 'send the whole conversation'],
     ['conversation', { conversation: 'conv_1' }, 'send the whole conversation'],
     ['background', { background: true }, 'must be false'],
@@ -237,47 +238,29 @@ describe('errors of the Responses API', () => {
     ['truncation', { truncation: 'auto' }, 'must be disabled'],
     ['input', { input: [] }, 'at least one item'],
     ['input', { input: undefined }, 'is required'],
-  ])('name %s and reserve nothing (%o)', async (param, fields, sentence) => {
-    const { status, body } = await gateway.call('/v1/responses', {
-      key: clients.caller.key,
-      body: { model: 'gpt-4o', input: 'x', ...fields },
-    });
-    expect([status, body]).toMatchObject([
-      400,
-      {
-        error: { type: 'invalid_request_error', code: 'INVALID_REQUEST', param },
-        requestId: expect.stringMatching(/^req_/),
-      },
-    ]);
-    expect(body.message).toContain(sentence);
-    expect(await chatsOf(gateway, clients.caller)).toEqual([]);
-  });
-
-  it.each([
-    ['max_output_tokens', { max_output_tokens: 9_000_000 }, 'INVALID_REQUEST'],
-    ['text.verbosity', { text: { verbosity: 'low' } }, 'UNSUPPORTED_PARAMETER'],
-    [
-      'text.format',
-      { text: { format: { type: 'json_object' } }, reasoning: { effort: 'low' } },
-      'UNSUPPORTED_PARAMETER',
-    ],
-    [
-      'input',
-      {
-        input: [
-          { ...user, content: [{ ...image, file_id: null, image_url: 'http://x.example/a' }] },
-        ],
-      },
-      'INVALID_INPUT_URL',
-    ],
-  ])('name %s if the model or the gateway rejects it', async (param, fields, code) => {
-    const { status, body } = await gateway.call('/v1/responses', {
-      key: clients.caller.key,
-      body: { model: 'claude-sonnet-5', input: 'x', ...fields },
-    });
-    expect([status, body]).toMatchObject([400, { error: { code, param } }]);
-    expect(body.message).toMatch(new RegExp(`^${param}: `));
-  });
+    ['max_output_tokens', { max_output_tokens: 9_000_000 }, ''],
+    ['text.verbosity', { model, text: { verbosity: 'low' } }, '', 'UNSUPPORTED_PARAMETER'],
+    ['text.format', { model, ...structured }, '', 'UNSUPPORTED_PARAMETER'],
+    ['input', { input: [{ ...user, content: [byHttp] }] }, '', 'INVALID_INPUT_URL'],
+  ])(
+    'name %s and reserve nothing (%o)',
+    async (param, fields, sentence, code = 'INVALID_REQUEST') => {
+      const { status, body } = await gateway.call('/v1/responses', {
+        key: clients.caller.key,
+        body: { model: 'gpt-4o', input: 'x', ...fields },
+      });
+      expect([status, body]).toMatchObject([
+        400,
+        {
+          error: { type: 'invalid_request_error', code, param },
+          requestId: expect.stringMatching(/^req_/),
+        },
+      ]);
+      expect(body.message.startsWith(`${param}: `), body.message).toBe(true);
+      expect(body.message).toContain(sentence);
+      expect(await readChats(gateway, clients.caller)).toEqual([]);
+    },
+  );
 
   it('have OpenAI’s shape for every unknown path and method below /v1', async () => {
     await expect(responses().retrieve('resp_1')).rejects.toBeInstanceOf(NotFoundError);

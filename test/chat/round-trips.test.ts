@@ -4,7 +4,7 @@
 import type { ChatCompletionMessageParam } from 'openai/resources';
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
-import { chatsOf, settledChatsOf } from './chat-account.ts';
+import { readChats, untilAllSettled } from './chat-account.ts';
 import { say, useClients } from './chat-clients.ts';
 import { everyLoop, lookUpFunction, toolLoops } from './tool-loops.ts';
 
@@ -25,7 +25,7 @@ describe.each([...models, 'deepseek-flash', 'mistral-large-2512'])('%s', (model)
       expect(text.match(/"name":"look_up"/g)).toHaveLength(4);
       expect(text.match(/"place\\?":\\?"\w/g)).toHaveLength(4);
       expect(JSON.stringify(conversation.at(-1))).toMatch(/The tool said: .*deep/);
-      expect(await settledChatsOf(gateway, clients.caller)).toHaveLength(3);
+      expect(await untilAllSettled(gateway, clients.caller)).toHaveLength(3);
       if (!model.startsWith('gemini')) return;
       const sent = JSON.stringify((await gateway.sandbox.chatRequests('the tide')).at(-1));
       expect(sent.split(signature)).toHaveLength(3);
@@ -183,6 +183,6 @@ describe('unknown fields', () => {
     });
     expect([status, body.details[0]?.path]).toEqual([400, path]);
     expect(body.details[0]?.message).toContain(sentence);
-    expect(await chatsOf(gateway, clients.caller)).toEqual([]);
+    expect(await readChats(gateway, clients.caller)).toEqual([]);
   });
 });

@@ -2,30 +2,19 @@
  * POST /api/v1/chat: the service’s own format (spec §2.2–2.4), rejections and reservations.
  */
 import { describe, expect, it } from 'vitest';
+import type { ChatResponse } from '../../api/endpoints/chat.ts';
 import { readChatUpstreams } from '../../platform/chat-upstreams.ts';
-import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { chatsOf, settledChatOf } from './chat-account.ts';
+import { useGateway, type StudioBody, type TestCaller } from '../harness/gateway.ts';
+import { readChats, untilSettled } from './chat-account.ts';
+import { sendChat } from './chat-clients.ts';
 import { postChat } from './raw-chat.ts';
 
 const gateway = useGateway({ settled: 'last' });
 
-interface ChatResponse {
-  id: string;
-  model: string;
-  content: string;
-  usage: { inputTokens: number; outputTokens: number; totalTokens: number };
-  creditsConsumed: number;
-  error: string;
-  message: string;
-  details: { path: string; message: string }[];
-  required: number;
-  available: number;
-}
-
 const path = '/api/v1/chat';
 const say = (content: unknown) => [{ role: 'user', content }];
-const chat = (body: unknown, caller: TestCaller = gateway.caller, at = path) =>
-  gateway.call<ChatResponse>(at, { body, key: caller.key });
+const chat = (body: unknown, caller: TestCaller = gateway.caller) =>
+  gateway.call<ChatResponse & StudioBody>(path, { body, key: caller.key });
 
 async function stream(body: object): Promise<{ type: string | null; events: string[] }> {
   const answer = await postChat(gateway, gateway.caller, { body: { ...body, stream: true } });
@@ -52,7 +41,7 @@ describe('a whole response', () => {
     });
     expect(answer.headers.get('x-ratelimit-limit')).toBe('100000');
     expect(answer.headers.get('x-request-id')).toMatch(/./);
-    const row = await settledChatOf(gateway, caller);
+    const row = await untilSettled(gateway, caller);
     expect(row).toMatchObject({ id: answer.body.id, state: 'charged', charged: 5750 });
     const balance = await gateway.database.balance(caller.organizationId);
     expect(balance).toEqual({ posted: 99_994_250, reserved: 0, available: 99_994_250 });
@@ -62,7 +51,7 @@ describe('a whole response', () => {
     const caller = await gateway.newCaller({ credits: 100 });
     // 1 × 0.075 + 3 × 0.3 USD per million = 97.5 micro-credits.
     await chat({ model: 'groq/openai/gpt-oss-20b', messages: say('x'), max_tokens: 9 }, caller);
-    expect(await settledChatOf(gateway, caller)).toMatchObject({ charged: 98 });
+    expect(await untilSettled(gateway, caller)).toMatchObject({ charged: 98 });
   });
 });
 
@@ -117,27 +106,21 @@ describe('a stream', () => {
 describe('an invalid request', () => {
   const valid = { model: 'gpt-4o', messages: say('x') };
   it.each([
-    ['no model', { messages: say('x') }, 'model'],
     ['an empty model', { ...valid, model: '' }, 'model'],
-    ['no messages', { model: 'gpt-4o' }, 'messages'],
     ['messages that are none', { ...valid, messages: 'hello' }, 'messages'],
-    ['a role of the other path', { ...valid, messages: [{ role: 'tool' }] }, 'messages.0.role'],
     ['no content', { ...valid, messages: [{ role: 'user' }] }, 'messages.0.content'],
     ['null content', { ...valid, messages: say(null) }, 'messages.0.content'],
     ['no parts', { ...valid, messages: say([]) }, 'messages.0.content'],
     ['an unknown part', { ...valid, messages: say([{ type: 'smell' }]) }, 'messages.0.content'],
     ['a temperature below 0', { ...valid, temperature: -0.1 }, 'temperature'],
-    ['a temperature as text', { ...valid, temperature: 'hot' }, 'temperature'],
     ['max_tokens of 0', { ...valid, max_tokens: 0 }, 'max_tokens'],
     ['negative max_tokens', { ...valid, max_tokens: -5 }, 'max_tokens'],
     ['a fraction of tokens', { ...valid, max_tokens: 1.5 }, 'max_tokens'],
     ['a stream as text', { ...valid, stream: 'yes' }, 'stream'],
     ['a list', [valid], '(body)'],
-    ['no JSON', '{"model":', '(body)'],
   ])('with %s has a 400 response that names the field', async (_name, body, field) => {
     const answer = await chat(body);
-    expect(answer.status).toBe(400);
-    expect(answer.body.error).toBe('INVALID_REQUEST');
+    expect([answer.status, answer.body.error]).toEqual([400, 'INVALID_REQUEST']);
     expect(`${answer.body.message} ${JSON.stringify(answer.body.details)}`).toContain(field);
   });
 
@@ -151,8 +134,7 @@ describe('an invalid request', () => {
   ])(
     'with %s is rejected by name, because it changes the kind or the price of the response',
     async (param, extra) => {
-      const body = { ...valid, ...extra };
-      const answer = await chat(body, gateway.caller, `${path}/completions`);
+      const answer = await gateway.call(`${path}/completions`, { body: { ...valid, ...extra } });
       expect(answer).toMatchObject({
         status: 400,
         body: { error: { code: 'INVALID_REQUEST', param } },
@@ -170,7 +152,7 @@ describe('an invalid request', () => {
   it('reserves nothing, and never reaches the provider', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     await chat({ ...valid, messages: say('unheard'), temperature: 9 }, caller);
-    expect(await chatsOf(gateway, caller)).toEqual([]);
+    expect(await readChats(gateway, caller)).toEqual([]);
     expect(await gateway.sandbox.chatRequests('unheard')).toEqual([]);
   });
 
@@ -197,7 +179,7 @@ describe('the reservation of a chat', () => {
       available: 0.1,
       reserved: 0,
     });
-    expect(await chatsOf(gateway, caller)).toEqual([]);
+    expect(await readChats(gateway, caller)).toEqual([]);
     expect(await gateway.sandbox.chatRequests('unaffordable')).toEqual([]);
   });
 
@@ -209,7 +191,7 @@ describe('the reservation of a chat', () => {
     // 105,000 micro-credits less 9 × 250 for the input, at 1,000 a token.
     expect(witness?.['max_completion_tokens']).toBe(102);
     expect(answer.body.usage.outputTokens).toBe(102);
-    expect(await settledChatOf(gateway, caller)).toMatchObject({ amount: 105_000 });
+    expect(await untilSettled(gateway, caller)).toMatchObject({ amount: 105_000 });
   });
 
   it('is rejected if the balance cannot cover a short answer', async () => {
@@ -221,7 +203,7 @@ describe('the reservation of a chat', () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const body = { model: 'gpt-4o', messages: say('huge') };
     await chat({ ...body, max_tokens: 16_384 }, caller);
-    expect(await settledChatOf(gateway, caller)).toMatchObject({
+    expect(await untilSettled(gateway, caller)).toMatchObject({
       amount: 4096 * 1000 + (1 + 4) * 250,
     });
     const more = await chat({ ...body, max_tokens: 16_385 }, caller);
@@ -236,13 +218,10 @@ describe('the reservation of a chat', () => {
 
   it('covers all of several answers', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
-    const answer = await chat(
-      { model: 'gpt-4o', messages: say('many'), max_tokens: 10, n: 3 },
-      caller,
-      `${path}/completions`,
-    );
+    const body = { model: 'gpt-4o', messages: say('many'), max_tokens: 10, n: 3 };
+    const answer = await sendChat(gateway, caller, body, `${path}/completions`);
     expect(answer.body.usage.outputTokens).toBe(9);
-    expect(await settledChatOf(gateway, caller)).toMatchObject({
+    expect(await untilSettled(gateway, caller)).toMatchObject({
       amount: 30 * 1000 + (1 + 4) * 250,
     });
   });

@@ -5,9 +5,9 @@ import { runAudit } from '../../ledger/audit.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
 import { until } from '../harness/until.ts';
-import { chatsOf, settledChatOf, settledChatsOf } from './chat-account.ts';
+import { readChats, untilSettled, untilAllSettled } from './chat-account.ts';
 import { say, sendChat } from './chat-clients.ts';
-import { deltasIn, openChat, postChat, textOf } from './raw-chat.ts';
+import { deltasIn, openChat, postChat, readRest } from './raw-chat.ts';
 
 const gateway = useGateway({ settled: 'last' });
 
@@ -22,8 +22,8 @@ describe('a chat', () => {
     const caller = await gateway.newCaller({ credits: 10 });
     for (let round = 1; round <= 20; round += 1) {
       const { answer } = await openChat(gateway.url, { caller, content: 'hello', stream });
-      const text = await textOf(answer);
-      const rows = await chatsOf(gateway, caller);
+      const text = await readRest(answer);
+      const rows = await readChats(gateway, caller);
       expect(rows.map(({ state }) => state)).toEqual(Array(round).fill('charged'));
       expect(text).toContain(`"creditsConsumed":${(rows[0]?.charged ?? 0) / 1e6}`);
     }
@@ -35,7 +35,7 @@ describe('a chat', () => {
       Array.from({ length: 10 }, () => chat(caller, '[[slow:1s]] hello')),
     );
     expect(answers.map(({ status }) => status)).toEqual(Array(10).fill(200));
-    for (const { amount, charged } of await settledChatsOf(gateway, caller)) {
+    for (const { amount, charged } of await untilAllSettled(gateway, caller)) {
       expect(amount).toBeGreaterThanOrEqual(4096 * opus.output);
       expect(charged).toBeLessThan(amount / 100);
     }
@@ -44,7 +44,7 @@ describe('a chat', () => {
   it('is charged above its reservation if the output is longer', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const answer = await chat(caller, '[[words:8000]] hello');
-    const { amount, charged, ...row } = await settledChatOf(gateway, caller);
+    const { amount, charged, ...row } = await untilSettled(gateway, caller);
     expect(row).toMatchObject({ output_tokens: 8000, loss_micro: 0 });
     expect(charged).toBe(row.input_tokens * opus.input + 8000 * opus.output);
     expect(charged).toBeGreaterThan(amount);
@@ -57,7 +57,7 @@ describe('a chat', () => {
     expect(answer.status).toBe(200);
     const [witness] = await gateway.sandbox.chatRequests('[[words:20000]] rich');
     expect(witness?.['max_tokens']).toBeLessThanOrEqual(12_000_000 / opus.output);
-    const row = await settledChatOf(gateway, caller);
+    const row = await untilSettled(gateway, caller);
     expect(row.loss_micro).toBe(0);
     expect(row.charged).toBeLessThanOrEqual(12_000_000);
   });
@@ -70,7 +70,7 @@ it('parallel chats that empty a balance lose at most their limits, and the loss 
   const served = answers.filter(({ status }) => status === 200);
   // Each reserves a little more than 10 credits.
   expect(served).toHaveLength(4);
-  const rows = await settledChatsOf(gateway, caller);
+  const rows = await untilAllSettled(gateway, caller);
   const sum = (of: (row: (typeof rows)[number]) => number) =>
     rows.reduce((total, row) => total + of(row), 0);
   // The fourth could pay for a shorter answer only, and its input cost less than estimated.
@@ -117,13 +117,13 @@ it('a killed process loses at most the tokens since the last checkpoint of each 
   // A stream has its first checkpoint one second after its first token.
   await expect.poll(() => delivered, { timeout: 10_000 }).toBeGreaterThan(6 * 25);
   await until(async () =>
-    (await chatsOf(gateway, caller)).every((row) => row.checkpoint_micro > 0),
+    (await readChats(gateway, caller)).every((row) => row.checkpoint_micro > 0),
   );
   expect(delivered).toBeLessThan(6 * 100);
   child.kill('SIGKILL');
   await once(child, 'exit');
   await Promise.all([reading, waiting]);
-  const lost = await chatsOf(gateway, caller);
+  const lost = await readChats(gateway, caller);
   const sweep = async () =>
     (await sweepOnce(gateway, { CHAT_RESERVATION_TTL_MS: 0, SWEEP_INTERVAL_MS: 1000 })).chats;
   // The reservations have not expired yet. Of two sweeps at once, one settles each chat.
@@ -138,8 +138,8 @@ it('a killed process loses at most the tokens since the last checkpoint of each 
       { timeout: 15_000 },
     )
     .toBe(7);
-  expect(await settledChatOf(gateway, silent)).toMatchObject({ state: 'released', charged: 0 });
-  const rows = await settledChatsOf(gateway, caller);
+  expect(await untilSettled(gateway, silent)).toMatchObject({ state: 'released', charged: 0 });
+  const rows = await untilAllSettled(gateway, caller);
   const lostBy = { state: 'charged', reason: 'CHAT_LOST', counted_by: 'gateway' };
   expect(rows).toMatchObject(lost.map((row) => ({ ...lostBy, charged: row.checkpoint_micro })));
   // A stream delivers twenty words of five characters in the second before its checkpoint. On a

@@ -2,34 +2,28 @@
  * Responses of providers that differ from their documentation: fields of other types, early usage,
  * choices one after the other. The charge is that of the delivered output, and no chat stays open.
  */
-import { once } from 'node:events';
-import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
 import { afterAll, describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
-import { settledChatOf } from './chat-account.ts';
+import { startHttpServer } from '../harness/http-server.ts';
+import { untilSettled } from './chat-account.ts';
 import { say } from './chat-clients.ts';
 import { postChat } from './raw-chat.ts';
 
 /** Sends the response of the provider to the next request. */
 let respond: (response: ServerResponse) => void;
-const server = createServer((request, response) => {
+const server = await startHttpServer((request, response) => {
   request.resume().once('end', () => respond(response));
 });
-server.listen(0, '127.0.0.1');
-await once(server, 'listening');
-const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+afterAll(server.close);
 const gateway = useGateway({
   settled: 'last',
   env: {
     MISTRAL_API_KEY: 'key',
-    MISTRAL_BASE_URL: baseUrl,
+    MISTRAL_BASE_URL: server.url,
     MINIMAX_API_KEY: 'key',
-    MINIMAX_BASE_URL: baseUrl,
+    MINIMAX_BASE_URL: server.url,
   },
-});
-afterAll(() => {
-  server.close();
 });
 
 /** Events of a stream; the connection breaks after them if `breaks` is true. */
@@ -65,7 +59,7 @@ const delta = (fields: object, index = 0, finish: string | null = null) => ({
 /** Sends a streamed chat, and returns its row. */
 async function settledStream(body: object = {}) {
   const { caller } = await send({ stream: true, ...body });
-  return settledChatOf(gateway, caller);
+  return untilSettled(gateway, caller);
 }
 const x40 = 'x'.repeat(40);
 
@@ -83,17 +77,9 @@ describe('a stream of OpenAI’s protocol', () => {
 
   it('that breaks is charged for reasoning, text, refusals and tool calls', async () => {
     const named = { name: 'n'.repeat(8), arguments: 'a'.repeat(32) };
-    const fields = [
-      { reasoning_content: x40 },
-      { reasoning: x40 },
-      { content: x40 },
-      { refusal: x40 },
-    ];
-    const call = { tool_calls: [{ index: 0, id: 'c', function: named }] };
-    stream(
-      [...fields, call].map((each) => delta(each)),
-      true,
-    );
+    const texts = ['reasoning_content', 'reasoning', 'content', 'refusal'];
+    const call = delta({ tool_calls: [{ index: 0, id: 'c', function: named }] });
+    stream([...texts.map((name) => delta({ [name]: x40 })), call], true);
     expect(await settledStream()).toMatchObject({ state: 'charged', output_tokens: 200 / 4 });
   });
 
@@ -102,7 +88,7 @@ describe('a stream of OpenAI’s protocol', () => {
     const { caller, text } = await send({ stream: true, n: 2 });
     expect(text).toContain('PROVIDER_ERROR');
     expect(text).not.toContain('[DONE]');
-    await settledChatOf(gateway, caller);
+    await untilSettled(gateway, caller);
   });
 });
 
@@ -153,18 +139,15 @@ describe('a stream of Anthropic’s protocol', () => {
   });
 
   it('that breaks is charged for thoughts, text and tool calls', async () => {
-    const block = { type: 'tool_use', id: 'c', name: 'n'.repeat(8) };
+    const content_block = { type: 'tool_use', id: 'c', name: 'n'.repeat(8) };
+    const input = { type: 'input_json_delta', partial_json: 'a'.repeat(32) };
     stream(
       [
         start,
         { ...text(''), delta: { type: 'thinking_delta', thinking: x40 } },
         text(x40),
-        { type: 'content_block_start', index: 1, content_block: block },
-        {
-          type: 'content_block_delta',
-          index: 1,
-          delta: { type: 'input_json_delta', partial_json: 'a'.repeat(32) },
-        },
+        { type: 'content_block_start', index: 1, content_block },
+        { type: 'content_block_delta', index: 1, delta: input },
       ],
       true,
     );
@@ -193,31 +176,24 @@ describe('a stream of Anthropic’s protocol', () => {
     stream([event, text('hello'), ...end({ output_tokens: 9 })]);
     const { caller, text: received } = await send({ stream: true, model });
     expect(received).toContain('[DONE]');
-    expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'charged' });
+    expect(await untilSettled(gateway, caller)).toMatchObject({ state: 'charged' });
   });
 });
 
 it('a tool call with more extra content than a caller may send is shown without it', async () => {
   const extra_content = Object.fromEntries(Array.from({ length: 5000 }, (_, n) => [`f${n}`, n]));
-  const call = {
-    id: 'c',
-    type: 'function',
-    function: { name: 'f', arguments: '{}' },
-    extra_content,
-  };
-  whole({
-    choices: [{ message: { role: 'assistant', tool_calls: [call] }, finish_reason: 'tool_calls' }],
-  });
+  const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } };
+  const tool_calls = [{ ...call, extra_content }];
+  whole({ choices: [{ message: { role: 'assistant', tool_calls }, finish_reason: 'tool_calls' }] });
   const { caller, status } = await send({ max_tokens: 50 }, '/messages');
   expect(status).toBe(200);
-  await settledChatOf(gateway, caller);
+  await untilSettled(gateway, caller);
 });
 
 it('reasoning tokens are shown up to the output tokens', async () => {
+  const message = { role: 'assistant', content: 'hello' };
   whole({
-    choices: [
-      { index: 0, message: { role: 'assistant', content: 'hello' }, finish_reason: 'stop' },
-    ],
+    choices: [{ index: 0, message, finish_reason: 'stop' }],
     usage: {
       prompt_tokens: 3,
       completion_tokens: 4,
@@ -226,7 +202,7 @@ it('reasoning tokens are shown up to the output tokens', async () => {
   });
   const { caller, text } = await send({});
   expect(JSON.parse(text)).toMatchObject({ usage: { reasoningTokens: 4 } });
-  await settledChatOf(gateway, caller);
+  await untilSettled(gateway, caller);
 });
 
 it('a whole response above 32 MiB ends the chat with an error, and nothing is charged', async () => {
@@ -235,5 +211,5 @@ it('a whole response above 32 MiB ends the chat with an error, and nothing is ch
   const { caller, status, text } = await send({});
   expect(status).toBe(500);
   expect(text).toContain('PROVIDER_ERROR');
-  expect(await settledChatOf(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
+  expect(await untilSettled(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
 });

@@ -1,5 +1,5 @@
 /** Requests and responses of `studio`, with servers that fail on purpose. */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -47,11 +47,14 @@ async function run(
   return { ...(await studio(line, env)), requests: seen.get(key) ?? [] };
 }
 
-function json(response: ServerResponse, status: number, body: unknown, headers = {}): void {
-  response.writeHead(status, { 'content-type': 'application/json', ...headers });
-  response.end(JSON.stringify(body));
-}
-const done: Handler = (response) => json(response, 200, { success: true, data: { text: 'heard' } });
+/** Answers with JSON. */
+const answer =
+  (body: object, status = 200, headers: OutgoingHttpHeaders = {}): Handler =>
+  (response) => {
+    response.writeHead(status, { 'content-type': 'application/json', ...headers });
+    response.end(JSON.stringify(body));
+  };
+const done = answer({ success: true, data: { text: 'heard' } });
 const event = (data: unknown): string => `data: ${JSON.stringify(data)}\n\n`;
 
 describe('studio chat', () => {
@@ -84,27 +87,23 @@ describe('studio chat', () => {
     });
   });
 
+  const begin = event({ type: 'delta', delta: 'Gr' });
+  const failure = event({ type: 'error', error: 'PROVIDER_ERROR', message: 'It failed.' });
   it.each([
-    ['cut off', event({ type: 'delta', delta: 'Gr' }), 'the answer ended unexpectedly\n'],
-    [
-      'ended by an error',
-      event({ type: 'delta', delta: 'Gr' }) +
-        event({ type: 'error', error: 'PROVIDER_ERROR', message: 'It failed.' }),
-      'the answer ended unexpectedly: PROVIDER_ERROR: It failed.\n',
-    ],
-  ])('reports a stream that is %s', async (_what, text, message) => {
+    ['cut off', '', ''],
+    ['ended by an error', failure, ': PROVIDER_ERROR: It failed.'],
+  ])('reports a stream that is %s', async (_end, text, reason) => {
     const chat = await run('chat -m m hello', (response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
-      response.end(text);
+      response.end(begin + text);
     });
-    expect(chat).toMatchObject({ status: 1, stderr: `studio: ${message}` });
-    expect(chat.stdout).toMatch(/^Gr/);
+    const stderr = `studio: the answer ended unexpectedly${reason}\n`;
+    expect(chat).toMatchObject({ status: 1, stderr, stdout: expect.stringMatching(/^Gr/) });
   });
 
   it('never repeats a chat without the user', async () => {
-    const chat = await run('chat -m m hello --no-stream', (response) =>
-      json(response, 503, { error: 'SERVICE_UNAVAILABLE' }, { 'retry-after': '0' }),
-    );
+    const busy = answer({ error: 'SERVICE_UNAVAILABLE' }, 503, { 'retry-after': '0' });
+    const chat = await run('chat -m m hello --no-stream', busy);
     expect(chat.status).toBe(1);
     expect(chat.requests).toHaveLength(1);
   });
@@ -115,13 +114,10 @@ describe('studio keys', () => {
   const limit = { credits: 500, per: 'month' };
 
   it('sets the limit of a key with create and limit', async () => {
-    const made = await run('keys create ci --limit 500/month', (response) =>
-      json(response, 200, { ...meta, key: 'gk_live_abc', limit }),
-    );
+    const created = answer({ ...meta, key: 'gk_live_abc', limit });
+    const made = await run('keys create ci --limit 500/month', created);
     expect(JSON.parse(made.requests[0]?.text ?? '')).toEqual({ name: 'ci', limit });
-    const none = await run('keys limit key_1 --to none', (response) =>
-      json(response, 200, { ...meta, limit: null }),
-    );
+    const none = await run('keys limit key_1 --to none', answer({ ...meta, limit: null }));
     expect(none.requests[0]).toMatchObject({
       method: 'PUT',
       path: '/api/v1/api-keys/key_1/limit',
@@ -135,7 +131,7 @@ describe('studio keys', () => {
     const resetsAt = '2026-12-01T00:00:00.000Z';
     const budget = { limit: 500, per: 'month', used: 120, remaining: 380, resetsAt };
     const own = { ...meta, organizationName: 'Harbour', role: 'owner', limit, budget };
-    const { stdout } = await run('keys show', (response) => json(response, 200, own));
+    const { stdout } = await run('keys show', answer(own));
     expect(stdout).toMatch(/^limit +500\/month$/m);
     expect(stdout).toMatch(/^remaining +380$/m);
     expect(stdout).toMatch(/^resets +2026-12-01/m);
@@ -143,22 +139,14 @@ describe('studio keys', () => {
 });
 
 describe('--estimate', () => {
-  const answer = {
-    success: true,
-    data: {
-      model: 'nano-banana',
-      credits: 7.8,
-      items: [{ unit: 'image', quantity: 2, creditsPerUnit: 3.9, credits: 7.8 }],
-    },
-  };
+  const items = [{ unit: 'image', quantity: 2, creditsPerUnit: 3.9, credits: 7.8 }];
+  const estimate = { success: true, data: { model: 'nano-banana', credits: 7.8, items } };
   it.each([
     ['image "a tree" -n 2', '/api/v1/studio/image/generate/estimate'],
     ['chat hello -m x/one', '/api/v1/chat/estimate'],
     ['transcribe https://example.com/a.mp3', '/api/v1/studio/audio/transcribe/estimate'],
   ])('for %s requests only the price', async (line, path) => {
-    const { stdout, status, requests } = await run(`${line} --estimate`, (response) =>
-      json(response, 200, answer),
-    );
+    const { stdout, status, requests } = await run(`${line} --estimate`, answer(estimate));
     expect(status).toBe(0);
     expect(requests.map((request) => request.path)).toEqual([path]);
     expect(stdout).toMatch(/^credits +7\.8$/m);
@@ -170,9 +158,8 @@ describe('studio models', () => {
   it('shows the price of an example for each model with --studio', async () => {
     const example = { request: { prompt: 'a tree' }, credits: 3.9 };
     const models = [{ id: 'nano-banana', displayName: 'Nano Banana', example }];
-    const { stdout } = await run('models --studio nano', (response) =>
-      json(response, 200, { success: true, data: [{ type: 'imageGenerate', models }] }),
-    );
+    const data = [{ type: 'imageGenerate', models }];
+    const { stdout } = await run('models --studio nano', answer({ success: true, data }));
     expect(stdout).toMatch(/imageGenerate +nano-banana +Nano Banana +3\.9 +\{"prompt":"a tree"\}/);
   });
 
@@ -184,8 +171,8 @@ describe('studio models', () => {
       limit: { context: 200_000, output: 64_000 },
     });
     const listed = [model('x/one', 'One'), model('y/two', 'Two\u001B[2J')];
-    const answer: Handler = (response) => json(response, 200, { data: [], models: listed });
-    const [all, some] = await Promise.all([run('models', answer), run('models TWO', answer)]);
+    const models = answer({ data: [], models: listed });
+    const [all, some] = await Promise.all([run('models', models), run('models TWO', models)]);
     expect(all.stdout).toMatch(/^x\/one +One +1.25 +10 +200000 +64000$/m);
     expect(some.stdout).not.toContain('x/one');
     // Names of models contain no control sequences of terminals.
@@ -249,11 +236,10 @@ describe('Studio commands', () => {
   });
 
   it('repeat a request without a response under the same Idempotency-Key', async () => {
-    const called = await run('sfx thunder', (response, request, count) => {
-      if (count === 1) return void response.destroy();
-      if (count > 2) return done(response, request, count);
-      return json(response, 503, { error: 'BUSY' }, { 'retry-after': '0' });
-    });
+    const busy = answer({ error: 'BUSY' }, 503, { 'retry-after': '0' });
+    const called = await run('sfx thunder', (response, request, count) =>
+      count === 1 ? void response.destroy() : (count > 2 ? done : busy)(response, request, count),
+    );
     expect(called).toMatchObject({ status: 0, stdout: 'text  heard\n' });
     const keys = called.requests.map((request) => request.headers['idempotency-key']);
     expect(keys).toHaveLength(3);

@@ -1,7 +1,7 @@
 /** Packs the clients and installs them into a new folder, as users do. */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { it } from 'vitest';
+import { afterAll, beforeAll, it } from 'vitest';
 import { packPython, packTypescript } from '../../dev/clients/pack.ts';
 import { root, run } from '../../dev/clients/tools.ts';
 import { installPython } from '../../dev/stack/tools.ts';
@@ -23,14 +23,31 @@ export async function installing(install: () => Promise<unknown>): Promise<Insta
   }
 }
 
-/** Defines a test that is skipped, with the reason, if the installation failed. */
-export const testInstalled =
-  (installed: () => Installed) => (title: string, body: () => Promise<void> | void) =>
+/** A folder of a test file with what was installed into it. */
+interface Installation {
+  place: string;
+  /** Why the installation failed; null if it did not. */
+  missing: string | null;
+}
+
+/**
+ * Installs something into a new folder for the tests of a file. Tests that `testWith` defines
+ * are skipped, with the reason, if that failed.
+ */
+export function useInstallation(name: string, install: (place: string) => Promise<unknown>) {
+  const installation: Installation = { place: '', missing: null };
+  beforeAll(async () => {
+    installation.place = await newPlace(name);
+    Object.assign(installation, await installing(() => install(installation.place)));
+  }, installMs);
+  afterAll(() => rm(installation.place, { recursive: true, force: true }));
+  const testWith = (title: string, body: () => Promise<void> | void) =>
     it(title, async ({ skip }) => {
-      const { missing } = installed();
-      if (missing !== null) skip(missing);
+      if (installation.missing !== null) skip(installation.missing);
       await body();
     });
+  return { installation, testWith };
+}
 
 /** Installs Python's frameworks; returns the path of their Python. */
 export async function installPythonFrameworks(): Promise<string> {

@@ -2,17 +2,15 @@
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { root, run } from '../../dev/clients/tools.ts';
-import { settledChatsOf } from '../chat/chat-account.ts';
+import { untilAllSettled } from '../chat/chat-account.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { installing, installMs, installPythonFrameworks, type Installed } from './installed.ts';
+import { installing, installMs, installPythonFrameworks } from './installed.ts';
 
 const gateway = useGateway();
 let python = '';
-let installed: Installed;
+let missing: string | null;
 beforeAll(async () => {
-  installed = await installing(async () => {
-    python = await installPythonFrameworks();
-  });
+  ({ missing } = await installing(async () => (python = await installPythonFrameworks())));
 }, installMs);
 
 const toolAnswer = 'The tool said: high at high at how is the tide';
@@ -21,7 +19,7 @@ it.for(['gemini-3.5-flash', 'claude-sonnet-5', 'gpt-5-mini'])(
   'run to their answers with %s, and are charged for each turn',
   { timeout: 300_000 },
   async (model, { skip }) => {
-    if (installed.missing !== null) skip(installed.missing);
+    if (missing !== null) skip(missing);
     const caller = await gateway.newCaller({ credits: 1000 });
     const program = join(root, 'test', 'clients', 'loops.py');
     const { stdout } = await run(python, [program, gateway.url, caller.key, model]);
@@ -37,7 +35,7 @@ it.for(['gemini-3.5-flash', 'claude-sonnet-5', 'gpt-5-mini'])(
       'openai-agents': toolAnswer,
       'openai-agents, chat completions': toolAnswer,
     });
-    const chats = await settledChatsOf(gateway, caller);
+    const chats = await untilAllSettled(gateway, caller);
     expect(chats.map(({ state }) => state)).toEqual(
       Array.from({ length: 7 * 3 + 2 }, () => 'charged'),
     );

@@ -1,42 +1,27 @@
 /** The Python client, packed and installed, with a gateway; program.py is a user’s program. */
-import { rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { beforeAll, describe, expect } from 'vitest';
 import { installPythonCommands, root, run } from '../../dev/clients/tools.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { download } from '../harness/media.ts';
-import {
-  installing,
-  installMs,
-  installPythonClient,
-  newPlace,
-  testInstalled,
-  type Installed,
-} from './installed.ts';
+import { installMs, installPythonClient, useInstallation } from './installed.ts';
 
-let place: string;
 let python = '';
-let installed: Installed;
-const gateway = useGateway({ settled: 'last' });
 /** Output of the program. */
 let report: Record<string, any>; // oxlint-disable-line no-explicit-any -- the tests check its content
-
-beforeAll(async () => {
-  place = await newPlace('client-python');
-  installed = await installing(async () => {
-    python = await installPythonClient(place);
-  });
-  if (installed.missing !== null) return;
-  const program = join(root, 'test', 'clients', 'program.py');
-  const args = [program, gateway.url, gateway.caller.key, gateway.receiver.at('/python')];
-  const { stdout } = await run(python, args, { cwd: place });
-  report = JSON.parse(stdout);
-}, installMs);
-afterAll(async () => {
-  await rm(place, { recursive: true, force: true });
+const gateway = useGateway({ settled: 'last' });
+const { installation, testWith } = useInstallation('client-python', async (place) => {
+  python = await installPythonClient(place);
 });
 
-const testWith = testInstalled(() => installed);
+beforeAll(async () => {
+  if (installation.missing !== null) return;
+  const program = join(root, 'test', 'clients', 'program.py');
+  const args = [program, gateway.url, gateway.caller.key, gateway.receiver.at('/python')];
+  const { stdout } = await run(python, args, { cwd: installation.place });
+  report = JSON.parse(stdout);
+}, installMs);
 
 describe('a program with the Python client', () => {
   testWith('runs jobs and receives their results', async () => {
@@ -138,7 +123,7 @@ describe('a program with the Python client', () => {
 describe('the Python package', () => {
   const check = async (...args: string[]): Promise<string> => {
     const mypy = join(await installPythonCommands(), 'mypy');
-    const { stdout } = await run(mypy, ['--strict', ...args], { cwd: place }).catch(
+    const { stdout } = await run(mypy, ['--strict', ...args], { cwd: installation.place }).catch(
       (error) => error,
     );
     return stdout;
@@ -164,7 +149,7 @@ client.submit("image/generate", {"prompt": "x", "model": "crayon"})
 client.estimate("image/generate", {})
 client.wait("job_1")
 `;
-    const file = join(place, 'typed.py');
+    const file = join(installation.place, 'typed.py');
     await writeFile(file, program);
     const found = await check('--python-executable', python, file);
     const lines = [...found.matchAll(/typed\.py:(\d+): error/g)].map(([, line]) => Number(line));

@@ -1,15 +1,8 @@
 /** A terminal that runs the commands of the documents. */
-import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { compileCache } from '../../dev/stack/node-service.ts';
-
-/** Output and exit status of a script; -1 if it was killed. */
-export interface Printed {
-  status: number;
-  stdout: string;
-  stderr: string;
-}
+import { runFile, type Ended } from '../harness/programs.ts';
 
 interface Terminal {
   /** Working directory of the script. */
@@ -47,23 +40,12 @@ temporal() { npm run temporal -- "$@"; }
 }
 
 /** Runs a script of bash. */
-export function runInTerminal(
+export const runInTerminal = (
   script: string,
   { directory, project, env }: Terminal,
-): Promise<Printed> {
-  return new Promise((resolve) => {
-    execFile(
-      'bash',
-      ['--norc', '-euo', 'pipefail', '-c', preludeOf(project) + script],
-      {
-        cwd: directory,
-        timeout: timeoutMs,
-        env: { PATH: process.env['PATH'], HOME: directory, ...compileCache, ...env },
-      },
-      (error, stdout, stderr) => {
-        const status = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
-        resolve({ status, stdout, stderr });
-      },
-    );
+): Promise<Ended> =>
+  runFile('bash', ['--norc', '-euo', 'pipefail', '-c', preludeOf(project) + script], {
+    cwd: directory,
+    timeout: timeoutMs,
+    env: { PATH: process.env['PATH'], HOME: directory, ...compileCache, ...env },
   });
-}

@@ -1,5 +1,5 @@
 /** Programs of the project, run as processes of their own. */
-import { execFile } from 'node:child_process';
+import { execFile, type ExecFileOptions } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { compileCache } from '../../dev/stack/node-service.ts';
 
@@ -12,21 +12,28 @@ export interface Ended {
   stderr: string;
 }
 
-/** Runs a TypeScript program, whose environment is the PATH and these variables. */
-export function runProgram(
-  script: string,
-  args: readonly string[] = [],
-  env: Record<string, string> = {},
+/** Runs a program to its end. */
+export function runFile(
+  file: string,
+  args: readonly string[],
+  options: ExecFileOptions,
 ): Promise<Ended> {
   return new Promise((resolve) => {
-    const options = {
-      cwd: root,
-      env: { PATH: process.env['PATH'], ...compileCache, ...env },
-      timeout: 120_000,
-    };
-    execFile(process.execPath, [script, ...args], options, (error, stdout, stderr) => {
+    execFile(file, args, { ...options, encoding: 'utf8' }, (error, stdout, stderr) => {
       const status = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
       resolve({ status, stdout, stderr });
     });
   });
 }
+
+/** Runs a TypeScript program, whose environment is the PATH and these variables. */
+export const runProgram = (
+  script: string,
+  args: readonly string[] = [],
+  env: Record<string, string> = {},
+): Promise<Ended> =>
+  runFile(process.execPath, [script, ...args], {
+    cwd: root,
+    env: { PATH: process.env['PATH'], ...compileCache, ...env },
+    timeout: 120_000,
+  });

@@ -86,12 +86,11 @@ const traceOf = (traceId: string): ReceivedSpan[] =>
 describe('the trace of a job', () => {
   const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
   const callerSpan = '00f067aa0ba902b7';
+  const named = (name: string) => traceOf(traceId).find((span) => span.name === name);
 
   it('reaches from the caller’s span to the ledger, with each span below its cause', async () => {
     const answer = await call(generate, { prompt: 'a jetty' }, `00-${traceId}-${callerSpan}-00`);
     expect(answer.status).toBe(200);
-    const named = (name: string): ReceivedSpan | undefined =>
-      traceOf(traceId).find((span) => span.name === name);
     await expect.poll(() => named(`POST ${generate}`) && named('ledger.settle')).toBeDefined();
 
     const parents: Record<string, string> = {
@@ -134,9 +133,8 @@ describe('the trace of a job', () => {
     const job = (): ReceivedSpan | undefined =>
       traceOf(traceId).find((span) => span.name.startsWith('generate_content '));
     await expect.poll(job).toBeDefined();
-    const start = traceOf(traceId).find((span) => span.name === 'workflow.start imageGenerate');
     expect(job()).toMatchObject({
-      parentSpanId: start?.spanId,
+      parentSpanId: named('workflow.start imageGenerate')?.spanId,
       service: 'studio-gateway-worker',
       attributes: {
         'gen_ai.operation.name': 'generate_content',
@@ -152,10 +150,8 @@ describe('the trace of a job', () => {
     const [link] = job()?.links ?? [];
     const linked = (): ReceivedSpan | undefined =>
       receiver.spans.find(({ spanId }) => spanId === link?.spanId);
-    await expect.poll(linked).toMatchObject({
-      name: 'POST /hooks/:provider/:jobId/:callIndex/:mac',
-      traceId: link?.traceId,
-    });
+    const name = 'POST /hooks/:provider/:jobId/:callIndex/:mac';
+    await expect.poll(linked).toMatchObject({ name, traceId: link?.traceId });
   });
 
   it('is not started for probes, documents and the console', async () => {
@@ -167,13 +163,12 @@ describe('the trace of a job', () => {
   });
 
   it('has its id in the log lines of its job', async () => {
-    const named = (lines: SpawnedProcess['lines'], msg: string) =>
+    const find = ({ lines }: SpawnedProcess, msg: string) =>
       lines.find((line) => line.msg === msg && line['traceId'] === traceId);
-    await expect.poll(() => named(api.lines, 'request.answered')).toBeDefined();
-    await expect.poll(() => named(worker.lines, 'reservation.charged')).toBeDefined();
-    const idOf = (name: string) => traceOf(traceId).find((span) => span.name === name)?.spanId;
-    expect(named(api.lines, 'request.answered')?.['spanId']).toBe(idOf(`POST ${generate}`));
-    expect(named(worker.lines, 'reservation.charged')?.['spanId']).toBe(idOf('activity charge'));
+    await expect.poll(() => find(api, 'request.answered')).toBeDefined();
+    await expect.poll(() => find(worker, 'reservation.charged')).toBeDefined();
+    expect(find(api, 'request.answered')?.['spanId']).toBe(named(`POST ${generate}`)?.spanId);
+    expect(find(worker, 'reservation.charged')?.['spanId']).toBe(named('activity charge')?.spanId);
   });
 
   it('starts in the gateway if the caller sends no valid trace', async () => {
