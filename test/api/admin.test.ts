@@ -135,10 +135,17 @@ describe('credits', () => {
         createdAt: expect.any(String),
       },
     ]);
-    expect(await readActions(organizationId)).toMatchObject([
-      { action: 'credits.granted', details: { id: 'invoice-1', credits: 12.5 }, ...by },
-      { action: 'organization.created' },
-    ]);
+    const another = await newOrganization();
+    await write(`/organizations/${another.organizationId}/grants`, { id: 'invoice-1', credits: 7 });
+    for (const [id, amount] of [
+      [organizationId, 12.5],
+      [another.organizationId, 7],
+    ] as const) {
+      expect(await readActions(id)).toMatchObject([
+        { action: 'credits.granted', details: { id: 'invoice-1', credits: amount }, ...by },
+        { action: 'organization.created' },
+      ]);
+    }
   });
 
   it('are withdrawn once per id, up to the amount that is available and not reserved', async () => {

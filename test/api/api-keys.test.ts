@@ -283,9 +283,13 @@ describe('rotating a key', () => {
     expectRejection(await create(caller.key, { name: 'n' }), 400, 'KEY_QUOTA_REACHED');
   });
 
-  it('is rejected for a key with more permissions than the calling key', async () => {
+  it.each([
+    { scopes: ['keys:write'] },
+    { allowedModels: ['seedream'] },
+    { expiresAt: Date.now() + 3_600_000 },
+  ])('is rejected for a key with more permissions than the calling key (%j)', async (less) => {
     const owner = await gateway.newCaller();
-    const narrow = await gateway.newKey({ scopes: ['keys:write'] }, owner.key);
+    const narrow = await gateway.newKey(less, owner.key);
     expectRejection(await rotate(narrow.key, owner.keyId), 403, 'FORBIDDEN');
     await expectAdmitted(owner.key, true);
     expect((await rotate(narrow.key, narrow.keyId)).status).toBe(200);

@@ -202,7 +202,8 @@ describe('POST /studio/image/batch', () => {
   });
 
   it('neither processes nor reserves unreadable pictures, and does not charge a failed second step', async () => {
-    const [one, two] = await pictures('steps-0', 'steps-1');
+    const [one] = await pictures('steps-0');
+    const two = gateway.media.put('/steps-1.png', await discPicture(32, 32));
     const text = gateway.media.put('/no-picture.png', Buffer.from('no picture at all'));
     await gateway.sandbox.inject({ match: '"upscale_factor":2', faults: 'fail:422', times: 1 });
     const before = await readAvailable();
@@ -226,7 +227,7 @@ describe('POST /studio/image/batch', () => {
     });
     const enlarged = results.find(({ success }) => success);
     const large = await pixelsOf(await download(enlarged?.data ?? ''));
-    expect([large.width, large.height]).toEqual([384, 384]);
+    expect(large.width).toBe(enlarged?.index === 1 ? 384 : 192);
     expect(billing).toMatchObject({ reserved: 32, charged: 16 });
     expect(before - (await readAvailable())).toBe(16_000_000);
   });

@@ -4,6 +4,7 @@
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createJobReads } from '../../jobs/records/job-reads.ts';
 import { createLedger, type Ledger, type Reservation } from '../../ledger/ledger.ts';
+import { createJobWaits } from '../../api/studio/job-waits.ts';
 import { openJobUpdates, type JobChange, type JobUpdates } from '../../api/studio/job-updates.ts';
 import { newId } from '../../domain/ids.ts';
 import { createLogger } from '../../platform/logger.ts';
@@ -73,6 +74,21 @@ describe('the updates of a job', () => {
     expect(await heard.next(hangMs)).toMatchObject({ event: 'done' });
     const change = { organizationId: job.organizationId, jobId: job.id };
     expect(changes).toEqual([change, change]);
+  });
+
+  it('are awaited by at most half of the waiting requests, for each organization', async () => {
+    const { updates } = await listen();
+    const job = await newJob(4);
+    await ledger.reserve(job);
+    const reads = createJobReads(database.pool);
+    const waits = createJobWaits({ updates, reads, config: { SYNC_WAITERS_MAX: 2 } });
+    const { organizationId, id: jobId } = job;
+    const wait = () => waits.awaitEndLimited({ organizationId, jobId }, hangMs);
+    const first = wait();
+    expect(await wait()).toMatchObject({ status: 'open' });
+    await release(job);
+    expect(await first).toMatchObject({ status: 'failed' });
+    expect(await wait()).toMatchObject({ status: 'failed' });
   });
 
   it("contain the full rejection, which is sent to the job's own subscriber only", async () => {

@@ -68,7 +68,8 @@ describe('another organization is served at its usual speed during', () => {
       error: 'Rate limit exceeded. Please slow down.',
       message: expect.stringContaining('too many running chats with the provider'),
     });
-    // All connections are free again.
+    // All connections are free again, after errors too.
+    await times(4, () => chat(busy, '[[fail:400]]'));
     expect(toStatuses(await times(4, () => chat(busy, 'hi')))).toEqual(Array(4).fill(200));
   });
 

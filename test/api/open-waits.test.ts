@@ -136,17 +136,24 @@ describe('open waits', () => {
     expect(stream.text()).toContain(othersJobId);
   });
 
-  it('of several organizations leave room for another one', () => {
-    const waits = createOpenWaits({ keyMax: 20, organizationMax: 20, processMax: 30 });
+  it('end when their organization is suspended', async () => {
+    const { organizationId, key } = await gateway.newCaller({ credits: 0 });
+    const stream = await open('events', key, new AbortController().signal);
+    await gateway.admin(`/organizations/${organizationId}/suspend`, {});
+    await stream.ended;
+  });
+
+  it('of several organizations are limited, and leave room for another one', () => {
+    const waits = createOpenWaits({ keyMax: 1, organizationMax: 12, processMax: 30 });
     const countWaits = (organizationId: string): number => {
       for (let count = 0; ; count += 1) {
         try {
-          waits.enter({ organizationId, keyId: `key of ${organizationId}` });
+          waits.enter({ organizationId, keyId: `${organizationId} ${count}` });
         } catch {
           return count;
         }
       }
     };
-    expect(['a', 'b', 'c', 'd'].map(countWaits)).toEqual([15, 8, 4, 2]);
+    expect(['a', 'b', 'c', 'd'].map(countWaits)).toEqual([12, 9, 5, 2]);
   });
 });

@@ -3,6 +3,10 @@
  * charged twice.
  */
 import { describe, expect, it } from 'vitest';
+import { resettle } from '../../api/studio/resettlement.ts';
+import { newId } from '../../domain/ids.ts';
+import { createJobOverview, type JobRecord } from '../../jobs/records/job-reads.ts';
+import type { CallFinding } from '../../jobs/records/status-checks.ts';
 import {
   operatorAction,
   useGateway,
@@ -184,6 +188,21 @@ describe('a job', () => {
     expect((await operators.write(`/jobs/${jobId}/resettle`)).body.data.decision).toBe('taken_up');
     await operators.untilSeenDone(jobId);
     await operators.expectCharged(jobId);
+  });
+
+  it('is not released while one of its calls may still deliver', async () => {
+    const job = { id: newId('job'), status: 'open' } as JobRecord;
+    const findings = [{ verdict: 'failed' }, { verdict: 'pending' }] as CallFinding[];
+    const services = {
+      ...gateway.api.services,
+      client: gateway.api.client,
+      config: gateway.config,
+      checkCalls: () => Promise.resolve(findings),
+      jobOverview: createJobOverview(gateway.api.services.pool),
+    };
+    await expect(resettle(job, false, services)).rejects.toMatchObject({
+      code: 'OUTCOME_UNDECIDED',
+    });
   });
 
   it('that was never sent is released when its workflow is gone', async () => {

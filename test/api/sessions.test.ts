@@ -76,13 +76,12 @@ it('a session ends after twelve hours', async () => {
   expect((await as(cookie, '/api/v1/key')).status).toBe(401);
 });
 
-it('a session cannot create a sign-in link, which requires a key', async () => {
+it('a session cannot create a sign-in link or another session, which require a key', async () => {
   const cookie = cookieOf(await begin(await gateway.newCaller({ credits: 5 })));
-  const link = await as(cookie, '/api/v1/session/links', {
-    method: 'POST',
-    headers: { origin: gateway.url },
-  });
+  const post = { method: 'POST', headers: { origin: gateway.url } };
+  const link = await as(cookie, '/api/v1/session/links', post);
   expect([link.status, link.body['error']]).toEqual([403, 'FORBIDDEN']);
+  expect((await as(cookie, '/api/v1/session', post)).status).toBe(401);
 });
 
 it('a session opens no route after sign-out', async () => {

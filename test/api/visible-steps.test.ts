@@ -40,7 +40,8 @@ async function detailsOf(jobId: string): Promise<string> {
 }
 
 async function attributesOf(jobId: string) {
-  const { typedSearchAttributes } = await handleOf(jobId).describe();
+  const { typedSearchAttributes, priority } = await handleOf(jobId).describe();
+  expect(priority?.fairnessKey).toBe(gateway.caller.organizationId);
   const { provider, providerRequestId, errorCode, jobStatus, billingState } = searchAttributes;
   return {
     provider: typedSearchAttributes.get(provider),

@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { isWhole } from '../harness/slow.ts';
 import { readChats, untilSettled, untilAllSettled } from './chat-account.ts';
-import { deltasIn, openChat, readDeltas, readRest, type SentChat } from './raw-chat.ts';
+import { deltasIn, openChat, postChat, readDeltas, readRest, type SentChat } from './raw-chat.ts';
 
 const gateway = useGateway({
   settled: 'last',
@@ -162,7 +162,11 @@ describe('an upstream', () => {
   it('that stays silent is aborted', async () => {
     const { caller, answer } = await open('[[words:9]] [[slow-chunks:60s]]');
     expect(await readRest(answer)).toContain('"error":"DEADLINE_EXCEEDED"');
-    expect(await settled(caller)).toMatchObject({ state: 'released', charged: 0 });
+    expect(await settled(caller)).toMatchObject({
+      state: 'released',
+      charged: 0,
+      checkpoint_micro: 0,
+    });
   });
 });
 
@@ -213,8 +217,17 @@ it('an API that receives SIGTERM finishes its chats first', async () => {
     base: `http://127.0.0.1:${port}`,
   });
   await readDeltas(answer, 3);
+  const abandoned = await gateway.newCaller({ credits: 100 });
+  const body = { model: 'gpt-4o', messages: [{ role: 'user', content: '[[slow:3s]] hello' }] };
+  const leaving = new AbortController();
+  const request = { base: `http://127.0.0.1:${port}`, body, signal: leaving.signal };
+  const answered = postChat(gateway, abandoned, request).catch(() => null);
+  await expect.poll(() => readChats(gateway, abandoned)).toHaveLength(1);
+  leaving.abort();
+  await answered;
   child.kill('SIGTERM');
   expect(await readRest(answer)).toContain('[DONE]');
   await once(child, 'exit');
+  expect(await readChats(gateway, abandoned)).toMatchObject([{ state: 'charged' }]);
   expect(await readChats(gateway, caller)).toMatchObject([{ state: 'charged', output_tokens: 20 }]);
 });

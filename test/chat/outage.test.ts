@@ -3,7 +3,8 @@
  * the sweeper can come before the process of the chats, and must not settle chats of a running
  * process.
  */
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { RunningChats } from '../../chat/running-chats.ts';
 import { newId } from '../../domain/ids.ts';
 import { createLogger } from '../../platform/logger.ts';
@@ -132,6 +133,19 @@ describe('a chat', () => {
     vi.useRealTimers();
     await expect.poll(readOpenChats).toEqual([]);
     expect(await readPosted()).toBe(10_000_000 - priceMicro);
+  });
+
+  it('that ends while its progress is being recorded is not recorded again', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const checkpoint = vi.spyOn(ledgers.chatLedger, 'checkpoint').mockReturnValue(promise);
+    onTestFinished(() => checkpoint.mockRestore());
+    const { end, waitUntilIdle } = await startChat({ checkpointMs: 10 });
+    await expect.poll(() => checkpoint.mock.calls).toHaveLength(1);
+    end();
+    await waitUntilIdle();
+    resolve();
+    await sleep(50);
+    expect(checkpoint).toHaveBeenCalledTimes(1);
   });
 
   it('that cannot be settled does not keep its process from ending', async () => {

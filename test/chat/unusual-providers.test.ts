@@ -23,6 +23,8 @@ const gateway = useGateway({
     MISTRAL_BASE_URL: server.url,
     MINIMAX_API_KEY: 'key',
     MINIMAX_BASE_URL: server.url,
+    ANTHROPIC_API_KEY: 'key',
+    ANTHROPIC_BASE_URL: server.url,
   },
 });
 
@@ -124,6 +126,16 @@ describe('a stream of Anthropic’s protocol', () => {
       input_tokens: 900,
       output_tokens: 9,
       counted_by: 'provider',
+    });
+  });
+
+  it('that reports cache writes that were not requested is charged for plain input', async () => {
+    const usage = { input_tokens: 1, cache_creation_input_tokens: 8 };
+    const message = { id: 'm', model, usage };
+    stream([{ type: 'message_start', message }, text('hello'), ...end({ output_tokens: 9 })]);
+    expect(await settledStream({ model: 'claude-sonnet-5' })).toMatchObject({
+      input_tokens: 9,
+      charged: 9 * 200 + 9 * 1000,
     });
   });
 

@@ -193,6 +193,13 @@ const chat: Fault[] = [
     planted: 'ELSIF false THEN',
     tests: ['test/ledger/batches.test.ts'],
   },
+  {
+    name: 'the sweep of chats postpones the reservations of jobs',
+    file: 'chat/chat-ledger.ts',
+    original: "WHERE state = 'reserved' AND kind = 'chat' AND expires_at < now()",
+    planted: "WHERE state = 'reserved' AND expires_at < now()",
+    tests: ['test/ledger/locks.test.ts'],
+  },
 ];
 
 const access: Fault[] = [
@@ -276,6 +283,34 @@ const access: Fault[] = [
     file: 'platform/outbound.ts',
     original: 'url = check(new URL(location, url.href).href);',
     planted: 'url = new URL(location, url.href);',
+    tests: ['test/platform/outbound.test.ts'],
+  },
+  {
+    name: 'a narrow key rotates a key that may use all models',
+    file: 'api/identity/keys.sql',
+    original: 'AND (requested.allowed_models IS NULL OR NOT requested.allowed_models',
+    planted: 'AND (NOT requested.allowed_models',
+    tests: ['test/api/api-keys.test.ts'],
+  },
+  {
+    name: 'open streams are not counted per organization',
+    file: 'api/studio/open-waits.ts',
+    original: 'const ids = [keyId, organizationId];',
+    planted: 'const ids = [keyId];',
+    tests: ['test/api/open-waits.test.ts'],
+  },
+  {
+    name: 'a suspended organization keeps its event streams',
+    file: 'api/studio/job-feed.ts',
+    original: " AND o.status = 'active'",
+    planted: '',
+    tests: ['test/api/open-waits.test.ts'],
+  },
+  {
+    name: 'a download with a signal has no time limit',
+    file: 'platform/outbound.ts',
+    original: 'AbortSignal.any([deadline, limits.signal])',
+    planted: 'limits.signal',
     tests: ['test/platform/outbound.test.ts'],
   },
 ];

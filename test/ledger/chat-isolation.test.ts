@@ -36,7 +36,8 @@ const settlementOf = (id: string, outputTokens: number) => ({
   servedBy,
 });
 const rowOf = async (id: string) => {
-  const columns = 'state, charged::int, checkpoint_micro::int AS checkpoint, reason';
+  const columns =
+    'state, charged::int, checkpoint_micro::int AS checkpoint, output_tokens::int, reason';
   return (await ledgers.query(`SELECT ${columns} FROM reservation WHERE id = $1`, [id]))[0];
 };
 
@@ -54,7 +55,8 @@ it('a checkpoint that fails does not affect the other checkpoints of its batch',
   for (const id of [first, last]) expect(await rowOf(id)).toMatchObject({ checkpoint: 7 });
   const settle = (id: string, tokens: number) => chatLedger.settle(settlementOf(id, tokens));
   expect(await inBatch(settle)).toEqual(oneRejected);
-  expect(await rowOf(first)).toMatchObject({ state: 'charged', charged: 5 });
+  await checkpoint(first, 9);
+  expect(await rowOf(first)).toMatchObject({ state: 'charged', charged: 5, output_tokens: 2 });
   await chatLedger.settle({ ...settlementOf(bad, 0), to: 'released' });
 });
 

@@ -100,9 +100,17 @@ describe('while another transaction holds and empties the account,', () => {
     expect(balance).toMatchObject({ posted: 100, reserved: 0 });
   });
 
-  it('the sweeper does not settle a chat that was settled', async () => {
+  it('the sweeper does not settle a chat that was settled, and leaves jobs alone', async () => {
     const id = await newExpiredChat();
+    const jobId = newId('job');
+    await ledgers.reserve(of, 30, { id: jobId });
+    const job = await ledgers.query(
+      `UPDATE reservation SET expires_at = now() WHERE id = $1 RETURNING *`,
+      [jobId],
+    );
     expect(await meanwhile([release(id)], sweep)).toEqual([]);
+    expect(await ledgers.query('SELECT * FROM reservation WHERE id = $1', [jobId])).toEqual(job);
+    await ledgers.settle(of, jobId, null);
   });
 
   it('the sweeper leaves alone a chat that recorded progress', async () => {

@@ -17,7 +17,7 @@ import {
   OutboundError,
   type ResolveName,
 } from '../../platform/outbound-addresses.ts';
-import { createOutbound, type Outbound } from '../../platform/outbound.ts';
+import { createOutbound, type FetchLimits, type Outbound } from '../../platform/outbound.ts';
 import { during } from '../harness/during.ts';
 import { newFolder, openTestDisk } from '../harness/folders.ts';
 import { startHttpServer } from '../harness/http-server.ts';
@@ -320,7 +320,7 @@ describe('a fetch of a foreign URL', () => {
       answers[url]?.(response);
     }),
   );
-  async function readAll(path: string, more: Partial<typeof limits> = {}): Promise<Buffer> {
+  async function readAll(path: string, more: Partial<FetchLimits> = {}): Promise<Buffer> {
     const admitting = createOutbound({ admittedOrigins: [far.url] });
     return buffer(await admitting.fetch(`${far.url}${path}`, { ...limits, ...more }));
   }
@@ -353,7 +353,8 @@ describe('a fetch of a foreign URL', () => {
 
   it.each(['/drip', '/silent'])('waits for %s only until its timeout', async (path) => {
     const startedAt = Date.now();
-    await expect(readAll(path, { timeoutMs: 400 })).rejects.toThrow(OutboundError);
+    const { signal } = new AbortController();
+    await expect(readAll(path, { timeoutMs: 400, signal })).rejects.toThrow(OutboundError);
     expect(Date.now() - startedAt).toBeLessThan(1500);
   });
 });

@@ -196,7 +196,7 @@ describe('the prices of the audio models', () => {
   });
 
   it.each([
-    ['voiceover', voiceoverGenerate, { ...voiceover, text: text(1234) }, 'character', 1234],
+    ['voiceover', voiceoverGenerate, { ...voiceover, text: text(1234, '🎈') }, 'character', 1234],
     ['sound of a length', sfxGenerate, { ...sound, durationSeconds: 4.2 }, 'second', 5],
     ['sound of any length', sfxGenerate, sound, 'second', 30],
     ['song', musicGenerate, { ...song, durationSeconds: 12.5 }, 'second', 13],
