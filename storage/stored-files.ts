@@ -86,7 +86,7 @@ export function createStoredFiles(deps: { pool: DatabasePool; storage: Storage }
       await pool.query(command`
         WITH deleted AS (
           UPDATE job SET media_deleted_at = clock_timestamp()
-          WHERE id = ${jobId} AND status <> 'open' AND media_deleted_at IS NULL RETURNING id)
+          WHERE id = ${jobId} AND media_deleted_at IS NULL RETURNING id)
         UPDATE artifact SET deleted_at = clock_timestamp() FROM deleted WHERE job_id = deleted.id`);
       await removeObjects(sql.fragment`job_id = ${jobId}`);
     },

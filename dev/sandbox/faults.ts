@@ -13,7 +13,7 @@ const faultNames = [
   'submit', // submit:503x2;retry-after=2 responds twice with 503; retry-after=date:2 sends an HTTP date
   'reset-before-accept', // closes the connection
   'concurrency', // concurrency:2 responds with 429 while two calls are in flight; not for fal
-  'reset-after-accept', // accepts, then closes the connection
+  'reset-after-accept', // accepts, then resets the connection
   'hang-submit', // accepts and never responds
   'malformed-submit', // accepts and responds with incomplete JSON
   'proxy-error', // proxy-error:502 accepts and responds with the error page of a proxy
@@ -255,7 +255,7 @@ export class FaultBook {
   breakResponse(exchange: Exchange, faults: readonly Fault[], half?: string): boolean {
     if (this.takeFault(faults, 'hang-submit')) return true;
     if (this.takeFault(faults, 'reset-after-accept')) {
-      exchange.request.socket.destroy();
+      exchange.request.socket.resetAndDestroy();
       return true;
     }
     const page = this.takeFault(faults, 'proxy-error');

@@ -1,16 +1,37 @@
-/** The form of an edit at OpenAI: if it cannot be made, nothing was sent. */
-import { expect, it } from 'vitest';
-import { createEditForm } from '../../providers/openai/edit-form.ts';
+/** An edit at OpenAI that is not sent: it may be sent again, and leaves no file behind. */
+import { mkdtemp, readdir } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { expect, it, onTestFinished, vi } from 'vitest';
+import type { Config } from '../../platform/config.ts';
 import { createOutbound } from '../../platform/outbound.ts';
+import openai from '../../providers/openai/index.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { discPicture } from '../harness/media.ts';
 
-it('the form of an edit that fails inside the gateway leaves the call unsent, so that it may be sent again', async () => {
-  const outbound = createOutbound({ admittedOrigins: [] });
-  // The disk is full.
-  outbound.fetch = () => Promise.reject(new Error('ENOSPC'));
-  const input = { image_urls: ['https://files.example/a.png'], prompt: 'a tree' };
-  const signal = AbortSignal.timeout(1000);
-  await expect(createEditForm(input, { outbound, signal })).rejects.toMatchObject({
-    name: 'ProviderFailure',
-    kind: 'not_accepted',
+it.each([
+  ['fails inside the gateway', () => Promise.reject(new Error('ENOSPC'))],
+  ['does not reach the provider', async () => Readable.from([await discPicture(8, 8)])],
+])('an edit that %s is not accepted, and leaves no file behind', async (_how, fetch) => {
+  const directory = await mkdtemp(join(tmpdir(), 'edits-'));
+  vi.stubEnv('TMPDIR', directory);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const variables = {
+    OPENAI_IMAGES_API_KEY: 'a-secret',
+    OPENAI_IMAGES_BASE_URL: 'http://127.0.0.1:1',
+  };
+  const provider = openai.create({ PROVIDER_VARIABLES: variables } as unknown as Config, {
+    outbound: { ...createOutbound({ admittedOrigins: [] }), fetch },
+    storage: {} as Storage,
   });
+  const submission = {
+    providerEndpoint: 'images/edits',
+    input: { image_urls: ['https://files.example/a.png'], prompt: 'a tree' },
+    notificationUrl: '',
+    idempotencyKey: 'key',
+    signal: AbortSignal.timeout(10_000),
+  };
+  await expect(provider.submit(submission)).rejects.toMatchObject({ kind: 'not_accepted' });
+  expect(await readdir(directory)).toEqual([]);
 });

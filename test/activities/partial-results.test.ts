@@ -33,7 +33,10 @@ const task: CallTask = {
 };
 
 /** Stores a result with one output for each entry: its artifact, or the failure of its storage. */
-function storeOutputs(entries: readonly (StoredArtifact | Error)[]) {
+function storeOutputs(
+  entries: readonly (StoredArtifact | Error)[],
+  changed: Partial<CallTask> = {},
+) {
   const outputs = entries.map(() => ({ kind: 'stream' as const, stream: Readable.from([]) }));
   const store = async (_output: unknown, { place }: { place: { outputIndex: number } }) => {
     const entry = entries[place.outputIndex] ?? unusable;
@@ -41,8 +44,24 @@ function storeOutputs(entries: readonly (StoredArtifact | Error)[]) {
     return entry;
   };
   const [signal, logger] = [AbortSignal.timeout(1000), createLogger('test', 'silent')];
-  return storeResult({ outputs, data: null }, { artifacts: { store }, task, signal, logger });
+  const options = { artifacts: { store }, task: { ...task, ...changed }, signal, logger };
+  return storeResult({ outputs, data: null }, options);
 }
+
+it.each([
+  [0.04, 1],
+  [3.05, 3],
+  [3.15, 4],
+  [9, 5],
+])(
+  'a recording of %d seconds is charged as %d of 5 seconds',
+  async (durationSeconds, delivered) => {
+    const metered = { meter: 'second', quantity: 5 } as const;
+    expect(await storeOutputs([{ ...artifact, durationSeconds }], metered)).toMatchObject({
+      delivered,
+    });
+  },
+);
 
 describe('a result with several outputs', () => {
   it('keeps the usable outputs if the others are unusable', async () => {

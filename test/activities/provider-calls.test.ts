@@ -7,7 +7,7 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createInputs } from '../../storage/inputs/inputs.ts';
 import { createCallRecords } from '../../providers/call-records.ts';
 import { createInbox } from '../../providers/notification-inbox.ts';
@@ -277,6 +277,8 @@ describe('a submit', () => {
   it('without a free slot fails in the workflow task, and runs from the queue', async () => {
     const task = await newTask();
     const { calls, slots, sent } = processWith();
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
     slots.set('own', 0);
     await expect(inTask().run(calls.submit, task)).rejects.toMatchObject({
       type: 'PROVIDER_BUSY',
@@ -284,8 +286,9 @@ describe('a submit', () => {
     });
     expect(sent).toEqual([]);
     expect(await fromQueue().run(calls.submit, task)).toEqual(taken);
-    // Both attempts have returned their slots.
+    // Both attempts have returned their slots, and neither still reports that it is running.
     expect(slots.get('own')).toBe(0);
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   it('is repeated after rejections until the queue has used its attempts', async () => {

@@ -50,6 +50,14 @@ describe('a delivery that an operator has stopped', () => {
   });
 });
 
+it('an attempt that ends after a newer one has begun does not change the state of its webhook', async () => {
+  const name = await newWebhook();
+  const begun = await webhooks.beginAttempt(name);
+  await webhooks.beginAttempt(name);
+  await webhooks.endAttempt(name.subjectId, begun?.number ?? 0, { ...failed, retryInMs: null });
+  expect(await readState(name)).toBe('delivering');
+});
+
 it('an attempt whose message cannot be made is not counted, however often Temporal repeats it', async () => {
   const name = await newWebhook();
   const { attemptDelivery } = createDeliveries({

@@ -167,14 +167,17 @@ describe.concurrent('a caller webhook', () => {
 describe.concurrent('a receiver that', () => {
   it('fails is called again with the same id and a new signature until it accepts the webhook', async () => {
     const webhookUrl = at('/flaky', (response, count) => {
-      response.writeHead(count < 3 ? 500 : 200).end(`answer ${count}\0`);
+      response.writeHead(count < 3 ? 500 : 200, { 'retry-after': '0' }).end(`answer ${count}\0`);
     });
     const jobId = await start(webhookUrl);
     const hooks = await gateway.receiver.untilReceived('/flaky', 3);
     expect(new Set(hooks.map((hook) => hook.headers['webhook-id'])).size).toBe(1);
     const { secret } = await readSecret(gateway.caller);
     for (const hook of hooks) verify(secret, hook);
-    expect((await untilState(jobId, 'delivered')).deliveries).toMatchObject([
+    const { deliveries } = await untilState(jobId, 'delivered');
+    const [third = 0, , first = 0] = deliveries.map(({ startedAt }) => Date.parse(startedAt));
+    expect(third - first).toBeGreaterThanOrEqual(300);
+    expect(deliveries).toMatchObject([
       { number: 3, outcome: 'delivered', status: 200, response: 'answer 3' },
       { number: 2, outcome: 'failed', status: 500, response: 'answer 2' },
       { number: 1, outcome: 'failed', status: 500, response: 'answer 1' },
@@ -339,8 +342,13 @@ describe('the webhook secret', () => {
     const stranger = await readSecret(gateway.caller);
     expect(() => verify(stranger.secret, both)).toThrow('No matching signature found');
 
+    // A longer overlap does not prolong that of earlier secrets.
+    const sooner = (await rotate({ overlapSeconds: 600 })).body;
+    const later = (await rotate({ overlapSeconds: 6000 })).body;
+    expect(later.replaced).toEqual(expect.arrayContaining(sooner.replaced));
+
     const last = (await rotate({ overlapSeconds: 0 })).body;
-    expect(last).toMatchObject({ generation: 3, replaced: [] });
+    expect(last).toMatchObject({ generation: 5, replaced: [] });
     await start(at('/at-once'), 'a tree', caller);
     const one = await untilOnly('/at-once');
     verify(last.secret, one);

@@ -2,7 +2,7 @@
  * The sweeper processes each row and each step separately: a failing row or step does not stop the
  * others.
  */
-import type { Client } from '@temporalio/client';
+import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { describe, expect, it } from 'vitest';
 import { createStuckJobs } from '../../jobs/records/stuck-jobs.ts';
 import type { Services } from '../../activities/services.ts';
@@ -15,6 +15,8 @@ const gateway = useOwnGateway({ worker: false, env: { RESERVATION_TTL_MS: '1000'
 
 /** Prefix of job ids whose workflows cannot be read from Temporal. */
 const unaskableForm = 'job_unaskable_';
+/** Prefix of job ids whose workflows an operator has paused. */
+const pausedForm = 'job_paused_';
 const broken = () => Promise.reject(new Error('broken on purpose'));
 
 /** A sweeper over the services of the gateway, of which some may be broken. */
@@ -24,7 +26,9 @@ function sweeperWith(changed: Partial<Services> = {}) {
   const workflow = Object.create(reached.workflow) as Client['workflow'];
   workflow.getHandle = (id, ...rest) => {
     if (id.startsWith(unaskableForm)) throw new Error('rejected on purpose');
-    return reached.workflow.getHandle(id, ...rest);
+    const handle = reached.workflow.getHandle(id, ...rest);
+    const paused = { status: { name: 'PAUSED' }, raw: {} } as WorkflowExecutionDescription;
+    return id.startsWith(pausedForm) ? { ...handle, describe: async () => paused } : handle;
   };
   Object.defineProperty(client, 'workflow', { value: workflow });
   const deps = {
@@ -123,17 +127,18 @@ describe('a workflow that runs longer than the deadline of its job', () => {
 });
 
 describe('a pass of the sweeper', () => {
-  it('releases a job although the workflows of other jobs cannot be read, and counts those jobs', async () => {
+  it('releases a job although the workflows of other jobs are paused or cannot be read, and counts those jobs', async () => {
     const bad = [unaskable(), unaskable()];
     const good = newId('job');
-    for (const id of [...bad, good]) await reserve(id);
+    const paused = `${pausedForm}${newId('job')}`;
+    for (const id of [...bad, good, paused]) await reserve(id);
     const sweeper = sweeperWith();
     const first = await sweeper.sweep();
-    expect(first).toMatchObject({ skipped: 2, missing: 1, failed: 0 });
+    expect(first).toMatchObject({ skipped: 2, missing: 1, extended: 1, failed: 0 });
     await expect
       .poll(() => sweeper.sweep().then(() => stateOf(good)), { interval: 300 })
       .toBe('released');
-    for (const id of bad) {
+    for (const id of [...bad, paused]) {
       expect(await stateOf(id)).toBe('reserved');
       await release(id);
     }

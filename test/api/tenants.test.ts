@@ -30,6 +30,9 @@ async function userKey(organizationId: string, role: string, more: object = {}):
 beforeAll(async () => {
   owner = gateway.caller;
   const generate = '/api/v1/studio/image/generate';
+  const stranger = await gateway.newCaller({ credits: 100 });
+  // An older job than those of the owner, which a cursor of the owner's job must not find.
+  await gateway.call(generate, { body: { prompt: 'his tree' }, key: stranger.key });
   const done = await gateway.call(generate, { body: { prompt: 'a tall tree', async: true } });
   theirs.job = done.body.data.jobId;
   const finished = await gateway.untilDone(theirs.job);
@@ -47,7 +50,6 @@ beforeAll(async () => {
   theirs.upload = upload.body.fileId;
   theirs.uploadUrl = upload.body.publicUrl;
 
-  const stranger = await gateway.newCaller({ credits: 100 });
   const suspended = await gateway.newCaller({ credits: 1 });
   await admin(`/organizations/${suspended.organizationId}/suspend`, {});
   Object.assign(actors, {

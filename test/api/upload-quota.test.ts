@@ -5,6 +5,7 @@
 import { readdir } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
@@ -67,7 +68,8 @@ describe('the stored bytes of an organization', () => {
   });
 
   it('are freed when no request used a file for long, and kept when one did', async () => {
-    const [{ fileId: unused }, { fileId: used }] = [await uploadPicture(), await uploadPicture()];
+    const files = [await uploadPicture(), await uploadPicture(), await uploadPicture()];
+    const [unused, used, usedLate] = files.map(({ fileId }) => fileId) as [string, string, string];
     await gateway.database.query(
       `UPDATE upload SET completed_at = now() - interval '31 days' WHERE organization_id = $1`,
       [caller.organizationId],
@@ -75,9 +77,15 @@ describe('the stored bytes of an organization', () => {
     const path = '/api/v1/studio/image/remove-background';
     const edit = (imageUrl: string) => gateway.call(path, { body: { imageUrl }, key: caller.key });
     expect(await edit(used)).toMatchObject({ status: 200 });
-    await sweep();
-    expect(await listFiles()).toEqual([`${used}.png`]);
-    expect(await quota()).toMatchObject({ used: picture.length });
+    // A request uses the third file after the sweep has selected it.
+    await gateway.database.query('BEGIN');
+    await gateway.database.query('UPDATE upload SET used_at = now() WHERE id = $1', [usedLate]);
+    const swept = sweep();
+    await sleep(500);
+    await gateway.database.query('COMMIT');
+    await swept;
+    expect((await listFiles()).toSorted()).toEqual([`${used}.png`, `${usedLate}.png`].toSorted());
+    expect(await quota()).toMatchObject({ used: 2 * picture.length });
     expect(await edit(unused)).toMatchObject({ status: 400, body: { error: 'INVALID_INPUT_URL' } });
     expect(await edit(used)).toMatchObject({ status: 200 });
   });
@@ -104,6 +112,12 @@ describe('an upload URL', () => {
     // After a sender disconnects, the next sender can start at once.
     first.destroy();
     await expect.poll(async () => (await putFile(signed, picture)).status).toBe(200);
+    // The claim of a sender whose process has crashed expires.
+    const later = await sign(picture.length);
+    await gateway.database.query('UPDATE upload SET receiving_until = now() WHERE id = $1', [
+      later.fileId,
+    ]);
+    expect((await putFile(later, picture)).status).toBe(200);
   });
 });
 

@@ -146,6 +146,20 @@ const money: Fault[] = [
     planted: 'const { delivered = call.quantity, discountMicro = 0 }',
     tests: ['test/activities/output-check.test.ts'],
   },
+  {
+    name: 'a rotated key with a limit changes limits',
+    file: 'ledger/budgets.sql',
+    original: 'IF key_budget(acting_key.id) IS NOT NULL THEN',
+    planted: 'IF acting_key.limit_micro IS NOT NULL THEN',
+    tests: ['test/ledger/budgets.test.ts'],
+  },
+  {
+    name: 'usage is summed by the days of another time zone',
+    file: 'ledger/usage-sums.ts',
+    original: "to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
+    planted: "to_char(created_at, 'YYYY-MM-DD')",
+    tests: ['test/api/tags.test.ts'],
+  },
 ];
 
 const chat: Fault[] = [
@@ -358,6 +372,27 @@ const providers: Fault[] = [
     original: "new Set(['unknown', 'failed'])",
     planted: "new Set(['failed'])",
     tests: ['test/activities/provider-calls.test.ts', 'test/api/failures.test.ts'],
+  },
+  {
+    name: 'a paid call is sent again after its connection was reset',
+    file: 'providers/provider-http.ts',
+    original: "'ECONNREFUSED',\n",
+    planted: "'ECONNREFUSED',\n  'ECONNRESET',\n",
+    tests: ['test/api/audio-failures.test.ts'],
+  },
+  {
+    name: 'the padding of a recording is charged',
+    file: 'providers/call-results.ts',
+    original: 'Math.ceil(seconds - paddingSeconds)',
+    planted: 'Math.ceil(seconds)',
+    tests: ['test/activities/partial-results.test.ts'],
+  },
+  {
+    name: 'a job whose workflow is paused is released',
+    file: 'jobs/records/job-owner.ts',
+    original: " || status.name === 'PAUSED'",
+    planted: '',
+    tests: ['test/api/sweeper.test.ts'],
   },
 ];
 

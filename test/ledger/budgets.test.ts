@@ -192,6 +192,8 @@ describe('a shared budget', () => {
     const heir = { ...of, keyId: next.meta.keyId };
     expect(await reserve(heir, 5)).toMatchObject({ ...exceeded, used: 6 });
     expect(await used(heir)).toBe(6);
+    const byHeir = { keyId: heir.keyId, memberId, actingKeyId: heir.keyId, limit: null };
+    await expect(ledgers.keys.setLimit(byHeir)).rejects.toMatchObject(forbidden);
   });
 
   it('covers a limited key and the keys that it creates', async () => {

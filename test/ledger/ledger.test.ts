@@ -5,6 +5,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
+import { observeLedger } from '../../ledger/observed-ledgers.ts';
+import { createMetrics } from '../../platform/metrics.ts';
 import { by, useLedger } from './use-ledger.ts';
 
 const ledgers = useLedger();
@@ -36,12 +38,15 @@ describe('1,000 parallel reservations', () => {
   it('with the same id create one reservation', async () => {
     const of = await ledgers.newHolder(100);
     const id = newId('job');
+    const metrics = createMetrics();
+    const observers = { metrics, settlements: { add: () => {} } };
     const verdicts = await inParallel(1000, (index) =>
-      ledgers.reserve(of, 7, { id, from: either(index) }),
+      ledgers.reserve(of, 7, { id, from: observeLedger(either(index), observers) }),
     );
     const first = verdicts.filter((verdict) => verdict.verdict === 'reserved' && !verdict.repeated);
     expect(first).toHaveLength(1);
     expect(await ledgers.database.balance(of.organizationId)).toMatchObject({ reserved: 7 });
+    expect((await metrics.creditsReserved.get()).values).toMatchObject([{ value: 7 / 1e6 }]);
   });
 });
 

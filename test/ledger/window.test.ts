@@ -1,6 +1,7 @@
 /** The edges of the six-hour window: released credits return to the window of their reservation. */
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
+import { throwRejection } from '../../ledger/rejections.ts';
 import { useLedger, type Holder } from './use-ledger.ts';
 
 const ledgers = useLedger();
@@ -27,6 +28,10 @@ async function age({ organizationId }: Holder, interval: string): Promise<void> 
 async function resetAt(of: Holder): Promise<number> {
   const { verdict } = await reserve(of, 100);
   if (verdict.verdict !== 'window_exhausted') throw new Error('the window is not exhausted');
+  // `Retry-After` is not shorter than the rest of the window.
+  const waitMs = Date.parse(verdict.resetAt) - Date.parse(verdict.now);
+  const retryAfterSeconds = Math.ceil(waitMs / 1000);
+  expect(() => throwRejection(verdict)).toThrow(expect.objectContaining({ retryAfterSeconds }));
   return Date.parse(verdict.resetAt);
 }
 

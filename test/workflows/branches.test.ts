@@ -777,10 +777,10 @@ describeJobs('a job with several calls', () => {
     ]);
   });
 
-  it('skips the second step if the first fails', async () => {
-    const job = await scripted.start({ store: failing(0) }, calls({}, fromFirst));
+  it.each([0, 1])('fails if step %i fails, without the next one', async (step) => {
+    const job = await scripted.start({ store: failing(step) }, calls({}, fromFirst));
     expect((await job.end()).failure?.type).toBe('CONTENT_POLICY');
-    expect(job.inputsOf('submit')).toHaveLength(1);
+    expect(job.inputsOf('submit')).toHaveLength(step + 1);
   });
 
   it('assembles the outputs in the order of the calls', async () => {
