@@ -1,9 +1,10 @@
 import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { generateApiKey } from '../../api/identity/key-format.ts';
 import { ofCallers, ofOperators, ofProtocols } from '../harness/endpoints.ts';
-import { useGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 
 const limit = 60;
 const gateway = useGateway({ env: { RATE_LIMIT_PER_MINUTE: String(limit) }, settled: 'last' });
@@ -14,43 +15,33 @@ beforeAll(async () => {
   other = await gateway.secondApi();
 });
 
-const newCaller = (options: Partial<Parameters<TestGateway['newCaller']>[0]> = {}) =>
-  gateway.newCaller({ credits: 100, ...options });
 const auth = (value: string): string[] => [`Authorization: ${value}`];
-const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
 
 /** Sends header lines as they are and returns status line and body. */
 async function raw(lines: string[], target = '/api/v1/usage'): Promise<string> {
   const { hostname, port } = new URL(gateway.url);
-  const socket = connect(Number(port), hostname);
-  socket.write(
-    [`GET ${target} HTTP/1.1`, `Host: ${hostname}`, 'Connection: close', ...lines, '', ''].join(
-      '\r\n',
-    ),
-    'latin1',
-  );
-  let answer = '';
-  for await (const chunk of socket.setEncoding('latin1')) answer += String(chunk);
-  const [head = '', body = ''] = answer.split('\r\n\r\n');
+  const socket = connect(Number(port), hostname).setEncoding('latin1');
+  const sent = [`GET ${target} HTTP/1.1`, `Host: ${hostname}`, 'Connection: close', ...lines];
+  socket.write(`${sent.join('\r\n')}\r\n\r\n`, 'latin1');
+  const [head = '', body = ''] = (await text(socket)).split('\r\n\r\n');
   return `${head.split('\r\n')[0]} ${body}`;
 }
 
 const rejection = 'HTTP/1.1 401 Unauthorized {"error":"Unauthorized"}';
 
 it.each(['bearer', 'BEARER'])('accepts the authentication scheme spelled %s', async (scheme) => {
-  const answer = await raw(auth(`${scheme} ${gateway.caller.key}`));
-  expect(answer).toMatch(/^HTTP\/1.1 200 OK/);
+  expect(await raw(auth(`${scheme} ${gateway.caller.key}`))).toMatch(/^HTTP\/1.1 200 OK/);
 });
 
 describe('an invalid credential', () => {
   it('gets the same response bytes in every case', async () => {
     const valid = gateway.caller.key;
-    const expired = await newCaller();
-    await gateway.database.query('UPDATE api_key SET expires_at = now() WHERE id = $1', [
-      expired.keyId,
-    ]);
-    const revoked = await newCaller();
-    await gateway.call(`/api/v1/api-keys/${revoked.keyId}`, { method: 'DELETE', key: revoked.key });
+    const expired = await gateway.newKey();
+    await gateway.database.query(
+      `UPDATE api_key SET expires_at = now() WHERE id = '${expired.keyId}'`,
+    );
+    const revoked = await gateway.newKey();
+    await gateway.call(`/api/v1/api-keys/${revoked.keyId}`, { method: 'DELETE' });
     const lastWrong = valid.slice(0, -1) + (valid.endsWith('0') ? '1' : '0');
     const cases: [string, string[], string?][] = [
       ['missing', []],
@@ -121,12 +112,10 @@ describe('an invalid credential', () => {
     async (method, path) => {
       // A caller's key is not an admin key, and an admin key is not a caller's key.
       const isAdmin = path.startsWith('/api/admin');
-      const wrong = isAdmin ? gateway.caller.key : gateway.config.ADMIN_API_KEY;
-      for (const headers of [{}, bearer(wrong)]) {
-        const answer = await fetch(`${gateway.url}${path}`, { method, headers });
-        expect(answer.status).toBe(401);
-        expect(answer.headers.get('www-authenticate')).toBe('Bearer');
-        expect(answer.headers.get('x-request-id')).toMatch(/^req_/);
+      for (const key of [null, isAdmin ? gateway.caller.key : gateway.config.ADMIN_API_KEY]) {
+        const { status, headers } = await gateway.call(path, { method, key });
+        expect([status, headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
+        expect(headers.get('x-request-id')).toMatch(/^req_/);
       }
     },
   );
@@ -150,22 +139,14 @@ describe('a path with a different spelling', () => {
 
 describe('a revoked key', () => {
   it('is rejected by every process at once, while its running jobs finish', async () => {
-    const caller = await newCaller();
-    const heir = await gateway.call<{ key: string }>('/api/v1/api-keys', {
-      key: caller.key,
-      body: { name: 'heir' },
-    });
-    const job = await gateway.call('/api/v1/studio/image/generate', {
-      key: caller.key,
-      body: { prompt: 'a lighthouse', async: true },
-    });
-    expect(job.status).toBe(202);
-    const ask = () => fetch(`${other}/api/v1/usage`, { headers: bearer(caller.key) });
+    const { key, keyId } = await gateway.newKey();
+    const jobId = await gateway.startImage({ prompt: 'a lighthouse' }, key);
+    const ask = () => gateway.call('/api/v1/usage', { base: other, key });
     expect((await ask()).status).toBe(200);
     let revokedAtMs = Infinity;
     const revoke = async (): Promise<void> => {
       await sleep(20);
-      await gateway.call(`/api/v1/api-keys/${caller.keyId}`, { method: 'DELETE', key: caller.key });
+      await gateway.call(`/api/v1/api-keys/${keyId}`, { method: 'DELETE' });
       revokedAtMs = performance.now();
     };
     const revocation = revoke();
@@ -180,7 +161,7 @@ describe('a revoked key', () => {
     await revocation;
     expect(late.filter((status) => status !== 401)).toEqual([]);
 
-    const done = await gateway.untilDone(job.body.data.jobId, heir.body.key);
+    const done = await gateway.untilDone(jobId);
     expect(done.body.data).toMatchObject({ status: 'completed', billing: { state: 'charged' } });
     await gateway.expectSettled();
   });
@@ -188,102 +169,100 @@ describe('a revoked key', () => {
 
 describe('the rate limit', () => {
   it('allows exactly 60 requests a minute across two processes, and sends the rate headers each time', async () => {
-    const caller = await newCaller();
+    const { key } = await gateway.newKey();
     // Requests with an invalid key do not count towards the rate limit of another key.
     await Promise.all(
       Array.from({ length: 20 }, () =>
-        fetch(`${other}/api/v1/usage`, { headers: bearer(`${caller.key}0`) }),
+        gateway.call('/api/v1/usage', { base: other, key: `${key}0` }),
       ),
     );
     const answers = await Promise.all(
       Array.from({ length: 100 }, async (_, index) => {
         const base = index % 2 === 0 ? gateway.url : other;
-        const answer = await fetch(`${base}/api/v1/usage`, { headers: bearer(caller.key) });
+        const { status, headers, body } = await gateway.call('/api/v1/usage', { base, key });
+        const read = (name: string) => Number(headers.get(name) ?? 'NaN');
         return {
-          status: answer.status,
-          header: (name: string) => Number(answer.headers.get(name) ?? 'NaN'),
-          requestId: answer.headers.get('x-request-id'),
-          body: (await answer.json()) as { error?: string },
+          status,
+          error: body.error,
+          requestId: headers.get('x-request-id'),
+          limit: read('x-ratelimit-limit'),
+          remaining: read('x-ratelimit-remaining'),
+          reset: read('x-ratelimit-reset'),
+          retryAfter: read('retry-after'),
           // The clock of the API, in whole seconds, so that the transport time does not matter.
-          atMs: Date.parse(answer.headers.get('date') ?? ''),
+          at: Date.parse(headers.get('date') ?? '') / 1000,
         };
       }),
     );
-    const passed = answers.filter((answer) => answer.status === 200);
-    expect(passed).toHaveLength(limit);
-    expect(
-      passed.map((answer) => answer.header('x-ratelimit-remaining')).toSorted((a, b) => a - b),
-    ).toEqual(Array.from({ length: limit }, (_, index) => index));
+    const passed = answers.filter(({ status }) => status === 200);
+    expect(passed.map(({ remaining }) => remaining).toSorted((a, b) => a - b)).toEqual(
+      Array.from({ length: limit }, (_, index) => index),
+    );
     for (const answer of answers) {
-      expect(answer.header('x-ratelimit-limit')).toBe(limit);
-      expect(answer.requestId).toMatch(/./);
-      expect(answer.header('x-ratelimit-reset')).toBe(answers[0]?.header('x-ratelimit-reset'));
-      expect(answer.header('x-ratelimit-reset')).toBeGreaterThan(answer.atMs / 1000 - 1);
-      if (answer.status === 200) continue;
-      expect(answer).toMatchObject({
-        status: 429,
-        body: { error: 'Rate limit exceeded. Please slow down.' },
-      });
-      expect(answer.header('x-ratelimit-remaining')).toBe(0);
-      const waitSeconds = answer.header('retry-after');
-      expect(Number.isInteger(waitSeconds)).toBe(true);
-      const leftSeconds = answer.header('x-ratelimit-reset') - answer.atMs / 1000;
-      expect(Math.abs(waitSeconds - leftSeconds)).toBeLessThanOrEqual(2);
+      const { status, reset, retryAfter, at } = answer;
+      const requestId = expect.stringMatching(/./);
+      expect(answer).toMatchObject({ limit, requestId, reset: answers[0]?.reset });
+      expect(reset).toBeGreaterThan(at - 1);
+      if (status === 200) continue;
+      const error = 'Rate limit exceeded. Please slow down.';
+      expect(answer).toMatchObject({ status: 429, error, remaining: 0 });
+      expect(Number.isInteger(retryAfter)).toBe(true);
+      expect(Math.abs(retryAfter - (reset - at))).toBeLessThanOrEqual(2);
     }
-    // Another key of the organization, and polls, have a count of their own.
-    const poll = await fetch(`${other}/api/v1/studio/jobs`, { headers: bearer(caller.key) });
+    // Polls have a count of their own.
+    const poll = await gateway.call('/api/v1/studio/jobs', { base: other, key });
     expect(poll.status).toBe(200);
     expect(poll.headers.get('x-ratelimit-limit')).toBe(gateway.env['POLL_RATE_LIMIT_PER_MINUTE']);
   });
 });
 
 describe('rejections', () => {
-  const generate = '/api/v1/studio/image/generate';
-  const error = async (key: string, body: unknown) => {
-    const answer = await gateway.call(generate, { key, body });
+  const valid = { prompt: 'a lighthouse' };
+  const long = { prompt: 'p'.repeat(3_000_000) };
+  const ask = async (path: string, key: string, body?: object) => {
+    const answer = await gateway.call(path, { key, ...(body && { body }) });
     return `${answer.status} ${answer.body.error}`;
   };
-  const valid = { prompt: 'a lighthouse' };
+  const generate = (key: string, body: object) => ask('/api/v1/studio/image/generate', key, body);
 
   it('are checked in this order: rate, permissions, body, credits, window', async () => {
-    const poor = await newCaller({ credits: 1, windowCredits: 0, scopes: ['chat'] });
-    expect(await error(poor.key, { prompt: 7 })).toBe('403 FORBIDDEN');
-    expect(await error(poor.key, { prompt: 'p'.repeat(3_000_000) })).toBe('403 FORBIDDEN');
-    const unpaid = await newCaller({ credits: 1, windowCredits: 0 });
-    expect(await error(unpaid.key, { prompt: 7 })).toBe('400 INVALID_REQUEST');
-    const long = { prompt: 'p'.repeat(3_000_000) };
-    expect(await error(unpaid.key, long)).toBe('413 PAYLOAD_TOO_LARGE');
-    expect(await error(unpaid.key, valid)).toBe('402 INSUFFICIENT_CREDITS');
-    const small = await newCaller({ credits: 100, windowCredits: 1 });
-    expect(await error(small.key, valid)).toBe('402 WINDOW_LIMIT_EXCEEDED');
-    const late = await newCaller({ credits: 100, windowCredits: 5 });
-    expect(await error(late.key, valid)).toBe('200 undefined');
-    expect(await error(late.key, valid)).toBe('429 WINDOW_EXHAUSTED');
+    const poor = await gateway.newCaller({ credits: 1, windowCredits: 0, scopes: ['chat'] });
+    expect(await generate(poor.key, { prompt: 7 })).toBe('403 FORBIDDEN');
+    expect(await generate(poor.key, long)).toBe('403 FORBIDDEN');
+    const unpaid = await gateway.newCaller({ credits: 1, windowCredits: 0 });
+    expect(await generate(unpaid.key, { prompt: 7 })).toBe('400 INVALID_REQUEST');
+    expect(await generate(unpaid.key, long)).toBe('413 PAYLOAD_TOO_LARGE');
+    expect(await generate(unpaid.key, valid)).toBe('402 INSUFFICIENT_CREDITS');
+    const small = await gateway.newCaller({ windowCredits: 1 });
+    expect(await generate(small.key, valid)).toBe('402 WINDOW_LIMIT_EXCEEDED');
+    const late = await gateway.newCaller({ windowCredits: 5 });
+    expect(await generate(late.key, valid)).toBe('200 undefined');
+    expect(await generate(late.key, valid)).toBe('429 WINDOW_EXHAUSTED');
 
     await Promise.all(
       Array.from({ length: limit + 1 }, () => gateway.call('/api/v1/usage', { key: poor.key })),
     );
-    expect(await error(poor.key, { prompt: 7 })).toBe('429 Rate limit exceeded. Please slow down.');
+    expect(await generate(poor.key, { prompt: 7 })).toBe(
+      '429 Rate limit exceeded. Please slow down.',
+    );
     await gateway.expectSettled();
   });
 
   it('apply to every key of a suspended organization until the organization is active again', async () => {
-    const caller = await newCaller();
-    await gateway.admin(`/organizations/${caller.organizationId}/suspend`, {});
-    expect(await error(caller.key, valid)).toBe('403 ORGANIZATION_SUSPENDED');
-    for (const path of ['/api/v1/usage', '/api/v1/api-keys', '/api/v1/studio/jobs']) {
-      const answer = await gateway.call(path, { key: caller.key });
-      expect(`${answer.status} ${answer.body.error}`).toBe('403 ORGANIZATION_SUSPENDED');
-    }
-    await gateway.admin(`/organizations/${caller.organizationId}/activate`, {});
-    expect((await gateway.call('/api/v1/usage', { key: caller.key })).status).toBe(200);
+    const { key, organizationId } = await gateway.newCaller();
+    await gateway.admin(`/organizations/${organizationId}/suspend`, {});
+    expect(await generate(key, valid)).toBe('403 ORGANIZATION_SUSPENDED');
+    for (const path of ['/api/v1/usage', '/api/v1/api-keys', '/api/v1/studio/jobs'])
+      expect(await ask(path, key)).toBe('403 ORGANIZATION_SUSPENDED');
+    await gateway.admin(`/organizations/${organizationId}/activate`, {});
+    expect(await ask('/api/v1/usage', key)).toBe('200 undefined');
   });
 
   it('apply to a key without the model', async () => {
-    const painter = await newCaller({ allowedModels: ['seedream'] });
-    expect(await error(painter.key, valid)).toBe('403 FORBIDDEN');
-    expect(await error(painter.key, { ...valid, model: 'no-such' })).toBe('400 UNKNOWN_MODEL');
-    expect(await error(painter.key, { ...valid, model: 'seedream' })).toBe('200 undefined');
+    const painter = await gateway.newCaller({ allowedModels: ['seedream'] });
+    expect(await generate(painter.key, valid)).toBe('403 FORBIDDEN');
+    expect(await generate(painter.key, { ...valid, model: 'no-such' })).toBe('400 UNKNOWN_MODEL');
+    expect(await generate(painter.key, { ...valid, model: 'seedream' })).toBe('200 undefined');
     await gateway.expectSettled();
   });
 });

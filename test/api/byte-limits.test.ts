@@ -24,11 +24,8 @@ describe('files of unfinished forms', () => {
         'content-type': `multipart/form-data; boundary=${boundary}`,
       },
     });
-    const status = new Promise<number | 'cut'>((resolve) => {
-      client.on('response', (response) => {
-        response.resume();
-        resolve(response.statusCode ?? 'cut');
-      });
+    const status = new Promise((resolve) => {
+      client.on('response', (response) => resolve(response.resume().statusCode));
       client.on('error', () => resolve('cut'));
     });
     client.write(
@@ -37,17 +34,14 @@ describe('files of unfinished forms', () => {
     client.write(Buffer.alloc(1.2e6, 'x'));
     return { client, status, end: () => client.end(`\r\n--${boundary}--\r\n`) };
   }
-  const statusOfWhole = (caller: TestCaller) => {
+  const sendWhole = (caller: TestCaller) => {
     const { status, end } = send(caller);
     end();
     return status;
   };
 
   it('get 429 beyond the limit of their organization until a form ends, while other organizations are served', async () => {
-    const [greedy, other] = [
-      await gateway.newCaller({ credits: 0 }),
-      await gateway.newCaller({ credits: 0 }),
-    ];
+    const [greedy, other] = [await gateway.newCaller(), await gateway.newCaller()];
     // One form after the other, because two that arrive together can both be rejected.
     const forms: ReturnType<typeof send>[] = [];
     await untilHolds(async () => {
@@ -55,11 +49,11 @@ describe('files of unfinished forms', () => {
       forms.push(form);
       expect(await Promise.race([form.status, sleep(500)])).toBe(429);
     });
-    expect(await statusOfWhole(greedy)).toBe(429);
+    expect(await sendWhole(greedy)).toBe(429);
     // The whole form is read, and then rejected because its file is no picture.
-    expect(await statusOfWhole(other)).toBe(415);
+    expect(await sendWhole(other)).toBe(415);
     for (const { client } of forms) client.destroy();
-    await untilHolds(async () => expect(await statusOfWhole(greedy)).toBe(415));
+    await untilHolds(async () => expect(await sendWhole(greedy)).toBe(415));
   });
 });
 
@@ -78,22 +72,20 @@ describe('chat text kept for an idempotent replay', () => {
         messages: [{ role: 'user', content }],
       }),
     });
-  const statusOfReplay = async (caller: TestCaller, name: string, content: string) => {
-    const replay = await stream(caller, name, content);
-    await replay.body?.cancel();
-    return replay.status;
+  const readReplayStatus = async (caller: TestCaller, name: string, content: string) => {
+    const { body, status } = await stream(caller, name, content);
+    await body?.cancel();
+    return status;
   };
   const short = '[[words:50;size=1000]] short';
   const expectKept = async (caller: TestCaller, name: string) => {
     expect(await (await stream(caller, name, short)).text()).toContain('[DONE]');
-    expect(await statusOfReplay(caller, name, short)).toBe(200);
+    expect(await readReplayStatus(caller, name, short)).toBe(200);
   };
 
   it('is limited per organization, and a stream beyond the limit releases its bytes at once', async () => {
-    const [greedy, other] = [
-      await gateway.newCaller({ credits: 1000 }),
-      await gateway.newCaller({ credits: 1000 }),
-    ];
+    const greedy = await gateway.newCaller({ credits: 1000 });
+    const other = await gateway.newCaller({ credits: 1000 });
     // 37 MB, then a pause of three seconds before the rest.
     const long = '[[words:1850;size=20000]] [[slow-chunks:3ms]] long';
     const running = await stream(greedy, 'long', long);
@@ -114,6 +106,6 @@ describe('chat text kept for an idempotent replay', () => {
     expect(isDone).toBe(false);
     await expectKept(greedy, 'two');
     await readUntil(Infinity);
-    await expect.poll(() => statusOfReplay(greedy, 'long', long), { timeout: 30_000 }).toBe(409);
+    await expect.poll(() => readReplayStatus(greedy, 'long', long), { timeout: 30_000 }).toBe(409);
   });
 });

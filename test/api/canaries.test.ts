@@ -3,16 +3,14 @@
  * failures and forged requests, in processes that log at every level, no canary occurs in logs,
  * responses, histories, tables or command lines.
  */
-import { fork, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { codecAccessToken } from '../../platform/payload-codec.ts';
 import { freePort } from '../../dev/stack/free-port.ts';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { useOwnGateway } from '../harness/gateway.ts';
+import type { SpawnedProcess } from '../harness/running-gateway.ts';
 
 const canary = (name: string): string => `CANARY_${name}_${randomBytes(24).toString('hex')}`;
 const secrets: Record<string, string> = {
@@ -31,18 +29,15 @@ const secrets: Record<string, string> = {
 };
 const payloadKey = randomBytes(32).toString('base64url');
 
-let gateway: TestGateway;
-let base: string;
-const processes: ChildProcess[] = [];
-const logs: string[] = [];
+const port = await freePort();
+const base = `http://127.0.0.1:${port}`;
+const processes: SpawnedProcess[] = [];
 const answers: string[] = [];
 const jobs = new Set<string>();
 
-beforeAll(async () => {
-  const port = await freePort();
-  base = `http://127.0.0.1:${port}`;
-  // Secrets of its own, which it searches for in everything that is stored.
-  gateway = await startGateway({
+// Secrets of its own, which it searches for in everything that is stored.
+const gateway = useOwnGateway(
+  {
     worker: false,
     admittedOrigins: [base],
     env: {
@@ -64,33 +59,14 @@ beforeAll(async () => {
       SANDBOX_CHAT_KEY: secrets['SANDBOX_CHAT_KEY'] ?? '',
       SANDBOX_TINY_MEDIA: '1',
     },
-  });
-  await start('api', { API_PORT: String(port) });
-  await start('worker', {});
+  },
+  'never',
+);
+beforeAll(async () => {
+  const env = { LOG_LEVEL: 'debug' };
+  processes.push(await gateway.spawn('api', { ...env, API_PORT: String(port) }));
+  processes.push(await gateway.spawn('worker', env));
 });
-afterAll(async () => {
-  await Promise.all(processes.map(end));
-  await gateway.close();
-});
-
-async function start(script: 'api' | 'worker', env: Record<string, string>): Promise<void> {
-  const main = fileURLToPath(new URL(`../../${script}/main.ts`, import.meta.url));
-  const child = fork(main, {
-    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-    env: { PATH: process.env['PATH'], ...gateway.env, LOG_LEVEL: 'debug', ...env },
-  });
-  for (const stream of [child.stdout, child.stderr]) {
-    stream?.on('data', (chunk: Buffer) => logs.push(chunk.toString()));
-  }
-  processes.push(child);
-  await once(child, 'message');
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  child.kill('SIGKILL');
-  await once(child, 'exit');
-}
 
 interface Asked {
   method?: string;
@@ -101,14 +77,11 @@ interface Asked {
 
 /** Sends a request to the process whose logs are read, and stores the whole response. */
 async function ask(path: string, asked: Asked = {}): Promise<Record<string, unknown>> {
+  const { key = gateway.caller.key, headers, body } = asked;
   const answer = await fetch(base + path, {
-    method: asked.method ?? (asked.body === undefined ? 'GET' : 'POST'),
-    headers: {
-      authorization: `Bearer ${asked.key ?? gateway.caller.key}`,
-      ...(asked.body !== undefined && { 'content-type': 'application/json' }),
-      ...asked.headers,
-    },
-    ...(asked.body !== undefined && { body: JSON.stringify(asked.body) }),
+    method: asked.method ?? (body === undefined ? 'GET' : 'POST'),
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
   });
   const text = await answer.text();
   answers.push(`${path} ${JSON.stringify([...answer.headers])} ${text}`);
@@ -180,26 +153,25 @@ async function mixedRun(): Promise<void> {
 }
 
 /** Returns a text with its base64 parts decoded and appended. */
-function legible(text: string): string {
+function decode(text: string): string {
   const decoded = [...text.matchAll(/"([A-Za-z0-9+/]{16,}={0,2})"/g)].map(([, word = '']) =>
     Buffer.from(word, 'base64').toString('latin1'),
   );
   return [text, ...decoded].join('\n');
 }
 
-async function histories(): Promise<string> {
-  const all = await Promise.all(
-    [...jobs].map(async (jobId) =>
-      gateway.api.client.workflow
-        .getHandle(jobId)
-        .fetchHistory()
-        .then(historyToJSON, () => ''),
-    ),
+async function readHistories(): Promise<string> {
+  const { workflow } = gateway.api.client;
+  const all = [...jobs].map((jobId) =>
+    workflow
+      .getHandle(jobId)
+      .fetchHistory()
+      .then(historyToJSON, () => ''),
   );
-  return legible(all.join('\n'));
+  return decode((await Promise.all(all)).join('\n'));
 }
 
-async function tables(): Promise<string> {
+async function readTables(): Promise<string> {
   const names = await gateway.database.query<{ name: string }>(
     `SELECT quote_ident(tablename) AS name FROM pg_tables WHERE schemaname = 'public'`,
   );
@@ -209,21 +181,16 @@ async function tables(): Promise<string> {
       gateway.database.query<{ row: string }>(`SELECT to_jsonb(t)::text AS row FROM ${name} t`),
     ),
   );
+  const text = rows.flatMap((table) => table.map(({ row }) => row)).join('\n');
   // bytea comes as hexadecimal.
-  return rows
-    .flat()
-    .map(
-      ({ row }) =>
-        row +
-        [...row.matchAll(/\\\\x([0-9a-f]{16,})/g)]
-          .map(([, hex = '']) => Buffer.from(hex, 'hex').toString('latin1'))
-          .join(),
-    )
-    .join('\n');
+  const bytes = [...text.matchAll(/\\\\x([0-9a-f]{16,})/g)].map(([, hex = '']) =>
+    Buffer.from(hex, 'hex').toString('latin1'),
+  );
+  return [text, ...bytes].join('\n');
 }
 
 /** Returns the values that must not occur, by name, in each encoding. */
-function forbidden(): [string, string][] {
+function listForbidden(): [string, string][] {
   const password = new URL(gateway.database.url).password;
   return [
     ...Object.entries(secrets),
@@ -243,13 +210,17 @@ describe('canary secrets', () => {
   beforeAll(async () => {
     await mixedRun();
     const commandLines = await Promise.all(
-      processes.map(({ pid }) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')),
+      processes.map(({ child }) => readFile(`/proc/${child.pid}/cmdline`, 'utf8').catch(() => '')),
     );
+    const logs = processes.flatMap(({ lines, errors }) => [
+      ...lines.map((line) => JSON.stringify(line)),
+      ...errors,
+    ]);
     found = {
-      logs: logs.join(''),
+      logs: logs.join('\n'),
       answers: answers.join('\n'),
-      histories: await histories(),
-      tables: await tables(),
+      histories: await readHistories(),
+      tables: await readTables(),
       'command lines': commandLines.join('\n'),
     };
   });
@@ -270,7 +241,7 @@ describe('canary secrets', () => {
     'do not occur in the %s',
     (place) => {
       const text = found[place] ?? '';
-      const hits = forbidden()
+      const hits = listForbidden()
         .filter(([, word]) => text.includes(word))
         .map(([name]) => name);
       expect(hits).toEqual([]);

@@ -7,14 +7,11 @@ const gateway = useGateway({
 });
 
 it('a gateway without Studio providers serves chats, and rejects Studio requests before any credits are reserved', async () => {
-  expect(
-    await gateway.call('/api/v1/studio/image/generate', { body: { prompt: 'a pier' } }),
-  ).toMatchObject({
+  const image = { body: { prompt: 'a pier' } };
+  const message = expect.stringContaining('This gateway has no API key for fal');
+  expect(await gateway.call('/api/v1/studio/image/generate', image)).toMatchObject({
     status: 503,
-    body: {
-      error: 'SERVICE_UNAVAILABLE',
-      message: expect.stringContaining('This gateway has no API key for fal'),
-    },
+    body: { error: 'SERVICE_UNAVAILABLE', message },
   });
   const chat = { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'hello' }] };
   expect((await gateway.call('/api/v1/chat', { body: chat })).status).toBe(200);

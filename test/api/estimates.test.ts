@@ -21,11 +21,10 @@ import { discPicture, makeFilm } from '../harness/media.ts';
 
 type Body = Record<string, unknown>;
 interface ChatEstimate {
-  model: string;
   credits: number;
   least: number;
   most: number;
-  items: { unit: string; quantity: number; credits: number }[];
+  items: { credits: number }[];
 }
 
 /** The inputs that a price can depend on. */
@@ -46,14 +45,11 @@ beforeAll(async () => {
   );
 });
 
-const estimateOf = async (path: string, body: object, key?: string) =>
-  gateway.call<{ data: Estimate; error: string; message: string }>(`/api/v1${path}/estimate`, {
-    body,
-    ...(key !== undefined && { key }),
-  });
+const estimate = (path: string, body: object, { key }: { key: string } = gateway.caller) =>
+  gateway.call<{ data: Estimate }>(`/api/v1${path}/estimate`, { body, key });
 
 /** Reads all rows that an estimate must not change. */
-async function world(): Promise<unknown> {
+async function readWorld(): Promise<unknown> {
   const rows: Record<string, unknown> = {};
   const tables = ['account', 'reservation', 'ledger_entry', 'job', 'upload', 'input_copy'];
   for (const table of tables) {
@@ -91,30 +87,34 @@ const words = fc.array(fc.constantFrom('a', 'ä', '🎈', ' sea'), { minLength: 
 const text = words.map((parts) => `The ${parts.join('')}`);
 const urls = fc.integer({ min: 1, max: 3 });
 
+const title = fc.constant('A title');
+const withPrompt = () => fc.record({ prompt: text });
+const withPicture = () => fc.record({ imageUrl: fc.constant(pictureUrl) });
+const withFilm = () => fc.record({ videoUrl: fc.constant(filmUrl) });
+
 /** Required fields of a request other than its model's parameters, by the path of its estimate. */
 const needs: Record<string, () => fc.Arbitrary<Body>> = {
-  '/studio/image/generate/estimate': () => fc.record({ prompt: text }),
+  '/studio/image/generate/estimate': withPrompt,
   '/studio/image/edit/estimate': () =>
     fc.record({ prompt: text, imageUrls: fc.constant([pictureUrl]) }),
-  '/studio/image/upscale/estimate': () => fc.record({ imageUrl: fc.constant(pictureUrl) }),
-  '/studio/image/remove-background/estimate': () =>
-    fc.record({ imageUrl: fc.constant(pictureUrl) }),
+  '/studio/image/upscale/estimate': withPicture,
+  '/studio/image/remove-background/estimate': withPicture,
   '/studio/image/batch/estimate': () =>
     urls.map((count) => ({ imageUrls: Array.from({ length: count }, () => pictureUrl) })),
-  '/studio/video/generate/estimate': () => fc.record({ prompt: text }),
-  '/studio/video/upscale/estimate': () => fc.record({ videoUrl: fc.constant(filmUrl) }),
-  '/studio/video/remove-background/estimate': () => fc.record({ videoUrl: fc.constant(filmUrl) }),
-  '/studio/voiceover/generate/estimate': () => fc.record({ text, title: fc.constant('A title') }),
+  '/studio/video/generate/estimate': withPrompt,
+  '/studio/video/upscale/estimate': withFilm,
+  '/studio/video/remove-background/estimate': withFilm,
+  '/studio/voiceover/generate/estimate': () => fc.record({ text, title }),
   '/studio/dialogue/generate/estimate': () =>
     fc.record({
-      title: fc.constant('A title'),
+      title,
       inputs: fc.array(fc.record({ text, voiceId: fc.constant('rachel') }), {
         minLength: 1,
         maxLength: 3,
       }),
     }),
-  '/studio/music/plan/estimate': () => fc.record({ prompt: text }),
-  '/studio/music/generate/estimate': () => fc.record({ prompt: text }),
+  '/studio/music/plan/estimate': withPrompt,
+  '/studio/music/generate/estimate': withPrompt,
   '/studio/sfx/generate/estimate': () =>
     fc.record(
       { prompt: text, durationSeconds: fc.double({ min: 0.5, max: 30, noNaN: true }) },
@@ -125,9 +125,9 @@ const needs: Record<string, () => fc.Arbitrary<Body>> = {
 
 /** The published price of a request, as a program without any other knowledge would count it. */
 function creditsBy(model: PricedModel, body: Body): number {
-  const defaults = Object.entries(model.parameters).flatMap(([field, { default: preset }]) =>
-    preset === undefined ? [] : [[field, preset]],
-  );
+  const defaults = Object.entries(model.parameters)
+    .filter(([, rule]) => rule.default !== undefined)
+    .map(([field, rule]) => [field, rule.default]);
   const request: Body = { ...Object.fromEntries(defaults), ...body };
   const input = 'videoUrl' in body ? filmInput : pictureInput;
   return model.price.reduce((sum, rule) => sum + creditsOfRule(rule, request, input), 0);
@@ -172,30 +172,21 @@ function quantityOf({ quantity }: PriceRuleView, request: Body, input: typeof fi
 function creditsOfPlan(capability: Capability, body: Body): number {
   const input = 'videoUrl' in body ? filmInput : pictureInput;
   const calls = planOf(capability, body).calls.map((call) => {
-    const { unitPriceUsd: price, quantity } = call;
+    const { unitPriceUsd: price } = call;
     if (typeof price === 'number') return call;
-    return {
-      ...call,
-      quantity,
-      ...price.describeOutput(input),
-      unitPriceUsd: price.calculateUsd(input),
-    };
+    return { ...call, ...price.describeOutput(input), unitPriceUsd: price.calculateUsd(input) };
   });
   return creditsFromMicro(priceCalls(gateway.config, calls).priceMicro);
 }
 
 // The seed is printed with each failure; SEED=… repeats it.
 const seed = Number(process.env['SEED'] ?? Date.now() % 1e9);
-const sample = (path: string, model: PricedModel, numRuns: number): Body[] =>
-  fc
-    .sample(
-      fc.tuple(needs[`${path}/estimate`]?.() ?? fc.constant({}), fieldsOf(model.parameters)),
-      {
-        seed,
-        numRuns,
-      },
-    )
-    .map(([needed, fields]) => ({ ...needed, ...fields, ...model.selectedBy }));
+const sample = (path: string, model: PricedModel, numRuns: number): Body[] => {
+  const needed = needs[`${path}/estimate`]?.() ?? fc.constant({});
+  return fc
+    .sample(fc.tuple(needed, fieldsOf(model.parameters)), { seed, numRuns })
+    .map(([required, fields]) => ({ ...required, ...fields, ...model.selectedBy }));
+};
 
 describe('an estimate', () => {
   it('is computed by the published rules, for every model', () => {
@@ -214,17 +205,17 @@ describe('an estimate', () => {
   });
 
   it('equals the reservation, moves no credits and stores nothing, for every capability', async () => {
-    const { key } = await gateway.newCaller({ credits: 0 });
+    const caller = await gateway.newCaller({ credits: 0 });
     await expect
       .poll(() => gateway.database.query("SELECT id FROM job WHERE status = 'open'"))
       .toEqual([]);
-    const before = await world();
+    const before = await readWorld();
     const estimated: { path: string; body: Body; credits: number }[] = [];
     for (const { capability, models } of createPriceList(gateway.config)) {
       const [model] = models;
       const [body = {}] = model ? sample(capability.path, model, 1) : [];
       const { path, type } = capability;
-      const { status, body: answer } = await estimateOf(path, body, key);
+      const { status, body: answer } = await estimate(path, body, caller);
       const failing = `seed ${seed}, ${path} ${JSON.stringify({ body, answer })}`;
       expect(status, failing).toBe(200);
       const { credits, items } = answer.data;
@@ -234,56 +225,49 @@ describe('an estimate', () => {
       expect(sum, failing).toBeCloseTo(credits, 5);
       estimated.push({ path, body, credits });
     }
-    expect(await world()).toEqual(before);
+    expect(await readWorld()).toEqual(before);
     for (const { path, body, credits } of estimated) {
-      const rejected = await gateway.call<{ required: number }>(`/api/v1${path}`, { key, body });
-      expect([path, rejected.status, rejected.body.required]).toEqual([path, 402, credits]);
+      const rejected = await gateway.call(`/api/v1${path}`, { key: caller.key, body });
+      expect(rejected, path).toMatchObject({ status: 402, body: { required: credits } });
     }
   });
 
   it('requires the same scopes and fields as the call', async () => {
     const path = '/studio/image/generate';
-    const scoped = await gateway.newCaller({ credits: 1, scopes: ['studio:audio'] });
-    expect((await estimateOf(path, { prompt: 'a bay' }, scoped.key)).status).toBe(403);
-    const narrow = await gateway.newCaller({ credits: 1, allowedModels: ['seedream'] });
-    expect((await estimateOf(path, { prompt: 'a bay' }, narrow.key)).status).toBe(403);
-    const wrong = await estimateOf(path, { prompt: 'a bay', model: 'nano-bananna' });
-    expect(wrong.body.error).toBe('UNKNOWN_MODEL');
-    const dead = await estimateOf('/studio/image/upscale', {
-      imageUrl: `${gateway.media.origin}/no.png`,
-    });
+    const scoped = await gateway.newKey({ scopes: ['studio:audio'] });
+    expect((await estimate(path, { prompt: 'a bay' }, scoped)).status).toBe(403);
+    const narrow = await gateway.newKey({ allowedModels: ['seedream'] });
+    expect((await estimate(path, { prompt: 'a bay' }, narrow)).status).toBe(403);
+    const wrong = await estimate(path, { prompt: 'a bay', model: 'nano-bananna' });
+    expect(wrong.body).toMatchObject({ error: 'UNKNOWN_MODEL' });
+    const imageUrl = `${gateway.media.origin}/no.png`;
+    const dead = await estimate('/studio/image/upscale', { imageUrl });
     expect(dead.body).toMatchObject({ error: 'INVALID_INPUT_URL' });
-    const all = { operation: 'upscale', imageUrls: [`${gateway.media.origin}/no.png`] };
-    const batch = await estimateOf('/studio/image/batch', all);
+    const all = { operation: 'upscale', imageUrls: [imageUrl] };
+    const batch = await estimate('/studio/image/batch', all);
     expect(batch.body).toMatchObject({ error: 'INVALID_INPUT_URL' });
   });
 
   it('states the price when the model chooses a value', async () => {
     const auto = { prompt: 'a bay', model: 'alpha-image-2', quality: 'auto' };
-    const picture = await estimateOf('/studio/image/generate', auto);
+    const picture = await estimate('/studio/image/generate', auto);
+    const ofHigh = expect.stringContaining('the price is that of "high"');
     expect(picture.body.data).toMatchObject({
       credits: 22,
-      items: [{ unit: 'image', quantity: 1, creditsPerUnit: 22 }],
+      items: [{ unit: 'image', quantity: 1, creditsPerUnit: 22, note: ofHigh }],
     });
-    expect(picture.body.data.items[0]?.note).toContain('the price is that of "high"');
-    const sound = await estimateOf('/studio/sfx/generate', { prompt: 'a bay' });
-    expect(sound.body.data).toMatchObject({ credits: 18, items: [{ quantity: 30 }] });
-    expect(sound.body.data.items[0]?.note).toContain('the maximum length is reserved');
+    const note = expect.stringContaining('the maximum length is reserved');
+    const sound = await estimate('/studio/sfx/generate', { prompt: 'a bay' });
+    expect(sound.body.data).toMatchObject({ credits: 18, items: [{ quantity: 30, note }] });
   });
 
   it('rejects a recording that cannot be read, and stores nothing of it', async () => {
-    const { key, organizationId } = await gateway.newCaller({ credits: 1 });
+    const { key, organizationId } = await gateway.newCaller();
     const form = new FormData();
     form.set('file', new Blob([new Uint8Array(200)]), 'noise.mp3');
     const path = '/api/v1/studio/audio/transcribe/estimate';
     expect((await gateway.call(path, { key, body: form })).status).toBe(400);
-    await expect
-      .poll(() =>
-        gateway.database.query('SELECT id FROM upload WHERE organization_id = $1', [
-          organizationId,
-        ]),
-      )
-      .toEqual([]);
+    await expect.poll(() => gateway.database.uploadIds(organizationId)).toEqual([]);
   });
 });
 
@@ -300,10 +284,9 @@ describe('a chat estimate', () => {
   ])('with %s equals the reservation', async (_, credits, fields) => {
     const caller = await gateway.newCaller({ credits });
     const request = { ...body, ...fields };
-    const { status, body: answer } = await ask(request, caller.key);
-    expect(status).toBe(200);
-    const sum = answer.data.items.reduce((total, item) => total + item.credits, 0);
-    expect(sum).toBeCloseTo(answer.data.most, 6);
+    const { data } = (await ask(request, caller.key)).body;
+    const sum = data.items.reduce((total, item) => total + item.credits, 0);
+    expect(sum).toBeCloseTo(data.most, 6);
     const reserved = () =>
       gateway.database.query(
         'SELECT amount::float8 / 1e6 AS credits FROM reservation WHERE organization_id = $1',
@@ -311,37 +294,31 @@ describe('a chat estimate', () => {
       );
     expect(await reserved()).toEqual([]);
     await gateway.call('/api/v1/chat', { key: caller.key, body: request });
-    expect(await reserved()).toEqual([{ credits: answer.data.credits }]);
+    expect(await reserved()).toEqual([{ credits: data.credits }]);
   });
 
   it("is available in OpenAI's request format, and to a caller without credits", async () => {
     const caller = await gateway.newCaller({ credits: 0 });
     const request = { ...body, n: 2, max_completion_tokens: 10 };
-    const { status, body: answer } = await ask(request, caller.key, '/chat/completions/estimate');
-    expect(status).toBe(200);
-    expect(answer.data.items[1]).toMatchObject({ unit: 'output token', quantity: 20 });
-    expect(answer.data.credits).toBe(answer.data.least);
+    const { data } = (await ask(request, caller.key, '/chat/completions/estimate')).body;
+    expect(data.items[1]).toMatchObject({ unit: 'output token', quantity: 20 });
+    expect(data.credits).toBe(data.least);
   });
 });
 
 describe('GET /pricing', () => {
   it('returns every price in machine-readable form without a key', async () => {
-    const { status, body } = await gateway.call<{
+    const { body } = await gateway.call<{
       usdPerCredit: number;
-      studio: { endpoint: string; model: string; example: { credits: number } }[];
-      chat: { model: string; input: number; output: number }[];
+      studio: { example: { credits: number } }[];
+      chat: object[];
     }>('/api/v1/pricing', { key: null });
-    expect(status).toBe(200);
     expect(body.usdPerCredit).toBe(0.01);
     expect(body.studio.every(({ example }) => example.credits > 0)).toBe(true);
-    expect(body.studio).toContainEqual(
-      expect.objectContaining({
-        endpoint: 'POST /api/v1/studio/image/generate',
-        model: 'seedream',
-      }),
-    );
-    const mini = body.chat.find(({ model }) => model === 'gpt-5-mini');
-    expect(mini).toMatchObject({ input: expect.any(Number), output: expect.any(Number) });
+    const seedream = { endpoint: 'POST /api/v1/studio/image/generate', model: 'seedream' };
+    expect(body.studio).toContainEqual(expect.objectContaining(seedream));
+    const mini = { model: 'gpt-5-mini', input: expect.any(Number), output: expect.any(Number) };
+    expect(body.chat).toContainEqual(expect.objectContaining(mini));
   });
 
   it('is named in llms.txt', async () => {
@@ -356,11 +333,8 @@ describe('GET /pricing', () => {
     }>('/api/v1/studio/models');
     const generate = body.data.find(({ type }) => type === 'imageGenerate');
     const gpt = generate?.models.find(({ id }) => id === 'alpha-image-2');
-    expect(gpt?.price[0]?.rows).toContainEqual({
-      when: { quality: 'auto' },
-      credits: 22,
-      chargedAs: 'high',
-    });
+    const auto = { when: { quality: 'auto' }, credits: 22, chargedAs: 'high' };
+    expect(gpt?.price[0]?.rows).toContainEqual(auto);
     expect(body.data.every(({ models }) => models.length > 0)).toBe(true);
   });
 });

@@ -1,5 +1,5 @@
 /** Failures of a provider that queues work: the response, the billing and the number of calls. */
-import { chmod, rm, writeFile, mkdir } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
@@ -15,13 +15,9 @@ const path = '/api/v1/studio/image/generate';
 
 /** Runs a job of an organization with 100 credits; returns its response and its job. */
 async function generate(prompt: string, at = gateway) {
-  const { key, organizationId } = await gateway.newCaller({ credits: 100 });
+  const { key, organizationId } = await gateway.newCaller();
   const answer = await at.call(path, { key, body: { prompt } });
-  const [row] = await gateway.database.query<{ id: string }>(
-    'SELECT id FROM job WHERE organization_id = $1',
-    [organizationId],
-  );
-  const jobId = row?.id ?? '';
+  const [{ id: jobId } = { id: '' }] = await gateway.database.jobs(organizationId);
   return {
     answer,
     jobId,
@@ -29,6 +25,12 @@ async function generate(prompt: string, at = gateway) {
     submits: await gateway.sandbox.submits({ jobId }),
     available: (await gateway.database.balance(organizationId))?.available,
   };
+}
+
+/** Starts a job of a new caller; returns its id and the key of the caller. */
+async function start(prompt: string) {
+  const { key } = await gateway.newCaller();
+  return { key, jobId: await gateway.startImage({ prompt }, key) };
 }
 
 type Row = [name: string, prompt: string, status: number, code: string, submits: number];
@@ -53,8 +55,8 @@ describe.concurrent('a job', () => {
     'is released, is not sent again and returns its reason when %s',
     async (_name, markers, status, code, submits) => {
       const { answer, job, jobId, ...seen } = await generate(`${markers} a mountain`);
-      expect([answer.status, answer.body.error]).toEqual([status, code]);
-      expect(answer.body).toMatchObject({ message: expect.any(String), jobId });
+      const message = expect.any(String);
+      expect(answer).toMatchObject({ status, body: { error: code, message, jobId } });
       expect(JSON.stringify(answer.body)).not.toContain(gateway.sandbox.url);
       expect(job).toMatchObject({
         status: 'failed',
@@ -66,33 +68,28 @@ describe.concurrent('a job', () => {
     },
   );
 
-  it.each([
+  it.each<[name: string, markers: string, leastMs?: number]>([
     ['503 twice', '[[submit:503x2]]'],
     ['a failed status check', '[[no-webhook]] [[status:500x2]]'],
     ['a failed read of the result', '[[result:502x1]]'],
     ['a connection that broke after the provider accepted the call', '[[reset-after-accept]]'],
     ['a response of a proxy instead of the provider', '[[proxy-error:502]]'],
     ['an invalid response to the submit', '[[malformed-submit]]'],
-  ])('completes with one paid call and one charge after %s', async (_name, markers) => {
-    const { answer, submits, available } = await generate(`${markers} a river`);
-    expect(answer.status).toBe(200);
-    expect(submits).toHaveLength(1);
-    expect(available).toBe(96.1e6);
-  });
-
-  it('is sent again after the time in Retry-After', async () => {
-    const startedAt = performance.now();
-    const { answer, submits } = await generate('[[submit:429x1;retry-after=2]] a patient river');
-    expect(answer.status).toBe(200);
-    expect(performance.now() - startedAt).toBeGreaterThan(2000);
-    expect(submits).toHaveLength(1);
-  });
+    ['the time in Retry-After', '[[submit:429x1;retry-after=2]]', 2000],
+  ])(
+    'completes with one paid call and one charge after %s',
+    async (_name, markers, leastMs = 0) => {
+      const startedAt = performance.now();
+      const { answer, submits, available } = await generate(`${markers} a river`);
+      expect(performance.now() - startedAt).toBeGreaterThan(leastMs);
+      expect(answer.status).toBe(200);
+      expect(submits).toHaveLength(1);
+      expect(available).toBe(96.1e6);
+    },
+  );
 
   it('with an unknown outcome is verified, then released and counted when no notification arrives', async () => {
-    const { key } = await gateway.newCaller({ credits: 100 });
-    const prompt = '[[reset-after-accept]] [[no-webhook]] a vanished bridge';
-    const accepted = await gateway.call(path, { key, body: { prompt, async: true } });
-    const { jobId } = accepted.body.data;
+    const { key, jobId } = await start('[[reset-after-accept]] [[no-webhook]] a bridge');
     await untilHolds(async () =>
       expect((await gateway.call(`/api/v1/studio/jobs/${jobId}`, { key })).body.data.phase).toBe(
         'verifying_outcome',
@@ -107,17 +104,11 @@ describe.concurrent('a job', () => {
   });
 
   it('whose download always breaks off fails with a storage error after all attempts', async () => {
-    const { key, organizationId } = await gateway.newCaller({ credits: 100 });
-    const accepted = await gateway.call(path, {
-      key,
-      body: { prompt: '[[truncated-media]] a mountain', async: true },
-    });
-    const done = await gateway.untilDone(accepted.body.data.jobId, key);
-    expect(done.body.data).toMatchObject({
+    const { key, jobId } = await start('[[truncated-media]] a mountain');
+    expect((await gateway.untilDone(jobId, key)).body.data).toMatchObject({
       error: { code: 'STORAGE_ERROR', message: "the provider's output could not be downloaded" },
       billing: { state: 'released', charged: 0 },
     });
-    expect(await gateway.database.balance(organizationId)).toMatchObject({ available: 100e6 });
   });
 
   it.each([
@@ -148,12 +139,11 @@ describe('a job whose result the storage does not accept', () => {
     await writeFile(objects, '');
     try {
       const { answer, available } = await generate('a picture without a wall', slow);
-      expect([answer.status, answer.body.error]).toEqual([500, 'STORAGE_ERROR']);
+      expect(answer).toMatchObject({ status: 500, body: { error: 'STORAGE_ERROR' } });
       expect(available).toBe(100e6);
     } finally {
       await rm(objects, { force: true });
       await mkdir(objects);
-      await chmod(objects, 0o755);
     }
     expect((await generate('a picture with a wall')).answer.status).toBe(200);
   });
@@ -164,8 +154,9 @@ describe('several images', () => {
     const answer = await gateway.call(path, {
       body: { prompt: '[[partial:2]] some trees', numImages: 4 },
     });
-    expect(answer.status).toBe(200);
-    expect(answer.body.data.images).toHaveLength(2);
-    expect(answer.body.credits).toMatchObject({ used: 7.8, cost: 7.8 });
+    expect(answer).toMatchObject({
+      status: 200,
+      body: { data: { images: [{}, {}] }, credits: { used: 7.8, cost: 7.8 } },
+    });
   });
 });

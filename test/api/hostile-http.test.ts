@@ -3,7 +3,6 @@
  * clients and header injection.
  */
 import { connect, type Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
@@ -14,7 +13,6 @@ beforeAll(async () => {
   slow = Array.from({ length: 200 }, (_, index) => openSlow(index));
 });
 
-const host = (): string => new URL(gateway.url).host;
 const socketTo = (): Socket => {
   const { hostname, port } = new URL(gateway.url);
   const socket = connect(Number(port), hostname);
@@ -36,15 +34,15 @@ function openSlow(index: number): (typeof slow)[number] {
   return { socket, lasted: closed.then(() => Date.now() - openedAt) };
 }
 
-/** Sends bytes and returns the received text until the server closes or a timeout passes. */
-async function raw(bytes: string | Buffer, waitMs = 20_000): Promise<string> {
-  const socket = socketTo();
-  let answer = '';
-  socket.setEncoding('latin1').on('data', (chunk: string) => (answer += chunk));
+/** Sends bytes, and returns the received text when the server closes or a timeout has passed. */
+async function raw(bytes: string): Promise<string> {
+  const socket = socketTo().setEncoding('latin1');
   socket.write(bytes, 'latin1');
-  const closed = new Promise((done) => socket.once('close', done));
-  await Promise.race([closed, sleep(waitMs)]);
-  socket.destroy();
+  const timeout = setTimeout(() => socket.destroy(), 20_000);
+  let answer = '';
+  socket.on('data', (chunk: string) => (answer += chunk));
+  await new Promise((resolve) => socket.once('close', resolve));
+  clearTimeout(timeout);
   return answer;
 }
 
@@ -53,10 +51,13 @@ const statusesOf = (answer: string): number[] =>
 const request = (first: string, headers: string[], body = ''): string =>
   [first, ...headers, 'Connection: close', '', body].join('\r\n');
 const auth = (): string => `Authorization: Bearer ${gateway.caller.key}`;
-const own = (): string => `Host: ${host()}`;
+const own = (): string => `Host: ${new URL(gateway.url).host}`;
 const json = 'Content-Type: application/json';
-const usage = (...headers: string[]): string =>
-  request('GET /api/v1/usage HTTP/1.1', [own(), auth(), ...headers]);
+const get = (target: string, ...headers: string[]): string =>
+  request(`GET ${target} HTTP/1.1`, [own(), auth(), ...headers]);
+const usage = (...headers: string[]): string => get('/api/v1/usage', ...headers);
+const post = (target: string, headers: string[], body: string): string =>
+  request(`POST ${target} HTTP/1.1`, [own(), auth(), json, ...headers], body);
 const smuggled = 'GET /api/v1/usage HTTP/1.1\r\nHost: x\r\nX-Smuggled: 1\r\n\r\n';
 
 const chunked = 'Transfer-Encoding: chunked';
@@ -85,12 +86,12 @@ describe('ambiguous requests', () => {
   it.each<[string, () => string]>([
     ...ambiguousChats.map(([name, headers, rest]): [string, () => string] => [
       name,
-      () => request('POST /api/v1/chat HTTP/1.1', [own(), auth(), json, ...headers], rest),
+      () => post('/api/v1/chat', headers, rest),
     ]),
     ['bare line feeds', () => usage().replaceAll('\r\n', '\n')],
     ['bare carriage returns', () => usage().replaceAll('\r\n', '\r')],
     ['a NUL in a header', () => usage('X: a\0b')],
-    ['a NUL in the target', () => request('GET /api/v1/us\0age HTTP/1.1', [own(), auth()])],
+    ['a NUL in the target', () => get('/api/v1/us\0age')],
     ['a header without a colon', () => usage('garbage')],
     ['a header without a name', () => usage(': x')],
     ['no host', () => request('GET /api/v1/usage HTTP/1.1', [auth()])],
@@ -103,10 +104,7 @@ describe('ambiguous requests', () => {
     const statuses = statusesOf(await raw(bytes()));
     // At most one response: the request hidden in the body gets none.
     expect(statuses.length).toBeLessThanOrEqual(1);
-    for (const status of statuses) {
-      expect(status).not.toBe(200);
-      expect(status).toBeLessThan(500);
-    }
+    expect(statuses.filter((status) => status === 200 || status >= 500)).toEqual([]);
   });
 
   it('would be visible as a second response, as for two valid requests in one write', async () => {
@@ -121,26 +119,15 @@ describe('malformed input', () => {
   it.each<[string, () => string, number[]]>([
     ['a header of 20 KB', () => usage(`X: ${'x'.repeat(20_000)}`), [431]],
     ['100 KB of headers', () => usage(...Array(1000).fill(`X: ${'x'.repeat(96)}`)), [431]],
-    [
-      'a target of 20 KB',
-      () => request(`GET /api/v1/usage?x=${'x'.repeat(20_000)} HTTP/1.1`, [own(), auth()]),
-      [400, 431],
-    ],
+    ['a target of 20 KB', () => get(`/api/v1/usage?x=${'x'.repeat(20_000)}`), [400, 431]],
     ['TRACE', () => request('TRACE /api/v1/usage HTTP/1.1', [own(), auth()]), [404, 405]],
     ['CONNECT', () => request('CONNECT 127.0.0.1:22 HTTP/1.1', [own(), auth()]), [400, 404, 405]],
-    [
-      'another host in the target',
-      () => request('GET http://127.0.0.1:1/api/v1/usage HTTP/1.1', [own(), auth()]),
-      [200, 400, 404],
-    ],
+    ['another host in the target', () => get('http://127.0.0.1:1/api/v1/usage'), [200, 400, 404]],
     ['an upgrade', () => usage('Upgrade: websocket'), [200, 400]],
     ['a method override', () => usage('X-HTTP-Method-Override: DELETE'), [200]],
     [
       'an unsatisfiable expectation',
-      () => {
-        const headers = [own(), auth(), json, 'Expect: magic', 'Content-Length: 2'];
-        return request('POST /api/v1/chat HTTP/1.1', headers, '{}');
-      },
+      () => post('/api/v1/chat', ['Expect: magic', 'Content-Length: 2'], '{}'),
       [400, 417],
     ],
   ])('gets an error or a closed connection: %s', async (_name, bytes, expected) => {
@@ -179,9 +166,8 @@ describe('malformed input', () => {
     '/%',
     '*',
   ])('in the path opens no route: %s', async (target) => {
-    const answer = await raw(request(`GET ${target} HTTP/1.1`, [own(), auth()]));
-    const [status = 0] = statusesOf(answer);
-    expect({ target, status }).toMatchObject({ status: expect.toBeOneOf([400, 401, 404, 405]) });
+    const answer = await raw(get(target));
+    expect(statusesOf(answer)[0]).toBeOneOf([400, 401, 404, 405]);
     expect(answer).not.toMatch(/root:|"organizations"|"name": ?"studio-gateway"/);
   });
 });
@@ -196,20 +182,16 @@ describe('an echoed value', () => {
       'a'.repeat(65),
       'short',
     ]) {
-      const answer = await raw(
-        Buffer.from(request('GET /healthz HTTP/1.1', [own(), `X-Request-Id: ${id}`]), 'latin1'),
-      );
-      const [head = ''] = answer.split('\r\n\r\n');
+      const [head = ''] = (await raw(get('/healthz', `X-Request-Id: ${id}`))).split('\r\n\r\n');
       expect(head).toMatch(/x-request-id: req_[0-9a-f]{32}/i);
       expect(head).not.toMatch(/x-evil/i);
     }
-    const kept = await raw(
-      request('GET /healthz HTTP/1.1', [own(), 'X-Request-Id: my-own-request-1']),
-    );
+    const kept = await raw(get('/healthz', 'X-Request-Id: my-own-request-1'));
     expect(kept).toMatch(/x-request-id: my-own-request-1/i);
   });
 
   it('never contains the Host header of the request', async () => {
+    const body = JSON.stringify({ prompt: 'a tall tree', async: true });
     for (const hostHeader of [
       'evil.example',
       'evil.example:80@x',
@@ -217,22 +199,17 @@ describe('an echoed value', () => {
       '127.0.0.1:1\t',
       'a'.repeat(4000),
     ]) {
-      const body = JSON.stringify({ prompt: 'a tall tree', async: true });
-      const answer = await raw(
-        request(
-          'POST /api/v1/studio/image/generate HTTP/1.1',
-          [
-            `Host: ${hostHeader}`,
-            'X-Forwarded-Host: evil.example',
-            'Forwarded: host=evil.example',
-            'X-Forwarded-Proto: gopher',
-            auth(),
-            json,
-            `Content-Length: ${body.length}`,
-          ],
-          body,
-        ),
-      );
+      const headers = [
+        `Host: ${hostHeader}`,
+        'X-Forwarded-Host: evil.example',
+        'Forwarded: host=evil.example',
+        'X-Forwarded-Proto: gopher',
+        `Content-Length: ${body.length}`,
+        json,
+        auth(),
+      ];
+      const path = '/api/v1/studio/image/generate';
+      const answer = await raw(request(`POST ${path} HTTP/1.1`, headers, body));
       expect(statusesOf(answer)[0]).toBeOneOf([200, 202, 400]);
       expect(answer).not.toMatch(/evil\.example|<script>|gopher/);
     }
@@ -251,9 +228,8 @@ describe('an echoed value', () => {
         body: { filename, contentType: 'image/png' },
       });
       expect(answer.status).toBeOneOf([200, 400]);
-      expect(answer.body.storagePath ?? '').toMatch(
-        /^(org_[0-9a-f]{32}\/file_[0-9a-f]{32}\.png)?$/,
-      );
+      const path = answer.body.storagePath ?? '';
+      expect(path).toMatch(/^(org_[0-9a-f]{32}\/file_[0-9a-f]{32}\.png)?$/);
     }
   });
 });

@@ -44,6 +44,8 @@ export interface SpawnedProcess {
   metricsPort: number;
   /** Its log lines. */
   lines: LogLine[];
+  /** Its writes to stderr. */
+  errors: string[];
 }
 
 /** Settings that differ from those of the shared gateway. */
@@ -169,10 +171,15 @@ function spawner(env: Record<string, string>) {
       extra: Record<string, string> = {},
     ): Promise<SpawnedProcess> {
       const child = fork(join(root, script, 'main.ts'), {
-        stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+        stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
         env: { PATH: process.env['PATH'], ...compileCache, ...env, LOG_LEVEL: 'fatal', ...extra },
       });
       children.push(child);
+      const errors: string[] = [];
+      child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+        errors.push(text);
+        process.stderr.write(text);
+      });
       const lines: LogLine[] = [];
       createInterface({ input: child.stdout ?? assert.fail('stdout is a pipe') }).on(
         'line',
@@ -185,7 +192,7 @@ function spawner(env: Record<string, string>) {
         }),
       ]);
       const { port, metricsPort } = message as { port?: number; metricsPort?: number | null };
-      return { child, port: port ?? 0, metricsPort: metricsPort ?? 0, lines };
+      return { child, port: port ?? 0, metricsPort: metricsPort ?? 0, lines, errors };
     },
     /**
      * Starts another API of this gateway in the process of the test, which costs a tenth of a process
