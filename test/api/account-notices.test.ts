@@ -119,7 +119,7 @@ describe.concurrent('a low-balance notice', () => {
 
 describe.concurrent('a key-limit notice', () => {
   it('is sent at 80 % and at 100 % of the limit, once per period, and again after the limit changes', async () => {
-    const caller = await gateway.newCaller({ credits: 100 });
+    const caller = await gateway.newCaller();
     await set(caller, targetAt('/limit'));
     const { key, keyId } = await newLimitedKey(caller, 2 * imagePrice + 1);
     expect(await draw(key)).toBe(200);
@@ -160,7 +160,7 @@ describe.concurrent('a key-limit notice', () => {
   });
 
   it('is sent only for 100 % when one charge uses the whole limit, and never for limit 0 or a revoked key', async () => {
-    const caller = await gateway.newCaller({ credits: 100 });
+    const caller = await gateway.newCaller();
     const used = await newLimitedKey(caller, imagePrice, 'total');
     const zero = await newLimitedKey(caller, 0);
     const gone = await newLimitedKey(caller, imagePrice);

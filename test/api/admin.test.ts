@@ -175,7 +175,7 @@ describe('credits', () => {
   });
 
   it('are limited per six hours, with immediate effect', async () => {
-    const caller = await gateway.newCaller({ credits: 100 });
+    const caller = await gateway.newCaller();
     const path = `/organizations/${caller.organizationId}/window-allowance`;
     const request = { key: caller.key, body: { prompt: 'a lighthouse' } };
     const ask = () => gateway.call('/api/v1/studio/image/generate', request);
@@ -201,7 +201,7 @@ describe('credits', () => {
 
 describe('jobs', () => {
   it('are listed and canceled across organizations', async () => {
-    const caller = await gateway.newCaller({ credits: 100 });
+    const caller = await gateway.newCaller();
     await gateway.sandbox.inject({ match: 'a very slow boat', faults: 'slow:30s', times: 1 });
     const jobId = await gateway.startImage({ prompt: 'a very slow boat' }, caller.key);
     const mine = `organizationId=${caller.organizationId}`;

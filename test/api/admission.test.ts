@@ -4,18 +4,14 @@
  */
 import { describe, expect, it } from 'vitest';
 import { createAccess, type Access, type Caller } from '../../api/identity/access.ts';
-import { createKey } from '../../api/identity/keys.ts';
-import { createOrganization } from '../../api/identity/organizations.ts';
 import { generateApiKey } from '../../api/identity/key-format.ts';
+import { createCaller } from '../harness/callers.ts';
 import { useDatabase } from '../harness/database.ts';
 
 const pepper = 'a pepper that is only used in this very test';
 const database = useDatabase();
 
-async function newKey() {
-  const made = await createOrganization(database.pool, { name: 'Test', windowLimitMicro: null });
-  return createKey(database.pool, pepper, { ...made, name: 'test' });
-}
+const newKey = () => createCaller(database.pool, pepper);
 
 function newAccess(perMinute: number): Access {
   return createAccess(database.pool, {
@@ -67,9 +63,8 @@ describe('the rate limit', () => {
     expect(await hits(1)).toEqual([2]);
     expect(await hits(38)).toEqual(upTo(40).slice(2));
     expect((await hits(500)).toSorted((a = 0, b = 0) => a - b)).toEqual(upTo(540).slice(40));
-    expect(await database.query('SELECT hits FROM rate_window WHERE key_id = $1', [keyId])).toEqual(
-      [{ hits: 540 }],
-    );
+    const counted = `SELECT hits FROM rate_window WHERE key_id = '${keyId}'`;
+    expect(await database.query(counted)).toEqual([{ hits: 540 }]);
   });
 
   it('is separate for each key and each bucket, also for simultaneous requests', async () => {

@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { useGateway, type Answer } from '../harness/gateway.ts';
 import { recordTone } from '../harness/recordings.ts';
+import { makeForm } from '../harness/uploads.ts';
 
 const gateway = useGateway({ settled: 'last' });
 const speech = await recordTone(1);
@@ -22,9 +23,8 @@ const capabilities = {
   'music plan': post('music/plan', (prompt) => ({ prompt, music_length_ms: 3000 })),
   'music, full': post('music/generate', (prompt) => ({ prompt, coverPrompt: 'a boat' })),
   async transcription(words: string, key: string) {
-    const form = new FormData();
-    form.append('file', new Blob([speech]), words);
-    return gateway.call('/api/v1/studio/audio/transcribe', { key, body: form });
+    const body = makeForm({ file: new File([speech], words) });
+    return gateway.call('/api/v1/studio/audio/transcribe', { key, body });
   },
 } satisfies Record<string, Send>;
 type Name = keyof typeof capabilities;

@@ -13,6 +13,7 @@ import { recordTone } from '../harness/recordings.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
 import { timelineOf, wordsOf } from '../harness/timeline.ts';
 import { untilHolds } from '../harness/until.ts';
+import { makeForm } from '../harness/uploads.ts';
 import type { ReceivedWebhook } from '../harness/webhook-receiver.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -33,8 +34,6 @@ const readWebhook = async (jobId: string, { key } = gateway.caller) =>
   (await gateway.call<{ data: Webhook }>(webhookPath(jobId), { key })).body.data;
 const redeliver = (jobId: string, { key }: { key: string } = gateway.caller) =>
   gateway.call(`/api/v1/studio/jobs/${jobId}/webhook/redeliver`, { method: 'POST', key });
-const cancel = (jobId: string) =>
-  gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
 const terminate = (workflowId: string) =>
   gateway.api.client.workflow.getHandle(workflowId).terminate('test');
 const forbidden = { status: 403, body: { error: 'FORBIDDEN' } };
@@ -125,7 +124,7 @@ describe.concurrent('a caller webhook', () => {
   it('is sent for a canceled job', async () => {
     const jobId = await start(at('/canceled'), '[[slow:60s]] a tree');
     await gateway.untilAccepted(jobId);
-    await cancel(jobId);
+    await gateway.cancel(jobId);
     expect((await untilOnly('/canceled')).body).toMatchObject({
       type: 'studio.job.canceled',
       data: { jobId, status: 'canceled', error: { code: 'CANCELED' } },
@@ -147,10 +146,9 @@ describe.concurrent('a caller webhook', () => {
   });
 
   it('is accepted as a field of a form', async () => {
-    const form = new FormData();
-    form.set('file', new Blob([await recordTone(1)], { type: 'audio/mpeg' }), 'a.mp3');
-    form.set('webhookUrl', at('/form'));
-    await gateway.call('/api/v1/studio/audio/transcribe', { body: form });
+    const file = new File([await recordTone(1)], 'a.mp3');
+    const body = makeForm({ file, webhookUrl: at('/form') });
+    await gateway.call('/api/v1/studio/audio/transcribe', { body });
     expect((await untilOnly('/form')).body).toMatchObject({
       type: 'studio.job.completed',
       data: { done: true },
@@ -290,9 +288,9 @@ describe.concurrent('webhook redelivery', () => {
   it('is rejected for a running job, a job without a webhook, and a job of another organization', async () => {
     const jobId = await start(at('/running'), '[[slow:60s]] a tree');
     expect((await redeliver(jobId)).body.error).toBe('JOB_NOT_DONE');
-    await cancel(jobId);
+    await gateway.cancel(jobId);
     await gateway.receiver.untilReceived('/running');
-    const stranger = await gateway.newCaller({ credits: 100 });
+    const stranger = await gateway.newCaller();
     const without = await gateway.startImage({ prompt: 'a tree' }, stranger.key);
     await gateway.untilDone(without, stranger.key);
     for (const [id = '', error] of [
@@ -308,7 +306,7 @@ describe.concurrent('webhook redelivery', () => {
 
 describe('the webhook secret', () => {
   it('is different for each organization, and readable only with a key that may create keys', async () => {
-    const other = await gateway.newCaller({ credits: 1 });
+    const other = await gateway.newCaller();
     const { secret } = await readSecret(gateway.caller);
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
     expect((await readSecret(other)).secret).not.toBe(secret);
@@ -317,7 +315,7 @@ describe('the webhook secret', () => {
   });
 
   it('is rotated: both secrets sign during the overlap, and only the new one afterwards or without an overlap', async () => {
-    const caller = await gateway.newCaller({ credits: 100 });
+    const caller = await gateway.newCaller();
     const before = await readSecret(caller);
     const rotate = (body?: object) =>
       gateway.call<SecretBody>('/api/v1/webhooks/secret/rotate', {
@@ -361,7 +359,7 @@ describe('the webhook secret', () => {
 describe.concurrent('operators', () => {
   it('list a webhook that failed, also after its caller redelivered it with as many attempts again, and deliver it', async () => {
     let status = 500;
-    const caller = await gateway.newCaller({ credits: 100 });
+    const caller = await gateway.newCaller();
     const webhookUrl = at('/operators', (response) => response.writeHead(status).end());
     const jobId = await start(webhookUrl, 'a tree', caller);
     expect((await untilState(jobId, 'failed', caller)).attempts).toBe(4);

@@ -7,6 +7,7 @@ import { exposedHeaders } from '../../api/middleware/cors.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { ofCallers } from '../harness/endpoints.ts';
 import { discPicture } from '../harness/media.ts';
+import { signUpload } from '../harness/uploads.ts';
 
 const ours = 'https://studio.example';
 const theirs = 'https://elsewhere.example';
@@ -100,13 +101,8 @@ describe('a page of an allowed origin', () => {
 
   it('uploads to a signed URL, and any page reads the public URL', async () => {
     const png = await discPicture(8, 8);
-    const { uploadUrl, publicUrl, headers } = (
-      await gateway.call<{
-        uploadUrl: string;
-        publicUrl: string;
-        headers: Record<string, string>;
-      }>('/api/v1/storage/upload-url', { body: { contentType: 'image/png', size: png.length } })
-    ).body;
+    const upload = { contentType: 'image/png', size: png.length };
+    const { uploadUrl, publicUrl, headers } = await signUpload(gateway, upload);
     expect((await preflight(new URL(uploadUrl).pathname, ours)).status).toBe(204);
     const put = (origin: string) =>
       fetch(uploadUrl, {

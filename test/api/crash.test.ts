@@ -110,7 +110,7 @@ describe('the sweeper', () => {
     onTestFinished(() => clearInterval(sweeping));
     const slow = await startAccepted('[[slow:5s]] a slow lighthouse');
     const lost = await startAccepted('[[slow:60s]] a lighthouse forgotten');
-    await gateway.api.client.workflow.getHandle(lost).terminate('test');
+    await gateway.getWorkflow(lost).terminate('test');
     expect((await gateway.untilDone(lost)).body.data).toMatchObject({
       status: 'failed',
       error: { code: 'JOB_LOST' },
@@ -150,8 +150,7 @@ describe('a job without a running worker', () => {
     const undecided = await ask(base);
     expect(undecided.status).toBe(503);
     await runWorkers();
-    const { workflow } = gateway.api.client;
-    const rejected = await workflow.getHandle(undecided.body.jobId).result();
+    const rejected = await gateway.getWorkflow(undecided.body.jobId).result();
     expect(rejected).toMatchObject({ status: 'rejected', billing: 'none' });
     expect(await ask(base)).toMatchObject({ status: 402, body: { error: 'INSUFFICIENT_CREDITS' } });
   });

@@ -18,6 +18,7 @@ import type { Capability } from '../../studio/capability.ts';
 import { planOf } from '../harness/capability.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { discPicture, makeFilm } from '../harness/media.ts';
+import { makeForm } from '../harness/uploads.ts';
 
 type Body = Record<string, unknown>;
 interface ChatEstimate {
@@ -263,10 +264,9 @@ describe('an estimate', () => {
 
   it('rejects a recording that cannot be read, and stores nothing of it', async () => {
     const { key, organizationId } = await gateway.newCaller();
-    const form = new FormData();
-    form.set('file', new Blob([new Uint8Array(200)]), 'noise.mp3');
+    const body = makeForm({ file: new File([new Uint8Array(200)], 'noise.mp3') });
     const path = '/api/v1/studio/audio/transcribe/estimate';
-    expect((await gateway.call(path, { key, body: form })).status).toBe(400);
+    expect((await gateway.call(path, { key, body })).status).toBe(400);
     await expect.poll(() => gateway.database.uploadIds(organizationId)).toEqual([]);
   });
 });
