@@ -16,7 +16,7 @@ const gateway = useGateway({ env, settled: 'last' });
 interface Story {
   why: string;
   unacceptedSubmits: object[];
-  calls: object[];
+  calls: { begunAt: string; updatedAt: string }[];
   steps: { name: string; state: string; provider: string | null }[];
 }
 
@@ -191,7 +191,12 @@ describe('a provider with one free slot', () => {
   // Workers of its own task queues, because the number of slots is a setting of workers.
   const narrow = useGateway({
     settled: 'last',
-    env: { ...env, FAL_CONCURRENCY: '1', TASK_QUEUE_PREFIX: `${randomUUID()}-` },
+    env: {
+      ...env,
+      FAL_CONCURRENCY: '1',
+      ELEVENLABS_CONCURRENCY: '1',
+      TASK_QUEUE_PREFIX: `${randomUUID()}-`,
+    },
   });
   let stopWorkers: () => Promise<void>;
   beforeAll(async () => {
@@ -227,5 +232,23 @@ describe('a provider with one free slot', () => {
     ]);
     // The submit of the first job hangs; the other job finds no free slot in this process.
     expect(wordsOf(await rowsOf(other))).toContain('activity submit');
+  });
+
+  it('gets the calls of a job one after the other', async () => {
+    const inputs = ['adam', 'aria', 'lily'].map((voiceId) => ({
+      voiceId,
+      text: `[[slow:300ms]] ${'word '.repeat(210)}`,
+    }));
+    const made = await narrow.call('/api/v1/studio/dialogue/generate', {
+      body: { title: 'Geese', inputs, async: true },
+    });
+    await narrow.untilDone(made.body.data.jobId);
+    const story = await narrow.admin<{ data: Story }>(`/jobs/${made.body.data.jobId}`);
+    const times = story.body.data.calls
+      .map(({ begunAt, updatedAt }) => `${begunAt} ${updatedAt}`)
+      .toSorted()
+      .flatMap((call) => call.split(' '));
+    expect(times).toHaveLength(6);
+    expect(times).toEqual(times.toSorted());
   });
 });

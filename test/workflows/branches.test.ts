@@ -417,13 +417,15 @@ describeJobs('after the deadline', () => {
     ],
   });
 
-  it('a late result is kept: delivered outputs are charged', async () => {
+  it('a late result is kept, although the storage rejects it once: delivered outputs are charged', async () => {
     const late = { ...checkedRarely(), ...soon, outcomeWaitMs: 50_000 };
-    const job = await scripted.start({ check: checks(pending) }, late);
+    const slowly = () => sleep(1500, outputsOf(0));
+    const store = inTurn<unknown, CallOutputs>(fault('STORAGE_ERROR'), slowly);
+    const job = await scripted.start({ check: checks(pending), store }, late);
     await job.called('markVerifying');
     await job.notify();
     const end = await job.end();
-    expect(end.steps).toMatch(/markVerifying, store, charge$/);
+    expect(end.steps).toMatch(/markVerifying, store, store on fal, charge$/);
     expect(end.outcome).toMatchObject({ status: 'completed' });
   });
 });
