@@ -70,8 +70,8 @@ describe.concurrent('a call to the provider', () => {
   it.each<[Name, string, number]>([
     ['voiceover', 'submit:503x1', 0],
     ['transcription', 'submit:503x1', 0],
-    // The provider has no free slot.
-    ['voiceover', 'submit:429x1;retry-after=1', 1000],
+    // The provider has no free slot; without its Retry-After, the gateway waits three seconds.
+    ['voiceover', 'submit:429x1;retry-after=4', 4000],
   ])(
     'for %s is repeated after the certain rejection %s and its Retry-After, and paid once',
     async (name, faults, leastMs) => {
