@@ -39,9 +39,11 @@ describe('a data URL', () => {
     expect(spoken).toMatchObject({ status: 200, body: { data: { text } } });
   });
 
-  it('is estimated without storing its file', async () => {
-    expect((await post('image/upscale/estimate', { imageUrl: picture })).status).toBe(200);
+  it('is measured for an estimate, without storing its file, and for the call', async () => {
+    const request = { imageUrl: picture, scaleFactor: 2 };
+    expect((await post('image/upscale/estimate', request)).status).toBe(200);
     await expect.poll(readUploads).toEqual([]);
+    expect((await post('image/upscale', request)).status).toBe(200);
   });
 
   it.each([
