@@ -252,7 +252,7 @@ describe('rejections', () => {
     const { key, organizationId } = await gateway.newCaller();
     await gateway.admin(`/organizations/${organizationId}/suspend`, {});
     expect(await generate(key, valid)).toBe('403 ORGANIZATION_SUSPENDED');
-    for (const path of ['/api/v1/usage', '/api/v1/api-keys', '/api/v1/studio/jobs'])
+    for (const path of ['/api/v1/usage', '/api/v1/key', '/api/v1/studio/jobs'])
       expect(await ask(path, key)).toBe('403 ORGANIZATION_SUSPENDED');
     await gateway.admin(`/organizations/${organizationId}/activate`, {});
     expect(await ask('/api/v1/usage', key)).toBe('200 undefined');

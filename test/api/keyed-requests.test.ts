@@ -167,6 +167,18 @@ describe('an Idempotency-Key of a sent workflow start', () => {
     await gateway.expectSettled();
   });
 
+  it('keeps the files in the body of its request', async () => {
+    const caller = await newCaller();
+    const data = (await discPicture(30, 30)).toString('base64');
+    const body = { imageUrl: `data:image/png;base64,${data}`, async: true };
+    const first = await ask(caller, upscale, body);
+    expect(first.status).toBe(503);
+    await startWorker();
+    await untilCompleted(caller, first.body.jobId);
+    const uploads = 'SELECT FROM upload WHERE organization_id = $1';
+    expect(await gateway.database.query(uploads, [caller.organizationId])).toHaveLength(1);
+  });
+
   it('is free again after the ledger rejects the job', async () => {
     const caller = await gateway.newCaller({ credits: 0 });
     await startWorker();
