@@ -46,30 +46,26 @@ function countByStatus(answers: readonly Answer[]): Record<number, number> {
 const submits = (match: string) => gateway.sandbox.submits({ match });
 
 describe(`${racers} parallel jobs over two APIs`, () => {
-  it('with a balance for ten start ten jobs, and the others return 402', async () => {
-    const caller = await gateway.newCaller({ credits: price * 10 });
-    const answers = await race(caller, (index) => ({ body: { prompt: `a racing hare ${index}` } }));
-    expect(countByStatus(answers)).toEqual({ 200: 10, 402: racers - 10 });
-    const rejected = answers.filter(({ status }) => status === 402);
-    expect(new Set(rejected.map(({ body }) => body.error))).toEqual(
-      new Set(['INSUFFICIENT_CREDITS']),
-    );
-    const nothing = { posted: 0, reserved: 0, available: 0 };
-    expect(await gateway.database.balance(caller.organizationId)).toEqual(nothing);
-    expect(await submits('a racing hare')).toHaveLength(10);
-  });
-
-  it('in a window for ten start ten jobs, and the others return the reset time', async () => {
-    const caller = await gateway.newCaller({ credits: 100_000, windowCredits: price * 10 });
-    const answers = await race(caller, (index) => ({
-      body: { prompt: `a racing tortoise ${index}` },
-    }));
-    expect(countByStatus(answers)).toEqual({ 200: 10, 429: racers - 10 });
-    const rejected = answers.filter(({ status }) => status === 429);
-    expect(new Set(rejected.map(({ body }) => body.error))).toEqual(new Set(['WINDOW_EXHAUSTED']));
-    expect(new Set(rejected.map(({ body }) => body.resetAt)).size).toBe(1);
-    expect(await submits('a racing tortoise')).toHaveLength(10);
-  });
+  it.each([
+    ['balance', { credits: price * 10 }, 402, 'INSUFFICIENT_CREDITS'],
+    ['window', { credits: 100_000, windowCredits: price * 10 }, 429, 'WINDOW_EXHAUSTED'],
+  ])(
+    'with a %s for ten start ten jobs, and all others are rejected alike',
+    async (limit, options, status, error) => {
+      const caller = await gateway.newCaller(options);
+      const answers = await race(caller, (index) => ({
+        body: { prompt: `a ${limit} hare ${index}` },
+      }));
+      expect(countByStatus(answers)).toEqual({ 200: 10, [status]: racers - 10 });
+      const rejected = answers.filter((answer) => answer.status === status);
+      const said = new Set(rejected.map(({ body }) => `${body.error} ${body.resetAt}`));
+      expect([...said]).toEqual([`${error} ${rejected[0]?.body.resetAt}`]);
+      expect(await submits(`a ${limit} hare`)).toHaveLength(10);
+      const posted = Math.round((options.credits - 10 * price) * 1e6);
+      const balance = await gateway.database.balance(caller.organizationId);
+      expect(balance).toEqual({ posted, reserved: 0, available: posted });
+    },
+  );
 
   it('mixed with chats never spend more than the balance', async () => {
     const credits = price * 10;

@@ -10,15 +10,11 @@ interface Refund {
   error: string;
   message: string;
 }
-interface Line {
-  kind: string;
-  action: string;
-}
 interface Story {
   why: string;
   billing: object;
-  ledger: Line[];
-  actions: Line[];
+  ledger: { kind: string }[];
+  actions: object[];
 }
 
 const refund = (jobId: string, body: object) =>
@@ -28,34 +24,26 @@ const readAsOperator = async <Data>(path: string) =>
 
 async function makeJob(prompt: string) {
   const caller = await gateway.newCaller({ credits: 10, windowCredits: 50 });
-  const accepted = await gateway.call('/api/v1/studio/image/generate', {
-    key: caller.key,
-    body: { prompt, async: true },
-  });
-  const { jobId } = accepted.body.data;
+  const jobId = await gateway.startImage({ prompt }, caller.key);
   await gateway.untilDone(jobId, caller.key);
-  const read = async <Body>(path: string) =>
-    (await gateway.call<Body>(`/api/v1${path}`, { key: caller.key })).body;
+  const read = async (path: string) =>
+    (await gateway.call<object>(`/api/v1${path}`, { key: caller.key })).body;
   return { ...caller, jobId, read };
 }
 
 it('refunds a part and then the rest, and every view of the job shows it', async () => {
   const { jobId, organizationId, read } = await makeJob('a lighthouse');
   const part = await refund(jobId, { id: 'ticket-7', credits: 1.5 });
-  expect(part.status).toBe(200);
-  expect(part.body).toEqual({
-    success: true,
-    repeated: false,
-    credits: 1.5,
-    refunded: 1.5,
-    available: 7.6,
-  });
-  const { data, credits } = await read<{ data: object; credits: object }>(`/studio/jobs/${jobId}`);
+  expect([part.status, part.body]).toEqual([
+    200,
+    { success: true, repeated: false, credits: 1.5, refunded: 1.5, available: 7.6 },
+  ]);
   const billing = { state: 'charged', reserved: 3.9, charged: 3.9, refunded: 1.5 };
-  expect(data).toMatchObject({ status: 'completed', billing });
-  expect(credits).toEqual({ used: 2.4, cost: 3.9, remaining: 7.6 });
-  const usage = await read<{ usage: object[]; window: object }>('/usage');
-  expect(usage).toMatchObject({
+  expect(await read(`/studio/jobs/${jobId}`)).toMatchObject({
+    data: { status: 'completed', billing },
+    credits: { used: 2.4, cost: 3.9, remaining: 7.6 },
+  });
+  expect(await read('/usage')).toMatchObject({
     usage: [{ id: jobId, status: 'charged', credits: 2.4, refunded: 1.5 }],
     window: { used: 3.9 },
   });
@@ -63,10 +51,8 @@ it('refunds a part and then the rest, and every view of the job shows it', async
 
   const rest = await refund(jobId, { id: 'ticket-8' });
   expect(rest.body).toMatchObject({ credits: 2.4, refunded: 3.9, available: 10 });
-  const entries = await readAsOperator<Line[]>(
-    `/organizations/${organizationId}/ledger?kind=refund`,
-  );
-  expect(entries).toMatchObject([
+  const entries = `/organizations/${organizationId}/ledger?kind=refund`;
+  expect(await readAsOperator(entries)).toMatchObject([
     { reservationId: jobId, postedChange: 2.4, ...operatorAction },
     { reservationId: jobId, postedChange: 1.5, ...operatorAction },
   ]);
@@ -78,8 +64,9 @@ it('refunds a part and then the rest, and every view of the job shows it', async
     { action: 'job.refunded', details: { id: 'ticket-8', credits: 2.4 }, ...operatorAction },
     { action: 'job.refunded', details: { id: 'ticket-7', credits: 1.5 }, ...operatorAction },
   ]);
-  const [line] = await readAsOperator<Story[]>(`/jobs?search=${jobId}`);
-  expect(line?.billing).toEqual({ ...billing, refunded: 3.9 });
+  expect(await readAsOperator(`/jobs?search=${jobId}`)).toMatchObject([
+    { billing: { ...billing, refunded: 3.9 } },
+  ]);
 });
 
 it('refunds once per id, and records the action once', async () => {
@@ -95,7 +82,8 @@ it('refunds once per id, and records the action once', async () => {
     const other = await refund(jobId, { id: 'ticket-7', credits });
     expect(`${other.status} ${other.body.error}`).toBe('422 IDEMPOTENCY_KEY_REUSED');
   }
-  const actions = await readAsOperator<Line[]>(`/actions?organizationId=${organizationId}`);
+  const path = `/actions?organizationId=${organizationId}`;
+  const actions = await readAsOperator<{ action: string }[]>(path);
   expect(actions.filter(({ action }) => action === 'job.refunded')).toHaveLength(1);
 });
 
@@ -109,11 +97,10 @@ it('never refunds more than the charge, nothing that is not positive, and nothin
     const { status, body } = await refund(jobId, { id: 'ticket-a', credits });
     expect(status).toBe(400);
     expect(body).toMatchObject({ error: 'INVALID_REQUEST', details: [{ path: 'credits' }] });
-    if (credits !== 1.25) continue;
-    expect(body.message).toBe(
-      'credits: must be at most 0.9, the charged credits that have not been refunded yet (received 1.25)',
-    );
   }
+  expect((await refund(jobId, { id: 'ticket-a', credits: 1.25 })).body.message).toBe(
+    'credits: must be at most 0.9, the charged credits that have not been refunded yet (received 1.25)',
+  );
   await refund(jobId, { id: 'ticket-b' });
   const nothing = await refund(jobId, { id: 'ticket-c' });
   expect(nothing.status).toBe(409);

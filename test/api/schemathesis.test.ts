@@ -1,21 +1,17 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useOwnGateway } from '../harness/gateway.ts';
 import { installSchemathesis, runSchemathesis } from '../harness/schemathesis.ts';
 
-let gateway: TestGateway;
-beforeAll(async () => {
-  [gateway] = await Promise.all([
-    // Random requests may leave anything behind.
-    startGateway({
-      credits: 1_000_000_000,
-      latencyMs: 20,
-      sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
-      env: { SYNC_WAIT_MS: '5000' },
-    }),
-    installSchemathesis(),
-  ]);
-}, 600_000);
-afterAll(() => gateway.close());
+// Random requests may leave anything behind.
+const gateway = useOwnGateway(
+  {
+    credits: 1_000_000_000,
+    sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
+    env: { SYNC_WAIT_MS: '5000' },
+  },
+  'never',
+);
+beforeAll(installSchemathesis, 600_000);
 
 describe.each([
   ['callers', '/api/v1/openapi.json', () => gateway.caller.key],

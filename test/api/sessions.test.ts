@@ -2,7 +2,7 @@
  * Console sessions over HTTP: the routes that a cookie opens, the origins that may use it, and its
  * end.
  */
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { ofCallers, ofOperators, ofProtocols } from '../harness/endpoints.ts';
 
@@ -16,6 +16,14 @@ const cookieOf = ({ headers }: { headers: Headers }): string =>
     .join('; ');
 
 const begin = ({ key }: TestCaller) => gateway.call('/api/v1/session', { method: 'POST', key });
+const beginAsOperator = (at = gateway) =>
+  at.call('/api/admin/v1/session', { key: at.config.ADMIN_API_KEY, body: { actor: 'olga' } });
+
+/** Returns a new caller and the cookie of its session. */
+async function newSession() {
+  const caller = await gateway.newCaller({ credits: 5 });
+  return { ...caller, cookie: cookieOf(await begin(caller)) };
+}
 
 /** A request with nothing but cookies, and what a page's browser adds. */
 const as = (
@@ -43,7 +51,7 @@ it('a session represents its key, does not contain it, and is hidden from script
 });
 
 it("a session allows changes only from the gateway's own pages", async () => {
-  const cookie = cookieOf(await begin(await gateway.newCaller({ credits: 5 })));
+  const { cookie } = await newSession();
   const change = (origin?: string) =>
     as(cookie, '/api/v1/api-keys', {
       method: 'POST',
@@ -69,7 +77,7 @@ it('a session cookie is rejected when its token was changed, or in a request wit
 });
 
 it('a session ends after twelve hours', async () => {
-  const cookie = cookieOf(await begin(await gateway.newCaller({ credits: 5 })));
+  const { cookie } = await newSession();
   await gateway.database.query(
     `UPDATE console_session SET expires_at = expires_at - interval '12 hours'`,
   );
@@ -77,7 +85,7 @@ it('a session ends after twelve hours', async () => {
 });
 
 it('a session cannot create a sign-in link or another session, which require a key', async () => {
-  const cookie = cookieOf(await begin(await gateway.newCaller({ credits: 5 })));
+  const { cookie } = await newSession();
   const post = { method: 'POST', headers: { origin: gateway.url } };
   const link = await as(cookie, '/api/v1/session/links', post);
   expect([link.status, link.body['error']]).toEqual([403, 'FORBIDDEN']);
@@ -86,15 +94,10 @@ it('a session cannot create a sign-in link or another session, which require a k
 
 it('a session opens no route after sign-out', async () => {
   const origin = { origin: gateway.url };
-  const caller = await gateway.newCaller({ credits: 5 });
-  const cookie = cookieOf(await begin(caller));
+  const { cookie } = await newSession();
   expect((await as(cookie, '/api/v1/key')).status).toBe(200);
   await as(cookie, '/api/v1/session', { method: 'DELETE', headers: origin });
-  const operator = await gateway.call('/api/admin/v1/session', {
-    key: gateway.config.ADMIN_API_KEY,
-    body: { actor: 'olga' },
-  });
-  const operatorCookie = cookieOf(operator);
+  const operatorCookie = cookieOf(await beginAsOperator());
   expect((await as(operatorCookie, '/api/admin/v1/operator')).status).toBe(200);
   await as(operatorCookie, '/api/admin/v1/session', { method: 'DELETE', headers: origin });
   expect(ofCallers.length + ofOperators.length).toBeGreaterThan(80);
@@ -114,99 +117,84 @@ it('a session opens no route after sign-out', async () => {
 });
 
 it('a session is listed with the keys of its user, and can be ended from the list', async () => {
-  const caller = await gateway.newCaller({ credits: 5 });
-  const cookie = cookieOf(await begin(caller));
-  interface Listed {
-    sessions: { sessionId: string; keyId: string; expiresAt: string }[];
-  }
-  const list = () => gateway.call<Listed>('/api/v1/sessions', { key: caller.key });
+  const { key, keyId, cookie } = await newSession();
+  const list = () =>
+    gateway.call<{ sessions: { sessionId: string }[] }>('/api/v1/sessions', { key });
   const [session] = (await list()).body.sessions;
-  expect(session).toMatchObject({ keyId: caller.keyId, expiresAt: expect.any(String) });
-  const path = `/api/v1/sessions/${session?.sessionId}`;
+  expect(session).toMatchObject({ keyId, expiresAt: expect.any(String) });
+  const end = (by: string) =>
+    gateway.call(`/api/v1/sessions/${session?.sessionId}`, { method: 'DELETE', key: by });
   const stranger = await gateway.newCaller({ credits: 5 });
-  expect((await gateway.call(path, { method: 'DELETE', key: stranger.key })).status).toBe(404);
+  expect((await end(stranger.key)).status).toBe(404);
   expect((await as(cookie, '/api/v1/key')).status).toBe(200);
-  expect((await gateway.call(path, { method: 'DELETE', key: caller.key })).status).toBe(200);
+  expect((await end(key)).status).toBe(200);
   expect((await as(cookie, '/api/v1/key')).status).toBe(401);
   expect((await list()).body.sessions).toEqual([]);
 });
 
 it('a session that has ended closes its event streams, and no others', async () => {
-  const caller = await gateway.newCaller({ credits: 5 });
-  const cookie = cookieOf(await begin(caller));
-  const open = async (headers: Record<string, string>): Promise<Response> =>
+  const { key, cookie } = await newSession();
+  const open = (headers: Record<string, string>) =>
     fetch(`${gateway.url}/api/v1/studio/jobs/events`, { headers });
   const ofSession = await open({ cookie });
-  const ofKey = await open({ authorization: `Bearer ${caller.key}` });
+  const ofKey = await open({ authorization: `Bearer ${key}` });
   expect((await as(cookie, '/api/v1/session', { method: 'DELETE' })).status).toBe(200);
   expect(await ofSession.text()).toContain(': following');
   // The same check looked at both streams; the open one still reports a new job.
-  const { key } = caller;
-  const body = { prompt: 'a tree', async: true };
-  const job = await gateway.call('/api/v1/studio/image/generate', { key, body });
+  const jobId = await gateway.startImage({ prompt: 'a tree' }, key);
   let text = '';
   for await (const chunk of ofKey.body ?? []) {
     text += Buffer.from(chunk as Uint8Array).toString();
-    if (text.includes(job.body.data.jobId)) break;
+    if (text.includes(jobId)) break;
   }
-  expect(text).toContain(job.body.data.jobId);
-  await gateway.untilDone(job.body.data.jobId, key);
+  expect(text).toContain(jobId);
+  await gateway.untilDone(jobId, key);
 });
 
 it('a session does not use the rate limit of its key', async () => {
-  const caller = await gateway.newCaller({ credits: 5 });
-  const cookie = cookieOf(await begin(caller));
-  const remaining = async () => {
-    const { headers } = await gateway.call('/api/v1/usage', { key: caller.key });
+  const { key, cookie } = await newSession();
+  const readRemaining = async () => {
+    const { headers } = await gateway.call('/api/v1/usage', { key });
     return Number(headers.get('x-ratelimit-remaining'));
   };
-  const before = await remaining();
+  const before = await readRemaining();
   for (let count = 0; count < 10; count += 1) {
     expect((await as(cookie, '/api/v1/usage')).status).toBe(200);
   }
-  expect(await remaining()).toBe(before - 1);
+  expect(await readRemaining()).toBe(before - 1);
 });
 
 it('a session ends with its key', async () => {
-  const caller = await gateway.newCaller({ credits: 5 });
-  const begun = await begin(caller);
-  const cookie = cookieOf(begun);
-  expect((await as(cookie, '/api/v1/session')).body).toMatchObject({
-    session: { expiresAt: expect.any(String) },
-  });
-  await gateway.call(`/api/v1/api-keys/${caller.keyId}`, { method: 'DELETE', key: caller.key });
+  const { key, keyId, cookie } = await newSession();
+  const readSession = async (sent: string) => (await as(sent, '/api/v1/session')).body['session'];
+  expect(await readSession(cookie)).toMatchObject({ expiresAt: expect.any(String) });
+  await gateway.call(`/api/v1/api-keys/${keyId}`, { method: 'DELETE', key });
   expect((await as(cookie, '/api/v1/key')).status).toBe(401);
-  expect((await as(cookie, '/api/v1/session')).body).toMatchObject({ session: null });
-  expect((await as('', '/api/v1/session')).body).toMatchObject({ session: null });
+  for (const each of [cookie, '']) expect(await readSession(each)).toBeNull();
 });
 
 it('a session starts once from a sign-in link, and not from an expired link', async () => {
   const { key, keyId } = await gateway.newCaller({ credits: 5 });
-  const link = async () => {
-    const made = await gateway.call<{ url: string }>('/api/v1/session/links', {
-      method: 'POST',
-      key,
-    });
+  const path = '/api/v1/session/links';
+  const makeLink = async () => {
+    const made = await gateway.call<{ url: string }>(path, { method: 'POST', key });
     expect(made.status).toBe(201);
     expect(made.headers.get('cache-control')).toBe('no-store');
     return new URL(made.body.url).hash.slice('#link='.length);
   };
-  const use = (token: string) =>
-    gateway.call('/api/v1/session/links/use', { key: null, body: { token } });
-  const token = await link();
+  const use = (token?: string) => gateway.call(`${path}/use`, { key: null, body: { token } });
+  const token = await makeLink();
   const answers = await Promise.all([use(token), use(token), use(token)]);
   expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 404, 404]);
   const begun = answers.find(({ status }) => status === 201);
   expect((await as(begun ? cookieOf(begun) : '', '/api/v1/key')).body).toMatchObject({ keyId });
 
-  const old = await link();
+  const old = await makeLink();
   await gateway.database.query('UPDATE sign_in_link SET expires_at = clock_timestamp()');
-  const { status, body } = await use(old);
-  expect([status, body.error]).toEqual([404, 'NOT_FOUND']);
-  expect((await use('nonsense')).status).toBe(404);
-  expect((await gateway.call('/api/v1/session/links/use', { key: null, body: {} })).status).toBe(
-    400,
-  );
+  for (const unknown of [old, 'nonsense']) {
+    expect(await use(unknown)).toMatchObject({ status: 404, body: { error: 'NOT_FOUND' } });
+  }
+  expect((await use()).status).toBe(400);
 });
 
 it('the root URL leads browsers to the console and programs to the descriptions, with a strict content security policy', async () => {
@@ -225,4 +213,19 @@ it('the root URL leads browsers to the console and programs to the descriptions,
   const asset = await fetch(gateway.url + script);
   expect(asset.headers.get('cache-control')).toContain('immutable');
   expect((await fetch(`${gateway.url}/console/assets/..%2findex.html`)).status).toBe(404);
+});
+
+describe('behind a proxy that terminates TLS', () => {
+  const secure = useGateway({ env: { PUBLIC_BASE_URL: 'https://gateway.example' } });
+
+  it('every session cookie is Secure', async () => {
+    const { key } = secure.caller;
+    for (const begun of [
+      await secure.call('/api/v1/session', { method: 'POST', key }),
+      await beginAsOperator(secure),
+    ]) {
+      expect(begun.status).toBe(201);
+      expect(begun.headers.getSetCookie()).toEqual([expect.stringMatching(/; secure(;|$)/i)]);
+    }
+  });
 });

@@ -3,7 +3,6 @@
  * another organization's requests, and leave no files or rows.
  */
 import { readdir } from 'node:fs/promises';
-import { request, type ClientRequest } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -16,6 +15,8 @@ import {
   ofProtocols,
   type Walked,
 } from '../harness/endpoints.ts';
+import { openRequest, type RawRequest } from '../harness/raw-requests.ts';
+import { signUpload } from '../harness/uploads.ts';
 
 const megabyte = 1024 * 1024;
 
@@ -42,12 +43,6 @@ async function chatAndJob(): Promise<number> {
   return performance.now() - startedAt;
 }
 
-interface Sent {
-  client: ClientRequest;
-  /** Status of the response; `cut` if the connection ended without one. */
-  status: Promise<number | 'cut'>;
-}
-
 type Headers = Record<string, string>;
 interface Unfinished {
   bytes: number;
@@ -57,22 +52,11 @@ interface Unfinished {
 }
 
 /** Opens a request that announces `bytes` of a body and sends only `text`. */
-function open(path: string, { bytes, text = '', headers, method = 'POST' }: Unfinished): Sent {
-  const client = request(`${gateway.url}${path}`, {
-    method,
-    agent: false,
-    headers: { 'content-type': 'application/json', 'content-length': String(bytes), ...headers },
-  });
-  const status = new Promise<number | 'cut'>((resolve) => {
-    client.on('response', (response) => {
-      response.resume();
-      resolve(response.statusCode ?? 'cut');
-    });
-    client.on('error', () => resolve('cut'));
-  });
-  client.flushHeaders();
-  if (text.length > 0) client.write(text);
-  return { client, status };
+function open(path: string, { bytes, text = '', headers, method }: Unfinished): RawRequest {
+  const type = { 'content-type': 'application/json', 'content-length': bytes };
+  const opened = openRequest(gateway.url + path, { ...type, ...headers }, method);
+  if (text.length > 0) opened.client.write(text);
+  return opened;
 }
 
 /** A route to send a body to. */
@@ -90,10 +74,8 @@ const keyOf = ({ key }: { key: string }) => ({ authorization: `Bearer ${key}` })
 /** Makes ten keys of one organization without credits, and returns their headers. */
 async function tenKeys(): Promise<Headers[]> {
   const { key } = await gateway.newCaller({ credits: 0 });
-  const made = Array.from({ length: 9 }, () =>
-    gateway.call<{ key: string }>('/api/v1/api-keys', { key, body: { name: 'k' } }),
-  );
-  return [keyOf({ key }), ...(await Promise.all(made)).map(({ body }) => keyOf(body))];
+  const made = await Promise.all(Array.from({ length: 9 }, () => gateway.newKey({}, key)));
+  return [{ key }, ...made].map(keyOf);
 }
 
 describe('silent clients', () => {
@@ -129,15 +111,11 @@ describe('silent clients', () => {
   /** Routes that check a signature in their URL instead of a key. */
   async function signedRoutes(): Promise<Route[]> {
     const { urls } = gateway.api.services;
-    const signed = await gateway.call<{ uploadUrl: string; headers: Headers }>(
-      '/api/v1/storage/upload-url',
-      { key: other.key, body: { contentType: 'image/png' } },
-    );
-    const { uploadUrl, headers } = signed.body;
+    const signed = await signUpload(gateway, { contentType: 'image/png' }, other.key);
     const hook = urls.urlFor({ provider: 'fal', jobId: newId('job'), callIndex: 0 });
     const pathOf = (url: string) => url.slice(new URL(url).origin.length);
     return [
-      { method: 'PUT', requestPath: pathOf(uploadUrl), headers },
+      { method: 'PUT', requestPath: pathOf(signed.uploadUrl), headers: signed.headers },
       { method: 'POST', requestPath: pathOf(hook), headers: {} },
     ];
   }
@@ -181,7 +159,7 @@ describe('silent clients', () => {
       ),
     );
     expect(statuses.filter((line) => !line.endsWith(' 408'))).toEqual([]);
-    expect(statuses.filter((line) => line.endsWith(' 408')).length).toBeGreaterThan(60);
+    expect(statuses.length).toBeGreaterThan(60);
   });
 });
 
@@ -204,7 +182,7 @@ describe('wide bodies', () => {
 describe('the request bytes of an organization', () => {
   const text = Buffer.from(`{"zz":"${'x'.repeat(15 * megabyte)}"`);
   /** Sends all of a body but its last byte; the client then pauses. */
-  const send = (caller: TestCaller): Sent =>
+  const send = (caller: TestCaller): RawRequest =>
     open('/api/v1/chat', { bytes: text.length + 1, headers: keyOf(caller), text });
 
   it("are limited, with 503 when all organizations together hold too many, while another organization's small request is served", async () => {
@@ -262,13 +240,10 @@ describe('an unfinished form', () => {
       await gateway.database.query(`UPDATE organization SET upload_bytes = 1e15 WHERE id = $1`, [
         poor.organizationId,
       ]);
+      const type = { 'content-type': 'multipart/form-data; boundary=x' };
       const form = open('/api/v1/images/edits', {
         bytes: 20 * megabyte,
-        headers: {
-          ...keyOf(poor),
-          'content-type': 'multipart/form-data; boundary=x',
-          ...headers,
-        },
+        headers: { ...keyOf(poor), ...type, ...headers },
       });
       expect(await form.status).toBe(403);
     },

@@ -7,8 +7,10 @@ import { request, type IncomingMessage } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
+import type { UploadUrl } from '../../api/endpoints/upload-urls.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
+import { putFile, signUpload, uploadFile } from '../harness/uploads.ts';
 
 interface FileList {
   data: {
@@ -23,34 +25,25 @@ interface FileList {
   nextCursor: string | null;
   details: { path: string }[];
 }
-interface UploadUrl {
-  fileId: string;
-  uploadUrl: string;
-  publicUrl: string;
-  headers: Record<string, string>;
-}
 
 const listPath = '/api/v1/storage/files';
 const imagePath = '/api/v1/studio/image/generate';
 const gateway = useGateway({ settled: 'last' });
-const png = Buffer.from(await discPicture(8, 8));
+const png = await discPicture(8, 8);
 
 const files = async ({ key }: TestCaller, query = '') =>
   (await gateway.call<FileList>(`${listPath}${query}`, { key })).body;
 const remove = (path: string, { key }: TestCaller) => gateway.call(path, { method: 'DELETE', key });
-const usedBytes = async ({ key }: TestCaller) =>
+const removeFile = ({ fileId }: UploadUrl, caller: TestCaller) =>
+  remove(`${listPath}/${fileId}`, caller);
+const readUsedBytes = async ({ key }: TestCaller) =>
   (await gateway.call<{ storage: { used: number } }>('/api/v1/usage', { key })).body.storage.used;
-const put = ({ uploadUrl, headers }: UploadUrl) =>
-  fetch(uploadUrl, { method: 'PUT', headers, body: png });
-
-async function signUpload({ key }: TestCaller): Promise<UploadUrl> {
-  const body = { filename: 'a.png', size: png.length };
-  return (await gateway.call<UploadUrl>('/api/v1/storage/upload-url', { key, body })).body;
-}
+const wanted = { filename: 'a.png', size: png.length };
+const sign = ({ key }: TestCaller) => signUpload(gateway, wanted, key);
+const upload = ({ key }: TestCaller) => uploadFile(gateway, png, wanted, key);
 
 async function paint({ key }: TestCaller, more: object = {}): Promise<string> {
-  const body = { prompt: 'a tree', async: true, ...more };
-  const { jobId } = (await gateway.call(imagePath, { key, body })).body.data;
+  const jobId = await gateway.startImage({ prompt: 'a tree', ...more }, key);
   await gateway.untilDone(jobId, key);
   return jobId;
 }
@@ -59,13 +52,12 @@ describe('files', () => {
   it('of jobs and uploads are listed together, newest first, page by page', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const jobId = await paint(caller, { numImages: 2 });
-    const upload = await signUpload(caller);
-    expect((await put(upload)).status).toBe(200);
-    const open = await signUpload(caller);
+    const stored = await upload(caller);
+    const open = await sign(caller);
     const all = await files(caller);
     expect(all.data.map((file) => [file.kind, file.fileId ?? file.jobId, file.complete])).toEqual([
       ['upload', open.fileId, false],
-      ['upload', upload.fileId, true],
+      ['upload', stored.fileId, true],
       ['artifact', jobId, true],
       ['artifact', jobId, true],
     ]);
@@ -92,62 +84,57 @@ describe('files', () => {
 describe('a deleted upload', () => {
   it('is unreadable, uses no quota, and may be deleted again', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
-    const upload = await signUpload(caller);
-    await put(upload);
-    expect(await usedBytes(caller)).toBe(png.length);
-    const path = `${listPath}/${upload.fileId}`;
-    const deleted = await remove(path, caller);
-    expect(deleted).toMatchObject({ status: 200, body: { data: { fileId: upload.fileId } } });
-    expect((await remove(path, caller)).body.data).toEqual(deleted.body.data);
-    expect(await usedBytes(caller)).toBe(0);
+    const signed = await upload(caller);
+    const { fileId } = signed;
+    expect(await readUsedBytes(caller)).toBe(png.length);
+    const deleted = await removeFile(signed, caller);
+    expect(deleted).toMatchObject({ status: 200, body: { data: { fileId } } });
+    expect((await removeFile(signed, caller)).body.data).toEqual(deleted.body.data);
+    expect(await readUsedBytes(caller)).toBe(0);
     expect((await files(caller)).data).toEqual([]);
-    const read = await fetch(upload.publicUrl);
+    const read = await fetch(signed.publicUrl);
     expect([read.status, await read.text()]).toEqual([404, expect.stringContaining('was deleted')]);
-    const used = await gateway.call(imagePath, {
-      key: caller.key,
-      body: { prompt: 'a tree', imageUrls: upload.fileId },
-    });
+    const body = { prompt: 'a tree', imageUrls: fileId };
+    const used = await gateway.call(imagePath, { key: caller.key, body });
     expect([used.status, used.body.error]).toEqual([400, 'INVALID_INPUT_URL']);
     // A later PUT to its URL is rejected, and its row is swept.
-    expect((await put(upload)).status).toBe(403);
+    expect((await putFile(signed, png)).status).toBe(403);
     await gateway.database.query(
       `UPDATE upload SET expires_at = now() - interval '2 hours' WHERE id = $1`,
-      [upload.fileId],
+      [fileId],
     );
     await gateway.api.services.uploads.sweep();
-    expect((await remove(path, caller)).status).toBe(404);
-    expect(await usedBytes(caller)).toBe(0);
+    expect((await removeFile(signed, caller)).status).toBe(404);
+    expect(await readUsedBytes(caller)).toBe(0);
   });
 
   it('is not confirmed for a request that found it before', async () => {
-    const upload = await signUpload(gateway.caller);
-    await put(upload);
+    const signed = await upload(gateway.caller);
     const { uploads } = gateway.api.services;
-    const found = await uploads.find(upload.fileId);
+    const found = await uploads.find(signed.fileId);
     expect(found && (await uploads.confirm(found))).toBe('image/png');
-    await remove(`${listPath}/${upload.fileId}`, gateway.caller);
+    await removeFile(signed, gateway.caller);
     expect(found && (await uploads.confirm(found))).toBeNull();
   });
 
   it('before its file arrived accepts no file, and frees its reserved bytes', async () => {
     const caller = await gateway.newCaller({ credits: 0 });
-    const upload = await signUpload(caller);
-    expect(await usedBytes(caller)).toBe(png.length);
-    expect((await remove(`${listPath}/${upload.fileId}`, caller)).status).toBe(200);
-    expect(await usedBytes(caller)).toBe(0);
-    expect((await put(upload)).status).toBe(403);
+    const signed = await sign(caller);
+    expect(await readUsedBytes(caller)).toBe(png.length);
+    expect((await removeFile(signed, caller)).status).toBe(200);
+    expect(await readUsedBytes(caller)).toBe(0);
+    expect((await putFile(signed, png)).status).toBe(403);
   });
 });
 
 describe('deleting the media of a job', () => {
   it('removes the files, and keeps the record and the billing', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
-    const keyed = { 'idempotency-key': 'a-picture' };
-    const ask = () =>
-      gateway.call(imagePath, { key: caller.key, headers: keyed, body: { prompt: 'a tree' } });
+    const { key } = caller;
+    const headers = { 'idempotency-key': 'a-picture' };
+    const ask = () => gateway.call(imagePath, { key, headers, body: { prompt: 'a tree' } });
     const url = (await ask()).body.data.images[0]?.url ?? '';
-    const [file] = (await files(caller)).data;
-    const jobId = file?.jobId ?? '';
+    const jobId = (await files(caller)).data[0]?.jobId ?? '';
     const path = `/api/v1/studio/jobs/${jobId}/media`;
     const deleted = await remove(path, caller);
     expect(deleted).toMatchObject({
@@ -163,21 +150,14 @@ describe('deleting the media of a job', () => {
       },
     });
     expect((await remove(path, caller)).body.data).toEqual(deleted.body.data);
-    expect((await gateway.untilDone(jobId, caller.key)).body.data).toEqual(deleted.body.data);
+    expect((await gateway.untilDone(jobId, key)).body.data).toEqual(deleted.body.data);
     expect((await fetch(url)).status).toBe(404);
     expect((await files(caller)).data).toEqual([]);
-    const again = await ask();
-    expect([again.status, again.body.error, again.body.jobId]).toEqual([
-      410,
-      'MEDIA_DELETED',
-      jobId,
-    ]);
-    const used = await gateway.call('/api/v1/studio/image/upscale', {
-      key: caller.key,
-      body: { imageUrl: url },
-    });
+    expect(await ask()).toMatchObject({ status: 410, body: { error: 'MEDIA_DELETED', jobId } });
+    const body = { imageUrl: url };
+    const used = await gateway.call('/api/v1/studio/image/upscale', { key, body });
     expect([used.status, used.body.error]).toEqual([400, 'INVALID_INPUT_URL']);
-    expect((await gateway.call('/api/v1/usage', { key: caller.key })).body.credits).toBe(96.1);
+    expect((await gateway.call('/api/v1/usage', { key })).body.credits).toBe(96.1);
     const audit = await gateway.admin('/audit?results=true');
     expect(audit.status).toBe(200);
     expect(JSON.stringify(audit.body)).not.toContain(jobId);
@@ -194,8 +174,7 @@ describe('deleting the media of a job', () => {
   });
 
   it('is rejected for a running job and for a job of another organization', async () => {
-    const body = { prompt: '[[slow:1s]] a tree', async: true };
-    const { jobId } = (await gateway.call(imagePath, { body })).body.data;
+    const jobId = await gateway.startImage({ prompt: '[[slow:1s]] a tree' });
     const path = `/api/v1/studio/jobs/${jobId}/media`;
     expect((await remove(path, gateway.caller)).body.error).toBe('JOB_NOT_DONE');
     await gateway.untilDone(jobId);
@@ -203,31 +182,26 @@ describe('deleting the media of a job', () => {
     expect((await remove(path, stranger)).body.error).toBe('JOB_NOT_FOUND');
     const narrow = await gateway.newCaller({ credits: 0, scopes: ['studio:read'] });
     expect((await remove(path, narrow)).body.message).toContain('files:delete');
-    expect((await fetch((await files(gateway.caller, '?limit=1')).data[0]?.url ?? '')).status).toBe(
-      200,
-    );
+    const [file] = (await files(gateway.caller, '?limit=1')).data;
+    expect((await fetch(file?.url ?? '')).status).toBe(200);
   });
 });
 
 describe('a response', () => {
   /** Returns the response without decompression. */
   async function raw(path: string, headers: Record<string, string>, body?: object) {
-    const { key } = gateway.caller;
     const sending = request(`${gateway.url}${path}`, {
       method: body ? 'POST' : 'GET',
       headers: {
-        authorization: `Bearer ${key}`,
+        authorization: `Bearer ${gateway.caller.key}`,
         ...(body && { 'content-type': 'application/json' }),
         ...headers,
       },
     });
     sending.end(body && JSON.stringify(body));
     const [response] = (await once(sending, 'response')) as [IncomingMessage];
-    return {
-      status: response.statusCode,
-      headers: response.headers,
-      bytes: await buffer(response),
-    };
+    const { statusCode: status, headers: answered } = response;
+    return { status, headers: answered, bytes: await buffer(response) };
   }
   const zipped = { 'accept-encoding': 'gzip, deflate, br' };
 
@@ -241,18 +215,17 @@ describe('a response', () => {
         'content-type': plain.headers['content-type'],
         'content-length': String(small.bytes.length),
       });
-      expect(small.headers['vary']).toContain('Accept-Encoding');
-      expect(plain.headers['vary']).toContain('Accept-Encoding');
+      for (const { headers } of [plain, small]) {
+        expect(headers['vary']).toContain('Accept-Encoding');
+      }
       expect(small.bytes.length).toBeLessThan(plain.bytes.length / 2);
       expect(gunzipSync(small.bytes).equals(plain.bytes)).toBe(true);
     }
     const rejected = await raw('/api/v1/models', { 'accept-encoding': 'gzip;q=0' });
     expect(rejected.headers['content-encoding']).toBeUndefined();
     const { headers } = await raw('/api/v1/models', zipped);
-    const known = await raw('/api/v1/models', {
-      ...zipped,
-      'if-none-match': String(headers['etag']),
-    });
+    const etag = { 'if-none-match': String(headers['etag']) };
+    const known = await raw('/api/v1/models', { ...zipped, ...etag });
     expect([known.status, known.bytes.length]).toEqual([304, 0]);
   });
 

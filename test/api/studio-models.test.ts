@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { imageModels } from '../../catalog/image-models.ts';
+import { defaultVoiceName, voices } from '../../catalog/voices.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { takes } from '../harness/capability.ts';
@@ -54,19 +55,22 @@ describe('GET /studio/models', () => {
         const accepts = (field: string, value: unknown) =>
           takes(capability, { ...base, ...model, [field]: value });
         for (const [field, rule] of Object.entries(parameters)) {
-          for (const value of rule.oneOf ?? []) {
-            checked += 1;
-            expect(accepts(field, value), `${type} ${id} ${field}=${String(value)}`).toBe(true);
-          }
-          if (rule.oneOf) expect(accepts(field, 'something else')).toBe(false);
-          if (rule.min !== undefined) {
-            expect(accepts(field, rule.min), `${id} ${field}`).toBe(true);
-            expect(accepts(field, rule.min - 1), `${id} ${field}`).toBe(false);
-          }
-          if (rule.max !== undefined) {
-            expect(accepts(field, rule.max), `${id} ${field}`).toBe(true);
-            expect(accepts(field, rule.max + 1), `${id} ${field}`).toBe(false);
-          }
+          const { oneOf = [], min, max } = rule;
+          const valid = [...oneOf, min, max].filter((value) => value !== undefined);
+          const invalid = [
+            ...(rule.oneOf ? ['something else'] : []),
+            ...(min === undefined ? [] : [min - 1]),
+            ...(max === undefined ? [] : [max + 1]),
+          ];
+          expect(
+            valid.filter((value) => !accepts(field, value)),
+            `${id} ${field}`,
+          ).toEqual([]);
+          expect(
+            invalid.filter((value) => accepts(field, value)),
+            `${id} ${field}`,
+          ).toEqual([]);
+          checked += oneOf.length;
         }
       }
     }
@@ -75,16 +79,11 @@ describe('GET /studio/models', () => {
 });
 
 describe('GET /studio/voices', () => {
-  it('lists 23 lowercase first names with one default, and nothing about the provider', async () => {
-    const { body } = await gateway.call<{ data: { name: string; default: boolean }[] }>(
-      '/api/v1/studio/voices',
-    );
-    expect(body.data).toHaveLength(23);
-    expect(new Set(body.data.map(({ name }) => name)).size).toBe(23);
-    for (const voice of body.data) {
-      expect(voice.name).toMatch(/^[a-z]+$/);
-      expect(Object.keys(voice)).toEqual(['name', 'gender', 'default']);
-    }
-    expect(body.data.filter((voice) => voice.default)).toHaveLength(1);
+  it('lists the voices with one default, and nothing about the provider', async () => {
+    const { body } = await gateway.call<object>('/api/v1/studio/voices');
+    const data = voices.map(({ name, gender }) => {
+      return { name, gender, default: name === defaultVoiceName };
+    });
+    expect(body).toEqual({ success: true, data });
   });
 });

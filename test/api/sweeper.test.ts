@@ -7,16 +7,16 @@ import { describe, expect, it } from 'vitest';
 import { createStuckJobs } from '../../jobs/records/stuck-jobs.ts';
 import type { Services } from '../../activities/services.ts';
 import { newId } from '../../domain/ids.ts';
-import { sweep } from '../../worker/sweeper.ts';
 import { useOwnGateway } from '../harness/gateway.ts';
+import { sweepOnce } from '../harness/sweeps.ts';
 
 // No worker settles the jobs before the sweeper does.
 const gateway = useOwnGateway({ worker: false, env: { RESERVATION_TTL_MS: '1000' } }, 'last');
 
 /** Prefix of job ids whose workflows cannot be read from Temporal. */
-const unaskableForm = 'job_unaskable_';
+const unreadablePrefix = 'job_unreadable_';
 /** Prefix of job ids whose workflows an operator has paused. */
-const pausedForm = 'job_paused_';
+const pausedPrefix = 'job_paused_';
 const broken = () => Promise.reject(new Error('broken on purpose'));
 
 /** A sweeper over the services of the gateway, of which some may be broken. */
@@ -25,23 +25,21 @@ function sweeperWith(changed: Partial<Services> = {}) {
   const client = Object.create(reached) as Client;
   const workflow = Object.create(reached.workflow) as Client['workflow'];
   workflow.getHandle = (id, ...rest) => {
-    if (id.startsWith(unaskableForm)) throw new Error('rejected on purpose');
+    if (id.startsWith(unreadablePrefix)) throw new Error('rejected on purpose');
     const handle = reached.workflow.getHandle(id, ...rest);
     const paused = { status: { name: 'PAUSED' }, raw: {} } as WorkflowExecutionDescription;
-    return id.startsWith(pausedForm) ? { ...handle, describe: async () => paused } : handle;
+    return id.startsWith(pausedPrefix) ? { ...handle, describe: async () => paused } : handle;
   };
   Object.defineProperty(client, 'workflow', { value: workflow });
-  const deps = {
-    config: gateway.config,
-    services: { ...services, ...changed },
-    client,
-    prepareServer: () => Promise.resolve(),
-    webhookRelay: {
-      redeliver: () => Promise.resolve(),
-      resume: () => Promise.resolve({ done: 0, skipped: 0 }),
+  const api = { ...gateway.api, client, services: { ...services, ...changed } };
+  const sweep = () => sweepOnce({ ...gateway, api });
+  return {
+    sweep,
+    async untilReleased(id: string, interval = 300) {
+      const sweepAndRead = () => sweep().then(() => readState(id));
+      await expect.poll(sweepAndRead, { interval }).toBe('released');
     },
   };
-  return { sweep: () => sweep(deps) };
 }
 
 type Reserve = Parameters<Services['ledger']['reserve']>[0];
@@ -65,7 +63,7 @@ const release = (id: string) =>
     amountMicro: 0,
     reason: 'test',
   });
-const stateOf = async (id: string) => {
+const readState = async (id: string) => {
   const [row] = await gateway.database.query<{ state: string }>(
     'SELECT state FROM reservation WHERE id = $1',
     [id],
@@ -73,7 +71,7 @@ const stateOf = async (id: string) => {
   return row?.state;
 };
 
-const unaskable = () => `${unaskableForm}${newId('job')}`;
+const unreadable = () => `${unreadablePrefix}${newId('job')}`;
 
 describe('a workflow that runs longer than the deadline of its job', () => {
   it('is left alone for a second deadline period, then terminated and released', async () => {
@@ -105,7 +103,7 @@ describe('a workflow that runs longer than the deadline of its job', () => {
         [id, lateSeconds, foundSecondsAgo],
       );
       const { extended, released } = await sweeper.sweep();
-      return { extended, released, state: await stateOf(id) };
+      return { extended, released, state: await readState(id) };
     };
     const left = { extended: 1, released: 0, state: 'reserved' };
     expect(await pass(20, 0.1)).toEqual(left);
@@ -118,41 +116,35 @@ describe('a workflow that runs longer than the deadline of its job', () => {
 
     expect(await pass(7200, 0.1)).toEqual({ extended: 0, released: 1, state: 'released' });
     expect((await handle.describe()).status.name).toBe('TERMINATED');
-    const [job] = await gateway.database.query(
-      `SELECT status, error->>'code' AS code FROM job WHERE id = $1`,
-      [id],
-    );
-    expect(job).toEqual({ status: 'failed', code: 'JOB_LOST' });
+    const job = `SELECT status, error->>'code' AS code FROM job WHERE id = $1`;
+    expect(await gateway.database.query(job, [id])).toEqual([
+      { status: 'failed', code: 'JOB_LOST' },
+    ]);
   });
 });
 
 describe('a pass of the sweeper', () => {
   it('releases a job although the workflows of other jobs are paused or cannot be read, and counts those jobs', async () => {
-    const bad = [unaskable(), unaskable()];
+    const bad = [unreadable(), unreadable()];
     const good = newId('job');
-    const paused = `${pausedForm}${newId('job')}`;
+    const paused = `${pausedPrefix}${newId('job')}`;
     for (const id of [...bad, good, paused]) await reserve(id);
     const sweeper = sweeperWith();
     const first = await sweeper.sweep();
     expect(first).toMatchObject({ skipped: 2, missing: 1, extended: 1, failed: 0 });
-    await expect
-      .poll(() => sweeper.sweep().then(() => stateOf(good)), { interval: 300 })
-      .toBe('released');
+    await sweeper.untilReleased(good);
     for (const id of [...bad, paused]) {
-      expect(await stateOf(id)).toBe('reserved');
+      expect(await readState(id)).toBe('reserved');
       await release(id);
     }
   });
 
   it('reaches a job behind a hundred jobs whose workflows cannot be read', async () => {
-    const bad = Array.from({ length: 120 }, unaskable);
+    const bad = Array.from({ length: 120 }, unreadable);
     await Promise.all(bad.map((id) => reserve(id)));
     const good = newId('job');
     await reserve(good);
-    const sweeper = sweeperWith();
-    await expect
-      .poll(() => sweeper.sweep().then(() => stateOf(good)), { interval: 1 })
-      .toBe('released');
+    await sweeperWith().untilReleased(good, 1);
     await Promise.all(bad.map(release));
   });
 
@@ -163,9 +155,7 @@ describe('a pass of the sweeper', () => {
     const good = newId('job');
     await reserve(good);
     const sweeper = sweeperWith(changed());
-    await expect
-      .poll(() => sweeper.sweep().then(() => stateOf(good)), { interval: 300 })
-      .toBe('released');
+    await sweeper.untilReleased(good);
     expect(await sweeper.sweep()).toMatchObject({ failed: 1 });
   });
 

@@ -32,29 +32,22 @@ function setFrozen(frozen: boolean): void {
 
 describe('while Temporal does not respond', () => {
   it('a cancel and the operators’ actions on a job return 503 with Retry-After', async () => {
-    const started = await gateway.call('/api/v1/studio/image/generate', {
-      body: { prompt: '[[slow:60s]] a frozen lake', async: true },
-    });
-    const { jobId } = started.body.data;
-    const cancel = () => gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
+    const jobId = await gateway.startImage({ prompt: '[[slow:60s]] a frozen lake' });
     setFrozen(true);
     try {
       const answers = await Promise.all([
-        cancel(),
+        gateway.cancel(jobId),
         ...['cancel', 'reverify', 'resettle'].map((action) =>
           gateway.admin(`/jobs/${jobId}/${action}`, {}),
         ),
       ]);
-      for (const { status, headers, body } of answers) {
-        expect({ status, error: body.error }).toEqual({
-          status: 503,
-          error: 'SERVICE_UNAVAILABLE',
-        });
-        expect(headers.get('retry-after')).toBe('2');
+      for (const answer of answers) {
+        expect(answer).toMatchObject({ status: 503, body: { error: 'SERVICE_UNAVAILABLE' } });
+        expect(answer.headers.get('retry-after')).toBe('2');
       }
     } finally {
       setFrozen(false);
     }
-    await expect.poll(async () => (await cancel()).status).toBe(200);
+    await expect.poll(async () => (await gateway.cancel(jobId)).status).toBe(200);
   });
 });

@@ -8,6 +8,7 @@ import { newId } from '../../domain/ids.ts';
 import { scopes } from '../../api/identity/access.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { ofCallers, ofOperators, ofProtocols } from '../harness/endpoints.ts';
+import { signUpload } from '../harness/uploads.ts';
 
 const gateway = useGateway({ settled: 'last' });
 /** The owner of the objects. */
@@ -29,26 +30,21 @@ async function userKey(organizationId: string, role: string, more: object = {}):
 
 beforeAll(async () => {
   owner = gateway.caller;
-  const generate = '/api/v1/studio/image/generate';
   const stranger = await gateway.newCaller({ credits: 100 });
   // An older job than those of the owner, which a cursor of the owner's job must not find.
-  await gateway.call(generate, { body: { prompt: 'his tree' }, key: stranger.key });
-  const done = await gateway.call(generate, { body: { prompt: 'a tall tree', async: true } });
-  theirs.job = done.body.data.jobId;
-  const finished = await gateway.untilDone(theirs.job);
-  theirs.resultUrl = finished.body.data.result.images[0]?.url ?? '';
-  const waiting = await gateway.call(generate, {
+  await gateway.startImage({ prompt: 'his tree' }, stranger.key);
+  theirs.job = await gateway.startImage({ prompt: 'a tall tree' });
+  const { result } = (await gateway.untilDone(theirs.job)).body.data;
+  theirs.resultUrl = removeSignature(result.images[0]?.url ?? '');
+  const waiting = await gateway.call('/api/v1/studio/image/generate', {
     body: { prompt: '[[slow:900s]] [[no-webhook]] a slow tree', async: true },
     headers: { 'idempotency-key': 'a-shared-word' },
   });
   theirs.waitingJob = waiting.body.data.jobId;
   theirs.key = owner.keyId;
-  const upload = await gateway.call<{ fileId: string; publicUrl: string }>(
-    '/api/v1/storage/upload-url',
-    { body: { contentType: 'image/png' } },
-  );
-  theirs.upload = upload.body.fileId;
-  theirs.uploadUrl = upload.body.publicUrl;
+  const { fileId, publicUrl } = await signUpload(gateway, { contentType: 'image/png' });
+  theirs.upload = fileId;
+  theirs.uploadUrl = removeSignature(publicUrl);
 
   const suspended = await gateway.newCaller({ credits: 1 });
   await admin(`/organizations/${suspended.organizationId}/suspend`, {});
@@ -63,89 +59,73 @@ beforeAll(async () => {
   });
 });
 afterAll(async () => {
-  await gateway.call(`/api/v1/studio/jobs/${theirs.waitingJob}/cancel`, { method: 'POST' });
+  await gateway.cancel(theirs.waitingJob);
   await gateway.untilDone(theirs.waitingJob);
   await gateway.expectSettled();
 });
 
-type Attempt = [method: string, path: string, body?: object | undefined];
+/** Removes the signature, with which the URL of a file opens for anyone. */
+const removeSignature = (url: string): string => url.replace(/\?.*/, '');
+
+/** A request: its method with its path below /api/v1, and its body. */
+type Attempt = [route: string, body?: object];
 const generateFrom = (imageUrls: string): Attempt => [
-  'POST',
-  '/studio/image/generate',
+  'POST /studio/image/generate',
   { prompt: 'a tall tree', imageUrls },
 ];
+const limit = { limit: { credits: 1, per: 'day' } };
 
-/** Removes the signature, with which the URL of a file opens for anyone. */
-const unsigned = (url: string): string => url.replace(/\?.*/, '');
-
-/** Requests on an object, made from its ids: method, path below /api/v1, and body. */
+/** Requests on an object, made from its ids. */
 const attempts: Record<string, (ids: ObjectIds) => Attempt> = {
-  'look at a job': ({ job }) => ['GET', `/studio/jobs/${job}`],
-  'wait for a job': ({ waitingJob }) => ['GET', `/studio/jobs/${waitingJob}?wait=1`],
-  'listen to a job': ({ job }) => ['GET', `/studio/jobs/${job}/events`],
-  'cancel a job that is done': ({ job }) => ['POST', `/studio/jobs/${job}/cancel`],
-  'cancel a job that waits': ({ waitingJob }) => ['POST', `/studio/jobs/${waitingJob}/cancel`],
-  'delete the media of a job': ({ job }) => ['DELETE', `/studio/jobs/${job}/media`],
-  'delete an upload': ({ upload }) => ['DELETE', `/storage/files/${upload}`],
-  'read the timeline of a job': ({ job }) => ['GET', `/studio/jobs/${job}/timeline`],
-  'page on from a job': ({ job }) => ['GET', `/studio/jobs?cursor=${job}`],
-  'revoke a key': ({ key }) => ['DELETE', `/api-keys/${key}`],
-  'rotate a key': ({ key }) => ['POST', `/api-keys/${key}/rotate`, {}],
-  'limit a key': ({ key }) => [
-    'PUT',
-    `/api-keys/${key}/limit`,
-    { limit: { credits: 1, per: 'day' } },
-  ],
+  'look at a job': ({ job }) => [`GET /studio/jobs/${job}`],
+  'wait for a job': ({ waitingJob }) => [`GET /studio/jobs/${waitingJob}?wait=1`],
+  'listen to a job': ({ job }) => [`GET /studio/jobs/${job}/events`],
+  'cancel a job that is done': ({ job }) => [`POST /studio/jobs/${job}/cancel`],
+  'cancel a job that waits': ({ waitingJob }) => [`POST /studio/jobs/${waitingJob}/cancel`],
+  'delete the media of a job': ({ job }) => [`DELETE /studio/jobs/${job}/media`],
+  'delete an upload': ({ upload }) => [`DELETE /storage/files/${upload}`],
+  'read the timeline of a job': ({ job }) => [`GET /studio/jobs/${job}/timeline`],
+  'page on from a job': ({ job }) => [`GET /studio/jobs?cursor=${job}`],
+  'revoke a key': ({ key }) => [`DELETE /api-keys/${key}`],
+  'rotate a key': ({ key }) => [`POST /api-keys/${key}/rotate`, {}],
+  'limit a key': ({ key }) => [`PUT /api-keys/${key}/limit`, limit],
   'use an upload by its id': ({ upload }) => generateFrom(upload),
-  'use an upload by its unsigned URL': ({ uploadUrl }) => generateFrom(unsigned(uploadUrl)),
-  'use a result by its unsigned URL': ({ resultUrl }) => generateFrom(unsigned(resultUrl)),
-  'edit a result': ({ resultUrl }) => [
-    'POST',
-    '/studio/image/edit',
-    { prompt: 'a taller tree', imageUrls: unsigned(resultUrl) },
+  'use an upload by its unsigned URL': ({ uploadUrl }) => generateFrom(uploadUrl),
+  'use a result by its unsigned URL': ({ resultUrl }) => generateFrom(resultUrl),
+  'edit a result': ({ resultUrl: imageUrls }) => [
+    'POST /studio/image/edit',
+    { prompt: 'a taller tree', imageUrls },
   ],
-  'enlarge a result': ({ resultUrl }) => [
-    'POST',
-    '/studio/image/upscale',
-    { imageUrl: unsigned(resultUrl) },
-  ],
+  'enlarge a result': ({ resultUrl: imageUrl }) => ['POST /studio/image/upscale', { imageUrl }],
   'batch over a result': ({ resultUrl }) => [
-    'POST',
-    '/studio/image/batch',
-    { imageUrls: [unsigned(resultUrl)], operation: 'upscale' },
+    'POST /studio/image/batch',
+    { imageUrls: [resultUrl], operation: 'upscale' },
   ],
-  'transcribe an upload': ({ upload }) => [
-    'POST',
-    '/studio/audio/transcribe',
-    { audioUrl: upload },
-  ],
-  'enlarge a film': ({ upload }) => ['POST', '/studio/video/upscale', { videoUrl: upload }],
+  'transcribe an upload': ({ upload: audioUrl }) => ['POST /studio/audio/transcribe', { audioUrl }],
+  'enlarge a film': ({ upload: videoUrl }) => ['POST /studio/video/upscale', { videoUrl }],
 };
-function attemptOn(name: string, ids: ObjectIds): Attempt {
-  const [method, path, body] = attempts[name]?.(ids) ?? assert.fail(name);
-  return [method, `/api/v1${path}`, body];
+/** Tries a request on these objects. */
+function attempt(name: string, ids: ObjectIds, key: string | null): Promise<object> {
+  const [route, body] = attempts[name]?.(ids) ?? assert.fail(name);
+  const [method = '', path = ''] = route.split(' ');
+  return answered({ method, path: `/api/v1${path}`, key, body });
 }
 
-/** Makes well-formed ids of objects that do not exist. */
-function nobodys(): ObjectIds {
-  const [organization, job, upload] = [newId('organization'), newId('job'), newId('upload')];
-  const elsewhere = (url: string): string =>
-    url
-      .replace(/org_[0-9a-f]{32}/, organization)
-      .replace(/job_[0-9a-f]{32}/, job)
-      .replace(/file_[0-9a-f]{32}/, upload);
-  return {
-    job,
-    waitingJob: newId('job'),
-    key: newId('key'),
-    upload,
-    uploadUrl: elsewhere(theirs.uploadUrl),
-    resultUrl: elsewhere(theirs.resultUrl),
-  };
+/** Makes well-formed ids and URLs of objects that do not exist. */
+const nobodys = (): ObjectIds =>
+  JSON.parse(
+    JSON.stringify(theirs).replaceAll(/[0-9a-f]{32}/g, () => newId('job').replace('job_', '')),
+  ) as ObjectIds;
+
+interface Sent {
+  method: string;
+  path: string;
+  key: string | null;
+  body?: object | undefined;
 }
 
 /** Returns a response without its date and the number of requests. */
-async function answered([method, path, body]: Attempt, key: string | null): Promise<object> {
+async function answered({ method, path, key, body }: Sent): Promise<object> {
   const answer = await fetch(gateway.url + path, {
     method,
     headers: {
@@ -172,30 +152,30 @@ async function state(): Promise<unknown> {
   );
 }
 
-const rejectedAs: Record<string, number[]> = {
-  stranger: [400, 404],
-  'a viewer elsewhere': [400, 403, 404],
-  'an admin elsewhere': [400, 404],
-  'a stranger with one scope': [400, 403],
-  suspended: [400, 403],
-  'the admin key': [401],
-  nobody: [401],
-};
+/** Checks that the response to a request is the same for an unknown object; returns it. */
+async function expectSame(what: string, key: string | null): Promise<object> {
+  const foreign = { what, ...(await attempt(what, theirs, key)) };
+  expect(foreign).toEqual({ what, ...(await attempt(what, nobodys(), key)) });
+  return foreign;
+}
 
 describe('a caller of another organization', () => {
-  it.each(Object.keys(rejectedAs))('reads and changes nothing: %s', async (actor) => {
+  it.each([
+    ['stranger', 400, 404],
+    ['a viewer elsewhere', 400, 403, 404],
+    ['an admin elsewhere', 400, 404],
+    ['a stranger with one scope', 400, 403],
+    ['suspended', 400, 403],
+    ['the admin key', 401],
+    ['nobody', 401],
+  ] as const)('reads and changes nothing: %s', async (actor, ...statuses) => {
     const key = actors[actor] ?? null;
     const before = await state();
     for (const what of Object.keys(attempts)) {
-      const foreign = await answered(attemptOn(what, theirs), key);
-      const unknown = await answered(attemptOn(what, nobodys()), key);
-      expect({ what, ...foreign }).toEqual({ what, ...unknown });
+      const foreign = await expectSame(what, key);
       // A cursor of another organization's job returns a page of the caller's own jobs.
-      const allowed = [
-        ...(rejectedAs[actor] ?? []),
-        ...(what === 'page on from a job' ? [200] : []),
-      ];
-      expect({ what, ...foreign }).toMatchObject({ status: expect.toBeOneOf(allowed) });
+      const allowed = [...statuses, ...(what === 'page on from a job' ? [200] : [])];
+      expect(foreign).toMatchObject({ status: expect.toBeOneOf(allowed) });
       expect(JSON.stringify(foreign)).not.toContain(owner.organizationId);
     }
     expect(await state()).toEqual(before);
@@ -235,8 +215,8 @@ describe('a caller of another organization', () => {
     const rejected = { status: 401, bytes: '{"error":"Unauthorized"}' };
     for (const key of [owner.key, actors['an admin elsewhere'] ?? '', null]) {
       for (const { method, path, takesBody } of ofOperators) {
-        const attempt: Attempt = [method, real(path), takesBody ? body : undefined];
-        expect(await answered(attempt, key)).toMatchObject(rejected);
+        const sent = { method, path: real(path), key, ...(takesBody && { body }) };
+        expect(await answered(sent)).toMatchObject(rejected);
       }
     }
   });
@@ -248,7 +228,7 @@ describe('a caller of another organization', () => {
       if (scope === 'any') continue;
       const others = scopes.filter((each) => each !== scope);
       const key = (keys[scope] ??= (await gateway.newCaller({ credits: 0, scopes: others })).key);
-      const answer = await answered([method, requestPath], key);
+      const answer = await answered({ method, path: requestPath, key });
       expect({ requestPath, ...answer }).toMatchObject({ requestPath, status: 403 });
       expect(JSON.stringify(answer)).toContain(`the scope ${scope}`);
     }
@@ -258,13 +238,9 @@ describe('a caller of another organization', () => {
 describe('in the same organization', () => {
   it('another user can read the jobs, and cannot change the keys', async () => {
     const key = await userKey(owner.organizationId, 'member');
-    const job = await answered(attemptOn('look at a job', theirs), key);
-    expect(job).toMatchObject({ status: 200 });
+    expect(await attempt('look at a job', theirs, key)).toMatchObject({ status: 200 });
     for (const what of ['revoke a key', 'rotate a key']) {
-      const foreign = await answered(attemptOn(what, theirs), key);
-      const unknown = await answered(attemptOn(what, nobodys()), key);
-      expect(foreign).toEqual(unknown);
-      expect(foreign).toMatchObject({ status: 404 });
+      expect(await expectSame(what, key)).toMatchObject({ status: 404 });
     }
     expect((await gateway.call('/api/v1/usage')).status).toBe(200);
   });
@@ -274,7 +250,7 @@ describe('in the same organization', () => {
     const before = await state();
     const statuses: Record<string, unknown> = {};
     for (const what of Object.keys(attempts)) {
-      const answer = await answered(attemptOn(what, theirs), key);
+      const answer = await attempt(what, theirs, key);
       statuses[what] = 'status' in answer && answer.status;
     }
     expect(statuses).toMatchObject({
@@ -293,17 +269,14 @@ describe('in the same organization', () => {
   it('a key without the scope gets the same 403 for every id', async () => {
     const key = await userKey(owner.organizationId, 'member', { scopes: ['chat'] });
     for (const what of ['look at a job', 'cancel a job that waits', 'revoke a key']) {
-      const own = await answered(attemptOn(what, theirs), key);
-      expect(own).toMatchObject({ status: 403 });
-      expect(own).toEqual(await answered(attemptOn(what, nobodys()), key));
+      expect(await expectSame(what, key)).toMatchObject({ status: 403 });
     }
   });
 
   it('the owner can do all of this, so the objects of the rejections above exist', async () => {
     const reads = ['look at a job', 'wait for a job', 'listen to a job'];
     for (const what of [...reads, 'use a result by its unsigned URL']) {
-      const answer = await answered(attemptOn(what, theirs), owner.key);
-      expect(answer).toMatchObject({ status: 200 });
+      expect(await attempt(what, theirs, owner.key)).toMatchObject({ status: 200 });
     }
   });
 });

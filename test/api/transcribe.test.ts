@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { CreditsBlock } from '../../domain/credits.ts';
-import { useGateway } from '../harness/gateway.ts';
+import { useGateway, type StudioBody } from '../harness/gateway.ts';
 import { recordTone } from '../harness/recordings.ts';
+import { makeForm, putFile, signUpload } from '../harness/uploads.ts';
 
 const gateway = useGateway({ settled: 'last' });
 let talkUrl: string;
@@ -11,21 +11,17 @@ beforeAll(async () => {
   talkUrl = gateway.media.put('/talk.mp3', Buffer.from(speech));
 });
 
-interface Body {
-  data: {
+interface Body extends StudioBody {
+  data: StudioBody['data'] & {
     text: string;
     durationSeconds: number;
     words: { text: string; start: number; end: number }[];
     transcriptUrl: string;
   };
-  credits: CreditsBlock;
-  error: string;
-  details: { path: string }[];
 }
 interface Upload {
   fields?: Record<string, string>;
-  file?: Uint8Array | null;
-  name?: string;
+  file?: Uint8Array<ArrayBuffer>;
   part?: string;
   headers?: Record<string, string>;
 }
@@ -33,21 +29,14 @@ interface Upload {
 const path = '/api/v1/studio/audio/transcribe';
 const secondCredits = 0.006_11;
 
-async function upload(given: Upload) {
-  const { fields = {}, file = speech, name = 'talk.mp3', part = 'file', headers = {} } = given;
-  const form = new FormData();
-  for (const [field, value] of Object.entries(fields)) form.append(field, value);
-  if (file) form.append(part, new Blob([file]), name);
-  const answer = await fetch(gateway.url + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${gateway.caller.key}`, ...headers },
-    body: form,
+const transcribe = (body: object) => gateway.call<Body>(path, { body });
+const upload = ({ fields, file = speech, part = 'file', headers = {} }: Upload) =>
+  gateway.call<Body>(path, {
+    headers,
+    body: makeForm({ ...fields, [part]: new File([file], 'talk.mp3') }),
   });
-  return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Body };
-}
 
-const reservations = () =>
-  gateway.database.query<{ count: string }>('SELECT count(*) FROM reservation');
+const countReservations = () => gateway.database.query('SELECT count(*) FROM reservation');
 
 describe('a recording in the request', () => {
   it('is transcribed with the time of each word, charged by its seconds, and in no history', async () => {
@@ -80,11 +69,8 @@ describe('a recording in the request', () => {
     const [submit] = await gateway.sandbox.submits({ match: 'Talk one.mp3' });
     expect(submit?.body['file']).toMatchObject({ sizeBytes: speech.length });
 
-    const [job] = await gateway.database.query<{ id: string }>(
-      'SELECT id FROM job ORDER BY created_at DESC LIMIT 1',
-    );
-    const history = await gateway.api.client.workflow.getHandle(job?.id ?? '').fetchHistory();
-    const told = (history.events ?? []).flatMap((event) => {
+    const job = (await gateway.database.jobs(gateway.caller.organizationId)).at(-1);
+    const told = (await gateway.events(job?.id ?? '')).flatMap((event) => {
       const inputs = event.workflowExecutionStartedEventAttributes?.input?.payloads ?? [];
       const results = event.activityTaskCompletedEventAttributes?.result?.payloads ?? [];
       return [...inputs, ...results].map((payload) =>
@@ -99,28 +85,23 @@ describe('a recording in the request', () => {
     const asked = { fields: { async: 'true' }, headers: { 'idempotency-key': 'transcript-1' } };
     const accepted = await upload(asked);
     expect(accepted.status).toBe(202);
-    const { jobId } = accepted.body.data as unknown as { jobId: string };
-    const done = await gateway.untilDone(jobId);
+    const done = await gateway.untilDone(accepted.body.data.jobId);
     const other = await upload({ ...asked, file: await recordTone(2) });
     expect(other.status).toBe(422);
+    const result = { durationSeconds: expect.any(Number), transcriptUrl: expect.any(String) };
     expect(done.body.data).toMatchObject({
       status: 'completed',
-      result: { text: expect.any(String), words: expect.any(Array) },
+      result: { ...result, text: expect.any(String), words: expect.any(Array) },
     });
     const list = await gateway.call<{ data: { result: object }[] }>('/api/v1/studio/jobs?limit=1');
-    expect(list.body.data[0]?.result).toMatchObject({
-      durationSeconds: expect.any(Number),
-      transcriptUrl: expect.any(String),
-    });
+    expect(list.body.data).toMatchObject([{ result }]);
     expect(list.body.data[0]?.result).not.toHaveProperty('words');
   });
 
   it.each<[string, Upload, string]>([
-    ['no file and no other source', { file: null }, 'fileId'],
     ['a text in place of a recording', { file: Buffer.from('no sound in here') }, 'file'],
     ['a file in another part', { part: 'audio' }, 'audio'],
     ['a field that does not exist', { fields: { tempo: '1' } }, 'tempo'],
-    ['a language that is none', { fields: { language: 'English please' } }, 'language'],
     ['a spelled flag that is none', { fields: { async: 'yes' } }, 'async'],
     ['a second source', { fields: { audioUrl: 'https://example.com/a.mp3' } }, 'fileId'],
     ['a file id beside the file', { fields: { fileId: 'file_1' } }, 'file'],
@@ -131,20 +112,15 @@ describe('a recording in the request', () => {
       '(body)',
     ],
   ])('is rejected with %s, and nothing is reserved', async (_name, wanted, field) => {
-    const before = await reservations();
+    const before = await countReservations();
     const answer = await upload(wanted);
-    expect(answer.status).toBe(400);
-    expect(answer.body.details[0]?.path).toBe(field);
-    expect(await reservations()).toEqual(before);
+    expect([answer.status, answer.body.details[0]?.path]).toEqual([400, field]);
+    expect(await countReservations()).toEqual(before);
   });
 
   it('is rejected when the form is cut off', async () => {
-    const answer = await fetch(gateway.url + path, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${gateway.caller.key}`,
-        'content-type': 'multipart/form-data; boundary=x',
-      },
+    const answer = await gateway.call(path, {
+      headers: { 'content-type': 'multipart/form-data; boundary=x' },
       body: '--x\r\nContent-Disposition: form-data; name="file"; filename="a.mp3"\r\n\r\nhalf',
     });
     expect(answer.status).toBe(400);
@@ -153,51 +129,36 @@ describe('a recording in the request', () => {
 
 describe('an uploaded recording', () => {
   it('is found by its fileId and by its URL, and priced by its length', async () => {
-    const signed = await gateway.call<{
-      fileId: string;
-      uploadUrl: string;
-      publicUrl: string;
-      headers: Record<string, string>;
-    }>('/api/v1/storage/upload-url', { body: { contentType: 'audio/mpeg' } });
-    const { uploadUrl, headers, fileId, publicUrl } = signed.body;
-    const early = await gateway.call<Body>(path, { body: { fileId } });
-    expect(early.body.error).toBe('INVALID_INPUT_URL');
-    const put = await fetch(uploadUrl, { method: 'PUT', headers, body: speech });
-    expect(put.ok).toBe(true);
+    const signed = await signUpload(gateway, { contentType: 'audio/mpeg' });
+    const { fileId, publicUrl } = signed;
+    expect((await transcribe({ fileId })).body.error).toBe('INVALID_INPUT_URL');
+    expect((await putFile(signed, speech)).ok).toBe(true);
     for (const [source, body] of [
       ['file', { fileId }],
       ['url', { audioUrl: publicUrl }],
     ] as const) {
-      const answer = await gateway.call<Body>(path, { body });
-      expect(answer.status).toBe(200);
-      expect(answer.body.data).toMatchObject({ source });
+      const answer = await transcribe(body);
+      expect(answer).toMatchObject({ status: 200, body: { data: { source } } });
       expect(answer.body.credits.used).toBeCloseTo(13 * secondCredits, 6);
     }
     const { key } = await gateway.newCaller({ credits: 10 });
-    const foreign = await gateway.call<Body>(path, { key, body: { fileId } });
+    const foreign = await gateway.call(path, { key, body: { fileId } });
     expect([foreign.status, foreign.body.error]).toEqual([400, 'INVALID_INPUT_URL']);
   });
 
   it.each(['https://example.com/a.mp3', 'file_1', 'storage:org_1/file_2.mp3'])(
     'is not found by a fileId that is no id: %s',
     async (fileId) => {
-      const answer = await gateway.call<Body>(path, { body: { fileId } });
-      expect(answer.status).toBe(400);
-      expect(answer.body.details).toEqual([
-        {
-          path: 'fileId',
-          message: `must be the id of an uploaded file (received ${JSON.stringify(fileId)})`,
-        },
-      ]);
+      const { status, body } = await transcribe({ fileId });
+      const message = `must be the id of an uploaded file (received ${JSON.stringify(fileId)})`;
+      expect([status, body.details]).toEqual([400, [{ path: 'fileId', message }]]);
     },
   );
 });
 
 describe('a recording at an external URL', () => {
   it('is reserved at a maximum and charged by its length', async () => {
-    const accepted = await gateway.call(path, {
-      body: { audioUrl: talkUrl, async: true },
-    });
+    const accepted = await transcribe({ audioUrl: talkUrl, async: true });
     expect(accepted.status).toBe(202);
     expect(accepted.body.credits.cost).toBeCloseTo(14_400 * secondCredits, 6);
     const done = await gateway.untilDone(accepted.body.data.jobId);

@@ -3,12 +3,12 @@
  * sender per URL, and removal of files that no request uses and of files in rejected requests.
  */
 import { readdir } from 'node:fs/promises';
-import { request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { discPicture } from '../harness/media.ts';
+import { openRequest } from '../harness/raw-requests.ts';
 import { recordTone } from '../harness/recordings.ts';
 import { makeForm, putFile, signUpload, uploadFile } from '../harness/uploads.ts';
 
@@ -94,12 +94,8 @@ describe('the stored bytes of an organization', () => {
 describe('an upload URL', () => {
   it('accepts one sender at a time', async () => {
     const signed = await sign(picture.length);
-    const first = request(signed.uploadUrl, {
-      method: 'PUT',
-      agent: false,
-      headers: { ...signed.headers, 'content-length': picture.length },
-    });
-    first.on('error', () => {});
+    const headers = { ...signed.headers, 'content-length': picture.length };
+    const { client: first } = openRequest(signed.uploadUrl, headers, 'PUT');
     first.write(picture.subarray(0, 1));
     const receiving = 'SELECT FROM upload WHERE id = $1 AND receiving_until > clock_timestamp()';
     await expect.poll(() => gateway.database.query(receiving, [signed.fileId])).toHaveLength(1);

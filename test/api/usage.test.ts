@@ -1,18 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { createChatLedger } from '../../chat/chat-ledger.ts';
+import type { z } from 'zod';
+import type { accountSchema, usageRecord } from '../../api/endpoints/usage.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
-interface UsageBody {
-  credits: number;
-  window: { startedAt: string; resetAt: string };
-  usage: {
-    type: string;
-    status: string;
-    credits: number;
-    jobId?: string;
-    keyId: string;
-    createdAt: string;
-  }[];
+interface UsageBody extends z.infer<typeof accountSchema> {
+  usage: z.infer<typeof usageRecord>[];
   hasMore: boolean;
   nextCursor: string | null;
   error: string;
@@ -28,45 +20,37 @@ const paint = (key: string, body: object = {}) =>
   gateway.call('/api/v1/studio/image/generate', { key, body: { prompt: 'a lighthouse', ...body } });
 /** A chat as the chat routes leave it: a reservation of kind `chat`, settled, with its tokens. */
 async function chat(caller: TestCaller, id: string, chargedMicro: number): Promise<void> {
-  const ledger = createChatLedger(gateway.api.services.pool);
+  const { chatLedger } = gateway.api.services;
   const { organizationId, keyId } = caller;
-  const ofChat = { organizationId, id };
-  await ledger.reserve({
-    ...ofChat,
+  const servedBy = { model: 'some/model', provider: 'openai' };
+  await chatLedger.reserve({
+    organizationId,
+    id,
     amountMinMicro: chargedMicro * 2,
     amountMaxMicro: chargedMicro * 2,
     ttlMs: 60_000,
-    chat: {
-      keyId,
-      model: 'some/model',
-      provider: 'openai',
-      streamed: false,
-      requestId: `req_of_${id}`,
-    },
+    chat: { keyId, ...servedBy, streamed: false, requestId: `req_of_${id}` },
   });
-  await ledger.settle({
-    ...ofChat,
+  await chatLedger.settle({
+    organizationId,
+    id,
     to: 'charged',
     amountMicro: chargedMicro,
     reason: 'done',
     inputTokens: 120,
     outputTokens: 34,
     countedBy: 'provider',
-    servedBy: { model: 'some/model', provider: 'openai' },
+    servedBy,
   });
 }
 
 describe('GET /usage', () => {
   it('shows the balance, the window and records that equal the ledger, in pages', async () => {
     const caller = await gateway.newCaller({ credits: 100, windowCredits: 50 });
-    const { body: second } = await gateway.call<{ key: string; keyId: string }>(
-      '/api/v1/api-keys',
-      { key: caller.key, body: { name: 'second' } },
-    );
+    const second = await gateway.newKey({}, caller.key);
     await paint(caller.key);
     await paint(second.key, { numImages: 2 });
-    await gateway.sandbox.inject({ match: 'a failure', faults: 'fail:422', times: 1 });
-    expect((await paint(caller.key, { prompt: 'a failure' })).status).toBe(400);
+    expect((await paint(caller.key, { prompt: '[[fail:422]] a failure' })).status).toBe(400);
     await chat(caller, 'chat_one', 123_456);
     await paint(second.key);
 
@@ -81,7 +65,7 @@ describe('GET /usage', () => {
       nextCursor: null,
     });
     const { startedAt, resetAt } = all.window;
-    expect(Date.parse(resetAt) - Date.parse(startedAt)).toBe(6 * 3_600_000);
+    expect(Date.parse(resetAt ?? '') - Date.parse(startedAt ?? '')).toBe(6 * 3_600_000);
     expect(
       all.usage.map(({ type, status, credits, keyId }) => [type, status, credits, keyId]),
     ).toEqual([
@@ -129,37 +113,31 @@ describe('GET /usage', () => {
 
     // By key, and strictly later than what was shown last.
     const bySecond = await usage(caller, `?keyId=${second.keyId}`);
-    expect(bySecond.usage.map((record) => record.credits)).toEqual([3.9, 7.8]);
+    expect(bySecond.usage).toEqual([all.usage[0], all.usage[3]]);
     const byFirst = await usage(caller, `?keyId=${caller.keyId}&limit=2`);
-    expect(byFirst.usage.map((record) => record.type)).toEqual(['chat', 'imageGenerate']);
+    expect(byFirst.usage).toEqual([all.usage[1], all.usage[2]]);
     const rest = await usage(caller, `?keyId=${caller.keyId}&cursor=${byFirst.nextCursor}`);
     expect(rest.usage).toEqual(all.usage.slice(-1));
+    const readAfter = async (time: string) =>
+      (await usage(caller, `?after=${encodeURIComponent(time)}`)).usage;
     for (const [index, { createdAt }] of all.usage.entries()) {
-      const later = await usage(caller, `?after=${encodeURIComponent(createdAt)}`);
-      expect(later.usage).toEqual(
-        all.usage.slice(0, index).filter((record) => record.createdAt !== createdAt),
-      );
+      const later = all.usage.slice(0, index).filter((record) => record.createdAt !== createdAt);
+      expect(await readAfter(createdAt)).toEqual(later);
     }
     const offset = new Date(Date.parse(image?.createdAt ?? '') + 7_200_000 - 1).toISOString();
-    const zoned = await usage(
-      caller,
-      `?after=${encodeURIComponent(offset.replace('Z', '+02:00'))}`,
-    );
-    expect(zoned.usage).toEqual([image]);
+    expect(await readAfter(offset.replace('Z', '+02:00'))).toEqual([image]);
   });
 
   it('shows the reserved credits of a running job', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
-    await gateway.sandbox.inject({ match: 'a slow boat', faults: 'slow:800ms', times: 1 });
-    const job = await paint(caller.key, { prompt: 'a slow boat', async: true });
-    expect(job.status).toBe(202);
+    const jobId = await gateway.startImage({ prompt: '[[slow:800ms]] a slow boat' }, caller.key);
     expect(await usage(caller)).toMatchObject({
       credits: 96.1,
       balance: { available: 96.1, reserved: 3.9, total: 100 },
       window: { limit: null, remaining: null, used: 3.9 },
-      usage: [{ status: 'reserved', credits: 0, jobId: job.body.data.jobId }],
+      usage: [{ status: 'reserved', credits: 0, jobId }],
     });
-    await gateway.untilDone(job.body.data.jobId, caller.key);
+    await gateway.untilDone(jobId, caller.key);
     expect((await usage(caller)).usage[0]).toMatchObject({ status: 'charged', credits: 3.9 });
   });
 

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { progressQuery, searchAttributes } from '../../jobs/contract.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { startWorkers } from '../harness/running-gateway.ts';
-import { timelineOf, wordsOf } from '../harness/timeline.ts';
+import { timelineOf, wordsOf, type TimelineRow } from '../harness/timeline.ts';
 
 const env = { FIRST_CHECK_MAX_MS: '30000', IMAGE_DEADLINE_MS: '60000' };
 const gateway = useGateway({ env, settled: 'last' });
@@ -20,27 +20,25 @@ interface Story {
   steps: { name: string; state: string; provider: string | null }[];
 }
 
-async function start(prompt: string, more: object = {}, at = gateway): Promise<string> {
-  const answer = await at.call('/api/v1/studio/image/generate', {
-    body: { prompt, async: true, ...more },
-  });
-  expect(answer.status).toBe(202);
-  return answer.body.data.jobId;
+const readRows = (jobId: string) => timelineOf(gateway.api.client, jobId);
+
+const readSubmits = (rows: readonly TimelineRow[]) =>
+  rows.filter(({ name }) => name === 'submit').map(({ summary }) => summary);
+
+/** Waits until a job has ended in this status. */
+async function untilEnded(jobId: string, status = 'completed'): Promise<void> {
+  expect((await gateway.untilDone(jobId)).body.data.status).toBe(status);
 }
 
-const handleOf = (jobId: string) => gateway.api.client.workflow.getHandle(jobId);
-const rowsOf = (jobId: string) => timelineOf(gateway.api.client, jobId);
-const progressOf = (jobId: string) => handleOf(jobId).query(progressQuery);
-
-async function detailsOf(jobId: string): Promise<string> {
-  const { currentDetails } = await handleOf(jobId).query<{ currentDetails: string }>(
-    '__temporal_workflow_metadata',
-  );
+async function readDetails(jobId: string): Promise<string> {
+  const { currentDetails } = await gateway
+    .getWorkflow(jobId)
+    .query<{ currentDetails: string }>('__temporal_workflow_metadata');
   return currentDetails;
 }
 
-async function attributesOf(jobId: string) {
-  const { typedSearchAttributes, priority } = await handleOf(jobId).describe();
+async function readAttributes(jobId: string) {
+  const { typedSearchAttributes, priority } = await gateway.getWorkflow(jobId).describe();
   expect(priority?.fairnessKey).toBe(gateway.caller.organizationId);
   const { provider, providerRequestId, errorCode, jobStatus, billingState } = searchAttributes;
   return {
@@ -54,30 +52,22 @@ async function attributesOf(jobId: string) {
 
 describe('a job', () => {
   it('has a row for each step, and a signal for its provider’s notification', async () => {
-    const jobId = await start('a swift');
-    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
-    const rows = await rowsOf(jobId);
-    expect(wordsOf(rows)).toEqual([
-      'reserve',
-      'submit',
-      'signal providerNotification',
-      'store',
-      'charge',
-    ]);
-    expect(rows.map(({ name, summary }) => [name, summary])).toEqual(
-      expect.arrayContaining([
-        ['reserve', '3.9 credits'],
-        ['submit', 'fal nano-banana'],
-        ['store', 'fal nano-banana'],
-        ['charge', '3.9 credits'],
-      ]),
-    );
+    const jobId = await gateway.startImage({ prompt: 'a swift' });
+    await untilEnded(jobId);
+    const rows = await readRows(jobId);
+    const words = wordsOf(rows).join(', ');
+    expect(words).toBe('reserve, submit, signal providerNotification, store, charge');
+    const summaries = rows.map(({ name, summary }) => [name, summary]);
+    for (const name of ['reserve', 'charge'])
+      expect(summaries).toContainEqual([name, '3.9 credits']);
+    for (const name of ['submit', 'store'])
+      expect(summaries).toContainEqual([name, 'fal nano-banana']);
     const [sent] = await gateway.sandbox.submits({ jobId });
     expect(rows.find(({ name }) => name === 'submit')?.result).toMatchObject({
       kind: 'operation',
       operation: { id: sent?.requestId },
     });
-    expect(await attributesOf(jobId)).toEqual({
+    expect(await readAttributes(jobId)).toEqual({
       provider: 'fal',
       requests: [sent?.requestId],
       errorCode: undefined,
@@ -87,69 +77,65 @@ describe('a job', () => {
     expect(rows.find(({ kind }) => kind === 'timer')?.summary).toBe(
       `fal ${sent?.requestId.slice(0, 8)}…: wait for a notification until the next check`,
     );
-    const details = await detailsOf(jobId);
+    const details = await readDetails(jobId);
     expect(details).toContain('**charged 3.9 credits**');
     expect(details).toContain(`call 1: delivered, request \`${sent?.requestId}\``);
     expect(details).not.toContain('next check');
   });
 
   it('with several calls has the number of the call in each row', async () => {
-    const jobId = await start('nine swifts', { numImages: 9 });
-    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
-    const rows = await rowsOf(jobId);
-    const submits = rows.filter(({ name }) => name === 'submit').map(({ summary }) => summary);
-    expect(submits.toSorted()).toEqual(
+    const jobId = await gateway.startImage({ prompt: 'nine swifts', numImages: 9 });
+    await untilEnded(jobId);
+    const rows = await readRows(jobId);
+    expect(readSubmits(rows).toSorted()).toEqual(
       [1, 2, 3].map((number) => `call ${number} of 3 · fal nano-banana`),
     );
     expect(wordsOf(rows).filter((word) => word === 'signal providerNotification')).toHaveLength(3);
-    expect((await attributesOf(jobId)).requests).toHaveLength(3);
+    expect((await readAttributes(jobId)).requests).toHaveLength(3);
   });
 
   it('with a paused provider has no submit, and one activity for the whole pause', async () => {
     const act = (action: string) => gateway.admin(`/providers/fal/${action}`, {});
     await act('pause');
-    const jobId = await start('a swift that waits');
+    const jobId = await gateway.startImage({ prompt: 'a swift that waits' });
     await expect
-      .poll(async () => (await handleOf(jobId).describe()).raw.pendingActivities?.[0]?.lastFailure)
+      .poll(
+        async () =>
+          (await gateway.getWorkflow(jobId).describe()).raw.pendingActivities?.[0]?.lastFailure,
+      )
       .toMatchObject({ message: 'paused: fal' });
     expect((await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data.phase).toBe(
       'waiting_for_provider',
     );
-    const { events } = await handleOf(jobId).fetchHistory();
+    const events = await gateway.events(jobId);
     await act('resume');
-    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
-    const rows = await rowsOf(jobId);
+    await untilEnded(jobId);
+    const rows = await readRows(jobId);
     expect(wordsOf(rows).filter((word) => word.endsWith('submit'))).toEqual(['submit']);
     expect(wordsOf(rows)[1]).toBe('activity awaitResume');
-    expect(events?.length).toBeLessThan(12);
+    expect(events.length).toBeLessThan(12);
     const { why, steps } = (await gateway.admin<{ data: Story }>(`/jobs/${jobId}`)).body.data;
     expect(why).toMatch(/ in [\d.]+ s; before that, it waited [\d.]+ s for a paused provider\.$/);
-    expect(steps.map(({ name }) => name)).toEqual([
-      'reserve',
-      'pause',
-      'submit',
-      'wait',
-      'store',
-      'charge',
-    ]);
+    const names = steps.map(({ name }) => name).join(' ');
+    expect(names).toBe('reserve pause submit wait store charge');
   });
 
   it('that fails has the released amount and the reason in its list entry and its result', async () => {
-    const jobId = await start('[[policy]] a rude swift');
-    expect((await gateway.untilDone(jobId)).body.data.status).toBe('failed');
-    const words = wordsOf(await rowsOf(jobId));
+    const jobId = await gateway.startImage({ prompt: '[[policy]] a rude swift' });
+    await untilEnded(jobId, 'failed');
+    const words = wordsOf(await readRows(jobId));
     expect(words.at(-1)).toBe('release');
-    await expect(handleOf(jobId).result()).rejects.toMatchObject({
+    await expect(gateway.getWorkflow(jobId).result()).rejects.toMatchObject({
       cause: {
         type: 'CONTENT_POLICY',
         message: expect.stringMatching(/^released 3\.9 credits: CONTENT_POLICY, /),
       },
     });
-    const details = await detailsOf(jobId);
+    const details = await readDetails(jobId);
     expect(details).toMatch(/^\*\*released 3\.9 credits: CONTENT_POLICY, /);
     expect(details).toContain('call 1: no output: CONTENT_POLICY');
     expect(details).not.toContain('next check');
-    expect(await attributesOf(jobId)).toMatchObject({
+    expect(await readAttributes(jobId)).toMatchObject({
       errorCode: 'CONTENT_POLICY',
       billing: 'released',
     });
@@ -157,17 +143,14 @@ describe('a job', () => {
 
   it('that a second provider accepts is found under that provider', async () => {
     await gateway.sandbox.inject({ match: 'openai/gpt-image-2', faults: 'submit:401x9' });
-    const jobId = await start('a swift elsewhere', { model: 'alpha-image-2' });
-    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
+    const jobId = await gateway.startImage({ prompt: 'a swift elsewhere', model: 'alpha-image-2' });
+    await untilEnded(jobId);
     await gateway.sandbox.clearFaults();
-    const rows = await rowsOf(jobId);
-    expect(rows.filter(({ name }) => name === 'submit').map(({ summary }) => summary)).toEqual([
-      'fal alpha-image-2',
-      'openai alpha-image-2',
-    ]);
-    const { provider, requests } = await attributesOf(jobId);
+    const rows = await readRows(jobId);
+    expect(readSubmits(rows)).toEqual(['fal alpha-image-2', 'openai alpha-image-2']);
+    const { provider, requests } = await readAttributes(jobId);
     expect(provider).toBe('openai');
-    const details = await detailsOf(jobId);
+    const details = await readDetails(jobId);
     expect(details).toContain(
       'submit of call 1 at fal: the provider did not accept the call (401)',
     );
@@ -205,19 +188,21 @@ describe('a provider with one free slot', () => {
   afterAll(() => stopWorkers());
 
   it('sends a hanging submit once, shown as an activity within four seconds, while other jobs use its queue', async () => {
-    const first = await start('[[hang-submit]] [[slow:5s]] a goose in the door', {}, narrow);
+    const first = await narrow.startImage({
+      prompt: '[[hang-submit]] [[slow:5s]] a goose in the door',
+    });
     await expect.poll(() => narrow.sandbox.submits({ jobId: first })).toHaveLength(1);
-    const other = await start('a second goose', {}, narrow);
+    const other = await narrow.startImage({ prompt: 'a second goose' });
     await expect
       .poll(
         async () => {
-          const { raw } = await handleOf(first).describe();
+          const { raw } = await gateway.getWorkflow(first).describe();
           return raw.pendingActivities?.map(({ activityType }) => activityType?.name);
         },
         { interval: 100 },
       )
       .toEqual(['adopt']);
-    expect(await progressOf(first)).toMatchObject({
+    expect(await gateway.getWorkflow(first).query(progressQuery)).toMatchObject({
       phase: '1 call(s), 3.9 credits reserved',
       calls: [{ call: 1, phase: 'submitting to fal' }],
     });
@@ -225,13 +210,13 @@ describe('a provider with one free slot', () => {
       expect((await narrow.untilDone(jobId)).body.data.status).toBe('completed');
       expect(await narrow.sandbox.submits({ jobId })).toHaveLength(1);
     }
-    expect(wordsOf(await rowsOf(first)).slice(0, 3)).toEqual([
+    expect(wordsOf(await readRows(first)).slice(0, 3)).toEqual([
       'reserve',
       'submit',
       'activity adopt',
     ]);
     // The submit of the first job hangs; the other job finds no free slot in this process.
-    expect(wordsOf(await rowsOf(other))).toContain('activity submit');
+    expect(wordsOf(await readRows(other))).toContain('activity submit');
   });
 
   it('gets the calls of a job one after the other', async () => {

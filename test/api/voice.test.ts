@@ -1,21 +1,17 @@
+/** /studio/voiceover/generate, /studio/dialogue/generate and /studio/sfx/generate. */
 import { describe, expect, it } from 'vitest';
-import type { CreditsBlock } from '../../domain/credits.ts';
-import { searchAttributes } from '../../jobs/contract.ts';
-import { useGateway } from '../harness/gateway.ts';
+import { useGateway, type StudioBody } from '../harness/gateway.ts';
 import { hear } from '../harness/recordings.ts';
 
 const gateway = useGateway({ media: 'full', settled: 'last' });
 
-interface Body {
-  data: { url: string; storagePath: string; metadata: { chunks: number } };
-  credits: CreditsBlock;
-  error: string;
-  details: { path: string }[];
+interface Body extends StudioBody {
+  data: StudioBody['data'] & { storagePath: string; metadata: { chunks: number } };
 }
-
-const voiceover = (body: object) =>
-  gateway.call<Body>('/api/v1/studio/voiceover/generate', { body });
-const dialogue = (body: object) => gateway.call<Body>('/api/v1/studio/dialogue/generate', { body });
+const post = (path: string, body: object) => gateway.call<Body>(`/api/v1/studio${path}`, { body });
+const voiceover = (body: object) => post('/voiceover/generate', body);
+const dialogue = (body: object) => post('/dialogue/generate', body);
+const effect = (body: object) => post('/sfx/generate', body);
 
 describe('POST /studio/voiceover/generate', () => {
   it('returns exactly the fields of the specification, with an MP3 as long as its text needs', async () => {
@@ -45,32 +41,6 @@ describe('POST /studio/voiceover/generate', () => {
     expect(submit?.endpoint).toContain('JBFqnCBsd6RMkjVDRZzb');
     expect(submit?.body['voice_settings']).toEqual({ stability: 0.2, similarity_boost: 0.5 });
   });
-
-  it('returns 202 for an asynchronous request, and the result by polling', async () => {
-    const accepted = await gateway.call('/api/v1/studio/voiceover/generate', {
-      body: { text: 'Later is fine', title: 'Later', async: true },
-    });
-    expect(accepted.status).toBe(202);
-    const done = await gateway.untilDone(accepted.body.data.jobId);
-    expect(done.body.data).toMatchObject({
-      type: 'voiceoverGenerate',
-      status: 'completed',
-      billing: { state: 'charged', charged: 0.13 },
-      result: { title: 'Later', textLength: 13 },
-    });
-    const [call] = await gateway.database.query<{ provider_request_id: string }>(
-      `SELECT provider_request_id FROM provider_call WHERE job_id = '${accepted.body.data.jobId}'`,
-    );
-    // Temporal indexes a search attribute a moment after the workflow has set it.
-    await expect
-      .poll(async () => {
-        const { typedSearchAttributes } = await gateway.api.client.workflow
-          .getHandle(accepted.body.data.jobId)
-          .describe();
-        return typedSearchAttributes.get(searchAttributes.providerRequestId);
-      })
-      .toEqual([call?.provider_request_id]);
-  });
 });
 
 describe('POST /studio/dialogue/generate', () => {
@@ -99,14 +69,12 @@ describe('POST /studio/dialogue/generate', () => {
         hear(await gateway.api.services.storage.urlOf(part.storage_key, 60_000)),
       ),
     );
-    const sum = heard.reduce((total, part) => total + part.packets, 0);
+    const sum = (field: 'packets' | 'durationSeconds') =>
+      heard.reduce((total, part) => total + part[field], 0);
     // A part's file may count a frame that holds no sound; the joined file has none of these.
-    expect(whole.packets).toBeGreaterThan(sum - 5);
-    expect(whole.packets).toBeLessThanOrEqual(sum);
-    expect(whole.durationSeconds).toBeCloseTo(
-      heard.reduce((total, part) => total + part.durationSeconds, 0),
-      0,
-    );
+    expect(whole.packets).toBeGreaterThan(sum('packets') - 5);
+    expect(whole.packets).toBeLessThanOrEqual(sum('packets'));
+    expect(whole.durationSeconds).toBeCloseTo(sum('durationSeconds'), 0);
     expect(whole.durationSeconds).toBeGreaterThan(characters / 14 - 2);
   });
 
@@ -120,9 +88,41 @@ describe('POST /studio/dialogue/generate', () => {
       ],
     });
     expect(answer.status).toBe(500);
-    const [job] = await gateway.database.query<{ state: string; charged: number | null }>(
-      `SELECT state, charged FROM reservation ORDER BY created_at DESC LIMIT 1`,
+    const [job] = await gateway.database.query<object>(
+      `SELECT state, charged FROM reservation WHERE id = $1`,
+      [answer.body.jobId],
     );
     expect(job).toEqual({ state: 'released', charged: null });
+  });
+});
+
+describe('POST /studio/sfx/generate', () => {
+  const secondCredits = 0.6;
+
+  it.each([0.5, 7.5])('creates a sound of %d seconds', async (durationSeconds) => {
+    const answer = await effect({ prompt: 'waves', durationSeconds, promptInfluence: 0.7 });
+    expect(answer.status).toBe(200);
+    expect(answer.body.data).toEqual({
+      url: expect.any(String),
+      expiresAt: expect.any(String),
+      storagePath: expect.stringMatching(/\.mp3$/),
+      format: 'mp3',
+      prompt: 'waves',
+      durationSeconds: expect.any(Number),
+      model: 'eleven_text_to_sound_v2',
+    });
+    const heard = await hear(answer.body.data.url);
+    expect(Math.abs(heard.durationSeconds - durationSeconds)).toBeLessThan(0.2);
+    expect(answer.body.credits.used).toBeCloseTo(Math.ceil(durationSeconds) * secondCredits, 6);
+  });
+
+  it('reserves the longest duration and charges the duration that the model chose', async () => {
+    const accepted = await effect({ prompt: '[[slow:600ms]] a door', loop: true, async: true });
+    expect(accepted.status).toBe(202);
+    expect(accepted.body.credits).toMatchObject({ used: 0, cost: 30 * secondCredits });
+    const { result, billing } = (await gateway.untilDone(accepted.body.data.jobId)).body.data;
+    const { durationSeconds } = result as typeof result & { durationSeconds: number };
+    expect(durationSeconds).toBeLessThan(7);
+    expect(billing.charged).toBeCloseTo(Math.ceil(durationSeconds - 0.1) * secondCredits, 6);
   });
 });

@@ -6,25 +6,24 @@ import { useGateway } from '../harness/gateway.ts';
 
 const gateway = useGateway({ settled: 'last' });
 const imagePath = '/api/v1/studio/image/generate';
-const accept = async (body: object): Promise<string> => {
-  const answer = await gateway.call(imagePath, { body: { async: true, ...body } });
-  expect(answer.status).toBe(202);
-  return answer.body.data.jobId;
-};
-const receivedAt = (path: string, count = 1) => gateway.receiver.untilReceived(path, count);
+/** Starts a job whose webhook goes to this path, and reports these events. */
+const start = (prompt: string, path: string, webhookEvents: string[], fields: object = {}) =>
+  gateway.startImage({
+    prompt,
+    webhookUrl: gateway.receiver.at(path),
+    webhookEvents,
+    ...fields,
+  });
+
 describe('a webhook with the event started', () => {
   it('reports the start once, while the job runs, and then the end', async () => {
-    const jobId = await accept({
-      prompt: '[[slow:600ms]] an early heron',
-      webhookUrl: gateway.receiver.at('/both'),
-      webhookEvents: ['started', 'completed'],
-    });
-    const [started] = await receivedAt('/both');
+    const jobId = await start('[[slow:600ms]] an early heron', '/both', ['started', 'completed']);
+    const [started] = await gateway.receiver.untilReceived('/both');
     expect(started?.body).toMatchObject({
       type: 'studio.job.started',
       data: { jobId, status: 'in_progress', done: false, startedAt: started?.body.timestamp },
     });
-    const [, completed, ...others] = await receivedAt('/both', 2);
+    const [, completed, ...others] = await gateway.receiver.untilReceived('/both', 2);
     expect(completed?.body).toMatchObject({ type: 'studio.job.completed', data: { jobId } });
     expect(others).toEqual([]);
     const secret = await gateway.call<{ secret: string }>('/api/v1/webhooks/secret');
@@ -35,48 +34,34 @@ describe('a webhook with the event started', () => {
   });
 
   it('reports the start of a job with several calls once', async () => {
-    await accept({
-      prompt: 'a flock of herons',
-      numImages: 4,
-      model: 'nano-banana',
-      webhookUrl: gateway.receiver.at('/calls'),
-      webhookEvents: ['started', 'completed'],
-    });
-    const types = (await receivedAt('/calls', 2)).map(({ body }) => body.type);
-    expect(types.toSorted()).toEqual(['studio.job.completed', 'studio.job.started']);
+    await start('a flock of herons', '/calls', ['started', 'completed'], { numImages: 4 });
+    const hooks = await gateway.receiver.untilReceived('/calls', 2);
+    const types = hooks.map(({ body }) => body.type).toSorted();
+    expect(types).toEqual(['studio.job.completed', 'studio.job.started']);
   });
 
   it('is sent again until the receiver accepts it', async () => {
-    const webhookUrl = gateway.receiver.at('/flaky', (response, count) => {
+    gateway.receiver.at('/flaky', (response, count) => {
       response.writeHead(count < 3 ? 500 : 204).end();
     });
-    await accept({ prompt: 'a patient heron', webhookUrl, webhookEvents: ['started'] });
-    const hooks = await receivedAt('/flaky', 3);
+    await start('a patient heron', '/flaky', ['started']);
+    const hooks = await gateway.receiver.untilReceived('/flaky', 3);
     expect(new Set(hooks.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
     expect(new Set(hooks.map(({ body }) => body.type))).toEqual(new Set(['studio.job.started']));
   });
 
   it('reports no start of a job that no provider accepted', async () => {
-    const jobId = await accept({
-      prompt: '[[submit:422]] a heron without a pond',
-      webhookUrl: gateway.receiver.at('/rejected'),
-      webhookEvents: ['started', 'failed'],
-    });
-    await gateway.untilDone(jobId);
-    const hooks = await receivedAt('/rejected');
+    await start('[[submit:422]] a heron without a pond', '/rejected', ['started', 'failed']);
+    const hooks = await gateway.receiver.untilReceived('/rejected');
     expect(hooks.map(({ body }) => body.type)).toEqual(['studio.job.failed']);
   });
 });
 
 describe('an end that the request does not list', () => {
   it('is not sent, and the job then has no webhook', async () => {
-    const jobId = await accept({
-      prompt: 'a silent heron',
-      webhookUrl: gateway.receiver.at('/failed-only'),
-      webhookEvents: ['failed', 'canceled'],
-    });
+    const jobId = await start('a silent heron', '/failed-only', ['failed', 'canceled']);
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
-    await gateway.api.client.workflow.getHandle(jobId).result();
+    await gateway.getWorkflow(jobId).result();
     const { services, client } = gateway.api;
     const { webhookRelay } = createRelays(services, client, gateway.config);
     await webhookRelay.resume();
@@ -110,8 +95,8 @@ describe('webhookEvents', () => {
     const body = { prompt: 'a heron', webhookUrl: gateway.receiver.at('/keyed') };
     const send = (fields: object) =>
       gateway.call(imagePath, { body: { ...body, ...fields }, headers });
-    expect((await send({ webhookEvents: ['started'] })).status).toBe(200);
-    expect((await send({ webhookEvents: ['started'] })).status).toBe(200);
+    const events = { webhookEvents: ['started'] };
+    for (const fields of [events, events]) expect((await send(fields)).status).toBe(200);
     expect((await send({})).status).toBe(422);
   });
 });

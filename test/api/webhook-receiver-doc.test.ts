@@ -3,7 +3,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 import { untilHolds } from '../harness/until.ts';
 
@@ -14,9 +14,7 @@ beforeAll(async () => {
   // Where it finds the packages of this project.
   await mkdir(`${root}.cache`, { recursive: true });
   directory = await mkdtemp(`${root}.cache/receiver-`);
-});
-afterAll(async () => {
-  await rm(directory, { recursive: true, force: true });
+  return () => rm(directory, { recursive: true, force: true });
 });
 
 it("the documented receiver accepts the gateway's webhooks, and rejects everything else", async () => {
@@ -36,10 +34,7 @@ it("the documented receiver accepts the gateway's webhooks, and rejects everythi
   child.stdout?.on('data', (chunk: Buffer) => (said += chunk.toString()));
   const webhookUrl = `http://127.0.0.1:${port}/`;
   await untilHolds(() => fetch(webhookUrl));
-  const answer = await gateway.call('/api/v1/studio/image/generate', {
-    body: { prompt: 'a tree', webhookUrl, async: true },
-  });
-  const { jobId } = answer.body.data;
+  const jobId = await gateway.startImage({ prompt: 'a tree', webhookUrl });
   await untilHolds(() => expect(said).toBe(`studio.job.completed ${jobId}\n`));
   const forged = await fetch(webhookUrl, {
     method: 'POST',

@@ -1,26 +1,20 @@
-import { describe, expect, it } from 'vitest';
+/**
+ * Notifications of providers. A provider does not repeat a notification after a 200 response, so
+ * the gateway stores it first. When storing fails, the response is 5xx or missing.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 
 const gateway = useGateway({ settled: 'last' });
 
-const start = async (prompt: string): Promise<string> => {
-  const answer = await gateway.call('/api/v1/studio/image/generate', {
-    body: { prompt, async: true },
-  });
-  return answer.body.data.jobId;
-};
+const start = (prompt: string) => gateway.startImage({ prompt });
+const readNotifications = (jobId: string) => gateway.database.notifications(jobId);
 
-async function signalsOf(jobId: string): Promise<number> {
-  const history = await gateway.api.client.workflow.getHandle(jobId).fetchHistory();
-  return (history.events ?? []).filter((event) => event.workflowExecutionSignaledEventAttributes)
-    .length;
-}
-
-async function notificationsOf(jobId: string) {
-  return gateway.database.query<{ state: string; deliveries: number }>(
-    'SELECT state, deliveries FROM provider_notification WHERE job_id = $1',
-    [jobId],
-  );
+async function countSignals(jobId: string): Promise<number> {
+  const events = await gateway.events(jobId);
+  return events.filter((event) => event.workflowExecutionSignaledEventAttributes).length;
 }
 
 describe('a provider notification that', () => {
@@ -28,19 +22,18 @@ describe('a provider notification that', () => {
     const jobId = await start('[[no-webhook]] a silent forest');
     const done = await gateway.untilDone(jobId);
     expect(done.body.data.status).toBe('completed');
-    expect(await notificationsOf(jobId)).toEqual([]);
-    expect(await signalsOf(jobId)).toBe(0);
-    const [submit] = await gateway.sandbox.submits({ jobId });
-    await gateway.api.client.workflow.getHandle(jobId).result();
-    await gateway.sandbox.resend(submit?.requestId ?? '', { signature: 'good' });
-    expect(await notificationsOf(jobId)).toMatchObject([{ state: 'late' }]);
+    expect(await readNotifications(jobId)).toEqual([]);
+    expect(await countSignals(jobId)).toBe(0);
+    const { requestId } = await gateway.untilAccepted(jobId);
+    await gateway.getWorkflow(jobId).result();
+    await gateway.sandbox.resend(requestId, { signature: 'good' });
+    expect(await readNotifications(jobId)).toMatchObject([{ state: 'late' }]);
     const after = await gateway.call(`/api/v1/studio/jobs/${jobId}`);
     expect(after.body.data.billing).toEqual(done.body.data.billing);
   });
 
   it('arrives before the response to the submit completes the job', async () => {
-    const jobId = await start('[[early-webhook]] a hasty forest');
-    const done = await gateway.untilDone(jobId);
+    const done = await gateway.untilDone(await start('[[early-webhook]] a hasty forest'));
     expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
   });
 
@@ -48,36 +41,79 @@ describe('a provider notification that', () => {
     const jobId = await start('[[dup-webhook:5]] an echoing forest');
     await gateway.untilDone(jobId);
     await expect
-      .poll(async () => (await notificationsOf(jobId))[0]?.deliveries)
+      .poll(async () => (await readNotifications(jobId))[0]?.deliveries)
       .toBeGreaterThanOrEqual(5);
-    expect(await signalsOf(jobId)).toBeLessThanOrEqual(1);
-    const charges = await gateway.database.query(
-      `SELECT 1 FROM ledger_entry WHERE reservation_id = $1 AND kind = 'charge'`,
-      [jobId],
-    );
-    expect(charges).toHaveLength(1);
+    expect(await countSignals(jobId)).toBeLessThanOrEqual(1);
+    expect(await gateway.database.entryKinds(jobId)).toEqual(['reserve', 'charge']);
   });
 
   it('has an invalid signature is rejected, and the job completes by polling', async () => {
     const jobId = await start('[[bad-signature]] a forged forest');
-    const done = await gateway.untilDone(jobId);
-    expect(done.body.data.status).toBe('completed');
-    expect(await notificationsOf(jobId)).toEqual([]);
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
+    expect(await readNotifications(jobId)).toEqual([]);
+  });
+
+  it('arrives before the work is finished is accepted, and the job waits on', async () => {
+    const jobId = await start('[[slow:20s]] [[no-webhook]] a genuine forest');
+    const { requestId } = await gateway.untilAccepted(jobId);
+    await gateway.sandbox.resend(requestId, { signature: 'good' });
+    await expect.poll(() => readNotifications(jobId)).toMatchObject([{ state: 'delivered' }]);
+    const now = await gateway.call(`/api/v1/studio/jobs/${jobId}`);
+    expect(now.body.data).toMatchObject({ done: false, billing: { state: 'reserved' } });
+    await gateway.cancel(jobId);
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('canceled');
   });
 });
 
-describe('the endpoint for provider notifications', () => {
-  it('accepts a genuine notification that is sent again', async () => {
-    const jobId = await start('[[slow:20s]] [[no-webhook]] a genuine forest');
-    await expect.poll(() => gateway.sandbox.submits({ jobId })).toHaveLength(1);
-    const [submit] = await gateway.sandbox.submits({ jobId });
-    // The notification is genuine but early: the workflow polls, the work is unfinished, and it waits.
-    await gateway.sandbox.resend(submit?.requestId ?? '', { signature: 'good' });
-    await expect.poll(async () => (await notificationsOf(jobId))[0]?.state).toBe('delivered');
-    const now = await gateway.call(`/api/v1/studio/jobs/${jobId}`);
-    expect(now.body.data).toMatchObject({ done: false, billing: { state: 'reserved' } });
-    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
-    const done = await gateway.untilDone(jobId);
-    expect(done.body.data.status).toBe('canceled');
+describe('a notification that cannot be stored', () => {
+  let other: Client;
+  let jobId: string;
+  let requestId: string;
+  beforeEach(async () => {
+    other = new Client({ connectionString: gateway.database.url });
+    await other.connect();
+    jobId = await start('[[no-webhook]] [[slow:900ms]] a remembered forest');
+    ({ requestId } = await gateway.untilAccepted(jobId));
+    return async () => {
+      await gateway.untilDone(jobId);
+      await other.end();
+    };
+  });
+
+  it('gets no response until it is stored', async () => {
+    await other.query('BEGIN');
+    await other.query('LOCK TABLE provider_notification IN ACCESS EXCLUSIVE MODE');
+    let status = 0;
+    const sending = gateway.sandbox.resend(requestId, {}).then((answer) => ({ status } = answer));
+    await sleep(300);
+    expect(status).not.toBe(200);
+    await other.query('ROLLBACK');
+    await sending;
+    expect(status).toBe(200);
+    expect(await readNotifications(jobId)).toHaveLength(1);
+  });
+
+  it.each([
+    [
+      'its table is away',
+      'RENAME TO notification_away',
+      'notification_away RENAME TO provider_notification',
+    ],
+    [
+      'Postgres refuses the row',
+      'ADD CONSTRAINT nothing CHECK (false) NOT VALID',
+      'provider_notification DROP CONSTRAINT nothing',
+    ],
+  ])('gets a 5xx response: %s', async (_why, breaking, mending) => {
+    await other.query(`ALTER TABLE provider_notification ${breaking}`);
+    try {
+      const { status } = await gateway.sandbox.resend(requestId, {});
+      expect(status).toBeGreaterThanOrEqual(500);
+    } finally {
+      await other.query(`ALTER TABLE ${mending}`);
+    }
+    expect(await readNotifications(jobId)).toEqual([]);
+    expect((await gateway.sandbox.resend(requestId, {})).status).toBe(200);
+    expect(await readNotifications(jobId)).toHaveLength(1);
   });
 });

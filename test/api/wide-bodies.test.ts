@@ -4,23 +4,22 @@
  * rejected before its body is read.
  */
 import { readFile } from 'node:fs/promises';
-import { request, type ClientRequest } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { useOwnGateway, type TestCaller } from '../harness/gateway.ts';
+import { openRequest, type RawRequest } from '../harness/raw-requests.ts';
 import type { SpawnedProcess } from '../harness/running-gateway.ts';
 import { ofCallers, ofOperators } from '../harness/endpoints.ts';
 
-let gateway: TestGateway;
+// The test measures one API process, so no worker runs.
+const gateway = useOwnGateway({ worker: false }, 'never');
 let api: SpawnedProcess;
 /** A caller with all scopes and no credits, so that a body accepted by mistake costs nothing. */
 let poor: TestCaller;
 /** A caller with a single scope and no credits. */
 let smallest: TestCaller;
 beforeAll(async () => {
-  // The test measures one API process, so no worker runs.
-  gateway = await startGateway({ worker: false });
   api = await gateway.spawn('api', { API_PORT: '0' });
   poor = await gateway.newCaller({ credits: 0 });
   smallest = await gateway.newCaller({ credits: 0, scopes: ['models:read'] });
@@ -28,10 +27,7 @@ beforeAll(async () => {
     eval: true,
     workerData: { url: urlOf('/healthz'), pid: api.child.pid, shared: probeTimes.buffer },
   });
-});
-afterAll(async () => {
-  await prober.terminate();
-  await gateway.close();
+  return () => prober.terminate();
 });
 
 const urlOf = (path: string): string => `http://127.0.0.1:${api.port}${path}`;
@@ -48,29 +44,16 @@ const adminPosts = [
 const keyOf = (path: string): string =>
   path.startsWith('/api/admin') ? gateway.config.ADMIN_API_KEY : poor.key;
 
-/** Opens a request with a plain client: what this process does meanwhile must not look like the API's. */
-const open = (path: string, key: string, bytes: number): ClientRequest =>
-  request(urlOf(path), {
-    method: methodOf(path),
-    headers: {
-      authorization: `Bearer ${key}`,
-      'content-type': 'application/json',
-      'content-length': String(bytes),
-    },
-  });
+const open = (path: string, key: string, bytes: number): RawRequest => {
+  const type = { 'content-type': 'application/json', 'content-length': bytes };
+  return openRequest(urlOf(path), { authorization: `Bearer ${key}`, ...type }, methodOf(path));
+};
 
 /** Sends a body, and returns the status of the response. */
 function send(path: string, body: string | Buffer, key = keyOf(path)): Promise<number | 'cut'> {
-  return new Promise((resolve) => {
-    const client = open(path, key, Buffer.byteLength(body));
-    client.on('response', (answer) => {
-      answer.resume();
-      resolve(answer.statusCode ?? 'cut');
-    });
-    // A client that is rejected while it sends may not receive the response.
-    client.on('error', () => resolve('cut'));
-    client.end(body);
-  });
+  const { client, status } = open(path, key, Buffer.byteLength(body));
+  client.end(body);
+  return status;
 }
 
 /**
@@ -106,16 +89,16 @@ const proberSource = `
 let prober: Worker;
 const probeTimes = new Float64Array(new SharedArrayBuffer(8));
 
-/** Of computing, before another is answered: less than half of that is needed here, on a machine half as fast all of it. */
+/** The most CPU time until another request is answered, twice of what this machine needs. */
 const probeMsMax = 200;
 
-/** What others wait for at most while this runs; the best of three, for what a collection of garbage costs. */
+/** Returns the longest time of a probe while this runs: the best of three runs, because garbage is collected in some. */
 async function bestSlowestProbe(run: () => Promise<unknown>): Promise<number> {
   let best = Infinity;
   for (let times = 0; times < 3 && best > probeMsMax; times += 1) {
     probeTimes[0] = 0;
     await run();
-    // The one that is under way has met it, too.
+    // The last probe may still be running.
     await sleep(10);
     best = Math.min(best, probeTimes[0]);
   }
@@ -137,10 +120,7 @@ const wide: [string, (bytes: number) => string][] = [
   ['pictures without a URL', (bytes) => `[${many('{"type":"image_url"}', bytes)}]`],
   ['names', (bytes) => `{${names(bytes)}}`],
   ['escapes', (bytes) => `"${'\\u0041'.repeat(bytes / 6)}"`],
-  [
-    'escaped surrogates, one of them alone',
-    (bytes) => `"${'\\ud83d\\ude00'.repeat(bytes / 12)}\\ud83d"`,
-  ],
+  ['surrogates, one alone', (bytes) => `"${'\\ud83d\\ude00'.repeat(bytes / 12)}\\ud83d"`],
   ['backslashes', (bytes) => `"${'\\\\'.repeat(bytes / 2)}"`],
   ['digits', (bytes) => '9'.repeat(bytes)],
   ['spaces', (bytes) => `1${' '.repeat(bytes)}`],
@@ -149,37 +129,31 @@ const wide: [string, (bytes: number) => string][] = [
   ['brackets that never close', (bytes) => '['.repeat(bytes)],
 ];
 const user = '{"role":"user","content":"a"}';
+const ofChat = (fields: string): string => `{"model":"gpt-4o",${fields}}`;
+const contentOf = (spelled: string) => ofChat(`"messages":[{"role":"user","content":${spelled}}]`);
 /** The parts of a chat request that may have many values. */
 const placesOfChat: [string, (spelled: string) => string][] = [
-  ['content', (spelled) => `{"model":"gpt-4o","messages":[{"role":"user","content":${spelled}}]}`],
-  ['messages', (spelled) => `{"model":"gpt-4o","messages":${spelled}}`],
-  [
-    'tool_calls',
-    (spelled) => `{"model":"gpt-4o","messages":[{"role":"assistant","tool_calls":${spelled}}]}`,
-  ],
-  ['tools', (spelled) => `{"model":"gpt-4o","messages":[${user}],"tools":${spelled}}`],
-  ['logit_bias', (spelled) => `{"model":"gpt-4o","messages":[${user}],"logit_bias":${spelled}}`],
-  ['metadata', (spelled) => `{"model":"gpt-4o","messages":[${user}],"metadata":${spelled}}`],
-  ['prediction', (spelled) => `{"model":"gpt-4o","messages":[${user}],"prediction":${spelled}}`],
+  ['content', contentOf],
+  ['messages', (spelled) => ofChat(`"messages":${spelled}`)],
+  ['tool_calls', (spelled) => ofChat(`"messages":[{"role":"assistant","tool_calls":${spelled}}]`)],
+  ...['tools', 'logit_bias', 'metadata', 'prediction'].map(
+    (field): [string, (spelled: string) => string] => [
+      field,
+      (spelled) => ofChat(`"messages":[${user}],"${field}":${spelled}`),
+    ],
+  ),
   ['nothing known', (spelled) => `{"zz":${spelled}}`],
 ];
 const megabyte = 1_000_000;
 
 describe('a request without access to a route is rejected before its body is read', () => {
-  /** The status that comes while a body is announced and none is sent. */
-  const statusBeforeBody = (path: string, key: string): Promise<number | 'none'> =>
-    new Promise((resolve) => {
-      const client = open(path, key, 5000);
-      const settle = (status: number | 'none'): void => {
-        clearTimeout(late);
-        client.destroy();
-        resolve(status);
-      };
-      const late = setTimeout(() => settle('none'), 2000);
-      client.on('response', ({ statusCode }) => settle(statusCode ?? 'none'));
-      client.on('error', () => settle('none'));
-      client.flushHeaders();
-    });
+  /** Returns the status that arrives while a body is announced and none is sent. */
+  async function statusBeforeBody(path: string, key: string): Promise<number | 'cut' | 'none'> {
+    const { client, status } = open(path, key, 5000);
+    const received = await Promise.race([status, sleep(2000, 'none' as const)]);
+    client.destroy();
+    return received;
+  }
   const expectAll = async (key: string, status: number, paths = posts): Promise<void> => {
     const statuses = await Promise.all(
       paths.map(async (path) => ({ path, status: await statusBeforeBody(path, key) })),
@@ -193,18 +167,16 @@ describe('a request without access to a route is rejected before its body is rea
 
   it('as a viewer', async () => {
     const viewer = await gateway.newCaller({ credits: 0 });
-    await gateway.database.query(
-      `UPDATE member SET role = 'viewer' WHERE id = '${viewer.memberId}'`,
-    );
+    await gateway.database.query(`UPDATE member SET role = 'viewer' WHERE id = $1`, [
+      viewer.memberId,
+    ]);
     const spending = posts.filter((path) => !path.includes('/storage/'));
     await expectAll(viewer.key, 403, spending);
   });
 
   it('for a suspended organization', async () => {
     const suspended = await gateway.newCaller({ credits: 0 });
-    await gateway.database.query(
-      `UPDATE organization SET status = 'suspended' WHERE id = '${suspended.organizationId}'`,
-    );
+    await gateway.admin(`/organizations/${suspended.organizationId}/suspend`, {});
     await expectAll(suspended.key, 403);
   });
 
@@ -297,10 +269,8 @@ describe('other requests are served during a hostile body', () => {
     const { pid = 0 } = api.child;
     const rss = async (): Promise<number> =>
       Number(/VmRSS:\s+(\d+) kB/.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
-    const contentOf = (spelled: string): Buffer =>
-      Buffer.from(`{"model":"gpt-4o","messages":[{"role":"user","content":${spelled}}]}`);
-    const body = contentOf(`[${many('1', 19 * megabyte)}]`);
-    const text = contentOf(`"${'x'.repeat(19 * megabyte)}"`);
+    const body = Buffer.from(contentOf(`[${many('1', 19 * megabyte)}]`));
+    const text = Buffer.from(contentOf(`"${'x'.repeat(19 * megabyte)}"`));
     const before = await rss();
     for (let round = 0; round < 5; round += 1) {
       await Promise.all([body, text, text, text].map((each) => send('/api/v1/chat', each)));

@@ -222,7 +222,7 @@ const access: Fault[] = [
     file: 'api/identity/sessions.ts',
     original: `protocol === 'https:'`,
     planted: 'protocol === null',
-    tests: ['test/api/secure-cookies.test.ts'],
+    tests: ['test/api/sessions.test.ts'],
   },
   {
     name: 'a session never expires',
@@ -357,7 +357,7 @@ const providers: Fault[] = [
     original: 'const { deliveries, state } = await inbox.add(notification);',
     planted:
       "const { deliveries, state } = await inbox.add(notification).catch(() => ({ deliveries: 1, state: 'received' }));",
-    tests: ['test/api/webhook-durability.test.ts'],
+    tests: ['test/api/webhooks.test.ts'],
   },
   {
     name: 'the Idempotency-Key of a call differs between attempts',

@@ -1,4 +1,5 @@
 /** Checks of the lines of the specification: real requests, each by a caller of its own, and plans. */
+import assert from 'node:assert/strict';
 import { expect } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { capabilities } from '../../studio/registry.ts';
@@ -59,14 +60,10 @@ export function post(path: string, body?: Request['body']): Request {
 }
 
 /** A GET below /api/v1. */
-export function get(path: string): Request {
-  return { method: 'GET', path: `/api/v1${path}` };
-}
+export const get = (path: string): Request => ({ method: 'GET', path: `/api/v1${path}` });
 
 /** A DELETE below /api/v1. */
-export function remove(path: string): Request {
-  return { method: 'DELETE', path: `/api/v1${path}` };
-}
+export const remove = (path: string): Request => ({ method: 'DELETE', path: `/api/v1${path}` });
 
 /** Responses to new callers; the same request of another new caller has the same response. */
 const answered = new Map<string, Promise<Answer<Loose>>>();
@@ -79,15 +76,10 @@ export async function send(
 ): Promise<Answer<Loose>> {
   const { method, path, headers = {} } = request;
   const written = bodyOf(bench, request);
-  const call = async (key: string | null): Promise<Answer<Loose>> =>
-    inServiceShape(
-      await bench.gateway.call<Loose>(path, {
-        method,
-        key,
-        headers,
-        ...(written !== undefined && { body: written }),
-      }),
-    );
+  const call = async (key: string | null): Promise<Answer<Loose>> => {
+    const options = { method, key, headers, ...(written !== undefined && { body: written }) };
+    return inServiceShape(await bench.gateway.call<Loose>(path, options));
+  };
   if (caller !== undefined) return call(caller && caller.key);
   const id = JSON.stringify([method, path, written]);
   const known =
@@ -123,15 +115,21 @@ function inServiceShape(answer: Answer<Loose>): Answer<Loose> {
   return { ...answer, body: { ...answer.body, error: code } };
 }
 
-/** Checks the status of a response, and fields of its body. */
-export function expectBody(
-  { path }: Request,
-  { status, body }: Answer<Loose>,
-  expectedStatus: number,
+function expectBody({ path }: Request, answer: Answer<Loose>, status: number, body: object): void {
+  expect({ ...answer, path }).toMatchObject({ path, status, body });
+}
+
+/** Sends a request, checks the status of the response and fields of its body, and returns it. */
+export async function expectAnswer(
+  bench: Bench,
+  request: Request,
+  caller: TestCaller | undefined,
+  status: number,
   fields: object,
-): void {
-  const expected = { path, status: expectedStatus, body: fields };
-  expect({ path, status, body }).toMatchObject(expected);
+): Promise<Answer<Loose>> {
+  const answer = await send(bench, request, caller);
+  expectBody(request, answer, status, fields);
+  return answer;
 }
 
 /** The answer has this status, and its body these fields. */
@@ -160,8 +158,8 @@ async function accepted(bench: Bench, request: Request): Promise<Loose> {
 export function plans(...requests: Request[]): Check {
   return async (bench) => {
     for (const request of requests) {
-      const planned = planOf(capabilityOf(request), bodyOf(bench, request) as object);
-      expect(planned.calls.length, JSON.stringify(request)).toBeGreaterThan(0);
+      const { calls } = planOf(capabilityOf(request), bodyOf(bench, request) as object);
+      expect(calls.length, JSON.stringify(request)).toBeGreaterThan(0);
     }
   };
 }
@@ -173,19 +171,16 @@ export function plans(...requests: Request[]): Check {
 export function field(ask: Ask, name: string, valid: unknown[], invalid: unknown[] = []): Check[] {
   const requests = valid.map((value) => ask({ [name]: value }));
   return [
-    ...requests.map((request) => (isStudio(request) ? plans(request) : takes(request))),
+    ...requests.map((request) => (findCapability(request) ? plans(request) : takes(request))),
     ...invalid.map((value) => rejects(ask({ [name]: value }), name)),
   ];
 }
 
-function isStudio({ path }: Request): boolean {
-  return capabilities.some((each) => `/api/v1${each.path}` === path);
-}
+const findCapability = ({ path }: Request) =>
+  capabilities.find((each) => `/api/v1${each.path}` === path);
 
-function capabilityOf({ path }: Request): Capability {
-  const capability = capabilities.find((each) => `/api/v1${each.path}` === path);
-  if (!capability) throw new Error(`${path} has no plan`);
-  return capability;
+function capabilityOf(request: Request): Capability {
+  return findCapability(request) ?? assert.fail(`${request.path} has no plan`);
 }
 
 function bodyOf(bench: Bench, { body }: Request): object | string | undefined {
@@ -201,7 +196,8 @@ const rejectedFields = new Set<string>();
  */
 export function rejects(request: Request, name: string, code = 'INVALID_REQUEST'): Check {
   const place = `${request.path} ${name} ${code}`;
-  const isPlanned = isStudio(request) && capabilityOf(request).recording === undefined;
+  const capability = findCapability(request);
+  const isPlanned = capability && !capability.recording;
   const isSent = !isPlanned || !rejectedFields.has(place);
   rejectedFields.add(place);
   return async (bench) => {
@@ -288,9 +284,7 @@ function studioBody(path: string, { picture, film, speechUrl }: Bench): Loose {
     '/studio/sfx/generate': { prompt: 'a horn' },
     '/studio/audio/transcribe': { audioUrl: speechUrl },
   };
-  const body = bodies[path];
-  if (!body) throw new Error(`${path} is not in the specification`);
-  return body;
+  return bodies[path] ?? assert.fail(`${path} is not in the specification`);
 }
 
 /** The endpoints of these paths. */
@@ -320,11 +314,8 @@ export const needsKey = ofEach(async (bench, request) => {
   const wrong = { organizationId: '', memberId: '', keyId: '', key: 'gk_live_wrong' };
   for (const caller of [null, wrong]) {
     const { status, body } = await send(bench, request, caller);
-    expect({ path: request.path, status, body }).toEqual({
-      path: request.path,
-      status: 401,
-      body: { error: 'Unauthorized' },
-    });
+    const { path } = request;
+    expect({ path, status, body }).toEqual({ path, status: 401, body: { error: 'Unauthorized' } });
   }
 });
 
@@ -332,15 +323,14 @@ export const needsKey = ofEach(async (bench, request) => {
 export const needsRight = ofEach(async (bench, request) => {
   const scopes = request.path.includes('/models') ? ['chat' as const] : ['models:read' as const];
   const caller = await bench.gateway.newCaller({ credits: 10_000, scopes });
-  const answer = await send(bench, request, caller);
-  expectBody(request, answer, 403, { error: 'FORBIDDEN', message: expect.any(String) });
+  const forbidden = { error: 'FORBIDDEN', message: expect.any(String) };
+  await expectAnswer(bench, request, caller, 403, forbidden);
 });
 
 /** 402 if the balance is too small. */
 export const needsCredits = ofEach(async (bench, request) => {
   const caller = await bench.gateway.newCaller({ credits: 0.000_001 });
-  const answer = await send(bench, request, caller);
-  expectBody(request, answer, 402, { error: 'INSUFFICIENT_CREDITS' });
+  await expectAnswer(bench, request, caller, 402, { error: 'INSUFFICIENT_CREDITS' });
 });
 
 /** 429 if the six-hour window is used up, although the balance could pay. */
@@ -360,25 +350,19 @@ export const needsWindow = ofEach(async (bench, request) => {
   expect(Number(answer.headers.get('retry-after')) * 1000).toBeGreaterThan(leftMs - 60_000);
 });
 
-/** A caller whose key has used up its requests of the minute, one per gateway. */
-const tired = new WeakMap<TestGateway, Promise<TestCaller>>();
+/** A caller whose key has used up its requests of the minute. */
+let tired: Promise<TestCaller> | null = null;
 
-async function tiredCaller(bench: Bench): Promise<TestCaller> {
-  const caller = await bench.gateway.newCaller({ credits: 10_000 });
-  await spendMinute(bench, caller);
-  return caller;
-}
-
-async function spendMinute(bench: Bench, caller: TestCaller): Promise<void> {
+async function spendMinute(bench: Bench, caller: TestCaller): Promise<TestCaller> {
   const requests = Array.from({ length: 61 }, () => send(bench, get('/usage?limit=1'), caller));
   await Promise.all(requests);
+  return caller;
 }
 
 /** 429 after 60 requests in a minute. */
 export const needsRest = ofEach(async (bench, request) => {
-  const resting = tired.get(bench.gateway) ?? tiredCaller(bench);
-  tired.set(bench.gateway, resting);
-  const caller = await resting;
+  tired ??= bench.gateway.newCaller({ credits: 10_000 }).then((each) => spendMinute(bench, each));
+  const caller = await tired;
   let answer = await send(bench, request, caller);
   // The minute has turned.
   if (answer.status !== 429) {
@@ -412,15 +396,11 @@ export function carriesHeaders(...requests: Request[]): Check {
   };
 }
 
-const credits = {
-  used: expect.any(Number),
-  cost: expect.any(Number),
-  remaining: expect.any(Number),
-};
+const number: unknown = expect.any(Number);
 
 /** Returns the body of a response to a job that has succeeded. */
 export function done(data: object): object {
-  return { success: true, data, credits };
+  return { success: true, data, credits: { used: number, cost: number, remaining: number } };
 }
 
 /** A URL of a stored file. */

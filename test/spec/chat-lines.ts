@@ -15,31 +15,32 @@ import {
   rejects,
   remove,
   send,
+  type Ask,
   type Check,
   type Loose,
+  type Request,
 } from './bench.ts';
 
 const messages = [{ role: 'user', content: 'what is this' }];
-const chat = (body: object) => post('/chat', { model: 'gpt-4o', messages, ...body });
-const completions = (body: object) =>
+const withImage = [
+  { type: 'text', text: 'what is this' },
+  { type: 'image_url', image_url: { url: 'https://example.com/a.png' } },
+];
+const chat: Ask = (body) => post('/chat', { model: 'gpt-4o', messages, ...body });
+const completions: Ask = (body) =>
   post('/chat/completions', { model: 'gpt-4o', messages, ...body });
-const chatEndpoint = endpoints.slice(0, 1);
-const completionsEndpoint = endpoints.slice(1, 2);
 
+const number: unknown = expect.any(Number);
 const chatResponse = {
   id: expect.any(String),
   model: 'gpt-4o',
   content: 'You said: what is this',
-  usage: {
-    inputTokens: expect.any(Number),
-    outputTokens: expect.any(Number),
-    totalTokens: expect.any(Number),
-  },
-  creditsConsumed: expect.any(Number),
+  usage: { inputTokens: number, outputTokens: number, totalTokens: number },
+  creditsConsumed: number,
 };
 
 /** The response has this content type. */
-function isOfType(request: ReturnType<typeof post>, type: string): Check {
+function isOfType(request: Request, type: string): Check {
   return async (bench) => {
     const { status, headers } = await send(bench, request);
     expect([status, headers.get('content-type')?.split(';')[0]]).toEqual([200, type]);
@@ -69,7 +70,7 @@ const entry = {
   created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:]+Z$/),
 };
 
-function everyEntry(fields: string[]): Check {
+function everyEntry(...fields: string[]): Check {
   return async (bench) => {
     const { body } = await send(bench, get('/models'));
     for (const one of body['data'] as Loose[]) {
@@ -85,8 +86,8 @@ const legacyEntries: Check = async (bench) => {
   for (const model of models) {
     expect(model).toMatchObject({
       name: expect.any(String),
-      cost: { input: expect.any(Number), output: expect.any(Number) },
-      limit: { context: expect.any(Number), output: expect.any(Number) },
+      cost: { input: number, output: number },
+      limit: { context: number, output: number },
     });
     for (const flag of ['reasoning', 'supportsImages', 'supportsVideo', 'supportsAudio']) {
       expect([undefined, true]).toContain(model[flag]);
@@ -94,7 +95,22 @@ const legacyEntries: Check = async (bench) => {
   }
 };
 
-const failing = { messages: [{ role: 'user', content: '[[fail:500]]' }] };
+const chatErrors = (ask: Ask, requests: Request[]): Check[] => [
+  rejects(ask({ temperature: 'hot' }), 'temperature'),
+  answers(ask({ model: 'no-such-model' }), 400, { error: 'UNKNOWN_MODEL' }),
+  ...needsAccess(...requests),
+  needsCredits(...requests),
+  answers(ask({ messages: [{ role: 'user', content: '[[fail:500]]' }] }), 500, {
+    error: 'PROVIDER_ERROR',
+  }),
+];
+
+/** An unknown model is a 404 with exactly this body. */
+export const unknownModelIsNotFound: Check = async (bench) => {
+  const { status, body } = await send(bench, get('/models/no-such-model'));
+  const error = { type: 'not_found_error', message: expect.any(String) };
+  expect({ status, body }).toEqual({ status: 404, body: { type: 'error', error } });
+};
 
 const opaqueIds = ['x', '0', 'a%20b', '%F0%9F%92%A1', 'x'.repeat(500), 'key_1', "'--", '%00'];
 
@@ -118,21 +134,9 @@ export const chatLines = [
         answers(chat({ messages: [{ role, content: 'x' }, ...messages] }), 200),
       ),
       rejects(chat({ messages: [{ role: 'tool', content: 'x' }] }), 'messages'),
-      answers(
-        chat({
-          messages: [
-            {
-              role: 'user',
-              content: [
-                { type: 'text', text: 'what is this' },
-                { type: 'image_url', image_url: { url: 'https://example.com/a.png' } },
-              ],
-            },
-          ],
-        }),
-        200,
-        { content: expect.stringContaining('I see 1 image(s).') },
-      ),
+      answers(chat({ messages: [{ role: 'user', content: withImage }] }), 200, {
+        content: expect.stringContaining('I see 1 image(s).'),
+      }),
     ],
     '200: ChatResponse as JSON when stream is false or absent': [
       isOfType(chat({}), 'application/json'),
@@ -141,12 +145,8 @@ export const chatLines = [
     ],
     'SSE stream when stream is true': isOfType(chat({ stream: true }), 'text/event-stream'),
     'Errors: 400 (invalid body or unknown model), 401, 402, 403, 429, 500.': [
-      rejects(chat({ temperature: 'hot' }), 'temperature'),
       answers(post('/chat', '{"model":'), 400, { error: 'INVALID_REQUEST' }),
-      answers(chat({ model: 'no-such-model' }), 400, { error: 'UNKNOWN_MODEL' }),
-      ...needsAccess(...chatEndpoint),
-      needsCredits(...chatEndpoint),
-      answers(chat(failing), 500, { error: 'PROVIDER_ERROR' }),
+      ...chatErrors(chat, endpoints.slice(0, 1)),
     ],
     '**POST /api/v1/chat/completions** — alias of the above … also accepts the third-party chat-completions request shape and may answer with the `choices` envelope. Body: ChatRequest':
       [
@@ -171,31 +171,25 @@ export const chatLines = [
       isOfType(completions({}), 'application/json'),
       isOfType(completions({ stream: true }), 'text/event-stream'),
     ],
-    'Same errors': [
-      rejects(completions({ temperature: 'hot' }), 'temperature'),
-      answers(completions({ model: 'no-such-model' }), 400, { error: 'UNKNOWN_MODEL' }),
-      ...needsAccess(...completionsEndpoint),
-      needsCredits(...completionsEndpoint),
-      answers(completions(failing), 500, { error: 'PROVIDER_ERROR' }),
-    ],
+    'Same errors': chatErrors(completions, endpoints.slice(1, 2)),
   }),
   ...linesOf('4.2', {
     '**GET /api/v1/models** — list models. No body. 200: ModelList': answers(get('/models'), 200, {
       data: expect.any(Array),
       models: expect.any(Array),
     }),
-    'each entry carries both the `{id, object, created, owned_by}` shape': everyEntry([
+    'each entry carries both the `{id, object, created, owned_by}` shape': everyEntry(
       'id',
       'object',
       'created',
       'owned_by',
-    ]),
-    'and the `{type, id, display_name, created_at}` shape': everyEntry([
+    ),
+    'and the `{type, id, display_name, created_at}` shape': everyEntry(
       'type',
       'id',
       'display_name',
       'created_at',
-    ]),
+    ),
     'the legacy `models` array is also present': legacyEntries,
     '`X-RateLimit-Limit` (integer, 60) … `X-RateLimit-Remaining` (integer) … `X-RateLimit-Reset` (integer, Unix seconds when the window resets) … `X-Request-Id` (string)':
       carriesHeaders(get('/models')),
@@ -205,13 +199,7 @@ export const chatLines = [
       answers(get('/models/groq%2Fopenai%2Fgpt-oss-120b'), 200, { id: 'groq/openai/gpt-oss-120b' }),
     ],
     '404 for an unknown id, with body `{type: "error", error: {type: "not_found_error", message: <string>}}`':
-      async (bench) => {
-        const { status, body } = await send(bench, get('/models/no-such-model'));
-        expect({ status, body }).toEqual({
-          status: 404,
-          body: { type: 'error', error: { type: 'not_found_error', message: expect.any(String) } },
-        });
-      },
+      unknownModelIsNotFound,
     'Also 401, 403, 429, 500.': needsAccess(...endpointsOf('/models/')),
   }),
 ];

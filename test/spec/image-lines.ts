@@ -19,39 +19,26 @@ import {
 } from './bench.ts';
 
 const text = (length: number): string => 'x'.repeat(length);
+/** Returns requests to this endpoint with fields for a picture. */
 const withPicture =
-  (path: string, name: string, fixed: object = {}): Ask =>
+  (path: string, fieldsOf: (picture: string) => object): Ask =>
   (fields) =>
-    post(path, ({ picture }: Bench) => ({ [name]: picture, ...fixed, ...fields }));
+    post(`/studio/image/${path}`, ({ picture }: Bench) => ({ ...fieldsOf(picture), ...fields }));
 /** Returns a request to this endpoint with this many pictures. */
-const withPictures =
-  (path: string, fixed: object) =>
-  (count: number): ReturnType<Ask> =>
-    post(path, ({ picture }: Bench) => ({ imageUrls: Array(count).fill(picture), ...fixed }));
+const withPictures = (path: string, fixed: object) => (count: number) =>
+  withPicture(path, (picture) => ({ imageUrls: Array(count).fill(picture) }))(fixed);
 
 const generate: Ask = (fields) =>
   post('/studio/image/generate', { prompt: 'a pier at dawn', ...fields });
-const edit: Ask = (fields) =>
-  post('/studio/image/edit', ({ picture }) => ({
-    prompt: 'paint it blue',
-    imageUrls: [picture],
-    ...fields,
-  }));
-const masked: Ask = (fields) =>
-  post('/studio/image/edit', ({ picture }) => ({
-    prompt: 'paint it blue',
-    imageUrls: [picture],
-    maskUrl: picture,
-    ...fields,
-  }));
-const upscale = withPicture('/studio/image/upscale', 'imageUrl');
-const cutOut = withPicture('/studio/image/remove-background', 'imageUrl');
-const batch: Ask = (fields) =>
-  post('/studio/image/batch', ({ picture }) => ({
-    operation: 'upscale',
-    imageUrls: [picture, picture],
-    ...fields,
-  }));
+const edit = withPicture('edit', (picture) => ({ prompt: 'paint it', imageUrls: [picture] }));
+const masked = withPicture('edit', (picture) => {
+  return { prompt: 'paint it', imageUrls: [picture], maskUrl: picture };
+});
+const upscale = withPicture('upscale', (imageUrl) => ({ imageUrl }));
+const cutOut = withPicture('remove-background', (imageUrl) => ({ imageUrl }));
+const batch = withPicture('batch', (picture) => {
+  return { operation: 'upscale', imageUrls: [picture, picture] };
+});
 
 const generateIds = [
   'nano-banana',
@@ -69,20 +56,19 @@ const generateIds = [
 const newest = ['alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst'];
 const editIds = ['nano-banana', 'seedream', ...newest];
 
-/** These models take all values of a field; the other models of the list reject the field. */
-function onlyOf(
-  ask: Ask,
-  { of, all }: { of: readonly string[]; all: readonly string[] },
-  name: string,
-  values: unknown[],
-): Check[] {
+/** These models take all values of a field; the other models of the endpoint reject the field. */
+function onlyOf(models: readonly string[], ask: Ask, name: string, values: unknown[]): Check[] {
+  const others = (ask === edit ? editIds : generateIds).filter((model) => !models.includes(model));
   return [
-    ...of.flatMap((model) => field((fields) => ask({ model, ...fields }), name, values)),
-    ...all
-      .filter((model) => !of.includes(model))
-      .map((model) => rejects(ask({ model, [name]: values[0] }), name, 'UNSUPPORTED_PARAMETER')),
+    ...models.flatMap((model) => field((fields) => ask({ model, ...fields }), name, values)),
+    ...others.map((model) =>
+      rejects(ask({ model, [name]: values[0] }), name, 'UNSUPPORTED_PARAMETER'),
+    ),
   ];
 }
+/** An image of each of these models is made. */
+export const modelsAreGenerated = (...models: string[]): Check[] =>
+  models.map((model) => answers(generate({ model }), 200, done({ model })));
 const notOfServiceB = (name: string, value: unknown): Check =>
   rejects(upscale({ service: 'service_b', [name]: value }), name, 'UNSUPPORTED_PARAMETER');
 const onlyOfUpscale = (name: string, value: unknown): Check =>
@@ -107,8 +93,8 @@ const width =
   (fields) =>
     generate({ model: 'seedream', width: edge, ...fields });
 const dimensions = [
-  ...onlyOf(generate, { of: ['seedream'], all: generateIds }, 'width', [1024, 4096]),
-  ...onlyOf(generate, { of: ['seedream'], all: generateIds }, 'height', [1024, 4096]),
+  ...onlyOf(['seedream'], generate, 'width', [1024, 4096]),
+  ...onlyOf(['seedream'], generate, 'height', [1024, 4096]),
   ...field(width(4096), 'height', [1024], [1023, 4097]),
   ...field(width(1024), 'height', [4096]),
   ...[1023, 4097].map((edge) => rejects(width(edge)({ height: 2048 }), 'width')),
@@ -128,8 +114,8 @@ export const imageLimits = {
     ...imagesOf('alpha-imagen', 4),
   ],
   '| imageUrls | 1–10 items | Image edit, image batch |': [
-    ...picturesOf(withPictures('/studio/image/edit', { prompt: 'paint it' })),
-    ...picturesOf(withPictures('/studio/image/batch', { operation: 'remove-background' })),
+    ...picturesOf(withPictures('edit', { prompt: 'paint it' })),
+    ...picturesOf(withPictures('batch', { operation: 'remove-background' })),
   ],
   '| Dimensions | 1024–4096 px (`seedream`); custom imageSize multiples of 16 | Image generate |': [
     ...dimensions,
@@ -139,16 +125,10 @@ export const imageLimits = {
   '| seed | 0–2147483647 | Image generate |': seed,
 };
 
+const contentType: unknown = expect.stringMatching(/^image\//);
 const generatedImages = {
   model: 'nano-banana',
-  images: [
-    {
-      url: anUrl,
-      contentType: expect.stringMatching(/^image\//),
-      width: expect.any(Number),
-      height: expect.any(Number),
-    },
-  ],
+  images: [{ url: anUrl, contentType, width: expect.any(Number), height: expect.any(Number) }],
   metadata: { outputImages: 1, prompt: 'a pier at dawn', aspectRatio: '16:9' },
 };
 const pictureUrl = { url: anUrl, imageUrl: anUrl };
@@ -166,7 +146,7 @@ const generateLines = linesOf('4.7', {
         // The catalog may have more models.
         expect(imageModels.map(({ id }) => id)).toEqual(expect.arrayContaining(generateIds));
       },
-      ...generateIds.map((model) => answers(generate({ model }), 200, done({ model }))),
+      ...modelsAreGenerated(...generateIds),
       answers(generate({}), 200, done({ model: 'nano-banana' })),
       rejects(generate({ model: 'alpha' }), 'model', 'UNKNOWN_MODEL'),
     ],
@@ -179,22 +159,16 @@ const generateLines = linesOf('4.7', {
     tells(generate({ prompt: 'a wide pier', aspectRatio: '16:9' }), 'a wide pier', {
       aspect_ratio: '16:9',
     }),
-    plans(generate({ aspectRatio: '1:1' })),
-    rejects(generate({ aspectRatio: '17:9' }), 'aspectRatio'),
+    ...field(generate, 'aspectRatio', ['1:1'], ['17:9']),
   ],
   '| outputFormat | string | no | `jpeg`, `png`, `webp` |': [
     answers(generate({ outputFormat: 'webp' }), 200, {
       data: { images: [{ contentType: 'image/webp' }] },
     }),
-    plans(generate({ outputFormat: 'jpeg' }), generate({ outputFormat: 'png' })),
-    rejects(generate({ outputFormat: 'gif' }), 'outputFormat'),
+    ...field(generate, 'outputFormat', ['jpeg', 'png'], ['gif']),
   ],
   '| resolution | string | no | `1K`, `2K`, `4K`; only `nano-banana-pro` |': [
-    ...onlyOf(generate, { of: ['nano-banana-pro'], all: generateIds }, 'resolution', [
-      '1K',
-      '2K',
-      '4K',
-    ]),
+    ...onlyOf(['nano-banana-pro'], generate, 'resolution', ['1K', '2K', '4K']),
     rejects(generate({ model: 'nano-banana-pro', resolution: '8K' }), 'resolution'),
   ],
   '| width, height | number | no | 1024–4096 pixels; `seedream` only |': dimensions,
@@ -203,23 +177,18 @@ const generateLines = linesOf('4.7', {
     plans(...generateIds.map((model) => generate({ model, seed: 5 }))),
   ],
   '| negativePrompt | string | no | `alpha-imagen-ultra` only |': onlyOf(
+    ['alpha-imagen-ultra'],
     generate,
-    { of: ['alpha-imagen-ultra'], all: generateIds },
     'negativePrompt',
     ['people'],
   ),
   '| quality | string | no | `auto`, `low`, `medium`, `high`; for `alpha-image`, `alpha-image-2`, `alpha-image-2.5-*` |':
     [
-      ...onlyOf(generate, { of: ['alpha-image', ...newest], all: generateIds }, 'quality', [
-        'auto',
-        'low',
-        'medium',
-        'high',
-      ]),
+      ...onlyOf(['alpha-image', ...newest], generate, 'quality', ['auto', 'low', 'medium', 'high']),
       rejects(generate({ model: 'alpha-image', quality: 'best' }), 'quality'),
     ],
   '| background | string | no | `auto`, `transparent`, `opaque`; same models |': [
-    ...onlyOf(generate, { of: ['alpha-image', ...newest], all: generateIds }, 'background', [
+    ...onlyOf(['alpha-image', ...newest], generate, 'background', [
       'auto',
       'transparent',
       'opaque',
@@ -228,7 +197,7 @@ const generateLines = linesOf('4.7', {
   ],
   '| imageSize | string or object | no | For `alpha-image-2` and `alpha-image-2.5-*`: `square_hd`, `square`, `portrait_4_3`, `portrait_16_9`, `landscape_4_3` (default), `landscape_16_9`, or `{width, height}` in multiples of 16 |':
     [
-      ...onlyOf(generate, { of: newest, all: generateIds }, 'imageSize', [
+      ...onlyOf(newest, generate, 'imageSize', [
         'square_hd',
         'square',
         'portrait_4_3',
@@ -244,8 +213,8 @@ const generateLines = linesOf('4.7', {
       rejects(customSize({ width: 1281, height: 720 }), 'imageSize'),
     ],
   '| imageUrls | string | no | Listed in the machine description only |': [
-    takes(withPicture('/studio/image/generate', 'imageUrls')({ prompt: 'like it' })),
-    plans(withPictures('/studio/image/generate', { prompt: 'like it' })(1)),
+    takes(withPicture('generate', (imageUrls) => ({ imageUrls }))({ prompt: 'like it' })),
+    plans(withPictures('generate', { prompt: 'like it' })(1)),
     rejects(generate({ imageUrls: 'no url' }), 'imageUrls'),
   ],
   '| async | boolean | no | When true (or when the model is queued) the job is settled later; may return HTTP 202 |':
@@ -283,20 +252,18 @@ const editLines = linesOf('4.7', {
       data: { images: [{ contentType: 'image/webp' }, { contentType: 'image/webp' }] },
     }),
     plans(...editIds.map((model) => edit({ model, numImages: 2, outputFormat: 'jpeg', seed: 7 }))),
-    plans(edit({ outputFormat: 'png' })),
-    rejects(edit({ outputFormat: 'gif' }), 'outputFormat'),
+    ...field(edit, 'outputFormat', ['png'], ['gif']),
     rejects(edit({ seed: -1 }), 'seed'),
   ],
   '`quality` (`low`/`medium`/`high`; `alpha-image-2` and `alpha-image-2.5-*`)': [
-    ...onlyOf(edit, { of: newest, all: editIds }, 'quality', ['low', 'medium', 'high']),
+    ...onlyOf(newest, edit, 'quality', ['low', 'medium', 'high']),
     rejects(edit({ model: 'alpha-image-2', quality: 'auto' }), 'quality'),
   ],
-  '`background` (`auto`/`transparent`/`opaque`; same models)': onlyOf(
-    edit,
-    { of: newest, all: editIds },
-    'background',
-    ['auto', 'transparent', 'opaque'],
-  ),
+  '`background` (`auto`/`transparent`/`opaque`; same models)': onlyOf(newest, edit, 'background', [
+    'auto',
+    'transparent',
+    'opaque',
+  ]),
   '`maskUrl` (string URL; inpainting mask, white regions are edited; same models)': [
     takes(masked({ model: 'alpha-image-2' })),
     plans(...newest.map((model) => masked({ model }))),
@@ -307,6 +274,7 @@ const editLines = linesOf('4.7', {
   ],
 });
 
+const largest = { operatingResolution: '2304x2304' };
 const toolLines = linesOf('4.7', {
   '**POST /api/v1/studio/image/upscale** — body: `imageUrl` (string, required)': [
     takes(upscale({})),
@@ -315,8 +283,7 @@ const toolLines = linesOf('4.7', {
   '`scaleFactor` (number: 2 default, 4, 6)': [
     answers(upscale({}), 200, done({ scaleFactor: 2 })),
     answers(upscale({ scaleFactor: 6 }), 200, done({ scaleFactor: 6 })),
-    plans(upscale({ scaleFactor: 2 }), upscale({ scaleFactor: 4 })),
-    rejects(upscale({ scaleFactor: 3 }), 'scaleFactor'),
+    ...field(upscale, 'scaleFactor', [2, 4], [3]),
   ],
   '`service` (string: `service_a` default or `service_b`, standing for two providers)': [
     answers(upscale({}), 200, done({ service: 'service_a' })),
@@ -353,13 +320,8 @@ const toolLines = linesOf('4.7', {
   ],
   '`operatingResolution` (`1024x1024` default, `2048x2048`, `2304x2304`)': [
     answers(cutOut({}), 200, done({ operatingResolution: '1024x1024' })),
-    answers(
-      cutOut({ operatingResolution: '2304x2304' }),
-      200,
-      done({ operatingResolution: '2304x2304' }),
-    ),
-    plans(...['1024x1024', '2048x2048'].map((size) => cutOut({ operatingResolution: size }))),
-    rejects(cutOut({ operatingResolution: '512x512' }), 'operatingResolution'),
+    answers(cutOut(largest), 200, done(largest)),
+    ...field(cutOut, 'operatingResolution', ['1024x1024', '2048x2048'], ['512x512']),
   ],
   '`refineForeground` (boolean, default true)': [
     ...field(cutOut, 'refineForeground', [false], [1]),
@@ -375,7 +337,7 @@ const toolLines = linesOf('4.7', {
   '**POST /api/v1/studio/image/batch** — body: `operation` (string, required: `remove-background` or `upscale`)':
     field(batch, 'operation', ['remove-background', 'upscale'], [undefined, 'sharpen']),
   '`imageUrls` (array of URL strings, required, 1–10), `scaleFactor`': [
-    ...picturesOf(withPictures('/studio/image/batch', { operation: 'remove-background' })),
+    ...picturesOf(withPictures('batch', { operation: 'remove-background' })),
     ...field(batch, 'imageUrls', [], [undefined, ['no url']]),
   ],
   '(number, upscale only, default 2)': [
@@ -391,10 +353,7 @@ const toolLines = linesOf('4.7', {
     [
       // Both forms are accepted if the strings are URLs.
       takes(
-        post('/studio/image/batch', ({ picture }) => ({
-          operation: 'remove-background',
-          prompts: [picture],
-        })),
+        withPicture('batch', (url) => ({ prompts: [url] }))({ operation: 'remove-background' }),
       ),
       rejects(batch({ imageUrls: undefined, prompts: ['a pier'] }), 'prompts'),
     ],
