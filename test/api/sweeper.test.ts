@@ -130,8 +130,7 @@ describe('a pass of the sweeper', () => {
     const paused = `${pausedPrefix}${newId('job')}`;
     for (const id of [...bad, good, paused]) await reserve(id);
     const sweeper = sweeperWith();
-    const first = await sweeper.sweep();
-    expect(first).toMatchObject({ skipped: 2, missing: 1, extended: 1, failed: 0 });
+    expect(await sweeper.sweep()).toMatchObject({ skipped: 2, missing: 1, extended: 1, failed: 0 });
     await sweeper.untilReleased(good);
     for (const id of [...bad, paused]) {
       expect(await readState(id)).toBe('reserved');

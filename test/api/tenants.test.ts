@@ -32,7 +32,10 @@ beforeAll(async () => {
   owner = gateway.caller;
   const stranger = await gateway.newCaller({ credits: 100 });
   // An older job than those of the owner, which a cursor of the owner's job must not find.
-  await gateway.startImage({ prompt: 'his tree' }, stranger.key);
+  await gateway.call('/api/v1/studio/image/generate', {
+    body: { prompt: 'his tree' },
+    key: stranger.key,
+  });
   theirs.job = await gateway.startImage({ prompt: 'a tall tree' });
   const { result } = (await gateway.untilDone(theirs.job)).body.data;
   theirs.resultUrl = removeSignature(result.images[0]?.url ?? '');

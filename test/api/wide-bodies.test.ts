@@ -184,8 +184,8 @@ describe('a request without access to a route is rejected before its body is rea
     const hasty = await gateway.newCaller({ credits: 0 });
     await gateway.database.query(
       `INSERT INTO rate_window (key_id, bucket, started_at, hits)
-         VALUES ($1, 'requests', clock_timestamp(), 1000000)`,
-      [hasty.keyId],
+         VALUES ($1, 'requests', clock_timestamp(), $2)`,
+      [hasty.keyId, gateway.config.RATE_LIMIT_PER_MINUTE],
     );
     await expectAll(hasty.key, 429);
   });
