@@ -39,7 +39,8 @@ describe('a whole response', () => {
       // 3 × 2.5 + 5 × 10 USD per million tokens, at 0.01 USD a credit.
       creditsConsumed: 0.00575,
     });
-    expect(answer.headers.get('x-ratelimit-limit')).toBe('100000');
+    const limit = String(gateway.config.RATE_LIMIT_PER_MINUTE);
+    expect(answer.headers.get('x-ratelimit-limit')).toBe(limit);
     expect(answer.headers.get('x-request-id')).toMatch(/./);
     const row = await untilSettled(gateway, caller);
     expect(row).toMatchObject({ id: answer.body.id, state: 'charged', charged: 5750 });
