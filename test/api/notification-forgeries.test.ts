@@ -113,8 +113,8 @@ async function send(delivery: Delivery): Promise<number> {
   ].flat();
   const { method, path: target } = delivery;
   const sending = request({ agent, hostname, port, method, path: target, headers });
-  sending.end(delivery.body);
-  // A body that is rejected half way ends in a reset; the answer has come by then or never.
+  // A body that is rejected half way ends in a reset, sometimes after the response.
+  sending.on('error', () => {}).end(delivery.body);
   const [answer] = (await once(sending, 'response')) as [IncomingMessage];
   await once(answer.resume(), 'end');
   return answer.statusCode ?? 0;

@@ -39,7 +39,7 @@ async function send(raw: RawRequest): Promise<{ status: number; body: Record<str
   const { hostname, port } = new URL(gateway.url);
   const { method = 'PUT', target: path, headers = {} } = raw;
   const request = httpRequest({ hostname, port, agent: false, method, path, headers });
-  request.end(raw.body);
+  request.on('error', () => {}).end(raw.body);
   const [answer] = (await once(request, 'response')) as [IncomingMessage];
   const isJson = answer.headers['content-type']?.includes('json') ?? false;
   const body = isJson ? ((await json(answer)) as Record<string, unknown>) : {};
