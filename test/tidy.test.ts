@@ -9,7 +9,7 @@ import { updateArchitecture } from '../dev/docs/draw.ts';
 import { errorTable } from '../domain/errors.ts';
 import { capabilities } from '../studio/registry.ts';
 import { faults } from './faults/planted-faults.ts';
-import { ofCallers, ofOperators } from './harness/endpoints.ts';
+import { callerEndpoints, operatorEndpoints } from './harness/endpoints.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 const files = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], {
@@ -105,7 +105,7 @@ describe('every capability', () => {
 });
 
 it('every operation has a test that names its path', () => {
-  const untested = [...ofCallers, ...ofOperators].filter(({ path }) => {
+  const untested = [...callerEndpoints, ...operatorEndpoints].filter(({ path }) => {
     const below = path.replace(/^\/api\/(?:admin\/)?v1/, '').replaceAll(/[:*]\w+/g, '[^/\\s]+');
     const named = new RegExp(`${below.replaceAll('.', '\\.')}(?![\\w/-])`);
     return !tests.some((text) => named.test(text));

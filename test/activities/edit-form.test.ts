@@ -8,11 +8,11 @@ import type { Config } from '../../platform/config.ts';
 import { createOutbound } from '../../platform/outbound.ts';
 import openai from '../../providers/openai/index.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { discPicture } from '../harness/media.ts';
+import { drawDisc } from '../harness/media.ts';
 
 it.each([
   ['fails inside the gateway', () => Promise.reject(new Error('ENOSPC'))],
-  ['does not reach the provider', async () => Readable.from([await discPicture(8, 8)])],
+  ['does not reach the provider', async () => Readable.from([await drawDisc(8, 8)])],
 ])('an edit that %s is not accepted, and leaves no file behind', async (_how, fetch) => {
   const directory = await mkdtemp(join(tmpdir(), 'edits-'));
   vi.stubEnv('TMPDIR', directory);

@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { generateApiKey } from '../../api/identity/key-format.ts';
-import { ofCallers, ofOperators, ofProtocols } from '../harness/endpoints.ts';
+import { callerEndpoints, operatorEndpoints, protocolEndpoints } from '../harness/endpoints.ts';
 import { useGateway } from '../harness/gateway.ts';
 
 const limit = 60;
@@ -12,7 +12,7 @@ const gateway = useGateway({ env: { RATE_LIMIT_PER_MINUTE: String(limit) }, sett
 let other: string;
 
 beforeAll(async () => {
-  other = await gateway.secondApi();
+  other = await gateway.startSecondApi();
 });
 
 const auth = (value: string): string[] => [`Authorization: ${value}`];
@@ -104,7 +104,7 @@ describe('an invalid credential', () => {
     expect(await raw(auth(`Bearer ${valid}\0`))).toMatch(/^HTTP\/1.1 400 Bad Request/);
   });
 
-  const walked = [...ofCallers, ...ofOperators, ...ofProtocols].map(
+  const walked = [...callerEndpoints, ...operatorEndpoints, ...protocolEndpoints].map(
     ({ method, requestPath }): [string, string] => [method, requestPath],
   );
   it.each([...walked, ['GET', '/api/v1/usage/'], ['GET', '/api/admin/v1/organizations/']])(

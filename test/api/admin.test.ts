@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { operatorAction as by, useGateway } from '../harness/gateway.ts';
-import { ofOperators } from '../harness/endpoints.ts';
+import { operatorEndpoints } from '../harness/endpoints.ts';
 
 interface Row {
   organizationId: string;
@@ -244,7 +244,7 @@ describe('jobs', () => {
 });
 
 describe('the operator API', () => {
-  const writes = ofOperators
+  const writes = operatorEndpoints
     // Creating a session records no action: see operator-access.test.ts.
     .filter(({ takesBody, requestPath }) => takesBody && !requestPath.endsWith('/session'))
     .map(({ method, requestPath, request }): [method: string, path: string, body: object] => [

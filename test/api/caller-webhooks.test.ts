@@ -11,7 +11,7 @@ import { studio } from '../cli/studio.ts';
 import { download } from '../harness/media.ts';
 import { recordTone } from '../harness/recordings.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
-import { timelineOf, wordsOf } from '../harness/timeline.ts';
+import { readTimeline, listSteps } from '../harness/timeline.ts';
 import { untilHolds } from '../harness/until.ts';
 import { makeForm } from '../harness/uploads.ts';
 import type { ReceivedWebhook } from '../harness/webhook-receiver.ts';
@@ -156,7 +156,7 @@ describe.concurrent('a caller webhook', () => {
   });
 
   it('adds only the start of the delivery to the history of its job', async () => {
-    const rows = wordsOf(await timelineOf(gateway.api.client, await start(at('/history'))));
+    const rows = listSteps(await readTimeline(gateway.api.client, await start(at('/history'))));
     expect(rows.at(-1)).toBe('child webhookDelivery');
     expect(rows.filter((row) => row.startsWith('child'))).toHaveLength(1);
   });

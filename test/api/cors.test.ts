@@ -5,8 +5,8 @@
 import { describe, expect, it } from 'vitest';
 import { exposedHeaders } from '../../api/middleware/cors.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { ofCallers } from '../harness/endpoints.ts';
-import { discPicture } from '../harness/media.ts';
+import { callerEndpoints } from '../harness/endpoints.ts';
+import { drawDisc } from '../harness/media.ts';
 import { signUpload } from '../harness/uploads.ts';
 
 const ours = 'https://studio.example';
@@ -65,7 +65,7 @@ describe('a preflight request', () => {
   });
 
   it('is allowed from every origin unless origins are configured', async () => {
-    const open = await gateway.secondApi({ CORS_ORIGINS: '' });
+    const open = await gateway.startSecondApi({ CORS_ORIGINS: '' });
     const answer = await preflight('/api/v1/usage', theirs, open);
     expect([answer.status, allowed(answer)]).toEqual([204, '*']);
   });
@@ -85,7 +85,7 @@ describe('a page of an allowed origin', () => {
   });
 
   it('reads every response header that the OpenAPI description names', () => {
-    const named = ofCallers.flatMap(({ answers }) =>
+    const named = callerEndpoints.flatMap(({ answers }) =>
       Object.values(answers).flatMap(({ headers }) => Object.keys(headers?.shape ?? {})),
     );
     expect(named.length).toBeGreaterThan(3);
@@ -100,7 +100,7 @@ describe('a page of an allowed origin', () => {
   });
 
   it('uploads to a signed URL, and any page reads the public URL', async () => {
-    const png = await discPicture(8, 8);
+    const png = await drawDisc(8, 8);
     const upload = { contentType: 'image/png', size: png.length };
     const { uploadUrl, publicUrl, headers } = await signUpload(gateway, upload);
     expect((await preflight(new URL(uploadUrl).pathname, ours)).status).toBe(204);

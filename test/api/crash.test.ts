@@ -123,7 +123,7 @@ describe('the sweeper', () => {
 
 describe('a job without a running worker', () => {
   /** Starts an API that waits one second for the decision about a job. */
-  const startImpatientApi = () => gateway.secondApi({ VERDICT_WAIT_MS: '1000' });
+  const startImpatientApi = () => gateway.startSecondApi({ VERDICT_WAIT_MS: '1000' });
 
   it('gets 503 with its job id in time, and a repeat of its Idempotency-Key returns it once a worker runs', async () => {
     const base = await startImpatientApi();

@@ -1,7 +1,7 @@
 /** `data:` URLs as inputs of Studio requests. */
 import { beforeEach, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { discPicture, download } from '../harness/media.ts';
+import { drawDisc, download } from '../harness/media.ts';
 
 const gateway = useGateway({ settled: 'last' });
 let caller: TestCaller;
@@ -9,7 +9,7 @@ let picture: string;
 
 beforeEach(async () => {
   caller = await gateway.newCaller({ credits: 1000 });
-  picture = pngUrl(await discPicture(200, 150));
+  picture = pngUrl(await drawDisc(200, 150));
 });
 
 const pngUrl = (bytes: Buffer) => `data:image/png;base64,${bytes.toString('base64')}`;
@@ -65,7 +65,7 @@ describe('a data URL', () => {
   });
 
   it('that follows ten pictures and a mask is rejected, and no further one is received', async () => {
-    const dot = pngUrl(await discPicture(1, 1));
+    const dot = pngUrl(await drawDisc(1, 1));
     const imageUrls = Array.from({ length: 8000 }, () => dot);
     const startedAt = performance.now();
     const answer = await post('image/edit', { prompt: 'join them', imageUrls });

@@ -3,7 +3,12 @@ import { parse } from 'yaml';
 import { toOpenapiPath } from '../../api/endpoints/description.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { ofCallers, ofEverybody, ofOperators, type Walked } from '../harness/endpoints.ts';
+import {
+  callerEndpoints,
+  openEndpoints,
+  operatorEndpoints,
+  type RequestedEndpoint,
+} from '../harness/endpoints.ts';
 
 const gateway = useGateway({ settled: 'last' });
 
@@ -21,7 +26,7 @@ interface Document {
 const readDocument = async () => JSON.parse(await text('/api/v1/openapi.json')) as Document;
 
 /** Expects every operation exactly once. */
-function expectEvery(document: Document, described: readonly Walked[]): void {
+function expectEvery(document: Document, described: readonly RequestedEndpoint[]): void {
   const found = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { operationId }]) => [method, path, operationId]),
   );
@@ -45,14 +50,14 @@ describe('the OpenAPI description', () => {
         expect.arrayContaining(['200', '400', '401', '402', '403', '429', '500']),
       );
     }
-    expectEvery(document, [...ofCallers, ...ofEverybody]);
+    expectEvery(document, [...callerEndpoints, ...openEndpoints]);
   });
 
   it('for operators requires the admin key, and has every operator endpoint', async () => {
     expect((await gateway.call('/api/admin/v1/openapi.json')).status).toBe(401);
     const { body } = await gateway.admin<Document>('/openapi.json');
     expect(body).toMatchObject({ openapi: '3.1.0', info: { version: '1.0.0' } });
-    expectEvery(body, ofOperators);
+    expectEvery(body, operatorEndpoints);
   });
 
   it('states the maximum length of a key name', async () => {
@@ -62,7 +67,7 @@ describe('the OpenAPI description', () => {
   });
 
   it('has examples that the API accepts', () => {
-    for (const { path, request } of [...ofCallers, ...ofOperators]) {
+    for (const { path, request } of [...callerEndpoints, ...operatorEndpoints]) {
       if (request.example)
         expect(request.body?.safeParse(request.example).error, path).toBeUndefined();
     }
@@ -86,7 +91,7 @@ describe('the OpenAPI description', () => {
 
   it('has a summary for language models that names every operation', async () => {
     const summary = await text('/llms.txt');
-    for (const each of ofCallers) expect(summary).toContain(toOpenapiPath(each));
+    for (const each of callerEndpoints) expect(summary).toContain(toOpenapiPath(each));
   });
 });
 

@@ -15,9 +15,9 @@ import {
 } from '../../api/studio/prices.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import type { Capability } from '../../studio/capability.ts';
-import { planOf } from '../harness/capability.ts';
+import { planRequest } from '../harness/capability.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { discPicture, makeFilm } from '../harness/media.ts';
+import { drawDisc, makeFilm } from '../harness/media.ts';
 import { makeForm } from '../harness/uploads.ts';
 
 type Body = Record<string, unknown>;
@@ -42,7 +42,7 @@ beforeAll(async () => {
   speechUrl = gateway.media.put('/talk.mp3', Buffer.alloc(100));
   pictureUrl = gateway.media.put(
     '/disc.png',
-    await discPicture(pictureInput.width, pictureInput.height),
+    await drawDisc(pictureInput.width, pictureInput.height),
   );
 });
 
@@ -172,7 +172,7 @@ function quantityOf({ quantity }: PriceRuleView, request: Body, input: typeof fi
 /** The credits that the plan of a request reserves, with its input as measured. */
 function creditsOfPlan(capability: Capability, body: Body): number {
   const input = 'videoUrl' in body ? filmInput : pictureInput;
-  const calls = planOf(capability, body).calls.map((call) => {
+  const calls = planRequest(capability, body).calls.map((call) => {
     const { unitPriceUsd: price } = call;
     if (typeof price === 'number') return call;
     return { ...call, ...price.describeOutput(input), unitPriceUsd: price.calculateUsd(input) };

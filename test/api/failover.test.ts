@@ -5,9 +5,9 @@
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { imageGenerate } from '../../studio/image-generate.ts';
-import { planOf } from '../harness/capability.ts';
+import { planRequest } from '../harness/capability.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { discPicture, download, isPainted, rightHalfMask } from '../harness/media.ts';
+import { drawDisc, download, isPainted, drawHalfMask } from '../harness/media.ts';
 
 const gateway = useGateway({ media: 'full', settled: 'last' });
 
@@ -62,7 +62,7 @@ describe('a first provider that certainly accepts no call', () => {
     ['landscape_16_9', '1280x720'],
     ['portrait_4_3', '768x1024'],
   ])('is replaced for %s, in a size that the second provider supports', (imageSize, size) => {
-    const { calls } = planOf(imageGenerate, { prompt: 'a mill', model, imageSize });
+    const { calls } = planRequest(imageGenerate, { prompt: 'a mill', model, imageSize });
     expect(calls[0]?.routes[1]).toMatchObject({ provider: 'openai', input: { size } });
   });
 
@@ -70,8 +70,8 @@ describe('a first provider that certainly accepts no call', () => {
     const edge = 768;
     const answer = await image('edit', {
       prompt: 'a lake on the right',
-      imageUrls: [gateway.media.put('/disc.png', await discPicture(edge, edge))],
-      maskUrl: gateway.media.put('/mask.png', await rightHalfMask(edge, edge)),
+      imageUrls: [gateway.media.put('/disc.png', await drawDisc(edge, edge))],
+      maskUrl: gateway.media.put('/mask.png', await drawHalfMask(edge, edge)),
     });
     expect(answer.status).toBe(200);
     expect((await endpoints('a lake on the right')).join()).toContain('images/edits');

@@ -7,7 +7,12 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { Endpoint } from '../../api/endpoints/endpoint.ts';
 import { endpoints } from '../../api/endpoints/index.ts';
 import { capabilities } from '../../studio/registry.ts';
-import { ofCallers, ofEverybody, ofOperators, ofProtocols } from '../harness/endpoints.ts';
+import {
+  callerEndpoints,
+  openEndpoints,
+  operatorEndpoints,
+  protocolEndpoints,
+} from '../harness/endpoints.ts';
 import { useGateway } from '../harness/gateway.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -131,7 +136,7 @@ const schemas = endpoints.flatMap((endpoint) => {
 const lenient = /\/(completions|messages|responses|images|speech|videos)/;
 
 /** Requests with a JSON body: every endpoint at a path with a valid form. */
-const walked = [...ofCallers, ...ofOperators, ...ofProtocols, ...ofEverybody]
+const walked = [...callerEndpoints, ...operatorEndpoints, ...protocolEndpoints, ...openEndpoints]
   .filter(findSchema)
   .map(({ method, requestPath }): [string, string] => [
     method,

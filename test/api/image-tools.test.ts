@@ -2,7 +2,7 @@
 import sharp from 'sharp';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { useGateway, type StudioBody } from '../harness/gateway.ts';
-import { discPicture, download, isPainted, pixelsOf, rightHalfMask } from '../harness/media.ts';
+import { drawDisc, download, isPainted, readPixels, drawHalfMask } from '../harness/media.ts';
 
 interface Picture {
   url: string;
@@ -17,7 +17,7 @@ interface Batch {
 let disc: string;
 const gateway = useGateway({ media: 'full', settled: 'last' });
 beforeAll(async () => {
-  disc = gateway.media.put('/disc.png', await discPicture(160, 100));
+  disc = gateway.media.put('/disc.png', await drawDisc(160, 100));
 });
 afterEach(() => gateway.sandbox.clearFaults());
 
@@ -58,7 +58,7 @@ describe('POST /studio/image/edit', () => {
       prompt: 'a garden on the right',
       model: 'alpha-image-2',
       imageUrls: [disc],
-      maskUrl: gateway.media.put('/mask.png', await rightHalfMask(160, 100)),
+      maskUrl: gateway.media.put('/mask.png', await drawHalfMask(160, 100)),
     });
     const edited = await download(answer.body.data.images[0]?.url ?? '');
     expect(await isPainted(edited, 0, 0.1)).toBe(false);
@@ -101,7 +101,7 @@ describe('POST /studio/image/upscale', () => {
         expiresAt: expect.any(String),
       });
       expect(answer.body.credits).toMatchObject({ used: credits, cost: credits });
-      const large = await pixelsOf(await download(url));
+      const large = await readPixels(await download(url));
       expect([large.width, large.height]).toEqual([width, height]);
       expect(large.at(width / 2, height / 2)).toEqual([192, 32, 32, 255]);
       expect(large.at(2, 2)).toEqual([255, 255, 255, 255]);
@@ -126,7 +126,7 @@ describe('POST /studio/image/upscale', () => {
   it.each([
     ['is not there', () => null, 'INVALID_INPUT_URL', ''],
     ['is no picture', () => Buffer.from('hello'), 'INVALID_INPUT_URL', ''],
-    ['has too large a result', () => discPicture(1400, 1300), 'INVALID_REQUEST', '64000000'],
+    ['has too large a result', () => drawDisc(1400, 1300), 'INVALID_REQUEST', '64000000'],
   ])(
     'rejects an input that %s before any credits are reserved',
     async (name, makeBytes, error, message) => {
@@ -157,14 +157,14 @@ it('POST /studio/image/remove-background makes the background transparent and ke
     },
     credits: { used: 0.5 },
   });
-  const cut = await pixelsOf(await download(answer.body.data.url));
+  const cut = await readPixels(await download(answer.body.data.url));
   for (const x of [0, 159]) expect([cut.at(x, 0)[3], cut.at(x, 99)[3]]).toEqual([0, 0]);
   expect(cut.at(80, 50)).toEqual([192, 32, 32, 255]);
 });
 
 describe('POST /studio/image/batch', () => {
   const pictures = async (...names: string[]): Promise<string[]> => {
-    const bytes = await discPicture(64, 64);
+    const bytes = await drawDisc(64, 64);
     return names.map((name) => gateway.media.put(`/${name}.png`, bytes));
   };
 
@@ -194,7 +194,7 @@ describe('POST /studio/image/batch', () => {
       })),
     });
     for (const { data } of answer.body.data.results.filter(({ success }) => success)) {
-      const picture = await pixelsOf(await download(data ?? ''));
+      const picture = await readPixels(await download(data ?? ''));
       expect([picture.at(0, 0)[3], picture.at(32, 32)[3]]).toEqual([0, 255]);
     }
     expect(answer.body.credits).toMatchObject({ used: 1, cost: 1 });
@@ -203,7 +203,7 @@ describe('POST /studio/image/batch', () => {
 
   it('neither processes nor reserves unreadable pictures, and does not charge a failed second step', async () => {
     const [one] = await pictures('steps-0');
-    const two = gateway.media.put('/steps-1.png', await discPicture(32, 32));
+    const two = gateway.media.put('/steps-1.png', await drawDisc(32, 32));
     const text = gateway.media.put('/no-picture.png', Buffer.from('no picture at all'));
     await gateway.sandbox.inject({ match: '"upscale_factor":2', faults: 'fail:422', times: 1 });
     const before = await readAvailable();
@@ -226,7 +226,7 @@ describe('POST /studio/image/batch', () => {
       })),
     });
     const enlarged = results.find(({ success }) => success);
-    const large = await pixelsOf(await download(enlarged?.data ?? ''));
+    const large = await readPixels(await download(enlarged?.data ?? ''));
     expect(large.width).toBe(enlarged?.index === 1 ? 384 : 192);
     expect(billing).toMatchObject({ reserved: 32, charged: 16 });
     expect(before - (await readAvailable())).toBe(16_000_000);

@@ -10,7 +10,7 @@ import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { untilSettled } from '../chat/chat-account.ts';
 import { say } from '../chat/chat-clients.ts';
 import { useGateway, type Answer, type TestCaller } from '../harness/gateway.ts';
-import { discPicture } from '../harness/media.ts';
+import { drawDisc } from '../harness/media.ts';
 import { startWorkers } from '../harness/running-gateway.ts';
 
 const upscale = '/api/v1/studio/image/upscale';
@@ -35,7 +35,7 @@ function holdHost(): { asked: Promise<void>; answer: (status: number) => void } 
 }
 let imageUrl: string;
 beforeAll(async () => {
-  const bytes = await discPicture(300, 300);
+  const bytes = await drawDisc(300, 300);
   imageUrl = gateway.media.serve('/keyed.png', (response) => {
     void hostSays().then((status) => response.writeHead(status).end(status === 200 ? bytes : ''));
   });
@@ -169,7 +169,7 @@ describe('an Idempotency-Key of a sent workflow start', () => {
 
   it('keeps the files in the body of its request', async () => {
     const caller = await newCaller();
-    const data = (await discPicture(30, 30)).toString('base64');
+    const data = (await drawDisc(30, 30)).toString('base64');
     const body = { imageUrl: `data:image/png;base64,${data}`, async: true };
     const first = await ask(caller, upscale, body);
     expect(first.status).toBe(503);

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { capabilities } from '../../studio/registry.ts';
 import { catchFailure } from '../harness/failures.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { discPicture, download } from '../harness/media.ts';
+import { drawDisc, download } from '../harness/media.ts';
 import { untilHolds } from '../harness/until.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -108,7 +108,7 @@ it('the models are listed in less than 10 KB, and described individually', async
 });
 
 it('a local picture is sent as a data URL, or with an upload URL', async () => {
-  const picture = await discPicture(200, 150);
+  const picture = await drawDisc(200, 150);
   const url = `data:image/png;base64,${picture.toString('base64')}`;
   const inline = await call('imageEdit', { prompt: 'add a hat', imageUrls: [url] });
   expect(inline.job).toMatchObject({ status: 'completed' });

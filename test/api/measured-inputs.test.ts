@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import { useGateway, type StudioBody } from '../harness/gateway.ts';
-import { discPicture, makeFilm } from '../harness/media.ts';
+import { drawDisc, makeFilm } from '../harness/media.ts';
 
 interface Result {
   jobId: string;
@@ -46,7 +46,7 @@ describe('a host that returns one file to the gateway and another to the provide
     'gets no larger picture for the price of a smaller one (%s)',
     async (service) => {
       const path = `/${service}.png`;
-      const imageUrl = swap(path, await discPicture(100, 100), await discPicture(600, 600));
+      const imageUrl = swap(path, await drawDisc(100, 100), await drawDisc(600, 600));
       expect(await callTool('image/upscale', { imageUrl, service, scaleFactor: 4 })).toMatchObject({
         status: 200,
         body: {
@@ -74,7 +74,7 @@ describe('a host that returns one file to the gateway and another to the provide
   });
 
   it('gets no larger picture in a batch that repeats a URL', async () => {
-    const imageUrl = swap('/twice.png', await discPicture(64, 64), await discPicture(300, 300));
+    const imageUrl = swap('/twice.png', await drawDisc(64, 64), await drawDisc(300, 300));
     const answer = await callTool('image/batch', {
       operation: 'upscale',
       service: 'service_b',
@@ -94,7 +94,7 @@ describe('a host that returns one file to the gateway and another to the provide
 describe('a copy of an input', () => {
   it('is removed when the request is rejected for a too large result or for lack of credits', async () => {
     const before = (await listCopies()).length;
-    const imageUrl = gateway.media.put('/huge.png', await discPicture(3000, 2500));
+    const imageUrl = gateway.media.put('/huge.png', await drawDisc(3000, 2500));
     const large = await callTool('image/upscale', { imageUrl, scaleFactor: 4 });
     expect(large.body.error).toBe('INVALID_REQUEST');
     const poor = await gateway.newCaller({ credits: 1 });
@@ -103,7 +103,7 @@ describe('a copy of an input', () => {
   });
 
   it('is kept while its job is open, removed when the job is settled, and never readable through the API', async () => {
-    const imageUrl = gateway.media.put('/kept.png', await discPicture(64, 64));
+    const imageUrl = gateway.media.put('/kept.png', await drawDisc(64, 64));
     await gateway.sandbox.inject({ match: 'topaz', faults: 'slow:900s', times: 1 });
     const { jobId } = (await callTool('image/upscale', { imageUrl, async: true })).body.data;
     const [storageKey = ''] = await listJobCopies(jobId);
@@ -139,7 +139,7 @@ describe('a copy of an input', () => {
     ['that has too many bytes and does not say so', false],
   ])('is not made of a picture %s', async (_name, hasLength) => {
     const before = (await listCopies()).length;
-    const bytes = Buffer.concat([await discPicture(64, 64), Buffer.alloc(26 * 1024 * 1024)]);
+    const bytes = Buffer.concat([await drawDisc(64, 64), Buffer.alloc(26 * 1024 * 1024)]);
     const imageUrl = gateway.media.serve(`/${hasLength}.png`, (response) => {
       if (hasLength) response.setHeader('content-length', bytes.length);
       response.write(bytes);

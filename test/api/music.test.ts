@@ -2,7 +2,7 @@ import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
 import { useGateway, type StudioBody } from '../harness/gateway.ts';
 import { download } from '../harness/media.ts';
-import { hear } from '../harness/recordings.ts';
+import { fetchRecording } from '../harness/recordings.ts';
 
 const gateway = useGateway({ media: 'full', settled: 'last' });
 
@@ -82,7 +82,7 @@ describe('POST /studio/music/generate', () => {
       coverUrl: expect.stringMatching(/\.jpg\?/),
       lyrics: expect.stringContaining('A calm song about'),
     });
-    const recording = await hear(data.url);
+    const recording = await fetchRecording(data.url);
     expect(Math.abs(recording.durationSeconds - 40.5)).toBeLessThan(0.2);
     expect(Math.abs(data.duration - recording.durationSeconds * 1000)).toBeLessThan(60);
     expect((await sharp(await download(data.coverUrl)).metadata()).format).toBe('jpeg');

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { say } from '../chat/chat-clients.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { discPicture } from '../harness/media.ts';
+import { drawDisc } from '../harness/media.ts';
 
 const gateway = useGateway({ settled: 'last', env: { CHAT_CONNECTIONS_MAX: '8' } });
 let busy: TestCaller;
@@ -76,7 +76,7 @@ describe('another organization is served at its usual speed during', () => {
   it('input downloads that stall, from several organizations', async () => {
     const upscale = ({ key }: TestCaller, imageUrl: string) =>
       gateway.call('/api/v1/studio/image/upscale/estimate', { key, body: { imageUrl } });
-    const picture = gateway.media.put('/picture.png', await discPicture(64, 64));
+    const picture = gateway.media.put('/picture.png', await drawDisc(64, 64));
     const silent: ServerResponse[] = [];
     const stalled = Array.from({ length: 24 }, (_, at) =>
       gateway.media.serve(`/silent-${at}`, (response) => silent.push(response)),

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createOpenWaits } from '../../api/studio/open-waits.ts';
-import { ofCallers, type Walked } from '../harness/endpoints.ts';
+import { callerEndpoints, type RequestedEndpoint } from '../harness/endpoints.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -94,12 +94,12 @@ describe('open waits', () => {
 
   it("of all keys of one organization do not slow another organization's requests", async () => {
     const usualMs = await measureSlowestUsage();
-    const isStream = ({ answers }: Walked): boolean =>
+    const isStream = ({ answers }: RequestedEndpoint): boolean =>
       Object.values(answers).some(({ type }) => type === 'text/event-stream');
-    const isLongPoll = ({ request: { query } }: Walked): boolean =>
+    const isLongPoll = ({ request: { query } }: RequestedEndpoint): boolean =>
       query !== undefined && 'wait' in query.shape;
-    const waits = ofCallers.filter((each) => each.method === 'GET');
-    const pathOf = ({ path }: Walked): string =>
+    const waits = callerEndpoints.filter((each) => each.method === 'GET');
+    const pathOf = ({ path }: RequestedEndpoint): string =>
       path.replace('/api/v1/studio/jobs/', '').replace(':jobId', jobId);
     const paths = [
       ...waits.filter(isStream).map(pathOf),

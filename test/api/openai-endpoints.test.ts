@@ -10,7 +10,7 @@ import { findByAnyName } from '../../catalog/maker-names.ts';
 import { useClients } from '../chat/chat-clients.ts';
 import { catchFailure } from '../harness/failures.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { discPicture, download, filmFacts } from '../harness/media.ts';
+import { drawDisc, download, readFilm } from '../harness/media.ts';
 import { recordTone } from '../harness/recordings.ts';
 
 let picture: Buffer;
@@ -18,7 +18,7 @@ const gateway = useGateway();
 /** A caller that is new for each test, with a client at `<host>/v1`. */
 const clients = useClients(gateway);
 beforeAll(async () => {
-  picture = await discPicture(200, 150);
+  picture = await drawDisc(200, 150);
 });
 
 const listJobs = () => gateway.database.jobs(clients.caller.organizationId);
@@ -319,7 +319,7 @@ describe('/videos', () => {
     const film = await clients.openai.videos.downloadContent(made.id);
     expect(film.headers.get('content-type')).toBe('video/mp4');
     const bytes = Buffer.from(await film.arrayBuffer());
-    expect((await filmFacts(bytes)).durationSeconds).toBeCloseTo(4, 0);
+    expect((await readFilm(bytes)).durationSeconds).toBeCloseTo(4, 0);
     const { key } = await gateway.newCaller({ credits: 1 });
     const { videos } = clients.openai.withOptions({ apiKey: key });
     expect(await catchFailure(videos.retrieve(made.id), APIError)).toMatchObject({

@@ -99,7 +99,7 @@ describe('a speech response', () => {
   });
 
   it('that waits when its API stops says not to send the request again', async () => {
-    const there = client.withOptions({ baseURL: `${await gateway.secondApi()}/v1` });
+    const there = client.withOptions({ baseURL: `${await gateway.startSecondApi()}/v1` });
     const waiting = catchFailure(speak('[[slow:6s]] Welcome.', there), APIError);
     await expect.poll(readLastEntries).toEqual(['reserve']);
     await gateway.endSpawned();

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { capabilities } from '../../studio/registry.ts';
 import { useGateway, type Answer } from '../harness/gateway.ts';
-import { discPicture, makeFilm } from '../harness/media.ts';
+import { drawDisc, makeFilm } from '../harness/media.ts';
 import { recordTone } from '../harness/recordings.ts';
 import { makeForm, uploadFile } from '../harness/uploads.ts';
 
@@ -17,7 +17,7 @@ type Medium = 'image' | 'video' | 'audio';
 /** An input of each medium. */
 const inputs = {} as Record<Medium, Buffer>;
 beforeAll(async () => {
-  inputs.image = await discPicture(60, 40);
+  inputs.image = await drawDisc(60, 40);
   inputs.video = await makeFilm();
   inputs.audio = Buffer.from(await recordTone(1));
 });

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { ofCallers, ofOperators, ofProtocols } from '../harness/endpoints.ts';
+import { callerEndpoints, operatorEndpoints, protocolEndpoints } from '../harness/endpoints.ts';
 
 const gateway = useGateway({ settled: 'last' });
 
@@ -100,9 +100,9 @@ it('a session opens no route after sign-out', async () => {
   const operatorCookie = cookieOf(await beginAsOperator());
   expect((await as(operatorCookie, '/api/admin/v1/operator')).status).toBe(200);
   await as(operatorCookie, '/api/admin/v1/session', { method: 'DELETE', headers: origin });
-  expect(ofCallers.length + ofOperators.length).toBeGreaterThan(80);
+  expect(callerEndpoints.length + operatorEndpoints.length).toBeGreaterThan(80);
   const statuses = await Promise.all(
-    [...ofCallers, ...ofProtocols, ...ofOperators].map(
+    [...callerEndpoints, ...protocolEndpoints, ...operatorEndpoints].map(
       async ({ method, requestPath, takesBody, scope }) => {
         const answer = await as(scope === 'admin' ? operatorCookie : cookie, requestPath, {
           method,

@@ -9,11 +9,11 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import {
-  ofCallers,
-  ofEverybody,
-  ofOperators,
-  ofProtocols,
-  type Walked,
+  callerEndpoints,
+  openEndpoints,
+  operatorEndpoints,
+  protocolEndpoints,
+  type RequestedEndpoint,
 } from '../harness/endpoints.ts';
 import { openRequest, type RawRequest } from '../harness/raw-requests.ts';
 import { signUpload } from '../harness/uploads.ts';
@@ -123,7 +123,7 @@ describe('silent clients', () => {
   it('get 408 on every route with a body, whether they send nothing or one byte per second', async () => {
     const poor = await gateway.newCaller({ credits: 0 });
     await gateway.database.query(`UPDATE organization SET upload_bytes = 0`);
-    const withKey = (key: string, routes: readonly Walked[]): Route[] =>
+    const withKey = (key: string, routes: readonly RequestedEndpoint[]): Route[] =>
       routes.map(({ method, requestPath }) => ({
         method,
         requestPath,
@@ -132,9 +132,9 @@ describe('silent clients', () => {
           ...(forms.has(requestPath) && { 'content-type': 'multipart/form-data; boundary=x' }),
         },
       }));
-    const described = [...ofCallers, ...ofEverybody].filter(({ takesBody }) => takesBody);
-    const posts = ofProtocols.filter(({ method }) => method === 'POST');
-    const operators = ofOperators.filter(({ takesBody }) => takesBody);
+    const described = [...callerEndpoints, ...openEndpoints].filter(({ takesBody }) => takesBody);
+    const posts = protocolEndpoints.filter(({ method }) => method === 'POST');
+    const operators = operatorEndpoints.filter(({ takesBody }) => takesBody);
     const routes = [
       ...withKey(poor.key, [...described, ...posts]),
       ...withKey(gateway.config.ADMIN_API_KEY, operators),

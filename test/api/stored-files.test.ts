@@ -9,7 +9,7 @@ import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import type { UploadUrl } from '../../api/endpoints/upload-urls.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { discPicture } from '../harness/media.ts';
+import { drawDisc } from '../harness/media.ts';
 import { putFile, signUpload, uploadFile } from '../harness/uploads.ts';
 
 interface FileList {
@@ -29,7 +29,7 @@ interface FileList {
 const listPath = '/api/v1/storage/files';
 const imagePath = '/api/v1/studio/image/generate';
 const gateway = useGateway({ settled: 'last' });
-const png = await discPicture(8, 8);
+const png = await drawDisc(8, 8);
 
 const files = async ({ key }: TestCaller, query = '') =>
   (await gateway.call<FileList>(`${listPath}${query}`, { key })).body;

@@ -3,7 +3,7 @@ import { imageModels } from '../../catalog/image-models.ts';
 import { defaultVoiceName, voices } from '../../catalog/voices.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { takes } from '../harness/capability.ts';
+import { isAccepted } from '../harness/capability.ts';
 
 interface Rule {
   oneOf?: unknown[];
@@ -53,7 +53,7 @@ describe('GET /studio/models', () => {
       for (const { id, parameters } of models) {
         const model = type === 'imageUpscale' ? { service: id } : { model: id };
         const accepts = (field: string, value: unknown) =>
-          takes(capability, { ...base, ...model, [field]: value });
+          isAccepted(capability, { ...base, ...model, [field]: value });
         for (const [field, rule] of Object.entries(parameters)) {
           const { oneOf = [], min, max } = rule;
           const valid = [...oneOf, min, max].filter((value) => value !== undefined);

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { scopes } from '../../api/identity/access.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { ofCallers, ofOperators, ofProtocols } from '../harness/endpoints.ts';
+import { callerEndpoints, operatorEndpoints, protocolEndpoints } from '../harness/endpoints.ts';
 import { signUpload } from '../harness/uploads.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -217,7 +217,7 @@ describe('a caller of another organization', () => {
     const body = { actor: 'me', reason: 'me', id: 'me', credits: 1 };
     const rejected = { status: 401, bytes: '{"error":"Unauthorized"}' };
     for (const key of [owner.key, actors['an admin elsewhere'] ?? '', null]) {
-      for (const { method, path, takesBody } of ofOperators) {
+      for (const { method, path, takesBody } of operatorEndpoints) {
         const sent = { method, path: real(path), key, ...(takesBody && { body }) };
         expect(await answered(sent)).toMatchObject(rejected);
       }
@@ -227,7 +227,7 @@ describe('a caller of another organization', () => {
   it('is rejected without the scope of the operation', async () => {
     /** For each scope a key with all others. */
     const keys: Record<string, string> = {};
-    for (const { method, requestPath, scope } of [...ofCallers, ...ofProtocols]) {
+    for (const { method, requestPath, scope } of [...callerEndpoints, ...protocolEndpoints]) {
       if (scope === 'any') continue;
       const others = scopes.filter((each) => each !== scope);
       const key = (keys[scope] ??= (await gateway.newCaller({ credits: 0, scopes: others })).key);

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { discPicture } from '../harness/media.ts';
+import { drawDisc } from '../harness/media.ts';
 import { openRequest } from '../harness/raw-requests.ts';
 import { recordTone } from '../harness/recordings.ts';
 import { makeForm, putFile, signUpload, uploadFile } from '../harness/uploads.ts';
@@ -19,7 +19,7 @@ let speech: Uint8Array<ArrayBuffer>;
 let picture: Buffer;
 beforeAll(async () => {
   speech = await recordTone(8);
-  picture = await discPicture(64, 64);
+  picture = await drawDisc(64, 64);
 });
 beforeEach(async () => {
   caller = await gateway.newCaller({ credits: 100 });

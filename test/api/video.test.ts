@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
-import { download, filmFacts, makeFilm } from '../harness/media.ts';
+import { download, readFilm, makeFilm } from '../harness/media.ts';
 
 interface VideoJob {
   jobId: string;
@@ -56,7 +56,7 @@ describe('POST /studio/video/generate', () => {
         },
       });
       const bytes = await download(job.result.url);
-      const facts = await filmFacts(bytes);
+      const facts = await readFilm(bytes);
       expect(facts).toMatchObject({ codec: 'avc', width: size[0], height: size[1] });
       expect(Math.abs(facts.durationSeconds - seconds)).toBeLessThan(0.5);
       expect(facts.frames).toBeGreaterThan(seconds);
@@ -85,7 +85,7 @@ describe('tools for existing videos', () => {
       billing: { state: 'charged', reserved: 4, charged: 4 },
       result: { width: 640, height: 360, format: 'mp4', model: 'video-upscale' },
     });
-    const facts = await filmFacts(await download(job.result.url));
+    const facts = await readFilm(await download(job.result.url));
     expect([facts.width, facts.height]).toEqual([640, 360]);
     expect(Math.abs(facts.durationSeconds - 4)).toBeLessThan(0.5);
   });
@@ -98,7 +98,7 @@ describe('tools for existing videos', () => {
       billing: { state: 'charged', charged: 8 },
       result: { width: 320, height: 180, model: 'video-remove-background' },
     });
-    const facts = await filmFacts(await download(job.result.url));
+    const facts = await readFilm(await download(job.result.url));
     expect(Math.abs(facts.durationSeconds - 4)).toBeLessThan(0.5);
   });
 

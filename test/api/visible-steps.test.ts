@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { progressQuery, searchAttributes } from '../../jobs/contract.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { startWorkers } from '../harness/running-gateway.ts';
-import { timelineOf, wordsOf, type TimelineRow } from '../harness/timeline.ts';
+import { readTimeline, listSteps, type TimelineRow } from '../harness/timeline.ts';
 
 const env = { FIRST_CHECK_MAX_MS: '30000', IMAGE_DEADLINE_MS: '60000' };
 const gateway = useGateway({ env, settled: 'last' });
@@ -20,7 +20,7 @@ interface Story {
   steps: { name: string; state: string; provider: string | null }[];
 }
 
-const readRows = (jobId: string) => timelineOf(gateway.api.client, jobId);
+const readRows = (jobId: string) => readTimeline(gateway.api.client, jobId);
 
 const readSubmits = (rows: readonly TimelineRow[]) =>
   rows.filter(({ name }) => name === 'submit').map(({ summary }) => summary);
@@ -55,7 +55,7 @@ describe('a job', () => {
     const jobId = await gateway.startImage({ prompt: 'a swift' });
     await untilEnded(jobId);
     const rows = await readRows(jobId);
-    const words = wordsOf(rows).join(', ');
+    const words = listSteps(rows).join(', ');
     expect(words).toBe('reserve, submit, signal providerNotification, store, charge');
     const summaries = rows.map(({ name, summary }) => [name, summary]);
     for (const name of ['reserve', 'charge'])
@@ -90,7 +90,9 @@ describe('a job', () => {
     expect(readSubmits(rows).toSorted()).toEqual(
       [1, 2, 3].map((number) => `call ${number} of 3 · fal nano-banana`),
     );
-    expect(wordsOf(rows).filter((word) => word === 'signal providerNotification')).toHaveLength(3);
+    expect(listSteps(rows).filter((word) => word === 'signal providerNotification')).toHaveLength(
+      3,
+    );
     expect((await readAttributes(jobId)).requests).toHaveLength(3);
   });
 
@@ -111,8 +113,8 @@ describe('a job', () => {
     await act('resume');
     await untilEnded(jobId);
     const rows = await readRows(jobId);
-    expect(wordsOf(rows).filter((word) => word.endsWith('submit'))).toEqual(['submit']);
-    expect(wordsOf(rows)[1]).toBe('activity awaitResume');
+    expect(listSteps(rows).filter((word) => word.endsWith('submit'))).toEqual(['submit']);
+    expect(listSteps(rows)[1]).toBe('activity awaitResume');
     expect(events.length).toBeLessThan(12);
     const { why, steps } = (await gateway.admin<{ data: Story }>(`/jobs/${jobId}`)).body.data;
     expect(why).toMatch(/ in [\d.]+ s; before that, it waited [\d.]+ s for a paused provider\.$/);
@@ -123,7 +125,7 @@ describe('a job', () => {
   it('that fails has the released amount and the reason in its list entry and its result', async () => {
     const jobId = await gateway.startImage({ prompt: '[[policy]] a rude swift' });
     await untilEnded(jobId, 'failed');
-    const words = wordsOf(await readRows(jobId));
+    const words = listSteps(await readRows(jobId));
     expect(words.at(-1)).toBe('release');
     await expect(gateway.getWorkflow(jobId).result()).rejects.toMatchObject({
       cause: {
@@ -210,13 +212,13 @@ describe('a provider with one free slot', () => {
       expect((await narrow.untilDone(jobId)).body.data.status).toBe('completed');
       expect(await narrow.sandbox.submits({ jobId })).toHaveLength(1);
     }
-    expect(wordsOf(await readRows(first)).slice(0, 3)).toEqual([
+    expect(listSteps(await readRows(first)).slice(0, 3)).toEqual([
       'reserve',
       'submit',
       'activity adopt',
     ]);
     // The submit of the first job hangs; the other job finds no free slot in this process.
-    expect(wordsOf(await readRows(other))).toContain('activity submit');
+    expect(listSteps(await readRows(other))).toContain('activity submit');
   });
 
   it('gets the calls of a job one after the other', async () => {

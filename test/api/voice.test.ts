@@ -1,7 +1,7 @@
 /** /studio/voiceover/generate, /studio/dialogue/generate and /studio/sfx/generate. */
 import { describe, expect, it } from 'vitest';
 import { useGateway, type StudioBody } from '../harness/gateway.ts';
-import { hear } from '../harness/recordings.ts';
+import { fetchRecording } from '../harness/recordings.ts';
 
 const gateway = useGateway({ media: 'full', settled: 'last' });
 
@@ -34,7 +34,7 @@ describe('POST /studio/voiceover/generate', () => {
       },
       credits: { used: cost, cost, remaining: expect.any(Number) },
     });
-    const heard = await hear(answer.body.data.url);
+    const heard = await fetchRecording(answer.body.data.url);
     expect(heard).toMatchObject({ mimeType: expect.stringContaining('audio/mpeg'), codec: 'mp3' });
     expect(heard.durationSeconds).toBeCloseTo(text.length / 14, 0);
     const [submit] = await gateway.sandbox.submits({ match: 'quick brown fox' });
@@ -63,10 +63,10 @@ describe('POST /studio/dialogue/generate', () => {
       [answer.body.data.storagePath],
     );
     expect(parts).toHaveLength(2);
-    const whole = await hear(answer.body.data.url);
+    const whole = await fetchRecording(answer.body.data.url);
     const heard = await Promise.all(
       parts.map(async (part) =>
-        hear(await gateway.api.services.storage.urlOf(part.storage_key, 60_000)),
+        fetchRecording(await gateway.api.services.storage.urlOf(part.storage_key, 60_000)),
       ),
     );
     const sum = (field: 'packets' | 'durationSeconds') =>
@@ -111,7 +111,7 @@ describe('POST /studio/sfx/generate', () => {
       durationSeconds: expect.any(Number),
       model: 'eleven_text_to_sound_v2',
     });
-    const heard = await hear(answer.body.data.url);
+    const heard = await fetchRecording(answer.body.data.url);
     expect(Math.abs(heard.durationSeconds - durationSeconds)).toBeLessThan(0.2);
     expect(answer.body.credits.used).toBeCloseTo(Math.ceil(durationSeconds) * secondCredits, 6);
   });

@@ -10,7 +10,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { useOwnGateway, type TestCaller } from '../harness/gateway.ts';
 import { openRequest, type RawRequest } from '../harness/raw-requests.ts';
 import type { SpawnedProcess } from '../harness/running-gateway.ts';
-import { ofCallers, ofOperators } from '../harness/endpoints.ts';
+import { callerEndpoints, operatorEndpoints } from '../harness/endpoints.ts';
 
 // The test measures one API process, so no worker runs.
 const gateway = useOwnGateway({ worker: false }, 'never');
@@ -32,12 +32,12 @@ beforeAll(async () => {
 
 const urlOf = (path: string): string => `http://127.0.0.1:${api.port}${path}`;
 /** Every operation of the callers' API with a request body. */
-const withBody = ofCallers.filter(({ takesBody }) => takesBody);
+const withBody = callerEndpoints.filter(({ takesBody }) => takesBody);
 const posts = withBody.map(({ requestPath }) => requestPath);
 const methodOf = (path: string): string =>
   withBody.find(({ requestPath }) => requestPath === path)?.method ?? 'POST';
 const adminPosts = [
-  ...ofOperators.filter(({ method, takesBody }) => takesBody && method === 'POST'),
+  ...operatorEndpoints.filter(({ method, takesBody }) => takesBody && method === 'POST'),
   { requestPath: '/api/admin/v1/temporal/codec/decode' },
 ].map(({ requestPath }) => requestPath);
 

@@ -6,8 +6,7 @@ import { openChatCatalog } from '../../chat/chat-models.ts';
 import { chatModels, configureChatModels, createChatCatalog } from '../../catalog/chat-catalog.ts';
 import { selectChatPrice, type ChatModel } from '../../catalog/chat-model.ts';
 import { ConfigError } from '../../platform/config-error.ts';
-import { gatewayErrorOf } from '../harness/capability.ts';
-import { catchFailure } from '../harness/failures.ts';
+import { catchFailure, catchGatewayError } from '../harness/failures.ts';
 import { newFolder } from '../harness/folders.ts';
 
 function model(id: string, changes: Partial<ChatModel> = {}): ChatModel {
@@ -48,7 +47,7 @@ describe('the search for a chat model', () => {
     ['openai/gpt-oss-120b', 'groq/openai/gpt-oss-120b'],
     ['anthropic/claude-opus-55', 'claude-opus-5'],
   ])('suggests the nearest ids for %s', (wrong, right) => {
-    const fault = gatewayErrorOf(() => findChatModel(wrong));
+    const fault = catchGatewayError(() => findChatModel(wrong));
     expect([fault.code, fault.status]).toEqual(['UNKNOWN_MODEL', 400]);
     expect(fault.message).toContain(`"${wrong}" does not exist; did you mean`);
     expect(fault.details).toEqual([{ path: 'model', message: expect.stringContaining(right) }]);
@@ -57,7 +56,7 @@ describe('the search for a chat model', () => {
   it.each(['', '?', 'zzzz', '__proto__', 'x'.repeat(100_000)])(
     'accepts any text, such as %s',
     (wrong) => {
-      const fault = gatewayErrorOf(() => findChatModel(wrong));
+      const fault = catchGatewayError(() => findChatModel(wrong));
       expect(fault.code).toBe('UNKNOWN_MODEL');
       expect(fault.message.length).toBeLessThan(200);
       expect(fault.details?.[0]?.message).toBe('GET /api/v1/models lists all models');
@@ -73,7 +72,7 @@ describe('the search for a chat model', () => {
     now += 1;
     expect(catalog.listCurrent().map(({ id }) => id)).toEqual(['new-one']);
     expect(catalog.get('old-one')).toBeNull();
-    const fault = gatewayErrorOf(() => catalog.find('old-one'));
+    const fault = catchGatewayError(() => catalog.find('old-one'));
     expect(fault.message).toBe('model "old-one" was retired on 2026-11-30; did you mean new-one?');
   });
 

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { editModels, imageModels } from '../../catalog/image-models.ts';
 import { findByAnyName, publicIdsByMakerName } from '../../catalog/maker-names.ts';
 import { videoModels } from '../../catalog/video-models.ts';
-import { gatewayErrorOf } from '../harness/capability.ts';
+import { catchGatewayError } from '../harness/failures.ts';
 
 const rows: { id: string }[] = [...imageModels, ...videoModels];
 const page = readFileSync(new URL('../../docs/compatible-clients.md', import.meta.url), 'utf8');
@@ -29,7 +29,7 @@ describe('a Studio model', () => {
   it.each(['dall-e-3', 'sora-2', '', 'constructor', 'x'.repeat(1000)])(
     'with an unknown name is rejected with similar ids: %s',
     (name) => {
-      const { code, message } = gatewayErrorOf(() => findByAnyName(rows, name));
+      const { code, message } = catchGatewayError(() => findByAnyName(rows, name));
       expect(code).toBe('UNKNOWN_MODEL');
       expect(message).toContain('did you mean');
       expect(message.length).toBeLessThan(500);
@@ -37,7 +37,7 @@ describe('a Studio model', () => {
   );
 
   it('without edit support is unknown to edits, by any of its names', () => {
-    const { message } = gatewayErrorOf(() => findByAnyName(editModels, 'gpt-image-1'));
+    const { message } = catchGatewayError(() => findByAnyName(editModels, 'gpt-image-1'));
     expect(message).toContain('gpt-image-2');
   });
 });

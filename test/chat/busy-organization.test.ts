@@ -12,7 +12,7 @@ import { postChat } from './raw-chat.ts';
 const gateway = useGateway({ settled: 'last' });
 let bases: string[];
 beforeAll(async () => {
-  bases = [gateway.url, await gateway.secondApi()];
+  bases = [gateway.url, await gateway.startSecondApi()];
 });
 
 /** Sends chats through both APIs at once; returns the statuses of the responses, in order. */

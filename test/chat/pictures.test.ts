@@ -1,7 +1,7 @@
 /** Pictures in chats by URL, by data and by the id of an upload; video by data. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { discPicture } from '../harness/media.ts';
+import { drawDisc } from '../harness/media.ts';
 import { uploadFile } from '../harness/uploads.ts';
 import { readChats, untilAllSettled } from './chat-account.ts';
 import { onePixel, onePixelUrl, useClients } from './chat-clients.ts';
@@ -12,7 +12,7 @@ let caller: TestCaller;
 let fileId = '';
 
 const upload = async (owner: TestCaller) =>
-  (await uploadFile(gateway, await discPicture(40, 30), {}, owner.key)).fileId;
+  (await uploadFile(gateway, await drawDisc(40, 30), {}, owner.key)).fileId;
 
 beforeAll(async () => {
   caller = await gateway.newCaller({ credits: 100 });

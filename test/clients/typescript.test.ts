@@ -7,7 +7,7 @@ import type * as Library from '../../clients/typescript/index.ts';
 import { root, run } from '../../dev/clients/tools.ts';
 import { catchFailure } from '../harness/failures.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { download, filmFacts } from '../harness/media.ts';
+import { download, readFilm } from '../harness/media.ts';
 import { installTypescriptClient, useInstallation } from './installed.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -82,7 +82,7 @@ describe('a job', () => {
     expect(got[0]).toMatchObject({ jobId: film.jobId, done: false });
     expect(got.at(-1)).toMatchObject({ done: true, status: 'completed' });
     const { result } = await client.wait(film);
-    const facts = await filmFacts(await download(result.url));
+    const facts = await readFilm(await download(result.url));
     expect(facts.durationSeconds).toBeGreaterThan(1);
   });
 

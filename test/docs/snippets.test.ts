@@ -15,7 +15,7 @@ import {
 } from '../clients/installed.ts';
 import { installPython } from '../../dev/stack/tools.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
-import { discPicture } from '../harness/media.ts';
+import { drawDisc } from '../harness/media.ts';
 import { blocksOf, documents, type Block } from './markdown.ts';
 import { runInTerminal } from './terminal.ts';
 
@@ -113,7 +113,7 @@ async function terminalFor(file: string): Promise<string> {
     organizationId: gateway.caller.organizationId,
   };
   await writeFile(join(directory, '.data', 'stack.json'), JSON.stringify(stack));
-  await writeFile(join(directory, 'photo.png'), await discPicture(200, 150));
+  await writeFile(join(directory, 'photo.png'), await drawDisc(200, 150));
   // README.md sets these variables itself; the other pages expect them.
   const { caller, config } = gateway;
   const known =

@@ -19,9 +19,9 @@ import type { Running } from '../../dev/stack/running.ts';
 import { startTemporal } from '../../dev/stack/temporal.ts';
 import { makeTemporaryDirectory } from '../../dev/stack/temporary-directory.ts';
 import { createCaller, type TestCaller } from '../harness/callers.ts';
-import { discPicture, makeFilm, speechOf } from '../harness/media.ts';
+import { drawDisc, makeFilm, makeSpeech } from '../harness/media.ts';
 import { startMediaServer } from '../harness/media-server.ts';
-import { newSecret, sandboxSettings, settingsWith } from '../harness/sandbox.ts';
+import { newSecret, sandboxSettings, makeSettings } from '../harness/sandbox.ts';
 import { startControl } from './control.ts';
 import type { Inputs } from './kinds.ts';
 
@@ -71,7 +71,7 @@ function environment({ ports, password, directory, origins }: Places): Record<st
   const sandboxUrl = `http://127.0.0.1:${ports.sandbox}`;
   const url = `http://127.0.0.1:${ports.api}`;
   return {
-    ...settingsWith(sandboxUrl),
+    ...makeSettings(sandboxUrl),
     DATABASE_URL: `postgres://postgres:${password}@127.0.0.1:${ports.postgres}/gateway`,
     TEMPORAL_ADDRESS: `127.0.0.1:${ports.temporal}`,
     API_PORT: String(ports.api),
@@ -235,9 +235,9 @@ export async function startStack(options: StackOptions = {}) {
     await Promise.all((options.run ?? ['api', 'worker']).map((part) => start(part)));
     const caller = await newCaller(1_000_000);
     const [picture, film, speech] = await Promise.all([
-      discPicture(64, 64),
+      drawDisc(64, 64),
       makeFilm({ hasAudio: true }),
-      speechOf(2),
+      makeSpeech(2),
     ]);
     const inputs: Inputs = {
       picture: media.put('/picture.png', picture),

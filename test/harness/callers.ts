@@ -25,11 +25,11 @@ export async function createCaller(
   pepper: string,
   { amountMicro = 0, windowLimitMicro = null, key }: CallerOptions = {},
 ): Promise<TestCaller> {
-  const made = await createOrganization(pool, { name: 'Test', windowLimitMicro });
-  const created = await createKey(pool, pepper, { ...made, name: 'test', ...key });
+  const organization = await createOrganization(pool, { name: 'Test', windowLimitMicro });
+  const created = await createKey(pool, pepper, { ...organization, name: 'test', ...key });
   if (amountMicro > 0) {
     const grant = { id: 'initial', amountMicro, actor: 'test', reason: 'test' };
-    await createLedger(pool).grant({ organizationId: made.organizationId, ...grant });
+    await createLedger(pool).grant({ organizationId: organization.organizationId, ...grant });
   }
-  return { ...made, ...created };
+  return { ...organization, ...created };
 }

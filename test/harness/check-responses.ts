@@ -12,8 +12,9 @@ import { endpoints } from '../../api/endpoints/index.ts';
 import { rawResponse, type Endpoint } from '../../api/endpoints/endpoint.ts';
 import { GatewayError } from '../../domain/errors.ts';
 
-const nameOf = ({ method, path }: { method: string; path: string }): string => `${method} ${path}`;
-const byName = new Map(endpoints.map((endpoint) => [nameOf(endpoint), endpoint]));
+const formatRoute = ({ method, path }: { method: string; path: string }): string =>
+  `${method} ${path}`;
+const byName = new Map(endpoints.map((endpoint) => [formatRoute(endpoint), endpoint]));
 
 /** Checks each response against its schema in the OpenAPI document. */
 export const checkResponses: Middleware = async (ctx, next) => {
@@ -29,41 +30,41 @@ async function check(ctx: Context, next: () => Promise<unknown>): Promise<void> 
   try {
     await next();
   } catch (error) {
-    const endpoint = endpointOf(ctx);
+    const endpoint = findEndpoint(ctx);
     if (endpoint && endpoint.scope !== 'open') checkCode(endpoint, error);
     throw error;
   }
-  const endpoint = endpointOf(ctx);
+  const endpoint = findEndpoint(ctx);
   if (endpoint) checkBody(endpoint, ctx);
 }
 
-function endpointOf(ctx: Context): Endpoint | undefined {
+function findEndpoint(ctx: Context): Endpoint | undefined {
   const method = ctx.method === 'HEAD' ? 'GET' : ctx.method;
-  return byName.get(nameOf({ method, path: findRoutePattern(ctx) }));
+  return byName.get(formatRoute({ method, path: findRoutePattern(ctx) }));
 }
 
 function checkCode(endpoint: Endpoint, error: unknown): void {
   const code = error instanceof GatewayError ? error.code : 'Internal server error';
   const isDescribed = endpoint.errors.includes(code) || code === 'CANCELED';
-  assert(isDescribed, `${nameOf(endpoint)} does not describe the error ${code}`);
+  assert(isDescribed, `${formatRoute(endpoint)} does not describe the error ${code}`);
 }
 
 function checkBody(endpoint: Endpoint, ctx: Context): void {
   const { answers, answer } = endpoint;
   if (ctx.respond === false) return;
   const described = answers[ctx.status];
-  const name = `${nameOf(endpoint)} ${ctx.status}`;
+  const name = `${formatRoute(endpoint)} ${ctx.status}`;
   assert(described, `${name} is not described`);
   const schema = described.schema ?? answer;
   const isJson = ctx.response.is('json') === 'json';
   if (schema === rawResponse || ctx.body instanceof Stream || !isJson) return;
-  const sent: unknown = JSON.parse(textOf(ctx));
+  const sent: unknown = JSON.parse(readText(ctx));
   const { data, error } = schema.safeParse(sent);
   assert(!error, `${name} is not as described: ${error?.message}`);
-  assert(isDeepStrictEqual(data, sent), `${name} holds undescribed fields: ${textOf(ctx)}`);
+  assert(isDeepStrictEqual(data, sent), `${name} holds undescribed fields: ${readText(ctx)}`);
 }
 
-function textOf({ body, response }: Context): string {
+function readText({ body, response }: Context): string {
   if (!Buffer.isBuffer(body)) return typeof body === 'string' ? body : JSON.stringify(body);
   const isGzip = response.get('Content-Encoding') === 'gzip';
   return (isGzip ? gunzipSync(body) : body).toString();

@@ -7,7 +7,7 @@ import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { during } from './during.ts';
 
-/** Job in the database. */
+/** A row of a job. */
 interface JobRow {
   id: string;
   type: string;
@@ -23,13 +23,14 @@ export type TestDatabase = Awaited<ReturnType<typeof createTestDatabase>>;
 export async function createTestDatabase() {
   const templateUrl = inject('templateDatabaseUrl');
   const name = `test_${randomUUID().replaceAll('-', '')}`;
-  const urlOf = (database: string): string => templateUrl.replace(/\/[^/]*$/, `/${database}`);
+  const replaceDatabase = (database: string): string =>
+    templateUrl.replace(/\/[^/]*$/, `/${database}`);
   // A busy test machine can pause longer than the timeout of the product’s connections allows.
   const query_timeout = 240_000;
-  const admin = new Client({ connectionString: urlOf('postgres'), query_timeout });
+  const admin = new Client({ connectionString: replaceDatabase('postgres'), query_timeout });
   await admin.connect();
   await admin.query(`CREATE DATABASE ${name} TEMPLATE template_gateway`);
-  const client = new Client({ connectionString: urlOf(name), query_timeout });
+  const client = new Client({ connectionString: replaceDatabase(name), query_timeout });
   await client.connect();
   // The last step of a file drops the database while this connection is open.
   client.on('error', () => {});
@@ -37,7 +38,7 @@ export async function createTestDatabase() {
   const query = async <Row extends object>(text: string, values?: unknown[]): Promise<Row[]> =>
     (await client.query(text, values)).rows;
   return {
-    url: urlOf(name),
+    url: replaceDatabase(name),
     query,
     /** Returns the rows of `ledger_audit`: violations of the ledger’s promises. */
     audit: () =>

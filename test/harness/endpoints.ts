@@ -6,7 +6,7 @@ import { endpoints } from '../../api/endpoints/index.ts';
 import type { Endpoint } from '../../api/endpoints/endpoint.ts';
 
 const zeros = '0'.repeat(32);
-const words: Record<string, string> = {
+const parameters: Record<string, string> = {
   jobId: `job_${zeros}`,
   keyId: `key_${zeros}`,
   organizationId: `org_${zeros}`,
@@ -17,27 +17,30 @@ const words: Record<string, string> = {
   id: 'nothing',
 };
 
-/** An endpoint with such a path. */
-export interface Walked extends Endpoint {
-  /** The path of a request. */
+/** An endpoint, with what a request to it needs. */
+export interface RequestedEndpoint extends Endpoint {
+  /** The path with values of its parameters. */
   requestPath: string;
   takesBody: boolean;
 }
 
-const walk = (endpoint: Endpoint): Walked => ({
+const addRequest = (endpoint: Endpoint): RequestedEndpoint => ({
   ...endpoint,
-  requestPath: endpoint.path.replaceAll(/[:*](\w+)/g, (_, name: string) => words[name] ?? name),
+  requestPath: endpoint.path.replaceAll(
+    /[:*](\w+)/g,
+    (_, name: string) => parameters[name] ?? name,
+  ),
   takesBody: Boolean(endpoint.request.body ?? endpoint.request.content),
 });
 
 /** Endpoints of operators. */
-export const ofOperators = endpoints.filter(({ scope }) => scope === 'admin').map(walk);
+export const operatorEndpoints = endpoints.filter(({ scope }) => scope === 'admin').map(addRequest);
 /** Endpoints of callers that need no key. */
-export const ofEverybody = endpoints
+export const openEndpoints = endpoints
   .filter(({ scope, id }) => scope === 'open' && id !== undefined)
-  .map(walk);
+  .map(addRequest);
 const behindKeys = endpoints.filter(({ scope }) => scope !== 'admin' && scope !== 'open');
 /** Endpoints of callers that need a key. */
-export const ofCallers = behindKeys.filter(({ id }) => id !== undefined).map(walk);
+export const callerEndpoints = behindKeys.filter(({ id }) => id !== undefined).map(addRequest);
 /** Endpoints with a key in other protocols, which the OpenAPI document does not contain. */
-export const ofProtocols = behindKeys.filter(({ id }) => id === undefined).map(walk);
+export const protocolEndpoints = behindKeys.filter(({ id }) => id === undefined).map(addRequest);

@@ -32,7 +32,7 @@ interface ProcessTimes {
 }
 
 /** Reads one process; an ended one has no file. */
-function timesOf(pid: number): ProcessTimes[] {
+function readTimes(pid: number): ProcessTimes[] {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     // The name of the program, in brackets, may contain spaces.
@@ -50,8 +50,8 @@ function timesOf(pid: number): ProcessTimes[] {
 
 /** Returns the CPU that this process and all below it have used, milliseconds; without /proc, this process alone. */
 function treeCpuMs(): number {
-  const pids = timesOf(process.pid).length === 0 ? [] : readdirSync('/proc').map(Number);
-  const processes = pids.filter((pid) => pid > 0).flatMap(timesOf);
+  const pids = readTimes(process.pid).length === 0 ? [] : readdirSync('/proc').map(Number);
+  const processes = pids.filter((pid) => pid > 0).flatMap(readTimes);
   const below = (pid: number): number =>
     processes
       .filter(({ parent }) => parent === pid)

@@ -80,7 +80,7 @@ export interface TestGateway extends RunningGateway {
   call: <Body = StudioBody>(path: string, options?: CallOptions) => Promise<Answer<Body>>;
   /** Calls an endpoint of operators; a body has an actor and a reason unless it names others. */
   admin: <Body = StudioBody>(path: string, body?: object, method?: string) => Promise<Answer<Body>>;
-  /** An organization with credits, by default 100, and a key. */
+  /** Creates an organization with credits, by default 100, and a key. */
   newCaller: (options?: CallerOptions) => Promise<TestCaller>;
   /** Creates another key of the user of a key, by default of the caller. */
   newKey: (body?: object, key?: string) => Promise<{ keyId: string; key: string }>;
@@ -90,10 +90,10 @@ export interface TestGateway extends RunningGateway {
   untilAccepted: (jobId: string) => Promise<AcceptedSubmit>;
   /** Polls a job until it has ended. */
   untilDone: (jobId: string, key?: string) => Promise<Answer>;
-  /** Asks for the end of a job, as its caller. */
+  /** Cancels a job. */
   cancel: (jobId: string, key?: string) => Promise<Answer>;
   getWorkflow: (jobId: string) => WorkflowHandle;
-  /** Returns the events in the history of a job's workflow. */
+  /** Returns the events in the history of a job’s workflow. */
   events: (jobId: string) => Promise<NonNullable<History['events']>>;
   /** Checks that the audit finds nothing and that no reservation is open. */
   expectSettled: () => Promise<void>;
@@ -170,18 +170,18 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
       }),
     newCaller,
     async newKey(body = {}, key = caller.key) {
-      const made = await call<TestCaller>('/api/v1/api-keys', {
+      const response = await call<TestCaller>('/api/v1/api-keys', {
         key,
         body: { name: 'k', ...body },
       });
-      expect(made.status, JSON.stringify(made.body)).toBe(200);
-      return made.body;
+      expect(response.status, JSON.stringify(response.body)).toBe(200);
+      return response.body;
     },
     async startImage(body, key = caller.key) {
       const path = '/api/v1/studio/image/generate';
-      const accepted = await call(path, { key, body: { async: true, ...body } });
-      expect(accepted.status, JSON.stringify(accepted.body)).toBe(202);
-      return accepted.body.data.jobId;
+      const response = await call(path, { key, body: { async: true, ...body } });
+      expect(response.status, JSON.stringify(response.body)).toBe(202);
+      return response.body.data.jobId;
     },
     untilAccepted: (jobId) => until(async () => (await parts.sandbox.submits({ jobId }))[0]),
     async untilDone(jobId, key = caller.key) {

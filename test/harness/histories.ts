@@ -35,7 +35,7 @@ export async function readHistories(): Promise<RecordedHistory[]> {
 }
 
 /** The shape of a history: its events and their names, without workflow tasks. */
-export function shapeOf({ events }: History): string {
+export function readShape({ events }: History): string {
   return (events ?? [])
     .flatMap((event) => {
       const [name = ''] = Object.entries(event)
@@ -62,11 +62,14 @@ export async function recordHistories(
   const shapes = new Set<string>();
   for (const { name, handle } of runs) {
     const history = await handle.fetchHistory();
-    const shape = shapeOf(history);
+    const shape = readShape(history);
     if (shapes.has(shape)) continue;
     shapes.add(shape);
     const json = scrubHistory(JSON.parse(historyToJSON(history)));
-    await writeFile(new URL(`${name}.json`, directory), fileOf(findScrubbedWorkflowId(json), json));
+    await writeFile(
+      new URL(`${name}.json`, directory),
+      formatHistory(findScrubbedWorkflowId(json), json),
+    );
   }
 }
 
@@ -74,7 +77,7 @@ export async function recordHistories(
  * Formats a recorded history with one event a line, so that a diff shows one line for a changed
  * event.
  */
-function fileOf(workflowId: string | undefined, history: unknown): string {
+function formatHistory(workflowId: string | undefined, history: unknown): string {
   const { events } = history as { events: unknown[] };
   const lines = events.map((event) => JSON.stringify(event)).join(',\n');
   return `{"workflowId":${JSON.stringify(workflowId)},"history":{"events":[\n${lines}\n]}}\n`;

@@ -12,7 +12,7 @@ export async function download(url: string): Promise<Buffer> {
 }
 
 /** The pixels of an image as RGBA. */
-export async function pixelsOf(bytes: Buffer): Promise<{
+export async function readPixels(bytes: Buffer): Promise<{
   width: number;
   height: number;
   at: (x: number, y: number) => [number, number, number, number];
@@ -33,7 +33,7 @@ export async function pixelsOf(bytes: Buffer): Promise<{
 }
 
 /** The properties of a video; a packet of each frame could be read. */
-export async function filmFacts(bytes: Buffer): Promise<{
+export async function readFilm(bytes: Buffer): Promise<{
   mimeType: string;
   codec: string | null;
   width: number;
@@ -56,7 +56,7 @@ export async function filmFacts(bytes: Buffer): Promise<{
 }
 
 /** Returns a plain image with a disc in its middle, as PNG. */
-export async function discPicture(width: number, height: number): Promise<Buffer> {
+export async function drawDisc(width: number, height: number): Promise<Buffer> {
   const radius = Math.floor(Math.min(width, height) / 4);
   const disc = Buffer.from(
     `<svg width="${width}" height="${height}"><rect width="100%" height="100%" fill="#ffffff"/>` +
@@ -66,7 +66,7 @@ export async function discPicture(width: number, height: number): Promise<Buffer
 }
 
 /** Returns a mask whose right half is white, as PNG. */
-export async function rightHalfMask(width: number, height: number): Promise<Buffer> {
+export async function drawHalfMask(width: number, height: number): Promise<Buffer> {
   const plain = (edge: number, background: string) =>
     sharp({ create: { width: edge, height, channels: 3, background } }).png();
   const input = await plain(width / 2, '#fff').toBuffer();
@@ -77,7 +77,7 @@ export async function rightHalfMask(width: number, height: number): Promise<Buff
 
 /** Returns whether a picture has colors other than white between two shares of its width. */
 export async function isPainted(bytes: Buffer, from: number, to: number): Promise<boolean> {
-  const picture = await pixelsOf(bytes);
+  const picture = await readPixels(bytes);
   for (let x = Math.floor(picture.width * from); x < picture.width * to; x += 2) {
     for (let y = 0; y < picture.height; y += 2) {
       const [red, green, blue] = picture.at(x, y);
@@ -95,7 +95,7 @@ export async function makeFilm(film: Partial<Film> = {}): Promise<Buffer> {
 }
 
 /** Returns the sound of a voice, as MP3. */
-export async function speechOf(durationSeconds: number): Promise<Buffer> {
+export async function makeSpeech(durationSeconds: number): Promise<Buffer> {
   const format = { sampleRate: 44_100, bitrateKbps: 64 } as const;
   const tone = { name: 'x', timbre: 'speech', format, durationSeconds } as const;
   return Buffer.from(await createTones({ tiny: true }).generate(tone));

@@ -6,7 +6,7 @@ import { createMp3Encoder } from 'wasm-media-encoders';
 import { ALL_FORMATS, BufferSource, EncodedPacketSink, Input } from 'mediabunny';
 
 /** The properties of a recording. */
-export interface Heard {
+export interface Recording {
   mimeType: string;
   codec: string | null;
   sampleRate: number;
@@ -24,15 +24,15 @@ export async function recordTone(seconds: number): Promise<Uint8Array<ArrayBuffe
   return new Uint8Array(Buffer.concat([encoder.encode([samples]).slice(), encoder.finalize()]));
 }
 
-/** Fetches a result and returns its properties. */
-export async function hear(url: string): Promise<Heard> {
+/** Downloads a recording and returns its properties. */
+export async function fetchRecording(url: string): Promise<Recording> {
   const answer = await fetch(url);
   if (!answer.ok) throw new Error(`${url} answered ${answer.status}`);
-  return hearBytes(new Uint8Array(await answer.arrayBuffer()));
+  return readRecording(new Uint8Array(await answer.arrayBuffer()));
 }
 
 /** Returns the properties of a recording. */
-export async function hearBytes(bytes: Uint8Array): Promise<Heard> {
+export async function readRecording(bytes: Uint8Array): Promise<Recording> {
   const input = new Input({ source: new BufferSource(bytes), formats: ALL_FORMATS });
   try {
     const track = await input.getPrimaryAudioTrack();

@@ -26,7 +26,7 @@ import { createTestDatabase, type TestDatabase } from './database.ts';
 import { startMediaServer } from './media-server.ts';
 import { newFolder } from './folders.ts';
 import { installTestRuntime } from './runtime.ts';
-import { settingsWith, startSandbox, type TestSandbox } from './sandbox.ts';
+import { makeSettings, startSandbox, type TestSandbox } from './sandbox.ts';
 import { startWebhookReceiver } from './webhook-receiver.ts';
 
 /** A running gateway without callers. */
@@ -79,13 +79,13 @@ export async function startParts(options: GatewayOptions) {
     }),
   ]);
   const env = {
-    ...environment({ database, sandbox, directory }),
-    ...(await address([sandbox.url, media.origin, receiver.origin, ...admittedOrigins])),
+    ...makeEnvironment({ database, sandbox, directory }),
+    ...(await makeAddress([sandbox.url, media.origin, receiver.origin, ...admittedOrigins])),
     ...options.env,
   };
   const { api, config } = await startTestApi(env);
   const stopWorkers = options.worker === false ? null : await startWorkers(config, api.services);
-  const spawned = spawner(env);
+  const spawned = createSpawner(env);
 
   return {
     url: `http://127.0.0.1:${api.port}`,
@@ -122,9 +122,9 @@ export async function startFurtherApi(
   unchecked: Partial<Config> = {},
 ): Promise<RunningGateway> {
   const admitted = parts.config.ALLOW_PRIVATE_NETWORK_ORIGINS;
-  const env = { ...parts.env, ...(await address(admitted)), ...further };
+  const env = { ...parts.env, ...(await makeAddress(admitted)), ...further };
   const { api, config } = await startTestApi(env, unchecked);
-  const spawned = spawner(env);
+  const spawned = createSpawner(env);
   return {
     ...parts,
     url: `http://127.0.0.1:${api.port}`,
@@ -142,7 +142,7 @@ export async function startFurtherApi(
 /**
  * Returns the settings of an API on a free port, which may read from these origins and from itself.
  */
-async function address(admitted: readonly string[]): Promise<Record<string, string>> {
+async function makeAddress(admitted: readonly string[]): Promise<Record<string, string>> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   return {
@@ -160,8 +160,8 @@ async function startTestApi(
   return { config, api: await startApi({ config, logger, observe: checkResponses }) };
 }
 
-/** Starts processes with these settings. */
-function spawner(env: Record<string, string>) {
+/** Returns functions that start and end processes and APIs with these settings. */
+function createSpawner(env: Record<string, string>) {
   const children: ChildProcess[] = [];
   const apis: Api[] = [];
   return {
@@ -198,13 +198,13 @@ function spawner(env: Record<string, string>) {
      * Starts another API of this gateway in the process of the test, which costs a tenth of a process
      * of its own; returns its URL.
      */
-    async secondApi(extra: Record<string, string> = {}): Promise<string> {
+    async startSecondApi(extra: Record<string, string> = {}): Promise<string> {
       const admitted = env['ALLOW_PRIVATE_NETWORK_ORIGINS'] ?? '';
-      const { api } = await startTestApi({ ...env, ...(await address([admitted])), ...extra });
+      const { api } = await startTestApi({ ...env, ...(await makeAddress([admitted])), ...extra });
       apis.push(api);
       return `http://127.0.0.1:${api.port}`;
     },
-    /** Kills the processes that `spawn` started, and closes the APIs of `secondApi`. */
+    /** Kills the processes that `spawn` started, and closes the APIs of `startSecondApi`. */
     async endSpawned(): Promise<void> {
       await Promise.all(children.splice(0).map(endChild));
       await Promise.all(apis.splice(0).map((api) => api.close()));
@@ -238,9 +238,9 @@ interface Parts {
   directory: string;
 }
 
-function environment({ database, sandbox, directory }: Parts): Record<string, string> {
+function makeEnvironment({ database, sandbox, directory }: Parts): Record<string, string> {
   return {
-    ...settingsWith(sandbox.url),
+    ...makeSettings(sandbox.url),
     DATABASE_URL: database.url,
     TEMPORAL_ADDRESS: inject('temporalAddress'),
     // All test files share one Temporal server, so each needs its own task queues.
@@ -248,7 +248,6 @@ function environment({ database, sandbox, directory }: Parts): Record<string, st
     STORAGE_DIR: join(directory, 'storage'),
     WEBHOOK_RETRY_DELAYS_MS: '200,200,200',
     WEBHOOK_TIMEOUT_MS: '2000',
-    SANDBOX_CHAT_KEY: sandbox.chatKey,
     OUTCOME_WAIT_MS: '8000',
     TEMPORAL_UI_ORIGINS: 'http://127.0.0.1:8233',
     LOG_LEVEL: 'silent',

@@ -25,8 +25,8 @@ export const sandboxSettings = {
   SANDBOX_ELEVENLABS_KEY: keys.elevenlabsKey,
 };
 
-/** Makes the settings of a gateway without its addresses: its secrets, and the providers of a sandbox. */
-export const settingsWith = (sandboxUrl: string): Record<string, string> => ({
+/** Makes the settings of a gateway that do not depend on its addresses: secrets, rate limits, and the providers of a sandbox. */
+export const makeSettings = (sandboxUrl: string): Record<string, string> => ({
   DATABASE_POOL_MAX: '8',
   STORAGE_SECRET: newSecret(),
   KEY_PEPPER: newSecret(),
@@ -39,6 +39,7 @@ export const settingsWith = (sandboxUrl: string): Record<string, string> => ({
   ...sandboxedProviders(sandboxUrl),
   SANDBOX_CHAT_OPENAI_URL: `${sandboxUrl}/chat-openai/v1`,
   SANDBOX_CHAT_ANTHROPIC_URL: `${sandboxUrl}/chat-anthropic`,
+  SANDBOX_CHAT_KEY: keys.chatKey,
   RATE_LIMIT_PER_MINUTE: '100000000',
   POLL_RATE_LIMIT_PER_MINUTE: '100000000',
   FIRST_CHECK_MAX_MS: '1000',
@@ -87,14 +88,14 @@ export async function startSandbox(options: SandboxOptions) {
       ...options.env,
     },
   });
-  const url = await readyUrl(child);
-  const ask = async (path: string, init?: RequestInit): Promise<Response> => {
+  const url = await awaitUrl(child);
+  const request = async (path: string, init?: RequestInit): Promise<Response> => {
     const answer = await fetch(`${url}/_sandbox/${path}`, init);
     if (!answer.ok) throw new Error(`sandbox: ${path} answered ${answer.status}`);
     return answer;
   };
   const post = (path: string, body: unknown, method = 'POST'): Promise<Response> =>
-    ask(path, {
+    request(path, {
       method,
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
@@ -104,20 +105,20 @@ export async function startSandbox(options: SandboxOptions) {
     ...keys,
     /** Returns the submits that the sandbox accepted for a job, or whose prompt contains a text. */
     async submits(query: { jobId?: string; match?: string }): Promise<AcceptedSubmit[]> {
-      const answer = await ask(`submits?${new URLSearchParams(query).toString()}`);
+      const answer = await request(`submits?${new URLSearchParams(query).toString()}`);
       return (await answer.json()) as AcceptedSubmit[];
     },
     /** Returns the bodies of the chat requests that contain a text, newest last. */
     async chatRequests(match: string): Promise<Record<string, unknown>[]> {
-      const answer = await ask(`chat-requests?match=${encodeURIComponent(match)}`);
+      const answer = await request(`chat-requests?match=${encodeURIComponent(match)}`);
       const requests = (await answer.json()) as { body: Record<string, unknown> }[];
       return requests.map(({ body }) => body);
     },
-    counters: async () => (await (await ask('counters')).json()) as Record<string, number>,
+    counters: async () => (await (await request('counters')).json()) as Record<string, number>,
     /** Injects faults (the grammar of dev/sandbox/faults.ts) into matching requests. */
     inject: async (fault: { match?: string; faults: string; times?: number }): Promise<void> =>
       void (await post('faults', fault)),
-    clearFaults: async (): Promise<void> => void (await ask('faults', { method: 'DELETE' })),
+    clearFaults: async (): Promise<void> => void (await request('faults', { method: 'DELETE' })),
     /** Makes all further media tiny, or as requested, which needs more CPU. */
     resizeMedia: async (size: { tiny: boolean }): Promise<void> =>
       void (await post('media-size', size, 'PUT')),
@@ -133,7 +134,7 @@ export async function startSandbox(options: SandboxOptions) {
   };
 }
 
-async function readyUrl(child: ChildProcess): Promise<string> {
+async function awaitUrl(child: ChildProcess): Promise<string> {
   const [message] = (await Promise.race([
     once(child, 'message'),
     once(child, 'exit').then(() => {

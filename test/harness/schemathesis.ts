@@ -33,36 +33,36 @@ const expected = ['2xx', '401', '403', '404', '409', '422'];
 const rejected = ['4xx'];
 
 /** Adds the ids of their estimates, which have the same body, to ids of endpoints. */
-const estimated = (names: string): string => names.replaceAll(/\w+/g, '$& $&Estimate');
+const withEstimates = (names: string): string => names.replaceAll(/\w+/g, '$& $&Estimate');
 
 const writes = endpoints.filter(({ scope, method }) => scope === 'admin' && method !== 'GET');
 const images = 'imageGenerate imageEdit imageUpscale imageRemoveBackground imageBatch';
-const films = 'videoGenerate videoUpscale videoRemoveBackground';
+const videos = 'videoGenerate videoUpscale videoRemoveBackground';
 
 /**
  * Operations with rules that JSON schema cannot express: the reason, the further allowed status
  * codes, and the ids.
  */
-const untold: [why: string, statuses: string[], operations: string][] = [
+const exceptions: [why: string, statuses: string[], ids: string][] = [
   [
     'the models are the operator’s, and some fields depend on others',
     ['400'],
-    `${estimated('chat chatCompletions')} createMessage countMessageTokens createResponse`,
+    `${withEstimates('chat chatCompletions')} createMessage countMessageTokens createResponse`,
   ],
   [
     'a URL has to be readable, a file to exist; a parameter may be another model’s',
     ['400'],
-    estimated(`${images} ${films} audioTranscribe`),
+    withEstimates(`${images} ${videos} audioTranscribe`),
   ],
   [
     'a plan has its own length, and there has to be a prompt or a plan',
     ['400'],
-    estimated('musicGenerate'),
+    withEstimates('musicGenerate'),
   ],
   [
     'a webhookUrl has to be one that may be called',
     ['400'],
-    estimated('voiceoverGenerate dialogueGenerate musicPlan sfxGenerate'),
+    withEstimates('voiceoverGenerate dialogueGenerate musicPlan sfxGenerate'),
   ],
   [
     'models by their makers’ names, what only some of them take, files that have to be pictures or sound',
@@ -84,35 +84,35 @@ const untold: [why: string, statuses: string[], operations: string][] = [
   ],
 ];
 
-function configuration(): string {
-  const rule = (statuses: readonly string[]): string =>
+function formatConfiguration(): string {
+  const allow = (statuses: readonly string[]): string =>
     `expected-statuses = ${JSON.stringify(statuses)}`;
-  const named = new Set(untold.flatMap(([, , operations]) => operations.match(/\w+/g) ?? []));
-  const exceptions = [...named].map((operation) => {
-    const rules = untold.filter(([, , operations]) => operations.split(' ').includes(operation));
+  const named = new Set(exceptions.flatMap(([, , ids]) => ids.match(/\w+/g) ?? []));
+  const operations = [...named].map((operation) => {
+    const rules = exceptions.filter(([, , ids]) => ids.split(' ').includes(operation));
     return [
       ...rules.map(([why]) => `# ${why}`),
       `[[operations]]\ninclude-operation-id = "${operation}"`,
       '[operations.checks.positive_data_acceptance]',
-      rule([...expected, ...rules.flatMap(([, statuses]) => statuses)]),
+      allow([...expected, ...rules.flatMap(([, statuses]) => statuses)]),
     ].join('\n');
   });
   return [
-    `[checks.positive_data_acceptance]\n${rule(expected)}`,
+    `[checks.positive_data_acceptance]\n${allow(expected)}`,
     // A list with more items than allowed can be larger than the limit of a body.
-    `[checks.negative_data_rejection]\n${rule(rejected)}`,
+    `[checks.negative_data_rejection]\n${allow(rejected)}`,
     // Postgres cannot store NUL, so every text rejects it, and the schemas do not repeat that.
     '[generation]\nallow-x00 = false',
-    ...exceptions,
+    ...operations,
     '# a stream that does not end\n[[operations]]\ninclude-operation-id = "streamJobs"\nenabled = false',
   ].join('\n\n');
 }
 
 interface Target {
-  /** Of the description. */
+  /** The URL of the OpenAPI document. */
   url: string;
   key: string;
-  /** Of each operation, by `fuzzing`. */
+  /** The number of requests that `fuzzing` makes for an operation. */
   examples: number;
   seed: string;
 }
@@ -122,7 +122,7 @@ export async function runSchemathesis(
   target: Target,
 ): Promise<{ failed: boolean; report: string }> {
   const config = join(directory, `config-${process.pid}.toml`);
-  await writeFile(config, configuration());
+  await writeFile(config, formatConfiguration());
   const { url, key, examples, seed } = target;
   const phases = `--checks all --phases examples,coverage,fuzzing --max-examples ${examples}`;
   const options = `${phases} --seed ${seed} --request-timeout 60 --continue-on-failure --no-color`;

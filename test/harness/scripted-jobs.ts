@@ -72,11 +72,11 @@ export interface ScriptedJob {
   handle: WorkflowHandle;
   calls: ActivityCall[];
   /** Resolves when the activity was called this many times. */
-  called: (name: Name, times?: number) => Promise<void>;
+  untilCalled: (name: Name, times?: number) => Promise<void>;
   /** Sends a provider notification for a call; by default about its accepted provider operation. */
   notify: (operationId?: string, callIndex?: number) => Promise<void>;
   /** Returns the inputs of an activity’s calls. */
-  inputsOf: <Verb extends Name>(name: Verb) => Parameters<Activities[Verb]>[0][];
+  readInputs: <Verb extends Name>(name: Verb) => Parameters<Activities[Verb]>[0][];
   /** Waits for the end, and checks that Current Details mention no future step. */
   end: () => Promise<JobEnd>;
 }
@@ -90,7 +90,7 @@ const unfinished =
 const balance = { posted: 0, reserved: 0, available: 0 };
 
 /** Returns an artifact of a call. */
-export function artifactOf(callIndex: number): StoredArtifact {
+export function makeArtifact(callIndex: number): StoredArtifact {
   return {
     storageKey: `o/j/${callIndex}-0.png`,
     contentType: 'image/png',
@@ -104,12 +104,12 @@ export function artifactOf(callIndex: number): StoredArtifact {
 }
 
 /** Returns the outputs of a call. */
-export function outputsOf(callIndex: number): CallOutputs {
-  return { callIndex, artifacts: [artifactOf(callIndex)], data: null, delivered: 1, error: null };
+export function makeOutputs(callIndex: number): CallOutputs {
+  return { callIndex, artifacts: [makeArtifact(callIndex)], data: null, delivered: 1, error: null };
 }
 
-/** Activities that succeed. */
-const goodDay: { [Verb in Name]: Activities[Verb] } = {
+/** Activities that succeed, for those that a test does not provide. */
+const successes: { [Verb in Name]: Activities[Verb] } = {
   reserve: async () => ({
     verdict: 'reserved',
     repeated: false,
@@ -126,9 +126,9 @@ const goodDay: { [Verb in Name]: Activities[Verb] } = {
   adopt: async () => ({ kind: 'not_sent' }),
   awaitResume: async () => {},
   check: async () => ({ kind: 'ended' }),
-  store: async ({ callIndex }) => outputsOf(callIndex),
+  store: async ({ callIndex }) => makeOutputs(callIndex),
   cancel: async () => 'requested',
-  assemble: async ({ callIndex }) => outputsOf(callIndex),
+  assemble: async ({ callIndex }) => makeOutputs(callIndex),
   charge: async ({ chargeMicro }) => ({
     verdict: 'settled',
     state: 'charged',
@@ -160,11 +160,11 @@ export async function startScriptedJobs() {
       const where = isLocal ? 'local' : taskQueue.replace(prefix, '').replace('provider-', '');
       job.calls.push({ name, where, input });
       job.news.emit('call');
-      const run = (job.script[name] ?? goodDay[name]) as (input: unknown) => Promise<unknown>;
+      const run = (job.script[name] ?? successes[name]) as (input: unknown) => Promise<unknown>;
       return run(input);
     };
   }
-  const names = Object.keys(goodDay) as Name[];
+  const names = Object.keys(successes) as Name[];
   const activities = Object.fromEntries(names.map((name) => [name, activity(name)]));
   const workflowBundle = await loadWorkflowBundle();
   const shared = { connection: env.nativeConnection, namespace, activities };
@@ -238,16 +238,16 @@ export async function startScriptedJobs() {
       plan,
       handle,
       calls,
-      async called(name, times = 1) {
+      async untilCalled(name, times = 1) {
         while (calls.filter((made) => made.name === name).length < times) await once(news, 'call');
       },
       notify: (operationId = 'fal-0', callIndex = 0) =>
         handle.signal(providerNotification, { callIndex, operationId }),
-      inputsOf: <Verb extends Name>(name: Verb) =>
+      readInputs: <Verb extends Name>(name: Verb) =>
         calls
           .filter((made) => made.name === name)
           .map(({ input }) => input as Parameters<Activities[Verb]>[0]),
-      end: () => endOf(job),
+      end: () => awaitEnd(job),
     };
     jobs.push(job);
     return job;
@@ -272,7 +272,7 @@ export async function startScriptedJobs() {
   };
 }
 
-async function endOf({ handle, calls }: ScriptedJob): Promise<JobEnd> {
+async function awaitEnd({ handle, calls }: ScriptedJob): Promise<JobEnd> {
   let outcome: JobOutcome | null = null;
   let failure: JobEnd['failure'] = null;
   try {
@@ -306,7 +306,7 @@ async function endOf({ handle, calls }: ScriptedJob): Promise<JobEnd> {
  * Returns a function with one result per call: functions are called, errors thrown, other values
  * returned; the last repeats.
  */
-export function inTurn<Input, Outcome>(
+export function respondInTurn<Input, Outcome>(
   ...answers: (Outcome | Error | ((input: Input) => Promise<Outcome>))[]
 ): (input: Input) => Promise<Outcome> {
   let next = 0;

@@ -4,7 +4,7 @@ import type { Client } from '@temporalio/client';
 
 /** A row of the timeline. */
 export interface TimelineRow {
-  /** `local` steps ended in their first attempt; `activity` rows show attempts; and what came from outside. */
+  /** A `local` step ended in its first attempt, an `activity` went through a queue; a `signal` came from outside. */
   kind: 'local' | 'activity' | 'signal' | 'timer' | 'child';
   name: string;
   summary: string | null;
@@ -13,7 +13,7 @@ export interface TimelineRow {
 }
 
 /** Waits until the job’s workflow has ended in any way, and returns its rows in order. */
-export async function timelineOf(client: Client, jobId: string): Promise<TimelineRow[]> {
+export async function readTimeline(client: Client, jobId: string): Promise<TimelineRow[]> {
   const handle = client.workflow.getHandle(jobId);
   await handle.result().catch(() => {});
   const { events } = await handle.fetchHistory();
@@ -57,8 +57,8 @@ function decode(
   return payload ? defaultPayloadConverter.fromPayload(payload) : undefined;
 }
 
-/** Returns one word for each row, without timers, which the UI draws inside the waits. */
-export function wordsOf(rows: readonly TimelineRow[]): string[] {
+/** Returns a text for each row, such as `reserve` or `activity submit`, but none for timers, which the UI draws inside the waits. */
+export function listSteps(rows: readonly TimelineRow[]): string[] {
   return rows
     .filter(({ kind }) => kind !== 'timer')
     .map(({ kind, name }) => (kind === 'local' ? name : `${kind} ${name}`));

@@ -118,7 +118,10 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   fc.record({ verb: fc.constant('release' as const), job }),
 );
 
-const rejectionOf = (amount: number, { fits, inWindow }: { fits: boolean; inWindow: boolean }) => {
+const findRejection = (
+  amount: number,
+  { fits, inWindow }: { fits: boolean; inWindow: boolean },
+) => {
   if (!fits) return 'insufficient_credits';
   if (amount > 200) return 'window_limit_exceeded';
   return inWindow ? null : 'window_exhausted';
@@ -151,7 +154,9 @@ it('random moves match a model of a few lines', async () => {
           const verdict = await ledgers.reserve(of, step.amount, { id: name });
           const fits = model.posted - reserved() >= step.amount;
           const inWindow = model.window + step.amount <= 200;
-          expect(verdict.verdict).toBe(rejectionOf(step.amount, { fits, inWindow }) ?? 'reserved');
+          expect(verdict.verdict).toBe(
+            findRejection(step.amount, { fits, inWindow }) ?? 'reserved',
+          );
           if (!fits || !inWindow) continue;
           model.jobs.set(step.job, { amount: step.amount, open: true });
           model.window += step.amount;

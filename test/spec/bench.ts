@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { capabilities } from '../../studio/registry.ts';
 import type { Capability } from '../../studio/capability.ts';
-import { planOf, rejectionOf } from '../harness/capability.ts';
+import { planRequest, catchRejection } from '../harness/capability.ts';
 import type { Answer, TestCaller, TestGateway } from '../harness/gateway.ts';
 
 /** A body whose fields are not typed. */
@@ -158,7 +158,7 @@ async function accepted(bench: Bench, request: Request): Promise<Loose> {
 export function plans(...requests: Request[]): Check {
   return async (bench) => {
     for (const request of requests) {
-      const { calls } = planOf(capabilityOf(request), bodyOf(bench, request) as object);
+      const { calls } = planRequest(capabilityOf(request), bodyOf(bench, request) as object);
       expect(calls.length, JSON.stringify(request)).toBeGreaterThan(0);
     }
   };
@@ -221,7 +221,7 @@ async function readRejection(bench: Bench, request: Request): Promise<Rejection>
 }
 
 function planRejection(request: Request, body: object): Rejection {
-  const { code, status, details } = rejectionOf(capabilityOf(request), body);
+  const { code, status, details } = catchRejection(capabilityOf(request), body);
   expect(status).toBe(400);
   return { error: code, details: details ?? [] };
 }

@@ -6,7 +6,7 @@
 import { readFile } from 'node:fs/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
-import { discPicture, makeFilm } from '../harness/media.ts';
+import { drawDisc, makeFilm } from '../harness/media.ts';
 import { recordTone } from '../harness/recordings.ts';
 import { accountLines } from './account-lines.ts';
 import type { Bench, SpecLine } from './bench.ts';
@@ -41,7 +41,7 @@ beforeAll(async () => {
   const speech = await recordTone(4);
   bench = {
     gateway,
-    picture: gateway.media.put('/disc.png', await discPicture(64, 48)),
+    picture: gateway.media.put('/disc.png', await drawDisc(64, 48)),
     film: gateway.media.put('/film.mp4', await makeFilm({ durationSeconds: 1 })),
     speech,
     speechUrl: gateway.media.put('/speech.mp3', Buffer.from(speech)),

@@ -11,7 +11,7 @@ import { newId } from '../../domain/ids.ts';
 import { measureInput } from '../../storage/inputs/measured-inputs.ts';
 import { probeMedia } from '../../storage/probe.ts';
 import { newFolder, openTestDisk } from '../harness/folders.ts';
-import { discPicture } from '../harness/media.ts';
+import { drawDisc } from '../harness/media.ts';
 
 const magic = Buffer.from('89504e470d0a1a0a', 'hex');
 function chunk(name: string, data: Buffer = Buffer.alloc(0)): Buffer {
@@ -152,7 +152,7 @@ describe('a decompression bomb', () => {
   );
 
   it('is not confused with an ordinary image', async () => {
-    const picture = await discPicture(64, 32);
+    const picture = await drawDisc(64, 32);
     const path = join(directory, 'result');
     await writeFile(path, picture);
     expect(await probeMedia(path, 'image')).toMatchObject({ width: 64, height: 32 });

@@ -2,7 +2,7 @@ import { createMp3Encoder } from 'wasm-media-encoders';
 import { BufferSource } from 'mediabunny';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { framesOf, NotMp3Error } from '../../activities/assemble.ts';
-import { hearBytes } from '../harness/recordings.ts';
+import { readRecording } from '../harness/recordings.ts';
 
 let file: Buffer;
 beforeAll(async () => {
@@ -65,8 +65,8 @@ describe('the frames of an MP3', () => {
   it('from several files form one file of their total duration', async () => {
     const tagged = Buffer.concat([infoFrame(), file]);
     const joined = Buffer.concat([await stripped(tagged), await stripped(tagged)]);
-    const one = await hearBytes(file);
-    const two = await hearBytes(joined);
+    const one = await readRecording(file);
+    const two = await readRecording(joined);
     expect(two.packets).toBe(2 * one.packets);
     expect(two.durationSeconds).toBeCloseTo(2 * one.durationSeconds, 1);
     // Players believe the count of frames that the first file's Info frame tells.

@@ -6,7 +6,7 @@ import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { UploadUrl } from '../../api/endpoints/upload-urls.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
-import { discPicture, download } from '../harness/media.ts';
+import { drawDisc, download } from '../harness/media.ts';
 import { putFile, signUpload } from '../harness/uploads.ts';
 import { findS3Server, startS3Server, type S3Server } from '../../dev/stack/s3-server.ts';
 
@@ -15,7 +15,7 @@ const path = '/api/v1/studio/image/generate';
 
 let gateway: TestGateway;
 let server: S3Server;
-const png = await discPicture(64, 64);
+const png = await drawDisc(64, 64);
 beforeAll(async () => {
   if (!executable) return;
   server = await startS3Server(executable);
@@ -118,7 +118,7 @@ describe.skipIf(!executable)('an API on S3 with credentials that AWS issues', ()
     vi.stubEnv('AWS_ACCESS_KEY_ID', server.accessKeyId);
     vi.stubEnv('AWS_SECRET_ACCESS_KEY', server.secretAccessKey);
     vi.stubEnv('AWS_SESSION_TOKEN', 'session');
-    url = await gateway.secondApi({ S3_CREDENTIALS: 'aws' });
+    url = await gateway.startSecondApi({ S3_CREDENTIALS: 'aws' });
   });
   afterAll(() => vi.unstubAllEnvs());
 

@@ -12,7 +12,7 @@ import { musicGenerate } from '../../studio/music-generate.ts';
 import { musicPlan } from '../../studio/music-plan.ts';
 import { sfxGenerate } from '../../studio/sfx-generate.ts';
 import { voiceoverGenerate } from '../../studio/voiceover-generate.ts';
-import { planOf, rejectionOf } from '../harness/capability.ts';
+import { planRequest, catchRejection } from '../harness/capability.ts';
 
 const text = (length: number, character = 'x'): string => character.repeat(length);
 const section = (fields: object = {}) => ({
@@ -160,13 +160,13 @@ describe.each(
   it.each(accepted.map((fields) => [brief(fields), fields] as const))(
     'accepts %s',
     (_name, fields) => {
-      expect(planOf(capability, { ...base, ...fields }).calls).not.toEqual([]);
+      expect(planRequest(capability, { ...base, ...fields }).calls).not.toEqual([]);
     },
   );
   it.each(rejected.map(([fields, path]) => [brief(fields), fields, path] as const))(
     'rejects %s',
     (_name, fields, path) => {
-      const { details } = rejectionOf(capability, { ...base, ...fields });
+      const { details } = catchRejection(capability, { ...base, ...fields });
       expect(details?.[0]?.path).toBe(path);
     },
   );
@@ -203,11 +203,11 @@ describe('the prices of the audio models', () => {
     ['song of no length', musicGenerate, song, 'second', 30],
     ['song of a plan', musicGenerate, { plan: plan() }, 'second', 10],
   ] as const)('%s: count the documented unit', (_name, capability, body, meter, quantity) => {
-    expect(planOf(capability, body).calls[0]).toMatchObject({ meter, quantity });
+    expect(planRequest(capability, body).calls[0]).toMatchObject({ meter, quantity });
   });
 
   it('a dialogue: count its characters, however it is split', () => {
-    const { calls } = planOf(dialogueGenerate, { title: 'T', inputs: lines(7, 1000) });
+    const { calls } = planRequest(dialogueGenerate, { title: 'T', inputs: lines(7, 1000) });
     expect(calls.map((call) => call.quantity)).toEqual([2000, 2000, 2000, 1000]);
     expect(calls.every((call) => call.required && call.meter === 'character')).toBe(true);
   });

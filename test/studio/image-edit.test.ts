@@ -1,18 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { imageEdit } from '../../studio/image-edit.ts';
-import { planOf, rejectionOf } from '../harness/capability.ts';
+import { planRequest, catchRejection } from '../harness/capability.ts';
 
 const base = { prompt: 'add a hat', imageUrls: ['https://example.com/a.png'] };
 
 describe('POST /studio/image/edit: limits of spec §4.7', () => {
   it('rejects a transparent background in JPEG', () => {
     const body = { model: 'alpha-image-2', background: 'transparent', outputFormat: 'jpeg' };
-    expect(rejectionOf(imageEdit, { ...base, ...body }).code).toBe('CONFLICTING_FIELDS');
+    expect(catchRejection(imageEdit, { ...base, ...body }).code).toBe('CONFLICTING_FIELDS');
   });
 
   it('sends the mask in the field of each provider, and declares every input', () => {
     const maskUrl = 'https://example.com/mask.png';
-    const plan = planOf(imageEdit, { ...base, model: 'alpha-image-2', maskUrl, numImages: 6 });
+    const plan = planRequest(imageEdit, { ...base, model: 'alpha-image-2', maskUrl, numImages: 6 });
     expect(plan.calls.map((call) => call.quantity)).toEqual([4, 2]);
     const [fal, openai] = plan.calls[0]?.routes ?? [];
     expect(fal).toMatchObject({

@@ -2,13 +2,13 @@ import { describe, expect, it } from 'vitest';
 import { imageModels } from '../../catalog/image-models.ts';
 import { imageGenerate } from '../../studio/image-generate.ts';
 import { imageUpscale } from '../../studio/image-upscale.ts';
-import { planOf, rejectionOf, takes } from '../harness/capability.ts';
+import { planRequest, catchRejection, isAccepted } from '../harness/capability.ts';
 
 const withPrompt = (body: object) => ({ prompt: 'a tree', ...body });
-const plan = (body: object) => planOf(imageGenerate, withPrompt(body));
+const plan = (body: object) => planRequest(imageGenerate, withPrompt(body));
 const route = (body: object) => plan(body).calls[0]?.routes[0];
 const input = (body: object) => route(body)?.input;
-const rejection = (body: object) => rejectionOf(imageGenerate, withPrompt(body));
+const rejection = (body: object) => catchRejection(imageGenerate, withPrompt(body));
 
 describe('a validation error', () => {
   const messageOf = (body: object) => rejection(body).details?.[0]?.message;
@@ -17,13 +17,13 @@ describe('a validation error', () => {
     expect(messageOf({ imageSize: 'huge' })).toMatch(/must be one of square.*, or \{"width"/);
     expect(messageOf({ imageUrls: 7 })).toMatch(/^must be one input or a list of 1 to 10 inputs/);
     const scaled = { imageUrl: 'https://a.example/b.png', scaleFactor: 3 };
-    const { details } = rejectionOf(imageUpscale, scaled);
+    const { details } = catchRejection(imageUpscale, scaled);
     expect(details?.[0]?.message).toContain('must be one of 2, 4, 6');
   });
 
   it('rejects a blank prompt', () => {
     expect(messageOf({ prompt: '   ' })).toContain('must not be blank');
-    expect(takes(imageGenerate, { prompt: ' a ' })).toBe(true);
+    expect(isAccepted(imageGenerate, { prompt: ' a ' })).toBe(true);
   });
 });
 

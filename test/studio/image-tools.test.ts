@@ -3,7 +3,7 @@ import type { DraftCall, InputMeasurements } from '../../studio/draft-plan.ts';
 import { imageBatch } from '../../studio/image-batch.ts';
 import { imageRemoveBackground } from '../../studio/image-remove-background.ts';
 import { imageUpscale } from '../../studio/image-upscale.ts';
-import { planOf, rejectionOf, takes } from '../harness/capability.ts';
+import { planRequest, catchRejection, isAccepted } from '../harness/capability.ts';
 
 const imageUrl = 'https://example.com/a.png';
 const urls = (count: number) =>
@@ -19,7 +19,7 @@ const calculateUsd = (call: DraftCall | undefined, measured: InputMeasurements):
 
 describe('POST /studio/image/upscale: limits of spec §4.7', () => {
   it('reaches a factor of six in two steps if the service allows at most four', () => {
-    const [first, second, ...more] = planOf(imageUpscale, { imageUrl, scaleFactor: 6 }).calls;
+    const [first, second, ...more] = planRequest(imageUpscale, { imageUrl, scaleFactor: 6 }).calls;
     expect(more).toEqual([]);
     expect(first?.routes[0]?.input).toMatchObject({
       image_url: imageUrl,
@@ -32,7 +32,7 @@ describe('POST /studio/image/upscale: limits of spec §4.7', () => {
   });
 
   it('is priced by the pixels of the result, and rejects results that would be too large', () => {
-    const [call] = planOf(imageUpscale, { imageUrl, scaleFactor: 4 }).calls;
+    const [call] = planRequest(imageUpscale, { imageUrl, scaleFactor: 4 }).calls;
     expect(calculateUsd(call, facts(1000, 1000))).toBe(0.08);
     expect(calculateUsd(call, facts(1225, 1225))).toBeCloseTo(0.16);
     expect(calculateUsd(call, facts(2000, 2000))).toBeCloseTo(0.24);
@@ -42,7 +42,7 @@ describe('POST /studio/image/upscale: limits of spec §4.7', () => {
 
 it('POST /studio/image/remove-background: sends its defaults to the provider, and uses the only model with the largest resolution', () => {
   const input = (body: object) =>
-    planOf(imageRemoveBackground, { imageUrl, ...body }).calls[0]?.routes[0]?.input;
+    planRequest(imageRemoveBackground, { imageUrl, ...body }).calls[0]?.routes[0]?.input;
   expect(input({})).toEqual({
     image_url: imageUrl,
     model: 'General Use (Light)',
@@ -64,19 +64,23 @@ describe('POST /studio/image/batch: limits of spec §4.7', () => {
     [{ ...remove, prompts: urls(2), imageUrls: urls(2) }, true],
     [{ ...upscale, imageUrls: urls(2), service: 'service_x' }, false],
   ])('%j → %s', (body, taken) => {
-    expect(takes(imageBatch, body)).toBe(taken);
+    expect(isAccepted(imageBatch, body)).toBe(taken);
   });
 
   it('names the fields that conflict, and the text that is no URL', () => {
-    const conflict = rejectionOf(imageBatch, { ...remove, prompts: urls(1), imageUrls: urls(2) });
+    const conflict = catchRejection(imageBatch, {
+      ...remove,
+      prompts: urls(1),
+      imageUrls: urls(2),
+    });
     const paths = [{ path: 'imageUrls' }, { path: 'prompts' }];
     expect(conflict).toMatchObject({ code: 'CONFLICTING_FIELDS', details: paths });
-    const wrong = rejectionOf(imageBatch, { ...remove, prompts: [...urls(1), 'a cat'] });
+    const wrong = catchRejection(imageBatch, { ...remove, prompts: [...urls(1), 'a cat'] });
     expect(wrong.details?.[0]?.path).toBe('prompts.1');
   });
 
   it('plans a separate call for every image, and requires none', () => {
-    const plan = planOf(imageBatch, { ...upscale, imageUrls: urls(3), scaleFactor: 6 });
+    const plan = planRequest(imageBatch, { ...upscale, imageUrls: urls(3), scaleFactor: 6 });
     expect(plan.calls.filter((call) => call.required)).toEqual([]);
     const sources = plan.calls.map((call) => call.inputFrom?.callIndex);
     expect(sources).toEqual([undefined, 0, undefined, 2, undefined, 4]);

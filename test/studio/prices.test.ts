@@ -14,7 +14,7 @@ import { imageUpscale } from '../../studio/image-upscale.ts';
 import { videoGenerate } from '../../studio/video-generate.ts';
 import { videoRemoveBackground } from '../../studio/video-remove-background.ts';
 import { videoUpscale } from '../../studio/video-upscale.ts';
-import { planOf } from '../harness/capability.ts';
+import { planRequest } from '../harness/capability.ts';
 
 const usdPerCredit = 0.01;
 const imageUrl = 'https://example.com/a.png';
@@ -77,7 +77,7 @@ describe('the price of every row', () => {
   it('is a positive whole number of micro-credits, never below its USD', () => {
     expect(rows.length).toBeGreaterThan(150);
     for (const [id, capability, body] of rows) {
-      for (const call of planOf(capability, body).calls) {
+      for (const call of planRequest(capability, body).calls) {
         for (const usd of calculateUsd(call)) {
           const micro = microFromCredits(usd / usdPerCredit);
           const what = `${capability.type} ${id} ${JSON.stringify(body)}`;
@@ -93,7 +93,7 @@ describe('the price of every row', () => {
 
   it('equals the catalog’s credits in examples that can be checked by hand', () => {
     const credits = (capability: Capability, body: object) =>
-      planOf(capability, body).calls.reduce(
+      planRequest(capability, body).calls.reduce(
         (sum, call) => sum + call.quantity * ((calculateUsd(call)[0] ?? 0) / usdPerCredit),
         0,
       );

@@ -4,13 +4,13 @@ import { respondsWith202 } from '../../studio/capability.ts';
 import { videoGenerate } from '../../studio/video-generate.ts';
 import { videoRemoveBackground } from '../../studio/video-remove-background.ts';
 import { videoUpscale } from '../../studio/video-upscale.ts';
-import { planOf, rejectionOf, takes } from '../harness/capability.ts';
+import { planRequest, catchRejection, isAccepted } from '../harness/capability.ts';
 
 const prompt = 'waves at night';
 const imageUrl = 'https://example.com/a.png';
 const urls = (count: number) =>
   Array.from({ length: count }, (_, index) => `https://example.com/${index}.png`);
-const route = (body: object) => planOf(videoGenerate, { prompt, ...body }).calls[0]?.routes[0];
+const route = (body: object) => planRequest(videoGenerate, { prompt, ...body }).calls[0]?.routes[0];
 
 describe('POST /studio/video/generate: limits of spec §4.10', () => {
   it.each([
@@ -55,18 +55,20 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
     [{ async: false }, [true, true, true, true]],
   ])('%j → %j', (fields, expected) => {
     const taken = videoModels.map(({ id }) =>
-      takes(videoGenerate, { prompt, model: id, ...fields }),
+      isAccepted(videoGenerate, { prompt, model: id, ...fields }),
     );
     expect(taken).toEqual(expected);
   });
 
   it('names a field of another model, and the existing models', () => {
-    expect(rejectionOf(videoGenerate, { prompt, model: 'kling-3.0-pro', seed: 3 })).toMatchObject({
+    expect(
+      catchRejection(videoGenerate, { prompt, model: 'kling-3.0-pro', seed: 3 }),
+    ).toMatchObject({
       code: 'UNSUPPORTED_PARAMETER',
       details: [{ path: 'seed' }],
     });
     const models = 'veo, kling-3.0-pro, seedance-2.5, seedance-2.0';
-    expect(rejectionOf(videoGenerate, { prompt, model: 'sora' })).toMatchObject({
+    expect(catchRejection(videoGenerate, { prompt, model: 'sora' })).toMatchObject({
       code: 'UNKNOWN_MODEL',
       details: [{ message: `must be one of ${models} (received "sora")` }],
     });
@@ -74,10 +76,10 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
 
   it('rejects a first image together with references, and an aspect ratio that an image decides', () => {
     const both = { prompt, model: 'seedance-2.5', imageUrl, referenceUrls: urls(2) };
-    expect(rejectionOf(videoGenerate, both).code).toBe('CONFLICTING_FIELDS');
+    expect(catchRejection(videoGenerate, both).code).toBe('CONFLICTING_FIELDS');
     const shaped = { prompt, model: 'kling-3.0-pro', imageUrl, aspectRatio: '1:1' };
     const paths = [{ path: 'imageUrl' }, { path: 'aspectRatio' }];
-    expect(rejectionOf(videoGenerate, shaped).details).toMatchObject(paths);
+    expect(catchRejection(videoGenerate, shaped).details).toMatchObject(paths);
   });
 
   it('always responds before the job ends', () => {
@@ -105,7 +107,7 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
 
   it('is priced by the second, by sound and by resolution', () => {
     const price = (body: object) => {
-      const [call] = planOf(videoGenerate, { prompt, ...body }).calls;
+      const [call] = planRequest(videoGenerate, { prompt, ...body }).calls;
       return [call?.meter, call?.quantity, call?.unitPriceUsd];
     };
     expect(price({})).toEqual(['second', 8, 0.4]);
@@ -115,7 +117,7 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
 
   it('has cheaper prices for videos of lower quality that may be delivered', () => {
     const variants = (body: object) =>
-      planOf(videoGenerate, { prompt, ...body }).calls[0]?.variants;
+      planRequest(videoGenerate, { prompt, ...body }).calls[0]?.variants;
     expect(variants({})).toEqual([{ hasAudio: false, unitPriceUsd: 0.2 }]);
     expect(variants({ generateAudio: false })).toEqual([]);
     expect(variants({ model: 'seedance-2.5' })).toEqual([
@@ -133,11 +135,11 @@ describe.each([videoUpscale, videoRemoveBackground])('POST $path', (capability) 
     [{ videoUrl: 'a.mp4' }, false],
     [{ videoUrl, model: 'x' }, false],
   ])('%j → %s', (body, taken) => {
-    expect(takes(capability, body)).toBe(taken);
+    expect(isAccepted(capability, body)).toBe(taken);
   });
 
   it('is priced by started seconds, within its limits', () => {
-    const price = planOf(capability, { videoUrl }).calls[0]?.unitPriceUsd;
+    const price = planRequest(capability, { videoUrl }).calls[0]?.unitPriceUsd;
     if (typeof price !== 'object') throw new Error('the price depends on the input');
     const usd = (durationSeconds: number, width = 640, height = 360) =>
       price.calculateUsd({ width, height, durationSeconds });

@@ -4,7 +4,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import { capabilities } from '../../studio/registry.ts';
 import type { Capability } from '../../studio/capability.ts';
 import type { PublishedModel } from '../../studio/published-models.ts';
-import { planOf } from '../harness/capability.ts';
+import { planRequest } from '../harness/capability.ts';
 
 /** A body for an endpoint of a provider. */
 export interface PlannedBody {
@@ -96,7 +96,7 @@ function requestsOf(capability: Capability, model: PublishedModel | undefined): 
 /** Returns the bodies of a request; none if the request is rejected. */
 function bodiesOf(capability: Capability, request: Body): PlannedBody[] {
   try {
-    return planOf(capability, request).calls.flatMap(({ routes, inputFrom }) =>
+    return planRequest(capability, request).calls.flatMap(({ routes, inputFrom }) =>
       routes.map(({ provider, providerEndpoint, input }) => ({
         provider,
         endpoint: providerEndpoint,

@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { during } from '../harness/during.ts';
-import { discPicture, makeFilm, speechOf } from '../harness/media.ts';
+import { drawDisc, makeFilm, makeSpeech } from '../harness/media.ts';
 import { startMediaServer } from '../harness/media-server.ts';
 import { useSandbox } from '../harness/sandbox.ts';
 import { until } from '../harness/until.ts';
@@ -118,7 +118,7 @@ describe('the sandbox', () => {
 
   /** Returns the body with inputs that the sandbox can read. */
   async function readable(input: object): Promise<object> {
-    const picture = media.put('/a.png', await discPicture(320, 200));
+    const picture = media.put('/a.png', await drawDisc(320, 200));
     const video = media.put('/film.mp4', await makeFilm());
     return JSON.parse(
       JSON.stringify(input)
@@ -172,7 +172,7 @@ describe('the sandbox', () => {
     const music = '/elevenlabs/v1/music/plan';
     const form = new FormData();
     form.set('model_id', 'scribe_v2');
-    form.set('file', new Blob([await speechOf(2)]), 'a.mp3');
+    form.set('file', new Blob([await makeSpeech(2)]), 'a.mp3');
     const transcript = await send('/elevenlabs/v1/speech-to-text', elevenlabs, form);
     expect(
       await errorsOf([

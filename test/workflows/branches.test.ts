@@ -18,9 +18,9 @@ import type { CallOutputs, JobPlan, PlannedCall } from '../../jobs/job-plan.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import { during } from '../harness/during.ts';
 import {
-  artifactOf,
-  inTurn,
-  outputsOf,
+  makeArtifact,
+  respondInTurn,
+  makeOutputs,
   startScriptedJobs,
   type Script,
   type ScriptedJob,
@@ -45,15 +45,15 @@ const lastRejection = toApplicationFailure(new ProviderFailure('not_accepted', '
 const fault = (type = 'DatabaseAway'): Error =>
   ApplicationFailure.create({ message: 'our fault', type, nextRetryDelay: 10 });
 
-const reserves = inTurn<unknown, ReserveOutcome>;
-const submits = inTurn<unknown, SubmitOutcome>;
-const checks = inTurn<unknown, CheckOutcome>;
-const stores = inTurn<unknown, CallOutputs>;
+const reserves = respondInTurn<unknown, ReserveOutcome>;
+const submits = respondInTurn<unknown, SubmitOutcome>;
+const checks = respondInTurn<unknown, CheckOutcome>;
+const stores = respondInTurn<unknown, CallOutputs>;
 
 const progress = { state: 'generating', queuePosition: null } as const;
 const pending: CheckOutcome = { kind: 'pending', progress };
 const ended: CheckOutcome = { kind: 'ended' };
-const delivered = outputsOf(0);
+const delivered = makeOutputs(0);
 const operation = { kind: 'operation', operation: { id: 'fal-0' } } as const;
 const atOpenai = { kind: 'operation', operation: { id: 'openai-0' } } as const;
 const balance = { posted: 0, reserved: 0, available: 0 };
@@ -71,7 +71,7 @@ const reserved = (earlier: EarlierSettlement | null = null) => ({
 const pausedFal = { ...reserved(), paused: ['fal'] };
 /** Failure of `awaitResume` while the provider is paused. */
 const paused = ApplicationFailure.create({ message: 'paused: fal', type: 'PROVIDER_PAUSED' });
-const stillPaused = inTurn<unknown, void>(paused);
+const stillPaused = respondInTurn<unknown, void>(paused);
 
 /** A gate at which an activity waits until the test opens it. */
 function gate() {
@@ -110,7 +110,7 @@ async function startSlowly(outcome: SubmitOutcome | Error, more: object = {}) {
   const { open, after } = gate();
   const submit = submits(fault('PROVIDER_BUSY'), after(outcome));
   const job = await scripted.start({ submit, ...more }, checkedRarely());
-  await job.called('submit', 2);
+  await job.untilCalled('submit', 2);
   return { job, open };
 }
 const describeJobs = describe.concurrent;
@@ -146,13 +146,13 @@ describeJobs('a step', () => {
     const where = { callIndex: 0, routeIndex: 0, route: call?.routes[0], submitAttemptsMax: 6 };
     const task = { jobId, organizationId, ...where, ...made };
     expect(end.steps).toBe('reserve, submit, check, store, charge');
-    expect(job.inputsOf('reserve')).toEqual([job.plan]);
-    expect(job.inputsOf('submit')).toEqual([task]);
-    expect(job.inputsOf('check')).toEqual([{ ...task, operation: { id: 'fal-0' } }]);
+    expect(job.readInputs('reserve')).toEqual([job.plan]);
+    expect(job.readInputs('submit')).toEqual([task]);
+    expect(job.readInputs('check')).toEqual([{ ...task, operation: { id: 'fal-0' } }]);
     const storing = { ...task, operation: { id: 'fal-0' }, notified: false };
-    expect(job.inputsOf('store')).toEqual([storing]);
+    expect(job.readInputs('store')).toEqual([storing]);
     // One of the three requested images was delivered.
-    expect(job.inputsOf('charge')).toEqual([
+    expect(job.readInputs('charge')).toEqual([
       { jobId, organizationId, chargeMicro: 1_000_000, outputs: [delivered] },
     ]);
     const charged = { billing: 'charged', chargedMicro: 1_000_000, reason: null };
@@ -173,15 +173,15 @@ describeJobs('a step', () => {
   it('is adopted by an activity, not sent again, if its submit takes more than three seconds', async () => {
     const job = await scripted.start({
       submit: submits(() => sleep(4500, operation)),
-      adopt: inTurn(() => sleep(500, operation)),
+      adopt: respondInTurn(() => sleep(500, operation)),
     });
-    await job.called('adopt');
+    await job.untilCalled('adopt');
     expect(await progressOf(job)).toMatchObject({
       calls: [{ phase: expect.stringMatching(/submitting to fal|fal is working on it/) }],
     });
     const end = await job.end();
     expect(end.steps).toBe('reserve, submit, adopt on studio, check, store, charge');
-    expect(job.inputsOf('adopt')).toEqual(job.inputsOf('submit'));
+    expect(job.readInputs('adopt')).toEqual(job.readInputs('submit'));
     expect((await end.progress()).failures).toEqual([expect.stringContaining('submit of call 1')]);
   });
 
@@ -194,7 +194,7 @@ describeJobs('a step', () => {
   it('is retried until it works if it fails inside the gateway', async () => {
     const end = await scripted.run({
       reserve: reserves(fault(), fault(), reserved()),
-      charge: inTurn(fault(), fault(), { ...settledNow, state: 'charged', charged: 7 }),
+      charge: respondInTurn(fault(), fault(), { ...settledNow, state: 'charged', charged: 7 }),
     });
     expect(end.steps).toBe(
       'reserve, reserve on studio, reserve on studio, submit, check, store, charge, charge on studio, charge on studio',
@@ -232,10 +232,10 @@ describeJobs('a cancellation', () => {
   /** Cancels a job once an activity was called this often, opens its gate, and returns its end. */
   async function cancelAt(
     job: ScriptedJob,
-    [name, times = 1]: [name: Parameters<ScriptedJob['called']>[0], times?: number],
+    [name, times = 1]: [name: Parameters<ScriptedJob['untilCalled']>[0], times?: number],
     open = (): void => {},
   ) {
-    await job.called(name, times);
+    await job.untilCalled(name, times);
     await job.handle.cancel();
     open();
     return job.end();
@@ -248,7 +248,7 @@ describeJobs('a cancellation', () => {
     expect(await cancelAt(job, ['reserve', 2], open)).toMatchObject({ steps, ...canceled });
     const message = 'the job was canceled before a provider accepted the call';
     const error = { code: 'CANCELED', message };
-    expect(job.inputsOf('release')).toMatchObject([{ status: 'canceled', error }]);
+    expect(job.readInputs('release')).toMatchObject([{ status: 'canceled', error }]);
   });
 
   it('ends the wait that the provider requested', async () => {
@@ -269,7 +269,7 @@ describeJobs('a cancellation', () => {
   it('between two attempts of a submit ends the job, and the call is not sent again', async () => {
     const busy = failure('not_accepted', { retryAfterMs: 40_000 });
     const job = await scripted.start({ submit: submits(failure('not_accepted'), busy, operation) });
-    await job.called('submit', 2);
+    await job.untilCalled('submit', 2);
     await sleep(300);
     await job.handle.cancel();
     const steps = 'reserve, submit, submit on fal, adopt on studio, release';
@@ -292,7 +292,7 @@ describeJobs('a cancellation', () => {
     const job = await scripted.start({ submit: submits(after(operation)), check }, checkedRarely());
     const steps = 'reserve, submit, check, cancel, check, release';
     expect(await cancelAt(job, ['submit'], open)).toMatchObject({ steps, ...canceled });
-    expect(job.inputsOf('cancel')).toMatchObject([{ callIndex: 0, operation: { id: 'fal-0' } }]);
+    expect(job.readInputs('cancel')).toMatchObject([{ callIndex: 0, operation: { id: 'fal-0' } }]);
   });
 
   it('that reaches the provider too late charges the job', async () => {
@@ -303,7 +303,9 @@ describeJobs('a cancellation', () => {
   });
 
   it('that does not reach the provider changes nothing', async () => {
-    const cancel = inTurn<unknown, 'requested'>(ApplicationFailure.nonRetryable('no such path'));
+    const cancel = respondInTurn<unknown, 'requested'>(
+      ApplicationFailure.nonRetryable('no such path'),
+    );
     const job = await scripted.start({ check: checks(pending, ended), cancel }, checkedRarely());
     const end = await cancelAt(job, ['submit']);
     expect(end.steps).toBe('reserve, submit, check, cancel, check, store, charge');
@@ -319,10 +321,10 @@ describeJobs('a cancellation', () => {
       const { open, after } = gate();
       /** Fails the first attempt, so that the cancel arrives during an ordinary activity. */
       const slowly = <Outcome>(outcome: Outcome) =>
-        inTurn<unknown, Outcome>(fault(), after(outcome));
+        respondInTurn<unknown, Outcome>(fault(), after(outcome));
       const scripts = {
         store: { store: slowly(delivered) },
-        assemble: { assemble: slowly(outputsOf(1)) },
+        assemble: { assemble: slowly(makeOutputs(1)) },
         charge: { charge: slowly({ ...settledNow, state: 'charged' as const, charged: 1 }) },
         release: {
           check: checks(failure('failed')),
@@ -338,21 +340,24 @@ describeJobs('a cancellation', () => {
   );
 
   it('while the provider is paused releases the reservation and submits nothing', async () => {
-    const job = await scripted.start({ reserve: inTurn(pausedFal), awaitResume: stillPaused });
+    const job = await scripted.start({
+      reserve: respondInTurn(pausedFal),
+      awaitResume: stillPaused,
+    });
     const steps = 'reserve, awaitResume on studio, release';
     expect(await cancelAt(job, ['awaitResume'])).toMatchObject({ steps, ...canceled });
   });
 
   it('with several calls is sent to the provider of each running call', async () => {
-    const check = inTurn<{ callIndex: number }, CheckOutcome>(async ({ callIndex }) => {
-      const asked = job.inputsOf('cancel').some((task) => task.callIndex === callIndex);
+    const check = respondInTurn<{ callIndex: number }, CheckOutcome>(async ({ callIndex }) => {
+      const asked = job.readInputs('cancel').some((task) => task.callIndex === callIndex);
       if (asked) throw failure('canceled');
       return pending;
     });
     const calls = [0, 1, 2].map((index) => scripted.call({ index, firstCheckMs: 50_000 }));
     const job = await scripted.start({ check }, { calls });
     const end = await cancelAt(job, ['submit', 3]);
-    const asked = job.inputsOf('cancel').map(({ callIndex }) => callIndex);
+    const asked = job.readInputs('cancel').map(({ callIndex }) => callIndex);
     expect(asked.toSorted()).toEqual([0, 1, 2]);
     expect(end.failure?.type).toBe('CANCELED');
   });
@@ -366,10 +371,10 @@ describeJobs('after the deadline', () => {
     const job = await scripted.start({ check: checks(pending) }, { ...checkedRarely(), ...soon });
     const steps = 'reserve, submit, check, cancel, markVerifying, check, release';
     expect(await job.end()).toMatchObject(failed('OUTCOME_UNKNOWN', steps));
-    expect(job.inputsOf('markVerifying')).toEqual([job.plan.jobId]);
+    expect(job.readInputs('markVerifying')).toEqual([job.plan.jobId]);
     const message = 'the provider reported no outcome after the deadline';
     const error = { code: 'OUTCOME_UNKNOWN', message };
-    expect(job.inputsOf('release')).toMatchObject([{ status: 'failed', error }]);
+    expect(job.readInputs('release')).toMatchObject([{ status: 'failed', error }]);
   });
 
   runEach({
@@ -396,7 +401,7 @@ describeJobs('after the deadline', () => {
       return [{ check }, { ...checkedRarely(), ...soon }, end];
     },
     'a job that waits for a paused provider fails': () => {
-      const script = { reserve: inTurn(pausedFal), awaitResume: stillPaused };
+      const script = { reserve: respondInTurn(pausedFal), awaitResume: stillPaused };
       return [script, soon, failed('DEADLINE_EXCEEDED', 'reserve, awaitResume on studio, release')];
     },
     'a check that was running when the deadline passed counts, at run time and in replay': () => {
@@ -419,10 +424,10 @@ describeJobs('after the deadline', () => {
 
   it('a late result is kept, although the storage rejects it once: delivered outputs are charged', async () => {
     const late = { ...checkedRarely(), ...soon, outcomeWaitMs: 50_000 };
-    const slowly = () => sleep(1500, outputsOf(0));
-    const store = inTurn<unknown, CallOutputs>(fault('STORAGE_ERROR'), slowly);
+    const slowly = () => sleep(1500, makeOutputs(0));
+    const store = respondInTurn<unknown, CallOutputs>(fault('STORAGE_ERROR'), slowly);
     const job = await scripted.start({ check: checks(pending), store }, late);
-    await job.called('markVerifying');
+    await job.untilCalled('markVerifying');
     await job.notify();
     const end = await job.end();
     expect(end.steps).toMatch(/markVerifying, store, store on fal, charge$/);
@@ -432,10 +437,10 @@ describeJobs('after the deadline', () => {
 
 describeJobs('a paused provider', () => {
   it('keeps its jobs waiting in one activity, which a signal repeats at once', async () => {
-    const awaitResume = inTurn<unknown, void>(paused, paused, undefined);
-    const job = await scripted.start({ reserve: inTurn(pausedFal), awaitResume });
+    const awaitResume = respondInTurn<unknown, void>(paused, paused, undefined);
+    const job = await scripted.start({ reserve: respondInTurn(pausedFal), awaitResume });
     for (const times of [1, 2]) {
-      await job.called('awaitResume', times);
+      await job.untilCalled('awaitResume', times);
       await sleep(300);
       expect(await progressOf(job)).toMatchObject({
         phase: '1 call(s), 1 credits reserved',
@@ -453,7 +458,7 @@ describeJobs('a paused provider', () => {
       return [{ submit: submits({ kind: 'paused' }, operation) }, {}, { steps }];
     },
     'is skipped if the call has another route': () => [
-      { reserve: inTurn(pausedFal), submit: submits(atOpenai) },
+      { reserve: respondInTurn(pausedFal), submit: submits(atOpenai) },
       twoRoutes(),
       byOpenai('reserve, submit, check, store, charge'),
     ],
@@ -470,7 +475,7 @@ describeJobs('a provider that does not accept the call', () => {
     expect((await end.progress()).failures).toEqual([
       expect.stringContaining('submit of call 1 at fal: it is misconfigured'),
     ]);
-    expect(job.inputsOf('submit')).toMatchObject([
+    expect(job.readInputs('submit')).toMatchObject([
       { routeIndex: 0, route: { provider: 'fal' }, submitAttemptsMax: 4 },
       { routeIndex: 1, route: { provider: 'openai' }, submitAttemptsMax: 6 },
     ]);
@@ -513,19 +518,21 @@ describeJobs('a submit with an unknown outcome', () => {
   const submit = submits(failure('unknown'));
 
   it('is adopted when the provider notifies, and never sent to another provider', async () => {
-    const job = await scripted.start({ submit, adopt: inTurn(operation) }, twoRoutes());
-    await job.called('markVerifying');
+    const job = await scripted.start({ submit, adopt: respondInTurn(operation) }, twoRoutes());
+    await job.untilCalled('markVerifying');
     await job.notify();
     const end = await job.end();
     expect(end.steps).toBe('reserve, submit, markVerifying, adopt on studio, store, charge');
-    expect(job.inputsOf('adopt')).toEqual(job.inputsOf('submit'));
+    expect(job.readInputs('adopt')).toEqual(job.readInputs('submit'));
     // The notification reports the end, so the result is read without a check.
-    expect(job.inputsOf('store')).toMatchObject([{ notified: true }]);
+    expect(job.readInputs('store')).toMatchObject([{ notified: true }]);
     expect(end.requests).toEqual(['fal-0']);
   });
 
   it('is adopted at once if the notification arrived before', async () => {
-    const { job, open } = await startSlowly(failure('unknown'), { adopt: inTurn(operation) });
+    const { job, open } = await startSlowly(failure('unknown'), {
+      adopt: respondInTurn(operation),
+    });
     await job.notify();
     open();
     expect((await job.end()).steps).toBe(
@@ -535,7 +542,7 @@ describeJobs('a submit with an unknown outcome', () => {
 
   it('fails as unknown, canceled or not, if no notification arrives in time', async () => {
     const job = await scripted.start({ submit }, { ...twoRoutes(), outcomeWaitMs: 400 });
-    await job.called('markVerifying');
+    await job.untilCalled('markVerifying');
     await job.handle.cancel();
     const steps = 'reserve, submit, markVerifying, release';
     expect(await job.end()).toMatchObject(failed('OUTCOME_UNKNOWN', steps));
@@ -553,7 +560,7 @@ describeJobs('a provider notification', () => {
     await job.notify('fal-0');
     open();
     expect((await job.end()).outcome?.status).toBe('completed');
-    expect(job.inputsOf('store')).toMatchObject([{ notified: true }]);
+    expect(job.readInputs('store')).toMatchObject([{ notified: true }]);
   });
 
   it('with the id of another provider operation changes nothing, early or late', async () => {
@@ -564,7 +571,7 @@ describeJobs('a provider notification', () => {
     await job.notify('late');
     await job.notify('fal-0', 1);
     await sleep(300);
-    expect(job.inputsOf('store')).toEqual([]);
+    expect(job.readInputs('store')).toEqual([]);
     expect((await progressOf(job)).calls[0]?.phase).toMatch(
       /^fal is working on it, next check at \d\d:\d\d:\d\d UTC$/,
     );
@@ -576,9 +583,9 @@ describeJobs('a provider notification', () => {
     const { open, after } = gate();
     const store = stores(after(failure('unfinished')), delivered);
     const job = await scripted.start({ store }, checkedRarely());
-    await job.called('submit');
+    await job.untilCalled('submit');
     await job.notify();
-    await job.called('store');
+    await job.untilCalled('store');
     await job.notify();
     await job.notify();
     // No notification is sent after this, because it could arrive during the last steps.
@@ -602,7 +609,7 @@ describeJobs('a check', () => {
     await accepted(job);
     await job.handle.signal(checkNow);
     expect((await job.end()).outcome?.status).toBe('completed');
-    expect(job.inputsOf('store')).toMatchObject([{ notified: false }]);
+    expect(job.readInputs('store')).toMatchObject([{ notified: false }]);
   });
 
   it.each([
@@ -624,7 +631,7 @@ describeJobs('a check', () => {
     const lost = ApplicationFailure.nonRetryable(error.message, error.code);
     const job = await scripted.start({ store: stores(lost) });
     expect((await job.end()).failure?.type).toBe('STORAGE_ERROR');
-    expect(job.inputsOf('release')).toMatchObject([{ error }]);
+    expect(job.readInputs('release')).toMatchObject([{ error }]);
   });
 });
 
@@ -645,14 +652,14 @@ describeJobs('a job', () => {
 
   it('that was charged before is charged again without effect, and sends nothing', async () => {
     const job = await scripted.start({
-      reserve: inTurn(reserved({ status: 'completed', errorCode: null })),
-      charge: inTurn({ ...settledBefore, ...charged }),
+      reserve: respondInTurn(reserved({ status: 'completed', errorCode: null })),
+      charge: respondInTurn({ ...settledBefore, ...charged }),
     });
     expect(await job.end()).toMatchObject({
       steps: 'reserve, charge',
       outcome: { status: 'completed', chargedMicro: 4 },
     });
-    expect(job.inputsOf('charge')).toMatchObject([{ outputs: [] }]);
+    expect(job.readInputs('charge')).toMatchObject([{ outputs: [] }]);
   });
 
   const charged = { state: 'charged', charged: 4 } as const;
@@ -662,10 +669,13 @@ describeJobs('a job', () => {
       const ends = { errorCode: 'CANCELED', billingState: 'released' };
       const outcome = { status: 'canceled', billing: 'released', reason: 'CANCELED' };
       const end = { steps: 'reserve', ...ends, outcome: { ...outcome, chargedMicro: 0 } };
-      return [{ reserve: inTurn(reserved(before)) }, {}, end];
+      return [{ reserve: respondInTurn(reserved(before)) }, {}, end];
     },
     'that an earlier run has charged ends as completed, although this run has failed': () => [
-      { check: checks(failure('failed')), release: inTurn({ ...settledBefore, ...charged }) },
+      {
+        check: checks(failure('failed')),
+        release: respondInTurn({ ...settledBefore, ...charged }),
+      },
       {},
       {
         steps: expect.stringMatching(/release$/),
@@ -674,7 +684,7 @@ describeJobs('a job', () => {
       },
     ],
     'that the sweeper released while it ran ends with JOB_LOST': () => [
-      { charge: inTurn({ ...settledBefore, state: 'released', charged: 0 } as const) },
+      { charge: respondInTurn({ ...settledBefore, state: 'released', charged: 0 } as const) },
       {},
       {
         outcome: { status: 'failed', billing: 'released', reason: 'JOB_LOST' },
@@ -683,7 +693,7 @@ describeJobs('a job', () => {
     ],
     'without a reservation fails with “nothing was reserved”, and delivers no webhook': () => {
       const reserve = reserves(ApplicationFailure.nonRetryable('no account'));
-      const release = inTurn({ verdict: 'not_reserved' } as const);
+      const release = respondInTurn({ verdict: 'not_reserved' } as const);
       const type = 'Internal server error';
       const message = `nothing was reserved: ${type}, The job failed on our side.`;
       const end = { steps: 'reserve, release', failure: { type, message } };
@@ -693,18 +703,18 @@ describeJobs('a job', () => {
 
   it('delivers its webhook after success and after failure, and Temporal retries the delivery', async () => {
     const webhook = { taskQueue: scripted.webhookQueue };
-    const retried = inTurn<unknown, void>(
+    const retried = respondInTurn<unknown, void>(
       ApplicationFailure.create({ type: 'WEBHOOK_NOT_DELIVERED', nextRetryDelay: 10 }),
       undefined,
     );
     const good = await scripted.start({ attemptDelivery: retried }, { webhook });
     const bad = await scripted.start({ store: stores(failure('failed')) }, { webhook });
-    await Promise.all([good.called('attemptDelivery', 2), bad.called('attemptDelivery')]);
+    await Promise.all([good.untilCalled('attemptDelivery', 2), bad.untilCalled('attemptDelivery')]);
     expect((await good.end()).outcome?.status).toBe('completed');
     expect((await bad.end()).failure?.type).toBe('PROVIDER_ERROR');
     const { jobId, organizationId } = good.plan;
     const name = { subjectId: jobId, organizationId };
-    expect(good.inputsOf('attemptDelivery')).toEqual([name, name]);
+    expect(good.readInputs('attemptDelivery')).toEqual([name, name]);
   });
 
   it('without a plan version fails at once', async () => {
@@ -733,9 +743,9 @@ describeJobs('a job with several calls', () => {
   });
   /** Stores the outputs of the calls, of which these fail. */
   const failing = (...indexes: number[]) =>
-    inTurn<{ callIndex: number }, CallOutputs>(async ({ callIndex }) => {
+    respondInTurn<{ callIndex: number }, CallOutputs>(async ({ callIndex }) => {
       if (indexes.includes(callIndex)) throw failure(callIndex === 2 ? 'failed' : 'content_policy');
-      return outputsOf(callIndex);
+      return makeOutputs(callIndex);
     });
   const fromFirst = { inputFrom: { callIndex: 0, field: 'image_url' } };
 
@@ -744,10 +754,10 @@ describeJobs('a job with several calls', () => {
     const end = await job.end();
     expect(end.outcome).toMatchObject({ status: 'completed', chargedMicro: 2_000_000 });
     const error = { code: 'CONTENT_POLICY', message: 'it is content_policy' };
-    expect(job.inputsOf('charge')[0]?.outputs).toEqual([
-      outputsOf(0),
+    expect(job.readInputs('charge')[0]?.outputs).toEqual([
+      makeOutputs(0),
       { callIndex: 1, artifacts: [], data: null, delivered: 0, error },
-      outputsOf(2),
+      makeOutputs(2),
     ]);
     const queued = ['check', 'store', 'submit'].flatMap((verb) => Array(3).fill(`${verb} on fal`));
     expect(end.steps.split(', ').toSorted()).toEqual(['charge', 'reserve', ...queued].toSorted());
@@ -767,31 +777,31 @@ describeJobs('a job with several calls', () => {
   it('releases its reservation if a required call fails, even if others delivered', async () => {
     const job = await scripted.start({ store: failing(1) }, calls({}, { required: true }));
     expect((await job.end()).failure?.type).toBe('CONTENT_POLICY');
-    expect(job.inputsOf('charge')).toEqual([]);
+    expect(job.readInputs('charge')).toEqual([]);
   });
 
   it('passes the output of the first step to the second', async () => {
     const job = await scripted.start({}, calls({}, fromFirst));
     expect((await job.end()).outcome).toMatchObject({ chargedMicro: 2_000_000 });
-    expect(job.inputsOf('submit').map(({ source }) => source)).toEqual([
+    expect(job.readInputs('submit').map(({ source }) => source)).toEqual([
       null,
-      { field: 'image_url', storageKey: artifactOf(0).storageKey },
+      { field: 'image_url', storageKey: makeArtifact(0).storageKey },
     ]);
   });
 
   it.each([0, 1])('fails if step %i fails, without the next one', async (step) => {
     const job = await scripted.start({ store: failing(step) }, calls({}, fromFirst));
     expect((await job.end()).failure?.type).toBe('CONTENT_POLICY');
-    expect(job.inputsOf('submit')).toHaveLength(step + 1);
+    expect(job.readInputs('submit')).toHaveLength(step + 1);
   });
 
   it('assembles the outputs in the order of the calls', async () => {
     const job = await scripted.start({}, { ...calls({}, {}), assembly: 'concat_audio' });
     const end = await job.end();
-    expect(job.inputsOf('assemble')).toMatchObject([
-      { kind: 'concat_audio', callIndex: 2, parts: [artifactOf(0), artifactOf(1)] },
+    expect(job.readInputs('assemble')).toMatchObject([
+      { kind: 'concat_audio', callIndex: 2, parts: [makeArtifact(0), makeArtifact(1)] },
     ]);
-    expect(job.inputsOf('charge')[0]?.outputs).toEqual([0, 1, 2].map(outputsOf));
+    expect(job.readInputs('charge')[0]?.outputs).toEqual([0, 1, 2].map(makeOutputs));
     expect(end.steps).toMatch(/assemble, charge$/);
   });
 

@@ -6,7 +6,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, describe, it, type ExpectStatic } from 'vitest';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { recordHistories } from '../harness/histories.ts';
-import { discPicture } from '../harness/media.ts';
+import { drawDisc } from '../harness/media.ts';
 
 let gateway: TestGateway;
 /** Workflows that have ended, by the name of their scenario. */
@@ -24,7 +24,7 @@ beforeAll(async () => {
       WEBHOOK_RETRY_DELAYS_MS: '200',
     },
   });
-  picture = gateway.media.put('/picture.png', await discPicture(64, 64));
+  picture = gateway.media.put('/picture.png', await drawDisc(64, 64));
 });
 afterAll(async () => {
   // Without this variable, the test only proves that each end is reached.

@@ -5,7 +5,7 @@ import { createLogger } from '../../platform/logger.ts';
 import { installTestRuntime } from '../harness/runtime.ts';
 import { capabilities } from '../../studio/registry.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
-import { readHistories, shapeOf, type RecordedHistory } from '../harness/histories.ts';
+import { readHistories, readShape, type RecordedHistory } from '../harness/histories.ts';
 
 const recorded = await readHistories();
 /** Ends of jobs that must be recorded. */
@@ -48,7 +48,7 @@ describe('every recorded history', () => {
   });
 
   it('has a shape that no other history has', () => {
-    const shapes = recorded.map(({ history }) => shapeOf(history));
+    const shapes = recorded.map(({ history }) => readShape(history));
     expect(new Set(shapes).size).toBe(shapes.length);
   });
 
