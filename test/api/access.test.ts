@@ -21,8 +21,8 @@ const auth = (value: string): string[] => [`Authorization: ${value}`];
 async function raw(lines: string[], target = '/api/v1/usage'): Promise<string> {
   const { hostname, port } = new URL(gateway.url);
   const socket = connect(Number(port), hostname).setEncoding('latin1');
-  const sent = [`GET ${target} HTTP/1.1`, `Host: ${hostname}`, 'Connection: close', ...lines];
-  socket.write(`${sent.join('\r\n')}\r\n\r\n`, 'latin1');
+  const request = [`GET ${target} HTTP/1.1`, `Host: ${hostname}`, 'Connection: close', ...lines];
+  socket.write(`${request.join('\r\n')}\r\n\r\n`, 'latin1');
   const [head = '', body = ''] = (await text(socket)).split('\r\n\r\n');
   return `${head.split('\r\n')[0]} ${body}`;
 }
@@ -151,15 +151,15 @@ describe('a revoked key', () => {
     };
     const revocation = revoke();
     // The statuses of requests that start after the revocation.
-    const late: number[] = [];
-    while (late.length < 20) {
-      const askedAtMs = performance.now();
+    const statuses: number[] = [];
+    while (statuses.length < 20) {
+      const startedAtMs = performance.now();
       const { status } = await ask();
-      if (askedAtMs > revokedAtMs + 100) late.push(status);
+      if (startedAtMs > revokedAtMs + 100) statuses.push(status);
       await sleep(10);
     }
     await revocation;
-    expect(late.filter((status) => status !== 401)).toEqual([]);
+    expect(statuses.filter((status) => status !== 401)).toEqual([]);
 
     const done = await gateway.untilDone(jobId);
     expect(done.body.data).toMatchObject({ status: 'completed', billing: { state: 'charged' } });
@@ -226,23 +226,23 @@ describe('rejections', () => {
   const generate = (key: string, body: object) => ask('/api/v1/studio/image/generate', key, body);
 
   it('are checked in this order: rate, permissions, body, credits, window', async () => {
-    const poor = await gateway.newCaller({ credits: 1, windowCredits: 0, scopes: ['chat'] });
-    expect(await generate(poor.key, { prompt: 7 })).toBe('403 FORBIDDEN');
-    expect(await generate(poor.key, long)).toBe('403 FORBIDDEN');
-    const unpaid = await gateway.newCaller({ credits: 1, windowCredits: 0 });
-    expect(await generate(unpaid.key, { prompt: 7 })).toBe('400 INVALID_REQUEST');
-    expect(await generate(unpaid.key, long)).toBe('413 PAYLOAD_TOO_LARGE');
-    expect(await generate(unpaid.key, valid)).toBe('402 INSUFFICIENT_CREDITS');
-    const small = await gateway.newCaller({ windowCredits: 1 });
-    expect(await generate(small.key, valid)).toBe('402 WINDOW_LIMIT_EXCEEDED');
-    const late = await gateway.newCaller({ windowCredits: 5 });
-    expect(await generate(late.key, valid)).toBe('200 undefined');
-    expect(await generate(late.key, valid)).toBe('429 WINDOW_EXHAUSTED');
+    const unscoped = await gateway.newCaller({ credits: 1, windowCredits: 0, scopes: ['chat'] });
+    expect(await generate(unscoped.key, { prompt: 7 })).toBe('403 FORBIDDEN');
+    expect(await generate(unscoped.key, long)).toBe('403 FORBIDDEN');
+    const poor = await gateway.newCaller({ credits: 1, windowCredits: 0 });
+    expect(await generate(poor.key, { prompt: 7 })).toBe('400 INVALID_REQUEST');
+    expect(await generate(poor.key, long)).toBe('413 PAYLOAD_TOO_LARGE');
+    expect(await generate(poor.key, valid)).toBe('402 INSUFFICIENT_CREDITS');
+    const limited = await gateway.newCaller({ windowCredits: 1 });
+    expect(await generate(limited.key, valid)).toBe('402 WINDOW_LIMIT_EXCEEDED');
+    const exhausted = await gateway.newCaller({ windowCredits: 5 });
+    expect(await generate(exhausted.key, valid)).toBe('200 undefined');
+    expect(await generate(exhausted.key, valid)).toBe('429 WINDOW_EXHAUSTED');
 
     await Promise.all(
-      Array.from({ length: limit + 1 }, () => gateway.call('/api/v1/usage', { key: poor.key })),
+      Array.from({ length: limit + 1 }, () => gateway.call('/api/v1/usage', { key: unscoped.key })),
     );
-    expect(await generate(poor.key, { prompt: 7 })).toBe(
+    expect(await generate(unscoped.key, { prompt: 7 })).toBe(
       '429 Rate limit exceeded. Please slow down.',
     );
     await gateway.expectSettled();
@@ -259,10 +259,10 @@ describe('rejections', () => {
   });
 
   it('apply to a key without the model', async () => {
-    const painter = await gateway.newCaller({ allowedModels: ['seedream'] });
-    expect(await generate(painter.key, valid)).toBe('403 FORBIDDEN');
-    expect(await generate(painter.key, { ...valid, model: 'no-such' })).toBe('400 UNKNOWN_MODEL');
-    expect(await generate(painter.key, { ...valid, model: 'seedream' })).toBe('200 undefined');
+    const { key } = await gateway.newCaller({ allowedModels: ['seedream'] });
+    expect(await generate(key, valid)).toBe('403 FORBIDDEN');
+    expect(await generate(key, { ...valid, model: 'no-such' })).toBe('400 UNKNOWN_MODEL');
+    expect(await generate(key, { ...valid, model: 'seedream' })).toBe('200 undefined');
     await gateway.expectSettled();
   });
 });

@@ -151,17 +151,17 @@ describe('credits', () => {
   it('are withdrawn once per id, up to the amount that is available and not reserved', async () => {
     const { organizationId, ...caller } = await gateway.newCaller({ credits: 10 });
     const path = `/organizations/${organizationId}/take-backs`;
-    const slow = await gateway.startImage({ prompt: '[[slow:2s]] a promise' }, caller.key);
+    const jobId = await gateway.startImage({ prompt: '[[slow:2s]] a promise' }, caller.key);
     const error = 'INSUFFICIENT_CREDITS';
     expect(await write(path, { id: 'back-1', credits: 6.2 })).toMatchObject({
       status: 402,
       body: { error, required: 6.2, available: 6.1, reserved: 3.9 },
     });
-    const back = { id: 'back-2', credits: 6.1 };
-    await expectOnce(() => write(path, back), 0);
+    const body = { id: 'back-2', credits: 6.1 };
+    await expectOnce(() => write(path, body), 0);
     // An id identifies one grant or one withdrawal, not both.
-    expect(await write(`/organizations/${organizationId}/grants`, back)).toMatchObject(conflict);
-    const done = await gateway.untilDone(slow, caller.key);
+    expect(await write(`/organizations/${organizationId}/grants`, body)).toMatchObject(conflict);
+    const done = await gateway.untilDone(jobId, caller.key);
     expect(done.body.data.billing).toMatchObject({ state: 'charged', charged: 3.9 });
     expect((await read(`/organizations/${organizationId}/ledger`)).data).toMatchObject([
       { kind: 'charge', postedAfter: 0, reservedAfter: 0 },
@@ -170,7 +170,7 @@ describe('credits', () => {
       { kind: 'grant', postedChange: 10 },
     ]);
     expect(await readActions(organizationId)).toMatchObject([
-      { action: 'credits.taken_back', details: back, ...by },
+      { action: 'credits.taken_back', details: body, ...by },
     ]);
   });
 

@@ -29,7 +29,7 @@ describe('the rate limit', () => {
     const access = newAccess(60);
     const hits = async (count: number) => {
       const callers: (Caller | null)[] = [];
-      for (let asked = 0; asked < count; asked += 1) {
+      for (let sent = 0; sent < count; sent += 1) {
         // One after the other: each sees those before it.
         callers.push(await access.admit(key, 'requests'));
       }
@@ -55,16 +55,16 @@ describe('the rate limit', () => {
     const { key, keyId } = await newKey();
     const access = newAccess(60);
     const hits = async (count: number) => {
-      const asked = Array.from({ length: count }, () => access.admit(key, 'requests'));
-      return (await Promise.all(asked)).map((caller) => caller?.hits);
+      const admissions = Array.from({ length: count }, () => access.admit(key, 'requests'));
+      return (await Promise.all(admissions)).map((caller) => caller?.hits);
     };
     const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
     expect(await hits(1)).toEqual([1]);
     expect(await hits(1)).toEqual([2]);
     expect(await hits(38)).toEqual(upTo(40).slice(2));
     expect((await hits(500)).toSorted((a = 0, b = 0) => a - b)).toEqual(upTo(540).slice(40));
-    const counted = `SELECT hits FROM rate_window WHERE key_id = '${keyId}'`;
-    expect(await database.query(counted)).toEqual([{ hits: 540 }]);
+    const query = `SELECT hits FROM rate_window WHERE key_id = '${keyId}'`;
+    expect(await database.query(query)).toEqual([{ hits: 540 }]);
   });
 
   it('is separate for each key and each bucket, also for simultaneous requests', async () => {

@@ -35,7 +35,7 @@ async function newUser({ organizationId }: TestCaller, role: string): Promise<Te
   const users = `/organizations/${organizationId}/users`;
   const user = await gateway.admin<{ data: { userId: string } }>(users, { name: 'x', role });
   const keys = `/users/${user.body.data.userId}/keys`;
-  return (await gateway.admin<{ data: TestCaller }>(keys, { name: 'theirs' })).body.data;
+  return (await gateway.admin<{ data: TestCaller }>(keys, { name: 'k' })).body.data;
 }
 
 /**
@@ -55,13 +55,13 @@ async function whileLocked<Result>(
 }
 
 /** Returns the number of connections that wait for a lock in this database. */
-async function waitingForLocks(): Promise<number> {
+async function countLockWaits(): Promise<number> {
   // Within a transaction the view stays as it was first seen.
   await gateway.database.query('SELECT pg_stat_clear_snapshot()');
-  const waiting = await gateway.database.query(
+  const connections = await gateway.database.query(
     `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
   );
-  return waiting.length;
+  return connections.length;
 }
 
 /** Lets the expiry of a key pass; returns it, Unix milliseconds. */
@@ -284,10 +284,10 @@ describe('rotating a key', () => {
   });
 
   it.each([
-    { scopes: ['keys:write'] },
-    { allowedModels: ['seedream'] },
-    { expiresAt: Date.now() + 3_600_000 },
-  ])('is rejected for a key with more permissions than the calling key (%j)', async (less) => {
+    ['scopes', { scopes: ['keys:write'] }],
+    ['models', { allowedModels: ['seedream'] }],
+    ['a longer lifetime', { expiresAt: Date.now() + 3_600_000 }],
+  ])('is rejected for a key with more than the calling key: %s', async (_what, less) => {
     const owner = await gateway.newCaller();
     const narrow = await gateway.newKey(less, owner.key);
     expectRejection(await rotate(narrow.key, owner.keyId), 403, 'FORBIDDEN');
@@ -312,22 +312,22 @@ describe('rotating a key', () => {
 describe('revoking a key during simultaneous key creations', () => {
   it('leaves no key that the list does not show', async () => {
     const caller = await gateway.newCaller();
-    const thief = await gateway.newKey({ name: 'stolen' }, caller.key);
+    const stolen = await gateway.newKey({ name: 'stolen' }, caller.key);
     const [shown, ...attempts] = await whileLocked<unknown>(caller.memberId, async () => {
       // Fewer than the connections that one organization may use.
-      const heirs = Array.from({ length: 3 }, (_, index) =>
-        create(thief.key, { name: `heir ${index}` }),
+      const creations = Array.from({ length: 3 }, (_, index) =>
+        create(stolen.key, { name: `heir ${index}` }),
       );
-      await until(async () => (await waitingForLocks()) === heirs.length);
-      const revoked = remove(caller.key, thief.keyId).then(() => list(caller.key));
+      await until(async () => (await countLockWaits()) === creations.length);
+      const revoked = remove(caller.key, stolen.keyId).then(() => list(caller.key));
       // The revocation waits behind the creations: after the release of the lock it could run first.
-      await until(async () => (await waitingForLocks()) === heirs.length + 1);
-      return [revoked, ...heirs];
+      await until(async () => (await countLockWaits()) === creations.length + 1);
+      return [revoked, ...creations];
     });
     expect(attempts).toMatchObject(Array.from({ length: 3 }, () => ({ status: 200 })));
     // After the response to the revocation, the list is final.
     expect(await list(caller.key)).toEqual(shown);
     expect(shown).toHaveLength(4);
-    expect((await create(thief.key, { name: 'late' })).status).toBe(401);
+    expect((await create(stolen.key, { name: 'late' })).status).toBe(401);
   });
 });

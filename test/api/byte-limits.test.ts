@@ -2,10 +2,10 @@
  * Limits on the bytes that one organization and one process hold: files of unfinished forms, and
  * chat text kept for an idempotent replay.
  */
-import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { openRequest } from '../harness/raw-requests.ts';
 import { untilHolds } from '../harness/until.ts';
 
 const megabyte = 1024 * 1024;
@@ -16,17 +16,9 @@ describe('files of unfinished forms', () => {
   /** Sends 1.2 MB of a file, of which an organization may hold 4 MiB; `end` finishes the form. */
   function send({ key }: TestCaller) {
     const boundary = 'x'.repeat(20);
-    const client = request(`${gateway.url}/api/v1/images/edits`, {
-      method: 'POST',
-      agent: false,
-      headers: {
-        authorization: `Bearer ${key}`,
-        'content-type': `multipart/form-data; boundary=${boundary}`,
-      },
-    });
-    const status = new Promise((resolve) => {
-      client.on('response', (response) => resolve(response.resume().statusCode));
-      client.on('error', () => resolve('cut'));
+    const { client, status } = openRequest(`${gateway.url}/api/v1/images/edits`, {
+      authorization: `Bearer ${key}`,
+      'content-type': `multipart/form-data; boundary=${boundary}`,
     });
     client.write(
       `--${boundary}\r\ncontent-disposition: form-data; name="image"; filename="a.png"\r\n\r\n`,
@@ -41,30 +33,30 @@ describe('files of unfinished forms', () => {
   };
 
   it('get 429 beyond the limit of their organization until a form ends, while other organizations are served', async () => {
-    const [greedy, other] = [await gateway.newCaller(), await gateway.newCaller()];
+    const [caller, other] = [await gateway.newCaller(), await gateway.newCaller()];
     // One form after the other, because two that arrive together can both be rejected.
     const forms: ReturnType<typeof send>[] = [];
     await untilHolds(async () => {
-      const form = send(greedy);
+      const form = send(caller);
       forms.push(form);
       expect(await Promise.race([form.status, sleep(500)])).toBe(429);
     });
-    expect(await sendWhole(greedy)).toBe(429);
+    expect(await sendWhole(caller)).toBe(429);
     // The whole form is read, and then rejected because its file is no picture.
     expect(await sendWhole(other)).toBe(415);
     for (const { client } of forms) client.destroy();
-    await untilHolds(async () => expect(await sendWhole(greedy)).toBe(415));
+    await untilHolds(async () => expect(await sendWhole(caller)).toBe(415));
   });
 });
 
 describe('chat text kept for an idempotent replay', () => {
-  const stream = ({ key }: TestCaller, name: string, content: string) =>
+  const stream = ({ key }: TestCaller, idempotencyKey: string, content: string) =>
     fetch(`${gateway.url}/api/v1/chat`, {
       method: 'POST',
       headers: {
         authorization: `Bearer ${key}`,
         'content-type': 'application/json',
-        'idempotency-key': name,
+        'idempotency-key': idempotencyKey,
       },
       body: JSON.stringify({
         model: 'gpt-4o',
@@ -72,24 +64,24 @@ describe('chat text kept for an idempotent replay', () => {
         messages: [{ role: 'user', content }],
       }),
     });
-  const readReplayStatus = async (caller: TestCaller, name: string, content: string) => {
-    const { body, status } = await stream(caller, name, content);
+  const readReplayStatus = async (caller: TestCaller, idempotencyKey: string, content: string) => {
+    const { body, status } = await stream(caller, idempotencyKey, content);
     await body?.cancel();
     return status;
   };
   const short = '[[words:50;size=1000]] short';
-  const expectKept = async (caller: TestCaller, name: string) => {
-    expect(await (await stream(caller, name, short)).text()).toContain('[DONE]');
-    expect(await readReplayStatus(caller, name, short)).toBe(200);
+  const expectKept = async (caller: TestCaller, idempotencyKey: string) => {
+    expect(await (await stream(caller, idempotencyKey, short)).text()).toContain('[DONE]');
+    expect(await readReplayStatus(caller, idempotencyKey, short)).toBe(200);
   };
 
   it('is limited per organization, and a stream beyond the limit releases its bytes at once', async () => {
-    const greedy = await gateway.newCaller({ credits: 1000 });
+    const caller = await gateway.newCaller({ credits: 1000 });
     const other = await gateway.newCaller({ credits: 1000 });
     // 37 MB, then a pause of three seconds before the rest.
     const long = '[[words:1850;size=20000]] [[slow-chunks:3ms]] long';
-    const running = await stream(greedy, 'long', long);
-    const reader = running.body?.getReader();
+    const response = await stream(caller, 'long', long);
+    const reader = response.body?.getReader();
     let bytes = 0;
     let isDone = false;
     async function readUntil(total: number): Promise<void> {
@@ -104,8 +96,8 @@ describe('chat text kept for an idempotent replay', () => {
     await expectKept(other, 'one');
     await readUntil(34 * megabyte);
     expect(isDone).toBe(false);
-    await expectKept(greedy, 'two');
+    await expectKept(caller, 'two');
     await readUntil(Infinity);
-    await expect.poll(() => readReplayStatus(greedy, 'long', long), { timeout: 30_000 }).toBe(409);
+    await expect.poll(() => readReplayStatus(caller, 'long', long), { timeout: 30_000 }).toBe(409);
   });
 });

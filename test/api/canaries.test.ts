@@ -68,7 +68,7 @@ beforeAll(async () => {
   processes.push(await gateway.spawn('worker', env));
 });
 
-interface Asked {
+interface RequestOptions {
   method?: string;
   key?: string;
   headers?: Record<string, string>;
@@ -76,10 +76,10 @@ interface Asked {
 }
 
 /** Sends a request to the process whose logs are read, and stores the whole response. */
-async function ask(path: string, asked: Asked = {}): Promise<Record<string, unknown>> {
-  const { key = gateway.caller.key, headers, body } = asked;
+async function ask(path: string, options: RequestOptions = {}): Promise<Record<string, unknown>> {
+  const { key = gateway.caller.key, headers, body } = options;
   const answer = await fetch(base + path, {
-    method: asked.method ?? (body === undefined ? 'GET' : 'POST'),
+    method: options.method ?? (body === undefined ? 'GET' : 'POST'),
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
     ...(body !== undefined && { body: JSON.stringify(body) }),
   });
@@ -93,7 +93,7 @@ const studio = (path: string, body: object, headers: Record<string, string> = {}
   ask(`/api/v1/studio/${path}`, { body, headers });
 
 /** Sends requests of every kind, successful and failing. */
-async function mixedRun(): Promise<void> {
+async function sendMixedRequests(): Promise<void> {
   const picture = { prompt: 'a tall tree' };
   await Promise.all([
     studio('image/generate', picture, { 'idempotency-key': 'once' }),
@@ -208,7 +208,7 @@ function listForbidden(): [string, string][] {
 describe('canary secrets', () => {
   let found: Record<string, string>;
   beforeAll(async () => {
-    await mixedRun();
+    await sendMixedRequests();
     const commandLines = await Promise.all(
       processes.map(({ child }) => readFile(`/proc/${child.pid}/cmdline`, 'utf8').catch(() => '')),
     );

@@ -68,27 +68,27 @@ describe('GET /studio/jobs/events', () => {
   it('sends an organization each change of its own jobs only', async () => {
     const [one, other] = [await gateway.newCaller(), await gateway.newCaller()];
     const before = await start(one, { prompt: '[[slow:3s]] an early tree' });
-    const [mine, theirs] = await Promise.all([follow(one), follow(other)]);
-    expect([mine.status, mine.type]).toEqual([200, 'text/event-stream']);
+    const [events, otherEvents] = await Promise.all([follow(one), follow(other)]);
+    expect([events.status, events.type]).toEqual([200, 'text/event-stream']);
     // The stream includes jobs that were open before.
-    await untilHolds(() => expect(mine.seen.map(({ jobId }) => jobId)).toContain(before));
+    await untilHolds(() => expect(events.seen.map(({ jobId }) => jobId)).toContain(before));
     const after = await start(one, { metadata: { team: 'a' } });
-    const foreign = await start(other);
+    const otherJobId = await start(other);
     await untilHolds(() => {
-      const ended = mine.seen.filter(({ status }) => status === 'completed');
+      const ended = events.seen.filter(({ status }) => status === 'completed');
       expect(ended.map(({ jobId }) => jobId).toSorted()).toEqual([before, after].toSorted());
     });
-    expect(mine.seen.find(({ jobId }) => jobId === after)?.metadata).toEqual({ team: 'a' });
-    await untilHolds(() => expect(theirs.seen.at(-1)).toMatchObject({ status: 'completed' }));
-    expect(new Set(theirs.seen.map(({ jobId }) => jobId))).toEqual(new Set([foreign]));
+    expect(events.seen.find(({ jobId }) => jobId === after)?.metadata).toEqual({ team: 'a' });
+    await untilHolds(() => expect(otherEvents.seen.at(-1)).toMatchObject({ status: 'completed' }));
+    expect(new Set(otherEvents.seen.map(({ jobId }) => jobId))).toEqual(new Set([otherJobId]));
     // The next read of the stream sends only the next job: no event is sent twice.
-    const sent = mine.seen.length;
+    const sent = events.seen.length;
     const last = await start(one);
     await untilHolds(() =>
-      expect(mine.seen.at(-1)).toMatchObject({ jobId: last, status: 'completed' }),
+      expect(events.seen.at(-1)).toMatchObject({ jobId: last, status: 'completed' }),
     );
-    expect(new Set(mine.seen.slice(sent).map(({ jobId }) => jobId))).toEqual(new Set([last]));
-    await Promise.all([mine.stop(), theirs.stop()]);
+    expect(new Set(events.seen.slice(sent).map(({ jobId }) => jobId))).toEqual(new Set([last]));
+    await Promise.all([events.stop(), otherEvents.stop()]);
   });
 
   it('ends when the key is revoked, and when events may have been missed', async () => {
@@ -140,7 +140,7 @@ describe('the timeline of a job', () => {
     const failed = await start(gateway.caller, { prompt: '[[fail:422]] a tree' });
     await gateway.untilDone(failed);
     expect((await readSteps(failed)).at(-1)).toBe('release done');
-    expect(await readSteps(failed)).not.toContain('charge done');
+    expect((await readSteps(failed)).join()).not.toContain('charge');
   });
 });
 

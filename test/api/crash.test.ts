@@ -28,7 +28,7 @@ async function startAccepted(prompt: string): Promise<string> {
 }
 
 /** Returns a function that sends a request with an Idempotency-Key to an API. */
-const keyedRequest =
+const makeKeyedRequest =
   (prompt: string, key = gateway.caller.key) =>
   (base: string) =>
     gateway.call(path, {
@@ -89,7 +89,7 @@ describe('an API process that is killed', () => {
   it('while a caller waits leaves a job that finishes and is found by its Idempotency-Key', async () => {
     await runWorkers();
     const { child, port } = await gateway.spawn('api', { API_PORT: '0' });
-    const ask = keyedRequest('[[slow:1200ms]] a lighthouse at noon');
+    const ask = makeKeyedRequest('[[slow:1200ms]] a lighthouse at noon');
     const lost = ask(`http://127.0.0.1:${port}`);
     await expect.poll(() => gateway.sandbox.submits({ match: 'at noon' })).toHaveLength(1);
     child.kill('SIGKILL');
@@ -127,7 +127,7 @@ describe('a job without a running worker', () => {
 
   it('gets 503 with its job id in time, and a repeat of its Idempotency-Key returns it once a worker runs', async () => {
     const base = await startImpatientApi();
-    const ask = keyedRequest('a lighthouse without a keeper');
+    const ask = makeKeyedRequest('a lighthouse without a keeper');
     const undecided = await ask(base);
     expect(undecided).toMatchObject({
       status: 503,
@@ -146,7 +146,7 @@ describe('a job without a running worker', () => {
   it('gets 402 when its Idempotency-Key is repeated, although the API missed the event', async () => {
     const { key } = await gateway.newCaller({ credits: 1 });
     const base = await startImpatientApi();
-    const ask = keyedRequest('an unpaid keeper', key);
+    const ask = makeKeyedRequest('an unpaid keeper', key);
     const undecided = await ask(base);
     expect(undecided.status).toBe(503);
     await runWorkers();

@@ -41,9 +41,9 @@ describe('a data URL', () => {
 
   it('is measured for an estimate, without storing its file, and for the call', async () => {
     const request = { imageUrl: picture, scaleFactor: 2 };
-    expect((await post('image/upscale/estimate', request)).status).toBe(200);
+    expect((await post('image/upscale/estimate', request)).body.data).toMatchObject({ credits: 8 });
     await expect.poll(readUploads).toEqual([]);
-    expect((await post('image/upscale', request)).status).toBe(200);
+    expect((await post('image/upscale', request)).body.credits.used).toBe(8);
   });
 
   it.each([

@@ -9,21 +9,21 @@ import { useGateway } from '../harness/gateway.ts';
 const gateway = useGateway({ media: 'full', settled: 'last' });
 const ffmpeg = await findFfmpeg();
 
-const tongue =
+const sentence =
   'The light turns, and the harbour wakes up. Nobody pays for a boat that never sailed.';
 const table: [path: string, body: object, seconds: number][] = [
   // The sandbox speaks 14 characters a second.
-  ['voiceover/generate', { title: 'A', text: tongue }, tongue.length / 14],
+  ['voiceover/generate', { title: 'A', text: sentence }, sentence.length / 14],
   [
     'dialogue/generate',
     {
       title: 'A',
       inputs: [
         { voiceId: 'aria', text: 'word '.repeat(390) },
-        { voiceId: 'roger', text: tongue },
+        { voiceId: 'roger', text: sentence },
       ],
     },
-    (1950 + tongue.length) / 14,
+    (1950 + sentence.length) / 14,
   ],
   ['music/generate', { prompt: 'rain', durationSeconds: 12 }, 12],
   ['sfx/generate', { prompt: 'a foghorn', durationSeconds: 3 }, 3],

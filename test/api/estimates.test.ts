@@ -49,8 +49,8 @@ beforeAll(async () => {
 const estimate = (path: string, body: object, { key }: { key: string } = gateway.caller) =>
   gateway.call<{ data: Estimate }>(`/api/v1${path}/estimate`, { body, key });
 
-/** Reads all rows that an estimate must not change. */
-async function readWorld(): Promise<unknown> {
+/** Reads the rows and submits that an estimate must not change. */
+async function readState(): Promise<unknown> {
   const rows: Record<string, unknown> = {};
   const tables = ['account', 'reservation', 'ledger_entry', 'job', 'upload', 'input_copy'];
   for (const table of tables) {
@@ -71,8 +71,8 @@ const pricedFields = [
   'mode',
 ];
 
-/** Values of the fields that a price can depend on; some are left to their defaults. */
-function fieldsOf(parameters: ParameterRules): fc.Arbitrary<Body> {
+/** Returns values of the fields that a price can depend on; some are left to their defaults. */
+function makeFields(parameters: ParameterRules): fc.Arbitrary<Body> {
   const values = Object.entries(parameters)
     .filter(([field]) => pricedFields.includes(field))
     .map(([field, { oneOf, min, max }]): [string, fc.Arbitrary<unknown>] => {
@@ -94,7 +94,7 @@ const withPicture = () => fc.record({ imageUrl: fc.constant(pictureUrl) });
 const withFilm = () => fc.record({ videoUrl: fc.constant(filmUrl) });
 
 /** Required fields of a request other than its model's parameters, by the path of its estimate. */
-const needs: Record<string, () => fc.Arbitrary<Body>> = {
+const requiredFields: Record<string, () => fc.Arbitrary<Body>> = {
   '/studio/image/generate/estimate': withPrompt,
   '/studio/image/edit/estimate': () =>
     fc.record({ prompt: text, imageUrls: fc.constant([pictureUrl]) }),
@@ -124,18 +124,18 @@ const needs: Record<string, () => fc.Arbitrary<Body>> = {
   '/studio/audio/transcribe/estimate': () => fc.record({ audioUrl: fc.constant(speechUrl) }),
 };
 
-/** The published price of a request, as a program without any other knowledge would count it. */
-function creditsBy(model: PricedModel, body: Body): number {
+/** Calculates the price of a request from nothing but the published rules. */
+function priceRequest(model: PricedModel, body: Body): number {
   const defaults = Object.entries(model.parameters)
     .filter(([, rule]) => rule.default !== undefined)
     .map(([field, rule]) => [field, rule.default]);
   const request: Body = { ...Object.fromEntries(defaults), ...body };
   const input = 'videoUrl' in body ? filmInput : pictureInput;
-  return model.price.reduce((sum, rule) => sum + creditsOfRule(rule, request, input), 0);
+  return model.price.reduce((sum, rule) => sum + priceRule(rule, request, input), 0);
 }
 
-function creditsOfRule(rule: PriceRuleView, request: Body, input: typeof filmInput): number {
-  const pixels = pixelsOf(rule, request, input);
+function priceRule(rule: PriceRuleView, request: Body, input: typeof filmInput): number {
+  const pixels = countPixels(rule, request, input);
   const row = rule.rows.find(
     ({ when, pixelsMax = Infinity }) =>
       pixels <= pixelsMax &&
@@ -144,10 +144,10 @@ function creditsOfRule(rule: PriceRuleView, request: Body, input: typeof filmInp
   if (!row) return 0;
   const times = rule.pixels?.each ? Math.max(1, pixels / rule.pixels.each) : 1;
   const rounded = rule.pixels?.rounding === 'up' ? Math.ceil(times) : times;
-  return row.credits * rounded * quantityOf(rule, request, input);
+  return row.credits * rounded * countUnits(rule, request, input);
 }
 
-function pixelsOf({ pixels }: PriceRuleView, request: Body, input: typeof filmInput): number {
+function countPixels({ pixels }: PriceRuleView, request: Body, input: typeof filmInput): number {
   if (!pixels) return 0;
   const size = pixels.of === 'input' ? input : request[pixels.of];
   const known = typeof size === 'string' ? Reflect.get(imageSizes, size) : size;
@@ -157,7 +157,7 @@ function pixelsOf({ pixels }: PriceRuleView, request: Body, input: typeof filmIn
   return width * height * Number(edges) ** 2;
 }
 
-function quantityOf({ quantity }: PriceRuleView, request: Body, input: typeof filmInput): number {
+function countUnits({ quantity }: PriceRuleView, request: Body, input: typeof filmInput): number {
   const { of, default: preset } = quantity;
   if (of === 'input' && !('audioUrl' in request)) return Math.ceil(input.durationSeconds);
   const [field = '', part] = (of ?? '').split('.');
@@ -169,8 +169,8 @@ function quantityOf({ quantity }: PriceRuleView, request: Body, input: typeof fi
   return value.reduce((sum: number, item: Body) => sum + Array.from(String(item[part])).length, 0);
 }
 
-/** The credits that the plan of a request reserves, with its input as measured. */
-function creditsOfPlan(capability: Capability, body: Body): number {
+/** Calculates the credits that the plan of a request reserves, with its input as measured. */
+function pricePlan(capability: Capability, body: Body): number {
   const input = 'videoUrl' in body ? filmInput : pictureInput;
   const calls = planRequest(capability, body).calls.map((call) => {
     const { unitPriceUsd: price } = call;
@@ -182,24 +182,24 @@ function creditsOfPlan(capability: Capability, body: Body): number {
 
 // The seed is printed with each failure; SEED=… repeats it.
 const seed = Number(process.env['SEED'] ?? Date.now() % 1e9);
-const sample = (path: string, model: PricedModel, numRuns: number): Body[] => {
-  const needed = needs[`${path}/estimate`]?.() ?? fc.constant({});
+const sampleBodies = (path: string, model: PricedModel, numRuns: number): Body[] => {
+  const fields = requiredFields[`${path}/estimate`]?.() ?? fc.constant({});
   return fc
-    .sample(fc.tuple(needed, fieldsOf(model.parameters)), { seed, numRuns })
-    .map(([required, fields]) => ({ ...required, ...fields, ...model.selectedBy }));
+    .sample(fc.tuple(fields, makeFields(model.parameters)), { seed, numRuns })
+    .map(([required, priced]) => ({ ...required, ...priced, ...model.selectedBy }));
 };
 
 describe('an estimate', () => {
   it('is computed by the published rules, for every model', () => {
     const prices = createPriceList(gateway.config);
     expect(prices.map(({ capability }) => `${capability.path}/estimate`).toSorted()).toEqual(
-      Object.keys(needs).toSorted(),
+      Object.keys(requiredFields).toSorted(),
     );
     for (const { capability, models } of prices) {
       for (const model of models) {
-        for (const body of sample(capability.path, model, 30)) {
+        for (const body of sampleBodies(capability.path, model, 30)) {
           const failing = `seed ${seed}, ${capability.type} ${JSON.stringify(body)}`;
-          expect(creditsOfPlan(capability, body), failing).toBeCloseTo(creditsBy(model, body), 5);
+          expect(pricePlan(capability, body), failing).toBeCloseTo(priceRequest(model, body), 5);
         }
       }
     }
@@ -210,23 +210,23 @@ describe('an estimate', () => {
     await expect
       .poll(() => gateway.database.query("SELECT id FROM job WHERE status = 'open'"))
       .toEqual([]);
-    const before = await readWorld();
+    const before = await readState();
     const estimated: { path: string; body: Body; credits: number }[] = [];
     for (const { capability, models } of createPriceList(gateway.config)) {
       const [model] = models;
-      const [body = {}] = model ? sample(capability.path, model, 1) : [];
+      const [body = {}] = model ? sampleBodies(capability.path, model, 1) : [];
       const { path, type } = capability;
       const { status, body: answer } = await estimate(path, body, caller);
       const failing = `seed ${seed}, ${path} ${JSON.stringify({ body, answer })}`;
       expect(status, failing).toBe(200);
       const { credits, items } = answer.data;
       expect(answer.data.type).toBe(type);
-      expect(credits, failing).toBeCloseTo(model ? creditsBy(model, body) : NaN, 5);
+      expect(credits, failing).toBeCloseTo(model ? priceRequest(model, body) : NaN, 5);
       const sum = items.reduce((total, item) => total + item.quantity * item.creditsPerUnit, 0);
       expect(sum, failing).toBeCloseTo(credits, 5);
       estimated.push({ path, body, credits });
     }
-    expect(await readWorld()).toEqual(before);
+    expect(await readState()).toEqual(before);
     for (const { path, body, credits } of estimated) {
       const rejected = await gateway.call(`/api/v1${path}`, { key: caller.key, body });
       expect(rejected, path).toMatchObject({ status: 402, body: { required: credits } });
@@ -242,8 +242,8 @@ describe('an estimate', () => {
     const wrong = await estimate(path, { prompt: 'a bay', model: 'nano-bananna' });
     expect(wrong.body).toMatchObject({ error: 'UNKNOWN_MODEL' });
     const imageUrl = `${gateway.media.origin}/no.png`;
-    const dead = await estimate('/studio/image/upscale', { imageUrl });
-    expect(dead.body).toMatchObject({ error: 'INVALID_INPUT_URL' });
+    const unreadable = await estimate('/studio/image/upscale', { imageUrl });
+    expect(unreadable.body).toMatchObject({ error: 'INVALID_INPUT_URL' });
     const all = { operation: 'upscale', imageUrls: [imageUrl] };
     const batch = await estimate('/studio/image/batch', all);
     expect(batch.body).toMatchObject({ error: 'INVALID_INPUT_URL' });

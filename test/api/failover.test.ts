@@ -14,13 +14,13 @@ const gateway = useGateway({ media: 'full', settled: 'last' });
 const model = 'alpha-image-2';
 const image = (tool: string, body: object) =>
   gateway.call(`/api/v1/studio/image/${tool}`, { body: { model, ...body } });
-const endpoints = async (match: string): Promise<string[]> =>
+const readEndpoints = async (match: string): Promise<string[]> =>
   (await gateway.sandbox.submits({ match })).map((submit) => submit.endpoint);
 
 describe.concurrent('a first provider that accepts calls', () => {
   it('serves them', async () => {
     expect((await image('generate', { prompt: 'a first mill' })).status).toBe(200);
-    expect(await endpoints('a first mill')).toEqual(['openai/gpt-image-2']);
+    expect(await readEndpoints('a first mill')).toEqual(['openai/gpt-image-2']);
   });
 
   it.each([
@@ -29,7 +29,7 @@ describe.concurrent('a first provider that accepts calls', () => {
   ])('is not replaced when %s', async (why, markers, error) => {
     const answer = await image('generate', { prompt: `${markers} a mill where ${why}` });
     expect(answer.body.error).toBe(error);
-    expect(await endpoints(`a mill where ${why}`)).toEqual(['openai/gpt-image-2']);
+    expect(await readEndpoints(`a mill where ${why}`)).toEqual(['openai/gpt-image-2']);
   });
 });
 
@@ -74,7 +74,7 @@ describe('a first provider that certainly accepts no call', () => {
       maskUrl: gateway.media.put('/mask.png', await drawHalfMask(edge, edge)),
     });
     expect(answer.status).toBe(200);
-    expect((await endpoints('a lake on the right')).join()).toContain('images/edits');
+    expect((await readEndpoints('a lake on the right')).join()).toContain('images/edits');
     const edited = await download(answer.body.data.images[0]?.url ?? '');
     expect(await isPainted(edited, 0, 0.2)).toBe(false);
     expect(await isPainted(edited, 0.8, 1)).toBe(true);
@@ -92,10 +92,10 @@ describe('a first provider that certainly accepts no call', () => {
   ])(
     'with %s leads to %s and a released reservation, after at most one paid call',
     async (faults, code, status) => {
-      const words = `a mill that meets ${faults.split(':')[0]}`;
-      const answer = await image('generate', { prompt: `[[${faults}]] ${words}` });
+      const text = `a mill that meets ${faults.split(':')[0]}`;
+      const answer = await image('generate', { prompt: `[[${faults}]] ${text}` });
       expect(answer).toMatchObject({ status, body: { error: code } });
-      expect((await endpoints(words)).length).toBeLessThanOrEqual(1);
+      expect((await readEndpoints(text)).length).toBeLessThanOrEqual(1);
     },
   );
 

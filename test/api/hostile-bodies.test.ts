@@ -32,15 +32,15 @@ const countRows = () =>
   );
 
 const word = (size: number): string => 'x'.repeat(size);
-const nested = (depth: number, open: string, close: string): string =>
+const nest = (depth: number, open: string, close: string): string =>
   open.repeat(depth) + close.repeat(depth);
-/** An object with one field, spelled out. */
-const field = (spelled: string, name = 'prompt'): string => `{"${name}":${spelled}}`;
-const promptOf = (bytes: number[]): Buffer =>
+/** Returns an object with one field, as JSON. */
+const field = (json: string, name = 'prompt'): string => `{"${name}":${json}}`;
+const encodePrompt = (bytes: number[]): Buffer =>
   Buffer.concat([Buffer.from('{"prompt":"'), Buffer.from(bytes), Buffer.from('"}')]);
 
 /** Bodies that every endpoint rejects: not a JSON object, or not storable. */
-const never: [string, string | Buffer][] = [
+const invalidBodies: [string, string | Buffer][] = [
   ['nothing', ''],
   ['half an object', '{'],
   ['no value', '{"prompt":}'],
@@ -54,13 +54,13 @@ const never: [string, string | Buffer][] = [
   ['an array', '[]'],
   ['a string', '"prompt"'],
   ['null', 'null'],
-  ['depth 33', field(nested(33, '[', ']'))],
-  ['depth 1,000', field(nested(1000, '[', ']'))],
-  ['depth 10,000', nested(10_000, '[', ']')],
-  ['depth 100,000', nested(100_000, '[', ']')],
+  ['depth 33', field(nest(33, '[', ']'))],
+  ['depth 1,000', field(nest(1000, '[', ']'))],
+  ['depth 10,000', nest(10_000, '[', ']')],
+  ['depth 100,000', nest(100_000, '[', ']')],
   ['depth 100,000, never closed', '['.repeat(100_000)],
   ['depth 200,000, objects never closed', '{"a":'.repeat(200_000)],
-  ['depth behind a string with brackets', `{"a":"${word(10)}[[[\\"","b":${nested(500, '[', ']')}}`],
+  ['depth behind a string with brackets', `{"a":"${word(10)}[[[\\"","b":${nest(500, '[', ']')}}`],
   ['a raw NUL in a string', '{"prompt":"a\0b"}'],
   ['an escaped NUL', field('"a tall tree\\u0000"')],
   ['an escaped NUL in a name', '{"a\\u0000b":1}'],
@@ -75,11 +75,11 @@ const never: [string, string | Buffer][] = [
   ['UTF-16 LE', Buffer.from('\ufeff{"prompt":"a"}', 'utf16le')],
   ['UTF-32', Buffer.from([0x7b, 0, 0, 0, 0x7d, 0, 0, 0])],
   ['Latin-1', Buffer.from('{"prompt":"é"}', 'latin1')],
-  ['an overlong slash', promptOf([0xc0, 0xaf])],
-  ['a surrogate in UTF-8', promptOf([0xed, 0xa0, 0x80])],
+  ['an overlong slash', encodePrompt([0xc0, 0xaf])],
+  ['a surrogate in UTF-8', encodePrompt([0xed, 0xa0, 0x80])],
   ['a byte that is never UTF-8', Buffer.from([0x7b, 0xff, 0x7d])],
-  ['a cut UTF-8 character', promptOf([0xe2, 0x82])],
-  ['beyond Unicode', promptOf([0xf4, 0x90, 0x80, 0x80])],
+  ['a cut UTF-8 character', encodePrompt([0xe2, 0x82])],
+  ['beyond Unicode', encodePrompt([0xf4, 0x90, 0x80, 0x80])],
   ['gzip', gzipSync('{"prompt":"a"}')],
   ['XML', '<?xml version="1.0"?><!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>'],
   ['zeros', Buffer.alloc(4096)],
@@ -87,7 +87,7 @@ const never: [string, string | Buffer][] = [
 ];
 
 /** JSON objects that no schema accepts. */
-const unfit: [string, string][] = [
+const invalidObjects: [string, string][] = [
   ['__proto__', '{"__proto__":{"polluted":true}}'],
   ['__proto__, deep', '{"a":{"__proto__":{"polluted":true}}}'],
   ['__proto__, escaped', '{"\\u005f\\u005fproto\\u005f\\u005f":{"polluted":true}}'],
@@ -117,7 +117,7 @@ const unfit: [string, string][] = [
   ['a zero-width name', '{"prompt\\u200b":"a"}'],
   ['api_base', '{"api_base":"http://127.0.0.1:1/"}'],
   ['a regular expression', field(`["(a+)+$","${'a'.repeat(5000)}!"]`)],
-  ['depth 31', field(nested(31, '[', ']'))],
+  ['depth 31', field(nest(31, '[', ']'))],
 ];
 
 /** Bodies beyond the size limit. */
@@ -136,7 +136,7 @@ const schemas = endpoints.flatMap((endpoint) => {
 const lenient = /\/(completions|messages|responses|images|speech|videos)/;
 
 /** Requests with a JSON body: every endpoint at a path with a valid form. */
-const walked = [...callerEndpoints, ...operatorEndpoints, ...protocolEndpoints, ...openEndpoints]
+const requests = [...callerEndpoints, ...operatorEndpoints, ...protocolEndpoints, ...openEndpoints]
   .filter(findSchema)
   .map(({ method, requestPath }): [string, string] => [
     method,
@@ -144,7 +144,7 @@ const walked = [...callerEndpoints, ...operatorEndpoints, ...protocolEndpoints, 
   ]);
 
 /** JSON text of fields that every endpoint must reject. */
-const riders = [
+const forbiddenFields = [
   '"__proto__":{"polluted":true}',
   '"__proto__":{"credits":1000000}',
   '"__proto__":null',
@@ -159,16 +159,16 @@ const riders = [
 
 const imagePath = '/api/v1/studio/image/generate';
 const paths = [imagePath, '/api/v1/chat', '/api/v1/api-keys'];
-const table = [...never, ...unfit];
+const table = [...invalidBodies, ...invalidObjects];
 const large = table.filter(([, body]) => body.length > 90_000);
 
-interface Sent {
+interface RequestOptions {
   method?: string;
   headers?: Record<string, string>;
   body: string | Buffer;
 }
 
-async function readStatus(path: string, { method = 'POST', headers, body }: Sent): Promise<number> {
+async function readStatus(path: string, { method = 'POST', headers, body }: RequestOptions) {
   const key = path.startsWith('/api/admin') ? gateway.config.ADMIN_API_KEY : poor;
   const answer = await fetch(gateway.url + path, {
     method,
@@ -190,22 +190,23 @@ describe('hostile bodies', () => {
   it.each([imagePath, '/api/v1/chat/completions', '/api/admin/v1/temporal/codec/decode'])(
     'are all rejected by POST %s, each with at most 400 ms of CPU time',
     async (path) => {
-      const wrong: unknown[] = [];
+      const failures: unknown[] = [];
       for (const [name, body] of table) {
         // Only large bodies take long; the CPU time of this process does not depend on other load.
         const before = process.cpuUsage();
         const status = await readStatus(path, { body });
         const { user, system } = process.cpuUsage(before);
-        const isDear = body.length > 90_000 && user + system > 400_000;
-        if (status !== 400 || isDear) wrong.push({ name, status, cpuMs: (user + system) / 1000 });
+        const cpuMs = (user + system) / 1000;
+        const isSlow = body.length > 90_000 && cpuMs > 400;
+        if (status !== 400 || isSlow) failures.push({ name, status, cpuMs });
       }
       expect(large.length).toBeGreaterThan(8);
-      expect(wrong).toEqual([]);
+      expect(failures).toEqual([]);
       expectUnpolluted();
     },
   );
 
-  it.each(walked)(
+  it.each(requests)(
     'are rejected by %s %s, which reads bodies as the others do',
     async (method, path) => {
       for (const body of ['{', field('"a\\u0000"'), '{"__proto__":{"polluted":true}}']) {
@@ -219,22 +220,22 @@ describe('hostile bodies', () => {
   );
 
   it.each(schemas)('do not fit the schema of $name', ({ schema }) => {
-    const taken = unfit.filter(
+    const accepted = invalidObjects.filter(
       ([, body]) => body.length < 90_000 && schema.safeParse(JSON.parse(body.trim())).success,
     );
-    expect(taken).toEqual([]);
+    expect(accepted).toEqual([]);
     expectUnpolluted();
   });
 
   it.each(schemas.filter(({ name, example }) => example && !lenient.test(name)))(
     'do not fit the schema of $name with one field more than its example',
     ({ schema, example }) => {
-      const spelled = JSON.stringify(example).slice(1, -1);
+      const json = JSON.stringify(example).slice(1, -1);
       const fits = (...parts: string[]) =>
         schema.safeParse(JSON.parse(`{${parts.filter(Boolean).join()}}`)).success;
       // Without the added field the body is accepted, so the field causes the rejection.
-      expect(fits(spelled)).toBe(true);
-      expect(riders.filter((rider) => fits(spelled, rider) || fits(rider, spelled))).toEqual([]);
+      expect(fits(json)).toBe(true);
+      expect(forbiddenFields.filter((text) => fits(json, text) || fits(text, json))).toEqual([]);
       expectUnpolluted();
     },
   );

@@ -13,16 +13,16 @@ beforeAll(async () => {
   slow = Array.from({ length: 200 }, (_, index) => openSlow(index));
 });
 
-const socketTo = (): Socket => {
+const openSocket = (): Socket => {
   const { hostname, port } = new URL(gateway.url);
   const socket = connect(Number(port), hostname);
   socket.on('error', () => {});
   return socket;
 };
 
-/** A line of header now and then, never the empty one; or nothing at all. */
+/** Opens a connection that sends a header line each second but never ends its headers, or sends nothing. */
 function openSlow(index: number): (typeof slow)[number] {
-  const socket = socketTo();
+  const socket = openSocket();
   const closed = new Promise((done) => socket.once('close', done));
   socket.resume();
   if (index % 2 === 0) {
@@ -35,8 +35,8 @@ function openSlow(index: number): (typeof slow)[number] {
 }
 
 /** Sends bytes, and returns the received text when the server closes or a timeout has passed. */
-async function raw(bytes: string): Promise<string> {
-  const socket = socketTo().setEncoding('latin1');
+async function sendRaw(bytes: string): Promise<string> {
+  const socket = openSocket().setEncoding('latin1');
   socket.write(bytes, 'latin1');
   const timeout = setTimeout(() => socket.destroy(), 20_000);
   let answer = '';
@@ -46,27 +46,27 @@ async function raw(bytes: string): Promise<string> {
   return answer;
 }
 
-const statusesOf = (answer: string): number[] =>
+const readStatuses = (answer: string): number[] =>
   [...answer.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => Number(status));
 const request = (first: string, headers: string[], body = ''): string =>
   [first, ...headers, 'Connection: close', '', body].join('\r\n');
 const auth = (): string => `Authorization: Bearer ${gateway.caller.key}`;
-const own = (): string => `Host: ${new URL(gateway.url).host}`;
+const host = (): string => `Host: ${new URL(gateway.url).host}`;
 const json = 'Content-Type: application/json';
 const get = (target: string, ...headers: string[]): string =>
-  request(`GET ${target} HTTP/1.1`, [own(), auth(), ...headers]);
+  request(`GET ${target} HTTP/1.1`, [host(), auth(), ...headers]);
 const usage = (...headers: string[]): string => get('/api/v1/usage', ...headers);
 const post = (target: string, headers: string[], body: string): string =>
-  request(`POST ${target} HTTP/1.1`, [own(), auth(), json, ...headers], body);
+  request(`POST ${target} HTTP/1.1`, [host(), auth(), json, ...headers], body);
 const smuggled = 'GET /api/v1/usage HTTP/1.1\r\nHost: x\r\nX-Smuggled: 1\r\n\r\n';
 
 const chunked = 'Transfer-Encoding: chunked';
-const four = 'Content-Length: 4';
+const fourBytes = 'Content-Length: 4';
 const hiddenInChunks = `0\r\n\r\n${smuggled}`;
 /** Chat requests whose length two programs could read differently: headers and the rest of the bytes. */
 const ambiguousChats: [string, string[], string][] = [
-  ['a length and chunks', [four, chunked], hiddenInChunks],
-  ['chunks and a length', [chunked, four], hiddenInChunks],
+  ['a length and chunks', [fourBytes, chunked], hiddenInChunks],
+  ['chunks and a length', [chunked, fourBytes], hiddenInChunks],
   ['two lengths', ['Content-Length: 2', 'Content-Length: 60'], `{}${smuggled}`],
   ['a list of lengths', ['Content-Length: 2, 2'], `{}${smuggled}`],
   ['a signed length', ['Content-Length: +2'], `{}${smuggled}`],
@@ -75,8 +75,8 @@ const ambiguousChats: [string, string[], string][] = [
   ['a length beyond 64 bits', ['Content-Length: 99999999999999999999'], '{}'],
   ['an unknown transfer coding', ['Transfer-Encoding: xchunked'], hiddenInChunks],
   ['chunked twice', [chunked, 'Transfer-Encoding: identity'], hiddenInChunks],
-  ['a space before the colon', ['Transfer-Encoding : chunked', four], hiddenInChunks],
-  ['a folded header', [`X: a\r\n ${chunked}`, four], hiddenInChunks],
+  ['a space before the colon', ['Transfer-Encoding : chunked', fourBytes], hiddenInChunks],
+  ['a folded header', [`X: a\r\n ${chunked}`, fourBytes], hiddenInChunks],
   ['a bad chunk size', [chunked], `zz\r\n{}\r\n0\r\n\r\n`],
   ['a chunk size with a sign', [chunked], `-2\r\n{}\r\n0\r\n\r\n`],
   ['a huge chunk size', [chunked], `ffffffffffffffffff\r\n{}\r\n0\r\n\r\n`],
@@ -95,23 +95,23 @@ describe('ambiguous requests', () => {
     ['a header without a colon', () => usage('garbage')],
     ['a header without a name', () => usage(': x')],
     ['no host', () => request('GET /api/v1/usage HTTP/1.1', [auth()])],
-    ['an unknown version', () => request('GET /api/v1/usage HTTP/9.9', [own(), auth()])],
-    ['an unknown method', () => request('HACK /api/v1/usage HTTP/1.1', [own(), auth()])],
+    ['an unknown version', () => request('GET /api/v1/usage HTTP/9.9', [host(), auth()])],
+    ['an unknown method', () => request('HACK /api/v1/usage HTTP/1.1', [host(), auth()])],
     ['no HTTP', () => 'SSH-2.0-OpenSSH_9.6\r\n\r\n'],
     ['a TLS handshake', () => '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
     ['an HTTP/2 preface', () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
   ])('are rejected: %s', async (_name, bytes) => {
-    const statuses = statusesOf(await raw(bytes()));
+    const statuses = readStatuses(await sendRaw(bytes()));
     // At most one response: the request hidden in the body gets none.
     expect(statuses.length).toBeLessThanOrEqual(1);
     expect(statuses.filter((status) => status === 200 || status >= 500)).toEqual([]);
   });
 
   it('would be visible as a second response, as for two valid requests in one write', async () => {
-    const two = await raw(
-      `GET /healthz HTTP/1.1\r\n${own()}\r\n\r\n${request('GET /healthz HTTP/1.1', [own()])}`,
+    const two = await sendRaw(
+      `GET /healthz HTTP/1.1\r\n${host()}\r\n\r\n${request('GET /healthz HTTP/1.1', [host()])}`,
     );
-    expect(statusesOf(two)).toEqual([200, 200]);
+    expect(readStatuses(two)).toEqual([200, 200]);
   });
 });
 
@@ -120,8 +120,8 @@ describe('malformed input', () => {
     ['a header of 20 KB', () => usage(`X: ${'x'.repeat(20_000)}`), [431]],
     ['100 KB of headers', () => usage(...Array(1000).fill(`X: ${'x'.repeat(96)}`)), [431]],
     ['a target of 20 KB', () => get(`/api/v1/usage?x=${'x'.repeat(20_000)}`), [400, 431]],
-    ['TRACE', () => request('TRACE /api/v1/usage HTTP/1.1', [own(), auth()]), [404, 405]],
-    ['CONNECT', () => request('CONNECT 127.0.0.1:22 HTTP/1.1', [own(), auth()]), [400, 404, 405]],
+    ['TRACE', () => request('TRACE /api/v1/usage HTTP/1.1', [host(), auth()]), [404, 405]],
+    ['CONNECT', () => request('CONNECT 127.0.0.1:22 HTTP/1.1', [host(), auth()]), [400, 404, 405]],
     ['another host in the target', () => get('http://127.0.0.1:1/api/v1/usage'), [200, 400, 404]],
     ['an upgrade', () => usage('Upgrade: websocket'), [200, 400]],
     ['a method override', () => usage('X-HTTP-Method-Override: DELETE'), [200]],
@@ -131,7 +131,7 @@ describe('malformed input', () => {
       [400, 417],
     ],
   ])('gets an error or a closed connection: %s', async (_name, bytes, expected) => {
-    const [status = 'closed', ...more] = statusesOf(await raw(bytes()));
+    const [status = 'closed', ...more] = readStatuses(await sendRaw(bytes()));
     expect(more).toEqual([]);
     expect([...expected, 'closed']).toContain(status);
   });
@@ -166,8 +166,8 @@ describe('malformed input', () => {
     '/%',
     '*',
   ])('in the path opens no route: %s', async (target) => {
-    const answer = await raw(get(target));
-    expect(statusesOf(answer)[0]).toBeOneOf([400, 401, 404, 405]);
+    const answer = await sendRaw(get(target));
+    expect(readStatuses(answer)[0]).toBeOneOf([400, 401, 404, 405]);
     expect(answer).not.toMatch(/root:|"organizations"|"name": ?"studio-gateway"/);
   });
 });
@@ -182,11 +182,11 @@ describe('an echoed value', () => {
       'a'.repeat(65),
       'short',
     ]) {
-      const [head = ''] = (await raw(get('/healthz', `X-Request-Id: ${id}`))).split('\r\n\r\n');
+      const [head = ''] = (await sendRaw(get('/healthz', `X-Request-Id: ${id}`))).split('\r\n\r\n');
       expect(head).toMatch(/x-request-id: req_[0-9a-f]{32}/i);
       expect(head).not.toMatch(/x-evil/i);
     }
-    const kept = await raw(get('/healthz', 'X-Request-Id: my-own-request-1'));
+    const kept = await sendRaw(get('/healthz', 'X-Request-Id: my-own-request-1'));
     expect(kept).toMatch(/x-request-id: my-own-request-1/i);
   });
 
@@ -209,8 +209,8 @@ describe('an echoed value', () => {
         auth(),
       ];
       const path = '/api/v1/studio/image/generate';
-      const answer = await raw(request(`POST ${path} HTTP/1.1`, headers, body));
-      expect(statusesOf(answer)[0]).toBeOneOf([200, 202, 400]);
+      const answer = await sendRaw(request(`POST ${path} HTTP/1.1`, headers, body));
+      expect(readStatuses(answer)[0]).toBeOneOf([200, 202, 400]);
       expect(answer).not.toMatch(/evil\.example|<script>|gopher/);
     }
   });

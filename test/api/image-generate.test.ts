@@ -23,8 +23,8 @@ async function draw(request: object) {
 
 it('a picture decodes, is charged exactly once, and is readable only with its signature', async () => {
   const before = await gateway.database.balance(gateway.caller.organizationId);
-  const asked = { prompt: 'a lighthouse at dawn', aspectRatio: '16:9' };
-  const { body, image } = await draw(asked);
+  const request = { prompt: 'a lighthouse at dawn', aspectRatio: '16:9' };
+  const { body, image } = await draw(request);
   const [width, height] = [1360, 768];
   expect(body).toEqual({
     success: true,
@@ -39,7 +39,7 @@ it('a picture decodes, is charged exactly once, and is readable only with its si
           expiresAt: expect.any(String),
         },
       ],
-      metadata: { outputImages: 1, ...asked },
+      metadata: { outputImages: 1, ...request },
     },
     credits: { used: 3.9, cost: 3.9, remaining: (before?.available ?? 0) / 1e6 - 3.9 },
   });

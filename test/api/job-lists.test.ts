@@ -15,9 +15,9 @@ interface Page extends StudioBody<Listed[]> {
 type Query = Record<string, string>;
 
 const gateway = useGateway({ settled: 'last' });
-const path = '/api/v1/studio/jobs';
+const jobsPath = '/api/v1/studio/jobs';
 
-async function make(key: string, body: object, headers = {}): Promise<string> {
+async function runJob(key: string, body: object, headers = {}): Promise<string> {
   const accepted = await gateway.call('/api/v1/studio/image/generate', {
     key,
     headers,
@@ -27,28 +27,28 @@ async function make(key: string, body: object, headers = {}): Promise<string> {
   await gateway.untilDone(jobId, key);
   return jobId;
 }
-const write = (query: Query) => new URLSearchParams(query).toString();
+const encodeQuery = (query: Query) => new URLSearchParams(query).toString();
 const list = async (key: string, query: Query) =>
-  (await gateway.call<Page>(`${path}?${write(query)}`, { key })).body;
-const listAll = async (of: string, query: Query) =>
-  (await gateway.admin<Page>(`${of}?${write(query)}`)).body;
-const toIds = ({ data }: Page) => data.map(({ jobId }) => jobId);
+  (await gateway.call<Page>(`${jobsPath}?${encodeQuery(query)}`, { key })).body;
+const listAsOperator = async (path: string, query: Query) =>
+  (await gateway.admin<Page>(`${path}?${encodeQuery(query)}`)).body;
+const readIds = ({ data }: Page) => data.map(({ jobId }) => jobId);
 
 describe('GET /studio/jobs', () => {
   it('finds a job by each of its ids, by the last characters of its id, and by the text of its prompt', async () => {
     const { key } = await gateway.newCaller({ credits: 100 });
     const other = await gateway.newCaller({ credits: 100 });
     const headers = { 'Idempotency-Key': 'order-4711' };
-    const jobId = await make(key, { prompt: 'A Lighthouse at 100 %\nwith gulls' }, headers);
-    const second = await make(key, { prompt: 'a heron' });
-    const foreign = await make(other.key, { prompt: 'a lighthouse' }, headers);
+    const jobId = await runJob(key, { prompt: 'A Lighthouse at 100 %\nwith gulls' }, headers);
+    const second = await runJob(key, { prompt: 'a heron' });
+    const foreign = await runJob(other.key, { prompt: 'a lighthouse' }, headers);
     const timeline = await gateway.call<
       StudioBody<{ steps: { providerRequestId: string | null }[] }>
-    >(`${path}/${jobId}/timeline`, { key });
-    const shown = await gateway.call<StudioBody<{ requestId: string }>>(`${path}/${jobId}`, {
+    >(`${jobsPath}/${jobId}/timeline`, { key });
+    const shown = await gateway.call<StudioBody<{ requestId: string }>>(`${jobsPath}/${jobId}`, {
       key,
     });
-    const found = async (search: string) => toIds(await list(key, { search }));
+    const findIds = async (search: string) => readIds(await list(key, { search }));
     for (const text of [
       jobId,
       jobId.slice(-8),
@@ -59,18 +59,18 @@ describe('GET /studio/jobs', () => {
       'at 100 %',
       'GULLS',
     ]) {
-      expect(await found(text), text).toEqual([jobId]);
+      expect(await findIds(text), text).toEqual([jobId]);
     }
     // LIKE wildcards match literally, and a too short end of an id finds nothing.
     for (const text of ['100%', '_', jobId.slice(-5), 'nothing', foreign]) {
-      expect(await found(text), text).toEqual([]);
+      expect(await findIds(text), text).toEqual([]);
     }
-    expect(toIds(await list(other.key, { search: 'order-4711' }))).toEqual([foreign]);
+    expect(readIds(await list(other.key, { search: 'order-4711' }))).toEqual([foreign]);
     for (const more of [{ status: 'failed' }, { type: 'musicGenerate' }]) {
-      expect(toIds(await list(key, { search: 'a', ...more }))).toEqual([]);
+      expect(readIds(await list(key, { search: 'a', ...more }))).toEqual([]);
     }
     const heron = { jobId: second, prompt: 'a heron', provider: 'fal' };
-    const first = await list(key, { limit: '1' });
+    const first = await list(key, { limit: '1', status: 'completed', type: 'imageGenerate' });
     expect(first).toMatchObject({ data: [heron], hasMore: true });
     expect(await list(key, { limit: '1', cursor: first.nextCursor ?? '' })).toMatchObject({
       data: [{ jobId, prompt: 'A Lighthouse at 100 %' }],
@@ -90,23 +90,23 @@ describe('GET /studio/jobs', () => {
 
 it('GET /studio/jobs/count counts the jobs of the organization that match the filters', async () => {
   const { key } = await gateway.newCaller({ credits: 100 });
-  for (const prompt of ['one', 'two', '[[fail:422]] three']) await make(key, { prompt });
+  for (const prompt of ['one', 'two', '[[fail:422]] three']) await runJob(key, { prompt });
   const count = async (query: string) =>
-    (await gateway.call(`${path}/count${query}`, { key })).body.data;
+    (await gateway.call(`${jobsPath}/count${query}`, { key })).body.data;
   expect(await count('')).toEqual({ count: 3 });
   expect(await count('?status=failed')).toEqual({ count: 1 });
   expect(await count('?status=in_progress')).toEqual({ count: 0 });
   expect(await count('?search=two')).toEqual({ count: 1 });
-  expect((await gateway.call(`${path}/count?limit=5`)).status).toBe(400);
+  expect((await gateway.call(`${jobsPath}/count?limit=5`)).status).toBe(400);
 });
 
 describe('operators', () => {
   it('find jobs by organization with each further filter, and the names of the organizations', async () => {
     const { key, organizationId } = await gateway.newCaller({ credits: 100 });
-    const done = await make(key, { prompt: 'a quiet weir' });
-    const failed = await make(key, { prompt: '[[fail:422]] a weir', model: 'seedream' });
+    const done = await runJob(key, { prompt: 'a quiet weir' });
+    const failed = await runJob(key, { prompt: '[[fail:422]] a weir', model: 'seedream' });
     const now = new Date().toISOString();
-    for (const [query, jobs] of [
+    for (const [query, jobIds] of [
       [{}, [failed, done]],
       [{ status: 'failed' }, [failed]],
       [{ errorCode: 'PROVIDER_REJECTED_INPUT' }, [failed]],
@@ -119,21 +119,21 @@ describe('operators', () => {
       [{ search: failed.slice(-8) }, [failed]],
       [{ limit: '1', cursor: failed }, [done]],
     ] as const) {
-      const page = await listAll('/jobs', { organizationId, ...query });
-      expect([query, toIds(page)]).toEqual([query, jobs]);
+      const page = await listAsOperator('/jobs', { organizationId, ...query });
+      expect([query, readIds(page)]).toEqual([query, jobIds]);
     }
     const job = { prompt: 'a quiet weir', organizationId, organizationName: 'Test' };
-    expect((await listAll('/jobs', { search: done, limit: '1' })).data).toMatchObject([job]);
-    expect((await listAll('/jobs', { organizationId, limit: '1' })).nextCursor).toBe(failed);
+    expect((await listAsOperator('/jobs', { search: done, limit: '1' })).data).toMatchObject([job]);
+    expect((await listAsOperator('/jobs', { organizationId, limit: '1' })).nextCursor).toBe(failed);
     for (const query of [{ errorCode: 'NO_SUCH' }, { status: 'queued' }, { after: 'today' }]) {
-      expect((await listAll('/jobs', { ...query })).error).toBe('INVALID_REQUEST');
+      expect((await listAsOperator('/jobs', query)).error).toBe('INVALID_REQUEST');
     }
   });
 
   it('read the ledger of an organization by kind', async () => {
     const { key, organizationId } = await gateway.newCaller({ credits: 100 });
-    const reservationId = await make(key, { prompt: 'a weir' });
-    const read = (query: Query) => listAll(`/organizations/${organizationId}/ledger`, query);
+    const reservationId = await runJob(key, { prompt: 'a weir' });
+    const read = (query: Query) => listAsOperator(`/organizations/${organizationId}/ledger`, query);
     const { data } = await read({});
     expect(data.map(({ kind }) => kind)).toEqual(['charge', 'reserve', 'grant']);
     expect((await read({ kind: 'charge' })).data).toMatchObject([{ reservationId }]);
@@ -142,10 +142,10 @@ describe('operators', () => {
 
   it('find organizations by a part of their name', async () => {
     await gateway.admin('/organizations', { name: 'Größe 100% & Co' });
-    const names = async (name: string) =>
-      (await listAll('/organizations', { name })).data.map((each) => each.name);
-    expect(await names('GRÖSSE')).toEqual([]);
-    expect(await names('größe 100%')).toEqual(['Größe 100% & Co']);
-    expect(await names('_')).toEqual([]);
+    const findNames = async (name: string) =>
+      (await listAsOperator('/organizations', { name })).data.map((each) => each.name);
+    expect(await findNames('GRÖSSE')).toEqual([]);
+    expect(await findNames('größe 100%')).toEqual(['Größe 100% & Co']);
+    expect(await findNames('_')).toEqual([]);
   });
 });

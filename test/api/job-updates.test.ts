@@ -66,12 +66,12 @@ describe('the updates of a job', () => {
   it('are its reservation and its end, each once, even before a subscription', async () => {
     const { updates, changes } = await listen();
     const job = await newJob(4);
-    const heard = updates.subscribe(job.id);
+    const subscription = updates.subscribe(job.id);
     await ledger.reserve(job);
     await ledger.reserve(job);
     await release(job);
-    expect(await heard.next(hangMs)).toMatchObject({ event: 'reserved' });
-    expect(await heard.next(hangMs)).toMatchObject({ event: 'done' });
+    expect(await subscription.next(hangMs)).toMatchObject({ event: 'reserved' });
+    expect(await subscription.next(hangMs)).toMatchObject({ event: 'done' });
     const change = { organizationId: job.organizationId, jobId: job.id };
     expect(changes).toEqual([change, change]);
   });
@@ -94,25 +94,25 @@ describe('the updates of a job', () => {
   it("contain the full rejection, which is sent to the job's own subscriber only", async () => {
     const { updates, changes } = await listen();
     const job = await newJob(11);
-    const heard = updates.subscribe(job.id);
+    const subscription = updates.subscribe(job.id);
     const rejection = await ledger.reserve(job);
     expect(rejection.verdict).toBe('insufficient_credits');
-    expect(await heard.next(hangMs)).toMatchObject({ event: 'rejected', rejection });
+    expect(await subscription.next(hangMs)).toMatchObject({ event: 'rejected', rejection });
     expect(changes).toEqual([]);
   });
 
   it('are read from the row after a lost connection, and received again afterwards', async () => {
     const { updates, changes } = await listen();
     const [lost, later] = [await newJob(4), await newJob(4)];
-    const heard = updates.subscribe(lost.id);
+    const subscription = updates.subscribe(lost.id);
     await database.query(`SELECT pg_terminate_backend(pid) ${listening}`);
     await until(() => changes.includes('interrupted'));
     await ledger.reserve(lost);
     await release(lost);
-    expect(await heard.next(hangMs)).toMatchObject({ event: 'done' });
+    expect(await subscription.next(hangMs)).toMatchObject({ event: 'done' });
     await until(async () => (await database.query(`SELECT pid ${listening}`)).length > 0);
-    const heardLater = updates.subscribe(later.id);
+    const laterSubscription = updates.subscribe(later.id);
     await ledger.reserve(later);
-    expect(await heardLater.next(hangMs)).toMatchObject({ event: 'reserved' });
+    expect(await laterSubscription.next(hangMs)).toMatchObject({ event: 'reserved' });
   });
 });

@@ -14,15 +14,15 @@ const keysPath = '/api/v1/api-keys';
 const imagePrice = 3.9;
 const gateway = useGateway({ settled: 'last' });
 
-const make = (caller: TestCaller, limit: unknown) =>
+const createKey = (caller: TestCaller, limit: unknown) =>
   gateway.call<KeyBody>(keysPath, { key: caller.key, body: { name: 'limited', limit } });
-const change = (caller: TestCaller, keyId: string, limit: unknown) =>
+const setLimit = (caller: TestCaller, keyId: string, limit: unknown) =>
   gateway.call<KeyBody>(`${keysPath}/${keyId}/limit`, {
     method: 'PUT',
     key: caller.key,
     body: { limit },
   });
-const look = (key: string) => gateway.call<KeyBody>('/api/v1/key', { key });
+const readKey = (key: string) => gateway.call<KeyBody>('/api/v1/key', { key });
 const draw = (key: string, prompt = 'a small boat') =>
   gateway.call('/api/v1/studio/image/generate', { key, body: { prompt } });
 const chat = (key: string, fields: object = {}, path = '/api/v1/chat') =>
@@ -35,7 +35,7 @@ describe('a key with a limit', () => {
   it('shows the limit, spends up to it, and is rejected with the limit and the remaining budget', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const limit = { credits: 5, per: 'day' };
-    const made = await make(caller, limit);
+    const made = await createKey(caller, limit);
     expect(made).toMatchObject({ status: 200, body: { limit } });
     const { key, keyId } = made.body;
     // A failed job gives its credits back.
@@ -44,7 +44,7 @@ describe('a key with a limit', () => {
     const tomorrow = new Date();
     tomorrow.setUTCHours(24, 0, 0, 0);
     const resetsAt = tomorrow.toISOString();
-    expect((await look(key)).body).toMatchObject({
+    expect((await readKey(key)).body).toMatchObject({
       keyId,
       name: 'limited',
       organizationId: caller.organizationId,
@@ -96,14 +96,14 @@ describe('PUT /api-keys/{keyId}/limit', () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const { key, keyId } = await gateway.newKey({}, caller.key);
     expect((await draw(key)).status).toBe(200);
-    const set = await change(caller, keyId, { credits: 4, per: 'month' });
+    const set = await setLimit(caller, keyId, { credits: 4, per: 'month' });
     expect(set).toMatchObject({ status: 200, body: { limit: { credits: 4, per: 'month' } } });
     expect((await draw(key)).body).toMatchObject({ error: 'KEY_LIMIT_EXCEEDED', used: imagePrice });
-    expect((await change(caller, keyId, { credits: 8, per: 'month' })).status).toBe(200);
+    expect((await setLimit(caller, keyId, { credits: 8, per: 'month' })).status).toBe(200);
     expect((await draw(key)).status).toBe(200);
-    expect((await change(caller, keyId, null)).body.limit).toBeNull();
+    expect((await setLimit(caller, keyId, null)).body.limit).toBeNull();
     expect((await draw(key)).status).toBe(200);
-    expect((await look(key)).body.budget).toBeNull();
+    expect((await readKey(key)).body.budget).toBeNull();
   });
 
   it.each([
@@ -115,7 +115,8 @@ describe('PUT /api-keys/{keyId}/limit', () => {
     ['limit.also', { credits: 1, per: 'day', also: 1 }],
   ])('rejects %s in %j', async (path, limit) => {
     const { caller } = gateway;
-    for (const answer of [await make(caller, limit), await change(caller, caller.keyId, limit)]) {
+    const answers = [await createKey(caller, limit), await setLimit(caller, caller.keyId, limit)];
+    for (const answer of answers) {
       expect(answer.status).toBe(400);
       expect(answer.body.details.map((each) => each.path)).toContain(path);
     }
@@ -123,16 +124,17 @@ describe('PUT /api-keys/{keyId}/limit', () => {
 
   it('is rejected for a limited key, and for a key of another organization', async () => {
     const caller = await gateway.newCaller({ credits: 10 });
-    const [limit, wider] = [1, 100].map((credits) => ({ credits, per: 'day' }));
+    const limit = { credits: 1, per: 'day' };
+    const wider = { credits: 100, per: 'day' };
     const limited = { ...caller, ...(await gateway.newKey({ limit }, caller.key)) };
-    expect(await change(limited, limited.keyId, wider)).toMatchObject({
+    expect(await setLimit(limited, limited.keyId, wider)).toMatchObject({
       status: 403,
       body: { error: 'FORBIDDEN' },
     });
-    expect((await make(limited, wider)).status).toBe(403);
-    expect((await make(limited, undefined)).body.limit).toEqual(limit);
+    expect((await createKey(limited, wider)).status).toBe(403);
+    expect((await createKey(limited, undefined)).body.limit).toEqual(limit);
     const stranger = await gateway.newCaller({ credits: 0 });
-    expect((await change(stranger, limited.keyId, null)).status).toBe(404);
+    expect((await setLimit(stranger, limited.keyId, null)).status).toBe(404);
   });
 
   it('is recorded as an operator action through PUT /keys/{keyId}/limit', async () => {
@@ -142,8 +144,8 @@ describe('PUT /api-keys/{keyId}/limit', () => {
     const set = await gateway.admin(`/keys/${keyId}/limit`, { limit }, 'PUT');
     expect(set).toMatchObject({ status: 200, body: { data: { limit } } });
     expect((await draw(key)).body.error).toBe('KEY_LIMIT_EXCEEDED');
-    const text = 'SELECT action, actor, details FROM admin_action WHERE subject = $1';
-    expect(await gateway.database.query(text, [keyId])).toEqual([
+    const query = 'SELECT action, actor, details FROM admin_action WHERE subject = $1';
+    expect(await gateway.database.query(query, [keyId])).toEqual([
       { action: 'key.limit_set', actor: 'olga', details: { limit } },
     ]);
   });
@@ -151,7 +153,7 @@ describe('PUT /api-keys/{keyId}/limit', () => {
 
 it('GET /key works with every key, and returns 401 without a key', async () => {
   const { key } = await gateway.newCaller({ credits: 0, scopes: ['chat'] });
-  expect(await look(key)).toMatchObject({
+  expect(await readKey(key)).toMatchObject({
     status: 200,
     body: { scopes: ['chat'], limit: null, budget: null },
   });

@@ -6,12 +6,13 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { untilSettled } from '../chat/chat-account.ts';
 import { say } from '../chat/chat-clients.ts';
 import { useGateway, type Answer, type TestCaller } from '../harness/gateway.ts';
 import { drawDisc } from '../harness/media.ts';
 import { startWorkers } from '../harness/running-gateway.ts';
+import { until } from '../harness/until.ts';
 
 const upscale = '/api/v1/studio/image/upscale';
 const generate = '/api/v1/studio/image/generate';
@@ -21,23 +22,28 @@ const gateway = useGateway({
   settled: 'last',
   env: { TASK_QUEUE_PREFIX: `${randomUUID()}-`, VERDICT_WAIT_MS: '3000' },
 });
-/** An image host that responds with the status of `hostSays`, once that resolves. */
-let hostSays: () => Promise<number> = () => Promise.resolve(200);
-/** Makes the host wait for `answer`; `asked` resolves when a request waits there. */
-function holdHost(): { asked: Promise<void>; answer: (status: number) => void } {
-  const asked = Promise.withResolvers<void>();
-  const says = Promise.withResolvers<number>();
-  hostSays = () => {
-    asked.resolve();
-    return says.promise;
+/** Chooses the status of the image host's response. */
+let chooseStatus: () => Promise<number>;
+const respondAtOnce = (status: number) => {
+  chooseStatus = () => Promise.resolve(status);
+};
+/** Makes the host wait for `respond`; `requested` resolves when a request waits there. */
+function holdHost(): { requested: Promise<void>; respond: (status: number) => void } {
+  const requested = Promise.withResolvers<void>();
+  const status = Promise.withResolvers<number>();
+  chooseStatus = () => {
+    requested.resolve();
+    return status.promise;
   };
-  return { asked: asked.promise, answer: says.resolve };
+  return { requested: requested.promise, respond: status.resolve };
 }
 let imageUrl: string;
 beforeAll(async () => {
   const bytes = await drawDisc(300, 300);
   imageUrl = gateway.media.serve('/keyed.png', (response) => {
-    void hostSays().then((status) => response.writeHead(status).end(status === 200 ? bytes : ''));
+    void chooseStatus().then((status) =>
+      response.writeHead(status).end(status === 200 ? bytes : ''),
+    );
   });
 });
 /** Functions that stop the workers of one test. */
@@ -45,8 +51,8 @@ const stops: (() => Promise<void>)[] = [];
 const startWorker = async (): Promise<void> => {
   stops.push(await startWorkers(gateway.config, gateway.api.services));
 };
+beforeEach(() => respondAtOnce(200));
 afterEach(async () => {
-  hostSays = () => Promise.resolve(200);
   for (const stop of stops.splice(0)) await stop();
 });
 
@@ -56,11 +62,11 @@ const ask = (caller: TestCaller, path: string, body: object): Promise<Answer> =>
 const picture = () => ({ imageUrl, async: true });
 /** Returns the subjects of the rows of a table that belong to the organization. */
 async function readSubjects({ organizationId }: TestCaller, table = 'idempotency_claim') {
-  const text = `SELECT subject_id FROM ${table} WHERE organization_id = $1`;
-  const rows = await gateway.database.query<{ subject_id: string }>(text, [organizationId]);
+  const query = `SELECT subject_id FROM ${table} WHERE organization_id = $1`;
+  const rows = await gateway.database.query<{ subject_id: string }>(query, [organizationId]);
   return rows.map(({ subject_id: subject }) => subject);
 }
-/** Returns the job of a response to a request whose start was sent, before any worker had it or after. */
+/** Returns the id of the job that a response names: 202, or 503 while no worker has the job. */
 function findJob({ status, body }: Answer): string {
   expect(status).toBeOneOf([202, 503]);
   return status === 202 ? body.data.jobId : body.jobId;
@@ -77,14 +83,13 @@ const expireClaim = ({ organizationId }: TestCaller) =>
      WHERE organization_id = $1`,
     [organizationId],
   );
-/** Takes a key over whose holder lives, and renews it now and then. */
-async function takeOver(caller: TestCaller): Promise<string> {
-  for (;;) {
+/** Takes over a key whose holder lives, and renews it now and then. */
+const takeOver = (caller: TestCaller) =>
+  until(async () => {
     await expireClaim(caller);
     const answer = await ask(caller, upscale, picture());
-    if (answer.status !== 409) return findJob(answer);
-  }
-}
+    return answer.status !== 409 && findJob(answer);
+  });
 /** Locks the row of an account, like a long transaction, and returns a function that unlocks it. */
 async function holdAccount({ organizationId }: TestCaller) {
   const client = new Client({ connectionString: gateway.database.url });
@@ -101,47 +106,42 @@ const beyondHoldMs = 11_000;
 
 it('an Idempotency-Key of a waiting request stays reserved for that request, however slowly the image host responds', async () => {
   const caller = await newCaller();
-  const slow = holdHost();
+  const host = holdHost();
   const first = ask(caller, upscale, picture());
   await expect.poll(() => readSubjects(caller)).toHaveLength(1);
   await sleep(beyondHoldMs);
-  hostSays = () => Promise.resolve(200);
+  respondAtOnce(200);
   const second = await ask(caller, upscale, picture());
   expect([second.status, second.body.error]).toEqual([409, 'REQUEST_IN_PROGRESS']);
   expect(second.headers.get('retry-after')).toBe('1');
-  slow.answer(404);
+  host.respond(404);
   expect((await first).status).toBe(400);
   // The rejection has released the key.
   expect(await readSubjects(caller)).toEqual([]);
 });
 
-it('an Idempotency-Key that another request took over is not released by the former request, which starts nothing', async () => {
-  await startWorker();
-  const caller = await newCaller();
-  const slow = holdHost();
-  const first = ask(caller, upscale, picture());
-  await slow.asked;
-  hostSays = () => Promise.resolve(200);
-  const jobId = await takeOver(caller);
-  slow.answer(404);
-  expect((await first).status).toBe(400);
-  expect(await readSubjects(caller)).toEqual([jobId]);
-  await untilCompleted(caller, jobId);
-  const third = await ask(caller, upscale, picture());
-  expect(third.headers.get('idempotent-replayed')).toBe('true');
-
-  const late = await newCaller();
-  const slower = holdHost();
-  const loser = ask(late, upscale, picture());
-  await slower.asked;
-  hostSays = () => Promise.resolve(200);
-  const wonId = await takeOver(late);
-  slower.answer(200);
-  const lost = await loser;
-  expect([lost.status, lost.body.error]).toEqual([409, 'REQUEST_IN_PROGRESS']);
-  await untilCompleted(late, wonId);
-  await gateway.expectSettled();
-});
+it.each([
+  { hostStatus: 404, response: { status: 400 } },
+  { hostStatus: 200, response: { status: 409, body: { error: 'REQUEST_IN_PROGRESS' } } },
+])(
+  'an Idempotency-Key that another request took over is not released by the former request, which starts nothing (image host: $hostStatus)',
+  async ({ hostStatus, response }) => {
+    await startWorker();
+    const caller = await newCaller();
+    const host = holdHost();
+    const first = ask(caller, upscale, picture());
+    await host.requested;
+    respondAtOnce(200);
+    const jobId = await takeOver(caller);
+    host.respond(hostStatus);
+    expect(await first).toMatchObject(response);
+    expect(await readSubjects(caller)).toEqual([jobId]);
+    await untilCompleted(caller, jobId);
+    const third = await ask(caller, upscale, picture());
+    expect(third.headers.get('idempotent-replayed')).toBe('true');
+    await gateway.expectSettled();
+  },
+);
 
 describe('an Idempotency-Key of a sent workflow start', () => {
   it('stays with that job although repeats are rejected, and so does its webhook', async () => {
@@ -152,11 +152,11 @@ describe('an Idempotency-Key of a sent workflow start', () => {
     const { jobId } = first.body;
     expect(jobId).toMatch(/^job_/);
     await expireClaim(caller);
-    hostSays = () => Promise.resolve(404);
+    respondAtOnce(404);
     const second = await ask(caller, upscale, body);
     expect(second.status).toBe(400);
     expect(await readSubjects(caller)).toEqual([jobId]);
-    hostSays = () => Promise.resolve(200);
+    respondAtOnce(200);
     const third = await ask(caller, upscale, body);
     expect([third.status, third.body.jobId]).toEqual([503, jobId]);
     expect(await readSubjects(caller, 'webhook')).toEqual([jobId]);
@@ -182,15 +182,15 @@ describe('an Idempotency-Key of a sent workflow start', () => {
   it('is free again after the ledger rejects the job', async () => {
     const caller = await gateway.newCaller({ credits: 0 });
     await startWorker();
-    const statusNow = async (): Promise<number> =>
+    const readStatus = async (): Promise<number> =>
       (await ask(caller, generate, { prompt: 'a poor tree' })).status;
     // A repeat of a started job gets the ledger's decision.
-    await expect.poll(statusNow).toBe(402);
+    await expect.poll(readStatus).toBe(402);
     expect(await readSubjects(caller)).toEqual([]);
     const { organizationId } = caller;
     const more = { id: 'more', amountMicro: 100_000_000, actor: 'test', reason: 'test' };
     await gateway.api.services.ledger.grant({ organizationId, ...more });
-    await expect.poll(statusNow).toBe(200);
+    await expect.poll(readStatus).toBe(200);
     await gateway.expectSettled();
   });
 });
@@ -202,7 +202,7 @@ describe('a chat with an Idempotency-Key', () => {
       headers,
       body: { model: 'gpt-4o', messages: say('a') },
     });
-  /** Expects that a caller has one chat, which was charged, and whose answer a repeat gets. */
+  /** Expects that a caller has one chat, which was charged, and whose response a repeat gets. */
   async function expectOneChat(caller: TestCaller): Promise<void> {
     await gateway.api.services.chat.waitUntilIdle();
     expect((await chat(caller)).headers.get('idempotent-replayed')).toBe('true');
@@ -212,12 +212,12 @@ describe('a chat with an Idempotency-Key', () => {
   it('is one chat when its reservation is slow, however often it is repeated', async () => {
     const caller = await newCaller();
     const release = await holdAccount(caller);
-    // Its statement is broken off after ten seconds; the next one has waited for it.
-    const before = chat(caller, {});
+    // Its statement is broken off after ten seconds; that of the next chat waits behind it.
+    const unkeyed = chat(caller, {});
     await sleep(200);
     const first = chat(caller);
     await expect.poll(() => readSubjects(caller)).toHaveLength(1);
-    expect((await before).status).toBe(503);
+    expect((await unkeyed).status).toBe(503);
     await sleep(beyondHoldMs - 10_000);
     const second = await chat(caller);
     expect([second.status, second.body.error]).toEqual([409, 'REQUEST_IN_PROGRESS']);
