@@ -204,8 +204,8 @@ describe('jobs', () => {
     const caller = await gateway.newCaller();
     await gateway.sandbox.inject({ match: 'a very slow boat', faults: 'slow:30s', times: 1 });
     const jobId = await gateway.startImage({ prompt: 'a very slow boat' }, caller.key);
-    const mine = `organizationId=${caller.organizationId}`;
-    expect((await read(`/jobs?status=open&${mine}`)).data).toMatchObject([
+    const filter = `organizationId=${caller.organizationId}`;
+    expect((await read(`/jobs?status=open&${filter}`)).data).toMatchObject([
       {
         jobId,
         organizationId: caller.organizationId,
@@ -216,7 +216,7 @@ describe('jobs', () => {
         billing: { state: 'reserved', reserved: 3.9, charged: 0 },
       },
     ]);
-    expect((await read(`/reservations?${mine}`)).data).toMatchObject([
+    expect((await read(`/reservations?${filter}`)).data).toMatchObject([
       { id: jobId, kind: 'studio', credits: 3.9, ownerMissingAt: null },
     ]);
     await gateway.untilAccepted(jobId);
@@ -237,9 +237,9 @@ describe('jobs', () => {
     expect(await readActions(caller.organizationId)).toMatchObject([
       { action: 'job.cancel_requested', subject: jobId, ...by },
     ]);
-    expect((await read(`/jobs?status=canceled&${mine}`)).data).toMatchObject([{ jobId }]);
-    expect((await read(`/reservations?${mine}`)).data).toEqual([]);
-    expect((await read(`/jobs?limit=1&type=musicGenerate&${mine}`)).data).toEqual([]);
+    expect((await read(`/jobs?status=canceled&${filter}`)).data).toMatchObject([{ jobId }]);
+    expect((await read(`/reservations?${filter}`)).data).toEqual([]);
+    expect((await read(`/jobs?limit=1&type=musicGenerate&${filter}`)).data).toEqual([]);
   });
 });
 

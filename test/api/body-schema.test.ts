@@ -8,51 +8,50 @@ import { endpoints } from '../../api/endpoints/index.ts';
 
 const text = z.string().max(5);
 
-/** Paths of what has no bound. */
-function unboundedOf(schema: z.ZodType): string[] {
+/** Returns the paths of the parts of a schema that have no size limit. */
+function listUnbounded(schema: z.ZodType): string[] {
   const described = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
-  return [...unboundedIn(described, '(body)')];
+  return [...findUnbounded(described, '(body)')];
 }
 
 type Described = z.core.JSONSchema._JSONSchema;
 
-/** Paths of what has no bound. */
-function* unboundedIn(described: Described, path: string): Generator<string> {
+function* findUnbounded(described: Described, path: string): Generator<string> {
   if (typeof described === 'boolean') {
     if (described) yield path;
     return;
   }
   const { $defs = {}, type } = described;
-  for (const [name, each] of Object.entries($defs)) yield* unboundedIn(each, name);
+  for (const [name, each] of Object.entries($defs)) yield* findUnbounded(each, name);
   if (described.$ref !== undefined || described.enum || 'const' in described) return;
   const parts = described.anyOf ?? described.oneOf ?? described.allOf;
   if (parts) {
-    for (const part of parts) yield* unboundedIn(part, path);
+    for (const part of parts) yield* findUnbounded(part, path);
     return;
   }
   // One type, or several with `null` among them; a schema without a type allows any value.
   const types: unknown[] = type === undefined ? ['string', 'array', 'object'] : [type].flat();
   if (types.includes('string') && !described.maxLength) yield path;
-  if (types.includes('array')) yield* unboundedList(described, `${path}[]`);
-  if (types.includes('object')) yield* unboundedObject(described, path);
+  if (types.includes('array')) yield* findInList(described, `${path}[]`);
+  if (types.includes('object')) yield* findInObject(described, path);
 }
 
 type DescribedPart = Exclude<Described, boolean>;
 
-function* unboundedList(list: DescribedPart, path: string): Generator<string> {
+function* findInList(list: DescribedPart, path: string): Generator<string> {
   if (list.maxItems === undefined) yield path;
   for (const item of [list.items ?? [], list.prefixItems ?? []].flat()) {
-    yield* unboundedIn(item, path);
+    yield* findUnbounded(item, path);
   }
 }
 
-function* unboundedObject(object: DescribedPart, path: string): Generator<string> {
+function* findInObject(object: DescribedPart, path: string): Generator<string> {
   const { properties, additionalProperties } = object;
   // Undeclared fields are rejected or dropped unless the schema allows them.
   if ((additionalProperties || !properties) && !object.maxProperties) yield `${path}{}`;
-  else if (additionalProperties) yield* unboundedIn(additionalProperties, `${path}{}`);
+  else if (additionalProperties) yield* findUnbounded(additionalProperties, `${path}{}`);
   for (const [name, each] of Object.entries(properties ?? {})) {
-    yield* unboundedIn(each, `${path}.${name}`);
+    yield* findUnbounded(each, `${path}.${name}`);
   }
 }
 
@@ -80,9 +79,9 @@ describe('the request body of an endpoint', () => {
       z.discriminatedUnion('t', [z.object({ t: z.literal(1), b: z.string() })]),
     ],
     ['both of two', z.intersection(z.object({ b: z.string() }), z.object({}))],
-    ['a schema that is told later', z.lazy(() => z.string())],
+    ['a lazy schema', z.lazy(() => z.string())],
   ])('is reported when it has no limit: %s', (_what, schema) => {
-    const [path] = unboundedOf(z.strictObject({ a: schema }));
+    const [path] = listUnbounded(z.strictObject({ a: schema }));
     expect(path).toContain('(body).a');
   });
 
@@ -94,7 +93,7 @@ describe('the request body of an endpoint', () => {
       d: createRecordSchema(text, { nameLengthMax: 3, countMax: 2 }).optional(),
       e: anyJson.optional(),
     });
-    expect(unboundedOf(schema)).toEqual([]);
+    expect(listUnbounded(schema)).toEqual([]);
     expect(schema.safeParse({ d: { a: 'x', b: 'y' }, e: [{ f: 1 }] }).success).toBe(true);
     expect(schema.safeParse({ d: { a: 'x', b: 'y', c: 'z' } }).success).toBe(false);
     expect(schema.safeParse({ d: { long: 'x' } }).success).toBe(false);
@@ -109,5 +108,5 @@ describe('the request body of an endpoint', () => {
 
   it('is checked for more than 40 endpoints', () => expect(bodies.length).toBeGreaterThan(40));
 
-  it.each(bodies)('has limits: %s', (_, schema) => expect(unboundedOf(schema)).toEqual([]));
+  it.each(bodies)('has limits: %s', (_, schema) => expect(listUnbounded(schema)).toEqual([]));
 });

@@ -420,30 +420,30 @@ describe('the command line', () => {
 
 describe('a webhook without a delivery workflow', () => {
   it('is delivered by the sweeper, for a job that the sweeper settled and for a lost workflow', async () => {
-    const lost = await start(at('/lost'), '[[slow:60s]] a tree');
-    await gateway.untilAccepted(lost);
-    await terminate(lost);
+    const lostJobId = await start(at('/lost'), '[[slow:60s]] a tree');
+    await gateway.untilAccepted(lostJobId);
+    await terminate(lostJobId);
     const receiver = closedReceiver('/wiped');
-    const wiped = await start(receiver.url);
-    await untilFailedOnce(wiped);
-    await terminate(`${wiped}-webhook`);
+    const wipedJobId = await start(receiver.url);
+    await untilFailedOnce(wipedJobId);
+    await terminate(`${wipedJobId}-webhook`);
     receiver.open();
     await gateway.database.query(
-      `UPDATE webhook SET overdue_at = now() WHERE subject_id = '${wiped}'`,
+      `UPDATE webhook SET overdue_at = now() WHERE subject_id = '${wipedJobId}'`,
     );
     await gateway.database.query(
-      `UPDATE reservation SET expires_at = now() WHERE id = '${lost}' AND state = 'reserved'`,
+      `UPDATE reservation SET expires_at = now() WHERE id = '${lostJobId}' AND state = 'reserved'`,
     );
     await sweepOnce(gateway);
-    await untilState(wiped, 'delivered');
+    await untilState(wipedJobId, 'delivered');
     // The workflow of a job has five seconds for the start of its delivery.
     await gateway.database.query(
-      `UPDATE job SET completed_at = completed_at - interval '6 seconds' WHERE id = '${lost}'`,
+      `UPDATE job SET completed_at = completed_at - interval '6 seconds' WHERE id = '${lostJobId}'`,
     );
     await sweepOnce(gateway);
     expect((await untilOnly('/lost')).body).toMatchObject({
       type: 'studio.job.failed',
-      data: { jobId: lost, error: { code: 'JOB_LOST' } },
+      data: { jobId: lostJobId, error: { code: 'JOB_LOST' } },
     });
   });
 });

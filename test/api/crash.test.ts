@@ -90,10 +90,10 @@ describe('an API process that is killed', () => {
     await runWorkers();
     const { child, port } = await gateway.spawn('api', { API_PORT: '0' });
     const ask = makeKeyedRequest('[[slow:1200ms]] a lighthouse at noon');
-    const lost = ask(`http://127.0.0.1:${port}`);
+    const request = ask(`http://127.0.0.1:${port}`);
     await expect.poll(() => gateway.sandbox.submits({ match: 'at noon' })).toHaveLength(1);
     child.kill('SIGKILL');
-    await expect(lost).rejects.toThrow();
+    await expect(request).rejects.toThrow();
     const again = await ask(gateway.url);
     expect(again.status).toBe(200);
     expect(again.headers.get('idempotent-replayed')).toBe('true');
@@ -108,16 +108,16 @@ describe('the sweeper', () => {
     await runWorkers();
     const sweeping = setInterval(() => void sweepOnce(gateway), 200);
     onTestFinished(() => clearInterval(sweeping));
-    const slow = await startAccepted('[[slow:5s]] a slow lighthouse');
-    const lost = await startAccepted('[[slow:60s]] a lighthouse forgotten');
-    await gateway.getWorkflow(lost).terminate('test');
-    expect((await gateway.untilDone(lost)).body.data).toMatchObject({
+    const slowJobId = await startAccepted('[[slow:5s]] a slow lighthouse');
+    const lostJobId = await startAccepted('[[slow:60s]] a lighthouse forgotten');
+    await gateway.getWorkflow(lostJobId).terminate('test');
+    expect((await gateway.untilDone(lostJobId)).body.data).toMatchObject({
       status: 'failed',
       error: { code: 'JOB_LOST' },
       billing: { state: 'released', charged: 0 },
     });
-    expect(await gateway.database.entryKinds(lost)).toEqual(['reserve', 'release']);
-    await expectCharged(slow);
+    expect(await gateway.database.entryKinds(lostJobId)).toEqual(['reserve', 'release']);
+    await expectCharged(slowJobId);
   });
 });
 

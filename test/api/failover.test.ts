@@ -12,14 +12,14 @@ import { drawDisc, download, isPainted, drawHalfMask } from '../harness/media.ts
 const gateway = useGateway({ media: 'full', settled: 'last' });
 
 const model = 'alpha-image-2';
-const image = (tool: string, body: object) =>
+const callTool = (tool: string, body: object) =>
   gateway.call(`/api/v1/studio/image/${tool}`, { body: { model, ...body } });
 const readEndpoints = async (match: string): Promise<string[]> =>
   (await gateway.sandbox.submits({ match })).map((submit) => submit.endpoint);
 
 describe.concurrent('a first provider that accepts calls', () => {
   it('serves them', async () => {
-    expect((await image('generate', { prompt: 'a first mill' })).status).toBe(200);
+    expect((await callTool('generate', { prompt: 'a first mill' })).status).toBe(200);
     expect(await readEndpoints('a first mill')).toEqual(['openai/gpt-image-2']);
   });
 
@@ -27,7 +27,7 @@ describe.concurrent('a first provider that accepts calls', () => {
     ['it may have accepted the call', '[[reset-after-accept]] [[no-webhook]]', 'OUTCOME_UNKNOWN'],
     ['the input is invalid', '[[policy]]', 'CONTENT_POLICY'],
   ])('is not replaced when %s', async (why, markers, error) => {
-    const answer = await image('generate', { prompt: `${markers} a mill where ${why}` });
+    const answer = await callTool('generate', { prompt: `${markers} a mill where ${why}` });
     expect(answer.body.error).toBe(error);
     expect(await readEndpoints(`a mill where ${why}`)).toEqual(['openai/gpt-image-2']);
   });
@@ -40,7 +40,7 @@ describe('a first provider that certainly accepts no call', () => {
   );
 
   it.concurrent('is replaced by the second, with one paid call and the same price', async () => {
-    const answer = await image('generate', {
+    const answer = await callTool('generate', {
       prompt: 'a second mill',
       numImages: 2,
       imageSize: { width: 1280, height: 720 },
@@ -68,7 +68,7 @@ describe('a first provider that certainly accepts no call', () => {
 
   it.concurrent("is replaced for edits, with the mask converted to the second provider's format", async () => {
     const edge = 768;
-    const answer = await image('edit', {
+    const answer = await callTool('edit', {
       prompt: 'a lake on the right',
       imageUrls: [gateway.media.put('/disc.png', await drawDisc(edge, edge))],
       maskUrl: gateway.media.put('/mask.png', await drawHalfMask(edge, edge)),
@@ -93,14 +93,14 @@ describe('a first provider that certainly accepts no call', () => {
     'with %s leads to %s and a released reservation, after at most one paid call',
     async (faults, code, status) => {
       const text = `a mill that meets ${faults.split(':')[0]}`;
-      const answer = await image('generate', { prompt: `[[${faults}]] ${text}` });
+      const answer = await callTool('generate', { prompt: `[[${faults}]] ${text}` });
       expect(answer).toMatchObject({ status, body: { error: code } });
       expect((await readEndpoints(text)).length).toBeLessThanOrEqual(1);
     },
   );
 
   it.concurrent('is replaced by the second, whose delivered images alone are charged', async () => {
-    const answer = await image('generate', {
+    const answer = await callTool('generate', {
       prompt: '[[partial:2]] two of four mills',
       numImages: 4,
       quality: 'low',

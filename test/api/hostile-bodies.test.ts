@@ -16,11 +16,11 @@ import {
 import { useGateway } from '../harness/gateway.ts';
 
 const gateway = useGateway({ settled: 'last' });
-/** A caller without credits, so that a body accepted by mistake costs nothing. */
-let poor: string;
+/** Key of a caller without credits, so that a body accepted by mistake costs nothing. */
+let poorKey: string;
 let rowsBefore: object[];
 beforeAll(async () => {
-  ({ key: poor } = await gateway.newCaller({ credits: 0 }));
+  ({ key: poorKey } = await gateway.newCaller({ credits: 0 }));
   rowsBefore = await countRows();
 });
 
@@ -169,7 +169,7 @@ interface RequestOptions {
 }
 
 async function readStatus(path: string, { method = 'POST', headers, body }: RequestOptions) {
-  const key = path.startsWith('/api/admin') ? gateway.config.ADMIN_API_KEY : poor;
+  const key = path.startsWith('/api/admin') ? gateway.config.ADMIN_API_KEY : poorKey;
   const answer = await fetch(gateway.url + path, {
     method,
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },

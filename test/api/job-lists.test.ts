@@ -40,8 +40,8 @@ describe('GET /studio/jobs', () => {
     const other = await gateway.newCaller({ credits: 100 });
     const headers = { 'Idempotency-Key': 'order-4711' };
     const jobId = await runJob(key, { prompt: 'A Lighthouse at 100 %\nwith gulls' }, headers);
-    const second = await runJob(key, { prompt: 'a heron' });
-    const foreign = await runJob(other.key, { prompt: 'a lighthouse' }, headers);
+    const secondJobId = await runJob(key, { prompt: 'a heron' });
+    const otherJobId = await runJob(other.key, { prompt: 'a lighthouse' }, headers);
     const timeline = await gateway.call<
       StudioBody<{ steps: { providerRequestId: string | null }[] }>
     >(`${jobsPath}/${jobId}/timeline`, { key });
@@ -62,14 +62,14 @@ describe('GET /studio/jobs', () => {
       expect(await findIds(text), text).toEqual([jobId]);
     }
     // LIKE wildcards match literally, and a too short end of an id finds nothing.
-    for (const text of ['100%', '_', jobId.slice(-5), 'nothing', foreign]) {
+    for (const text of ['100%', '_', jobId.slice(-5), 'nothing', otherJobId]) {
       expect(await findIds(text), text).toEqual([]);
     }
-    expect(readIds(await list(other.key, { search: 'order-4711' }))).toEqual([foreign]);
+    expect(readIds(await list(other.key, { search: 'order-4711' }))).toEqual([otherJobId]);
     for (const more of [{ status: 'failed' }, { type: 'musicGenerate' }]) {
       expect(readIds(await list(key, { search: 'a', ...more }))).toEqual([]);
     }
-    const heron = { jobId: second, prompt: 'a heron', provider: 'fal' };
+    const heron = { jobId: secondJobId, prompt: 'a heron', provider: 'fal' };
     const first = await list(key, { limit: '1', status: 'completed', type: 'imageGenerate' });
     expect(first).toMatchObject({ data: [heron], hasMore: true });
     expect(await list(key, { limit: '1', cursor: first.nextCursor ?? '' })).toMatchObject({
