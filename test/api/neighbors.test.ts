@@ -3,13 +3,13 @@
  * input copies, parser slots and event streams. Meanwhile another organization's requests take
  * their usual time.
  */
-import { once } from 'node:events';
-import { request as openRequest, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { say } from '../chat/chat-clients.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { drawDisc } from '../harness/media.ts';
+import { discPicture } from '../harness/media.ts';
+import { openRequest } from '../harness/raw-requests.ts';
 
 const gateway = useGateway({ settled: 'last', env: { CHAT_CONNECTIONS_MAX: '8' } });
 let busy: TestCaller;
@@ -100,21 +100,15 @@ describe('another organization is served at its usual speed during', () => {
     const ended: TestCaller[] = [];
     /** Sends a body without its last byte, and returns a function that sends the rest. */
     const begin = async (caller: TestCaller) => {
-      const client = openRequest(`${gateway.url}/api/v1/chat`, {
-        method: 'POST',
-        agent: false,
-        headers: {
-          authorization: `Bearer ${caller.key}`,
-          'content-type': 'application/json',
-          'content-length': String(body.length),
-        },
+      const { client, status } = openRequest(`${gateway.url}/api/v1/chat`, {
+        authorization: `Bearer ${caller.key}`,
+        'content-type': 'application/json',
+        'content-length': body.length,
       });
       await new Promise<void>((resolve) => client.write(body.subarray(0, -1), () => resolve()));
       return async (): Promise<void> => {
         client.end(body.subarray(-1));
-        const [response] = (await once(client, 'response')) as [IncomingMessage];
-        response.resume();
-        expect(response.statusCode).toBe(400);
+        expect(await status).toBe(400);
         ended.push(caller);
       };
     };
@@ -128,13 +122,18 @@ describe('another organization is served at its usual speed during', () => {
 });
 
 it('a stream of job events continues when the jobs of another organization cannot be read', async () => {
+  const close = new AbortController();
   const follow = async (caller: TestCaller) => {
     const jobId = await gateway.startImage({ prompt: '[[slow:20s]] a boat' }, caller.key);
     const stream = await fetch(`${gateway.url}/api/v1/studio/jobs/events`, {
       headers: { authorization: `Bearer ${caller.key}` },
+      signal: close.signal,
     });
     const state = { caller, jobId, ended: false };
-    void stream.text().then(() => (state.ended = true));
+    void stream.text().then(
+      () => (state.ended = true),
+      () => {},
+    );
     return state;
   };
   const [broken, whole] = [await follow(busy), await follow(other)];
@@ -144,6 +143,7 @@ it('a stream of job events continues when the jobs of another organization canno
   await sleep(1500);
   expect(whole.ended).toBe(false);
   await gateway.database.query(update, [broken.jobId, '{}']);
+  close.abort();
   for (const { caller, jobId } of [broken, whole]) await gateway.cancel(jobId, caller.key);
 });
 

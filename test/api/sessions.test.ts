@@ -9,7 +9,7 @@ import { callerEndpoints, operatorEndpoints, protocolEndpoints } from '../harnes
 const gateway = useGateway({ settled: 'last' });
 
 /** Returns the cookies of a response as a browser sends them back. */
-const cookieOf = ({ headers }: { headers: Headers }): string =>
+const readCookies = ({ headers }: { headers: Headers }): string =>
   headers
     .getSetCookie()
     .map((cookie) => cookie.split(';')[0])
@@ -22,11 +22,11 @@ const beginAsOperator = (at = gateway) =>
 /** Returns a new caller and the cookie of its session. */
 async function newSession() {
   const caller = await gateway.newCaller({ credits: 5 });
-  return { ...caller, cookie: cookieOf(await begin(caller)) };
+  return { ...caller, cookie: readCookies(await begin(caller)) };
 }
 
-/** A request with nothing but cookies, and what a page's browser adds. */
-const as = (
+/** Sends a request with nothing but cookies, and what a page's browser adds. */
+const send = (
   cookie: string,
   path: string,
   options: { method?: string; headers?: Record<string, string>; body?: unknown } = {},
@@ -45,7 +45,7 @@ it('a session represents its key, does not contain it, and is hidden from script
   expect(others).toEqual([]);
   expect(cookie).toMatch(/; path=\/api\/v1;.*; samesite=strict; httponly$/);
   expect(cookie).not.toContain(caller.key);
-  const who = await as(cookieOf(begun), '/api/v1/key');
+  const who = await send(readCookies(begun), '/api/v1/key');
   expect(who.body).toMatchObject({ keyId: caller.keyId, organizationId: caller.organizationId });
   expect(who.headers.get('x-ratelimit-limit')).not.toBeNull();
 });
@@ -53,7 +53,7 @@ it('a session represents its key, does not contain it, and is hidden from script
 it("a session allows changes only from the gateway's own pages", async () => {
   const { cookie } = await newSession();
   const change = (origin?: string) =>
-    as(cookie, '/api/v1/api-keys', {
+    send(cookie, '/api/v1/api-keys', {
       method: 'POST',
       body: { name: 'another' },
       headers: origin === undefined ? {} : { origin },
@@ -68,12 +68,12 @@ it("a session allows changes only from the gateway's own pages", async () => {
 });
 
 it('a session cookie is rejected when its token was changed, or in a request with a wrong key', async () => {
-  const cookie = cookieOf(await begin(gateway.caller));
+  const cookie = readCookies(await begin(gateway.caller));
   const changed = cookie.replace(/=./, (start) => (start === '=a' ? '=b' : '=a'));
-  expect((await as(changed, '/api/v1/key')).status).toBe(401);
+  expect((await send(changed, '/api/v1/key')).status).toBe(401);
   const headers = { authorization: 'Bearer gk_live_wrong' };
-  expect((await as(cookie, '/api/v1/key', { headers })).status).toBe(401);
-  expect((await as(cookie, '/api/v1/key')).status).toBe(200);
+  expect((await send(cookie, '/api/v1/key', { headers })).status).toBe(401);
+  expect((await send(cookie, '/api/v1/key')).status).toBe(200);
 });
 
 it('a session ends after twelve hours', async () => {
@@ -81,30 +81,30 @@ it('a session ends after twelve hours', async () => {
   await gateway.database.query(
     `UPDATE console_session SET expires_at = expires_at - interval '12 hours'`,
   );
-  expect((await as(cookie, '/api/v1/key')).status).toBe(401);
+  expect((await send(cookie, '/api/v1/key')).status).toBe(401);
 });
 
 it('a session cannot create a sign-in link or another session, which require a key', async () => {
   const { cookie } = await newSession();
   const post = { method: 'POST', headers: { origin: gateway.url } };
-  const link = await as(cookie, '/api/v1/session/links', post);
+  const link = await send(cookie, '/api/v1/session/links', post);
   expect([link.status, link.body['error']]).toEqual([403, 'FORBIDDEN']);
-  expect((await as(cookie, '/api/v1/session', post)).status).toBe(401);
+  expect((await send(cookie, '/api/v1/session', post)).status).toBe(401);
 });
 
 it('a session opens no route after sign-out', async () => {
   const origin = { origin: gateway.url };
   const { cookie } = await newSession();
-  expect((await as(cookie, '/api/v1/key')).status).toBe(200);
-  await as(cookie, '/api/v1/session', { method: 'DELETE', headers: origin });
-  const operatorCookie = cookieOf(await beginAsOperator());
-  expect((await as(operatorCookie, '/api/admin/v1/operator')).status).toBe(200);
-  await as(operatorCookie, '/api/admin/v1/session', { method: 'DELETE', headers: origin });
-  expect(callerEndpoints.length + operatorEndpoints.length).toBeGreaterThan(80);
+  expect((await send(cookie, '/api/v1/key')).status).toBe(200);
+  await send(cookie, '/api/v1/session', { method: 'DELETE', headers: origin });
+  const operatorCookie = readCookies(await beginAsOperator());
+  expect((await send(operatorCookie, '/api/admin/v1/operator')).status).toBe(200);
+  await send(operatorCookie, '/api/admin/v1/session', { method: 'DELETE', headers: origin });
+  expect(ofCallers.length + ofOperators.length).toBeGreaterThan(80);
   const statuses = await Promise.all(
     [...callerEndpoints, ...protocolEndpoints, ...operatorEndpoints].map(
       async ({ method, requestPath, takesBody, scope }) => {
-        const answer = await as(scope === 'admin' ? operatorCookie : cookie, requestPath, {
+        const answer = await send(scope === 'admin' ? operatorCookie : cookie, requestPath, {
           method,
           headers: origin,
           ...(takesBody && { body: {} }),
@@ -126,19 +126,20 @@ it('a session is listed with the keys of its user, and can be ended from the lis
     gateway.call(`/api/v1/sessions/${session?.sessionId}`, { method: 'DELETE', key: by });
   const stranger = await gateway.newCaller({ credits: 5 });
   expect((await end(stranger.key)).status).toBe(404);
-  expect((await as(cookie, '/api/v1/key')).status).toBe(200);
+  expect((await send(cookie, '/api/v1/key')).status).toBe(200);
   expect((await end(key)).status).toBe(200);
-  expect((await as(cookie, '/api/v1/key')).status).toBe(401);
+  expect((await send(cookie, '/api/v1/key')).status).toBe(401);
   expect((await list()).body.sessions).toEqual([]);
 });
 
 it('a session that has ended closes its event streams, and no others', async () => {
   const { key, cookie } = await newSession();
+  const signal = AbortSignal.timeout(20_000);
   const open = (headers: Record<string, string>) =>
-    fetch(`${gateway.url}/api/v1/studio/jobs/events`, { headers });
+    fetch(`${gateway.url}/api/v1/studio/jobs/events`, { headers, signal });
   const ofSession = await open({ cookie });
   const ofKey = await open({ authorization: `Bearer ${key}` });
-  expect((await as(cookie, '/api/v1/session', { method: 'DELETE' })).status).toBe(200);
+  expect((await send(cookie, '/api/v1/session', { method: 'DELETE' })).status).toBe(200);
   expect(await ofSession.text()).toContain(': following');
   // The same check looked at both streams; the open one still reports a new job.
   const jobId = await gateway.startImage({ prompt: 'a tree' }, key);
@@ -159,17 +160,17 @@ it('a session does not use the rate limit of its key', async () => {
   };
   const before = await readRemaining();
   for (let count = 0; count < 10; count += 1) {
-    expect((await as(cookie, '/api/v1/usage')).status).toBe(200);
+    expect((await send(cookie, '/api/v1/usage')).status).toBe(200);
   }
   expect(await readRemaining()).toBe(before - 1);
 });
 
 it('a session ends with its key', async () => {
   const { key, keyId, cookie } = await newSession();
-  const readSession = async (sent: string) => (await as(sent, '/api/v1/session')).body['session'];
+  const readSession = async (sent: string) => (await send(sent, '/api/v1/session')).body['session'];
   expect(await readSession(cookie)).toMatchObject({ expiresAt: expect.any(String) });
   await gateway.call(`/api/v1/api-keys/${keyId}`, { method: 'DELETE', key });
-  expect((await as(cookie, '/api/v1/key')).status).toBe(401);
+  expect((await send(cookie, '/api/v1/key')).status).toBe(401);
   for (const each of [cookie, '']) expect(await readSession(each)).toBeNull();
 });
 
@@ -187,7 +188,9 @@ it('a session starts once from a sign-in link, and not from an expired link', as
   const answers = await Promise.all([use(token), use(token), use(token)]);
   expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 404, 404]);
   const begun = answers.find(({ status }) => status === 201);
-  expect((await as(begun ? cookieOf(begun) : '', '/api/v1/key')).body).toMatchObject({ keyId });
+  expect((await send(begun ? readCookies(begun) : '', '/api/v1/key')).body).toMatchObject({
+    keyId,
+  });
 
   const old = await makeLink();
   await gateway.database.query('UPDATE sign_in_link SET expires_at = clock_timestamp()');

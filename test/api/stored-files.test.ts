@@ -38,9 +38,9 @@ const removeFile = ({ fileId }: UploadUrl, caller: TestCaller) =>
   remove(`${listPath}/${fileId}`, caller);
 const readUsedBytes = async ({ key }: TestCaller) =>
   (await gateway.call<{ storage: { used: number } }>('/api/v1/usage', { key })).body.storage.used;
-const wanted = { filename: 'a.png', size: png.length };
-const sign = ({ key }: TestCaller) => signUpload(gateway, wanted, key);
-const upload = ({ key }: TestCaller) => uploadFile(gateway, png, wanted, key);
+const properties = { filename: 'a.png', size: png.length };
+const sign = ({ key }: TestCaller) => signUpload(gateway, properties, key);
+const upload = ({ key }: TestCaller) => uploadFile(gateway, png, properties, key);
 
 async function paint({ key }: TestCaller, more: object = {}): Promise<string> {
   const jobId = await gateway.startImage({ prompt: 'a tree', ...more }, key);
@@ -198,7 +198,7 @@ describe('a response', () => {
         ...headers,
       },
     });
-    sending.end(body && JSON.stringify(body));
+    sending.on('error', () => {}).end(body && JSON.stringify(body));
     const [response] = (await once(sending, 'response')) as [IncomingMessage];
     const { statusCode: status, headers: answered } = response;
     return { status, headers: answered, bytes: await buffer(response) };

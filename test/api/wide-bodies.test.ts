@@ -6,7 +6,7 @@
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { useOwnGateway, type TestCaller } from '../harness/gateway.ts';
 import { openRequest, type RawRequest } from '../harness/raw-requests.ts';
 import type { SpawnedProcess } from '../harness/running-gateway.ts';
@@ -25,32 +25,33 @@ beforeAll(async () => {
   smallest = await gateway.newCaller({ credits: 0, scopes: ['models:read'] });
   prober = new Worker(proberSource, {
     eval: true,
-    workerData: { url: urlOf('/healthz'), pid: api.child.pid, shared: probeTimes.buffer },
+    workerData: { url: toUrl('/healthz'), pid: api.child.pid, shared: probeTimes.buffer },
   });
-  return () => prober.terminate();
 });
+// `afterAll` hooks run in reverse order, so the prober ends before its API.
+afterAll(() => prober.terminate());
 
-const urlOf = (path: string): string => `http://127.0.0.1:${api.port}${path}`;
+const toUrl = (path: string): string => `http://127.0.0.1:${api.port}${path}`;
 /** Every operation of the callers' API with a request body. */
 const withBody = callerEndpoints.filter(({ takesBody }) => takesBody);
 const posts = withBody.map(({ requestPath }) => requestPath);
-const methodOf = (path: string): string =>
+const findMethod = (path: string): string =>
   withBody.find(({ requestPath }) => requestPath === path)?.method ?? 'POST';
 const adminPosts = [
   ...operatorEndpoints.filter(({ method, takesBody }) => takesBody && method === 'POST'),
   { requestPath: '/api/admin/v1/temporal/codec/decode' },
 ].map(({ requestPath }) => requestPath);
 
-const keyOf = (path: string): string =>
+const findKey = (path: string): string =>
   path.startsWith('/api/admin') ? gateway.config.ADMIN_API_KEY : poor.key;
 
 const open = (path: string, key: string, bytes: number): RawRequest => {
   const type = { 'content-type': 'application/json', 'content-length': bytes };
-  return openRequest(urlOf(path), { authorization: `Bearer ${key}`, ...type }, methodOf(path));
+  return openRequest(toUrl(path), { authorization: `Bearer ${key}`, ...type }, findMethod(path));
 };
 
 /** Sends a body, and returns the status of the response. */
-function send(path: string, body: string | Buffer, key = keyOf(path)): Promise<number | 'cut'> {
+function send(path: string, body: string | Buffer, key = findKey(path)): Promise<number | 'cut'> {
   const { client, status } = open(path, key, Buffer.byteLength(body));
   client.end(body);
   return status;
@@ -89,11 +90,11 @@ const proberSource = `
 let prober: Worker;
 const probeTimes = new Float64Array(new SharedArrayBuffer(8));
 
-/** The most CPU time until another request is answered, twice of what this machine needs. */
+/** The most CPU time, milliseconds, during another request: twice what this machine needs. */
 const probeMsMax = 200;
 
-/** Returns the longest time of a probe while this runs: the best of three runs, because garbage is collected in some. */
-async function bestSlowestProbe(run: () => Promise<unknown>): Promise<number> {
+/** Returns the longest probe during a run, in the best of up to three runs, because some collect garbage. */
+async function measureSlowestProbe(run: () => Promise<unknown>): Promise<number> {
   let best = Infinity;
   for (let times = 0; times < 3 && best > probeMsMax; times += 1) {
     probeTimes[0] = 0;
@@ -105,20 +106,20 @@ async function bestSlowestProbe(run: () => Promise<unknown>): Promise<number> {
   return best;
 }
 
-const many = (spelled: string, bytes: number): string =>
+const repeatValue = (spelled: string, bytes: number): string =>
   Array.from({ length: Math.floor(bytes / (spelled.length + 1)) }, () => spelled).join();
-const names = (bytes: number): string =>
+const repeatNames = (bytes: number): string =>
   Array.from({ length: Math.floor(bytes / 11) }, (_, at) => `"k${at}":1`).join();
 
 /** JSON of about this many bytes, in the place that a route looks at. */
 const wide: [string, (bytes: number) => string][] = [
-  ['numbers', (bytes) => `[${many('1', bytes)}]`],
-  ['empty arrays', (bytes) => `[${many('[]', bytes)}]`],
-  ['empty objects', (bytes) => `[${many('{}', bytes)}]`],
-  ['empty texts', (bytes) => `[${many('""', bytes)}]`],
-  ['parts of no type', (bytes) => `[${many('{"type":"x"}', bytes)}]`],
-  ['pictures without a URL', (bytes) => `[${many('{"type":"image_url"}', bytes)}]`],
-  ['names', (bytes) => `{${names(bytes)}}`],
+  ['numbers', (bytes) => `[${repeatValue('1', bytes)}]`],
+  ['empty arrays', (bytes) => `[${repeatValue('[]', bytes)}]`],
+  ['empty objects', (bytes) => `[${repeatValue('{}', bytes)}]`],
+  ['empty texts', (bytes) => `[${repeatValue('""', bytes)}]`],
+  ['parts of no type', (bytes) => `[${repeatValue('{"type":"x"}', bytes)}]`],
+  ['pictures without a URL', (bytes) => `[${repeatValue('{"type":"image_url"}', bytes)}]`],
+  ['names', (bytes) => `{${repeatNames(bytes)}}`],
   ['escapes', (bytes) => `"${'\\u0041'.repeat(bytes / 6)}"`],
   ['surrogates, one alone', (bytes) => `"${'\\ud83d\\ude00'.repeat(bytes / 12)}\\ud83d"`],
   ['backslashes', (bytes) => `"${'\\\\'.repeat(bytes / 2)}"`],
@@ -129,17 +130,17 @@ const wide: [string, (bytes: number) => string][] = [
   ['brackets that never close', (bytes) => '['.repeat(bytes)],
 ];
 const user = '{"role":"user","content":"a"}';
-const ofChat = (fields: string): string => `{"model":"gpt-4o",${fields}}`;
-const contentOf = (spelled: string) => ofChat(`"messages":[{"role":"user","content":${spelled}}]`);
+const toChat = (fields: string): string => `{"model":"gpt-4o",${fields}}`;
+const toContent = (spelled: string) => toChat(`"messages":[{"role":"user","content":${spelled}}]`);
 /** The parts of a chat request that may have many values. */
 const placesOfChat: [string, (spelled: string) => string][] = [
-  ['content', contentOf],
-  ['messages', (spelled) => ofChat(`"messages":${spelled}`)],
-  ['tool_calls', (spelled) => ofChat(`"messages":[{"role":"assistant","tool_calls":${spelled}}]`)],
+  ['content', toContent],
+  ['messages', (spelled) => toChat(`"messages":${spelled}`)],
+  ['tool_calls', (spelled) => toChat(`"messages":[{"role":"assistant","tool_calls":${spelled}}]`)],
   ...['tools', 'logit_bias', 'metadata', 'prediction'].map(
     (field): [string, (spelled: string) => string] => [
       field,
-      (spelled) => ofChat(`"messages":[${user}],"${field}":${spelled}`),
+      (spelled) => toChat(`"messages":[${user}],"${field}":${spelled}`),
     ],
   ),
   ['nothing known', (spelled) => `{"zz":${spelled}}`],
@@ -148,7 +149,7 @@ const megabyte = 1_000_000;
 
 describe('a request without access to a route is rejected before its body is read', () => {
   /** Returns the status that arrives while a body is announced and none is sent. */
-  async function statusBeforeBody(path: string, key: string): Promise<number | 'cut' | 'none'> {
+  async function readStatusBeforeBody(path: string, key: string): Promise<number | 'cut' | 'none'> {
     const { client, status } = open(path, key, 5000);
     const received = await Promise.race([status, sleep(2000, 'none' as const)]);
     client.destroy();
@@ -156,7 +157,7 @@ describe('a request without access to a route is rejected before its body is rea
   }
   const expectAll = async (key: string, status: number, paths = posts): Promise<void> => {
     const statuses = await Promise.all(
-      paths.map(async (path) => ({ path, status: await statusBeforeBody(path, key) })),
+      paths.map(async (path) => ({ path, status: await readStatusBeforeBody(path, key) })),
     );
     expect(statuses).toEqual(paths.map((path) => ({ path, status })));
   };
@@ -181,13 +182,13 @@ describe('a request without access to a route is rejected before its body is rea
   });
 
   it('with a key that is over its rate limit', async () => {
-    const hasty = await gateway.newCaller({ credits: 0 });
+    const limited = await gateway.newCaller({ credits: 0 });
     await gateway.database.query(
       `INSERT INTO rate_window (key_id, bucket, started_at, hits)
          VALUES ($1, 'requests', clock_timestamp(), $2)`,
-      [hasty.keyId, gateway.config.RATE_LIMIT_PER_MINUTE],
+      [limited.keyId, gateway.config.RATE_LIMIT_PER_MINUTE],
     );
-    await expectAll(hasty.key, 429);
+    await expectAll(limited.key, 429);
   });
 });
 
@@ -200,7 +201,7 @@ describe('other requests are served during a hostile body', () => {
       const body = Buffer.from(`{"prompt":${spell(19 * megabyte)}}`);
       for (const path of posts) {
         let status: unknown;
-        const slowest = await bestSlowestProbe(async () => {
+        const slowest = await measureSlowestProbe(async () => {
           status = await send(path, body, smallest.key);
         });
         if ((status !== 403 && status !== 'cut') || slowest > probeMsMax) {
@@ -216,7 +217,7 @@ describe('other requests are served during a hostile body', () => {
     for (const [place, put] of [placesOfChat[0], placesOfChat.at(-1)].filter((each) => !!each)) {
       const body = Buffer.from(put(spell(19 * megabyte)));
       let status: unknown;
-      const slowest = await bestSlowestProbe(async () => {
+      const slowest = await measureSlowestProbe(async () => {
         status = await send('/api/v1/chat/completions', body);
       });
       // A plain text is valid, so it is rejected for missing credits.
@@ -234,7 +235,7 @@ describe('other requests are served during a hostile body', () => {
       const slow: unknown[] = [];
       for (const [place, put] of placesOfChat) {
         const body = Buffer.from(put(spelled));
-        const slowest = await bestSlowestProbe(() => send('/api/v1/chat/completions', body));
+        const slowest = await measureSlowestProbe(() => send('/api/v1/chat/completions', body));
         if (slowest > probeMsMax) slow.push({ place, slowest });
       }
       expect(slow).toEqual([]);
@@ -252,7 +253,7 @@ describe('other requests are served during a hostile body', () => {
         `{"payloads":${spell(90_000)},"actor":${spell(90_000)},"scopes":${spell(90_000)},"prompt":""}`,
       ]) {
         let status: unknown;
-        const slowest = await bestSlowestProbe(async () => {
+        const slowest = await measureSlowestProbe(async () => {
           status = await send(path, body);
         });
         // Operators may hand payloads over that say nothing.
@@ -269,8 +270,8 @@ describe('other requests are served during a hostile body', () => {
     const { pid = 0 } = api.child;
     const rss = async (): Promise<number> =>
       Number(/VmRSS:\s+(\d+) kB/.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
-    const body = Buffer.from(contentOf(`[${many('1', 19 * megabyte)}]`));
-    const text = Buffer.from(contentOf(`"${'x'.repeat(19 * megabyte)}"`));
+    const body = Buffer.from(toContent(`[${repeatValue('1', 19 * megabyte)}]`));
+    const text = Buffer.from(toContent(`"${'x'.repeat(19 * megabyte)}"`));
     const before = await rss();
     for (let round = 0; round < 5; round += 1) {
       await Promise.all([body, text, text, text].map((each) => send('/api/v1/chat', each)));
