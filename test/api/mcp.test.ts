@@ -30,7 +30,7 @@ async function connect({ key }: { key: string }): Promise<Client> {
 }
 
 /** The fields of structured results that tests read. */
-interface Structured {
+interface StructuredContent {
   jobId: string;
   uri: string;
   data: { tool: string; models: { id: string }[] }[];
@@ -43,21 +43,23 @@ interface Structured {
 /** Calls a tool; `text` is the first text of the result. */
 async function call(
   name: string,
-  given: Record<string, unknown>,
-  { by = client, ...options }: Parameters<Client['callTool']>[2] & { by?: Client } = {},
+  parameters: Record<string, unknown>,
+  caller = client,
+  options: Parameters<Client['callTool']>[2] = {},
 ) {
-  const asked = { name, arguments: given };
-  const result = (await by.callTool(asked, undefined, options)) as CallToolResult;
+  const request = { name, arguments: parameters };
+  const result = (await caller.callTool(request, undefined, options)) as CallToolResult;
   const [first] = result.content;
   const text = first?.type === 'text' ? first.text : '';
-  return { ...result, job: result.structuredContent as unknown as Structured, text };
+  const structuredContent = result.structuredContent as unknown as StructuredContent;
+  return { ...result, structuredContent, text };
 }
 
-/** Expects that a call fails with a text, and returns its structured result. */
-async function expectFailure(name: string, given: object, words: RegExp, by = client) {
-  const { isError, text, job } = await call(name, { ...given }, { by });
-  expect([isError, text]).toEqual([true, expect.stringMatching(words)]);
-  return job;
+/** Expects that a call fails with a message, and returns its structured result. */
+async function expectFailure(name: string, parameters: object, message: RegExp, caller = client) {
+  const result = await call(name, { ...parameters }, caller);
+  expect(result).toMatchObject({ isError: true, text: expect.stringMatching(message) });
+  return result.structuredContent;
 }
 
 describe('the tools', () => {
@@ -68,13 +70,13 @@ describe('the tools', () => {
     expect(tools.map(({ name }) => name).toSorted()).toEqual(
       [...capabilities.map(({ type }) => type), ...others.split(/\s+/)].toSorted(),
     );
-    const toolOf = (tool: string) => tools.find(({ name }) => name === tool);
-    expect(toolOf('imageGenerate')?.inputSchema).toMatchObject({
+    const findTool = (tool: string) => tools.find(({ name }) => name === tool);
+    expect(findTool('imageGenerate')?.inputSchema).toMatchObject({
       type: 'object',
       required: ['prompt'],
       properties: { prompt: { type: 'string', minLength: 3, maxLength: 2000 } },
     });
-    expect(toolOf('getJob')).toMatchObject({
+    expect(findTool('getJob')).toMatchObject({
       inputSchema: { required: ['jobId'] },
       annotations: { readOnlyHint: true },
     });
@@ -82,18 +84,19 @@ describe('the tools', () => {
 
   it('are limited to the scopes of the key', async () => {
     const scopes = ['studio:read', 'studio:audio'] as const;
-    const by = await connect(await gateway.newCaller({ credits: 10, scopes }));
-    const names = (await by.listTools()).tools.map(({ name }) => name);
+    const limited = await connect(await gateway.newCaller({ credits: 10, scopes }));
+    const names = (await limited.listTools()).tools.map(({ name }) => name);
     expect(names).toContain('sfxGenerate');
     expect(names).not.toContain('imageGenerate');
-    await expectFailure('imageGenerate', { prompt: 'a tree' }, /^FORBIDDEN: .*studio:image/, by);
+    const message = /^FORBIDDEN: .*studio:image/;
+    await expectFailure('imageGenerate', { prompt: 'a tree' }, message, limited);
   });
 });
 
 it('the models are listed in less than 10 KB, and described individually', async () => {
-  const { job, text: _text, ...list } = await call('listStudioModels', {});
+  const { text: _text, ...list } = await call('listStudioModels', {});
   expect(Buffer.byteLength(JSON.stringify(list))).toBeLessThan(10_000);
-  const { data } = job;
+  const { data } = list.structuredContent;
   expect(data.map(({ tool }) => tool).toSorted()).toEqual(
     capabilities.map(({ type }) => type).toSorted(),
   );
@@ -111,27 +114,27 @@ it('a local picture is sent as a data URL, or with an upload URL', async () => {
   const picture = await drawDisc(200, 150);
   const url = `data:image/png;base64,${picture.toString('base64')}`;
   const inline = await call('imageEdit', { prompt: 'add a hat', imageUrls: [url] });
-  expect(inline.job).toMatchObject({ status: 'completed' });
-  const { uploadUrl, method, headers, fileId } = (
-    await call('createUploadUrl', { contentType: 'image/png' })
-  ).job;
+  expect(inline.structuredContent).toMatchObject({ status: 'completed' });
+  const target = await call('createUploadUrl', { contentType: 'image/png' });
+  const { uploadUrl, method, headers, fileId } = target.structuredContent;
   const put = await fetch(uploadUrl, { method, headers, body: new Blob([picture]) });
   expect(put.status).toBe(200);
   const edited = await call('imageEdit', { prompt: 'add a hat', imageUrls: [fileId] });
-  expect(edited.job).toMatchObject({ status: 'completed' });
+  expect(edited.structuredContent).toMatchObject({ status: 'completed' });
 });
 
 describe('generating a picture', () => {
   it('reports progress, and returns data, a link and the picture, which other organizations cannot read', async () => {
-    const told: string[] = [];
-    const onprogress = ({ message = '' }: Progress): void => void told.push(message);
+    const messages: string[] = [];
+    const onprogress = ({ message = '' }: Progress): void => void messages.push(message);
     // Progress is reported every two seconds, so a shorter job could end without `generating`.
-    const given = { prompt: '[[slow:5s]] a lighthouse for a model' };
-    const { content, job, isError } = await call('imageGenerate', given, { onprogress });
-    expect(isError).toBeUndefined();
-    expect(told.length).toBeGreaterThan(0);
-    expect(told[0]).toMatch(/^job_\w+ \w+(, queue position \d+)?(, about \d+ s left)?$/);
-    expect(told.join('\n')).toMatch(/ generating.*, about \d+ s left/);
+    const parameters = { prompt: '[[slow:5s]] a lighthouse for a model' };
+    const result = await call('imageGenerate', parameters, client, { onprogress });
+    const { content, structuredContent: job } = result;
+    expect(result.isError).toBeUndefined();
+    expect(messages.length).toBeGreaterThan(0);
+    expect(messages[0]).toMatch(/^job_\w+ \w+(, queue position \d+)?(, about \d+ s left)?$/);
+    expect(messages.join('\n')).toMatch(/ generating.*, about \d+ s left/);
     expect(job).toMatchObject({ status: 'completed', billing: { state: 'charged', charged: 3.9 } });
     const link = content.find(({ type }) => type === 'resource_link');
     const bytes = await download(link?.type === 'resource_link' ? link.uri : '');
@@ -153,43 +156,42 @@ describe('generating a picture', () => {
   });
 
   it('returns a running job when the call is asynchronous', async () => {
-    const { job } = await call('imageGenerate', { prompt: 'a later tree', async: true });
-    const got = await call('getJob', { jobId: job.jobId, wait: 30 });
-    expect(got.job).toMatchObject({ data: { status: 'completed', done: true } });
+    const started = await call('imageGenerate', { prompt: 'a later tree', async: true });
+    const { jobId } = started.structuredContent;
+    const { structuredContent } = await call('getJob', { jobId, wait: 30 });
+    expect(structuredContent).toMatchObject({ data: { status: 'completed', done: true } });
     const list = await call('listJobs', { limit: 1, type: 'imageGenerate' });
-    expect(list.job).toMatchObject({ data: [{ type: 'imageGenerate' }] });
+    expect(list.structuredContent).toMatchObject({ data: [{ type: 'imageGenerate' }] });
   });
 
   it('creates one picture for one Idempotency-Key', async () => {
-    const ask = () =>
+    const generate = () =>
       client.callTool({
         name: 'imageGenerate',
         arguments: { prompt: 'one tree' },
         _meta: { 'studio-gateway/idempotency-key': 'mcp-1' },
       });
-    const { jobId } = (await ask()).structuredContent as { jobId: string };
-    expect((await ask()).structuredContent).toMatchObject({ jobId });
+    const { jobId } = (await generate()).structuredContent as { jobId: string };
+    expect((await generate()).structuredContent).toMatchObject({ jobId });
     expect(await gateway.sandbox.submits({ match: 'one tree' })).toHaveLength(1);
   });
 });
 
 it('an estimate equals the reservation of the tool, and starts nothing', async () => {
-  const by = await connect(await gateway.newCaller({ credits: 1 }));
-  const given = { tool: 'imageGenerate', arguments: { prompt: 'a tree', numImages: 2 } };
-  expect((await call('estimate', given, { by })).job).toMatchObject({ data: { credits: 7.8 } });
-  await expectFailure('estimate', { tool: 'paint', arguments: {} }, /^NOT_FOUND/, by);
-  expect((await by.listResources()).resources).toEqual([]);
+  const poor = await connect(await gateway.newCaller({ credits: 1 }));
+  const parameters = { tool: 'imageGenerate', arguments: { prompt: 'a tree', numImages: 2 } };
+  const { structuredContent } = await call('estimate', parameters, poor);
+  expect(structuredContent).toMatchObject({ data: { credits: 7.8 } });
+  await expectFailure('estimate', { tool: 'paint', arguments: {} }, /^NOT_FOUND/, poor);
+  expect((await poor.listResources()).resources).toEqual([]);
 });
 
 describe('a failed call', () => {
   it('returns the code and the message', async () => {
-    expect(
-      await expectFailure(
-        'imageGenerate',
-        { prompt: '[[fail:422]] a tree' },
-        /^PROVIDER_REJECTED_INPUT: .+ \(job_/,
-      ),
-    ).toMatchObject({ billing: { state: 'released', charged: 0 } });
+    const failing = { prompt: '[[fail:422]] a tree' };
+    const message = /^PROVIDER_REJECTED_INPUT: .+ \(job_/;
+    const failure = await expectFailure('imageGenerate', failing, message);
+    expect(failure).toMatchObject({ billing: { state: 'released', charged: 0 } });
     await expectFailure('imageGenerate', { prompt: 'x' }, /^INVALID_REQUEST: prompt/);
     await expect(client.callTool({ name: 'paint' })).rejects.toThrow(/Unknown tool paint/);
     await expect(client.readResource({ uri: 'studio://jobs/other' })).rejects.toThrow(/resource/);
@@ -219,18 +221,18 @@ describe('a failed call', () => {
   });
 
   it('without enough credits returns the required credits', async () => {
-    const by = await connect(await gateway.newCaller({ credits: 1 }));
-    expect(
-      await expectFailure('imageGenerate', { prompt: 'a tree' }, /^INSUFFICIENT_CREDITS/, by),
-    ).toMatchObject({ required: 3.9, available: 1 });
+    const poor = await connect(await gateway.newCaller({ credits: 1 }));
+    const message = /^INSUFFICIENT_CREDITS/;
+    const failure = await expectFailure('imageGenerate', { prompt: 'a tree' }, message, poor);
+    expect(failure).toMatchObject({ required: 3.9, available: 1 });
   });
 
   it('is 401 without a key, 403 without the scope, and 405 with another method', async () => {
     await expect(connect({ key: 'gk_live_wrong' })).rejects.toThrow(/Unauthorized/);
     const blind = await gateway.newCaller({ credits: 1, scopes: ['studio:image'] });
     await expect(connect(blind)).rejects.toThrow(/FORBIDDEN/);
-    const listened = await gateway.call('/mcp');
-    expect([listened.status, listened.headers.get('allow')]).toEqual([405, 'POST']);
+    const { status, headers } = await gateway.call('/mcp');
+    expect([status, headers.get('allow')]).toEqual([405, 'POST']);
   });
 
   it('is 400 for a body that is not one message', async () => {
@@ -246,11 +248,11 @@ describe('a failed call', () => {
 describe('a job', () => {
   it('continues when its client disconnects, and is charged once', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
-    const by = await connect(caller);
-    const lost = call('imageGenerate', { prompt: '[[slow:1s]] a tree left alone' }, { by });
-    const failure = catchFailure(lost, Error);
+    const disconnecting = await connect(caller);
+    const parameters = { prompt: '[[slow:1s]] a tree left alone' };
+    const failure = catchFailure(call('imageGenerate', parameters, disconnecting), Error);
     await expect.poll(() => gateway.sandbox.submits({ match: 'left alone' })).toHaveLength(1);
-    await by.close();
+    await disconnecting.close();
     await failure;
     const [{ id } = { id: '' }] = await gateway.database.jobs(caller.organizationId);
     const done = await gateway.untilDone(id, caller.key);
@@ -259,12 +261,11 @@ describe('a job', () => {
   });
 
   it('is canceled by its tool', async () => {
-    const { job } = await call('imageGenerate', {
-      prompt: '[[slow:900s]] [[no-webhook]] a slow tree',
-      async: true,
-    });
-    expect((await call('cancelJob', { jobId: job.jobId })).isError).toBeUndefined();
-    const done = await gateway.untilDone(job.jobId);
+    const prompt = '[[slow:900s]] [[no-webhook]] a slow tree';
+    const started = await call('imageGenerate', { prompt, async: true });
+    const { jobId } = started.structuredContent;
+    expect((await call('cancelJob', { jobId })).isError).toBeUndefined();
+    const done = await gateway.untilDone(jobId);
     expect(done.body.data).toMatchObject({ status: 'canceled', billing: { state: 'released' } });
   });
 });

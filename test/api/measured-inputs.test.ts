@@ -82,10 +82,11 @@ describe('a host that returns one file to the gateway and another to the provide
     });
     expect(answer.body.data.results.map(({ success }) => success)).toEqual([true, true]);
     expect(gateway.media.requests('/twice.png')).toBe(1);
+    const jobId = await checkSubmits();
     const outputs = await gateway.database.query<{ width: number }>(
       `SELECT (a->>'width')::float8 AS width FROM job,
         jsonb_path_query(outputs, '$[*].artifacts[*]') AS a WHERE id = $1`,
-      [await checkSubmits()],
+      [jobId],
     );
     expect(outputs).toEqual([{ width: 128 }, { width: 128 }]);
   });

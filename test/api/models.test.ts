@@ -94,16 +94,16 @@ describe('the list of models', () => {
   });
 
   it('returns 304 to a client that has the current version', async () => {
-    const ask = (header: string) =>
+    const listModels = (header: string) =>
       gateway.call('/api/v1/models', { headers: { 'if-none-match': header } });
-    const etag = (await ask('"other"')).headers.get('etag') ?? '';
+    const etag = (await listModels('"other"')).headers.get('etag') ?? '';
     expect(etag).toMatch(/^W\/"[\w-]{27}"$/);
     for (const header of [etag, `"other", ${etag}`, '*']) {
-      const unchanged = await ask(header);
+      const unchanged = await listModels(header);
       expect([unchanged.status, unchanged.headers.get('etag')]).toEqual([304, etag]);
       expect(unchanged.headers.get('x-ratelimit-remaining')).toMatch(/^\d+$/);
     }
-    expect((await ask('"other"')).status).toBe(200);
+    expect((await listModels('"other"')).status).toBe(200);
   });
 
   it('contains models that the key may not use', async () => {
@@ -217,8 +217,8 @@ describe('the official Anthropic client', () => {
   });
 
   it('throws its NotFoundError with the error type', async () => {
-    const asked = anthropic.models.retrieve('no/such-model');
-    expect(await catchFailure(asked, AnthropicNotFoundError)).toMatchObject({
+    const request = anthropic.models.retrieve('no/such-model');
+    expect(await catchFailure(request, AnthropicNotFoundError)).toMatchObject({
       status: 404,
       error: { type: 'error', error: { type: 'not_found_error', message: 'model: no/such-model' } },
     });

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { say } from '../chat/chat-clients.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { discPicture } from '../harness/media.ts';
+import { drawDisc } from '../harness/media.ts';
 import { openRequest } from '../harness/raw-requests.ts';
 
 const gateway = useGateway({ settled: 'last', env: { CHAT_CONNECTIONS_MAX: '8' } });

@@ -127,7 +127,7 @@ function header(name: string, change: string | null | ((genuine: string) => stri
   const full = `x-fal-webhook-${name}`;
   return (delivery) => {
     const others = delivery.headers.filter(([given]) => given !== full);
-    const [, genuine = ''] = delivery.headers.find(([given]) => given === full) ?? [];
+    const [, genuine = ''] = delivery.headers.find(([each]) => each === full) ?? [];
     const value = typeof change === 'function' ? change(genuine) : change;
     return { ...delivery, headers: value === null ? others : [...others, [full, value]] };
   };

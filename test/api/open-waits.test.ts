@@ -100,8 +100,8 @@ describe('open waits', () => {
       Object.values(answers).some(({ type }) => type === 'text/event-stream');
     const isLongPoll = ({ request: { query } }: RequestedEndpoint): boolean =>
       query !== undefined && 'wait' in query.shape;
-    const waits = ofCallers.filter((each) => each.method === 'GET');
-    const shortenPath = ({ path }: Walked): string =>
+    const waits = callerEndpoints.filter((each) => each.method === 'GET');
+    const shortenPath = ({ path }: RequestedEndpoint): string =>
       path.replace('/api/v1/studio/jobs/', '').replace(':jobId', jobId);
     const paths = [
       ...waits.filter(isStream).map(shortenPath),

@@ -35,9 +35,9 @@ async function expectOneJob(type: string) {
 }
 
 /** Expects that a request is rejected with these fields, and stores nothing. */
-async function expectRejection(asked: PromiseLike<unknown>, error: object, words = '') {
-  const message = expect.stringContaining(words);
-  expect(await catchFailure(asked, APIError)).toMatchObject({ status: 400, message, ...error });
+async function expectRejection(response: PromiseLike<unknown>, error: object, text = '') {
+  const message = expect.stringContaining(text);
+  expect(await catchFailure(response, APIError)).toMatchObject({ status: 400, message, ...error });
   expect(await listJobs()).toEqual([]);
 }
 
@@ -85,8 +85,8 @@ describe('/images/generations', () => {
 
   it('returns the requested format, and the same job for the same Idempotency-Key, also on the Studio endpoint', async () => {
     const headers = { 'idempotency-key': 'k' };
-    const asked = { model: 'nano-banana', prompt: 'a pier' };
-    const openai = { ...asked, quality: 'standard', size: 'auto' } as const;
+    const body = { model: 'nano-banana', prompt: 'a pier' };
+    const openai = { ...body, quality: 'standard', size: 'auto' } as const;
     const generate = async (format: 'url' | 'b64_json') => {
       const request = { ...openai, response_format: format };
       const { images } = clients.openai;
@@ -101,7 +101,7 @@ describe('/images/generations', () => {
     const studio = await gateway.call('/api/v1/studio/image/generate', {
       key: clients.caller.key,
       headers,
-      body: asked,
+      body,
     });
     expect([studio.status, studio.headers.get('idempotent-replayed')]).toEqual([200, 'true']);
     await expectOneJob('imageGenerate');
@@ -117,8 +117,8 @@ describe('/images/generations', () => {
       },
     });
     const headers = { prefer: 'wait=0' };
-    const asked = patient.images.generate({ prompt: '[[slow:800ms]] a pier' }, { headers });
-    const failure = await catchFailure(asked, APIError);
+    const response = patient.images.generate({ prompt: '[[slow:800ms]] a pier' }, { headers });
+    const failure = await catchFailure(response, APIError);
     expect(failure).toMatchObject({ status: 409, code: 'JOB_NOT_DONE' });
     expect(sent).toBe(1);
     const [job] = await listJobs();
@@ -143,10 +143,10 @@ describe('/images/generations', () => {
     ['a quality', { quality: 'low' }, 'UNSUPPORTED_PARAMETER', 'quality', 'quality'],
     ['a stream', { stream: true }, 'INVALID_REQUEST', 'stream', 'not streamed'],
     ['no size', { size: 'large' }, 'INVALID_REQUEST', 'size', 'WIDTHxHEIGHT'],
-  ])('rejects in OpenAI’s error format: %s', async (_what, extra, code, param, words) => {
+  ])('rejects in OpenAI’s error format: %s', async (_what, extra, code, param, text) => {
     const body = { model: 'nano-banana', prompt: 'a pier', ...extra };
-    const asked = clients.openai.images.generate(body as { prompt: string });
-    await expectRejection(asked, { code, param, type: 'invalid_request_error' }, words);
+    const response = clients.openai.images.generate(body as { prompt: string });
+    await expectRejection(response, { code, param, type: 'invalid_request_error' }, text);
   });
 
   it('requires a key, the scope and the credits, and fails when the job fails', async () => {
@@ -185,16 +185,16 @@ describe('/images/edits', () => {
   });
 
   it('rejects a missing picture, an invalid picture and an unknown model, and stores nothing', async () => {
-    const text = await toFile(Buffer.from('no picture'), 'a.png');
+    const textFile = await toFile(Buffer.from('no picture'), 'a.png');
     const image = await file();
-    for (const [extra, error, words] of [
-      [{ image: text }, { status: 415, code: 'UNSUPPORTED_MEDIA_TYPE' }],
+    for (const [extra, error, text] of [
+      [{ image: textFile }, { status: 415, code: 'UNSUPPORTED_MEDIA_TYPE' }],
       [{ model: 'gpt-image-1' }, { code: 'UNKNOWN_MODEL' }, 'did you mean gpt-image-2'],
       [{ size: '1024x1024' }, { param: 'size' }],
       [{ image: undefined }, { param: 'image' }],
     ] as const) {
       const body = { image, prompt: 'a hat', ...extra } as OpenAI.Images.ImageEditParams;
-      await expectRejection(clients.openai.images.edit(body), error, words);
+      await expectRejection(clients.openai.images.edit(body), error, text);
     }
     const { organizationId } = clients.caller;
     await expect.poll(() => gateway.database.uploadIds(organizationId)).toEqual([]);
@@ -222,10 +222,10 @@ describe('/audio/speech', () => {
     ['another format', { response_format: 'opus' }, 'response_format', 'must be mp3'],
     ['another speed', { speed: 2 }, 'speed', 'other speeds'],
     ['no text', { input: ' ' }, 'input', 'input:'],
-  ])('rejects %s', async (_what, extra, param, words) => {
+  ])('rejects %s', async (_what, extra, param, text) => {
     const body = { model: 'eleven_multilingual_v2', voice: 'rachel', input: 'Hello.', ...extra };
-    const asked = clients.openai.audio.speech.create(body as OpenAI.Audio.SpeechCreateParams);
-    await expectRejection(asked, { param }, words);
+    const response = clients.openai.audio.speech.create(body as OpenAI.Audio.SpeechCreateParams);
+    await expectRejection(response, { param }, text);
   });
 });
 
@@ -254,36 +254,36 @@ describe('/audio/transcriptions', () => {
       start: expect.any(Number),
       end: expect.any(Number),
     });
-    const said = verbose.segments?.map(({ text }) => text).join(' ') ?? '';
-    expect(said.replaceAll(/\s+/g, '')).toBe(verbose.text.replaceAll(/\s+/g, ''));
+    const segments = verbose.segments?.map(({ text }) => text).join(' ') ?? '';
+    expect(segments.replaceAll(/\s+/g, '')).toBe(verbose.text.replaceAll(/\s+/g, ''));
   });
 
   it('returns text and subtitles, of one job with one Idempotency-Key', async () => {
     const file = await recording();
     const headers = { 'idempotency-key': 'k' };
-    const ask = (format: 'text' | 'srt' | 'vtt') => {
+    const request = (format: 'text' | 'srt' | 'vtt') => {
       const body = { model: 'scribe_v2', file, response_format: format };
       return clients.openai.audio.transcriptions.create(body, { headers });
     };
-    expect(await ask('text')).toMatch(/^\S[^]*\n$/);
-    expect(await ask('srt')).toMatch(/^1\n\d\d:\d\d:\d\d,\d{3} --> \d\d:\d\d:\d\d,\d{3}\n\S/);
-    expect(await ask('vtt')).toMatch(/^WEBVTT\n\n\d\d:\d\d:\d\d\.\d{3} --> /);
+    expect(await request('text')).toMatch(/^\S[^]*\n$/);
+    expect(await request('srt')).toMatch(/^1\n\d\d:\d\d:\d\d,\d{3} --> \d\d:\d\d:\d\d,\d{3}\n\S/);
+    expect(await request('vtt')).toMatch(/^WEBVTT\n\n\d\d:\d\d:\d\d\.\d{3} --> /);
     await expectOneJob('audioTranscribe');
   });
 
   it("rejects another provider's model, a file without audio, and a form without a file", async () => {
     const file = await recording();
-    for (const [extra, param, words] of [
+    for (const [extra, param, text] of [
       [{ model: 'whisper-1' }, 'model', 'did you mean scribe_v2'],
       [{ file: await toFile(Buffer.from('no'), 'a.mp3') }, 'file'],
       [{ response_format: 'xml' }, 'response_format'],
       [{ file: undefined }, 'file'],
     ] as const) {
       const body = { model: 'scribe_v2', file, ...extra };
-      const asked = clients.openai.audio.transcriptions.create(
+      const response = clients.openai.audio.transcriptions.create(
         body as OpenAI.Audio.TranscriptionCreateParams,
       );
-      await expectRejection(asked, { param }, words);
+      await expectRejection(response, { param }, text);
     }
   });
 });
@@ -355,21 +355,22 @@ describe('/videos', () => {
       status: 'failed',
       error: { code: 'CONTENT_POLICY', message: expect.any(String) },
     });
-    const asked = clients.openai.videos.downloadContent(made.id);
-    expect(await catchFailure(asked, APIError)).toMatchObject({ status: 404 });
+    const response = clients.openai.videos.downloadContent(made.id);
+    expect(await catchFailure(response, APIError)).toMatchObject({ status: 404 });
   });
 
-  it('are rejected in OpenAI’s error format', async () => {
-    const twoImages = { file_id: 'file_1', image_url: 'https://example.com/a.png' };
-    for (const [extra, error, words] of [
-      [{ model: 'sora-2' }, { code: 'UNKNOWN_MODEL' }, 'did you mean'],
-      [{ seconds: '5' }, { param: 'seconds' }],
-      [{ size: '1024x1792' }, { param: 'size' }],
-      [{ input_reference: twoImages }, { code: 'CONFLICTING_FIELDS', param: 'input_reference' }],
-    ] as const) {
-      const body = { prompt: 'waves', ...extra } as OpenAI.VideoCreateParams;
-      await expectRejection(clients.openai.videos.create(body), error, words);
-    }
+  const twoImages = { file_id: 'file_1', image_url: 'https://example.com/a.png' };
+  it.each<[extra: object, error: object, text?: string]>([
+    [{ model: 'sora-2' }, { code: 'UNKNOWN_MODEL' }, 'did you mean'],
+    [{ seconds: '5' }, { param: 'seconds' }],
+    [{ size: '1024x1792' }, { param: 'size' }],
+    [{ input_reference: twoImages }, { code: 'CONFLICTING_FIELDS', param: 'input_reference' }],
+  ])('are rejected in OpenAI’s error format: %j', async (extra, error, text) => {
+    const body = { prompt: 'waves', ...extra } as OpenAI.VideoCreateParams;
+    await expectRejection(clients.openai.videos.create(body), error, text);
+  });
+
+  it('are not found under an unknown id', async () => {
     await expectRejection(clients.openai.videos.retrieve('nothing'), { status: 404 });
   });
 });

@@ -60,12 +60,12 @@ describe('a JSON response', () => {
   });
 
   it('of a job that fails late is invalid JSON, is sent once, and names the error', async () => {
-    const asked = client.images.generate({ prompt: '[[slow:1s]] [[policy]] a pier' });
-    await catchFailure(asked, SyntaxError);
+    const prompt = '[[slow:1s]] [[policy]] a pier';
+    await catchFailure(client.images.generate({ prompt }), SyntaxError);
     expect([sent, await readLastEntries()]).toEqual([1, ['release']]);
-    const late = await generate({ prompt: '[[slow:1s]] [[policy]] a pier' });
-    const [line = '', body = ''] = (await late.text()).trim().split('\n');
-    expect([late.status, line]).toEqual([200, expect.stringMatching(/^CONTENT_POLICY: .+/)]);
+    const response = await generate({ prompt });
+    const [line = '', body = ''] = (await response.text()).trim().split('\n');
+    expect([response.status, line]).toEqual([200, expect.stringMatching(/^CONTENT_POLICY: .+/)]);
     expect(JSON.parse(body)).toMatchObject({
       error: { code: 'CONTENT_POLICY' },
       jobId: expect.stringMatching(/^job_/),
@@ -73,8 +73,8 @@ describe('a JSON response', () => {
   });
 
   it('of a job that exceeds the wait names the job', async () => {
-    const late = await generate({ prompt: '[[slow:2s]] a pier' }, { prefer: 'wait=1' });
-    const [line = '', body = '{}'] = (await late.text()).trim().split('\n');
+    const response = await generate({ prompt: '[[slow:2s]] a pier' }, { prefer: 'wait=1' });
+    const [line = '', body = '{}'] = (await response.text()).trim().split('\n');
     expect(line).toMatch(/^JOB_NOT_DONE: /);
     const { jobId }: { jobId: string } = JSON.parse(body);
     await gateway.untilDone(jobId, clients.caller.key);

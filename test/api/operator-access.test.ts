@@ -18,7 +18,7 @@ interface Body<Data> extends StudioBody<Data> {
 
 const gateway = useGateway({ settled: 'last' });
 
-const ask = <Data = Shown>(path: string, options: Parameters<typeof gateway.call>[1]) =>
+const send = <Data = Shown>(path: string, options: Parameters<typeof gateway.call>[1]) =>
   gateway.call<Body<Data>>(`/api/admin/v1${path}`, options);
 const makeOperator = (name: string) => gateway.admin<Body<Shown>>('/operators', { name });
 const revoke = (operatorId: string) =>
@@ -38,11 +38,11 @@ describe('the key of an operator', () => {
     const { operatorId, name } = shown;
     expect(key).toMatch(/^gk_oper_[0-9A-Za-z]{49}$/);
     expect(shown).toMatchObject({ name: 'Paul Größe', lastUsedAt: null, revokedAt: null });
-    expect((await ask('/organizations', { key })).status).toBe(200);
-    expect((await ask('/operator', { key })).body.data).toEqual({ operatorId, name });
+    expect((await send('/organizations', { key })).status).toBe(200);
+    expect((await send('/operator', { key })).body.data).toEqual({ operatorId, name });
     const admin = await gateway.admin('/operator');
     expect(admin.body.data).toEqual({ operatorId: null, name: null });
-    const list = await ask<Shown[]>('/operators', { key });
+    const list = await send<Shown[]>('/operators', { key });
     expect(list.body.data).toContainEqual({ ...shown, lastUsedAt: expect.any(String) });
     const rows = JSON.stringify(await gateway.database.query('SELECT * FROM operator'));
     expect(rows).not.toContain(key.slice(12));
@@ -55,7 +55,7 @@ describe('the key of an operator', () => {
     const { key } = (await makeOperator('quentin')).body.data;
     expect((await gateway.call('/api/v1/usage', { key })).status).toBe(401);
     for (const changed of [`${key.slice(0, -1)}_`, key.replace('oper', 'live')]) {
-      expect((await ask('/operator', { key: changed })).status).toBe(401);
+      expect((await send('/operator', { key: changed })).status).toBe(401);
     }
   });
 
@@ -63,16 +63,16 @@ describe('the key of an operator', () => {
     const { key } = (await makeOperator('rita')).body.data;
     const reason = 'fal is down';
     const body = { actor: 'somebody else', reason };
-    const paused = await ask('/providers/fal/pause', { key, body });
+    const paused = await send('/providers/fal/pause', { key, body });
     expect(paused.body.data.paused).toMatchObject({ actor: 'rita', reason });
-    await ask('/providers/fal/resume', { key, body: { reason } });
+    await send('/providers/fal/resume', { key, body: { reason } });
     // Other files pause fal too.
     expect((await listActions('fal')).slice(-2)).toEqual([
       { action: 'provider.paused', actor: 'rita', reason },
       { action: 'provider.resumed', actor: 'rita', reason },
     ]);
-    for (const unsaid of [{}, { actor: 'rita' }]) {
-      const rejected = await ask('/providers/fal/pause', { key, body: unsaid });
+    for (const incomplete of [{}, { actor: 'rita' }]) {
+      const rejected = await send('/providers/fal/pause', { key, body: incomplete });
       expect(rejected).toMatchObject({ status: 400, body: { details: [{ path: 'reason' }] } });
     }
   });
@@ -83,9 +83,9 @@ describe('the key of an operator', () => {
       status: 400,
       body: { details: [{ path: 'name' }] },
     });
-    expect((await ask('/audit', { key })).status).toBe(200);
+    expect((await send('/audit', { key })).status).toBe(200);
     expect((await revoke(operatorId)).body.data.revokedAt).toEqual(expect.any(String));
-    expect((await ask('/audit', { key })).status).toBe(401);
+    expect((await send('/audit', { key })).status).toBe(401);
     expect((await revoke(operatorId)).status).toBe(404);
     expect((await listActions(operatorId)).map(({ action }) => action)).toEqual([
       'operator.created',
@@ -100,19 +100,19 @@ describe('the key of an operator', () => {
       ['/operators', { reason: 'r', name: 'uwe' }],
       [`/operators/${operatorId}/revoke`, { reason: 'r' }],
     ] as const) {
-      expect(await ask(path, { key, body })).toMatchObject({
+      expect(await send(path, { key, body })).toMatchObject({
         status: 403,
         body: { error: 'FORBIDDEN' },
       });
     }
-    expect((await ask('/operator', { key })).status).toBe(200);
+    expect((await send('/operator', { key })).status).toBe(200);
   });
 });
 
 describe('an operator session', () => {
   /** Creates a session, or returns the rejection. */
   async function begin(body: object, key = gateway.config.ADMIN_API_KEY) {
-    const answer = await ask('/session', { key, body });
+    const answer = await send('/session', { key, body });
     const cookies = answer.headers.getSetCookie();
     return { ...answer, cookies, cookie: cookies.map((each) => each.split(';')[0]).join('; ') };
   }
@@ -133,18 +133,18 @@ describe('an operator session', () => {
     const session = await gateway.call('/api/v1/session', useSession(cookie));
     expect(session.body).toMatchObject({ session: null, operator: { name: 'Jörg. Ö' } });
     const body = { reason: 'fal is down' };
-    const paused = await ask('/providers/fal/pause', useSession(cookie, { body }));
+    const paused = await send('/providers/fal/pause', useSession(cookie, { body }));
     expect(paused.body.data.paused).toMatchObject({ actor: 'Jörg. Ö', ...body });
-    await ask('/providers/fal/resume', useSession(cookie, { body }));
+    await send('/providers/fal/resume', useSession(cookie, { body }));
   });
 
   it("has the operator's name with an operator key, and ends when the key is revoked", async () => {
     const { key, operatorId } = (await makeOperator('paula')).body.data;
     const { cookie } = await begin({ actor: 'somebody else' }, key);
-    const me = await ask('/operator', useSession(cookie));
+    const me = await send('/operator', useSession(cookie));
     expect(me.body.data).toEqual({ operatorId, name: 'paula' });
     await revoke(operatorId);
-    expect((await ask('/operator', useSession(cookie))).status).toBe(401);
+    expect((await send('/operator', useSession(cookie))).status).toBe(401);
     const session = await gateway.call('/api/v1/session', useSession(cookie));
     expect(session.body).toMatchObject({ operator: null });
   });
@@ -154,10 +154,10 @@ describe('an operator session', () => {
     const body = { reason: 'r' };
     for (const origin of [{ origin: 'https://elsewhere.example' }, { origin: 'null' }, {}]) {
       const headers = { cookie, ...origin };
-      const rejected = await ask('/providers/fal/pause', { key: null, headers, body });
+      const rejected = await send('/providers/fal/pause', { key: null, headers, body });
       expect(rejected).toMatchObject({ status: 403, body: { error: 'FORBIDDEN' } });
     }
-    expect((await ask('/operator', { key: null, headers: { cookie } })).status).toBe(200);
+    expect((await send('/operator', { key: null, headers: { cookie } })).status).toBe(200);
   });
 
   it("is rejected by the callers' API, cannot create a session, and does not replace a wrong key", async () => {
@@ -169,13 +169,13 @@ describe('an operator session', () => {
       ['/operator', { key: 'admin_wrong', headers: { cookie } }],
       ['/operator', useSession(forged)],
     ] as const) {
-      expect((await ask(path, options)).status).toBe(401);
+      expect((await send(path, options)).status).toBe(401);
     }
   });
 
   it('is ended by a DELETE with its cookie', async () => {
     const { cookie } = await begin({ actor: 'olga' });
-    const { status, headers } = await ask('/session', useSession(cookie, { method: 'DELETE' }));
+    const { status, headers } = await send('/session', useSession(cookie, { method: 'DELETE' }));
     expect(status).toBe(200);
     expect(headers.getSetCookie().join()).toMatch(/studio_operator=;.*expires=Thu, 01 Jan 1970/);
   });

@@ -49,8 +49,8 @@ function createOperators(gateway: TestGateway) {
     untilSeenDone: (jobId: string) =>
       expect
         .poll(async () => {
-          const looked = await createOperators(gateway).write(`/jobs/${jobId}/reverify`);
-          return looked.body.data.findings[0]?.verdict;
+          const response = await createOperators(gateway).write(`/jobs/${jobId}/reverify`);
+          return response.body.data.findings[0]?.verdict;
         })
         .toBe('succeeded'),
     /** Waits for the end of a job, which one provider call completed, and whose price was charged once. */

@@ -58,8 +58,8 @@ const spellUrls = (): string[] =>
     `https://127.0.0.1:PORT/${'a'.repeat(9000)}`,
   ].map((url) => url.replaceAll('PORT', String(port)).replaceAll('OWN', ownAddress));
 
-/** Every field of the API that takes a URL. */
 const prompt = 'a tall tree';
+/** Every field of the API that takes a URL. */
 const sinks: Record<string, [string, (url: string) => object]> = {
   'imageUrls, one': ['studio/image/generate', (url) => ({ prompt, imageUrls: url })],
   'imageUrls, several': ['studio/image/generate', (url) => ({ prompt, imageUrls: [url] })],
@@ -87,21 +87,21 @@ const sinks: Record<string, [string, (url: string) => object]> = {
 describe('a private URL', () => {
   it.each(Object.entries(sinks))(
     'is rejected, not requested and not charged: %s',
-    async (_name, [path, bodyOf]) => {
-      const read = async () => [
+    async (_name, [path, makeBody]) => {
+      const readCounts = async () => [
         connections,
         await gateway.database.query('SELECT count(*) FROM reservation'),
       ];
-      const before = await read();
+      const before = await readCounts();
       for (const url of spellUrls()) {
-        const { status, body } = await gateway.call(`/api/v1/${path}`, { body: bodyOf(url) });
+        const { status, body } = await gateway.call(`/api/v1/${path}`, { body: makeBody(url) });
         expect({ url, status, details: body.details }).toMatchObject({
           url,
           status: 400,
           details: [{ path: expect.stringMatching(/url/i) }],
         });
       }
-      expect(await read()).toEqual(before);
+      expect(await readCounts()).toEqual(before);
     },
   );
 

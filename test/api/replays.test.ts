@@ -39,16 +39,16 @@ const furtherInputs: Record<string, Body> = {
   audioTranscribe: { audioUrl: '' },
 };
 
-async function replaceInputs(body: Body, inputOf: (medium: Medium) => Promise<string>) {
+async function replaceInputs(body: Body, makeInput: (medium: Medium) => Promise<string>) {
   const fields = Object.entries(body).map(async ([name, value]): Promise<[string, unknown]> => {
     const medium = inputFields[name];
     if (medium === undefined) return [name, value];
-    return [name, Array.isArray(value) ? [await inputOf(medium)] : await inputOf(medium)];
+    return [name, Array.isArray(value) ? [await makeInput(medium)] : await makeInput(medium)];
   });
   return Object.fromEntries(await Promise.all(fields));
 }
 
-const keyed = (path: string, key: string, body: Body | FormData): Promise<Answer> =>
+const send = (path: string, key: string, body: Body | FormData): Promise<Answer> =>
   gateway.call(path, { headers: { 'idempotency-key': key, prefer: 'wait=60' }, body });
 
 /** Waits for the newest job, and returns its id. */
@@ -60,8 +60,8 @@ async function finishNewest(): Promise<string> {
 }
 
 async function expectReplay(path: string, key: string, body: Body | FormData): Promise<void> {
-  const { status, headers, body: answered } = await keyed(path, key, body);
-  expect(status, JSON.stringify(answered)).toBe(200);
+  const { status, headers, body: response } = await send(path, key, body);
+  expect(status, JSON.stringify(response)).toBe(200);
   expect(headers.get('idempotent-replayed')).toBe('true');
 }
 
@@ -90,7 +90,7 @@ describe('a replay of a finished job', () => {
       // A recording is named by its id, all other inputs by URL or id.
       if ('audioUrl' in body) body['fileId'] = body['audioUrl'];
       delete body['audioUrl'];
-      const first = await keyed(route, `upload-${type}`, body);
+      const first = await send(route, `upload-${type}`, body);
       expect(first.body.error).toBeUndefined();
       const jobId = await finishNewest();
       for (const fileId of fileIds) {
@@ -100,10 +100,10 @@ describe('a replay of a finished job', () => {
       await expectReplay(route, `upload-${type}`, body);
       expect(await gateway.database.entryKinds(jobId)).toEqual(['reserve', 'charge']);
       const changed = { ...body, async: true, webhookUrl: 'https://example.com/' };
-      const other = await keyed(route, `upload-${type}`, changed);
+      const other = await send(route, `upload-${type}`, changed);
       expect([other.status, other.body.error]).toEqual([422, 'IDEMPOTENCY_KEY_REUSED']);
       // Under a new key the deleted input is rejected, and the key stays free.
-      const rejected = await keyed(route, `new-${type}`, body);
+      const rejected = await send(route, `new-${type}`, body);
       expect([rejected.status, rejected.body.error]).toEqual([400, 'INVALID_INPUT_URL']);
       expect(await readClaims(`new-${type}`)).toEqual([]);
     },
@@ -119,7 +119,7 @@ describe('a replay of a finished job', () => {
         const body = await replaceInputs({ ...example, ...furtherInputs[type] }, async (medium) =>
           gateway.media.put(`/${medium}`, inputs[medium]),
         );
-        const { data } = (await keyed(route, `url-${type}`, { ...body, async: true })).body;
+        const { data } = (await send(route, `url-${type}`, { ...body, async: true })).body;
         return { type, route, body: { ...body, async: true }, jobId: data.jobId };
       }),
     );
@@ -147,7 +147,7 @@ describe('a replay of a form', () => {
       const { organizationId } = gateway.caller;
       const file = new File([new Uint8Array(inputs[medium])], `a.${medium}`);
       const form = makeForm({ ...fields, [part]: file });
-      const first = await keyed(path, `form-${path}`, form);
+      const first = await send(path, `form-${path}`, form);
       expect(first.status, JSON.stringify(first.body)).toBeLessThan(300);
       await finishNewest();
       const uploads = await gateway.database.uploadIds(organizationId);
@@ -160,7 +160,7 @@ describe('a replay of a form', () => {
       await setBytes(1e15);
       try {
         await expectReplay(path, `form-${path}`, form);
-        expect((await keyed(path, `new-${path}`, form)).status).toBe(403);
+        expect((await send(path, `new-${path}`, form)).status).toBe(403);
         expect(await readClaims(`new-${path}`)).toEqual([]);
       } finally {
         await setBytes(0);

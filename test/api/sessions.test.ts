@@ -100,7 +100,7 @@ it('a session opens no route after sign-out', async () => {
   const operatorCookie = readCookies(await beginAsOperator());
   expect((await send(operatorCookie, '/api/admin/v1/operator')).status).toBe(200);
   await send(operatorCookie, '/api/admin/v1/session', { method: 'DELETE', headers: origin });
-  expect(ofCallers.length + ofOperators.length).toBeGreaterThan(80);
+  expect(callerEndpoints.length + operatorEndpoints.length).toBeGreaterThan(80);
   const statuses = await Promise.all(
     [...callerEndpoints, ...protocolEndpoints, ...operatorEndpoints].map(
       async ({ method, requestPath, takesBody, scope }) => {

@@ -25,12 +25,12 @@ let other: TestCaller;
 let usualMs: number;
 beforeAll(async () => {
   other = await gateway.newCaller({ credits: 1000 });
-  await chatAndJob();
-  usualMs = await chatAndJob();
+  await measureOther();
+  usualMs = await measureOther();
 });
 
 /** Runs a chat and a job of the other organization; returns the time they took together. */
-async function chatAndJob(): Promise<number> {
+async function measureOther(): Promise<number> {
   const startedAt = performance.now();
   const [chat, job] = await Promise.all([
     gateway.call('/api/v1/chat', {
@@ -69,27 +69,27 @@ interface Route {
 /** Routes that only accept forms. */
 const forms = new Set(['/api/v1/images/edits', '/api/v1/audio/transcriptions']);
 
-const keyOf = ({ key }: { key: string }) => ({ authorization: `Bearer ${key}` });
+const toHeaders = ({ key }: { key: string }) => ({ authorization: `Bearer ${key}` });
 
 /** Makes ten keys of one organization without credits, and returns their headers. */
-async function tenKeys(): Promise<Headers[]> {
+async function makeTenKeys(): Promise<Headers[]> {
   const { key } = await gateway.newCaller({ credits: 0 });
   const made = await Promise.all(Array.from({ length: 9 }, () => gateway.newKey({}, key)));
-  return [{ key }, ...made].map(keyOf);
+  return [{ key }, ...made].map(toHeaders);
 }
 
 describe('silent clients', () => {
   it('without a key, and with ten keys of one organization, do not delay another organization', async () => {
     const silent = [
       ...Array.from({ length: 200 }, () => open('/api/v1/session/links/use', { bytes: 1024 })),
-      ...(await tenKeys()).flatMap((headers) =>
+      ...(await makeTenKeys()).flatMap((headers) =>
         Array.from({ length: 40 }, () =>
           open('/api/v1/chat/estimate', { bytes: megabyte, headers }),
         ),
       ),
     ];
     await sleep(500);
-    expect(await chatAndJob()).toBeLessThan(10 * usualMs + 500);
+    expect(await measureOther()).toBeLessThan(10 * usualMs + 500);
     expect(new Set(await Promise.all(silent.map(({ status }) => status)))).toEqual(new Set([408]));
   });
 
@@ -99,7 +99,7 @@ describe('silent clients', () => {
   });
 
   it('get 408 when they pause for five seconds, long before the minute of the whole body', async () => {
-    const headers = keyOf(await gateway.newCaller({ credits: 0 }));
+    const headers = toHeaders(await gateway.newCaller({ credits: 0 }));
     const startedAt = performance.now();
     // The pause begins with a piece that is large enough for the least rate.
     const text = `{"zz":"${'x'.repeat(200_000)}`;
@@ -109,14 +109,14 @@ describe('silent clients', () => {
   });
 
   /** Routes that check a signature in their URL instead of a key. */
-  async function signedRoutes(): Promise<Route[]> {
+  async function signRoutes(): Promise<Route[]> {
     const { urls } = gateway.api.services;
     const signed = await signUpload(gateway, { contentType: 'image/png' }, other.key);
     const hook = urls.urlFor({ provider: 'fal', jobId: newId('job'), callIndex: 0 });
-    const pathOf = (url: string) => url.slice(new URL(url).origin.length);
+    const removeOrigin = (url: string) => url.slice(new URL(url).origin.length);
     return [
-      { method: 'PUT', requestPath: pathOf(signed.uploadUrl), headers: signed.headers },
-      { method: 'POST', requestPath: pathOf(hook), headers: {} },
+      { method: 'PUT', requestPath: removeOrigin(signed.uploadUrl), headers: signed.headers },
+      { method: 'POST', requestPath: removeOrigin(hook), headers: {} },
     ];
   }
 
@@ -128,7 +128,7 @@ describe('silent clients', () => {
         method,
         requestPath,
         headers: {
-          ...keyOf({ key }),
+          ...toHeaders({ key }),
           ...(forms.has(requestPath) && { 'content-type': 'multipart/form-data; boundary=x' }),
         },
       }));
@@ -138,7 +138,7 @@ describe('silent clients', () => {
     const routes = [
       ...withKey(poor.key, [...described, ...posts]),
       ...withKey(gateway.config.ADMIN_API_KEY, operators),
-      ...(await signedRoutes()),
+      ...(await signRoutes()),
     ];
     // Two requests at the same time to the same upload URL would be a conflict.
     const statuses = await Promise.all(
@@ -166,14 +166,14 @@ describe('silent clients', () => {
 describe('wide bodies', () => {
   it('with ten keys of one organization do not delay another organization', async () => {
     const text = Buffer.from(`{"messages":[${'1,'.repeat(megabyte / 2)}1]}`);
-    const wide = (await tenKeys()).flatMap((headers) =>
+    const wide = (await makeTenKeys()).flatMap((headers) =>
       Array.from({ length: 4 }, () => {
         const sent = open('/api/v1/chat', { bytes: text.length, text, headers });
         sent.client.end();
         return sent;
       }),
     );
-    expect(await chatAndJob()).toBeLessThan(20 * usualMs + 2000);
+    expect(await measureOther()).toBeLessThan(20 * usualMs + 2000);
     const statuses = await Promise.all(wide.map(({ status }) => status));
     expect(statuses.filter((status) => ![400, 429].includes(Number(status)))).toEqual([]);
   });
@@ -183,25 +183,25 @@ describe('the request bytes of an organization', () => {
   const text = Buffer.from(`{"zz":"${'x'.repeat(15 * megabyte)}"`);
   /** Sends all of a body but its last byte; the client then pauses. */
   const send = (caller: TestCaller): RawRequest =>
-    open('/api/v1/chat', { bytes: text.length + 1, headers: keyOf(caller), text });
+    open('/api/v1/chat', { bytes: text.length + 1, headers: toHeaders(caller), text });
 
   it("are limited, with 503 when all organizations together hold too many, while another organization's small request is served", async () => {
-    const greedy = await Promise.all(
+    const callers = await Promise.all(
       Array.from({ length: 4 }, () => gateway.newCaller({ credits: 0 })),
     );
-    const sent = greedy.flatMap((caller) => Array.from({ length: 3 }, () => send(caller)));
+    const sent = callers.flatMap((caller) => Array.from({ length: 3 }, () => send(caller)));
     await sleep(1500);
-    expect(await chatAndJob()).toBeLessThan(20 * usualMs + 2000);
+    expect(await measureOther()).toBeLessThan(20 * usualMs + 2000);
     const statuses = await Promise.all(sent.map(({ status }) => status));
     for (const { client } of sent) client.destroy();
     expect(statuses.filter((status) => ![408, 429, 503, 'cut'].includes(status))).toEqual([]);
     expect(statuses).toContain(503);
-    expect(await chatAndJob()).toBeLessThan(10 * usualMs + 500);
+    expect(await measureOther()).toBeLessThan(10 * usualMs + 500);
   });
 
   it('beyond half of what the process may hold are rejected with 429 for all its keys together', async () => {
-    const greedy = await gateway.newCaller({ credits: 0 });
-    const sent = Array.from({ length: 5 }, () => send(greedy));
+    const caller = await gateway.newCaller({ credits: 0 });
+    const sent = Array.from({ length: 5 }, () => send(caller));
     const statuses = await Promise.all(sent.map(({ status }) => status));
     const paused = statuses.filter((status) => status === 408);
     const rejected = statuses.filter((status) => status === 429 || status === 'cut');
@@ -218,11 +218,12 @@ describe('an unfinished form', () => {
   it('gets 408, and leaves no file in the spool', async () => {
     const poor = await gateway.newCaller({ credits: 0 });
     const boundary = 'x'.repeat(20);
+    const type = { 'content-type': `multipart/form-data; boundary=${boundary}` };
     const part = `--${boundary}\r\ncontent-disposition: form-data; name="image"; filename="a.png"\r\n\r\n`;
     const unfinished = Array.from({ length: 6 }, () =>
       open('/api/v1/images/edits', {
         bytes: 20 * megabyte,
-        headers: { ...keyOf(poor), 'content-type': `multipart/form-data; boundary=${boundary}` },
+        headers: { ...toHeaders(poor), ...type },
         text: part + 'x'.repeat(2 * megabyte),
       }),
     );
@@ -243,7 +244,7 @@ describe('an unfinished form', () => {
       const type = { 'content-type': 'multipart/form-data; boundary=x' };
       const form = open('/api/v1/images/edits', {
         bytes: 20 * megabyte,
-        headers: { ...keyOf(poor), ...type, ...headers },
+        headers: { ...toHeaders(poor), ...type, ...headers },
       });
       expect(await form.status).toBe(403);
     },

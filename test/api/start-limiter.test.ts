@@ -71,8 +71,7 @@ describe('a workflow start that exceeds its wait', () => {
         requestId: expect.any(String),
       });
     }
-    const jobs = 'SELECT 1 FROM job WHERE organization_id = $1';
-    expect(await gateway.database.query(jobs, [organizationId])).toHaveLength(served);
+    expect(await gateway.database.jobs(organizationId)).toHaveLength(served);
     expect(await gateway.sandbox.submits({ match: 'an impatient crane' })).toHaveLength(served);
     const again = await keyed(rejected[0] ?? 0);
     expect(again.status).toBe(200);

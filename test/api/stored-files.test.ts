@@ -132,8 +132,8 @@ describe('deleting the media of a job', () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const { key } = caller;
     const headers = { 'idempotency-key': 'a-picture' };
-    const ask = () => gateway.call(imagePath, { key, headers, body: { prompt: 'a tree' } });
-    const url = (await ask()).body.data.images[0]?.url ?? '';
+    const send = () => gateway.call(imagePath, { key, headers, body: { prompt: 'a tree' } });
+    const url = (await send()).body.data.images[0]?.url ?? '';
     const jobId = (await files(caller)).data[0]?.jobId ?? '';
     const path = `/api/v1/studio/jobs/${jobId}/media`;
     const deleted = await remove(path, caller);
@@ -153,7 +153,7 @@ describe('deleting the media of a job', () => {
     expect((await gateway.untilDone(jobId, key)).body.data).toEqual(deleted.body.data);
     expect((await fetch(url)).status).toBe(404);
     expect((await files(caller)).data).toEqual([]);
-    expect(await ask()).toMatchObject({ status: 410, body: { error: 'MEDIA_DELETED', jobId } });
+    expect(await send()).toMatchObject({ status: 410, body: { error: 'MEDIA_DELETED', jobId } });
     const body = { imageUrl: url };
     const used = await gateway.call('/api/v1/studio/image/upscale', { key, body });
     expect([used.status, used.body.error]).toEqual([400, 'INVALID_INPUT_URL']);

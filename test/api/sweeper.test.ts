@@ -19,8 +19,8 @@ const unreadablePrefix = 'job_unreadable_';
 const pausedPrefix = 'job_paused_';
 const broken = () => Promise.reject(new Error('broken on purpose'));
 
-/** A sweeper over the services of the gateway, of which some may be broken. */
-function sweeperWith(changed: Partial<Services> = {}) {
+/** Returns a sweeper over the services of the gateway, of which some may be broken. */
+function createSweeper(changed: Partial<Services> = {}) {
   const { services, client: reached } = gateway.api;
   const client = Object.create(reached) as Client;
   const workflow = Object.create(reached.workflow) as Client['workflow'];
@@ -44,7 +44,7 @@ function sweeperWith(changed: Partial<Services> = {}) {
 
 type Reserve = Parameters<Services['ledger']['reserve']>[0];
 
-/** An open Studio reservation whose time has come, and that has no workflow. */
+/** Makes an open Studio reservation whose time has come, and that has no workflow. */
 async function reserve(id: string, job?: Reserve['job']): Promise<void> {
   await gateway.api.services.ledger.reserve({
     organizationId: gateway.caller.organizationId,
@@ -71,7 +71,7 @@ const readState = async (id: string) => {
   return row?.state;
 };
 
-const unreadable = () => `${unreadablePrefix}${newId('job')}`;
+const newUnreadableId = () => `${unreadablePrefix}${newId('job')}`;
 
 describe('a workflow that runs longer than the deadline of its job', () => {
   it('is left alone for a second deadline period, then terminated and released', async () => {
@@ -94,8 +94,8 @@ describe('a workflow that runs longer than the deadline of its job', () => {
       workflowId: id,
       taskQueue: 'nobody-polls-this',
     });
-    const sweeper = sweeperWith();
-    /** As if the job had been found past its time so long ago, and this check came so late. */
+    const sweeper = createSweeper();
+    /** Sweeps as if the job had been found overdue so long ago, and this sweep came so late. */
     const pass = async (foundSecondsAgo: number, lateSeconds: number) => {
       await gateway.database.query(
         `UPDATE reservation SET expires_at = clock_timestamp() - $2 * interval '1 second',
@@ -125,11 +125,11 @@ describe('a workflow that runs longer than the deadline of its job', () => {
 
 describe('a pass of the sweeper', () => {
   it('releases a job although the workflows of other jobs are paused or cannot be read, and counts those jobs', async () => {
-    const bad = [unreadable(), unreadable()];
+    const bad = [newUnreadableId(), newUnreadableId()];
     const good = newId('job');
     const paused = `${pausedPrefix}${newId('job')}`;
     for (const id of [...bad, good, paused]) await reserve(id);
-    const sweeper = sweeperWith();
+    const sweeper = createSweeper();
     expect(await sweeper.sweep()).toMatchObject({ skipped: 2, missing: 1, extended: 1, failed: 0 });
     await sweeper.untilReleased(good);
     for (const id of [...bad, paused]) {
@@ -139,11 +139,11 @@ describe('a pass of the sweeper', () => {
   });
 
   it('reaches a job behind a hundred jobs whose workflows cannot be read', async () => {
-    const bad = Array.from({ length: 120 }, unreadable);
+    const bad = Array.from({ length: 120 }, newUnreadableId);
     await Promise.all(bad.map((id) => reserve(id)));
     const good = newId('job');
     await reserve(good);
-    await sweeperWith().untilReleased(good, 1);
+    await createSweeper().untilReleased(good, 1);
     await Promise.all(bad.map(release));
   });
 
@@ -153,7 +153,7 @@ describe('a pass of the sweeper', () => {
   ])('completes its other steps when the sweep of %s fails', async (_name, changed) => {
     const good = newId('job');
     await reserve(good);
-    const sweeper = sweeperWith(changed());
+    const sweeper = createSweeper(changed());
     await sweeper.untilReleased(good);
     expect(await sweeper.sweep()).toMatchObject({ failed: 1 });
   });

@@ -34,7 +34,7 @@ const jobs = async (caller: TestCaller, query: string) =>
   (await gateway.call<Listed>(`/api/v1/studio/jobs${query}`, { key: caller.key })).body;
 const usage = async (caller: TestCaller, query: string) =>
   (await gateway.call<UsageBody>(`/api/v1/usage${query}`, { key: caller.key })).body;
-const idsOf = (list: Listed) => list.data.map(({ jobId }) => jobId);
+const toIds = (list: Listed) => list.data.map(({ jobId }) => jobId);
 
 describe('metadata of a Studio job', () => {
   it('is in the job, its webhook, its usage record and Temporal', async () => {
@@ -100,14 +100,14 @@ describe('metadata of a Studio job', () => {
     ['no name', { '': 'a' }, '1–64'],
     ['a list', ['a'], 'metadata'],
     ['a text', 'team=a', 'metadata'],
-  ])('is rejected with %s, and no job starts', async (_, metadata, words) => {
+  ])('is rejected with %s, and no job starts', async (_, metadata, text) => {
     const caller = await gateway.newCaller({ credits: 100 });
     const body = { prompt: 'a tree', metadata };
     for (const answer of [
       await gateway.call(imagePath, { key: caller.key, body }),
       await chat(caller, { metadata }),
     ]) {
-      expect([answer.status, answer.body.message]).toEqual([400, expect.stringContaining(words)]);
+      expect([answer.status, answer.body.message]).toEqual([400, expect.stringContaining(text)]);
     }
     const spelled = '{"prompt": "a tree", "metadata": {"__proto__": "x"}}';
     expect((await gateway.call(imagePath, { key: caller.key, body: spelled })).status).toBe(400);
@@ -147,7 +147,7 @@ describe('lists', () => {
     const failed = await paint(caller, { prompt: 'a failure', metadata: { team: 'a' } });
     await chat(caller, { metadata: { team: 'a' }, max_tokens: 20 });
 
-    const found = async (query: string) => idsOf(await jobs(caller, query));
+    const found = async (query: string) => toIds(await jobs(caller, query));
     expect(await found('?metadata[team]=a')).toEqual([failed, b, a]);
     expect(await found('?metadata[team]=a&metadata[env]=live')).toEqual([a]);
     expect(await found('?metadata[team]=a&status=completed&model=seedream')).toEqual([b]);
@@ -160,7 +160,7 @@ describe('lists', () => {
     expect(await found(`?before=${at}`)).toEqual([a]);
     expect(await found(`?after=${at}`)).toEqual([failed, plain, c]);
     const first = await jobs(caller, '?metadata[team]=a&limit=2');
-    expect([idsOf(first), first.hasMore]).toEqual([[failed, b], true]);
+    expect([toIds(first), first.hasMore]).toEqual([[failed, b], true]);
     expect(await found(`?metadata[team]=a&limit=2&cursor=${first.nextCursor}`)).toEqual([a]);
 
     const ids = async (query: string) =>
@@ -181,9 +181,9 @@ describe('lists', () => {
     const metadata = { tenant: 'shared', secret: one.organizationId };
     const mine = await paint(one, { metadata });
     await chat(one, { metadata, max_tokens: 20 });
-    const theirs = await paint(other, { metadata: { tenant: 'shared' } });
-    expect(idsOf(await jobs(other, '?metadata[tenant]=shared'))).toEqual([theirs]);
-    expect(idsOf(await jobs(one, '?metadata[tenant]=shared'))).toEqual([mine]);
+    const otherJobId = await paint(other, { metadata: { tenant: 'shared' } });
+    expect(toIds(await jobs(other, '?metadata[tenant]=shared'))).toEqual([otherJobId]);
+    expect(toIds(await jobs(one, '?metadata[tenant]=shared'))).toEqual([mine]);
     expect((await jobs(other, `?metadata[secret]=${one.organizationId}`)).data).toEqual([]);
     expect((await jobs(other, `?keyId=${one.keyId}`)).data).toEqual([]);
     expect((await usage(other, `?metadata[secret]=${one.organizationId}`)).usage).toEqual([]);

@@ -13,8 +13,8 @@ import { signUpload } from '../harness/uploads.ts';
 const gateway = useGateway({ settled: 'last' });
 /** The owner of the objects. */
 let owner: TestCaller;
-const theirs = { job: '', waitingJob: '', key: '', upload: '', uploadUrl: '', resultUrl: '' };
-type ObjectIds = typeof theirs;
+const owned = { job: '', waitingJob: '', key: '', upload: '', uploadUrl: '', resultUrl: '' };
+type ObjectIds = typeof owned;
 const actors: Record<string, string | null> = {};
 
 async function admin(path: string, body: object): Promise<Record<string, string>> {
@@ -31,23 +31,21 @@ async function userKey(organizationId: string, role: string, more: object = {}):
 beforeAll(async () => {
   owner = gateway.caller;
   const stranger = await gateway.newCaller({ credits: 100 });
-  // An older job than those of the owner, which a cursor of the owner's job must not find.
-  await gateway.call('/api/v1/studio/image/generate', {
-    body: { prompt: 'his tree' },
-    key: stranger.key,
-  });
-  theirs.job = await gateway.startImage({ prompt: 'a tall tree' });
-  const { result } = (await gateway.untilDone(theirs.job)).body.data;
-  theirs.resultUrl = removeSignature(result.images[0]?.url ?? '');
+  // A job older than those of the owner, which a cursor of the owner's job must not find.
+  const olderJob = await gateway.startImage({ prompt: 'his tree' }, stranger.key);
+  await gateway.untilDone(olderJob, stranger.key);
+  owned.job = await gateway.startImage({ prompt: 'a tall tree' });
+  const { result } = (await gateway.untilDone(owned.job)).body.data;
+  owned.resultUrl = removeSignature(result.images[0]?.url ?? '');
   const waiting = await gateway.call('/api/v1/studio/image/generate', {
     body: { prompt: '[[slow:900s]] [[no-webhook]] a slow tree', async: true },
     headers: { 'idempotency-key': 'a-shared-word' },
   });
-  theirs.waitingJob = waiting.body.data.jobId;
-  theirs.key = owner.keyId;
+  owned.waitingJob = waiting.body.data.jobId;
+  owned.key = owner.keyId;
   const { fileId, publicUrl } = await signUpload(gateway, { contentType: 'image/png' });
-  theirs.upload = fileId;
-  theirs.uploadUrl = removeSignature(publicUrl);
+  owned.upload = fileId;
+  owned.uploadUrl = removeSignature(publicUrl);
 
   const suspended = await gateway.newCaller({ credits: 1 });
   await admin(`/organizations/${suspended.organizationId}/suspend`, {});
@@ -62,8 +60,8 @@ beforeAll(async () => {
   });
 });
 afterAll(async () => {
-  await gateway.cancel(theirs.waitingJob);
-  await gateway.untilDone(theirs.waitingJob);
+  await gateway.cancel(owned.waitingJob);
+  await gateway.untilDone(owned.waitingJob);
   await gateway.expectSettled();
 });
 
@@ -111,24 +109,24 @@ const attempts: Record<string, (ids: ObjectIds) => Attempt> = {
 function attempt(name: string, ids: ObjectIds, key: string | null): Promise<object> {
   const [route, body] = attempts[name]?.(ids) ?? assert.fail(name);
   const [method = '', path = ''] = route.split(' ');
-  return answered({ method, path: `/api/v1${path}`, key, body });
+  return send({ method, path: `/api/v1${path}`, key, body });
 }
 
 /** Makes well-formed ids and URLs of objects that do not exist. */
-const nobodys = (): ObjectIds =>
+const makeUnknownIds = (): ObjectIds =>
   JSON.parse(
-    JSON.stringify(theirs).replaceAll(/[0-9a-f]{32}/g, () => newId('job').replace('job_', '')),
+    JSON.stringify(owned).replaceAll(/[0-9a-f]{32}/g, () => newId('job').replace('job_', '')),
   ) as ObjectIds;
 
-interface Sent {
+interface SentRequest {
   method: string;
   path: string;
   key: string | null;
   body?: object | undefined;
 }
 
-/** Returns a response without its date and the number of requests. */
-async function answered({ method, path, key, body }: Sent): Promise<object> {
+/** Sends a request, and returns the response without its date and the number of requests. */
+async function send({ method, path, key, body }: SentRequest): Promise<object> {
   const answer = await fetch(gateway.url + path, {
     method,
     headers: {
@@ -146,7 +144,7 @@ async function answered({ method, path, key, body }: Sent): Promise<object> {
   return { status: answer.status, headers, bytes: text };
 }
 
-async function state(): Promise<unknown> {
+async function readState(): Promise<unknown> {
   return gateway.database.query(
     `SELECT (SELECT jsonb_agg(to_jsonb(r) ORDER BY id) FROM reservation r) AS reservations,
        (SELECT jsonb_agg(jsonb_build_object('id', id, 'revoked', revoked_at) ORDER BY id)
@@ -157,8 +155,8 @@ async function state(): Promise<unknown> {
 
 /** Checks that the response to a request is the same for an unknown object; returns it. */
 async function expectSame(what: string, key: string | null): Promise<object> {
-  const foreign = { what, ...(await attempt(what, theirs, key)) };
-  expect(foreign).toEqual({ what, ...(await attempt(what, nobodys(), key)) });
+  const foreign = { what, ...(await attempt(what, owned, key)) };
+  expect(foreign).toEqual({ what, ...(await attempt(what, makeUnknownIds(), key)) });
   return foreign;
 }
 
@@ -173,7 +171,7 @@ describe('a caller of another organization', () => {
     ['nobody', 401],
   ] as const)('reads and changes nothing: %s', async (actor, ...statuses) => {
     const key = actors[actor] ?? null;
-    const before = await state();
+    const before = await readState();
     for (const what of Object.keys(attempts)) {
       const foreign = await expectSame(what, key);
       // A cursor of another organization's job returns a page of the caller's own jobs.
@@ -181,7 +179,7 @@ describe('a caller of another organization', () => {
       expect(foreign).toMatchObject({ status: expect.toBeOneOf(allowed) });
       expect(JSON.stringify(foreign)).not.toContain(owner.organizationId);
     }
-    expect(await state()).toEqual(before);
+    expect(await readState()).toEqual(before);
   });
 
   it('gets only its own objects in every list', async () => {
@@ -192,7 +190,7 @@ describe('a caller of another organization', () => {
       const list = await gateway.call<object>(`/api/v1${path}`, { key });
       expect(list.status).toBe(200);
       const text = JSON.stringify(list.body);
-      for (const id of [owner.organizationId, owner.keyId, theirs.job])
+      for (const id of [owner.organizationId, owner.keyId, owned.job])
         expect(text).not.toContain(id);
     }
   });
@@ -211,15 +209,15 @@ describe('a caller of another organization', () => {
     const real = (path: string): string =>
       path
         .replace(':organizationId', owner.organizationId)
-        .replace(':jobId', theirs.job)
-        .replace(':keyId', theirs.key)
+        .replace(':jobId', owned.job)
+        .replace(':keyId', owned.key)
         .replace(':userId', owner.memberId);
     const body = { actor: 'me', reason: 'me', id: 'me', credits: 1 };
     const rejected = { status: 401, bytes: '{"error":"Unauthorized"}' };
     for (const key of [owner.key, actors['an admin elsewhere'] ?? '', null]) {
       for (const { method, path, takesBody } of operatorEndpoints) {
         const sent = { method, path: real(path), key, ...(takesBody && { body }) };
-        expect(await answered(sent)).toMatchObject(rejected);
+        expect(await send(sent)).toMatchObject(rejected);
       }
     }
   });
@@ -231,7 +229,7 @@ describe('a caller of another organization', () => {
       if (scope === 'any') continue;
       const others = scopes.filter((each) => each !== scope);
       const key = (keys[scope] ??= (await gateway.newCaller({ credits: 0, scopes: others })).key);
-      const answer = await answered({ method, path: requestPath, key });
+      const answer = await send({ method, path: requestPath, key });
       expect({ requestPath, ...answer }).toMatchObject({ requestPath, status: 403 });
       expect(JSON.stringify(answer)).toContain(`the scope ${scope}`);
     }
@@ -241,7 +239,7 @@ describe('a caller of another organization', () => {
 describe('in the same organization', () => {
   it('another user can read the jobs, and cannot change the keys', async () => {
     const key = await userKey(owner.organizationId, 'member');
-    expect(await attempt('look at a job', theirs, key)).toMatchObject({ status: 200 });
+    expect(await attempt('look at a job', owned, key)).toMatchObject({ status: 200 });
     for (const what of ['revoke a key', 'rotate a key']) {
       expect(await expectSame(what, key)).toMatchObject({ status: 404 });
     }
@@ -250,10 +248,10 @@ describe('in the same organization', () => {
 
   it('a viewer can read and change nothing', async () => {
     const key = await userKey(owner.organizationId, 'viewer');
-    const before = await state();
+    const before = await readState();
     const statuses: Record<string, unknown> = {};
     for (const what of Object.keys(attempts)) {
-      const answer = await attempt(what, theirs, key);
+      const answer = await attempt(what, owned, key);
       statuses[what] = 'status' in answer && answer.status;
     }
     expect(statuses).toMatchObject({
@@ -266,7 +264,7 @@ describe('in the same organization', () => {
       'rotate a key': 403,
       'limit a key': 403,
     });
-    expect(await state()).toEqual(before);
+    expect(await readState()).toEqual(before);
   });
 
   it('a key without the scope gets the same 403 for every id', async () => {
@@ -279,7 +277,7 @@ describe('in the same organization', () => {
   it('the owner can do all of this, so the objects of the rejections above exist', async () => {
     const reads = ['look at a job', 'wait for a job', 'listen to a job'];
     for (const what of [...reads, 'use a result by its unsigned URL']) {
-      expect(await attempt(what, theirs, owner.key)).toMatchObject({ status: 200 });
+      expect(await attempt(what, owned, owner.key)).toMatchObject({ status: 200 });
     }
   });
 });

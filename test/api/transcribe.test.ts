@@ -70,23 +70,23 @@ describe('a recording in the request', () => {
     expect(submit?.body['file']).toMatchObject({ sizeBytes: speech.length });
 
     const job = (await gateway.database.jobs(gateway.caller.organizationId)).at(-1);
-    const told = (await gateway.events(job?.id ?? '')).flatMap((event) => {
+    const payloads = (await gateway.events(job?.id ?? '')).flatMap((event) => {
       const inputs = event.workflowExecutionStartedEventAttributes?.input?.payloads ?? [];
       const results = event.activityTaskCompletedEventAttributes?.result?.payloads ?? [];
       return [...inputs, ...results].map((payload) =>
         Buffer.from(payload.data ?? []).toString('utf8'),
       );
     });
-    expect(told.length).toBeGreaterThan(1);
-    for (const payload of told) expect(payload).not.toContain(data.words.at(-1)?.text ?? '?');
+    expect(payloads.length).toBeGreaterThan(1);
+    for (const payload of payloads) expect(payload).not.toContain(data.words.at(-1)?.text ?? '?');
   });
 
   it('returns 202 for an asynchronous request, which its bytes identify; lists omit the transcript', async () => {
-    const asked = { fields: { async: 'true' }, headers: { 'idempotency-key': 'transcript-1' } };
-    const accepted = await upload(asked);
+    const request = { fields: { async: 'true' }, headers: { 'idempotency-key': 'transcript-1' } };
+    const accepted = await upload(request);
     expect(accepted.status).toBe(202);
     const done = await gateway.untilDone(accepted.body.data.jobId);
-    const other = await upload({ ...asked, file: await recordTone(2) });
+    const other = await upload({ ...request, file: await recordTone(2) });
     expect(other.status).toBe(422);
     const result = { durationSeconds: expect.any(Number), transcriptUrl: expect.any(String) };
     expect(done.body.data).toMatchObject({
@@ -111,9 +111,9 @@ describe('a recording in the request', () => {
       { fields: Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`f${i}`, '1'])) },
       '(body)',
     ],
-  ])('is rejected with %s, and nothing is reserved', async (_name, wanted, field) => {
+  ])('is rejected with %s, and nothing is reserved', async (_name, request, field) => {
     const before = await countReservations();
-    const answer = await upload(wanted);
+    const answer = await upload(request);
     expect([answer.status, answer.body.details[0]?.path]).toEqual([400, field]);
     expect(await countReservations()).toEqual(before);
   });

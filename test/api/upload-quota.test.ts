@@ -42,17 +42,17 @@ async function listFiles({ organizationId } = caller): Promise<string[]> {
 describe('the stored bytes of an organization', () => {
   it('are limited and reported, also under simultaneous requests', async () => {
     expect(await quota()).toEqual({ limit, used: 0, remaining: limit });
-    const ask = (size: number | undefined, { key } = caller) =>
+    const requestUrl = (size: number | undefined, { key } = caller) =>
       gateway.call('/api/v1/storage/upload-url', { key, body: { filename: 'a.png', size } });
     const exceeded = { status: 403, body: { error: 'STORAGE_QUOTA_EXCEEDED' } };
-    const answers = await Promise.all(Array.from({ length: 30 }, () => ask(100_000)));
+    const answers = await Promise.all(Array.from({ length: 30 }, () => requestUrl(100_000)));
     const rejected = answers.filter(({ status }) => status !== 200);
     expect(rejected).toMatchObject(Array.from({ length: 20 }, () => exceeded));
     expect(await quota()).toEqual({ limit, used: limit, remaining: 0 });
     const other = await gateway.newCaller({ credits: 0 });
-    expect(await ask(10, other)).toMatchObject({ status: 200 });
+    expect(await requestUrl(10, other)).toMatchObject({ status: 200 });
     // A URL without a size reserves the maximum size of its type.
-    expect(await ask(undefined, other)).toMatchObject(exceeded);
+    expect(await requestUrl(undefined, other)).toMatchObject(exceeded);
   });
 
   it('are the received bytes of a file, and 0 for a file that never arrived', async () => {

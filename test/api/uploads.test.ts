@@ -47,10 +47,10 @@ async function send(raw: RawRequest): Promise<{ status: number; body: Record<str
   return { status: answer.statusCode ?? 0, body };
 }
 
-const targetOf = (url: string): string => url.slice(gateway.url.length);
+const toTarget = (url: string): string => url.slice(gateway.url.length);
 const put = (signed: UploadUrl, body: Buffer = png) =>
   send({
-    target: targetOf(signed.uploadUrl),
+    target: toTarget(signed.uploadUrl),
     headers: { ...signed.headers, 'content-length': body.length },
     body,
   });
@@ -92,7 +92,7 @@ describe('POST /storage/upload-url', () => {
       expiresAt: expect.any(String),
       publicUrlExpiresAt: expect.any(String),
     });
-    const expires = Number(fieldOf(body.publicUrl, 'expires'));
+    const expires = Number(readField(body.publicUrl, 'expires'));
     expect(Math.abs(Date.parse(body.publicUrlExpiresAt) / 1000 - expires)).toBeLessThan(2);
     // What is left of ten minutes: counted from before the request it could be more.
     const lifeMs = Date.parse(body.expiresAt) - Date.now();
@@ -171,7 +171,7 @@ describe('an upload', () => {
   it('may have no size, chunked encoding and no type: the bytes determine the type', async () => {
     const signed = await sign();
     const answer = await send({
-      target: targetOf(signed.uploadUrl),
+      target: toTarget(signed.uploadUrl),
       headers: { 'transfer-encoding': 'chunked' },
       body: png,
     });
@@ -221,22 +221,22 @@ const swapCase = (word: string): string =>
   word.replaceAll(/[a-z]/gi, (c) => (c === c.toLowerCase() ? c.toUpperCase() : c.toLowerCase()));
 const flipLast = (word: string): string => word.slice(0, -1) + (word.endsWith('A') ? 'B' : 'A');
 const dateIn = (seconds: number): string => String(Math.floor(Date.now() / 1000) + seconds);
-const fieldOf = (url: string, name: string): string => new URL(url).searchParams.get(name) ?? '';
+const readField = (url: string, name: string): string => new URL(url).searchParams.get(name) ?? '';
 
 /** Returns changes of a signed request that each make it invalid. */
-function tamperings(signed: UploadUrl, other: UploadUrl): Record<string, Partial<RawRequest>> {
+function makeTamperings(signed: UploadUrl, other: UploadUrl): Record<string, Partial<RawRequest>> {
   const { uploadUrl: url, publicUrl: reading, storagePath } = signed;
-  const key = (changed: string) => ({ target: targetOf(url).replace(storagePath, changed) });
+  const key = (changed: string) => ({ target: toTarget(url).replace(storagePath, changed) });
   const query = (changes: Record<string, string | null>) => {
     const changed = new URL(url);
     for (const [name, value] of Object.entries(changes)) {
       if (value === null) changed.searchParams.delete(name);
       else changed.searchParams.set(name, value);
     }
-    return { target: targetOf(changed.href) };
+    return { target: toTarget(changed.href) };
   };
-  const [expires, signature] = [fieldOf(url, 'expires'), fieldOf(url, 'signature')];
-  const again = (field: string) => ({ target: `${targetOf(url)}&${field}` });
+  const [expires, signature] = [readField(url, 'expires'), readField(url, 'signature')];
+  const again = (field: string) => ({ target: `${toTarget(url)}&${field}` });
   const headers = (changed: OutgoingHttpHeaders) => ({ headers: changed });
   return {
     'another file': key(storagePath.replace(/file_./, 'file_f')),
@@ -255,10 +255,10 @@ function tamperings(signed: UploadUrl, other: UploadUrl): Record<string, Partial
     GET: { method: 'GET' },
     DELETE: { method: 'DELETE' },
     POST: { method: 'POST' },
-    'PUT to the reading URL': { target: targetOf(reading) },
+    'PUT to the reading URL': { target: toTarget(reading) },
     'the reading signature': query({
-      expires: fieldOf(reading, 'expires'),
-      signature: fieldOf(reading, 'signature'),
+      expires: readField(reading, 'expires'),
+      signature: readField(reading, 'signature'),
     }),
     'another Content-Type': headers({ 'content-type': 'image/jpeg' }),
     'no Content-Type': headers({ 'content-type': undefined }),
@@ -282,22 +282,22 @@ function tamperings(signed: UploadUrl, other: UploadUrl): Record<string, Partial
     'no signature': query({ signature: null }),
     'two signatures': again(`signature=${signature}`),
     'an extra parameter': again('acl=public'),
-    "another upload's signature": query({ signature: fieldOf(other.uploadUrl, 'signature') }),
+    "another upload's signature": query({ signature: readField(other.uploadUrl, 'signature') }),
   };
 }
 
 describe('a tampered upload', () => {
   it('is rejected and writes nothing, whichever part was changed', async () => {
-    const wanted = { contentType: 'image/png', size: png.length };
-    const [signed, other] = [await sign(wanted), await sign(wanted)];
+    const properties = { contentType: 'image/png', size: png.length };
+    const [signed, other] = [await sign(properties), await sign(properties)];
     const before = await listStored();
     const accepted: string[] = [];
-    for (const [name, changes] of Object.entries(tamperings(signed, other))) {
+    for (const [name, changes] of Object.entries(makeTamperings(signed, other))) {
       const { body = png, headers, ...raw } = changes;
       const lower = { 'content-type': 'image/png', 'content-length': body.length, ...headers };
       const sent = Object.entries(lower).filter(([, value]) => value !== undefined);
       const { status } = await send({
-        target: targetOf(signed.uploadUrl),
+        target: toTarget(signed.uploadUrl),
         ...raw,
         headers: Object.fromEntries(sent),
         body,
@@ -382,10 +382,10 @@ describe('inputs of a job', () => {
     const answer = await generate(signed.publicUrl);
     expect(answer.status).toBe(200);
     const [submit] = await gateway.sandbox.submits({ match: signed.fileId });
-    const [given] = (submit?.body['image_urls'] ?? []) as string[];
-    expect(given).toContain(`/files/${signed.storagePath}?`);
-    expect(given).not.toBe(signed.publicUrl);
-    expect((await fetch(given ?? '')).status).toBe(200);
+    const [url] = (submit?.body['image_urls'] ?? []) as string[];
+    expect(url).toContain(`/files/${signed.storagePath}?`);
+    expect(url).not.toBe(signed.publicUrl);
+    expect((await fetch(url ?? '')).status).toBe(200);
   });
 
   it('of another organization are accepted by their signed URL, like every public URL', async () => {

@@ -232,9 +232,8 @@ describe('a provider with one free slot', () => {
     await narrow.untilDone(made.body.data.jobId);
     const story = await narrow.admin<{ data: Story }>(`/jobs/${made.body.data.jobId}`);
     const times = story.body.data.calls
-      .map(({ begunAt, updatedAt }) => `${begunAt} ${updatedAt}`)
-      .toSorted()
-      .flatMap((call) => call.split(' '));
+      .toSorted((one, next) => one.begunAt.localeCompare(next.begunAt))
+      .flatMap(({ begunAt, updatedAt }) => [begunAt, updatedAt]);
     expect(times).toHaveLength(6);
     expect(times).toEqual(times.toSorted());
   });

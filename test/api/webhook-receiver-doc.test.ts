@@ -25,17 +25,17 @@ it("the documented receiver accepts the gateway's webhooks, and rejects everythi
   // The snippet listens where the gateway may send webhooks to.
   await gateway.receiver.down();
   const { port } = new URL(gateway.receiver.origin);
-  const told = await gateway.call<{ secret: string }>('/api/v1/webhooks/secret');
+  const { body } = await gateway.call<{ secret: string }>('/api/v1/webhooks/secret');
   const child = fork(`${directory}/receiver.mjs`, {
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
-    env: { PATH: process.env['PATH'], WEBHOOK_SECRET: told.body.secret, PORT: port },
+    env: { PATH: process.env['PATH'], WEBHOOK_SECRET: body.secret, PORT: port },
   });
-  let said = '';
-  child.stdout?.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  let output = '';
+  child.stdout?.on('data', (chunk: Buffer) => (output += chunk.toString()));
   const webhookUrl = `http://127.0.0.1:${port}/`;
   await untilHolds(() => fetch(webhookUrl));
   const jobId = await gateway.startImage({ prompt: 'a tree', webhookUrl });
-  await untilHolds(() => expect(said).toBe(`studio.job.completed ${jobId}\n`));
+  await untilHolds(() => expect(output).toBe(`studio.job.completed ${jobId}\n`));
   const forged = await fetch(webhookUrl, {
     method: 'POST',
     headers: {

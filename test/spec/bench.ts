@@ -75,7 +75,7 @@ export async function send(
   caller?: TestCaller | null,
 ): Promise<Answer<Loose>> {
   const { method, path, headers = {} } = request;
-  const written = bodyOf(bench, request);
+  const written = makeBody(bench, request);
   const call = async (key: string | null): Promise<Answer<Loose>> => {
     const options = { method, key, headers, ...(written !== undefined && { body: written }) };
     return inServiceShape(await bench.gateway.call<Loose>(path, options));
@@ -158,7 +158,7 @@ async function accepted(bench: Bench, request: Request): Promise<Loose> {
 export function plans(...requests: Request[]): Check {
   return async (bench) => {
     for (const request of requests) {
-      const { calls } = planRequest(capabilityOf(request), bodyOf(bench, request) as object);
+      const { calls } = planRequest(requireCapability(request), makeBody(bench, request) as object);
       expect(calls.length, JSON.stringify(request)).toBeGreaterThan(0);
     }
   };
@@ -179,11 +179,11 @@ export function field(ask: Ask, name: string, valid: unknown[], invalid: unknown
 const findCapability = ({ path }: Request) =>
   capabilities.find((each) => `/api/v1${each.path}` === path);
 
-function capabilityOf(request: Request): Capability {
+function requireCapability(request: Request): Capability {
   return findCapability(request) ?? assert.fail(`${request.path} has no plan`);
 }
 
-function bodyOf(bench: Bench, { body }: Request): object | string | undefined {
+function makeBody(bench: Bench, { body }: Request): object | string | undefined {
   return typeof body === 'function' ? body(bench) : body;
 }
 
@@ -203,7 +203,7 @@ export function rejects(request: Request, name: string, code = 'INVALID_REQUEST'
   return async (bench) => {
     const { error, details } = isSent
       ? await readRejection(bench, request)
-      : planRejection(request, bodyOf(bench, request) as object);
+      : planRejection(request, makeBody(bench, request) as object);
     expect(error, JSON.stringify({ request, details })).toBe(code);
     expect(details.map(({ path }) => path.split('.')[0])).toContain(name);
   };
@@ -221,23 +221,23 @@ async function readRejection(bench: Bench, request: Request): Promise<Rejection>
 }
 
 function planRejection(request: Request, body: object): Rejection {
-  const { code, status, details } = catchRejection(capabilityOf(request), body);
+  const { code, status, details } = catchRejection(requireCapability(request), body);
   expect(status).toBe(400);
   return { error: code, details: details ?? [] };
 }
 
 /** The provider receives these fields with the request, which is found by its text or by its job. */
-export function tells(request: Request, match: string | null, told: object): Check {
+export function tells(request: Request, match: string | null, fields: object): Check {
   return async (bench) => {
     const body = await accepted(bench, request);
-    const query = match === null ? { jobId: jobOf(body) } : { match };
+    const query = match === null ? { jobId: readJobId(body) } : { match };
     await expect
       .poll(async () => (await bench.gateway.sandbox.submits(query)).at(-1)?.body)
-      .toMatchObject(told);
+      .toMatchObject(fields);
   };
 }
 
-function jobOf(ticket: Record<string, unknown>): string {
+function readJobId(ticket: Record<string, unknown>): string {
   return (ticket['data'] as { jobId: string }).jobId;
 }
 
@@ -247,7 +247,7 @@ export function becomes(request: Request, result: object): Check {
     const caller = await bench.gateway.newCaller({ credits: 10_000 });
     const ticket = await send(bench, request, caller);
     expect(ticket.status, JSON.stringify(ticket.body)).toBe(202);
-    const ended = await bench.gateway.untilDone(jobOf(ticket.body), caller.key);
+    const ended = await bench.gateway.untilDone(readJobId(ticket.body), caller.key);
     expect(ended.body.data).toMatchObject({ status: 'completed', result });
   };
 }
@@ -292,16 +292,16 @@ export function endpointsOf(...paths: string[]): Request[] {
   return endpoints.filter(({ path }) => paths.some((one) => path.startsWith(`/api/v1${one}`)));
 }
 
-type Holds = (bench: Bench, request: Request) => Promise<void>;
+type RequestCheck = (bench: Bench, request: Request) => Promise<void>;
 
 /** Returns a check that runs once for each request, however many lines use it. */
-function ofEach(holds: Holds): (...requests: Request[]) => Check {
+function checkEach(check: RequestCheck): (...requests: Request[]) => Check {
   const known = new Map<string, Promise<void>>();
   return (...requests) =>
     async (bench) => {
       const all = requests.map((request) => {
         const key = `${request.method} ${request.path}`;
-        const outcome = known.get(key) ?? holds(bench, request);
+        const outcome = known.get(key) ?? check(bench, request);
         known.set(key, outcome);
         return outcome;
       });
@@ -310,7 +310,7 @@ function ofEach(holds: Holds): (...requests: Request[]) => Check {
 }
 
 /** Without a key, and with a wrong one: 401 and exactly this body. */
-export const needsKey = ofEach(async (bench, request) => {
+export const needsKey = checkEach(async (bench, request) => {
   const wrong = { organizationId: '', memberId: '', keyId: '', key: 'gk_live_wrong' };
   for (const caller of [null, wrong]) {
     const { status, body } = await send(bench, request, caller);
@@ -320,7 +320,7 @@ export const needsKey = ofEach(async (bench, request) => {
 });
 
 /** A valid key without the right: 403 with the error object. */
-export const needsRight = ofEach(async (bench, request) => {
+export const needsRight = checkEach(async (bench, request) => {
   const scopes = request.path.includes('/models') ? ['chat' as const] : ['models:read' as const];
   const caller = await bench.gateway.newCaller({ credits: 10_000, scopes });
   const forbidden = { error: 'FORBIDDEN', message: expect.any(String) };
@@ -328,13 +328,13 @@ export const needsRight = ofEach(async (bench, request) => {
 });
 
 /** 402 if the balance is too small. */
-export const needsCredits = ofEach(async (bench, request) => {
+export const needsCredits = checkEach(async (bench, request) => {
   const caller = await bench.gateway.newCaller({ credits: 0.000_001 });
   await expectAnswer(bench, request, caller, 402, { error: 'INSUFFICIENT_CREDITS' });
 });
 
 /** 429 if the six-hour window is used up, although the balance could pay. */
-export const needsWindow = ofEach(async (bench, request) => {
+export const needsWindow = checkEach(async (bench, request) => {
   const caller = await bench.gateway.newCaller({ credits: 10_000, windowCredits: 1000 });
   const { ledger } = bench.gateway.api.services;
   const whole = { kind: 'studio', amountMicro: 1_000_000_000, ttlMs: 60_000 } as const;
@@ -351,7 +351,7 @@ export const needsWindow = ofEach(async (bench, request) => {
 });
 
 /** A caller whose key has used up its requests of the minute. */
-let tired: Promise<TestCaller> | null = null;
+let limited: Promise<TestCaller> | null = null;
 
 async function spendMinute(bench: Bench, caller: TestCaller): Promise<TestCaller> {
   const requests = Array.from({ length: 61 }, () => send(bench, get('/usage?limit=1'), caller));
@@ -360,9 +360,9 @@ async function spendMinute(bench: Bench, caller: TestCaller): Promise<TestCaller
 }
 
 /** 429 after 60 requests in a minute. */
-export const needsRest = ofEach(async (bench, request) => {
-  tired ??= bench.gateway.newCaller({ credits: 10_000 }).then((each) => spendMinute(bench, each));
-  const caller = await tired;
+export const needsRate = checkEach(async (bench, request) => {
+  limited ??= bench.gateway.newCaller({ credits: 10_000 }).then((each) => spendMinute(bench, each));
+  const caller = await limited;
   let answer = await send(bench, request, caller);
   // The minute has turned.
   if (answer.status !== 429) {
@@ -377,7 +377,7 @@ export const needsRest = ofEach(async (bench, request) => {
 
 /** Each request needs a key with the right, and a rate below the limit. */
 export const needsAccess = (...requests: Request[]): Check[] =>
-  [needsKey, needsRight, needsRest].map((needs) => needs(...requests));
+  [needsKey, needsRight, needsRate].map((needs) => needs(...requests));
 
 /** The response has the rate headers and the id of the request. */
 export function carriesHeaders(...requests: Request[]): Check {
@@ -396,11 +396,12 @@ export function carriesHeaders(...requests: Request[]): Check {
   };
 }
 
-const number: unknown = expect.any(Number);
+/** Any number. */
+export const aNumber: unknown = expect.any(Number);
 
 /** Returns the body of a response to a job that has succeeded. */
 export function done(data: object): object {
-  return { success: true, data, credits: { used: number, cost: number, remaining: number } };
+  return { success: true, data, credits: { used: aNumber, cost: aNumber, remaining: aNumber } };
 }
 
 /** A URL of a stored file. */

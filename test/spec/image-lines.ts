@@ -21,9 +21,9 @@ import {
 const text = (length: number): string => 'x'.repeat(length);
 /** Returns requests to this endpoint with fields for a picture. */
 const withPicture =
-  (path: string, fieldsOf: (picture: string) => object): Ask =>
+  (path: string, makeFields: (picture: string) => object): Ask =>
   (fields) =>
-    post(`/studio/image/${path}`, ({ picture }: Bench) => ({ ...fieldsOf(picture), ...fields }));
+    post(`/studio/image/${path}`, ({ picture }: Bench) => ({ ...makeFields(picture), ...fields }));
 /** Returns a request to this endpoint with this many pictures. */
 const withPictures = (path: string, fixed: object) => (count: number) =>
   withPicture(path, (picture) => ({ imageUrls: Array(count).fill(picture) }))(fixed);
@@ -56,16 +56,17 @@ const generateIds = [
 const newest = ['alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst'];
 const editIds = ['nano-banana', 'seedream', ...newest];
 
-/** These models take all values of a field; the other models of the endpoint reject the field. */
-function onlyOf(models: readonly string[], ask: Ask, name: string, values: unknown[]): Check[] {
-  const others = (ask === edit ? editIds : generateIds).filter((model) => !models.includes(model));
-  return [
+/** Only some models of an endpoint take a field, with all of these values; the others reject it. */
+const allowOnly =
+  (ask: Ask, all: readonly string[]) =>
+  (models: readonly string[], name: string, values: unknown[]): Check[] => [
     ...models.flatMap((model) => field((fields) => ask({ model, ...fields }), name, values)),
-    ...others.map((model) =>
-      rejects(ask({ model, [name]: values[0] }), name, 'UNSUPPORTED_PARAMETER'),
-    ),
+    ...all
+      .filter((model) => !models.includes(model))
+      .map((model) => rejects(ask({ model, [name]: values[0] }), name, 'UNSUPPORTED_PARAMETER')),
   ];
-}
+const generateOnlyWith = allowOnly(generate, generateIds);
+const editOnlyWith = allowOnly(edit, editIds);
 /** An image of each of these models is made. */
 export const modelsAreGenerated = (...models: string[]): Check[] =>
   models.map((model) => answers(generate({ model }), 200, done({ model })));
@@ -74,14 +75,14 @@ const notOfServiceB = (name: string, value: unknown): Check =>
 const onlyOfUpscale = (name: string, value: unknown): Check =>
   rejects(batch({ operation: 'remove-background', [name]: value }), name, 'UNSUPPORTED_PARAMETER');
 
-const promptOf = (ask: Ask): Check[] =>
+const promptIsLimited = (ask: Ask): Check[] =>
   field(
     ask,
     'prompt',
     [text(3), text(2000), '🌊'.repeat(2000)],
     [undefined, 12345, text(2), '🌊🌊', text(2001)],
   );
-const picturesOf = (ask: (count: number) => ReturnType<Ask>): Check[] => [
+const picturesAreLimited = (ask: (count: number) => ReturnType<Ask>): Check[] => [
   takes(ask(1)),
   plans(ask(10)),
   rejects(ask(0), 'imageUrls'),
@@ -93,29 +94,29 @@ const width =
   (fields) =>
     generate({ model: 'seedream', width: edge, ...fields });
 const dimensions = [
-  ...onlyOf(['seedream'], generate, 'width', [1024, 4096]),
-  ...onlyOf(['seedream'], generate, 'height', [1024, 4096]),
+  ...generateOnlyWith(['seedream'], 'width', [1024, 4096]),
+  ...generateOnlyWith(['seedream'], 'height', [1024, 4096]),
   ...field(width(4096), 'height', [1024], [1023, 4097]),
   ...field(width(1024), 'height', [4096]),
   ...[1023, 4097].map((edge) => rejects(width(edge)({ height: 2048 }), 'width')),
 ];
-const imagesOf = (model: string, most: number): Check[] =>
+const imagesAreLimited = (model: string, most: number): Check[] =>
   field((fields) => generate({ model, ...fields }), 'numImages', [1, most], [0, most + 1, '2']);
 const customSize: Ask = (imageSize) => generate({ model: 'alpha-image-2', imageSize });
 
 /** The lines of §8 about images. */
 export const imageLimits = {
   '| Image prompt / edit prompt | 3–2000 characters | Image generate, edit |': [
-    ...promptOf(generate),
-    ...promptOf(edit),
+    ...promptIsLimited(generate),
+    ...promptIsLimited(edit),
   ],
   '| numImages | 1–10 (varies by model) | Image generate |': [
-    ...imagesOf('nano-banana', 10),
-    ...imagesOf('alpha-imagen', 4),
+    ...imagesAreLimited('nano-banana', 10),
+    ...imagesAreLimited('alpha-imagen', 4),
   ],
   '| imageUrls | 1–10 items | Image edit, image batch |': [
-    ...picturesOf(withPictures('edit', { prompt: 'paint it' })),
-    ...picturesOf(withPictures('batch', { operation: 'remove-background' })),
+    ...picturesAreLimited(withPictures('edit', { prompt: 'paint it' })),
+    ...picturesAreLimited(withPictures('batch', { operation: 'remove-background' })),
   ],
   '| Dimensions | 1024–4096 px (`seedream`); custom imageSize multiples of 16 | Image generate |': [
     ...dimensions,
@@ -139,7 +140,7 @@ const generateLines = linesOf('4.7', {
     200,
     done({ model: 'nano-banana' }),
   ),
-  '| prompt | string | yes | 3–2000 characters |': promptOf(generate),
+  '| prompt | string | yes | 3–2000 characters |': promptIsLimited(generate),
   '| model | string | no | One of: `nano-banana` (default), `nano-banana-pro`, `seedream`, `alpha-image`, `alpha-image-mini`, `alpha-image-2`, `alpha-image-2.5-flare`, `alpha-image-2.5-sunburst`, `alpha-imagen`, `alpha-imagen-ultra`, `alpha-imagine` … ("alpha" stands in for a provider name in the last seven and the `alpha-image*` ids)':
     [
       async () => {
@@ -153,7 +154,7 @@ const generateLines = linesOf('4.7', {
   '| numImages | number | no | 1–10, varies by model |': [
     answers(generate({ numImages: 2 }), 200, done({ metadata: { outputImages: 2 } })),
     answers(generate({}), 200, done({ metadata: { outputImages: 1 } })),
-    ...imagesOf('nano-banana', 10),
+    ...imagesAreLimited('nano-banana', 10),
   ],
   '| aspectRatio | string | no | e.g. `16:9`, `1:1`; varies by model |': [
     tells(generate({ prompt: 'a wide pier', aspectRatio: '16:9' }), 'a wide pier', {
@@ -168,7 +169,7 @@ const generateLines = linesOf('4.7', {
     ...field(generate, 'outputFormat', ['jpeg', 'png'], ['gif']),
   ],
   '| resolution | string | no | `1K`, `2K`, `4K`; only `nano-banana-pro` |': [
-    ...onlyOf(['nano-banana-pro'], generate, 'resolution', ['1K', '2K', '4K']),
+    ...generateOnlyWith(['nano-banana-pro'], 'resolution', ['1K', '2K', '4K']),
     rejects(generate({ model: 'nano-banana-pro', resolution: '8K' }), 'resolution'),
   ],
   '| width, height | number | no | 1024–4096 pixels; `seedream` only |': dimensions,
@@ -176,19 +177,18 @@ const generateLines = linesOf('4.7', {
     ...seed,
     plans(...generateIds.map((model) => generate({ model, seed: 5 }))),
   ],
-  '| negativePrompt | string | no | `alpha-imagen-ultra` only |': onlyOf(
+  '| negativePrompt | string | no | `alpha-imagen-ultra` only |': generateOnlyWith(
     ['alpha-imagen-ultra'],
-    generate,
     'negativePrompt',
     ['people'],
   ),
   '| quality | string | no | `auto`, `low`, `medium`, `high`; for `alpha-image`, `alpha-image-2`, `alpha-image-2.5-*` |':
     [
-      ...onlyOf(['alpha-image', ...newest], generate, 'quality', ['auto', 'low', 'medium', 'high']),
+      ...generateOnlyWith(['alpha-image', ...newest], 'quality', ['auto', 'low', 'medium', 'high']),
       rejects(generate({ model: 'alpha-image', quality: 'best' }), 'quality'),
     ],
   '| background | string | no | `auto`, `transparent`, `opaque`; same models |': [
-    ...onlyOf(['alpha-image', ...newest], generate, 'background', [
+    ...generateOnlyWith(['alpha-image', ...newest], 'background', [
       'auto',
       'transparent',
       'opaque',
@@ -197,7 +197,7 @@ const generateLines = linesOf('4.7', {
   ],
   '| imageSize | string or object | no | For `alpha-image-2` and `alpha-image-2.5-*`: `square_hd`, `square`, `portrait_4_3`, `portrait_16_9`, `landscape_4_3` (default), `landscape_16_9`, or `{width, height}` in multiples of 16 |':
     [
-      ...onlyOf(newest, generate, 'imageSize', [
+      ...generateOnlyWith(newest, 'imageSize', [
         'square_hd',
         'square',
         'portrait_4_3',
@@ -233,7 +233,7 @@ const generateLines = linesOf('4.7', {
 
 const editLines = linesOf('4.7', {
   '**POST /api/v1/studio/image/edit** — body: `prompt` (string, required, 3–2000 chars)':
-    promptOf(edit),
+    promptIsLimited(edit),
   '`imageUrls` (array of URL strings, required, 1–10), `model` (string': [
     takes(edit({})),
     ...field(edit, 'imageUrls', [], [undefined, [], ['no url'], 'https://example.com/a.png']),
@@ -256,10 +256,10 @@ const editLines = linesOf('4.7', {
     rejects(edit({ seed: -1 }), 'seed'),
   ],
   '`quality` (`low`/`medium`/`high`; `alpha-image-2` and `alpha-image-2.5-*`)': [
-    ...onlyOf(newest, edit, 'quality', ['low', 'medium', 'high']),
+    ...editOnlyWith(newest, 'quality', ['low', 'medium', 'high']),
     rejects(edit({ model: 'alpha-image-2', quality: 'auto' }), 'quality'),
   ],
-  '`background` (`auto`/`transparent`/`opaque`; same models)': onlyOf(newest, edit, 'background', [
+  '`background` (`auto`/`transparent`/`opaque`; same models)': editOnlyWith(newest, 'background', [
     'auto',
     'transparent',
     'opaque',
@@ -337,7 +337,7 @@ const toolLines = linesOf('4.7', {
   '**POST /api/v1/studio/image/batch** — body: `operation` (string, required: `remove-background` or `upscale`)':
     field(batch, 'operation', ['remove-background', 'upscale'], [undefined, 'sharpen']),
   '`imageUrls` (array of URL strings, required, 1–10), `scaleFactor`': [
-    ...picturesOf(withPictures('batch', { operation: 'remove-background' })),
+    ...picturesAreLimited(withPictures('batch', { operation: 'remove-background' })),
     ...field(batch, 'imageUrls', [], [undefined, ['no url']]),
   ],
   '(number, upscale only, default 2)': [

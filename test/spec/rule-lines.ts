@@ -12,7 +12,7 @@ import {
   linesOf,
   needsCredits,
   needsKey,
-  needsRest,
+  needsRate,
   needsRight,
   needsWindow,
   post,
@@ -44,10 +44,11 @@ const onlyBearer: Check = async (bench) => {
   const good = await gateway.call('/api/v1/usage', { key });
   expect(good.status).toBe(200);
   const wrong = [key, `Basic ${key}`, `bearer  ${key}`, `Bearer ${key}x`, 'Bearer'];
-  for (const [query, headers] of [
-    ...wrong.map((authorization) => ['', { authorization }] as const),
-    [`?api_key=${key}`, { 'x-api-key': key }] as const,
-  ]) {
+  const requests: { query: string; headers: Record<string, string> }[] = [
+    ...wrong.map((authorization) => ({ query: '', headers: { authorization } })),
+    { query: `?api_key=${key}`, headers: { 'x-api-key': key } },
+  ];
+  for (const { query, headers } of requests) {
     const { status, body } = await gateway.call(`/api/v1/usage${query}`, { key: null, headers });
     expect([headers, status, body]).toEqual([headers, 401, { error: 'Unauthorized' }]);
   }
@@ -104,7 +105,7 @@ export const errorLines = linesOf('7', {
     unknownModelIsNotFound,
   '| 404 | Key not found or not owned by caller | Error object |': foreignKeyIsUnknown,
   '| 429 | Rate limit exceeded (60 req/min per key) | `error`: `Rate limit exceeded. Please slow down.`; header `Retry-After` |':
-    [needsRest(...endpoints), sixtyAMinute],
+    [needsRate(...endpoints), sixtyAMinute],
   '| 429 | Six-hour usage window exhausted (Studio) | `error` code `WINDOW_EXHAUSTED`; includes a `resetAt` timestamp |':
     needsWindow(...studio),
   'When a Studio job fails, its credit reservation is released': failedJobIsReleased,
@@ -127,7 +128,7 @@ export const brokenLines = linesOf('7', {
 export const limitLines = linesOf('8', {
   '| Request rate | 60 requests per minute per key | All endpoints; 429 with `Retry-After` |': [
     sixtyAMinute,
-    needsRest(...endpoints),
+    needsRate(...endpoints),
   ],
   '| Rate headers | `X-RateLimit-Limit`, `X-RateLimit-Remaining`, `X-RateLimit-Reset` (Unix seconds), `X-Request-Id` | Documented on model list and upload-url responses |':
     [

@@ -49,7 +49,7 @@ const transcribe: Ask = (fields) =>
   post('/studio/audio/transcribe', ({ speechUrl }: Bench) => ({ audioUrl: speechUrl, ...fields }));
 
 /** Numbers from 0 to 1, by default 0.5, which the response states. */
-function sharesOf(ask: Ask): Check[] {
+function sharesAreLimited(ask: Ask): Check[] {
   return [
     answers(ask({}), 200, done({ metadata: { stability: 0.5, similarityBoost: 0.5 } })),
     answers(ask({ stability: 0, similarityBoost: 1 }), 200, {
@@ -61,7 +61,7 @@ function sharesOf(ask: Ask): Check[] {
     ),
   ];
 }
-const titleOf = (ask: Ask): Check[] =>
+const titleIsLimited = (ask: Ask): Check[] =>
   field(ask, 'title', [text(255), 'a', '🌊'.repeat(255)], [undefined, '', text(256)]);
 const voiceoverText = field(voiceover, 'text', ['a', text(5000)], [undefined, '', text(5001)]);
 
@@ -101,12 +101,12 @@ const uploadOfTranscription: Check = (bench) => (uploaded ??= uploadsOfTranscrip
 export const soundLimits = {
   '| Voiceover text | 1–5000 characters | Voiceover |': voiceoverText,
   '| Title | 1–255 characters | Voiceover, dialogue |': [
-    ...titleOf(voiceover),
-    ...titleOf(dialogue),
+    ...titleIsLimited(voiceover),
+    ...titleIsLimited(dialogue),
   ],
   '| stability, similarityBoost | 0–1, default 0.5 | Voiceover, dialogue |': [
-    ...sharesOf(voiceover),
-    ...sharesOf(dialogue),
+    ...sharesAreLimited(voiceover),
+    ...sharesAreLimited(dialogue),
   ],
   '| Music duration | default 30 s | Music generate |': lasts(song({}), 30_000),
   '| Transcription upload | max 4.5 MB | Multipart transcribe |': uploadOfTranscription,
@@ -160,7 +160,7 @@ export const voiceLines = linesOf('4.8', {
   '**POST /api/v1/studio/voiceover/generate** — text-to-speech. Body: `text` (string, required, 1–5000 chars)':
     voiceoverText,
   '`title` (string, required, 1–255 chars; the machine description lists only `text` as required)':
-    titleOf(voiceover),
+    titleIsLimited(voiceover),
   '`voice` (string, a voice name from a fixed list of 23 lowercase first-name strings; default is one of them)':
     [
       async () => {
@@ -173,7 +173,7 @@ export const voiceLines = linesOf('4.8', {
       answers(voiceover({}), 200, { data: { voice: expect.toBeOneOf(voiceNames) } }),
     ],
   '`stability` (number 0–1, default 0.5), `similarityBoost` (number 0–1, default 0.5). Response `data`: `url`':
-    sharesOf(voiceover),
+    sharesAreLimited(voiceover),
   ', `storagePath`, `format` (`mp3`), `title`, `voice`, `model` (string), `textLength` (number), `metadata` (`stability`, `similarityBoost`)':
     answers(voiceover({ voice: 'adam', text: 'Hi 🌊.' }), 200, {
       data: {
@@ -195,8 +195,8 @@ export const voiceLines = linesOf('4.8', {
       [voiceNames.map((voiceId) => ({ text: 'Hi.', voiceId }))],
       [undefined, [], [{ text: 'Hi.', voiceId: 'nobody' }], [{ voiceId: 'adam' }]],
     ),
-  '`title` (string, required, 1–255 chars), `stability`': titleOf(dialogue),
-  '(0–1, default 0.5), `similarityBoost` (0–1, default 0.5)': sharesOf(dialogue),
+  '`title` (string, required, 1–255 chars), `stability`': titleIsLimited(dialogue),
+  '(0–1, default 0.5), `similarityBoost` (0–1, default 0.5)': sharesAreLimited(dialogue),
   'Each line is spoken by its voice and the lines are stitched into one audio file … Response `data`: `url`, `storagePath`, `format`, `title`, `model`, `dialogueLines` (array of `{line: number, voice, text}`), `voicesUsed` (array of strings), `totalLines`, `totalTextLength`, `metadata` (`stability`, `similarityBoost`, `chunks`)':
     answers(
       dialogue({}),

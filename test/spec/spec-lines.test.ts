@@ -97,21 +97,21 @@ describe('after all lines', () => {
 describe('the table', () => {
   it('quotes the specification, and covers each of its figures and terms', async () => {
     const text = await readFile(new URL('specification.md', import.meta.url), 'utf8');
-    const sections = sectionsOf(text);
+    const sections = splitSections(text);
     const rows = [...lines, ...brokenLines];
     for (const { section, quotes } of rows) {
       for (const quote of quotes) expect(sections.get(section), quote).toContain(quote);
     }
     const uncovered = [...sections].flatMap(([section, content]) => {
       const quotes = rows.filter((row) => row.section === section).flatMap((row) => row.quotes);
-      return content.split('\n').flatMap((one) => uncoveredOf(one, quotes));
+      return content.split('\n').flatMap((one) => findUncovered(one, quotes));
     });
     expect(uncovered).toEqual([]);
   });
 });
 
 /** Returns the texts of the sections that have rows. */
-function sectionsOf(text: string): Map<string, string> {
+function splitSections(text: string): Map<string, string> {
   const parts = text.split(/^#{2,3} (?=\d)/m).slice(1);
   const numbered = parts.map((part) => {
     const [number = ''] = /^[\d.]+/.exec(part) ?? [];
@@ -121,7 +121,7 @@ function sectionsOf(text: string): Map<string, string> {
 }
 
 /** Returns the rest of a line without its quotes, if it contains a figure or a term. */
-function uncoveredOf(text: string, quotes: string[]): string[] {
+function findUncovered(text: string, quotes: string[]): string[] {
   const isTable = /^\|(-+\||[\w -]+\|)*$/.test(text) && !/\d/.test(text);
   const known = quotes.filter((quote) => text.includes(quote));
   const rest = known
