@@ -26,7 +26,7 @@ import { codecAccessToken, readPayloadKeys } from '../../platform/payload-codec.
 import { newFolder } from '../harness/folders.ts';
 import { startHttpServer } from '../harness/http-server.ts';
 import { variablesInCode } from '../harness/variables.ts';
-import { readDashboard, selectorsOf } from './expressions.ts';
+import { readDashboard, readSelectors } from './expressions.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const read = (file: string): string => readFileSync(root + file, 'utf8');
@@ -421,7 +421,7 @@ it('the dashboard selects by its variables, and by no data source of its own', a
     if (datasource) expect(datasource.uid).toBe('${datasource}');
   }
   for (const { expr } of targets) {
-    for (const { name, labels } of selectorsOf(expr)) expect(labels, name).toContain('namespace');
+    for (const { name, labels } of readSelectors(expr)) expect(labels, name).toContain('namespace');
   }
   const used = [...JSON.stringify(targets).matchAll(/\$(\w+)/g)].map(([, name = '']) => name);
   const variables = [...templating.list.map(({ name }) => name), '__rate_interval'];

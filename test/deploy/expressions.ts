@@ -39,7 +39,7 @@ export async function readExpressions(): Promise<string[]> {
 const grouping = /\b(?:by|on|without) \(([^)]*)\)/g;
 
 /** Returns the metrics in an expression, with the labels that it selects by. */
-export function selectorsOf(expression: string): { name: string; labels: string[] }[] {
+export function readSelectors(expression: string): { name: string; labels: string[] }[] {
   const found = expression
     .replaceAll(grouping, '')
     .matchAll(/\b((?:gateway|gen_ai|temporal|nodejs|process)_\w+)(?:\{([^}]*)\})?/g);
@@ -50,6 +50,6 @@ export function selectorsOf(expression: string): { name: string; labels: string[
 }
 
 /** Returns the labels that an expression groups by. */
-export function groupsOf(expression: string): string[] {
+export function readGroups(expression: string): string[] {
   return [...expression.matchAll(grouping)].flatMap(([, labels = '']) => labels.split(/,\s*/));
 }

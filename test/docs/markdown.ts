@@ -25,7 +25,7 @@ export async function documents(): Promise<string[]> {
 }
 
 /** Reads the blocks of a document, in order. */
-export async function blocksOf(file: string): Promise<Block[]> {
+export async function readBlocks(file: string): Promise<Block[]> {
   const lines = (await readFile(root + file, 'utf8')).split('\n');
   const blocks: Block[] = [];
   let open: { language: string; from: number } | null = null;

@@ -16,7 +16,7 @@ import {
 import { installPython } from '../../dev/stack/tools.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { drawDisc } from '../harness/media.ts';
-import { blocksOf, documents, type Block } from './markdown.ts';
+import { readBlocks, documents, type Block } from './markdown.ts';
 import { runInTerminal } from './terminal.ts';
 
 /** Pages about incidents, except their overview. */
@@ -182,7 +182,7 @@ const runnable = new Set(['sh', 'bash', 'js', 'ts', 'python']);
 /** Languages of blocks that are not run. */
 const shown = new Set(['', 'json', 'yaml', 'text', 'mermaid', 'sql']);
 const pages = await Promise.all(
-  (await documents()).map(async (file) => [file, await blocksOf(file)] as const),
+  (await documents()).map(async (file) => [file, await readBlocks(file)] as const),
 );
 const reasonOf = (block: Block): string | undefined =>
   notRun.find(({ file, begins }) => block.file === file && block.text.startsWith(begins))?.reason;

@@ -19,7 +19,7 @@ const timeoutMs = 240_000;
  * Returns shell functions: `npm run studio` and others start without npm, which takes a second
  * each, and `curl` fails after an error response.
  */
-function preludeOf(project: string): string {
+function makePrelude(project: string): string {
   const { scripts } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8')) as {
     scripts: Record<string, string>;
   };
@@ -44,7 +44,7 @@ export const runInTerminal = (
   script: string,
   { directory, project, env }: Terminal,
 ): Promise<Ended> =>
-  runFile('bash', ['--norc', '-euo', 'pipefail', '-c', preludeOf(project) + script], {
+  runFile('bash', ['--norc', '-euo', 'pipefail', '-c', makePrelude(project) + script], {
     cwd: directory,
     timeout: timeoutMs,
     env: { PATH: process.env['PATH'], HOME: directory, ...compileCache, ...env },

@@ -34,7 +34,7 @@ interface ReplyBody {
 type Reply = [number, ReplyBody, number];
 
 /** Repeats the request, and then polls the job, until the job has ended. */
-export async function askPatiently(request: PatientRequest): Promise<PatientAnswer> {
+export async function requestPatiently(request: PatientRequest): Promise<PatientAnswer> {
   const { urls, path, key, tag, body, timeoutMs } = request;
   const deadlineAt = Date.now() + timeoutMs;
   const statuses: number[] = [];

@@ -57,22 +57,22 @@ export const shortChat = {
   max_tokens: 20,
 };
 
-/** Returns the requests to a stack. */
-export function callsOf(stack: FaultStack) {
-  async function ask(
+/** Returns functions that send requests to a stack. */
+export function createCalls(stack: FaultStack) {
+  async function request(
     path: string,
     { key = stack.caller.key, body, base = stack.url }: RequestOptions = {},
   ): Promise<Answer> {
-    const answer = await fetch(base + path, {
+    const response = await fetch(base + path, {
       method: body ? 'POST' : 'GET',
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
       ...(body && { body: JSON.stringify(body) }),
     });
-    const retryAfter = answer.headers.get('retry-after');
-    return { status: answer.status, retryAfter, body: (await answer.json()) as Answer['body'] };
+    const retryAfter = response.headers.get('retry-after');
+    return { status: response.status, retryAfter, body: (await response.json()) as Answer['body'] };
   }
 
-  async function stateOf(jobId: string): Promise<JobState | null> {
+  async function readState(jobId: string): Promise<JobState | null> {
     const [job] = await stack.query<JobState>(
       `SELECT status, error->>'code' AS code, ARRAY(SELECT e.kind::text FROM ledger_entry e
          WHERE e.reservation_id = j.id ORDER BY e.sequence) AS entries FROM job j WHERE id = $1`,
@@ -82,15 +82,15 @@ export function callsOf(stack: FaultStack) {
   }
 
   async function sandbox<Body>(path: string, body?: object, method = body ? 'POST' : 'GET') {
-    const answer = await fetch(`${stack.sandboxUrl}/_sandbox/${path}`, {
+    const response = await fetch(`${stack.sandboxUrl}/_sandbox/${path}`, {
       method,
       headers: { 'content-type': 'application/json' },
       ...(body && { body: JSON.stringify(body) }),
     });
-    if (!answer.ok) throw new Error(`sandbox: ${path} answered ${answer.status}`);
-    return (await answer.json()) as Body;
+    if (!response.ok) throw new Error(`sandbox: ${path} answered ${response.status}`);
+    return (await response.json()) as Body;
   }
-  const submitsOf = (jobId: string) => sandbox<{ requestId: string }[]>(`submits?jobId=${jobId}`);
+  const readSubmits = (jobId: string) => sandbox<{ requestId: string }[]>(`submits?jobId=${jobId}`);
 
   /** Waits until the only call of a job is recorded in this state. */
   const untilCall = (jobId: string, state: string): Promise<void> =>
@@ -99,28 +99,28 @@ export function callsOf(stack: FaultStack) {
       .toEqual([{ state }]);
 
   return {
-    ask,
+    request,
     /** Sends a request with the admin key. */
-    askAdmin: (path: string, body?: object) =>
-      ask(`/api/admin/v1${path}`, {
+    requestAdmin: (path: string, body?: object) =>
+      request(`/api/admin/v1${path}`, {
         key: stack.env['ADMIN_API_KEY'] ?? '',
         ...(body && { body: { actor: 'olga', reason: 'rehearsal', ...body } }),
       }),
     /** Starts an asynchronous image job; returns its id. */
     start: async (prompt: string, more: object = {}, kind = 'image'): Promise<string> => {
       const body = { prompt, async: true, ...more };
-      const answer = await ask(`/api/v1/studio/${kind}/generate`, { body });
+      const answer = await request(`/api/v1/studio/${kind}/generate`, { body });
       expect(answer).toMatchObject({ status: 202 });
       return answer.body.data.jobId;
     },
-    stateOf,
+    readState,
     /** Waits until a job is in a state; null means that it has no row. */
     untilState: (jobId: string, state: JobState | null, interval = 100) =>
-      expect.poll(() => stateOf(jobId), { timeout: 120_000, interval }).toEqual(state),
+      expect.poll(() => readState(jobId), { timeout: 120_000, interval }).toEqual(state),
     sandbox,
-    submitsOf,
+    readSubmits,
     /** Returns how many submits of a job the provider has accepted, according to its own log. */
-    acceptedOf: async (jobId: string) => (await submitsOf(jobId)).length,
+    countAccepted: async (jobId: string) => (await readSubmits(jobId)).length,
     untilCall,
     /** Waits until the provider has accepted a job's call, and its operation is recorded. */
     untilAccepted: (jobId: string) => untilCall(jobId, 'accepted'),

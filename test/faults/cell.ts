@@ -10,8 +10,8 @@ import { openStorage } from '../../storage/open-storage.ts';
 import { loadConfig } from '../../platform/config.ts';
 import { openDatabase } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
-import { askPatiently, type PatientAnswer } from './caller.ts';
-import { callsOf } from './calls.ts';
+import { requestPatiently, type PatientAnswer } from './caller.ts';
+import { createCalls } from './calls.ts';
 import type { Kind } from './kinds.ts';
 import { points, type Point } from './points.ts';
 import type { FaultStack, Part } from './stack.ts';
@@ -64,7 +64,7 @@ export async function runColumn(stack: FaultStack, column: Column): Promise<Cell
   if (point === 'waiting') await setSandboxFaults(stack, 'slow:4s');
   else stack.control.arm(point);
   const running = column.kinds.map((kind) => begin(stack, kind));
-  const late = await gather(stack, { point, running });
+  const missing = await gather(stack, { point, running });
   await stack.kill(victim);
   stack.control.release();
   await sleep(column.downMs);
@@ -77,9 +77,10 @@ export async function runColumn(stack: FaultStack, column: Column): Promise<Cell
     running.map(async ({ kind, tag, answeredAt }, index): Promise<CellResult> => {
       const answer = answers[index];
       if (!answer) throw new Error('every request has an answer');
-      const submits = answer.jobId === null ? 0 : await callsOf(stack).acceptedOf(answer.jobId);
+      const submits =
+        answer.jobId === null ? 0 : await createCalls(stack).countAccepted(answer.jobId);
       const violations = [
-        ...(late.has(tag) ? ['never came to the point'] : []),
+        ...(missing.has(tag) ? ['never came to the point'] : []),
         ...(await checkJob(stack, { tag, answer })),
         ...checkLiveness(column, { kind, answer, submits }),
         ...shared,
@@ -101,8 +102,8 @@ export async function runColumn(stack: FaultStack, column: Column): Promise<Cell
 function begin(stack: FaultStack, kind: Kind): Running {
   const tag = `fault-${randomUUID()}`;
   const running = { kind, tag, answeredAt: 0 };
-  const ask = async (): Promise<PatientAnswer> => {
-    const answer = await askPatiently({
+  const request = async (): Promise<PatientAnswer> => {
+    const answer = await requestPatiently({
       urls: [stack.url],
       path: kind.path,
       key: stack.caller.key,
@@ -113,7 +114,7 @@ function begin(stack: FaultStack, kind: Kind): Running {
     running.answeredAt = performance.now();
     return answer;
   };
-  return Object.assign(running, { answer: ask() });
+  return Object.assign(running, { answer: request() });
 }
 
 /** Waits until every job is at the point; returns the tags of those that are not. */
@@ -140,11 +141,11 @@ async function arrivedTags(
   if (point === 'not-answered') return new Set(arrived());
   // Before its start a job has no row with a tag, so only the number of jobs is known.
   if (point === 'before-start') return new Set(tags.slice(0, arrived().size));
-  const jobs = await jobsOf(stack, tags);
+  const jobs = await readJobs(stack, tags);
   const here = await Promise.all(
     jobs.map(async ({ id, tag, accepted }) => {
       if (point !== 'waiting') return arrived().has(id) ? tag : null;
-      return accepted && (await callsOf(stack).acceptedOf(id)) > 0 ? tag : null;
+      return accepted && (await createCalls(stack).countAccepted(id)) > 0 ? tag : null;
     }),
   );
   return new Set(here.filter((tag) => tag !== null));
@@ -162,7 +163,7 @@ export interface JobRow {
 }
 
 /** Returns the jobs of requests with these tags. */
-export async function jobsOf(stack: FaultStack, tags: string[]): Promise<JobRow[]> {
+export async function readJobs(stack: FaultStack, tags: string[]): Promise<JobRow[]> {
   return stack.query<JobRow>(
     `SELECT j.id, j.request_id AS tag, j.status, r.state,
        NOT EXISTS (SELECT FROM provider_call c WHERE c.job_id = j.id
@@ -179,7 +180,7 @@ export async function checkJob(
   stack: FaultStack,
   { tag, answer }: { tag: string; answer: PatientAnswer },
 ): Promise<string[]> {
-  const jobs = await jobsOf(stack, [tag]);
+  const jobs = await readJobs(stack, [tag]);
   const [job] = jobs;
   if (jobs.length !== 1 || !job) return [`${jobs.length} jobs of one request`];
   const expected =
@@ -196,7 +197,7 @@ export async function checkJob(
 }
 
 /** Returns whether jobs of a kind reach a point. */
-export function comesTo(kind: Kind, point: Point): boolean {
+export function reaches(kind: Kind, point: Point): boolean {
   return !kind.storesNothing || (point !== 'result-known' && point !== 'mid-store');
 }
 
@@ -244,7 +245,7 @@ export async function audit(stack: FaultStack): Promise<string[]> {
   const pool = await openDatabase({ url: stack.databaseUrl, poolMax: 2, logger });
   try {
     const { storage } = await openStorage(config, stack.url);
-    const submits = () => callsOf(stack).sandbox<LoggedCall[]>('submits');
+    const submits = () => createCalls(stack).sandbox<LoggedCall[]>('submits');
     const { databaseUrl } = stack;
     const { checks } = await runAudit({ databaseUrl, pool, storage, acceptedCalls: submits });
     return checks.flatMap(({ name, subjects }) => subjects.map((subject) => `${name}: ${subject}`));
@@ -255,6 +256,6 @@ export async function audit(stack: FaultStack): Promise<string[]> {
 
 /** Sets the faults of every generation; null removes them. */
 export async function setSandboxFaults(stack: FaultStack, faults: string | null): Promise<void> {
-  const { sandbox } = callsOf(stack);
+  const { sandbox } = createCalls(stack);
   await (faults === null ? sandbox('faults', undefined, 'DELETE') : sandbox('faults', { faults }));
 }

@@ -5,9 +5,9 @@
  */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { askPatiently } from './caller.ts';
-import { callsOf } from './calls.ts';
-import { audit, jobsOf } from './cell.ts';
+import { requestPatiently } from './caller.ts';
+import { createCalls } from './calls.ts';
+import { audit, readJobs } from './cell.ts';
 import { startStack, type FaultStack } from './stack.ts';
 
 const isWhole = process.env['FAULTS'] === 'all';
@@ -18,10 +18,10 @@ describe.runIf(isWhole).each([
   ['the API is behind, the worker ahead', -shiftMs, shiftMs],
 ])('%s', (_case, api, worker) => {
   let stack: FaultStack;
-  let ask: ReturnType<typeof callsOf>['ask'];
+  let request: ReturnType<typeof createCalls>['request'];
   beforeAll(async () => {
     stack = await startStack({ clockShiftMs: { api, worker } });
-    ({ ask } = callsOf(stack));
+    ({ request } = createCalls(stack));
   });
   afterAll(() => stack.close());
 
@@ -30,24 +30,24 @@ describe.runIf(isWhole).each([
     const requests = prompts.map((prompt) => ({ tag: `clock-${randomUUID()}`, body: { prompt } }));
     const path = '/api/v1/studio/image/generate';
     const to = { urls: [stack.url], path, key: stack.caller.key, timeoutMs: 60_000 };
-    const answers = await Promise.all(requests.map((one) => askPatiently({ ...to, ...one })));
+    const answers = await Promise.all(requests.map((one) => requestPatiently({ ...to, ...one })));
     expect(answers.map(({ outcome }) => outcome)).toEqual(['completed', 'completed']);
-    const jobs = await jobsOf(
+    const jobs = await readJobs(
       stack,
       requests.map(({ tag }) => tag),
     );
     expect(jobs.map(({ entries }) => entries.join())).toEqual(['reserve,charge', 'reserve,charge']);
     expect(await stack.query('SELECT FROM provider_notification')).toEqual([]);
-    expect(stack.logOf('api')).toContain('provider_notification.rejected');
+    expect(stack.readLog('api')).toContain('provider_notification.rejected');
     expect(await audit(stack)).toEqual([]);
   });
 
   it('a key expires by the clock of the database', async () => {
-    const create = (body: object) => ask('/api/v1/api-keys', { body });
+    const create = (body: object) => request('/api/v1/api-keys', { body });
     const made = await create({ name: 'short', expiresAt: Date.now() + shiftMs / 2 });
     expect(made.status).toBe(200);
     const { key, keyId } = made.body as unknown as { key: string; keyId: string };
-    const models = async () => (await ask('/api/v1/models', { key })).status;
+    const models = async () => (await request('/api/v1/models', { key })).status;
     expect(await models()).toBe(200);
     const expire = `UPDATE api_key SET expires_at = now() - interval '1 second' WHERE id = $1`;
     await stack.query(expire, [keyId]);
@@ -58,8 +58,8 @@ describe.runIf(isWhole).each([
   it('the usage window opens and ends by the clock of the database', async () => {
     const { key } = await stack.newCaller(100, 50);
     const body = { prompt: 'a clock tower' };
-    expect((await ask('/api/v1/studio/image/generate', { key, body })).status).toBe(200);
-    const { window } = (await ask('/api/v1/usage', { key })).body;
+    expect((await request('/api/v1/studio/image/generate', { key, body })).status).toBe(200);
+    const { window } = (await request('/api/v1/usage', { key })).body;
     const leftMs = Date.parse(window.resetAt) - Date.now();
     expect(leftMs).toBeGreaterThan(6 * 3_600_000 - 60_000);
     expect(leftMs).toBeLessThanOrEqual(6 * 3_600_000);

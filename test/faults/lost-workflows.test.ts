@@ -7,14 +7,14 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { JobPlan } from '../../jobs/job-plan.ts';
 import { findViolations } from '../../ledger/invariants.ts';
-import { callsOf, states } from './calls.ts';
+import { createCalls, states } from './calls.ts';
 import { startStack, type FaultStack } from './stack.ts';
 
 let stack: FaultStack;
-let calls: ReturnType<typeof callsOf>;
+let calls: ReturnType<typeof createCalls>;
 beforeAll(async () => {
   stack = await startStack();
-  calls = callsOf(stack);
+  calls = createCalls(stack);
 });
 afterAll(async () => {
   expect(await findViolations(stack.databaseUrl)).toEqual([]);

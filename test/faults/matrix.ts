@@ -6,10 +6,10 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { comesTo, runColumn, victims, type CellResult, type Column } from './cell.ts';
+import { reaches, runColumn, victims, type CellResult, type Column } from './cell.ts';
 import { kinds } from './kinds.ts';
 import { points } from './points.ts';
-import { shuffled } from './shuffle.ts';
+import { shuffle } from './shuffle.ts';
 import { startStack, type FaultStack } from './stack.ts';
 
 const usage = `npm run dev -- faults [options]
@@ -41,25 +41,25 @@ interface Results {
 const readRecord = (): Results | null =>
   existsSync(recordPath) ? (JSON.parse(readFileSync(recordPath, 'utf8')) as Results) : null;
 
-/** Returns whether `--cells` names this cell. */
-function isWanted(cell: readonly string[]): boolean {
+/** Returns whether `--cells` selects this cell. */
+function isSelected(cell: readonly string[]): boolean {
   return options.cells.split(',').some((pattern) => {
-    const words = pattern.split('/');
-    return cell.every((word, index) => ['*', undefined, word].includes(words[index]));
+    const parts = pattern.split('/');
+    return cell.every((name, index) => ['*', undefined, name].includes(parts[index]));
   });
 }
 
-function columnsOf(seed: number): Column[] {
+function listColumns(seed: number): Column[] {
   const all = victims.flatMap((victim) =>
     points.map((point) => ({
       victim,
       point,
-      kinds: kinds.filter((kind) => comesTo(kind, point) && isWanted([victim, point, kind.name])),
+      kinds: kinds.filter((kind) => reaches(kind, point) && isSelected([victim, point, kind.name])),
       downMs: Number(options.down),
     })),
   );
-  const wanted = all.filter((column) => column.kinds.length > 0);
-  return shuffled(wanted, seed);
+  const selected = all.filter((column) => column.kinds.length > 0);
+  return shuffle(selected, seed);
 }
 
 function print(line: string): void {
@@ -67,7 +67,7 @@ function print(line: string): void {
 }
 
 /** Formats a line per victim and point: numbers of completed and released jobs, and times. */
-function table(results: readonly CellResult[]): string {
+function formatTable(results: readonly CellResult[]): string {
   const rows = victims.flatMap((victim) =>
     points.map((point) => {
       const cells = results.filter((cell) => cell.victim === victim && cell.point === point);
@@ -122,7 +122,7 @@ async function main(): Promise<void> {
   const last = options.resume ? readRecord() : null;
   const seed = Number(options.seed ?? last?.seed ?? Date.now() % 1_000_000);
   const record: Results = last?.seed === seed ? last : { seed, results: [] };
-  const columns = columnsOf(seed).filter(
+  const columns = listColumns(seed).filter(
     ({ victim, point }) =>
       !record.results.some((cell) => cell.victim === victim && cell.point === point),
   );
@@ -131,7 +131,7 @@ async function main(): Promise<void> {
   const violated = record.results.filter(({ verdict }) => verdict === 'violated');
   const total = `seed ${seed}: ${record.results.length} cells, ${violated.length} violated`;
   if (options.json) process.stdout.write(`${JSON.stringify(record)}\n`);
-  else print(`\n${table(record.results)}\n\n${total}`);
+  else print(`\n${formatTable(record.results)}\n\n${total}`);
   if (violated.length > 0) process.exitCode = 1;
 }
 

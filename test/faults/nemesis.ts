@@ -5,10 +5,10 @@
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { askPatiently, type PatientAnswer } from './caller.ts';
-import { audit, checkJob, jobsOf, setSandboxFaults, settle } from './cell.ts';
+import { requestPatiently, type PatientAnswer } from './caller.ts';
+import { audit, checkJob, readJobs, setSandboxFaults, settle } from './cell.ts';
 import { kinds, type Kind } from './kinds.ts';
-import { randomOf } from './shuffle.ts';
+import { createRandom } from './shuffle.ts';
 import { parts, type FaultStack } from './stack.ts';
 
 /** Duration, load and seed of a run. */
@@ -24,7 +24,7 @@ export interface NemesisOptions {
 /** Longer than the age of a stale claim, a heartbeat, a sweep and an unknown outcome together. */
 const answerTimeoutMs = 240_000;
 
-interface Asked {
+interface SentRequest {
   kind: Kind;
   tag: string;
   answer: PatientAnswer;
@@ -33,36 +33,38 @@ interface Asked {
 /** Runs the load and the nemesis on a stack of two APIs and two workers. */
 export async function runNemesis(stack: FaultStack, options: NemesisOptions) {
   await setSandboxFaults(stack, 'slow:4s');
-  const asking: Promise<Asked>[] = [];
+  const sending: Promise<SentRequest>[] = [];
   const endsAtMs = performance.now() + options.seconds * 1000;
   const load = (async () => {
     for (let index = 0; performance.now() < endsAtMs; index += 1) {
       const kind = kinds[index % kinds.length];
-      if (kind) asking.push(ask(stack, kind));
+      if (kind) sending.push(send(stack, kind));
       await sleep(1000 / options.rate);
     }
   })();
-  const blows = await strike(stack, { ...options, endsAtMs });
+  const strikes = await strike(stack, { ...options, endsAtMs });
   await load;
-  const asked = await Promise.all(asking);
+  const requests = await Promise.all(sending);
   const violations = [...(await settle(stack)), ...(await audit(stack))];
-  const tags = asked.map(({ tag }) => tag);
-  const begun = new Set((await jobsOf(stack, tags)).map(({ tag }) => tag));
-  const accepted = asked.filter(({ tag, answer }) => begun.has(tag) || answer.jobId !== null);
+  const tags = requests.map(({ tag }) => tag);
+  const begun = new Set((await readJobs(stack, tags)).map(({ tag }) => tag));
+  const accepted = requests.filter(({ tag, answer }) => begun.has(tag) || answer.jobId !== null);
   for (const { kind, tag, answer } of accepted) {
-    const wrong = await checkJob(stack, { tag, answer });
-    violations.push(...wrong.map((words) => `${kind.name} ${answer.jobId ?? tag}: ${words}`));
+    const found = await checkJob(stack, { tag, answer });
+    violations.push(
+      ...found.map((violation) => `${kind.name} ${answer.jobId ?? tag}: ${violation}`),
+    );
   }
   const count = (outcome: PatientAnswer['outcome']): number =>
     accepted.filter(({ answer }) => answer.outcome === outcome).length;
-  const unserved = asked
+  const unserved = requests
     .filter((one) => !accepted.includes(one))
     .map(({ kind, answer: { outcome, code, statuses } }) => {
       return `${kind.name}: ${outcome} ${code ?? statuses.at(-1)}`;
     });
   return {
-    blows,
-    asked: asked.length,
+    strikes,
+    requests: requests.length,
     /** Jobs with a row or an id that a caller received; each was charged or released once. */
     accepted: accepted.length,
     completed: count('completed'),
@@ -73,10 +75,10 @@ export async function runNemesis(stack: FaultStack, options: NemesisOptions) {
   };
 }
 
-async function ask(stack: FaultStack, kind: Kind): Promise<Asked> {
+async function send(stack: FaultStack, kind: Kind): Promise<SentRequest> {
   const tag = `nemesis-${randomUUID()}`;
-  const answer = await askPatiently({
-    urls: [stack.urlOf('api'), stack.urlOf('api2')],
+  const answer = await requestPatiently({
+    urls: [stack.getUrl('api'), stack.getUrl('api2')],
     path: kind.path,
     key: stack.caller.key,
     tag,
@@ -91,10 +93,10 @@ async function strike(
   stack: FaultStack,
   { seed, endsAtMs, report }: NemesisOptions & { endsAtMs: number },
 ): Promise<number> {
-  const random = randomOf(seed);
+  const random = createRandom(seed);
   const between = (leastMs: number, mostMs: number) => leastMs + random() * (mostMs - leastMs);
-  let blows = 0;
-  for (; performance.now() < endsAtMs; blows += 1) {
+  let strikes = 0;
+  for (; performance.now() < endsAtMs; strikes += 1) {
     await sleep(between(2000, 8000));
     for (const part of stack.takeLost()) await stack.start(part);
     const part = parts[Math.floor(random() * parts.length)] ?? 'worker';
@@ -112,5 +114,5 @@ async function strike(
     }
   }
   for (const part of stack.takeLost()) await stack.start(part);
-  return blows;
+  return strikes;
 }

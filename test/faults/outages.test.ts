@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { askPatiently, type PatientAnswer } from './caller.ts';
-import { callsOf, shortChat, states } from './calls.ts';
+import { requestPatiently, type PatientAnswer } from './caller.ts';
+import { createCalls, shortChat, states } from './calls.ts';
 import { audit } from './cell.ts';
 import { startStack, type FaultStack } from './stack.ts';
 
@@ -17,15 +17,15 @@ const isWhole = process.env['FAULTS'] === 'all';
 const path = '/api/v1/studio/image/generate';
 
 let stack: FaultStack;
-let calls: ReturnType<typeof callsOf>;
+let calls: ReturnType<typeof createCalls>;
 let pids: number[];
 beforeAll(async () => {
   stack = await startStack();
-  calls = callsOf(stack);
-  pids = [stack.pidOf('api'), stack.pidOf('worker')];
+  calls = createCalls(stack);
+  pids = [stack.getPid('api'), stack.getPid('worker')];
 });
 afterEach(async () => {
-  expect([stack.pidOf('api'), stack.pidOf('worker')]).toEqual(pids);
+  expect([stack.getPid('api'), stack.getPid('worker')]).toEqual(pids);
   expect(stack.takeLost()).toEqual([]);
   await expect
     .poll(() => stack.query(`SELECT id FROM reservation WHERE state = 'reserved'`))
@@ -35,18 +35,18 @@ afterEach(async () => {
 afterAll(() => stack.close());
 
 /** Makes a request that is repeated until its job has ended. */
-function ask(prompt: string): Promise<PatientAnswer> {
-  const request = { urls: [stack.url], path, key: stack.caller.key, body: { prompt } };
-  return askPatiently({ ...request, tag: `outage-${randomUUID()}`, timeoutMs: 100_000 });
+function run(prompt: string): Promise<PatientAnswer> {
+  const settings = { urls: [stack.url], path, key: stack.caller.key, body: { prompt } };
+  return requestPatiently({ ...settings, tag: `outage-${randomUUID()}`, timeoutMs: 100_000 });
 }
 
-const readiness = async (): Promise<number> => (await calls.ask('/readyz')).status;
+const readReadiness = async (): Promise<number> => (await calls.request('/readyz')).status;
 const away = {
   status: 503,
   retryAfter: expect.any(String),
   body: { error: 'SERVICE_UNAVAILABLE' },
 };
-const draw = (prompt: string) => calls.ask(path, { body: { prompt } });
+const draw = (prompt: string) => calls.request(path, { body: { prompt } });
 /** The calls of open jobs that the provider has accepted. */
 const acceptedCalls = () =>
   stack.query<{ job_id: string }>(`SELECT c.job_id FROM provider_call c
@@ -58,7 +58,7 @@ function load(count: number): { answered: () => number; stop: () => Promise<Pati
   const answers: PatientAnswer[] = [];
   const loops = Array.from({ length: count }, async (_, loop) => {
     for (let index = 0; !stopping.signal.aborted; index += 1)
-      answers.push(await ask(`load ${loop} ${index}`));
+      answers.push(await run(`load ${loop} ${index}`));
   });
   return {
     answered: () => answers.length,
@@ -71,7 +71,7 @@ function load(count: number): { answered: () => number; stop: () => Promise<Pati
 }
 
 /** Returns the statuses that callers received and that an outage of Postgres must not cause. */
-const unexpectedOf = (answers: readonly PatientAnswer[]): number[] =>
+const findUnexpected = (answers: readonly PatientAnswer[]): number[] =>
   answers
     .flatMap(({ statuses }) => statuses)
     .filter((status) => ![200, 202, 409, 503].includes(status));
@@ -87,8 +87,8 @@ describe('Postgres', () => {
     await expect.poll(running.answered).toBeGreaterThan(4);
     const answers = await running.stop();
     expect(answers.filter(({ outcome }) => outcome !== 'completed')).toEqual([]);
-    expect(unexpectedOf(answers)).toEqual([]);
-    await expect.poll(readiness).toBe(200);
+    expect(findUnexpected(answers)).toEqual([]);
+    await expect.poll(readReadiness).toBe(200);
   });
 
   it.runIf(isWhole)(
@@ -120,15 +120,15 @@ describe('Postgres', () => {
   it.runIf(isWhole)(
     'that is killed causes 503 with Retry-After, and requests succeed within five seconds of its return',
     async () => {
-      const running = [ask('[[slow:1500ms]] a job under way'), ask('[[slow:2500ms]] another one')];
+      const running = [run('[[slow:1500ms]] a job under way'), run('[[slow:2500ms]] another one')];
       await expect.poll(acceptedCalls).not.toEqual([]);
       await stack.kill('postgres');
-      expect(await readiness()).toBe(503);
+      expect(await readReadiness()).toBe(503);
       expect(await draw('a job in vain')).toMatchObject(away);
-      expect(await calls.ask('/api/v1/usage')).toMatchObject(away);
-      expect((await calls.ask('/healthz')).status).toBe(200);
+      expect(await calls.request('/api/v1/usage')).toMatchObject(away);
+      expect((await calls.request('/healthz')).status).toBe(200);
       await stack.start('postgres');
-      await expect.poll(readiness, { timeout: 5000 }).toBe(200);
+      await expect.poll(readReadiness, { timeout: 5000 }).toBe(200);
       const answers = await Promise.all(running);
       expect(answers.map(({ outcome }) => outcome)).toEqual(['completed', 'completed']);
     },
@@ -137,20 +137,20 @@ describe('Postgres', () => {
   it.runIf(isWhole)(
     'that is frozen causes 503 instead of hanging requests, and no requests pile up',
     async () => {
-      const running = ask('[[slow:3s]] a job in the ice');
+      const running = run('[[slow:3s]] a job in the ice');
       await expect
         .poll(() => stack.query(`SELECT id FROM job WHERE status = 'open'`))
         .not.toEqual([]);
-      const rss = residentBytes(stack.pidOf('api'));
+      const rss = residentBytes(stack.getPid('api'));
       stack.freeze('postgres', true);
       const startedAtMs = performance.now();
       const requests = Array.from({ length: 200 }, (_, index) => draw(`ice ${index}`));
       const answers = await Promise.all(requests).finally(() => stack.freeze('postgres', false));
       expect(performance.now() - startedAtMs).toBeLessThan(40_000);
-      await expect.poll(readiness, { timeout: 5000 }).toBe(200);
+      await expect.poll(readReadiness, { timeout: 5000 }).toBe(200);
       expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]));
       expect(answers[0]).toMatchObject(away);
-      expect(residentBytes(stack.pidOf('api')) - rss).toBeLessThan(150e6);
+      expect(residentBytes(stack.getPid('api')) - rss).toBeLessThan(150e6);
       expect((await running).outcome).toBe('completed');
     },
   );
@@ -176,13 +176,13 @@ describe('Postgres', () => {
       } catch {
         // Written until the disk is full.
       }
-      const noise = Array.from({ length: 60 }, () => ask(`a page of ${noiseOf(1900)}`));
+      const noise = Array.from({ length: 60 }, () => run(`a page of ${makeNoise(1900)}`));
       await sleep(6000);
       rmSync(filler);
       const answers = await Promise.all(noise);
       expect(answers.filter(({ outcome }) => outcome !== 'completed')).toEqual([]);
       expect(answers.flatMap(({ statuses }) => statuses)).toContain(503);
-      expect(unexpectedOf(answers)).toEqual([]);
+      expect(findUnexpected(answers)).toEqual([]);
     } finally {
       rmSync(filler, { force: true });
       await move('pg_default');
@@ -193,29 +193,29 @@ describe('Postgres', () => {
 });
 
 it('Temporal that is down causes 503; webhooks are kept and delivered, and an API that starts meanwhile waits', async () => {
-  const running = Array.from({ length: 4 }, (_, index) => ask(`[[slow:1500ms]] clock ${index}`));
+  const running = Array.from({ length: 4 }, (_, index) => run(`[[slow:1500ms]] clock ${index}`));
   await expect.poll(acceptedCalls).toHaveLength(4);
   // A notification of an earlier test may still be in progress.
   const jobs = (await acceptedCalls()).map(({ job_id: id }) => id);
   await stack.kill('temporal');
   // A load balancer continues to send requests that need no Temporal.
   await expect
-    .poll(() => calls.ask('/readyz'))
+    .poll(() => calls.request('/readyz'))
     .toMatchObject({
       status: 200,
       body: { status: 'degraded', checks: { postgres: true, temporal: false, serving: true } },
     });
-  const chat = await calls.ask('/api/v1/chat', { body: shortChat });
+  const chat = await calls.request('/api/v1/chat', { body: shortChat });
   expect(chat).toMatchObject({ status: 200 });
   const notifications =
     'SELECT FROM provider_notification WHERE state = ANY($1) AND job_id = ANY($2)';
-  const notified = (...among: string[]) => stack.query(notifications, [among, jobs]);
-  await expect.poll(() => notified('received')).toHaveLength(4);
+  const readNotifications = (...among: string[]) => stack.query(notifications, [among, jobs]);
+  await expect.poll(() => readNotifications('received')).toHaveLength(4);
   expect(await draw('no clock')).toMatchObject(away);
 
   const booting = stack.start('api2');
   const probe = async (target: string): Promise<number> =>
-    fetch(stack.urlOf('api2') + target).then(
+    fetch(stack.getUrl('api2') + target).then(
       ({ status }) => status,
       () => 0,
     );
@@ -224,11 +224,11 @@ it('Temporal that is down causes 503; webhooks are kept and delivered, and an AP
   await stack.start('temporal');
   await booting;
   expect(await probe('/healthz')).toBe(200);
-  await expect.poll(readiness).toBe(200);
+  await expect.poll(readReadiness).toBe(200);
   const answers = await Promise.all(running);
   expect(answers.map(({ outcome }) => outcome)).toEqual(answers.map(() => 'completed'));
   // `late`: the workflow's own check was earlier than the repeated notification.
-  await expect.poll(() => notified('delivered', 'late')).toHaveLength(4);
+  await expect.poll(() => readNotifications('delivered', 'late')).toHaveLength(4);
   expect(await stack.end('api2')).toBe(0);
 });
 
@@ -238,7 +238,7 @@ function residentBytes(pid: number): number {
   return Number(kilobytes.trim()) * 1024;
 }
 
-/** Creates a tmpfs, which can be filled without filling a real disk. */
+/** Returns whether this process may mount a tmpfs, which can be filled without filling a real disk. */
 function canMount(): boolean {
   try {
     execFileSync('unshare', ['--mount', 'true'], { stdio: 'ignore' });
@@ -249,8 +249,8 @@ function canMount(): boolean {
 }
 
 /** Makes text that cannot be compressed. */
-function noiseOf(length: number): string {
-  let words = '';
-  while (words.length < length) words += randomUUID();
-  return words.slice(0, length);
+function makeNoise(length: number): string {
+  let text = '';
+  while (text.length < length) text += randomUUID();
+  return text.slice(0, length);
 }

@@ -46,7 +46,7 @@ interface Stops<Args extends unknown[], Out> {
   after?: (out: Out, ...args: Args) => Promise<void>;
 }
 
-function stopping<Args extends unknown[], Out>(
+function wrap<Args extends unknown[], Out>(
   method: Method<Args, Out>,
   { before, after }: Stops<Args, Out>,
 ): Method<Args, Out> {
@@ -58,28 +58,28 @@ function stopping<Args extends unknown[], Out>(
   };
 }
 
-const jobIn = (text: string): string => /job_[0-9a-f]{32}/.exec(text)?.[0] ?? text;
+const findJobId = (text: string): string => /job_[0-9a-f]{32}/.exec(text)?.[0] ?? text;
 
 /** Wraps the services so that activities wait at their points. */
 export function stopActivities(services: Services): void {
   const { ledger, providers, artifacts, storage } = services;
-  ledger.reserve = stopping(ledger.reserve, { after: (_, { id }) => reach('reserved', id) });
+  ledger.reserve = wrap(ledger.reserve, { after: (_, { id }) => reach('reserved', id) });
   for (const provider of providers.values()) {
-    provider.submit = stopping(provider.submit, {
-      before: ({ idempotencyKey }) => reach('before-submit', jobIn(idempotencyKey)),
-      after: (_, { idempotencyKey }) => reach('accepted', jobIn(idempotencyKey)),
+    provider.submit = wrap(provider.submit, {
+      before: ({ idempotencyKey }) => reach('before-submit', findJobId(idempotencyKey)),
+      after: (_, { idempotencyKey }) => reach('accepted', findJobId(idempotencyKey)),
     });
   }
-  artifacts.store = stopping(artifacts.store, {
+  artifacts.store = wrap(artifacts.store, {
     before: (_, { place }) => reach('result-known', place.jobId),
   });
-  storage.put = stopping(storage.put, {
+  storage.put = wrap(storage.put, {
     // Inputs are stored before a job exists.
     before: async (key) => {
-      if (key.includes('/job_')) await reach('mid-store', jobIn(key));
+      if (key.includes('/job_')) await reach('mid-store', findJobId(key));
     },
   });
-  ledger.settle = stopping(ledger.settle, {
+  ledger.settle = wrap(ledger.settle, {
     before: async ({ id, to }) => {
       if (to === 'charged') await reach('stored', id);
     },
@@ -109,9 +109,9 @@ export function stopAnswers(): void {
     const finish = () => Reflect.apply(end, this, args);
     const [body] = args;
     const { method = '', url = '' } = this.req;
-    const asked = url.startsWith('/api/v1/studio/');
+    const isStudio = url.startsWith('/api/v1/studio/');
     const done = method === 'POST' || (typeof body === 'string' && body.includes('"done":true'));
-    if (!asked || this.statusCode !== 200 || !done) return finish();
+    if (!isStudio || this.statusCode !== 200 || !done) return finish();
     void reach('not-answered', String(this.getHeader('x-request-id'))).then(finish);
     return this;
   };

@@ -10,16 +10,16 @@ import type { Client } from '@temporalio/client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { findViolations } from '../../ledger/invariants.ts';
 import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
-import { callsOf, states, type JobState } from './calls.ts';
+import { createCalls, states, type JobState } from './calls.ts';
 import { startStack, type FaultStack } from './stack.ts';
 
 let stack: FaultStack;
-let calls: ReturnType<typeof callsOf>;
+let calls: ReturnType<typeof createCalls>;
 /** Starts a stack with these settings before each test of a `describe`. */
-const startWith = (env: Record<string, string> = {}) =>
+const useStack = (env: Record<string, string> = {}) =>
   beforeEach(async () => {
     stack = await startStack({ env });
-    calls = callsOf(stack);
+    calls = createCalls(stack);
   });
 afterEach(async () => {
   const open = () => stack.query(`SELECT id FROM reservation WHERE state = 'reserved'`);
@@ -33,13 +33,14 @@ const lookMs = 1000;
 const { open, paid } = states;
 const lost = states.failed('JOB_LOST');
 const start = (prompt: string) => calls.start(prompt);
-const ends = (jobId: string, state: JobState | null) => calls.untilState(jobId, state, lookMs);
-const resultOf = (jobId: string) =>
+const untilState = (jobId: string, state: JobState | null) =>
+  calls.untilState(jobId, state, lookMs);
+const readResult = (jobId: string) =>
   calls.withTemporal(({ workflow }) => workflow.getHandle(jobId).result());
 /** Waits until the provider has accepted the call, and its operation is recorded. */
-async function taken(jobId: string): Promise<void> {
+async function untilTaken(jobId: string): Promise<void> {
   await calls.untilAccepted(jobId);
-  expect(await calls.acceptedOf(jobId)).toBe(1);
+  expect(await calls.countAccepted(jobId)).toBe(1);
 }
 /** Restores a copy of a server's data while the processes of the gateway are stopped. */
 async function restore(part: 'postgres' | 'temporal', meanwhile?: () => Promise<void>) {
@@ -51,56 +52,56 @@ async function restore(part: 'postgres' | 'temporal', meanwhile?: () => Promise<
 }
 
 describe('a database restored to an earlier time while the other keeps its state', () => {
-  startWith();
+  useStack();
 
   it('ends each job as docs/backup.md describes, first with Postgres, then with Temporal', async () => {
     const ended = await start('an otter before');
-    await ends(ended, paid);
+    await untilState(ended, paid);
     const [left, saved, stillOpen] = await Promise.all([
       start('[[slow:12s]] an otter left to the sweeper'),
       start('[[slow:12s]] an otter that an operator saves'),
       start('[[slow:60s]] an otter that takes its time'),
     ]);
-    await Promise.all([left, saved, stillOpen].map(taken));
+    await Promise.all([left, saved, stillOpen].map(untilTaken));
     await stack.copyData('postgres', 'take');
-    await Promise.all([ends(left, paid), ends(saved, paid)]);
+    await Promise.all([untilState(left, paid), untilState(saved, paid)]);
     const forgotten = await start('an otter since');
-    await ends(forgotten, paid);
+    await untilState(forgotten, paid);
     const forgottenOpen = await start('[[slow:40s]] an otter since, still open');
-    await taken(forgottenOpen);
+    await untilTaken(forgottenOpen);
     // Longer than a workflow task, so that Temporal has recorded the reservation and the submit.
     await sleep(5000);
     const justSent = await start('[[slow:5s]] an otter that was sent a moment ago');
-    await expect.poll(() => calls.acceptedOf(justSent)).toBe(1);
+    await expect.poll(() => calls.countAccepted(justSent)).toBe(1);
 
     await restore('postgres', async () => {
       for (const jobId of [left, saved, stillOpen])
-        expect(await calls.stateOf(jobId)).toEqual(open);
+        expect(await calls.readState(jobId)).toEqual(open);
       // First step of docs/backup.md, for one of the two jobs.
       const extend = `UPDATE reservation SET expires_at = now() + interval '1 hour' WHERE id = $1`;
       await stack.query(extend, [saved]);
     });
-    expect((await calls.askAdmin(`/jobs/${saved}`)).body.data.why).toContain(
+    expect((await calls.requestAdmin(`/jobs/${saved}`)).body.data.why).toContain(
       'workflow ended (COMPLETED) without settling the reservation',
     );
-    expect((await calls.askAdmin(`/jobs/${saved}/resettle`, {})).status).toBe(202);
-    await ends(saved, paid);
-    await ends(left, lost);
-    await ends(stillOpen, paid);
-    expect(await calls.stateOf(ended)).toEqual(paid);
+    expect((await calls.requestAdmin(`/jobs/${saved}/resettle`, {})).status).toBe(202);
+    await untilState(saved, paid);
+    await untilState(left, lost);
+    await untilState(stillOpen, paid);
+    expect(await calls.readState(ended)).toEqual(paid);
     for (const jobId of [forgotten, forgottenOpen]) {
-      expect((await calls.askAdmin(`/jobs/${jobId}`)).status).toBe(404);
+      expect((await calls.requestAdmin(`/jobs/${jobId}`)).status).toBe(404);
     }
     const outcome = { status: 'failed', billing: 'released' };
-    expect(await resultOf(forgottenOpen)).toMatchObject(outcome);
+    expect(await readResult(forgottenOpen)).toMatchObject(outcome);
     // If Temporal has not recorded the first steps, they run and send again; otherwise the job is lost.
-    const readStatus = async () => (await calls.stateOf(justSent))?.status;
+    const readStatus = async () => (await calls.readState(justSent))?.status;
     await expect.poll(readStatus).toBeOneOf([undefined, 'completed']);
-    const submitsMax = (await calls.stateOf(justSent)) ? 2 : 1;
-    expect(await calls.acceptedOf(justSent)).toBeLessThanOrEqual(submitsMax);
+    const submitsMax = (await calls.readState(justSent)) ? 2 : 1;
+    expect(await calls.countAccepted(justSent)).toBeLessThanOrEqual(submitsMax);
     // No other call was sent a second time.
     for (const jobId of [ended, left, saved, stillOpen, forgotten, forgottenOpen]) {
-      expect(await calls.acceptedOf(jobId)).toBe(1);
+      expect(await calls.countAccepted(jobId)).toBe(1);
     }
     await restoreTemporal();
   });
@@ -110,24 +111,24 @@ describe('a database restored to an earlier time while the other keeps its state
       start('[[slow:12s]] a beaver that ends in between'),
       start('[[slow:60s]] a beaver that takes its time'),
     ]);
-    await Promise.all([endedSince, stillOpen].map(taken));
+    await Promise.all([endedSince, stillOpen].map(untilTaken));
     await stack.copyData('temporal', 'take');
-    await ends(endedSince, paid);
+    await untilState(endedSince, paid);
     const unknownEnded = await start('a beaver since');
-    await ends(unknownEnded, paid);
+    await untilState(unknownEnded, paid);
     const unknownOpen = await start('[[slow:90s]] a beaver since, still open');
-    await taken(unknownOpen);
+    await untilTaken(unknownOpen);
 
     await restore('temporal');
     // The workflow runs again, and its job is already settled.
     const outcome = { status: 'completed', billing: 'charged' };
-    expect(await resultOf(endedSince)).toMatchObject(outcome);
-    await ends(unknownOpen, lost);
-    await ends(stillOpen, paid);
+    expect(await readResult(endedSince)).toMatchObject(outcome);
+    await untilState(unknownOpen, lost);
+    await untilState(stillOpen, paid);
     for (const jobId of [endedSince, unknownEnded])
-      expect(await calls.stateOf(jobId)).toEqual(paid);
+      expect(await calls.readState(jobId)).toEqual(paid);
     for (const jobId of [endedSince, stillOpen, unknownEnded, unknownOpen]) {
-      expect(await calls.acceptedOf(jobId)).toBe(1);
+      expect(await calls.countAccepted(jobId)).toBe(1);
     }
   }
 });
@@ -138,7 +139,7 @@ describe('Temporal restored to an earlier time under running workers', () => {
   const waitMs = 6000;
   // Twice the job's time and thirty checks (docs/backup.md), and 45 s for a busy machine.
   const endsWithinMs = 2 * (deadlineMs + waitMs) + 30 * checkMs + 45_000;
-  startWith({
+  useStack({
     IMAGE_DEADLINE_MS: String(deadlineMs),
     OUTCOME_WAIT_MS: String(waitMs),
     RESERVATION_TTL_MS: String(checkMs),
@@ -149,47 +150,47 @@ describe('Temporal restored to an earlier time under running workers', () => {
       [28, 30, 32, 34, 36, 38, 40, 42].map((seconds) => start(`[[slow:${seconds}s]] a stork`)),
     );
     const bornAtMs = Date.now();
-    await Promise.all(jobs.map(taken));
-    const ofJobs = <Result>(read: (client: Client, jobId: string) => Promise<Result>) =>
+    await Promise.all(jobs.map(untilTaken));
+    const readEach = <Result>(read: (client: Client, jobId: string) => Promise<Result>) =>
       calls.withTemporal((client) => Promise.all(jobs.map((jobId) => read(client, jobId))));
     /** Waits until each job has had more than this number of timers. */
-    const leastTimers = async () => Math.min(...(await ofJobs(timersOf)));
-    const checked = (times: number) =>
+    const leastTimers = async () => Math.min(...(await readEach(countTimers)));
+    const untilChecked = (times: number) =>
       expect.poll(leastTimers, { interval: lookMs }).toBeGreaterThan(times);
-    await checked(2);
+    await untilChecked(2);
     await stack.copyData('temporal', 'take');
-    await checked(4);
+    await untilChecked(4);
     await stack.copyData('temporal', 'put back');
 
     // Workflow tasks fail, because events of the worker's cache are not in the restored history.
-    const failing = async () => {
-      const attempts = await ofJobs(attemptOf);
+    const readFailing = async () => {
+      const attempts = await readEach(readAttempt);
       return jobs.filter((_, index) => (attempts[index] ?? 0) > 2);
     };
-    const countFailing = async () => (await failing()).length;
+    const countFailing = async () => (await readFailing()).length;
     await expect.poll(countFailing, { interval: lookMs }).toBeGreaterThanOrEqual(2);
-    const [saved = ''] = await failing();
+    const [saved = ''] = await readFailing();
     await resetToStart(saved);
-    await ends(saved, paid);
+    await untilState(saved, paid);
 
     const openJobs = () => stack.query(`SELECT id FROM job WHERE status = 'open'`);
     const timeout = endsWithinMs - (Date.now() - bornAtMs);
     await expect.poll(openJobs, { timeout, interval: lookMs }).toEqual([]);
-    const ended = await Promise.all(jobs.map(calls.stateOf));
+    const ended = await Promise.all(jobs.map(calls.readState));
     expect(ended).toContainEqual(lost);
     for (const state of ended) expect([paid, lost]).toContainEqual(state);
-    for (const jobId of jobs) expect(await calls.acceptedOf(jobId)).toBe(1);
+    for (const jobId of jobs) expect(await calls.countAccepted(jobId)).toBe(1);
   });
 });
 
 /** Returns the number of timers that a job's workflow has started: one before each check. */
-async function timersOf({ workflow }: Client, jobId: string): Promise<number> {
+async function countTimers({ workflow }: Client, jobId: string): Promise<number> {
   const { events } = await workflow.getHandle(jobId).fetchHistory();
   return (events ?? []).filter((event) => event.timerStartedEventAttributes).length;
 }
 
 /** Returns the attempt of the pending workflow task; 0 if there is none. */
-async function attemptOf({ workflow }: Client, jobId: string): Promise<number> {
+async function readAttempt({ workflow }: Client, jobId: string): Promise<number> {
   const { raw } = await workflow.getHandle(jobId).describe();
   return raw.pendingWorkflowTask?.attempt ?? 0;
 }

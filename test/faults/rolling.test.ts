@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findViolations } from '../../ledger/invariants.ts';
-import { callsOf } from './calls.ts';
+import { createCalls } from './calls.ts';
 import { startStack, type FaultStack } from './stack.ts';
 
 const isWhole = process.env['FAULTS'] === 'all';
@@ -34,7 +34,7 @@ describe.runIf(isWhole)('a rolling restart under load', () => {
       while (!stopping.signal.aborted) {
         await Promise.all(
           apis.map(async (part) => {
-            const url = stack.urlOf(part);
+            const url = stack.getUrl(part);
             const signal = AbortSignal.timeout(3000);
             const probe = await fetch(`${url}/readyz`, { signal }).catch(() => null);
             if (probe?.status === 200) ready.add(url);
@@ -55,8 +55,8 @@ describe.runIf(isWhole)('a rolling restart under load', () => {
       const slow = index % 10 === 0 ? '[[slow:2s]] ' : '';
       const body = { prompt: `${slow}a ferry ${randomUUID()}`, async: index % 2 === 0 };
       const path = '/api/v1/studio/image/generate';
-      const answer = await callsOf(stack)
-        .ask(path, { body, base: url })
+      const answer = await createCalls(stack)
+        .request(path, { body, base: url })
         .catch(() => null);
       statuses.add(answer?.status ?? 0);
       if (answer?.body.data.jobId) jobIds.push(answer.body.data.jobId);

@@ -1,7 +1,7 @@
 /** Random order and random numbers from a seed. */
 
 /** Makes a generator of numbers in [0, 1): Mulberry32. */
-export function randomOf(seed: number): () => number {
+export function createRandom(seed: number): () => number {
   let state = seed;
   return () => {
     state = (state + 0x6d2b79f5) | 0;
@@ -12,8 +12,8 @@ export function randomOf(seed: number): () => number {
 }
 
 /** Returns a copy in a random order that depends on the seed. */
-export function shuffled<Item>(items: readonly Item[], seed: number): Item[] {
-  const random = randomOf(seed);
+export function shuffle<Item>(items: readonly Item[], seed: number): Item[] {
+  const random = createRandom(seed);
   return items
     .map((item) => ({ item, rank: random() }))
     .toSorted((a, b) => a.rank - b.rank)

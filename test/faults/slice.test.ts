@@ -4,10 +4,10 @@
  * a day.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { comesTo, runColumn, victims, type Victim } from './cell.ts';
+import { reaches, runColumn, victims, type Victim } from './cell.ts';
 import { kinds } from './kinds.ts';
 import { points, type Point } from './points.ts';
-import { shuffled } from './shuffle.ts';
+import { shuffle } from './shuffle.ts';
 import { guardSettlements } from '../harness/settlement-guard.ts';
 import { startStack, type FaultStack } from './stack.ts';
 
@@ -17,7 +17,7 @@ const day = Number(process.env['FAULT_DAY'] ?? Math.floor(Date.now() / 86_400_00
 function columnsOfDay(): { victim: Victim; point: Point }[] {
   const others = victims.filter((victim) => victim !== 'worker');
   const columns = others.flatMap((victim) => points.map((point) => ({ victim, point })));
-  const rest = shuffled(columns, 1);
+  const rest = shuffle(columns, 1);
   const at = day % rest.length;
   const worker = { victim: 'worker' as const, point: points[day % points.length] ?? 'reserved' };
   return [worker, ...rest.slice(at, at + 1)];
@@ -35,8 +35,8 @@ describe(`day ${day}`, () => {
   it.each(columnsOfDay())(
     '$victim killed at $point loses no job and charges none twice',
     async ({ victim, point }) => {
-      const possible = kinds.filter((kind) => comesTo(kind, point));
-      const chosen = shuffled(possible, day).slice(0, 4);
+      const possible = kinds.filter((kind) => reaches(kind, point));
+      const chosen = shuffle(possible, day).slice(0, 4);
       const results = await runColumn(stack, { victim, point, kinds: chosen, downMs: 500 });
       expect(results.filter(({ verdict }) => verdict === 'violated')).toEqual([]);
       expect(results).toHaveLength(4);

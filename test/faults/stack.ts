@@ -67,7 +67,7 @@ interface Places {
 }
 
 /** Makes the environment variables of the processes of a stack. */
-function environment({ ports, password, directory, origins }: Places): Record<string, string> {
+function makeEnvironment({ ports, password, directory, origins }: Places): Record<string, string> {
   const sandboxUrl = `http://127.0.0.1:${ports.sandbox}`;
   const url = `http://127.0.0.1:${ports.api}`;
   return {
@@ -94,7 +94,7 @@ function environment({ ports, password, directory, origins }: Places): Record<st
   };
 }
 
-function shifted(shiftMs: number | undefined): Record<string, string> {
+function shiftClock(shiftMs: number | undefined): Record<string, string> {
   if (shiftMs === undefined) return {};
   return { NODE_OPTIONS: `--import=${shiftedClock}`, CLOCK_SHIFT_MS: String(shiftMs) };
 }
@@ -108,7 +108,7 @@ export async function startStack(options: StackOptions = {}) {
   const control = await startControl();
   const media = await startMediaServer();
   const env: Record<string, string> = {
-    ...environment({ ports, password, directory, origins: [media.origin] }),
+    ...makeEnvironment({ ports, password, directory, origins: [media.origin] }),
     FAULT_CONTROL_URL: control.url,
     ...options.env,
   };
@@ -122,7 +122,7 @@ export async function startStack(options: StackOptions = {}) {
         name: part,
         script,
         logPath: logPath(part),
-        env: { ...path, ...env, ...shifted(options.clockShiftMs?.[part]), ...extra },
+        env: { ...path, ...env, ...shiftClock(options.clockShiftMs?.[part]), ...extra },
       }).start();
   const metricsPorts = new Map<Part, number>();
   const gateway = (part: 'api' | 'api2' | 'worker' | 'worker2') => async (build?: string) => {
@@ -228,7 +228,7 @@ export async function startStack(options: StackOptions = {}) {
   }
 
   /** Returns the URL of an API. */
-  const urlOf = (part: 'api' | 'api2'): string => `http://127.0.0.1:${ports[part]}`;
+  const getUrl = (part: 'api' | 'api2'): string => `http://127.0.0.1:${ports[part]}`;
   try {
     await Promise.all([start('postgres'), start('temporal'), start('sandbox')]);
     await migrate(env['DATABASE_URL'] ?? '');
@@ -245,7 +245,7 @@ export async function startStack(options: StackOptions = {}) {
       speech: media.put('/speech.mp3', speech),
     };
     return {
-      url: urlOf('api'),
+      url: getUrl('api'),
       env: env as Readonly<typeof env>,
       control,
       caller,
@@ -255,8 +255,8 @@ export async function startStack(options: StackOptions = {}) {
       },
       sandboxUrl: `http://127.0.0.1:${ports.sandbox}`,
       directory,
-      urlOf,
-      pidOf: (part: Part): number => runningPart(part).pid,
+      getUrl,
+      getPid: (part: Part): number => runningPart(part).pid,
       /** Returns the parts that ended by themselves since the last call. */
       takeLost: (): Part[] => lost.splice(0),
       kill,
@@ -275,7 +275,7 @@ export async function startStack(options: StackOptions = {}) {
         pool = openPool();
       },
       /** Returns the URL of the metrics of a part with `asDeployed`; null while it is not running. */
-      metricsUrlOf(part: Part): string | null {
+      getMetricsUrl(part: Part): string | null {
         const port = running.has(part) && metricsPorts.get(part);
         return port ? `http://127.0.0.1:${port}/metrics` : null;
       },
@@ -296,13 +296,13 @@ export async function startStack(options: StackOptions = {}) {
         const { pid } = runningPart(part);
         const signal = frozen ? 'SIGSTOP' : 'SIGCONT';
         // Each Postgres process has its own process group.
-        for (const one of [pid, ...childrenOf(pid)]) process.kill(one, signal);
+        for (const one of [pid, ...listChildren(pid)]) process.kill(one, signal);
       },
       newCaller,
       query: async <Row extends object>(text: string, values?: unknown[]) =>
         (await pool.query(text, values)).rows as Row[],
       /** Returns the log of a part. */
-      logOf: (part: Part): string => readLog(logPath(part)),
+      readLog: (part: Part): string => readText(logPath(part)),
       close,
     };
   } catch (error) {
@@ -311,7 +311,7 @@ export async function startStack(options: StackOptions = {}) {
   }
 }
 
-function childrenOf(pid: number): number[] {
+function listChildren(pid: number): number[] {
   const listed = execFileSync('ps', ['-eo', 'pid=,ppid='], { encoding: 'utf8' });
   return listed
     .split('\n')
@@ -320,7 +320,7 @@ function childrenOf(pid: number): number[] {
     .map(([child = 0]) => child);
 }
 
-function readLog(path: string): string {
+function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch {

@@ -306,7 +306,7 @@ async function awaitEnd({ handle, calls }: ScriptedJob): Promise<JobEnd> {
  * Returns a function with one result per call: functions are called, errors thrown, other values
  * returned; the last repeats.
  */
-export function respondInTurn<Input, Outcome>(
+export function respond<Input, Outcome>(
   ...answers: (Outcome | Error | ((input: Input) => Promise<Outcome>))[]
 ): (input: Input) => Promise<Outcome> {
   let next = 0;

@@ -42,23 +42,23 @@ async function restartWith(env: Record<string, string>): Promise<void> {
 
 describe('audit-row.md', () => {
   it('sets an account that was written by hand to the sum of its entries', async () => {
-    const { stack, scrape, ask } = gateway;
+    const { stack, scrape, request } = gateway;
     const since = await scrape();
     const caller = await stack.newCaller(100);
     const org = { 'org_…': caller.organizationId };
-    const request = { key: caller.key, body: { prompt: 'a counted hen', async: true } };
-    const running = await ask(studioPath, { ...request, body: { prompt: '[[slow:6s]] a hen' } });
+    const image = { key: caller.key, body: { prompt: 'a counted hen', async: true } };
+    const running = await request(studioPath, { ...image, body: { prompt: '[[slow:6s]] a hen' } });
     const damage = 'UPDATE account SET posted = posted + 1000000 WHERE organization_id = $1';
     await stack.query(damage, [caller.organizationId]);
     await gateway.untilFiring(since, 'LedgerBroken');
-    expect(stack.logOf('worker')).toContain('ledger.broken');
+    expect(stack.readLog('worker')).toContain('ledger.broken');
 
     await gateway.follow('audit-row', async (page) => {
       const found = await page.admin('audit', {}, 1);
       expect(found).toContain('the totals of an account differ from its ledger entries');
       expect(found).toContain(caller.organizationId);
       await page.admin('org suspend', org);
-      const error = async () => (await ask(studioPath, request)).body.error;
+      const error = async () => (await request(studioPath, image)).body.error;
       await expect.poll(error).toBe('ORGANIZATION_SUSPENDED');
       const entries = await page.admin('ledger', org);
       expect(entries).toContain('reserve');
@@ -82,7 +82,7 @@ describe('audit-row.md', () => {
         expect(await page.admin(move, org)).toMatch(/already applied/);
       }
       await page.admin('org activate', org);
-      await expect.poll(async () => (await ask(studioPath, request)).status).toBe(202);
+      await expect.poll(async () => (await request(studioPath, image)).status).toBe(202);
       await gateway.expectInOrder();
       expect(await page.admin('audit')).toBe('clean\n');
     });
@@ -92,7 +92,7 @@ describe('audit-row.md', () => {
   it('LedgerNotAudited: the log says why the ledger could not be read', async () => {
     const { stack, scrape } = gateway;
     await stack.query('ALTER VIEW ledger_audit RENAME TO ledger_audit_away');
-    await expect.poll(() => stack.logOf('worker')).toContain('ledger.not_audited');
+    await expect.poll(() => stack.readLog('worker')).toContain('ledger.not_audited');
     await gateway.untilFiring(await scrape(), 'LedgerNotAudited');
     await stack.query('ALTER VIEW ledger_audit_away RENAME TO ledger_audit');
     await gateway.untilQuiet(await scrape(), 'LedgerNotAudited');
@@ -101,7 +101,7 @@ describe('audit-row.md', () => {
 
 it('provider-down.md: jobs wait while the provider is paused, and continue afterwards', async () => {
   const alerts = ['ProviderFails', 'JobsFail', 'OutcomeUnknown', 'FirstTokenSlow'];
-  const { stack, scrape, ask, start } = gateway;
+  const { stack, scrape, request, start } = gateway;
   const since = await scrape();
   const film = await start('[[ignore-cancel]] [[slow:20s]] a film of an otter', 'video');
   await gateway.untilAccepted(film);
@@ -113,7 +113,7 @@ it('provider-down.md: jobs wait while the provider is paused, and continue after
 
   await gateway.follow('provider-down', async (page) => {
     await gateway.untilState(failing, states.failed('PROVIDER_ERROR'));
-    const { error } = (await ask(`/api/v1/studio/jobs/${failing}`)).body.data;
+    const { error } = (await request(`/api/v1/studio/jobs/${failing}`)).body.data;
     const message = 'the provider did not accept the call (503)';
     expect(error).toMatchObject({ code: 'PROVIDER_ERROR', message });
     await gateway.untilFiring(since, ...alerts);
@@ -126,18 +126,18 @@ it('provider-down.md: jobs wait while the provider is paused, and continue after
     const waiting = await start('an otter that waits');
     await gateway.untilPhase(waiting, 'waiting_for_provider');
     // A synchronous request returns 202 after SYNC_WAIT_MS.
-    const patient = await ask(studioPath, { body: { prompt: 'a patient otter' } });
+    const patient = await request(studioPath, { body: { prompt: 'a patient otter' } });
     expect(patient.status).toBe(202);
     expect(await page.admin('stuck')).toMatch(/fal was paused .* by .*: fal answers 503/);
     const elsewhere = { prompt: 'an otter elsewhere', model: 'alpha-image-2' };
-    expect((await ask(studioPath, { body: elsewhere })).status).toBe(200);
+    expect((await request(studioPath, { body: elsewhere })).status).toBe(200);
 
     await gateway.mendProvider();
     await page.admin('resume fal');
     await gateway.untilState(waiting, states.paid);
     await gateway.untilState(patient.body.data.jobId, states.paid);
     // The job was submitted again after the resume, or failed before it.
-    const status = async () => (await gateway.stateOf(retried))?.status;
+    const status = async () => (await gateway.readState(retried))?.status;
     await expect.poll(status).toMatch(/completed|failed/);
     expect(await page.admin('providers')).not.toContain('fal answers 503');
 
@@ -207,15 +207,15 @@ describe('stuck-reservation.md', () => {
       const pollers = await page.run('temporal task-queue describe');
       expect(pollers).toMatch(/Pollers:[^]*workflow/);
 
-      const asked = await page.admin('reverify', { 'job_…': silent });
-      expect(asked).toContain('succeeded');
+      const reverified = await page.admin('reverify', { 'job_…': silent });
+      expect(reverified).toContain('succeeded');
       await gateway.untilState(silent, states.paid);
       await page.admin('cancel', { 'job_…': canceled });
       await gateway.untilState(canceled, { ...states.failed('CANCELED'), status: 'canceled' });
       const settled = await page.admin('resettle', { 'job_…': orphaned });
       expect(settled).toContain('taken_up');
       await gateway.untilReverified(page, orphaned);
-      expect(await gateway.acceptedOf(orphaned)).toBe(1);
+      expect(await gateway.countAccepted(orphaned)).toBe(1);
       await gateway.untilState(overdue, states.failed('OUTCOME_UNKNOWN'));
       expect(await page.admin('stuck')).not.toContain('job_');
     });
@@ -225,7 +225,7 @@ describe('stuck-reservation.md', () => {
   it('the sweeper settles a chat whose API stopped, when it can run again', async () => {
     const { stack, scrape } = gateway;
     await stack.query('ALTER FUNCTION chat_sweep(integer) RENAME TO chat_sweep_away');
-    await expect.poll(() => stack.logOf('worker')).toContain('sweeper.step_failed');
+    await expect.poll(() => stack.readLog('worker')).toContain('sweeper.step_failed');
     const caller = await stack.newCaller(100);
     const prompt = '[[words:500]] [[slow-chunks:100ms]] tell me';
     const chat = gateway.stream(caller.key, prompt, 1000);
@@ -255,19 +255,19 @@ describe('stuck-reservation.md', () => {
 });
 
 it('pepper-rotation.md: keys move to the new pepper when they are used, also while APIs have different settings', async () => {
-  const { stack, ask } = gateway;
+  const { stack, request } = gateway;
   const newCaller = () => stack.newCaller(1);
   const [used, behind, idle] = await Promise.all([newCaller(), newCaller(), newCaller()]);
   await stack.start('api2');
   const apis = ['api', 'api2'] as const;
-  const statusesOf = async ({ key }: { key: string }, path = '/api/v1/usage') => {
+  const readStatuses = async ({ key }: { key: string }, path = '/api/v1/usage') => {
     const statuses: number[] = [];
     for (const part of apis) {
-      statuses.push((await ask(path, { key, base: stack.urlOf(part) })).status);
+      statuses.push((await request(path, { key, base: stack.getUrl(part) })).status);
     }
     return statuses;
   };
-  const operator = (await gateway.askAdmin('/operators', { name: 'olga' })).body.data;
+  const operator = (await gateway.requestAdmin('/operators', { name: 'olga' })).body.data;
   const operatorPath = '/api/admin/v1/providers';
   const older = stack.env['KEY_PEPPER'] ?? '';
   const newer = newSecret();
@@ -278,7 +278,7 @@ it('pepper-rotation.md: keys move to the new pepper when they are used, also whi
   async function step(pepper: string, previous: string): Promise<void> {
     stack.configure({ KEY_PEPPER: pepper, KEY_PEPPER_PREVIOUS: previous });
     await gateway.restart('api');
-    expect(await statusesOf(behind)).toEqual([200, 200]);
+    expect(await readStatuses(behind)).toEqual([200, 200]);
     await gateway.restart('api2');
   }
   await gateway.follow('pepper-rotation', async (page) => {
@@ -289,8 +289,8 @@ it('pepper-rotation.md: keys move to the new pepper when they are used, also whi
     const count = () => page.sql('SELECT count(*)', put);
     const [[before] = []] = (await count()) as { moved: string; not_yet: string }[][];
     expect(before).toMatchObject({ moved: '0' });
-    expect(await statusesOf(used)).toEqual([200, 200]);
-    expect(await statusesOf(operator, operatorPath)).toEqual([200, 200]);
+    expect(await readStatuses(used)).toEqual([200, 200]);
+    expect(await readStatuses(operator, operatorPath)).toEqual([200, 200]);
     expect(await count()).toEqual([[{ moved: '2', not_yet: String(Number(before?.not_yet) - 2) }]]);
 
     const restartWithPrevious = async (pepper: string) => {
@@ -298,17 +298,17 @@ it('pepper-rotation.md: keys move to the new pepper when they are used, also whi
       await Promise.all(apis.map((part) => gateway.restart(part)));
     };
     await restartWithPrevious('');
-    expect(await statusesOf(used)).toEqual([200, 200]);
-    expect(await statusesOf(operator, operatorPath)).toEqual([200, 200]);
-    for (const one of [behind, idle]) expect(await statusesOf(one)).toEqual([401, 401]);
+    expect(await readStatuses(used)).toEqual([200, 200]);
+    expect(await readStatuses(operator, operatorPath)).toEqual([200, 200]);
+    for (const one of [behind, idle]) expect(await readStatuses(one)).toEqual([401, 401]);
     await restartWithPrevious(older);
-    for (const one of [behind, idle]) expect(await statusesOf(one)).toEqual([200, 200]);
+    for (const one of [behind, idle]) expect(await readStatuses(one)).toEqual([200, 200]);
     await stack.end('api2');
   });
 });
 
 it('webhook-secrets.md: a job with rejected provider notifications ends by polling, and receivers get the new secret', async () => {
-  const { stack, scrape, ask, start } = gateway;
+  const { stack, scrape, request, start } = gateway;
   const receiver = await startWebhookReceiver();
   const origins = stack.env['ALLOW_PRIVATE_NETWORK_ORIGINS'] ?? '';
   const onSchedule = await startUnnotified('a stork on schedule');
@@ -337,14 +337,15 @@ it('webhook-secrets.md: a job with rejected provider notifications ends by polli
       expect(await gateway.notify(forged, 'bad')).toBe(401);
     }
     await gateway.untilFiring(since, 'NotificationsRejected');
-    expect(stack.logOf('api')).toMatch(/notification\.rejected/);
-    await ask(`/api/v1/studio/jobs/${forged}/cancel`, { body: {} });
+    expect(stack.readLog('api')).toMatch(/notification\.rejected/);
+    await request(`/api/v1/studio/jobs/${forged}/cancel`, { body: {} });
 
     const readSecret = async (path = '') =>
-      (await ask(`/api/v1/webhooks/secret${path}`, path === '' ? {} : { body: {} })).body.secret;
+      (await request(`/api/v1/webhooks/secret${path}`, path === '' ? {} : { body: {} })).body
+        .secret;
     // The receiver of a caller, which accepts webhooks that are signed with this secret.
     let secret = await readSecret();
-    const verdict = (): number => {
+    const verify = (): number => {
       const hook = receiver.received('/jobs').at(-1);
       try {
         new Webhook(secret).verify(hook?.text ?? '', hook?.headers ?? {});
@@ -353,25 +354,25 @@ it('webhook-secrets.md: a job with rejected provider notifications ends by polli
         return 401;
       }
     };
-    const webhookUrl = receiver.at('/jobs', (response) => response.writeHead(verdict()).end());
-    const sendTo = async (prompt: string): Promise<string> => {
-      const { body } = await ask(studioPath, { body: { prompt, webhookUrl, async: true } });
+    const webhookUrl = receiver.at('/jobs', (response) => response.writeHead(verify()).end());
+    const startNotified = async (prompt: string): Promise<string> => {
+      const { body } = await request(studioPath, { body: { prompt, webhookUrl, async: true } });
       return body.data.jobId;
     };
-    const deliveryOf = (jobId: string) =>
+    const readDelivery = (jobId: string) =>
       stack.query('SELECT state FROM webhook WHERE subject_id = $1', [jobId]);
     secret = await readSecret('/rotate');
-    const delivered = await sendTo('a stork with a webhook');
-    await expect.poll(() => deliveryOf(delivered)).toEqual([{ state: 'delivered' }]);
+    const delivered = await startNotified('a stork with a webhook');
+    await expect.poll(() => readDelivery(delivered)).toEqual([{ state: 'delivered' }]);
 
     await restartWith({ WEBHOOK_SIGNING_SECRET: newSecret() });
-    const undelivered = await sendTo('a stork with a failed webhook');
-    await expect.poll(() => deliveryOf(undelivered)).toEqual([{ state: 'failed' }]);
+    const undelivered = await startNotified('a stork with a failed webhook');
+    await expect.poll(() => readDelivery(undelivered)).toEqual([{ state: 'failed' }]);
     const failing = await page.admin('webhooks');
     expect(failing).toMatch(new RegExp(`${undelivered} .*failed .*401`));
     secret = await readSecret();
     await page.admin('redeliver-webhook', { 'job_…': undelivered });
-    await expect.poll(() => deliveryOf(undelivered)).toEqual([{ state: 'delivered' }]);
+    await expect.poll(() => readDelivery(undelivered)).toEqual([{ state: 'delivered' }]);
   });
   const healed = await scrape();
   await gateway.untilState(await start('a stork after the change'), states.paid);
@@ -380,12 +381,12 @@ it('webhook-secrets.md: a job with rejected provider notifications ends by polli
 });
 
 it('secrets.md: jobs survive new payload keys, passwords and provider keys, and old values are rejected', async () => {
-  const { stack, ask, start, notify } = gateway;
+  const { stack, request, start, notify } = gateway;
   const payloadKey = (id: string) => `${id}:${randomBytes(32).toString('base64')}`;
   const [first, second] = [payloadKey('first'), payloadKey('second')];
-  const login = (user: string, password: string): string =>
+  const makeUrl = (user: string, password: string): string =>
     Object.assign(new URL(stack.databaseUrl), { username: user, password }).href;
-  const connects = async (connectionString: string): Promise<boolean> => {
+  const canConnect = async (connectionString: string): Promise<boolean> => {
     const client = new Client({ connectionString });
     const connected = await client.connect().then(
       () => true,
@@ -394,11 +395,12 @@ it('secrets.md: jobs survive new payload keys, passwords and provider keys, and 
     await client.end();
     return connected;
   };
-  const fileOf = async (jobId: string): Promise<number> => {
-    const { body } = await ask(`/api/v1/studio/jobs/${jobId}`);
+  const fetchFile = async (jobId: string): Promise<number> => {
+    const { body } = await request(`/api/v1/studio/jobs/${jobId}`);
     return (await fetch(body.data.result.images[0]?.url ?? '')).status;
   };
-  const statusWith = async (key: string) => (await ask('/api/admin/v1/providers', { key })).status;
+  const readStatus = async (key: string) =>
+    (await request('/api/admin/v1/providers', { key })).status;
 
   await gateway.follow('secrets', async (page) => {
     // A leaked provider key, a new password of Postgres, and new payload encryption.
@@ -412,30 +414,30 @@ it('secrets.md: jobs survive new payload keys, passwords and provider keys, and 
     const [initial, password] = [stack.databaseUrl, newSecret()];
     const put = { 'ROLE gateway': 'ROLE postgres', 'new-password': password };
     await page.sql('ALTER ROLE gateway PASSWORD', put);
-    const renewed = login('postgres', password);
+    const renewed = makeUrl('postgres', password);
     await restartWith({ FAL_KEY: falKey, DATABASE_URL: renewed, PAYLOAD_KEYS: first });
     await page.admin('resume fal');
     await gateway.untilState(paused, states.paid);
-    expect([await connects(initial), await connects(renewed)]).toEqual([false, true]);
+    expect([await canConnect(initial), await canConnect(renewed)]).toEqual([false, true]);
 
     const underFirst = await startUnnotified('a newt under the first key');
-    const [adminKey, before] = [stack.env['ADMIN_API_KEY'] ?? '', await fileOf(paused)];
-    const signed = (await ask(`/api/v1/studio/jobs/${paused}`)).body.data.result.images[0]?.url;
+    const [adminKey, before] = [stack.env['ADMIN_API_KEY'] ?? '', await fetchFile(paused)];
+    const signed = (await request(`/api/v1/studio/jobs/${paused}`)).body.data.result.images[0]?.url;
     await page.sql('CREATE ROLE gateway_2', {
       'ROLE gateway;': 'ROLE postgres;',
       'new-password': password,
     });
     await restartWith({
       PAYLOAD_KEYS: `${first},${second}`,
-      DATABASE_URL: login('gateway_2', password),
+      DATABASE_URL: makeUrl('gateway_2', password),
       ADMIN_API_KEY: newSecret(),
       STORAGE_SECRET: newSecret(),
     });
     await page.sql('ALTER ROLE gateway NOLOGIN', { 'ROLE gateway': 'ROLE postgres' });
-    expect(await connects(renewed)).toBe(false);
-    expect(await statusWith(adminKey)).toBe(401);
-    expect(await statusWith(stack.env['ADMIN_API_KEY'] ?? '')).toBe(200);
-    const statuses = [before, (await fetch(signed ?? '')).status, await fileOf(paused)];
+    expect(await canConnect(renewed)).toBe(false);
+    expect(await readStatus(adminKey)).toBe(401);
+    expect(await readStatus(stack.env['ADMIN_API_KEY'] ?? '')).toBe(200);
+    const statuses = [before, (await fetch(signed ?? '')).status, await fetchFile(paused)];
     expect(statuses).toEqual([200, 404, 200]);
 
     await restartWith({ PAYLOAD_KEYS: `${second},${first}` });

@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import { expect } from 'vitest';
 import { alertRules, findPromtool } from '../deploy/alert-rules.ts';
-import { selectorsOf } from '../deploy/expressions.ts';
-import { blocksOf } from '../docs/markdown.ts';
+import { readSelectors } from '../deploy/expressions.ts';
+import { readBlocks } from '../docs/markdown.ts';
 import { runInTerminal } from '../docs/terminal.ts';
-import { callsOf, states } from '../faults/calls.ts';
+import { createCalls, states } from '../faults/calls.ts';
 import { startStack, type FaultStack, type Part } from '../faults/stack.ts';
 import { readPage } from '../telemetry/page.ts';
 
@@ -21,11 +21,11 @@ export const studioPath = '/api/v1/studio/image/generate';
 export async function startRehearsal(env: Record<string, string> = {}) {
   const settings = { AUDIT_INTERVAL_MS: '500', SYNC_WAIT_MS: '2000', ...env };
   const stack = await startStack({ asDeployed: true, env: settings });
-  const calls = { ...callsOf(stack), ...stepsOf(stack) };
+  const calls = { ...createCalls(stack), ...createSteps(stack) };
   return {
     stack,
     ...calls,
-    ...alertsOf(stack),
+    ...createAlerts(stack),
     openPage: (name: string) => openPage(stack, name),
     /**
      * Follows a page: all of its commands must have run at the end, all processes must still run,
@@ -44,8 +44,8 @@ export async function startRehearsal(env: Record<string, string> = {}) {
 /** A running gateway with the steps of the runbook tests. */
 export type Rehearsal = Awaited<ReturnType<typeof startRehearsal>>;
 
-function stepsOf(stack: FaultStack) {
-  const { ask, sandbox, start, stateOf, submitsOf, withTemporal } = callsOf(stack);
+function createSteps(stack: FaultStack) {
+  const { request, sandbox, start, readState, readSubmits, withTemporal } = createCalls(stack);
   return {
     /**
      * Starts an asynchronous job: an image of a model whose first check comes 90 s after the
@@ -56,26 +56,27 @@ function stepsOf(stack: FaultStack) {
     /** Streams a chat to its end; returns the text of the response. */
     async stream(key: string, content: string, maxTokens: number): Promise<string> {
       const messages = [{ role: 'user', content }];
-      const answer = await fetch(`${stack.url}/api/v1/chat`, {
+      const response = await fetch(`${stack.url}/api/v1/chat`, {
         method: 'POST',
         headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
         body: JSON.stringify({ model: 'gpt-4o', messages, stream: true, max_tokens: maxTokens }),
       });
-      return answer.text();
+      return response.text();
     },
     /** Repeats the page's `reverify` command for a job until the job is charged. */
     async untilReverified(page: RunbookPage, jobId: string): Promise<void> {
-      const reverify = () => page.admin('reverify', { 'job_…': jobId }).then(() => stateOf(jobId));
+      const reverify = () =>
+        page.admin('reverify', { 'job_…': jobId }).then(() => readState(jobId));
       await expect.poll(reverify, { interval: 1000 }).toEqual(states.paid);
     },
     /** Waits until the API shows this phase of a job. */
     async untilPhase(jobId: string, phase: string): Promise<void> {
-      const read = async () => (await ask(`/api/v1/studio/jobs/${jobId}`)).body.data.phase;
+      const read = async () => (await request(`/api/v1/studio/jobs/${jobId}`)).body.data.phase;
       await expect.poll(read).toBe(phase);
     },
     /** Sends fal's notification of a job (again); returns the status of the response. */
     notify: async (jobId: string, signature: 'good' | 'bad' = 'good'): Promise<number> => {
-      const [submit] = await submitsOf(jobId);
+      const [submit] = await readSubmits(jobId);
       const path = `webhooks/${submit?.requestId}`;
       return (await sandbox<{ status: number }>(path, { signature })).status;
     },
@@ -126,12 +127,15 @@ const minutes = 200;
  * they grew, ages grow by a minute, times of a last success that did not move stay, and other
  * gauges stay.
  */
-function seriesOf(names: readonly string[], { before, after }: { before: Scrape; after: Scrape }) {
-  const nameOf = (series: string): string => series.slice(0, series.indexOf('{'));
-  const read = [...after.values].filter(([series]) => names.includes(nameOf(series)));
+function extrapolate(
+  names: readonly string[],
+  { before, after }: { before: Scrape; after: Scrape },
+) {
+  const readName = (series: string): string => series.slice(0, series.indexOf('{'));
+  const read = [...after.values].filter(([series]) => names.includes(readName(series)));
   return read.map(([series, value]) => {
     const grown = value - (before.values.get(series) ?? 0);
-    const name = nameOf(series);
+    const name = readName(series);
     if (/_(total|bucket|count|sum)$/.test(name)) {
       return { series, values: `${value}+${Math.max(0, grown)}x${minutes}` };
     }
@@ -146,20 +150,20 @@ function seriesOf(names: readonly string[], { before, after }: { before: Scrape;
   });
 }
 
-function alertsOf(stack: FaultStack) {
+function createAlerts(stack: FaultStack) {
   async function scrape(): Promise<Scrape> {
-    const selectors = alertRules.flatMap(({ expr }) => selectorsOf(expr));
+    const selectors = alertRules.flatMap(({ expr }) => readSelectors(expr));
     const names = new Set(selectors.map(({ name }) => name));
     const values = new Map<string, number>();
     for (const part of ['api', 'worker', 'api2', 'worker2'] as const) {
-      const url = stack.metricsUrlOf(part);
+      const url = stack.getMetricsUrl(part);
       if (url === null) continue;
       const page = await readPage(url);
       for (const name of names) {
         for (const { labels, value } of page.get(name) ?? []) {
           const all = Object.entries({ ...labels, instance: part });
-          const text = all.map(([key, word]) => `${key}="${word}"`).join();
-          if (Number.isFinite(value)) values.set(`${name}{${text}}`, value);
+          const selector = all.map(([label, text]) => `${label}="${text}"`).join();
+          if (Number.isFinite(value)) values.set(`${name}{${selector}}`, value);
         }
       }
     }
@@ -174,7 +178,7 @@ function alertsOf(stack: FaultStack) {
     const after = await scrape();
     const names = alertRules
       .filter(({ alert }) => alerts.includes(alert))
-      .flatMap(({ expr }) => selectorsOf(expr).map(({ name }) => name));
+      .flatMap(({ expr }) => readSelectors(expr).map(({ name }) => name));
     const promql_expr_test = alerts.map((alert) => {
       const labels = `{alertname="${alert}",alertstate="firing"}`;
       return {
@@ -183,14 +187,14 @@ function alertsOf(stack: FaultStack) {
         exp_samples: [{ labels: isFiring ? '{}' : labels, value: 1 }],
       };
     });
-    const input_series = seriesOf(names, { before, after });
+    const input_series = extrapolate(names, { before, after });
     const test = { interval: '1m', input_series, promql_expr_test };
     expect(await testRules([{ alerts, test }])).toContain('SUCCESS');
   }
   const untilEvaluated =
     (isFiring: boolean) =>
     (since: Scrape, ...alerts: string[]) => {
-      const check = () => evaluate(since, alerts, isFiring).then(() => 'as expected', messageOf);
+      const check = () => evaluate(since, alerts, isFiring).then(() => 'as expected', readMessage);
       return expect.poll(check, { timeout: 120_000, interval: 500 }).toBe('as expected');
     };
 
@@ -203,7 +207,7 @@ function alertsOf(stack: FaultStack) {
   };
 }
 
-const messageOf = (error: { stderr?: string } & Error): string => error.stderr ?? error.message;
+const readMessage = (error: { stderr?: string } & Error): string => error.stderr ?? error.message;
 
 /** A page of docs/runbooks/, whose commands are run. */
 export type RunbookPage = Awaited<ReturnType<typeof openPage>>;
@@ -216,7 +220,7 @@ interface RunOptions {
 
 /** Opens a page, by its name without `.md`. */
 async function openPage(stack: FaultStack, name: string) {
-  const blocks = await blocksOf(`docs/runbooks/${name}.md`);
+  const blocks = await readBlocks(`docs/runbooks/${name}.md`);
   const lines = blocks
     .filter(({ language }) => language === 'sh')
     .flatMap(({ text }) => text.split('\n'))
@@ -232,9 +236,9 @@ async function openPage(stack: FaultStack, name: string) {
     expect(found, `${name}.md has one command that begins with: ${begins}`).toHaveLength(1);
     const [text = ''] = found;
     left.delete(text);
-    const filled = Object.entries(put).reduce((so, [open, value]) => {
-      expect(so, `placeholders of ${name}.md`).toContain(open);
-      return so.replaceAll(open, value);
+    const filled = Object.entries(put).reduce((filling, [placeholder, value]) => {
+      expect(filling, `placeholders of ${name}.md`).toContain(placeholder);
+      return filling.replaceAll(placeholder, value);
     }, text);
     expect(filled, `placeholders of ${name}.md`).not.toMatch(/(job|org|key)_…/);
     return filled;

@@ -50,7 +50,7 @@ async function makeBuild(): Promise<void> {
 }
 
 /** Starts a job that waits for a notification of its provider, which `notify` sends. */
-const waiting = async (prompt: string): Promise<string> => {
+const startWaiting = async (prompt: string): Promise<string> => {
   const jobId = await gateway.start(`[[no-webhook]] [[slow:300ms]] ${prompt}`, 'video');
   await gateway.untilAccepted(jobId);
   return jobId;
@@ -58,57 +58,61 @@ const waiting = async (prompt: string): Promise<string> => {
 
 it('replay-failure.md: jobs from before the deployment continue once the old build runs again', async () => {
   const { stack, notify } = gateway;
-  const [before, still] = [await waiting('a crane before'), await waiting('another one')];
+  const [before, still] = [await startWaiting('a crane before'), await startWaiting('another one')];
   await gateway.restart('worker', build);
   const since = await gateway.scrape();
   expect(await notify(before)).toBe(200);
   await gateway.follow('replay-failure', async (page) => {
     await gateway.untilFiring(since, 'WorkflowTasksFail');
-    expect(stack.logOf('worker')).toMatch(/Nondeterminism error.*Failing workflow task/);
+    expect(stack.readLog('worker')).toMatch(/Nondeterminism error.*Failing workflow task/);
     // New jobs work.
     await gateway.untilState(await gateway.start('a crane of the new build'), states.paid);
-    const made = await waiting('a crane of the bad build');
+    const fromNewBuild = await startWaiting('a crane of the bad build');
     const replay = 'npm run replay -- --since';
-    const diverging = await page.run(replay, { status: 1, build });
-    expect(diverging).toMatch(
+    const report = await page.run(replay, { status: 1, build });
+    expect(report).toMatch(
       new RegExp(`${before} videoGenerate: diverges\\n.*\\n.*expected.*\\n.*got.*markVerifying`),
     );
-    expect(diverging).toMatch(/at +workflows\/studio-job\.ts:\d+:\d+/);
-    expect(diverging).not.toContain(made);
+    expect(report).toMatch(/at +workflows\/studio-job\.ts:\d+:\d+/);
+    expect(report).not.toContain(fromNewBuild);
     await expect.poll(() => page.run('temporal workflow list')).toContain(before);
-    expect(await gateway.stateOf(before)).toMatchObject({ entries: ['reserve'] });
+    expect(await gateway.readState(before)).toMatchObject({ entries: ['reserve'] });
 
     await gateway.restart('worker');
     await gateway.untilState(before, states.paid);
-    expect(await page.run(replay, { status: 1 })).toContain(`${made} videoGenerate`);
-    const put = { 'job_…': made };
+    expect(await page.run(replay, { status: 1 })).toContain(`${fromNewBuild} videoGenerate`);
+    const put = { 'job_…': fromNewBuild };
     await page.run('temporal workflow terminate', { put });
     const settled = await page.admin('resettle', put);
     expect(settled).toContain('taken_up');
     const running = 'npm run replay -- --query';
     await expect.poll(() => page.run(running)).toMatch(/^[1-9]\d* replayed, 0 diverge\n$/);
     await notify(still);
-    await notify(made);
-    for (const jobId of [still, made]) await gateway.untilState(jobId, states.paid);
-    for (const jobId of [before, made]) expect(await gateway.acceptedOf(jobId)).toBe(1);
+    await notify(fromNewBuild);
+    for (const jobId of [still, fromNewBuild]) await gateway.untilState(jobId, states.paid);
+    for (const jobId of [before, fromNewBuild]) expect(await gateway.countAccepted(jobId)).toBe(1);
   });
   await gateway.untilQuiet(await gateway.scrape(), 'WorkflowTasksFail');
 });
 
 it('postgres-restored.md: jobs that ended since the backup are charged once, and lost grants are repeated', async () => {
-  const { stack, ask, notify } = gateway;
+  const { stack, request, notify } = gateway;
   const org = { 'org_…': stack.caller.organizationId };
-  const [saved, open] = [await waiting('a beaver to be saved'), await waiting('a beaver')];
+  const [saved, open] = [
+    await startWaiting('a beaver to be saved'),
+    await startWaiting('a beaver'),
+  ];
   const [suspended, revoked] = [await stack.newCaller(10), await stack.newCaller(10)];
   /** Two changes since the backup, which are repeated after the restore. */
   async function suspendAndRevoke(): Promise<void> {
-    await gateway.askAdmin(`/organizations/${suspended.organizationId}/suspend`, {});
-    await gateway.askAdmin(`/keys/${revoked.keyId}/revoke`, {});
+    await gateway.requestAdmin(`/organizations/${suspended.organizationId}/suspend`, {});
+    await gateway.requestAdmin(`/keys/${revoked.keyId}/revoke`, {});
   }
-  const statusOf = async ({ key }: { key: string }) => (await ask('/api/v1/usage', { key })).status;
+  const readStatus = async ({ key }: { key: string }) =>
+    (await request('/api/v1/usage', { key })).status;
   await stack.copyData('postgres', 'take');
   const restoredTo = new Date().toISOString();
-  await expect.poll(() => ask('/readyz')).toMatchObject({ status: 200 });
+  await expect.poll(() => request('/readyz')).toMatchObject({ status: 200 });
   await notify(saved);
   await gateway.untilState(saved, states.paid);
   const forgotten = await gateway.start('a beaver since');
@@ -124,16 +128,16 @@ it('postgres-restored.md: jobs that ended since the backup are charged once, and
     expect(kept?.map(({ id }) => id).toSorted()).toEqual([saved, open].toSorted());
     await Promise.all([stack.start('api'), stack.start('worker')]);
     // The table of the page.
-    expect(await gateway.stateOf(saved)).toMatchObject({ entries: ['reserve'] });
-    expect((await ask(`/api/v1/studio/jobs/${forgotten}`)).status).toBe(404);
-    expect(await statusOf(newcomer)).toBe(401);
-    for (const caller of [suspended, revoked]) expect(await statusOf(caller)).toBe(200);
-    const log = stack.logOf('api');
+    expect(await gateway.readState(saved)).toMatchObject({ entries: ['reserve'] });
+    expect((await request(`/api/v1/studio/jobs/${forgotten}`)).status).toBe(404);
+    expect(await readStatus(newcomer)).toBe(401);
+    for (const caller of [suspended, revoked]) expect(await readStatus(caller)).toBe(200);
+    const log = stack.readLog('api');
     expect(log).toMatch(/\/suspend".*request\.answered/);
     expect(log).toMatch(/\/revoke".*request\.answered/);
     await suspendAndRevoke();
-    await expect.poll(() => statusOf(suspended)).toBe(403);
-    await expect.poll(() => statusOf(revoked)).toBe(401);
+    await expect.poll(() => readStatus(suspended)).toBe(403);
+    await expect.poll(() => readStatus(revoked)).toBe(401);
 
     const put = { '2026-11-21T12:20:52Z': restoredTo };
     const listed = await page.run('temporal workflow list', { put });
@@ -144,7 +148,7 @@ it('postgres-restored.md: jobs that ended since the backup are charged once, and
     expect(await page.admin('stuck')).toMatch(new RegExp(`${saved} .*${ended}`));
     await page.admin('resettle', { 'job_…': saved });
     await gateway.untilReverified(page, saved);
-    expect(await gateway.acceptedOf(saved)).toBe(1);
+    expect(await gateway.countAccepted(saved)).toBe(1);
     await notify(open);
     await gateway.untilState(open, states.paid);
     expect(await page.admin('grant', org)).toMatch(/granted +100/);
@@ -158,16 +162,21 @@ it('postgres-restored.md: jobs that ended since the backup are charged once, and
 });
 
 it('temporal-lost.md: accepted jobs are saved, other jobs are released, and new jobs run', async () => {
-  const { stack, ask, scrape } = gateway;
+  const { stack, request, scrape } = gateway;
   const since = await scrape();
-  const [saved, left] = [await waiting('a salmon to be saved'), await waiting('a salmon')];
+  const [saved, left] = [
+    await startWaiting('a salmon to be saved'),
+    await startWaiting('a salmon'),
+  ];
   const notified = await gateway.start('[[slow:5s]] a salmon with a notification');
   await gateway.untilAccepted(notified);
   await stack.kill('temporal');
   const notification = 'SELECT state FROM provider_notification WHERE job_id = $1';
   await expect.poll(() => stack.query(notification, [notified])).toEqual([{ state: 'received' }]);
-  expect((await ask('/api/v1/chat', { body: shortChat })).status).toBe(200);
-  expect(await ask(studioPath, { body: { prompt: 'a salmon without Temporal' } })).toMatchObject({
+  expect((await request('/api/v1/chat', { body: shortChat })).status).toBe(200);
+  expect(
+    await request(studioPath, { body: { prompt: 'a salmon without Temporal' } }),
+  ).toMatchObject({
     status: 503,
     body: { message: expect.stringContaining('The job could not be started.') },
   });
@@ -180,17 +189,17 @@ it('temporal-lost.md: accepted jobs are saved, other jobs are released, and new 
     await page.untilAdmin('stuck --older-than-seconds 0', why);
     await page.untilAdmin('resettle', /taken_up/, { 'job_…': saved });
     await gateway.untilReverified(page, saved);
-    expect(await gateway.acceptedOf(saved)).toBe(1);
+    expect(await gateway.countAccepted(saved)).toBe(1);
     for (const jobId of [left, notified]) {
       await gateway.untilState(jobId, states.failed('JOB_LOST'));
     }
     await gateway.untilFiring(since, 'JobsLost');
-    expect(stack.logOf('worker')).toContain('an open reservation has no running workflow');
+    expect(stack.readLog('worker')).toContain('an open reservation has no running workflow');
     const next = await gateway.start('a salmon after the loss');
     await gateway.untilState(next, states.paid);
     expect(await page.admin('stuck --older-than-seconds 240')).toBe('(none)\n');
-    const late = new RegExp(`${notified} .*fal: \\w+, late notification: \\d{4}`);
-    await page.untilAdmin('unknown', late);
+    const lateNotification = new RegExp(`${notified} .*fal: \\w+, late notification: \\d{4}`);
+    await page.untilAdmin('unknown', lateNotification);
   });
   const healed = await scrape();
   await gateway.untilQuiet(healed, 'LedgerBroken', 'JobsLost');

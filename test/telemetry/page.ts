@@ -39,9 +39,9 @@ export async function readPage(url: string): Promise<Page> {
 }
 
 /** Returns the sum of the samples of a metric with these labels; NaN if there is none. */
-export function sumOf(page: Page, name: string, labels: Record<string, string> = {}): number {
+export function sum(page: Page, name: string, labels: Record<string, string> = {}): number {
   const found = (page.get(name) ?? []).filter((sample) =>
     Object.entries(labels).every(([key, value]) => sample.labels[key] === value),
   );
-  return found.length === 0 ? Number.NaN : found.reduce((sum, { value }) => sum + value, 0);
+  return found.length === 0 ? Number.NaN : found.reduce((total, { value }) => total + value, 0);
 }

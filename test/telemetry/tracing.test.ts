@@ -28,7 +28,7 @@ const forward: RequestListener = (request, response) => {
       answer.pipe(response);
     },
   );
-  request.pipe(onward);
+  request.pipe(onward.on('error', () => response.destroy()));
 };
 
 beforeAll(async () => {
@@ -73,25 +73,27 @@ async function call(path: string, body: object, traceparent?: string): Promise<R
 const hello = { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'hello' }] };
 
 /** Waits for the span of a response's request whose name begins with this text. */
-function spanOf({ headers }: Response, begins: string): Promise<ReceivedSpan> {
+function untilSpan({ headers }: Response, begins: string): Promise<ReceivedSpan> {
   const id = headers.get('x-request-id');
   const isSpan = ({ name, attributes }: ReceivedSpan): boolean =>
     name.startsWith(begins) && attributes['request.id'] === id;
   return until(() => receiver.spans.find(isSpan));
 }
 
-const traceOf = (traceId: string): ReceivedSpan[] =>
+const readTrace = (traceId: string): ReceivedSpan[] =>
   receiver.spans.filter((span) => span.traceId === traceId);
 
 describe('the trace of a job', () => {
   const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
   const callerSpan = '00f067aa0ba902b7';
-  const named = (name: string) => traceOf(traceId).find((span) => span.name === name);
+  const findSpan = (name: string) => readTrace(traceId).find((span) => span.name === name);
 
   it('reaches from the caller’s span to the ledger, with each span below its cause', async () => {
     const answer = await call(generate, { prompt: 'a jetty' }, `00-${traceId}-${callerSpan}-00`);
     expect(answer.status).toBe(200);
-    await expect.poll(() => named(`POST ${generate}`) && named('ledger.settle')).toBeDefined();
+    await expect
+      .poll(() => findSpan(`POST ${generate}`) && findSpan('ledger.settle'))
+      .toBeDefined();
 
     const parents: Record<string, string> = {
       'workflow.start imageGenerate': `POST ${generate}`,
@@ -102,17 +104,17 @@ describe('the trace of a job', () => {
       'activity charge': 'workflow.start imageGenerate',
       'ledger.settle': 'activity charge',
     };
-    expect(named(`POST ${generate}`)?.parentSpanId).toBe(callerSpan);
+    expect(findSpan(`POST ${generate}`)?.parentSpanId).toBe(callerSpan);
     for (const [name, parent] of Object.entries(parents)) {
-      expect(named(name)?.parentSpanId, name).toBe(named(parent)?.spanId);
+      expect(findSpan(name)?.parentSpanId, name).toBe(findSpan(parent)?.spanId);
     }
-    const store = named('storage.store');
-    const above = traceOf(traceId).find((span) => span.spanId === store?.parentSpanId);
+    const store = findSpan('storage.store');
+    const above = readTrace(traceId).find((span) => span.spanId === store?.parentSpanId);
     expect(above?.name).toBe('activity store');
   });
 
   it('is one trace over both processes, with ids and without contents', () => {
-    const spans = traceOf(traceId);
+    const spans = readTrace(traceId);
     expect(new Set(spans.map((span) => span.instance)).size).toBe(2);
     const services = new Set(spans.map((span) => span.service));
     expect(services).toEqual(new Set(['studio-gateway-api', 'studio-gateway-worker']));
@@ -131,10 +133,10 @@ describe('the trace of a job', () => {
 
   it('has a span of the whole job, with a link to the provider notification', async () => {
     const job = (): ReceivedSpan | undefined =>
-      traceOf(traceId).find((span) => span.name.startsWith('generate_content '));
+      readTrace(traceId).find((span) => span.name.startsWith('generate_content '));
     await expect.poll(job).toBeDefined();
     expect(job()).toMatchObject({
-      parentSpanId: named('workflow.start imageGenerate')?.spanId,
+      parentSpanId: findSpan('workflow.start imageGenerate')?.spanId,
       service: 'studio-gateway-worker',
       attributes: {
         'gen_ai.operation.name': 'generate_content',
@@ -157,7 +159,7 @@ describe('the trace of a job', () => {
   it('is not started for probes, documents and the console', async () => {
     for (const path of ['/healthz', '/readyz', '/docs', '/console', '/console/assets/none.js'])
       await fetch(`http://127.0.0.1:${api.port}${path}`);
-    await spanOf(await call(generate, { prompt: '' }), 'POST');
+    await untilSpan(await call(generate, { prompt: '' }), 'POST');
     const names = receiver.spans.map(({ name }) => name);
     expect(names.filter((name) => /healthz|readyz|docs|console/.test(name))).toEqual([]);
   });
@@ -167,17 +169,19 @@ describe('the trace of a job', () => {
       lines.find((line) => line.msg === msg && line['traceId'] === traceId);
     await expect.poll(() => find(api, 'request.answered')).toBeDefined();
     await expect.poll(() => find(worker, 'reservation.charged')).toBeDefined();
-    expect(find(api, 'request.answered')?.['spanId']).toBe(named(`POST ${generate}`)?.spanId);
-    expect(find(worker, 'reservation.charged')?.['spanId']).toBe(named('activity charge')?.spanId);
+    expect(find(api, 'request.answered')?.['spanId']).toBe(findSpan(`POST ${generate}`)?.spanId);
+    expect(find(worker, 'reservation.charged')?.['spanId']).toBe(
+      findSpan('activity charge')?.spanId,
+    );
   });
 
   it('starts in the gateway if the caller sends no valid trace', async () => {
-    for (const given of [undefined, 'not a traceparent']) {
-      const answer = await call(generate, { prompt: '' }, given);
+    for (const traceparent of [undefined, 'not a traceparent']) {
+      const answer = await call(generate, { prompt: '' }, traceparent);
       expect(answer.status).toBe(400);
-      const { parentSpanId = '', traceId: own } = await spanOf(answer, 'POST');
+      const { parentSpanId = '', traceId: ownTraceId } = await untilSpan(answer, 'POST');
       expect(parentSpanId).toBe('');
-      expect(own).toMatch(/^[0-9a-f]{32}$/);
+      expect(ownTraceId).toMatch(/^[0-9a-f]{32}$/);
     }
   });
 
@@ -194,10 +198,10 @@ describe('the trace of a chat', () => {
   it('covers its reservation, its provider call and its settlement', async () => {
     const answer = await call('/api/v1/chat', hello);
     expect(answer.status).toBe(200);
-    const { traceId } = await spanOf(answer, 'POST /api/v1/chat');
+    const { traceId } = await untilSpan(answer, 'POST /api/v1/chat');
     const names = ['ledger.reserve', 'chat gpt-5-mini', 'provider.chat openai', 'ledger.settle'];
     await expect
-      .poll(() => traceOf(traceId).map(({ name }) => name))
+      .poll(() => readTrace(traceId).map(({ name }) => name))
       .toEqual(expect.arrayContaining(names));
   });
 
@@ -212,7 +216,7 @@ describe('the trace of a chat', () => {
         stream,
       });
       const text = await response.text();
-      const span = await spanOf(response, 'chat ');
+      const span = await untilSpan(response, 'chat ');
       const { attributes } = span;
       const credits = Number(/"creditsConsumed":([\d.]+)/.exec(text)?.[1]);
       expect(span).toMatchObject({ name: 'chat gemini-2.5-flash', kind: 3 });
@@ -255,7 +259,7 @@ describe('the trace of a chat', () => {
     const read = (field: string) => Number(new RegExp(`"${field}":(\\d+)`).exec(text)?.[1]);
     const [cached, reasoning] = [read('cachedInputTokens'), read('reasoningTokens')];
     expect(Math.min(cached, reasoning)).toBeGreaterThan(0);
-    expect(await spanOf(response, 'chat ')).toMatchObject({
+    expect(await untilSpan(response, 'chat ')).toMatchObject({
       attributes: {
         'gen_ai.usage.cache_read.input_tokens': cached,
         'gen_ai.usage.reasoning.output_tokens': reasoning,
@@ -268,7 +272,7 @@ describe('the trace of a chat', () => {
     const messages = [{ role: 'user', content: 'a broken lens' }];
     const response = await call('/api/v1/chat', { ...hello, messages });
     const { error } = (await response.json()) as { error: string };
-    expect(await spanOf(response, 'chat ')).toMatchObject({
+    expect(await untilSpan(response, 'chat ')).toMatchObject({
       status: { code: 2 },
       attributes: { 'error.type': error },
     });

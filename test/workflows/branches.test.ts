@@ -19,7 +19,7 @@ import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import { during } from '../harness/during.ts';
 import {
   makeArtifact,
-  respondInTurn,
+  respond,
   makeOutputs,
   startScriptedJobs,
   type Script,
@@ -31,7 +31,7 @@ const scripted = during(startScriptedJobs);
 // A worker's first task takes longer than a first attempt may.
 beforeAll(async () => void (await scripted.run()));
 
-/** Returns the failure of an activity whose provider has failed. */
+/** Returns the error of an activity whose provider has failed in this way. */
 function failure(kind: FailureKind, extras: { retryAfterMs?: number } = {}): Error {
   const error = new ProviderFailure(kind, `it is ${kind}`, extras);
   return toApplicationFailure(error, { attempt: 1, submitAttemptsMax: 2 }) as Error;
@@ -45,10 +45,10 @@ const lastRejection = toApplicationFailure(new ProviderFailure('not_accepted', '
 const fault = (type = 'DatabaseAway'): Error =>
   ApplicationFailure.create({ message: 'our fault', type, nextRetryDelay: 10 });
 
-const reserves = respondInTurn<unknown, ReserveOutcome>;
-const submits = respondInTurn<unknown, SubmitOutcome>;
-const checks = respondInTurn<unknown, CheckOutcome>;
-const stores = respondInTurn<unknown, CallOutputs>;
+const reserves = respond<unknown, ReserveOutcome>;
+const submits = respond<unknown, SubmitOutcome>;
+const checks = respond<unknown, CheckOutcome>;
+const stores = respond<unknown, CallOutputs>;
 
 const progress = { state: 'generating', queuePosition: null } as const;
 const pending: CheckOutcome = { kind: 'pending', progress };
@@ -71,7 +71,7 @@ const reserved = (earlier: EarlierSettlement | null = null) => ({
 const pausedFal = { ...reserved(), paused: ['fal'] };
 /** Failure of `awaitResume` while the provider is paused. */
 const paused = ApplicationFailure.create({ message: 'paused: fal', type: 'PROVIDER_PAUSED' });
-const stillPaused = respondInTurn<unknown, void>(paused);
+const stillPaused = respond<unknown, void>(paused);
 
 /** A gate at which an activity waits until the test opens it. */
 function gate() {
@@ -89,27 +89,27 @@ function gate() {
   };
 }
 
-/** Calls whose first timer fires so late that only a notification or a signal causes a check. */
-const checkedRarely = (changes: Partial<PlannedCall> = {}): { calls: PlannedCall[] } => ({
+/** Plans a call whose first timer fires so late that only a notification or a signal causes a check. */
+const planRareChecks = (changes: Partial<PlannedCall> = {}): { calls: PlannedCall[] } => ({
   calls: [scripted.call({ firstCheckMs: 50_000, ...changes })],
 });
-const twoRoutes = (): { calls: PlannedCall[] } => ({
+const planTwoRoutes = (): { calls: PlannedCall[] } => ({
   calls: [scripted.call({ routes: [scripted.route('fal'), scripted.route('openai')] })],
 });
-/** A call whose provider sends no notifications. */
-const withoutNotifications = (taskQueue?: string): { calls: PlannedCall[] } => {
+/** Plans a call whose provider sends no notifications. */
+const planSilently = (taskQueue?: string): { calls: PlannedCall[] } => {
   const fal = scripted.route('fal', { notifies: false, ...(taskQueue && { taskQueue }) });
   return { calls: [scripted.call({ routes: [fal, scripted.route('openai')] })] };
 };
-const progressOf = ({ handle }: ScriptedJob) => handle.query(progressQuery);
+const readProgress = ({ handle }: ScriptedJob) => handle.query(progressQuery);
 /** Waits until the call of a job was accepted. */
-const accepted = (job: ScriptedJob) =>
-  expect.poll(async () => (await progressOf(job)).calls[0]?.providerRequestId).toBe('fal-0');
+const untilAccepted = (job: ScriptedJob) =>
+  expect.poll(async () => (await readProgress(job)).calls[0]?.providerRequestId).toBe('fal-0');
 /** Starts a job whose submit waits in the queue until the gate opens. */
-async function startSlowly(outcome: SubmitOutcome | Error, more: object = {}) {
+async function startWithGate(outcome: SubmitOutcome | Error, more: object = {}) {
   const { open, after } = gate();
   const submit = submits(fault('PROVIDER_BUSY'), after(outcome));
-  const job = await scripted.start({ submit, ...more }, checkedRarely());
+  const job = await scripted.start({ submit, ...more }, planRareChecks());
   await job.untilCalled('submit', 2);
   return { job, open };
 }
@@ -124,13 +124,13 @@ const runEach = (cases: Record<string, Case>) =>
     expect(await scripted.run(script, changes)).toMatchObject(end);
   });
 /** Returns the end of a job that fails with this error after these steps. */
-const failed = (type: string, steps: string | RegExp) => ({
+const failedEnd = (type: string, steps: string | RegExp) => ({
   failure: { type },
   errorCode: type,
   steps: typeof steps === 'string' ? steps : expect.stringMatching(steps),
 });
 /** Returns the end of a job whose second provider delivers. */
-const byOpenai = (steps: string | RegExp) => ({
+const openaiEnd = (steps: string | RegExp) => ({
   provider: 'openai',
   outcome: { status: 'completed' },
   steps: typeof steps === 'string' ? steps : expect.stringMatching(steps),
@@ -142,9 +142,9 @@ describeJobs('a step', () => {
     const end = await job.end();
     const { jobId, organizationId } = job.plan;
     const [call] = job.plan.calls;
-    const made = { output: call?.output, meter: 'artifact', quantity: 3, source: null };
+    const order = { output: call?.output, meter: 'artifact', quantity: 3, source: null };
     const where = { callIndex: 0, routeIndex: 0, route: call?.routes[0], submitAttemptsMax: 6 };
-    const task = { jobId, organizationId, ...where, ...made };
+    const task = { jobId, organizationId, ...where, ...order };
     expect(end.steps).toBe('reserve, submit, check, store, charge');
     expect(job.readInputs('reserve')).toEqual([job.plan]);
     expect(job.readInputs('submit')).toEqual([task]);
@@ -173,10 +173,10 @@ describeJobs('a step', () => {
   it('is adopted by an activity, not sent again, if its submit takes more than three seconds', async () => {
     const job = await scripted.start({
       submit: submits(() => sleep(4500, operation)),
-      adopt: respondInTurn(() => sleep(500, operation)),
+      adopt: respond(() => sleep(500, operation)),
     });
     await job.untilCalled('adopt');
-    expect(await progressOf(job)).toMatchObject({
+    expect(await readProgress(job)).toMatchObject({
       calls: [{ phase: expect.stringMatching(/submitting to fal|fal is working on it/) }],
     });
     const end = await job.end();
@@ -194,7 +194,7 @@ describeJobs('a step', () => {
   it('is retried until it works if it fails inside the gateway', async () => {
     const end = await scripted.run({
       reserve: reserves(fault(), fault(), reserved()),
-      charge: respondInTurn(fault(), fault(), { ...settledNow, state: 'charged', charged: 7 }),
+      charge: respond(fault(), fault(), { ...settledNow, state: 'charged', charged: 7 }),
     });
     expect(end.steps).toBe(
       'reserve, reserve on studio, reserve on studio, submit, check, store, charge, charge on studio, charge on studio',
@@ -204,7 +204,7 @@ describeJobs('a step', () => {
 
   it('is not retried after a final rejection', async () => {
     const end = await scripted.run({ submit: submits(failure('content_policy')) });
-    expect(end).toMatchObject(failed('CONTENT_POLICY', 'reserve, submit, release'));
+    expect(end).toMatchObject(failedEnd('CONTENT_POLICY', 'reserve, submit, release'));
     expect(end.details).toContain('**released 1 credits: CONTENT_POLICY, it is content_policy**');
     expect(end.details).toContain('- call 1: no output: CONTENT_POLICY');
   });
@@ -214,7 +214,11 @@ describeJobs('a step', () => {
     const film = await scripted.run({}, { calls: [scripted.call({ output })] });
     expect(film.steps).toBe('reserve, submit, check, store on fal, charge');
     const routes = [scripted.route('openai', { notifies: false })];
-    const submit = submits({ kind: 'outputs', outputs: delivered, providerRequestId: 'req_7' });
+    const submit = submits({
+      kind: 'outputs',
+      outputs: delivered,
+      providerRequestId: 'req_7',
+    });
     const inline = await scripted.run({ submit }, { calls: [scripted.call({ routes })] });
     expect(inline.steps).toBe('reserve, submit on openai, charge');
     expect(inline.requests).toEqual(['req_7']);
@@ -253,7 +257,7 @@ describeJobs('a cancellation', () => {
 
   it('ends the wait that the provider requested', async () => {
     const submit = submits(failure('not_accepted', { retryAfterMs: 50_000 }), operation);
-    const job = await scripted.start({ submit }, twoRoutes());
+    const job = await scripted.start({ submit }, planTwoRoutes());
     const steps = 'reserve, submit, release';
     expect(await cancelAt(job, ['submit'])).toMatchObject({ steps, ...canceled });
   });
@@ -268,7 +272,9 @@ describeJobs('a cancellation', () => {
 
   it('between two attempts of a submit ends the job, and the call is not sent again', async () => {
     const busy = failure('not_accepted', { retryAfterMs: 40_000 });
-    const job = await scripted.start({ submit: submits(failure('not_accepted'), busy, operation) });
+    const job = await scripted.start({
+      submit: submits(failure('not_accepted'), busy, operation),
+    });
     await job.untilCalled('submit', 2);
     await sleep(300);
     await job.handle.cancel();
@@ -278,7 +284,7 @@ describeJobs('a cancellation', () => {
 
   it('during a queued submit waits for its response, then asks the provider to stop', async () => {
     const check = checks(pending, failure('canceled'));
-    const { job, open } = await startSlowly(operation, { check });
+    const { job, open } = await startWithGate(operation, { check });
     await job.handle.cancel();
     await sleep(300);
     open();
@@ -289,7 +295,10 @@ describeJobs('a cancellation', () => {
   it('during a submit waits for its response, then asks the provider to stop', async () => {
     const { open, after } = gate();
     const check = checks(pending, failure('canceled'));
-    const job = await scripted.start({ submit: submits(after(operation)), check }, checkedRarely());
+    const job = await scripted.start(
+      { submit: submits(after(operation)), check },
+      planRareChecks(),
+    );
     const steps = 'reserve, submit, check, cancel, check, release';
     expect(await cancelAt(job, ['submit'], open)).toMatchObject({ steps, ...canceled });
     expect(job.readInputs('cancel')).toMatchObject([{ callIndex: 0, operation: { id: 'fal-0' } }]);
@@ -303,10 +312,8 @@ describeJobs('a cancellation', () => {
   });
 
   it('that does not reach the provider changes nothing', async () => {
-    const cancel = respondInTurn<unknown, 'requested'>(
-      ApplicationFailure.nonRetryable('no such path'),
-    );
-    const job = await scripted.start({ check: checks(pending, ended), cancel }, checkedRarely());
+    const cancel = respond<unknown, 'requested'>(ApplicationFailure.nonRetryable('no such path'));
+    const job = await scripted.start({ check: checks(pending, ended), cancel }, planRareChecks());
     const end = await cancelAt(job, ['submit']);
     expect(end.steps).toBe('reserve, submit, check, cancel, check, store, charge');
     expect((await end.progress()).failures).toEqual([
@@ -321,7 +328,7 @@ describeJobs('a cancellation', () => {
       const { open, after } = gate();
       /** Fails the first attempt, so that the cancel arrives during an ordinary activity. */
       const slowly = <Outcome>(outcome: Outcome) =>
-        respondInTurn<unknown, Outcome>(fault(), after(outcome));
+        respond<unknown, Outcome>(fault(), after(outcome));
       const scripts = {
         store: { store: slowly(delivered) },
         assemble: { assemble: slowly(makeOutputs(1)) },
@@ -341,7 +348,7 @@ describeJobs('a cancellation', () => {
 
   it('while the provider is paused releases the reservation and submits nothing', async () => {
     const job = await scripted.start({
-      reserve: respondInTurn(pausedFal),
+      reserve: respond(pausedFal),
       awaitResume: stillPaused,
     });
     const steps = 'reserve, awaitResume on studio, release';
@@ -349,16 +356,16 @@ describeJobs('a cancellation', () => {
   });
 
   it('with several calls is sent to the provider of each running call', async () => {
-    const check = respondInTurn<{ callIndex: number }, CheckOutcome>(async ({ callIndex }) => {
-      const asked = job.readInputs('cancel').some((task) => task.callIndex === callIndex);
-      if (asked) throw failure('canceled');
+    const check = respond<{ callIndex: number }, CheckOutcome>(async ({ callIndex }) => {
+      const isCanceled = job.readInputs('cancel').some((task) => task.callIndex === callIndex);
+      if (isCanceled) throw failure('canceled');
       return pending;
     });
     const calls = [0, 1, 2].map((index) => scripted.call({ index, firstCheckMs: 50_000 }));
     const job = await scripted.start({ check }, { calls });
     const end = await cancelAt(job, ['submit', 3]);
-    const asked = job.readInputs('cancel').map(({ callIndex }) => callIndex);
-    expect(asked.toSorted()).toEqual([0, 1, 2]);
+    const canceledCalls = job.readInputs('cancel').map(({ callIndex }) => callIndex);
+    expect(canceledCalls.toSorted()).toEqual([0, 1, 2]);
     expect(end.failure?.type).toBe('CANCELED');
   });
 });
@@ -368,9 +375,9 @@ describeJobs('after the deadline', () => {
   const muchLater = failure('not_accepted', { retryAfterMs: 3_600_000 });
 
   it('the provider receives a cancel, and the outcome is unknown if it does not confirm an end', async () => {
-    const job = await scripted.start({ check: checks(pending) }, { ...checkedRarely(), ...soon });
+    const job = await scripted.start({ check: checks(pending) }, { ...planRareChecks(), ...soon });
     const steps = 'reserve, submit, check, cancel, markVerifying, check, release';
-    expect(await job.end()).toMatchObject(failed('OUTCOME_UNKNOWN', steps));
+    expect(await job.end()).toMatchObject(failedEnd('OUTCOME_UNKNOWN', steps));
     expect(job.readInputs('markVerifying')).toEqual([job.plan.jobId]);
     const message = 'the provider reported no outcome after the deadline';
     const error = { code: 'OUTCOME_UNKNOWN', message };
@@ -382,27 +389,31 @@ describeJobs('after the deadline', () => {
       const busy = failure('not_accepted', { retryAfterMs: 30_000 });
       const submit = submits(failure('not_accepted'), busy, operation);
       const steps = 'reserve, submit, submit on fal, release';
-      return [{ submit }, { deadlineMs: 10_000 }, failed('PROVIDER_ERROR', steps)];
+      return [{ submit }, { deadlineMs: 10_000 }, failedEnd('PROVIDER_ERROR', steps)];
     },
     'no further route is used': () => {
       const submit = submits(() =>
         sleep(1500).then(() => Promise.reject(failure('misconfigured'))),
       );
-      const end = failed('DEADLINE_EXCEEDED', 'reserve, submit, release');
-      return [{ submit }, { ...twoRoutes(), deadlineMs: 1000 }, end];
+      const end = failedEnd('DEADLINE_EXCEEDED', 'reserve, submit, release');
+      return [{ submit }, { ...planTwoRoutes(), deadlineMs: 1000 }, end];
     },
     'a call that still waits for a worker of its provider is not sent': () => {
-      const end = failed('DEADLINE_EXCEEDED', 'reserve, adopt on studio, release');
-      return [{}, { ...withoutNotifications('no-worker'), deadlineMs: 1200 }, end];
+      const end = failedEnd('DEADLINE_EXCEEDED', 'reserve, adopt on studio, release');
+      return [{}, { ...planSilently('no-worker'), deadlineMs: 1200 }, end];
     },
     'a call that the provider canceled fails with DEADLINE_EXCEEDED': () => {
       const check = checks(pending, failure('canceled'));
-      const end = failed('DEADLINE_EXCEEDED', /release$/);
-      return [{ check }, { ...checkedRarely(), ...soon }, end];
+      const end = failedEnd('DEADLINE_EXCEEDED', /release$/);
+      return [{ check }, { ...planRareChecks(), ...soon }, end];
     },
     'a job that waits for a paused provider fails': () => {
-      const script = { reserve: respondInTurn(pausedFal), awaitResume: stillPaused };
-      return [script, soon, failed('DEADLINE_EXCEEDED', 'reserve, awaitResume on studio, release')];
+      const script = { reserve: respond(pausedFal), awaitResume: stillPaused };
+      return [
+        script,
+        soon,
+        failedEnd('DEADLINE_EXCEEDED', 'reserve, awaitResume on studio, release'),
+      ];
     },
     'a check that was running when the deadline passed counts, at run time and in replay': () => {
       const check = checks(() => sleep(1500, pending), ended);
@@ -412,21 +423,21 @@ describeJobs('after the deadline', () => {
     },
     'the job skips a provider whose Retry-After ends later, and calls the next provider': () => [
       { submit: submits(muchLater, atOpenai) },
-      twoRoutes(),
-      byOpenai('reserve, submit, submit, check, store, charge'),
+      planTwoRoutes(),
+      openaiEnd('reserve, submit, submit, check, store, charge'),
     ],
     'the job fails if there is no next provider': () => [
       { submit: submits(muchLater) },
       {},
-      failed('PROVIDER_ERROR', /release$/),
+      failedEnd('PROVIDER_ERROR', /release$/),
     ],
   });
 
   it('a late result is kept, although the storage rejects it once: delivered outputs are charged', async () => {
-    const late = { ...checkedRarely(), ...soon, outcomeWaitMs: 50_000 };
+    const changes = { ...planRareChecks(), ...soon, outcomeWaitMs: 50_000 };
     const slowly = () => sleep(1500, makeOutputs(0));
-    const store = respondInTurn<unknown, CallOutputs>(fault('STORAGE_ERROR'), slowly);
-    const job = await scripted.start({ check: checks(pending), store }, late);
+    const store = respond<unknown, CallOutputs>(fault('STORAGE_ERROR'), slowly);
+    const job = await scripted.start({ check: checks(pending), store }, changes);
     await job.untilCalled('markVerifying');
     await job.notify();
     const end = await job.end();
@@ -437,12 +448,12 @@ describeJobs('after the deadline', () => {
 
 describeJobs('a paused provider', () => {
   it('keeps its jobs waiting in one activity, which a signal repeats at once', async () => {
-    const awaitResume = respondInTurn<unknown, void>(paused, paused, undefined);
-    const job = await scripted.start({ reserve: respondInTurn(pausedFal), awaitResume });
+    const awaitResume = respond<unknown, void>(paused, paused, undefined);
+    const job = await scripted.start({ reserve: respond(pausedFal), awaitResume });
     for (const times of [1, 2]) {
       await job.untilCalled('awaitResume', times);
       await sleep(300);
-      expect(await progressOf(job)).toMatchObject({
+      expect(await readProgress(job)).toMatchObject({
         phase: '1 call(s), 1 credits reserved',
         calls: [{ call: 1, phase: 'waiting: the provider is paused', providerRequestId: null }],
       });
@@ -458,9 +469,9 @@ describeJobs('a paused provider', () => {
       return [{ submit: submits({ kind: 'paused' }, operation) }, {}, { steps }];
     },
     'is skipped if the call has another route': () => [
-      { reserve: respondInTurn(pausedFal), submit: submits(atOpenai) },
-      twoRoutes(),
-      byOpenai('reserve, submit, check, store, charge'),
+      { reserve: respond(pausedFal), submit: submits(atOpenai) },
+      planTwoRoutes(),
+      openaiEnd('reserve, submit, check, store, charge'),
     ],
   });
 });
@@ -468,9 +479,9 @@ describeJobs('a paused provider', () => {
 describeJobs('a provider that does not accept the call', () => {
   it('is skipped, and the job can be found under the name of the next provider', async () => {
     const submit = submits(failure('misconfigured'), atOpenai);
-    const job = await scripted.start({ submit }, twoRoutes());
+    const job = await scripted.start({ submit }, planTwoRoutes());
     const end = await job.end();
-    expect(end).toMatchObject(byOpenai('reserve, submit, submit, check, store, charge'));
+    expect(end).toMatchObject(openaiEnd('reserve, submit, submit, check, store, charge'));
     expect(end.requests).toEqual(['openai-0']);
     expect((await end.progress()).failures).toEqual([
       expect.stringContaining('submit of call 1 at fal: it is misconfigured'),
@@ -486,13 +497,13 @@ describeJobs('a provider that does not accept the call', () => {
       const later = failure('not_accepted', { retryAfterMs: 10 });
       const submit = submits(failure('not_accepted'), later, lastRejection, operation);
       const steps = /^reserve, submit, submit on fal, submit on fal, submit, check/;
-      return [{ submit }, twoRoutes(), byOpenai(steps)];
+      return [{ submit }, planTwoRoutes(), openaiEnd(steps)];
     },
     'is called again through its queue if it rejects after more than three seconds': () => {
       const slowly = () => sleep(3300).then(() => Promise.reject(failure('not_accepted')));
       const submit = submits(slowly, lastRejection, operation);
       const steps = /^reserve, submit, adopt on studio, submit on fal, submit, check/;
-      return [{ submit }, twoRoutes(), byOpenai(steps)];
+      return [{ submit }, planTwoRoutes(), openaiEnd(steps)];
     },
   });
 
@@ -505,7 +516,7 @@ describeJobs('a provider that does not accept the call', () => {
   });
 
   it('without another route fails the job with the error of the provider', async () => {
-    const end = await scripted.run({ submit: submits(failure('misconfigured')) }, twoRoutes());
+    const end = await scripted.run({ submit: submits(failure('misconfigured')) }, planTwoRoutes());
     expect(end.failure).toEqual({
       type: 'PROVIDER_ERROR',
       message: 'released 1 credits: PROVIDER_ERROR, it is misconfigured',
@@ -518,7 +529,7 @@ describeJobs('a submit with an unknown outcome', () => {
   const submit = submits(failure('unknown'));
 
   it('is adopted when the provider notifies, and never sent to another provider', async () => {
-    const job = await scripted.start({ submit, adopt: respondInTurn(operation) }, twoRoutes());
+    const job = await scripted.start({ submit, adopt: respond(operation) }, planTwoRoutes());
     await job.untilCalled('markVerifying');
     await job.notify();
     const end = await job.end();
@@ -530,8 +541,8 @@ describeJobs('a submit with an unknown outcome', () => {
   });
 
   it('is adopted at once if the notification arrived before', async () => {
-    const { job, open } = await startSlowly(failure('unknown'), {
-      adopt: respondInTurn(operation),
+    const { job, open } = await startWithGate(failure('unknown'), {
+      adopt: respond(operation),
     });
     await job.notify();
     open();
@@ -541,22 +552,22 @@ describeJobs('a submit with an unknown outcome', () => {
   });
 
   it('fails as unknown, canceled or not, if no notification arrives in time', async () => {
-    const job = await scripted.start({ submit }, { ...twoRoutes(), outcomeWaitMs: 400 });
+    const job = await scripted.start({ submit }, { ...planTwoRoutes(), outcomeWaitMs: 400 });
     await job.untilCalled('markVerifying');
     await job.handle.cancel();
     const steps = 'reserve, submit, markVerifying, release';
-    expect(await job.end()).toMatchObject(failed('OUTCOME_UNKNOWN', steps));
+    expect(await job.end()).toMatchObject(failedEnd('OUTCOME_UNKNOWN', steps));
   });
 
   it('fails as unknown at once if the provider sends no notifications', async () => {
-    const end = failed('OUTCOME_UNKNOWN', 'reserve, submit on fal, release');
-    expect(await scripted.run({ submit }, withoutNotifications())).toMatchObject(end);
+    const end = failedEnd('OUTCOME_UNKNOWN', 'reserve, submit on fal, release');
+    expect(await scripted.run({ submit }, planSilently())).toMatchObject(end);
   });
 });
 
 describeJobs('a provider notification', () => {
   it('counts although it arrives before the response to the submit', async () => {
-    const { job, open } = await startSlowly(operation);
+    const { job, open } = await startWithGate(operation);
     await job.notify('fal-0');
     open();
     expect((await job.end()).outcome?.status).toBe('completed');
@@ -564,15 +575,15 @@ describeJobs('a provider notification', () => {
   });
 
   it('with the id of another provider operation changes nothing, early or late', async () => {
-    const { job, open } = await startSlowly(operation);
+    const { job, open } = await startWithGate(operation);
     await job.notify('early');
     open();
-    await accepted(job);
+    await untilAccepted(job);
     await job.notify('late');
     await job.notify('fal-0', 1);
     await sleep(300);
     expect(job.readInputs('store')).toEqual([]);
-    expect((await progressOf(job)).calls[0]?.phase).toMatch(
+    expect((await readProgress(job)).calls[0]?.phase).toMatch(
       /^fal is working on it, next check at \d\d:\d\d:\d\d UTC$/,
     );
     await job.notify('fal-0');
@@ -582,7 +593,7 @@ describeJobs('a provider notification', () => {
   it('that arrives twice causes at most two fetches, and after the end it finds no workflow', async () => {
     const { open, after } = gate();
     const store = stores(after(failure('unfinished')), delivered);
-    const job = await scripted.start({ store }, checkedRarely());
+    const job = await scripted.start({ store }, planRareChecks());
     await job.untilCalled('submit');
     await job.notify();
     await job.untilCalled('store');
@@ -605,8 +616,8 @@ describeJobs('a check', () => {
   });
 
   it('comes sooner after a signal', async () => {
-    const job = await scripted.start({}, checkedRarely());
-    await accepted(job);
+    const job = await scripted.start({}, planRareChecks());
+    await untilAccepted(job);
     await job.handle.signal(checkNow);
     expect((await job.end()).outcome?.status).toBe('completed');
     expect(job.readInputs('store')).toMatchObject([{ notified: false }]);
@@ -652,8 +663,8 @@ describeJobs('a job', () => {
 
   it('that was charged before is charged again without effect, and sends nothing', async () => {
     const job = await scripted.start({
-      reserve: respondInTurn(reserved({ status: 'completed', errorCode: null })),
-      charge: respondInTurn({ ...settledBefore, ...charged }),
+      reserve: respond(reserved({ status: 'completed', errorCode: null })),
+      charge: respond({ ...settledBefore, ...charged }),
     });
     expect(await job.end()).toMatchObject({
       steps: 'reserve, charge',
@@ -669,12 +680,12 @@ describeJobs('a job', () => {
       const ends = { errorCode: 'CANCELED', billingState: 'released' };
       const outcome = { status: 'canceled', billing: 'released', reason: 'CANCELED' };
       const end = { steps: 'reserve', ...ends, outcome: { ...outcome, chargedMicro: 0 } };
-      return [{ reserve: respondInTurn(reserved(before)) }, {}, end];
+      return [{ reserve: respond(reserved(before)) }, {}, end];
     },
     'that an earlier run has charged ends as completed, although this run has failed': () => [
       {
         check: checks(failure('failed')),
-        release: respondInTurn({ ...settledBefore, ...charged }),
+        release: respond({ ...settledBefore, ...charged }),
       },
       {},
       {
@@ -684,7 +695,7 @@ describeJobs('a job', () => {
       },
     ],
     'that the sweeper released while it ran ends with JOB_LOST': () => [
-      { charge: respondInTurn({ ...settledBefore, state: 'released', charged: 0 } as const) },
+      { charge: respond({ ...settledBefore, state: 'released', charged: 0 } as const) },
       {},
       {
         outcome: { status: 'failed', billing: 'released', reason: 'JOB_LOST' },
@@ -693,7 +704,7 @@ describeJobs('a job', () => {
     ],
     'without a reservation fails with “nothing was reserved”, and delivers no webhook': () => {
       const reserve = reserves(ApplicationFailure.nonRetryable('no account'));
-      const release = respondInTurn({ verdict: 'not_reserved' } as const);
+      const release = respond({ verdict: 'not_reserved' } as const);
       const type = 'Internal server error';
       const message = `nothing was reserved: ${type}, The job failed on our side.`;
       const end = { steps: 'reserve, release', failure: { type, message } };
@@ -703,7 +714,7 @@ describeJobs('a job', () => {
 
   it('delivers its webhook after success and after failure, and Temporal retries the delivery', async () => {
     const webhook = { taskQueue: scripted.webhookQueue };
-    const retried = respondInTurn<unknown, void>(
+    const retried = respond<unknown, void>(
       ApplicationFailure.create({ type: 'WEBHOOK_NOT_DELIVERED', nextRetryDelay: 10 }),
       undefined,
     );
@@ -743,7 +754,7 @@ describeJobs('a job with several calls', () => {
   });
   /** Stores the outputs of the calls, of which these fail. */
   const failing = (...indexes: number[]) =>
-    respondInTurn<{ callIndex: number }, CallOutputs>(async ({ callIndex }) => {
+    respond<{ callIndex: number }, CallOutputs>(async ({ callIndex }) => {
       if (indexes.includes(callIndex)) throw failure(callIndex === 2 ? 'failed' : 'content_policy');
       return makeOutputs(callIndex);
     });
@@ -771,7 +782,7 @@ describeJobs('a job with several calls', () => {
 
   it('releases its reservation with the error of the first call if all calls fail', async () => {
     const end = await scripted.run({ store: failing(0, 1, 2) }, calls({}, {}, {}));
-    expect(end).toMatchObject(failed('CONTENT_POLICY', /release$/));
+    expect(end).toMatchObject(failedEnd('CONTENT_POLICY', /release$/));
   });
 
   it('releases its reservation if a required call fails, even if others delivered', async () => {
@@ -814,11 +825,11 @@ describeJobs('a job with several calls', () => {
         routes,
         firstCheckMs: 1 + ((seed * 7 + index * 13) % 40),
       }));
-      const asked = new Map<string, number>();
+      const counts = new Map<string, number>();
       /** Returns 0 to 6, by the key and the number of calls with it; the same in every run. */
       const chance = (key: string): number => {
-        const times = (asked.get(key) ?? 0) + 1;
-        asked.set(key, times);
+        const times = (counts.get(key) ?? 0) + 1;
+        counts.set(key, times);
         return (createHash('sha256').update(`${seed} ${key} ${times}`).digest()[0] ?? 0) % 7;
       };
       const job = await scripted.start(

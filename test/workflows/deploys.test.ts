@@ -25,7 +25,7 @@ afterEach(() => gateway.expectSettled());
 const start = (prompt: string): Promise<string> => gateway.startImage({ prompt });
 
 /** Returns the builds that ran the workflow tasks of a job, in order. */
-async function buildsOf(jobId: string): Promise<string[]> {
+async function readBuilds(jobId: string): Promise<string[]> {
   await gateway.getWorkflow(jobId).result();
   const builds = (await gateway.events(jobId)).flatMap(
     (event) =>
@@ -43,8 +43,8 @@ async function expectPaidOnce(jobs: string[]): Promise<void> {
   }
 }
 
-/** Additional step between the reservation and the calls. */
-const moreSteps = (guard: string): SourceChange[] => [
+/** Returns changes that add a step between the calls and the charge. */
+const addStep = (guard: string): SourceChange[] => [
   {
     file: 'studio-job.ts',
     from: '    outputs = await assemble(job,',
@@ -106,7 +106,7 @@ describe('a deployment with a changed job workflow', () => {
         // Tasks go to the previous version until the queue is updated. A job shows this, because the
         // server's `routingConfigUpdateState` was seen unchanged for minutes.
         await expect
-          .poll(async () => buildsOf(await start('a probe')), { timeout: 240_000, interval: 500 })
+          .poll(async () => readBuilds(await start('a probe')), { timeout: 240_000, interval: 500 })
           .toEqual([buildId]);
       };
       await deploy('A', []);
@@ -114,15 +114,15 @@ describe('a deployment with a changed job workflow', () => {
         ['a wall', 'a gate', 'a tower'].map((prompt) => start(`[[no-webhook]] ${prompt}`)),
       );
       await Promise.all(before.map(gateway.untilAccepted));
-      await deploy('B', moreSteps(guard));
+      await deploy('B', addStep(guard));
       for (const jobId of before) {
         const { requestId } = await gateway.untilAccepted(jobId);
         await gateway.sandbox.resend(requestId, { signature: 'good' });
       }
       const after = await start('a moat');
       await expectPaidOnce([...before, after]);
-      for (const jobId of before) expect(await buildsOf(jobId)).toEqual(builds);
-      expect(await buildsOf(after)).toEqual(['B']);
+      for (const jobId of before) expect(await readBuilds(jobId)).toEqual(builds);
+      expect(await readBuilds(after)).toEqual(['B']);
     },
     600_000,
   );
@@ -135,7 +135,7 @@ describe('a job that is reset', () => {
   });
   afterAll(() => gateway.close());
 
-  /** Resets a workflow to each of its workflow tasks in turn; returns the result of each run. */
+  /** Resets a workflow to each of its workflow tasks in turn; returns the result of each run, of which there is at least one. */
   async function resetToEach(jobId: string): Promise<unknown[]> {
     const ends: unknown[] = [];
     const { workflow } = gateway.api.client;
@@ -143,6 +143,7 @@ describe('a job that is reset', () => {
     const tasks = (await gateway.events(jobId))
       .filter((event) => event.workflowTaskCompletedEventAttributes)
       .map((event) => event.eventId);
+    expect(tasks).not.toEqual([]);
     for (const workflowTaskFinishEventId of tasks) {
       const { runId } = await workflow.workflowService.resetWorkflowExecution({
         namespace,

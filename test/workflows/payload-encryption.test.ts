@@ -47,8 +47,8 @@ async function start(body: object, path = '/image/generate'): Promise<string> {
 }
 
 /** Runs an image job whose prompt begins with the canary. */
-async function run(words: string): Promise<string> {
-  const jobId = await start({ prompt: `${canary} ${words}` });
+async function run(text: string): Promise<string> {
+  const jobId = await start({ prompt: `${canary} ${text}` });
   expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
   return jobId;
 }
@@ -65,7 +65,7 @@ type History = Parameters<typeof historyToJSON>[0];
 type ServicePayload = Parameters<typeof payloadToJSON>[0];
 
 /** Reads the history as the server stores it, without decoding. */
-async function rawHistory(jobId: string): Promise<History> {
+async function readRawHistory(jobId: string): Promise<History> {
   const { history } = await gateway.api.client.workflowService.getWorkflowExecutionHistory({
     namespace: 'default',
     execution: { workflowId: jobId },
@@ -75,17 +75,17 @@ async function rawHistory(jobId: string): Promise<History> {
 }
 
 /** Returns every payload of a history with its path. */
-function payloadsOf(node: unknown, path = ''): [string, ServicePayload][] {
+function listPayloads(node: unknown, path = ''): [string, ServicePayload][] {
   if (typeof node !== 'object' || node === null || ArrayBuffer.isView(node)) return [];
   if ('metadata' in node && 'data' in node) return [[path, node as ServicePayload]];
-  return Object.entries(node).flatMap(([name, child]) => payloadsOf(child, `${path}.${name}`));
+  return Object.entries(node).flatMap(([name, child]) => listPayloads(child, `${path}.${name}`));
 }
 
 const readMetadata = (payload: ServicePayload, name: string): string =>
   Buffer.from(payload.metadata?.[name] ?? []).toString();
 
 /** Returns the JSON of a history with all base64 decoded. */
-function legible(text: string): string {
+function decodeBase64(text: string): string {
   const decoded = [...text.matchAll(/"([A-Za-z0-9+/]{16,}={0,2})"/g)].map(([, word = '']) =>
     Buffer.from(word, 'base64').toString('latin1'),
   );
@@ -107,20 +107,20 @@ describe('Temporal with payload keys', () => {
     const statuses = ends.map(({ body }) => body.data.status);
     expect(statuses).toEqual(['completed', 'failed', ...Array(4).fill('completed')]);
     for (const jobId of jobs) {
-      const history = await rawHistory(jobId);
-      expect(legible(historyToJSON(history)).includes(canary)).toBe(false);
-      // In the clear are search attributes, which must be to be searched, the ids in headers (request,
-      // trace), and what the SDK notes of local activities: name, attempt, time.
-      const clear = payloadsOf(history).filter(
+      const history = await readRawHistory(jobId);
+      expect(decodeBase64(historyToJSON(history)).includes(canary)).toBe(false);
+      // Search attributes, the ids in headers (request, trace), and what the SDK records of local
+      // activities (name, attempt, time) are not encrypted.
+      const clear = listPayloads(history).filter(
         ([, entry]) => readMetadata(entry, 'encoding') !== 'binary/encrypted',
       );
       const mayBeClear =
         /\.(searchAttributes|header|markerRecordedEventAttributes\.details\.data)\./;
       expect(clear.map(([path]) => path).filter((path) => !mayBeClear.test(path))).toEqual([]);
-      expect(payloadsOf(history).length).toBeGreaterThan(clear.length + 3);
+      expect(listPayloads(history).length).toBeGreaterThan(clear.length + 3);
     }
     // Neither the message nor the stack traces of the failed job are readable.
-    const failed = legible(historyToJSON(await rawHistory(jobs[1] ?? '')));
+    const failed = decodeBase64(historyToJSON(await readRawHistory(jobs[1] ?? '')));
     expect(failed).toContain('Encoded failure');
     expect(/ {4}at \S+ /.test(failed)).toBe(false);
   });
@@ -140,7 +140,7 @@ describe('Temporal with payload keys', () => {
 
   it('replays stored histories only with the keys', async () => {
     const jobId = await run('again');
-    const history = await rawHistory(jobId);
+    const history = await readRawHistory(jobId);
     const workflowBundle = await loadWorkflowBundle({ encodeFailures: true });
     const dataConverter = createDataConverter(gateway.config);
     await Worker.runReplayHistory({ workflowBundle, dataConverter }, history, jobId);
@@ -153,84 +153,84 @@ describe('Temporal with payload keys', () => {
     await replaceWorker({ PAYLOAD_KEYS: `${young},${old}` });
     await gateway.cancel(jobId);
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('canceled');
-    const keyIds = payloadsOf(await rawHistory(jobId)).map(([, payload]) =>
+    const keyIds = listPayloads(await readRawHistory(jobId)).map(([, payload]) =>
       readMetadata(payload, 'encryption-key-id'),
     );
     expect([...new Set(keyIds)].toSorted()).toEqual(['', 'old', 'young']);
   });
 });
 
-type Asked = Omit<RequestInit, 'headers'> & { headers?: Record<string, string> };
+type RequestOptions = Omit<RequestInit, 'headers'> & { headers?: Record<string, string> };
 
 describe('the codec endpoint', () => {
   let payloads: unknown[];
   beforeAll(async () => {
     const jobId = await run('shown');
-    const [started] = (await rawHistory(jobId)).events ?? [];
+    const [started] = (await readRawHistory(jobId)).events ?? [];
     const input = started?.workflowExecutionStartedEventAttributes?.input?.payloads ?? [];
     payloads = input.map(payloadToJSON);
   });
-  const ask = (path: string, init: Asked = {}) =>
+  const request = (path: string, init: RequestOptions = {}) =>
     fetch(`${gateway.url}${codecPath}${path}`, {
       method: 'POST',
       body: JSON.stringify({ payloads }),
       ...init,
       headers: { 'content-type': 'application/json', origin: uiOrigin, ...init.headers },
     });
-  const asOperator = () => ({
+  const authorize = () => ({
     headers: { authorization: `Bearer ${gateway.config.ADMIN_API_KEY}` },
   });
-  const firstData = async (answer: Response): Promise<string> => {
-    const { payloads: turned } = (await answer.json()) as { payloads: { data: string }[] };
-    return Buffer.from(turned[0]?.data ?? '', 'base64').toString();
+  const readFirstData = async (response: Response): Promise<string> => {
+    const { payloads: decoded } = (await response.json()) as { payloads: { data: string }[] };
+    return Buffer.from(decoded[0]?.data ?? '', 'base64').toString();
   };
 
   it('decrypts for the operator, at the address that the web UI receives', async () => {
-    expect(await firstData(await ask('/decode', asOperator()))).toContain(`${canary} shown`);
-    const word = codecAccessToken(gateway.config.ADMIN_API_KEY);
-    const byWord = await ask(`/read/${word}/decode`);
-    expect(byWord.headers.get('access-control-allow-origin')).toBe(uiOrigin);
-    expect(byWord.headers.get('cache-control')).toBe('no-store');
-    expect(await firstData(byWord)).toContain(`${canary} shown`);
+    expect(await readFirstData(await request('/decode', authorize()))).toContain(`${canary} shown`);
+    const token = codecAccessToken(gateway.config.ADMIN_API_KEY);
+    const withToken = await request(`/read/${token}/decode`);
+    expect(withToken.headers.get('access-control-allow-origin')).toBe(uiOrigin);
+    expect(withToken.headers.get('cache-control')).toBe('no-store');
+    expect(await readFirstData(withToken)).toContain(`${canary} shown`);
   });
 
   it('encrypts its decrypted payloads again', async () => {
     const plain = { payloads: [{ metadata: { encoding: btoa('json/plain') }, data: btoa('"x"') }] };
-    const sealed = await ask('/encode', { ...asOperator(), body: JSON.stringify(plain) });
+    const sealed = await request('/encode', { ...authorize(), body: JSON.stringify(plain) });
     const body = (await sealed.json()) as typeof plain;
     expect(atob(body.payloads[0]?.metadata.encoding ?? '')).toBe('binary/encrypted');
-    const opened = await ask('/decode', { ...asOperator(), body: JSON.stringify(body) });
+    const opened = await request('/decode', { ...authorize(), body: JSON.stringify(body) });
     expect(await opened.json()).toEqual(plain);
   });
 
   it('decrypts for no other caller', async () => {
-    const word = codecAccessToken(gateway.config.ADMIN_API_KEY);
+    const token = codecAccessToken(gateway.config.ADMIN_API_KEY);
     const rejected = [
-      await ask('/decode'),
-      await ask('/encode'),
-      await ask('/decode', { headers: { authorization: `Bearer ${gateway.caller.key}` } }),
-      await ask('/decode', { headers: { authorization: `Bearer ${word}` } }),
-      await ask('/read/x/decode'),
-      await ask(`/read/${word}x/decode`),
-      await ask(`/read/${word.toLowerCase()}/decode`),
+      await request('/decode'),
+      await request('/encode'),
+      await request('/decode', { headers: { authorization: `Bearer ${gateway.caller.key}` } }),
+      await request('/decode', { headers: { authorization: `Bearer ${token}` } }),
+      await request('/read/x/decode'),
+      await request(`/read/${token}x/decode`),
+      await request(`/read/${token.toLowerCase()}/decode`),
     ];
-    for (const answer of rejected) {
-      expect(answer.status).toBe(401);
-      expect(await answer.text()).toBe('{"error":"Unauthorized"}');
+    for (const response of rejected) {
+      expect(response.status).toBe(401);
+      expect(await response.text()).toBe('{"error":"Unauthorized"}');
     }
     // The token allows decryption, but not encryption.
-    expect((await ask(`/read/${word}/encode`)).status).toBeOneOf([404, 405]);
+    expect((await request(`/read/${token}/encode`)).status).toBeOneOf([404, 405]);
   });
 
   it('accepts browser requests from the configured origins only', async () => {
     const preflight = (origin: string) =>
-      ask('/decode', { method: 'OPTIONS', body: null, headers: { origin } });
-    const ours = await preflight(uiOrigin);
-    expect(ours.status).toBe(204);
-    expect(ours.headers.get('access-control-allow-headers')).toContain('x-namespace');
+      request('/decode', { method: 'OPTIONS', body: null, headers: { origin } });
+    const allowed = await preflight(uiOrigin);
+    expect(allowed.status).toBe(204);
+    expect(allowed.headers.get('access-control-allow-headers')).toContain('x-namespace');
     for (const origin of ['http://evil.example', 'null', `${uiOrigin}.evil.example`]) {
-      const theirs = await preflight(origin);
-      expect(theirs.headers.get('access-control-allow-origin')).toBeNull();
+      const rejected = await preflight(origin);
+      expect(rejected.headers.get('access-control-allow-origin')).toBeNull();
     }
   });
 
@@ -240,12 +240,12 @@ describe('the codec endpoint', () => {
       data: btoa('x'.repeat(60)),
     };
     const mixed = { payloads: [foreign, payloads[0]] };
-    const answer = await ask('/decode', { ...asOperator(), body: JSON.stringify(mixed) });
-    const turned = (await answer.json()) as { payloads: (typeof foreign)[] };
-    expect(turned.payloads[0]).toEqual(foreign);
-    expect(Buffer.from(turned.payloads[1]?.data ?? '', 'base64').toString()).toContain(canary);
+    const response = await request('/decode', { ...authorize(), body: JSON.stringify(mixed) });
+    const decoded = (await response.json()) as { payloads: (typeof foreign)[] };
+    expect(decoded.payloads[0]).toEqual(foreign);
+    expect(Buffer.from(decoded.payloads[1]?.data ?? '', 'base64').toString()).toContain(canary);
     for (const body of ['{}', '{"payloads":1}', '{"payloads":[{"data":"*"}]}', '[]', 'x']) {
-      expect((await ask('/decode', { ...asOperator(), body })).status).toBe(400);
+      expect((await request('/decode', { ...authorize(), body })).status).toBe(400);
     }
   });
 
@@ -255,7 +255,7 @@ describe('the codec endpoint', () => {
     const show = async (...more: string[]): Promise<string> => {
       const target = ['--address', inject('temporalAddress'), '--workflow-id', jobId];
       const args = ['workflow', 'show', ...target, '--output', 'json', ...more];
-      return legible((await promisify(execFile)(cli, args, { maxBuffer: 2 ** 26 })).stdout);
+      return decodeBase64((await promisify(execFile)(cli, args, { maxBuffer: 2 ** 26 })).stdout);
     };
     expect((await show()).includes(canary)).toBe(false);
     const endpoint = `${gateway.url}${codecPath}`;
@@ -269,7 +269,7 @@ describe('the codec endpoint', () => {
 it('encryption that is switched off keeps encrypted payloads readable, and encrypts no new ones', async () => {
   await replaceWorker({ PAYLOAD_ENCRYPTION: 'false' });
   const jobId = await run('mixed');
-  const encodings = payloadsOf(await rawHistory(jobId)).map(([, payload]) =>
+  const encodings = listPayloads(await readRawHistory(jobId)).map(([, payload]) =>
     readMetadata(payload, 'encoding'),
   );
   expect(encodings).toEqual(expect.arrayContaining(['binary/encrypted', 'json/plain']));

@@ -47,8 +47,8 @@ interface Scenario {
   faults?: { match?: string; faults: string; times?: number }[];
 }
 
-type More = Partial<Scenario>;
-const image = (end: string, prompt: string, { body, ...more }: More = {}): Scenario => ({
+type ScenarioFields = Partial<Scenario>;
+const image = (end: string, prompt: string, { body, ...more }: ScenarioFields = {}): Scenario => ({
   name: `imageGenerate.${end}`,
   path: '/image/generate',
   body: { prompt, ...body },
@@ -57,13 +57,13 @@ const image = (end: string, prompt: string, { body, ...more }: More = {}): Scena
 const video = (end: string, prompt: string): Scenario => {
   return { name: `videoGenerate.${end}`, path: '/video/generate', body: { prompt } };
 };
-const voiceover = (end: string, text: string, more: More = {}): Scenario => ({
+const voiceover = (end: string, text: string, more: ScenarioFields = {}): Scenario => ({
   name: `voiceoverGenerate.${end}`,
   path: '/voiceover/generate',
   body: { text, title: 'Title' },
   ...more,
 });
-const words = 'word '.repeat(300);
+const longText = 'word '.repeat(300);
 const scenarios: Scenario[] = [
   image('completed', 'a tree'),
   image('completed-several-calls', 'a tree', { body: { numImages: 9 } }),
@@ -106,7 +106,10 @@ const scenarios: Scenario[] = [
   {
     name: 'dialogueGenerate.completed-several-calls',
     path: '/dialogue/generate',
-    body: { title: 'Title', inputs: ['adam', 'aria'].map((voiceId) => ({ voiceId, text: words })) },
+    body: {
+      title: 'Title',
+      inputs: ['adam', 'aria'].map((voiceId) => ({ voiceId, text: longText })),
+    },
   },
 ];
 

@@ -41,10 +41,10 @@ describe('npm run replay', () => {
   it('replays a job by id, a history file, and all jobs that match a filter', async () => {
     const own = `OrganizationId = '${gateway.caller.organizationId}'`;
     await expect.poll(async () => (await gateway.api.client.workflow.count(own)).count).toBe(2);
-    const replayed = (count: number) => ({ status: 0, out: `${count} replayed, 0 diverge\n` });
-    expect(await replay(jobId)).toEqual(replayed(1));
-    expect(await replay('--query', own)).toEqual(replayed(2));
-    expect(await replay('test/histories/imageGenerate.failed.json')).toEqual(replayed(1));
+    const makeReport = (count: number) => ({ status: 0, out: `${count} replayed, 0 diverge\n` });
+    expect(await replay(jobId)).toEqual(makeReport(1));
+    expect(await replay('--query', own)).toEqual(makeReport(2));
+    expect(await replay('test/histories/imageGenerate.failed.json')).toEqual(makeReport(1));
     const unknown = 'replay: Temporal has no workflow with id job_gone\n';
     expect(await replay('job_gone')).toEqual({ status: 2, out: unknown });
     expect(await replay('no-such-history.json')).toMatchObject({ status: 2 });
@@ -55,18 +55,18 @@ describe('npm run replay', () => {
       const history = await gateway.getWorkflow(workflowId).fetchHistory();
       const json = JSON.parse(historyToJSON(history)) as unknown;
       const scrubbed = scrubHistory(json);
-      const words = (value: unknown): string =>
+      const decodeData = (value: unknown): string =>
         JSON.stringify(value, (key, inner: unknown) =>
           key === 'data' && typeof inner === 'string'
             ? Buffer.from(inner, 'base64').toString('utf8')
             : inner,
         );
-      const privateWords = [workflowId, gateway.caller.organizationId, gateway.caller.keyId];
-      for (const word of [...privateWords, 'garden', `${process.pid}@`]) {
-        expect(words(json)).toContain(word);
-        expect(words(scrubbed)).not.toContain(word);
+      const privateTexts = [workflowId, gateway.caller.organizationId, gateway.caller.keyId];
+      for (const text of [...privateTexts, 'garden', `${process.pid}@`]) {
+        expect(decodeData(json)).toContain(text);
+        expect(decodeData(scrubbed)).not.toContain(text);
       }
-      expect(words(scrubbed)).not.toContain('example.com');
+      expect(decodeData(scrubbed)).not.toContain('example.com');
       const id = findScrubbedWorkflowId(scrubbed) ?? '';
       expect(id).toMatch(/^job_0+[0-9a-f]+$/);
       const bundle = await loadWorkflowBundle();
@@ -79,26 +79,26 @@ describe('npm run replay', () => {
 
 describe('a change of the job workflow', () => {
   beforeAll(() => installTestRuntime(createLogger('replay', 'silent')));
-  const before = (line: string, more: string): SourceChange => ({
+  const insertBefore = (line: string, code: string): SourceChange => ({
     file: 'studio-job.ts',
     from: line,
-    to: `${more}\n${line}`,
+    to: `${code}\n${line}`,
   });
 
   it.each([
     [
       'that comes before the reservation',
-      before('    const reserveOutcome = await runStep(', additionalStep),
+      insertBefore('    const reserveOutcome = await runStep(', additionalStep),
       { expected: 'local activity reserve', got: 'local activity markVerifying' },
     ],
     [
       'that comes before the charge',
-      before('  return charge(job, outputs);', additionalStep),
+      insertBefore('  return charge(job, outputs);', additionalStep),
       { expected: 'local activity charge', got: 'local activity markVerifying' },
     ],
     [
       'that throws',
-      before('  return charge(job, outputs);', `  throw new TypeError('planted');`),
+      insertBefore('  return charge(job, outputs);', `  throw new TypeError('planted');`),
       { expected: 'local activity charge', got: 'nothing', message: 'planted' },
     ],
   ])('%s fails the replay, and the message names the place', async (_name, change, expected) => {
@@ -109,7 +109,7 @@ describe('a change of the job workflow', () => {
     const found = await findDivergence(bundle, run);
     expect(found).toMatchObject(expected);
     expect(found?.at[0]).toMatch(/^workflows\/studio-job\.ts:\d+:\d+$/);
-    // The first event of this type in the recorded run.
+    // The named event is the result of a local activity.
     const event = run.history.events?.find(({ eventId }) => Number(eventId) === found?.eventId);
     expect(event?.markerRecordedEventAttributes).toBeTruthy();
   });

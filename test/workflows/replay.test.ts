@@ -27,7 +27,7 @@ const deliveries = ['completed', 'failed'].map((end) => `webhookDelivery.${end}`
 beforeAll(() => installTestRuntime(createLogger('replay', 'silent')));
 
 /** Replays all histories by one worker; returns those that do not replay, with the error. */
-async function failuresOf(
+async function replayAll(
   runs: readonly RecordedHistory[],
   workflowBundle: { code: string },
 ): Promise<{ name: string | undefined; error: Error }[]> {
@@ -44,7 +44,7 @@ async function failuresOf(
 
 describe('every recorded history', () => {
   it('replays', async () => {
-    expect(await failuresOf(recorded, await loadWorkflowBundle())).toEqual([]);
+    expect(await replayAll(recorded, await loadWorkflowBundle())).toEqual([]);
   });
 
   it('has a shape that no other history has', () => {
@@ -66,7 +66,7 @@ describe('every recorded history', () => {
       const events = [{ ...first, workflowExecutionStartedEventAttributes: attributes }, ...others];
       return { ...run, name, history: { events } };
     });
-    expect(await failuresOf(renamed, await loadWorkflowBundle())).toEqual([]);
+    expect(await replayAll(renamed, await loadWorkflowBundle())).toEqual([]);
   });
 });
 
@@ -81,6 +81,6 @@ it.each([
   expect(changed).not.toBe(code);
   const run = recorded.find((entry) => entry.name === name);
   if (!run) throw new Error('the history is recorded');
-  const failures = await failuresOf([run], { code: changed });
+  const failures = await replayAll([run], { code: changed });
   expect(failures).toEqual([{ name, error: expect.any(DeterminismViolationError) }]);
 });
