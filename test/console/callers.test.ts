@@ -306,7 +306,8 @@ describeInBrowser('the console of a caller', () => {
     const streams = streamsOf(page);
     await signIn(page, first.key);
     await expect.poll(() => streams.size).toBe(1);
-    // The second session replaces the cookie of the first.
+    // A request with the cookie of the first session would end that session.
+    await context.clearCookies();
     const headers = { authorization: `Bearer ${second.key}` };
     const begun = await context.request.post(`${gateway.url}/api/v1/session`, { headers });
     expect(begun.status()).toBe(201);
