@@ -86,7 +86,7 @@ function decodeAnthropic(answer: unknown): ChatAnswer | null {
       ? JSON.stringify(structuredBlocks[0]?.input ?? {})
       : content.map((block) => block.text ?? '').join('');
   const isStructuredAnswer = structuredBlocks.length > 0 && calls.length === 0;
-  const finishReason = isStructuredAnswer ? 'stop' : (toFinishReason(stopReason) ?? 'stop');
+  const finishReason = toFinishReason(stopReason, isStructuredAnswer) ?? 'stop';
   const thoughts = content.map((block) => block.thinking ?? '').join('');
   const details = toReasoningDetails(content);
   const message = {

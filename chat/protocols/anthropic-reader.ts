@@ -155,9 +155,7 @@ export class AnthropicReader implements StreamReader {
     const calls = [...this.#calls.values()];
     const isStructuredAnswer = calls.length > 0 && calls.every((call) => call === null);
     this.stopSequence = asText(delta['stop_sequence']) || null;
-    this.finishReason = isStructuredAnswer
-      ? 'stop'
-      : (toFinishReason(delta['stop_reason']) ?? 'stop');
+    this.finishReason = toFinishReason(delta['stop_reason'], isStructuredAnswer) ?? 'stop';
     return this.#buildStep({}, { finishReason: this.finishReason });
   }
 }

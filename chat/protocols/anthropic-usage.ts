@@ -12,9 +12,14 @@ const finishReasons: Readonly<Record<string, string>> = {
   refusal: 'content_filter',
 };
 
-/** Converts a stop reason to a finish reason; returns null if it is missing. */
-export function toFinishReason(stopReason: unknown): string | null {
-  return typeof stopReason === 'string' ? (finishReasons[stopReason] ?? 'stop') : null;
+/**
+ * Converts a stop reason to a finish reason; returns null if it is missing. The tool call of a
+ * structured answer is the end of the answer, not a call for the caller.
+ */
+export function toFinishReason(stopReason: unknown, isStructuredAnswer: boolean): string | null {
+  if (typeof stopReason !== 'string') return null;
+  if (isStructuredAnswer && stopReason === 'tool_use') return 'stop';
+  return finishReasons[stopReason] ?? 'stop';
 }
 
 /**

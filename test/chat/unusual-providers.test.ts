@@ -81,8 +81,10 @@ describe('a stream of OpenAI’s protocol', () => {
     const named = { name: 'n'.repeat(8), arguments: 'a'.repeat(32) };
     const texts = ['reasoning_content', 'reasoning', 'content', 'refusal'];
     const call = delta({ tool_calls: [{ index: 0, id: 'c', function: named }] });
-    stream([...texts.map((name) => delta({ [name]: x40 })), call], true);
-    expect(await settledStream()).toMatchObject({ state: 'charged', output_tokens: 200 / 4 });
+    // Some providers send the same reasoning in both fields.
+    const same = delta({ reasoning_content: x40, reasoning: x40 });
+    stream([...texts.map((name) => delta({ [name]: x40 })), same, call], true);
+    expect(await settledStream()).toMatchObject({ state: 'charged', output_tokens: 240 / 4 });
   });
 
   it('that breaks before its second choice has begun ends with an error', async () => {
@@ -170,6 +172,18 @@ describe('a stream of Anthropic’s protocol', () => {
     });
   });
 
+  it('with two signed thoughts returns each with its own text', async () => {
+    const thoughts = ['one', 'two'].flatMap((thinking, index) => [
+      { ...text(''), index, delta: { type: 'thinking_delta', thinking } },
+      { ...text(''), index, delta: { type: 'signature_delta', signature: `sig_${thinking}` } },
+    ]);
+    stream([start, ...thoughts, ...end({ output_tokens: 9 })]);
+    const { caller, text: received } = await send({ stream: true, model });
+    for (const thought of ['one', 'two'])
+      expect(received).toContain(`"text":"${thought}","signature":"sig_${thought}"`);
+    await untilSettled(gateway, caller);
+  });
+
   it.each([5, null, {}])('with a text of %o is charged for its other texts', async (value) => {
     stream([start, text('hello'), text(value)], true);
     expect(await settledStream({ model })).toMatchObject({
@@ -191,6 +205,23 @@ describe('a stream of Anthropic’s protocol', () => {
     expect(await untilSettled(gateway, caller)).toMatchObject({ state: 'charged' });
   });
 });
+
+it.each([false, true])(
+  'a structured answer that the token limit cuts off has finish reason `length` (streamed: %s)',
+  async (isStream) => {
+    const content_block = { type: 'tool_use', id: 't', name: 'structured_answer', input: {} };
+    const cut = { stop_reason: 'max_tokens' };
+    const [model, usage] = ['claude-sonnet-5', { input_tokens: 5, output_tokens: 9 }];
+    if (isStream) {
+      const start = { type: 'content_block_start', index: 0, content_block };
+      stream([start, { type: 'message_delta', delta: cut, usage }, { type: 'message_stop' }]);
+    } else whole({ id: 'm', model, content: [content_block], usage, ...cut });
+    const response_format = { type: 'json_object' };
+    const { caller, text } = await send({ model, response_format, stream: isStream });
+    expect(text).toContain('"finish_reason":"length"');
+    await untilSettled(gateway, caller);
+  },
+);
 
 it('a tool call with more extra content than a caller may send is shown without it', async () => {
   const extra_content = Object.fromEntries(Array.from({ length: 5000 }, (_, n) => [`f${n}`, n]));
