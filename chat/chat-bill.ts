@@ -79,11 +79,10 @@ export function getPlausibleUsage(counts: ChatCounts): ReportedUsage {
   const { inputTokens = 0, cachedInputTokens = 0, cacheWriteTokens = 0 } = reported;
   // If the request enables no prompt cache, reported cache writes are billed as plain input.
   const writeMax = request?.usageMax.cacheWriteTokens ?? 0;
-  const cachedTokens = Math.min(cachedInputTokens, inputTokens);
   return {
     ...reported,
-    cachedInputTokens: cachedTokens,
-    cacheWriteTokens: Math.min(cacheWriteTokens, writeMax, inputTokens - cachedTokens),
+    cachedInputTokens: Math.min(cachedInputTokens, inputTokens),
+    cacheWriteTokens: Math.min(cacheWriteTokens, writeMax),
   };
 }
 

@@ -108,7 +108,8 @@ describe('chat prices', () => {
   });
 
   it('include the mark-up, for long input too, without rounding noise', () => {
-    const audio = { ...model('flat').cost, audioInputUsdPerMillion: 0.5 };
+    const free = { cachedInputUsdPerMillion: 0, cacheWriteUsdPerMillion: 0 };
+    const audio = { ...model('flat').cost, ...free, audioInputUsdPerMillion: 0.5 };
     const base = [model('flat'), model('long', { cost }), model('audio', { cost: audio })];
     const marked = configureChatModels(base, { models: [], disable: [], priceMarkup: 0.2 });
     expect(marked.map((row) => row.cost)).toEqual([
@@ -118,7 +119,12 @@ describe('chat prices', () => {
         outputUsdPerMillion: 2.4,
         longInput: { inputTokensAbove: 200, inputUsdPerMillion: 3.6, outputUsdPerMillion: 4.8 },
       },
-      { inputUsdPerMillion: 0.12, outputUsdPerMillion: 0.84, audioInputUsdPerMillion: 0.6 },
+      {
+        inputUsdPerMillion: 0.12,
+        outputUsdPerMillion: 0.84,
+        ...free,
+        audioInputUsdPerMillion: 0.6,
+      },
     ]);
     expect(base[0]?.cost.inputUsdPerMillion).toBe(0.1);
   });

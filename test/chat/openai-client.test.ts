@@ -36,7 +36,6 @@ describe.each([
   ['an OpenAI upstream', 'gpt-4o'],
   ['an Anthropic upstream', 'claude-sonnet-5'],
   ['an upstream with its own dialect', 'mistral-large-2512'],
-  ['a model id with slashes', 'groq/openai/gpt-oss-120b'],
 ])('OpenAI’s client over %s', (_name, model) => {
   it('receives a whole completion with the additional fields of the gateway', async () => {
     const messages = [{ role: 'developer' as const, content: 'Be brief.' }, ...say('hello there')];
@@ -252,9 +251,11 @@ describe('errors of chat completions', () => {
       catchFailure<APIError>(clients.complete({ ...request, messages: say(marker) }), APIError);
     const { headers } = await fail('[[fail:429;retry-after=7]]');
     expect(headers?.get('retry-after')).toBe('7');
-    const reason = 'bad for org-abcdef123 see https://x.example';
+    // Of 300 characters, the last are the start of a key.
+    const [filler, key] = ['x'.repeat(249), 'sk-abcdefgh'];
+    const reason = `bad for org-abcdef123 see https://x.example ${filler} ${key}`;
     const { message } = await fail(`[[fail:400;message=${reason}]]`);
-    expect(message).toBe('400 The provider rejected the input: bad for … see …');
+    expect(message).toBe(`400 The provider rejected the input: bad for … see … ${filler} …`);
   });
 
   it('name an unknown model, and the model that may be meant', async () => {

@@ -58,18 +58,21 @@ async function startChat({ checkpointMs }: { checkpointMs: number }) {
   const id = newId('chat');
   await ledgers.reserveChat(holder, priceMicro, priceMicro, id);
   const tokens = { inputTokens: 1, outputTokens: 1 };
-  const chat = { id, progress: () => ({ id, servedBy, ...tokens, amountMicro: 1 }) };
+  // A fallback, not the model of the reservation.
+  const fallback = { model: 'm2', provider: 'p2' };
+  const chat = { id, progress: () => ({ id, servedBy: fallback, ...tokens, amountMicro: 1 }) };
   running.add(chat);
   const { organizationId } = holder;
   const end = { organizationId, id, servedBy, ...tokens, amountMicro: priceMicro } as const;
   return {
     end: () =>
-      void running.settle(chat, { ...end, to: 'charged', reason: 'done', countedBy: 'provider' }),
+      running.settle(chat, { ...end, to: 'charged', reason: 'done', countedBy: 'provider' }),
     waitUntilIdle: () => running.waitUntilIdle(),
     /** Waits until the progress was recorded after now. */
     recorded: async () => {
       await ledgers.query('UPDATE reservation SET checkpoint_micro = 0 WHERE id = $1', [id]);
-      const progress = 'SELECT FROM reservation WHERE id = $1 AND checkpoint_micro > 0';
+      const progress = `SELECT FROM reservation
+        WHERE id = $1 AND checkpoint_micro > 0 AND model = 'm2' AND provider = 'p2'`;
       await expect.poll(() => ledgers.query(progress, [id])).toHaveLength(1);
     },
   };
@@ -87,7 +90,7 @@ describe('a chat', () => {
     await recorded();
     await pass(ttlMs - 5000);
     expect(await sweep()).toEqual([]);
-    end();
+    void end();
     await waitUntilIdle();
     expect(await readPosted()).toBe(10_000_000 - priceMicro);
   });
@@ -102,13 +105,13 @@ describe('a chat', () => {
     await pass(terms.graceMs + terms.everyMs * 3 + 300);
     expect(await sweep()).toEqual([]);
     away = false;
-    end();
+    void end();
     await waitUntilIdle();
     expect(await readPosted()).toBe(10_000_000 - priceMicro);
   });
 
   it('of a process that is gone is settled from its last checkpoint after the grace period', async () => {
-    const { recorded } = await startChat({ checkpointMs: 100 });
+    const { recorded, end } = await startChat({ checkpointMs: 100 });
     await recorded();
     away = true;
     await pass(ttlMs + 300);
@@ -119,13 +122,15 @@ describe('a chat', () => {
     expect(await sweep()).toHaveLength(1);
     expect(await readOpenChats()).toEqual([]);
     expect(await readPosted()).toBe(10_000_000 - 1);
+    away = false;
+    expect(await end()).toBe(1);
   });
 
   it('that ended during an outage is charged in full when Postgres is back, a minute later', async () => {
     const { end } = await startChat({ checkpointMs: ttlMs });
     away = true;
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    end();
+    void end();
     await vi.advanceTimersByTimeAsync(60_000);
     expect(await readOpenChats()).toHaveLength(1);
     away = false;
@@ -141,7 +146,7 @@ describe('a chat', () => {
     onTestFinished(() => checkpoint.mockRestore());
     const { end, waitUntilIdle } = await startChat({ checkpointMs: 10 });
     await expect.poll(() => checkpoint.mock.calls).toHaveLength(1);
-    end();
+    void end();
     await waitUntilIdle();
     resolve();
     await sleep(50);
@@ -152,7 +157,7 @@ describe('a chat', () => {
     const { end, waitUntilIdle } = await startChat({ checkpointMs: ttlMs });
     away = true;
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    end();
+    void end();
     const ending = waitUntilIdle();
     await vi.advanceTimersByTimeAsync(10_000);
     vi.useRealTimers();

@@ -101,14 +101,28 @@ it('OpenAI’s cache needs no mark, and the Responses API shows its tokens', asy
   expect(cached?.charged).toBeLessThan(full?.charged ?? 0);
 });
 
-it('only a request with a cache mark reserves the price of a cache write', async () => {
-  const text = makePrompt('estimate');
-  const estimate = async (content: unknown): Promise<number> => {
-    const body = { model, max_tokens: 10, messages: [{ role: 'user', content }] };
+it('only a request with a cache mark, wherever it is, reserves the price of a cache write', async () => {
+  const content = makePrompt('estimate');
+  const estimate = async (fields: object): Promise<number> => {
+    const body = { model, max_tokens: 10, messages: [{ role: 'user', content }], ...fields };
     const path = '/api/v1/chat/completions/estimate';
     return (await gateway.call<{ data: { most: number } }>(path, { body })).body.data.most;
   };
-  const plain = await estimate([{ type: 'text', text }]);
-  const written = await estimate([marked(text)]);
-  expect(written / plain).toBeGreaterThan(1.2);
+  const { text: _, type: __, ...mark } = marked('');
+  const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } };
+  const turns = (callMark: object, resultMark: object) => [
+    { role: 'user', content },
+    { role: 'assistant', tool_calls: [{ ...call, ...callMark }] },
+    { role: 'tool', tool_call_id: 'c', content: 'x', ...resultMark },
+  ];
+  const plain = await estimate({ messages: turns({}, {}) });
+  for (const fields of [
+    mark,
+    { tools: [{ ...call, ...mark }] },
+    { messages: [{ role: 'user', content: [marked(content)] }] },
+    { messages: turns(mark, {}) },
+    { messages: turns({}, mark) },
+  ]) {
+    expect((await estimate(fields)) / plain, JSON.stringify(fields)).toBeGreaterThan(1.15);
+  }
 });

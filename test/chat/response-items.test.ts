@@ -1,5 +1,6 @@
-/** Output items of the Responses API, for chunks that the sandbox does not send. */
+/** Items of responses and blocks of messages, for chunks that the sandbox does not send. */
 import { expect, it } from 'vitest';
+import { MessageEvents } from '../../api/chat/message-events.ts';
 import { ResponseItems } from '../../api/chat/response-items.ts';
 
 const chunkOf = (delta: object) => ({ choices: [{ index: 0, delta }] });
@@ -29,6 +30,21 @@ it('the arguments of parallel tool calls stay apart when their chunks alternate'
     [2, '{"b"'],
     [1, ':1}'],
     [2, ':2}'],
+  ]);
+});
+
+it('the pieces of parallel tool calls belong to their own blocks of a message', () => {
+  const message = new MessageEvents();
+  const text = [
+    callPiece(0, '{"a"', { id: 'c0' }),
+    callPiece(1, '{"b"', { id: 'c1' }),
+    callPiece(0, ':1}'),
+  ].map((chunk) => message.convert(chunk));
+  const deltas = text.join('').matchAll(/"index":(\d),"delta":.*"partial_json":"(.*)"\}/g);
+  expect([...deltas].map(([, ...piece]) => piece)).toEqual([
+    ['0', '{\\"a\\"'],
+    ['1', '{\\"b\\"'],
+    ['0', ':1}'],
   ]);
 });
 

@@ -1,8 +1,9 @@
 /**
  * POST /api/v1/chat: the service’s own format (spec §2.2–2.4), rejections and reservations.
  */
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import type { ChatResponse } from '../../api/endpoints/chat.ts';
+import { createUpstreams } from '../../chat/upstreams.ts';
 import { readChatUpstreams } from '../../platform/chat-upstreams.ts';
 import { useGateway, type StudioBody, type TestCaller } from '../harness/gateway.ts';
 import { readChats, untilSettled } from './chat-account.ts';
@@ -225,10 +226,24 @@ describe('the reservation of a chat', () => {
     expect(await untilSettled(gateway, caller)).toMatchObject({
       amount: 30 * 1000 + (1 + 4) * 250,
     });
+    // The shortest answers have 16 tokens each.
+    const poor = await gateway.newCaller({ credits: 0.1 });
+    const many = { model: 'gpt-4o', messages: say('x'), n: 8 };
+    expect((await sendChat(gateway, poor, many, `${path}/completions`)).status).toBe(402);
   });
 });
 
 describe('the settings of chat providers', () => {
+  it('apply to models of both protocols at one provider', () => {
+    const { chatCatalog } = gateway.api.services;
+    const upstreams = createUpstreams(gateway.config);
+    onTestFinished(upstreams.close);
+    const paths = (['openai', 'anthropic'] as const).map(
+      (protocol) => upstreams.get({ ...chatCatalog.find('gpt-4o'), protocol }).protocol.path,
+    );
+    expect(paths).toEqual(['/chat/completions', '/v1/messages']);
+  });
+
   it('are read from the environment, API keys first', () => {
     const environment = {
       XAI_API_KEY: 'k1',
