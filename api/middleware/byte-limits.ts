@@ -54,14 +54,12 @@ function createBudgetError(exceededLimit: ExceededLimit): GatewayError {
   return exceededLimit === 'owner'
     ? new GatewayError(
         'Rate limit exceeded. Please slow down.',
-        'This organization has too many bytes in open requests. Wait until some of them have ended.',
+        'The open requests of this organization or IP address have too many bytes. Wait until some of them have ended.',
         { retryAfterSeconds },
       )
     : new GatewayError(
         'SERVICE_UNAVAILABLE',
-        'The server has too many bytes in open requests at the moment.',
-        {
-          retryAfterSeconds,
-        },
+        'The open requests of this server have too many bytes at the moment.',
+        { retryAfterSeconds },
       );
 }
