@@ -17,6 +17,17 @@ export function asJson(value: object | null): Json {
   return value as Json;
 }
 
+/**
+ * Returns a JSON value with texts that Postgres can store: without NUL characters, and with U+FFFD
+ * in place of lone surrogates.
+ */
+export function toStorable(value: Json): Json {
+  const stored: Json = JSON.parse(JSON.stringify(value), (_, field: unknown) =>
+    typeof field === 'string' ? field.toWellFormed().replaceAll('\0', '') : field,
+  );
+  return stored;
+}
+
 /** Returns the keys of an object literal, typed as their names. */
 export function keysOf<Name extends string>(
   record: Readonly<Record<Name, unknown>>,

@@ -123,12 +123,7 @@ const filterTime = z.iso
 
 /** Query parameters that filter lists of jobs and of usage. */
 export const recordFilter = {
-  model: z
-    .string()
-    .min(1)
-    .max(256)
-    .optional()
-    .meta({ description: 'Return only items of this model.' }),
+  model: plainTextSchema(256).optional().meta({ description: 'Return only items of this model.' }),
   keyId: idField('key')
     .optional()
     .meta({ description: 'Return only items whose request was sent with this API key.' }),

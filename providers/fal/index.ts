@@ -44,7 +44,8 @@ interface FalOptions {
 const submitBody = z.object({ request_id: z.string().min(1) });
 const statusBody = z.object({
   status: z.enum(['IN_QUEUE', 'IN_PROGRESS', 'COMPLETED']),
-  queue_position: z.number().nullish(),
+  // A position that is not an integer of Postgres is ignored, because reads of jobs would fail.
+  queue_position: z.int32().nullish().catch(null),
 });
 const operationShape = z.object({ endpoint: z.string(), id: z.string() });
 /** Maximum size of a response body in bytes. The responses of fal are short JSON documents. */

@@ -1,4 +1,7 @@
-/** A cancel at fal: a response that does not show whether fal has received it is an error. */
+/**
+ * Cancels and status checks at fal: a response that does not show whether fal has received a cancel
+ * is an error.
+ */
 import { describe, expect, it } from 'vitest';
 import type { Config } from '../../platform/config.ts';
 import fal from '../../providers/fal/index.ts';
@@ -6,16 +9,21 @@ import { during } from '../harness/during.ts';
 import { startHttpServer } from '../harness/http-server.ts';
 
 let status = 202;
+let body: object = {};
 const server = during(() =>
-  startHttpServer((_request, response) => void response.writeHead(status).end('{}')),
+  startHttpServer((_request, response) => {
+    response.writeHead(status).end(JSON.stringify(body));
+  }),
 );
 
-function cancel() {
+const operation = { endpoint: 'fal-ai/nano-banana', id: 'a-request' };
+const signal = AbortSignal.timeout(20_000);
+function operations() {
   const variables = { FAL_KEY: 'a-key-of-fal', FAL_QUEUE_URL: server.url };
-  const provider = fal.create({ PROVIDER_VARIABLES: variables } as unknown as Config, {} as never);
-  const operation = { endpoint: 'fal-ai/nano-banana', id: 'a-request' };
-  return provider.operations?.cancel(operation, AbortSignal.timeout(2000));
+  const settings = { PROVIDER_VARIABLES: variables } as unknown as Config;
+  return fal.create(settings, {} as never).operations;
 }
+const cancel = () => operations()?.cancel(operation, signal);
 
 describe('a cancel at fal', () => {
   it.each([
@@ -34,4 +42,18 @@ describe('a cancel at fal', () => {
       await expect(cancel()).rejects.toMatchObject({ kind: 'unreachable' });
     },
   );
+});
+
+it.each([
+  [3, 3],
+  [1.5, null],
+  [2 ** 31, null],
+  ['next', null],
+])('a status with the queue position %j shows %j', async (received, queuePosition) => {
+  status = 200;
+  body = { status: 'IN_QUEUE', queue_position: received };
+  expect(await operations()?.check(operation, { signal, hasEnded: false })).toEqual({
+    kind: 'pending',
+    progress: { state: 'queued', queuePosition },
+  });
 });

@@ -111,7 +111,8 @@ describe('POST /studio/music/generate', () => {
 
   it('charges only the audio when the cover fails, and reports the failed cover', async () => {
     const answer = await song({
-      prompt: 'a song with a hidden cover',
+      // Its title is cut within a letter of two UTF-16 units, half of which Postgres does not store.
+      prompt: '𠮷'.repeat(200),
       coverPrompt: '[[policy]] a boat',
       durationSeconds: 4,
     });

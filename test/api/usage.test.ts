@@ -166,7 +166,7 @@ describe('GET /usage', () => {
     ...'limit=0 limit=101 limit=-1 limit=1.5 limit=many limit= limit=1&limit=2'.split(' '),
     ...'after=yesterday after=2026-01-01 after=1700000000000 before=2026-01-01'.split(' '),
     ...'after=2026-13-01T00:00:00Z after=2026-01-01T00:00:00'.split(' '),
-    ...'cursor=nonsense cursor= keyId=key_1 keyId=%00 __proto__=1'.split(' '),
+    ...'cursor=nonsense cursor= keyId=key_1 keyId=%00 model=%00 __proto__=1'.split(' '),
     `cursor=${Buffer.from("1.x' OR true").toString('base64url')}`,
   ])('rejects ?%s', async (query) => {
     const answer = await gateway.call<UsageBody>(`${path}?${query}`);
