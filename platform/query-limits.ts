@@ -51,11 +51,10 @@ export function limitQueries(pool: DatabasePool, poolMax: number): void {
   const withLimits =
     (query: (...values: unknown[]) => Promise<unknown>) =>
     async (...values: unknown[]): Promise<unknown> => {
-      const release = await takeSlot();
       if (unfinishedQueries >= unfinishedQueriesMax) {
-        release();
         throw new DatabaseSilentError('too many queries are waiting for the database');
       }
+      const release = await takeSlot();
       unfinishedQueries += 1;
       let timer: NodeJS.Timeout | undefined;
       const timeout = new Promise<never>((_, reject) => {
