@@ -176,7 +176,9 @@ describe('a job', () => {
   });
 
   it('with a deleted workflow continues from the plan in its row', async () => {
-    const jobId = await operators.start('[[no-webhook]] [[slow:300ms]] an erased owl');
+    const jobId = await operators.start(
+      '[[no-webhook]] [[slow:300ms]] [[status:503x1]] a lost owl',
+    );
     await gateway.untilAccepted(jobId);
     await gateway.api.client.workflow.workflowService.deleteWorkflowExecution({
       namespace: 'default',

@@ -182,7 +182,7 @@ describe('a Studio request', () => {
     expect(answer.body.details.map(({ path }) => path)).toEqual(['imageUrls', 'seed', 'mask']);
   });
 
-  it.each(['gk_live_', 'gk_oper_'])('never gets a likely secret back (%s)', async (prefix) => {
+  it.each(['gk_live_', 'gk_oper_', 'Bearer '])('never gets a secret back: %s', async (prefix) => {
     const body = { text: 'hi', title: 't', voice: generateApiKey(prefix) };
     const answer = await gateway.call('/api/v1/studio/voiceover/generate', { body });
     expect(answer.status).toBe(400);

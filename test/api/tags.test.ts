@@ -178,19 +178,19 @@ describe('lists', () => {
   it('of another organization are unaffected by the same tag', async () => {
     const one = await gateway.newCaller({ credits: 100 });
     const other = await gateway.newCaller({ credits: 100 });
-    const metadata = { tenant: 'shared', secret: one.organizationId };
+    const metadata = { 'tenant-id': 'shared', secret: one.organizationId };
     const mine = await paint(one, { metadata });
     await chat(one, { metadata, max_tokens: 20 });
-    const otherJobId = await paint(other, { metadata: { tenant: 'shared' } });
-    expect(toIds(await jobs(other, '?metadata[tenant]=shared'))).toEqual([otherJobId]);
-    expect(toIds(await jobs(one, '?metadata[tenant]=shared'))).toEqual([mine]);
+    const otherJobId = await paint(other, { metadata: { 'tenant-id': 'shared' } });
+    expect(toIds(await jobs(other, '?metadata[tenant-id]=shared'))).toEqual([otherJobId]);
+    expect(toIds(await jobs(one, '?metadata[tenant-id]=shared'))).toEqual([mine]);
     expect((await jobs(other, `?metadata[secret]=${one.organizationId}`)).data).toEqual([]);
     expect((await jobs(other, `?keyId=${one.keyId}`)).data).toEqual([]);
     expect((await usage(other, `?metadata[secret]=${one.organizationId}`)).usage).toEqual([]);
-    const path = '/api/v1/usage/summary?groupBy=metadata.tenant,metadata.secret';
+    const path = '/api/v1/usage/summary?groupBy=metadata.tenant-id,metadata.secret';
     const { body } = await gateway.call<object>(path, { key: other.key });
     expect(body).toMatchObject({
-      rows: [{ metadata: { tenant: 'shared', secret: null }, requests: 1 }],
+      rows: [{ metadata: { 'tenant-id': 'shared', secret: null }, requests: 1 }],
     });
   });
 

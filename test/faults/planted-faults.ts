@@ -160,6 +160,20 @@ const money: Fault[] = [
     planted: "to_char(created_at, 'YYYY-MM-DD')",
     tests: ['test/api/tags.test.ts'],
   },
+  {
+    name: 'a chat that ends on a later day is paid from the budget of that day',
+    file: ledgerSql,
+    original: 'coalesce((o.found).created_at, clock_timestamp())',
+    planted: 'clock_timestamp()',
+    tests: ['test/ledger/budgets.test.ts'],
+  },
+  {
+    name: 'settlements that follow while the database is away are not counted',
+    file: 'ledger/observed-ledgers.ts',
+    original: '[...ids, ...pending]',
+    planted: 'ids',
+    tests: [ledger],
+  },
 ];
 
 const chat: Fault[] = [
@@ -393,6 +407,13 @@ const providers: Fault[] = [
     original: " || status.name === 'PAUSED'",
     planted: '',
     tests: ['test/api/sweeper.test.ts'],
+  },
+  {
+    name: 'a call whose provider is unreachable counts as failed, so that its job is released',
+    file: 'jobs/records/status-checks.ts',
+    original: "createFinding('unreachable'",
+    planted: "createFinding('failed'",
+    tests: ['test/api/operators.test.ts'],
   },
 ];
 

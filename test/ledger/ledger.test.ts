@@ -5,7 +5,9 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { observeLedger } from '../../ledger/observed-ledgers.ts';
+import { createSettlements, observeLedger } from '../../ledger/observed-ledgers.ts';
+import type { DatabasePool } from '../../platform/database.ts';
+import { createLogger } from '../../platform/logger.ts';
 import { createMetrics } from '../../platform/metrics.ts';
 import { by, useLedger } from './use-ledger.ts';
 
@@ -61,6 +63,27 @@ it('1,000 parallel settlements of one reservation have exactly one effect', asyn
   const balance = await ledgers.database.balance(of.organizationId);
   expect([75, 100]).toContain(balance?.posted);
   expect(balance?.reserved).toBe(0);
+});
+
+it('settlements whose rows cannot be read, and those that follow meanwhile, are counted later', async () => {
+  const of = await ledgers.newHolder(100);
+  const metrics = createMetrics();
+  const pool: { any: unknown } = {
+    any: () => settle().then(() => Promise.reject(new Error('away'))),
+  };
+  const observers = { metrics, logger: createLogger('test', 'silent') };
+  const settlements = createSettlements(pool as DatabasePool, observers);
+  const settle = async () => {
+    const id = newId('job');
+    await ledgers.reserve(of, 10, { id, hasJob: true });
+    await ledgers.settle(of, id, null, { hasJob: true });
+    settlements.add(id);
+  };
+  await settle();
+  await metrics.page();
+  pool.any = ledgers.pool.any;
+  await metrics.page();
+  expect((await metrics.creditsReleased.get()).values).toMatchObject([{ value: 20 / 1e6 }]);
 });
 
 describe('an invalid move', () => {

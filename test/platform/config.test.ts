@@ -118,8 +118,7 @@ describe('a secret', () => {
     ['zeros', '0'.repeat(64)],
     ['digits in order', '1234567'.repeat(8)],
     ['change-me', 'change-me'.padEnd(40, '0')],
-    ['changeme', 'changeme'.repeat(5)],
-    ['CHANGE-ME', 'CHANGE-ME-CHANGE-ME-CHANGE-ME-CHANGE-ME'],
+    ['CHANGEME', 'CHANGEME'.repeat(5)],
     ['change_me in the example', 'change_me_to_32_random_characters_or_more'],
     ['secret', 'secret-secret-secret-secret-secret-secret'],
     ['password', 'password-password-password-password-1234'],
@@ -148,9 +147,6 @@ describe('a secret', () => {
     ['ELEVENLABS_API_KEY', 'short'],
     ['OPENAI_IMAGES_API_KEY', 'short'],
     ['SANDBOX_CHAT_KEY', 'short'],
-    ['PAYLOAD_KEYS', 'one:short'],
-    ['PAYLOAD_KEYS', payloadKey],
-    ['PAYLOAD_KEYS', `one:${Buffer.alloc(32).toString('base64')}`],
     ['PAYLOAD_KEYS', `one:${payloadKey},one:${payloadKey}`],
   ])('of a provider or codec is rejected if it is malformed: %s', (name, value) => {
     const loading = () => load({ ...good, [name]: value });

@@ -91,13 +91,4 @@ describe('the slots of a fair limiter', () => {
     leave?.();
     expect(await next).toBeTypeOf('function');
   });
-
-  it('are released once', async () => {
-    const limiter = createFairLimiter(1);
-    const leave = await limiter.enter('crane', long);
-    leave?.();
-    leave?.();
-    expect(await limiter.enter('crane', long)).toBeTypeOf('function');
-    expect(await limiter.enter('crane', 5)).toBeNull();
-  });
 });

@@ -279,7 +279,7 @@ describe('a fetch of a foreign URL', () => {
   let seenHeaders: Record<string, unknown> = {};
   const block = Buffer.alloc(256 * 1024, 'x');
   const answers: Record<string, (response: ServerResponse) => void> = {
-    '/plain': (response) => response.writeHead(200, { 'content-type': 'image/png' }).end('bytes'),
+    '/plain': (response) => response.writeHead(200, { 'content-length': '5' }).end('bytes'),
     '/endless': (response) => {
       const pump = (): void => {
         let taken = true;
@@ -326,7 +326,7 @@ describe('a fetch of a foreign URL', () => {
   }
 
   it('sends no cookies, credentials or compression headers', async () => {
-    expect((await readAll('/plain')).toString()).toBe('bytes');
+    expect((await readAll('/plain', { bytesMax: 5 })).toString()).toBe('bytes');
     expect(seenHeaders['accept-encoding']).toBe('identity');
     const sent = ['accept-encoding', 'connection', 'host', 'user-agent'];
     expect(Object.keys(seenHeaders).toSorted()).toEqual(sent);
