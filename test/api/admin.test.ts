@@ -282,6 +282,7 @@ describe('the operator API', () => {
     ['/jobs/%00', 404],
     ['/organizations?cursor=%00', 400],
     ['/organizations?limit=0', 400],
+    ['/organizations?name=%00', 400],
     ['/jobs?organizationId=%00', 400],
     ['/jobs?type=%00', 400],
     ['/jobs?cursor=job_1', 400],

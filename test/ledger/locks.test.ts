@@ -68,20 +68,12 @@ describe('while another transaction holds and empties the account,', () => {
   it.each<[string, number, () => Promise<{ verdict: string }>]>([
     ['a reservation waits, and is rejected', 1, () => reserve()],
     ['a batch of reservations waits, and is rejected', 5, () => reserve()],
-    ['a chat waits, and is rejected', 1, () => ledgers.reserveChat(of, 60)],
     ['a batch of chats waits, and is rejected', 5, () => ledgers.reserveChat(of, 60)],
   ])('%s', async (_title, count, move) => {
     const verdicts = await meanwhile([grant(-100)], () =>
       Promise.all(Array.from({ length: count }, move)),
     );
     for (const { verdict } of verdicts) expect(verdict).toBe('insufficient_credits');
-  });
-
-  it('credits are not withdrawn twice', async () => {
-    const { organizationId } = of;
-    const take = () =>
-      ledgers.ledger.grant({ organizationId, id: 'mine', amountMicro: -60, ...by });
-    expect((await meanwhile([grant(-100)], take)).verdict).not.toBe('granted');
   });
 
   it('a reservation with the same id is found, not created again', async () => {
@@ -126,15 +118,6 @@ describe('while another transaction holds and empties the account,', () => {
     const balance = await ledgers.database.balance(of.organizationId);
     expect(balance).toMatchObject({ posted: 101, reserved: 60 });
     await apply(ledgers.query, [release(id)]);
-  });
-
-  it('the window is not used beyond its limit', async () => {
-    const { organizationId } = of;
-    await ledgers.ledger.grant({ organizationId, id: 'more', amountMicro: 1000, ...by });
-    const id = newId('job');
-    const rejected = await meanwhile([reserveMove(id)], () => reserve());
-    expect(rejected).toMatchObject({ verdict: 'window_exhausted' });
-    await ledgers.settle(of, id, null);
   });
 });
 

@@ -55,11 +55,6 @@ it.each([
 );
 
 describe('the end of a window', () => {
-  it('is not reported as a wait if the price exceeds the whole limit', async () => {
-    const { verdict } = await reserve(await newHolder(), 101);
-    expect(verdict).toMatchObject({ verdict: 'window_limit_exceeded', required: 101, limit: 100 });
-  });
-
   it('comes six hours after the first reservation, and never moves earlier', async () => {
     const of = await newHolder();
     const { id, verdict } = await reserve(of, 10);

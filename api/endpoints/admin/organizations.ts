@@ -101,7 +101,7 @@ export const organizations = defineSection('Organizations', {
     request: {
       query: z.strictObject({
         status: status.optional(),
-        name: z.string().min(1).max(200).optional().meta({
+        name: plainTextSchema(200).optional().meta({
           description: 'Return only organizations whose name contains this text. Case is ignored.',
         }),
         limit: pageLimit,
