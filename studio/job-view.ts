@@ -131,7 +131,10 @@ export function extractPromptLine({
   );
   const line = typeof requestText === 'string' ? (requestText.trim().split(/\r?\n/)[0] ?? '') : '';
   if (line === '') return null;
-  return line.length > promptLineMax ? `${line.slice(0, promptLineMax - 1)}…` : line;
+  const characters = Array.from(line);
+  return characters.length > promptLineMax
+    ? `${characters.slice(0, promptLineMax - 1).join('')}…`
+    : line;
 }
 
 /** Returns the state of a job's reservation and its amounts in credits. */

@@ -215,10 +215,8 @@ function buildCoverPrompt(body: MusicRequest): string {
   const musicDescription = body.composition_plan
     ? describeStyles(body.composition_plan)
     : (body.prompt ?? '');
-  return `Square album cover, no lettering, for this music: ${musicDescription}`.slice(
-    0,
-    coverPromptMax,
-  );
+  const prompt = `Square album cover, no lettering, for this music: ${musicDescription}`;
+  return Array.from(prompt).slice(0, coverPromptMax).join('');
 }
 
 function describeStyles(plan: CompositionPlan): string {

@@ -3,6 +3,7 @@ import { Stream } from 'node:stream';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import Router, { type RouterMiddleware } from '@koa/router';
+import type { z } from 'zod';
 import { errorTable, fieldError, GatewayError, assert } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Context, RequestState } from '../context.ts';
@@ -13,7 +14,7 @@ import {
   parseBearerKey,
   throwIfViewer,
 } from '../middleware/authenticate.ts';
-import { readJson } from '../http/body.ts';
+import { isStorable, readJson } from '../http/body.ts';
 import { findIgnoredFields } from '../http/ignored-fields.ts';
 import { parseWith } from '../http/parsing.ts';
 import { collectMetadata } from '../http/metadata.ts';
@@ -96,8 +97,7 @@ function createHandler(endpoint: Endpoint, services: Composition): Middleware {
       caller: ctx.state.caller,
       operator: ctx.state.operator,
       requestId: ctx.state.requestId,
-      // The spread creates a plain object, because Koa's query object has no prototype.
-      query: request.query && parseWith(request.query, collectMetadata({ ...ctx.query }), 'query'),
+      query: request.query && parseQuery(ctx, request.query),
       body: await readParsedBody(ctx, endpoint),
       params: parseParams(ctx.params, endpoint),
     };
@@ -107,6 +107,17 @@ function createHandler(endpoint: Endpoint, services: Composition): Middleware {
       ctx.body = responseBody;
     }
   };
+}
+
+/** Parses the query parameters. @throws GatewayError INVALID_REQUEST */
+function parseQuery(ctx: Context, schema: z.ZodObject): Record<string, unknown> {
+  // The spread creates a plain object, because Koa's query object has no prototype.
+  const query = { ...ctx.query };
+  const unstorable = Object.keys(query).find((name) => !isStorable(query[name]));
+  if (unstorable !== undefined) {
+    throw fieldError('INVALID_REQUEST', unstorable, 'must not contain NUL characters');
+  }
+  return parseWith(schema, collectMetadata(query), 'query');
 }
 
 /** Default maximum body size of endpoints that need no API key, in bytes. */

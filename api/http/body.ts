@@ -154,7 +154,7 @@ function checkStorable<Value>(value: Value): Value {
 }
 
 /** Returns whether Postgres can store all strings and field names of a JSON value. */
-function isStorable(value: unknown): boolean {
+export function isStorable(value: unknown): boolean {
   if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0');
   if (typeof value !== 'object' || value === null) return true;
   if (Array.isArray(value)) return value.every(isStorable);

@@ -29,7 +29,7 @@ export interface FormRules<Stored> {
 interface ReceivedFile<Stored> {
   field: string;
   stored: Stored;
-  /** File name that the client sent. */
+  /** File name that the client sent, at most 255 characters; empty if there is none. */
   name: string;
 }
 
@@ -123,6 +123,11 @@ function createTextCollector(textBytesMax: number, reject: (error: GatewayError)
   };
 }
 
+/** Returns the part of a file name that requests accept and Postgres can store. */
+function toStorableName(name = ''): string {
+  return name.replaceAll('\0', '').slice(0, 255).toWellFormed();
+}
+
 function describeFilesMax({ filesMax = 1 }: FormRules<unknown>): string {
   return filesMax === 1 ? 'only one file is allowed' : `at most ${filesMax} files are allowed`;
 }
@@ -158,7 +163,7 @@ async function parseForm<Stored>(
     }
     const file = rules
       .store(stream, field)
-      .then((stored) => ({ field, stored, name: fileName ?? '' }));
+      .then((stored) => ({ field, stored, name: toStorableName(fileName) }));
     file.catch(reject);
     storedFiles.push(file);
   });

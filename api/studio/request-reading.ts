@@ -130,7 +130,7 @@ async function readForm(
     throw fieldsError('CONFLICTING_FIELDS', [field, 'fileId'], message);
   }
   const request = parseWith(capability.request, {
-    ...(file.name !== '' && { fileName: file.name.slice(0, 255) }),
+    ...(file.name !== '' && { fileName: file.name }),
     ...fieldsWithAsync,
     fileId: file.stored.contentId,
   });

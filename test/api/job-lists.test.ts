@@ -40,7 +40,7 @@ describe('GET /studio/jobs', () => {
     const other = await gateway.newCaller({ credits: 100 });
     const headers = { 'Idempotency-Key': 'order-4711' };
     const jobId = await runJob(key, { prompt: 'A Lighthouse at 100 %\nwith gulls' }, headers);
-    const secondJobId = await runJob(key, { prompt: 'a heron' });
+    const secondJobId = await runJob(key, { prompt: `herons${'🪶'.repeat(140)}` });
     const otherJobId = await runJob(other.key, { prompt: 'a lighthouse' }, headers);
     const timeline = await gateway.call<
       StudioBody<{ steps: { providerRequestId: string | null }[] }>
@@ -69,7 +69,8 @@ describe('GET /studio/jobs', () => {
     for (const more of [{ status: 'failed' }, { type: 'musicGenerate' }]) {
       expect(readIds(await list(key, { search: 'a', ...more }))).toEqual([]);
     }
-    const heron = { jobId: secondJobId, prompt: 'a heron', provider: 'fal' };
+    const prompt = `herons${'🪶'.repeat(133)}…`;
+    const heron = { jobId: secondJobId, prompt, provider: 'fal' };
     const first = await list(key, { limit: '1', status: 'completed', type: 'imageGenerate' });
     expect(first).toMatchObject({ data: [heron], hasMore: true });
     expect(await list(key, { limit: '1', cursor: first.nextCursor ?? '' })).toMatchObject({

@@ -199,7 +199,7 @@ describe('the prices of the audio models', () => {
     ['voiceover', voiceoverGenerate, { ...voiceover, text: text(1234, '🎈') }, 'character', 1234],
     ['sound of a length', sfxGenerate, { ...sound, durationSeconds: 4.2 }, 'second', 5],
     ['sound of any length', sfxGenerate, sound, 'second', 30],
-    ['song', musicGenerate, { ...song, durationSeconds: 12.5 }, 'second', 13],
+    ['song', musicGenerate, { ...song, durationSeconds: 12.2 }, 'second', 13],
     ['song of no length', musicGenerate, song, 'second', 30],
     ['song of a plan', musicGenerate, { plan: plan() }, 'second', 10],
   ] as const)('%s: count the documented unit', (_name, capability, body, meter, quantity) => {
@@ -211,6 +211,11 @@ describe('the prices of the audio models', () => {
     expect(calls.map((call) => call.quantity)).toEqual([2000, 2000, 2000, 1000]);
     expect(calls.every((call) => call.required && call.meter === 'character')).toBe(true);
   });
+});
+
+it('the prompt for the cover of a song is not cut inside a character', () => {
+  const [, cover] = planRequest(musicGenerate, { prompt: `x${text(2000, '🎈')}` }).calls;
+  expect(cover?.routes[0]?.input['prompt']).toMatch(/^[^\ud800-\udfff]+$/u);
 });
 
 it('each of the 23 voices is a different voice of the provider; one of them is the default', () => {

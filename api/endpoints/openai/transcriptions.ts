@@ -45,7 +45,7 @@ function createRecordingReader(onFormat: (format: Format) => void): RequestBodyR
     findByAnyName([audioModels.transcription], model);
     const [file] = files;
     if (!file) throw fieldError('INVALID_REQUEST', field, 'is required');
-    const fileName = file.name === '' ? {} : { fileName: file.name.slice(0, 255) };
+    const fileName = file.name === '' ? {} : { fileName: file.name };
     const languageField = language == null || language === '' ? {} : { language };
     const parsedRequest = parseCapabilityFields(capability, {
       fileId: file.stored.contentId,
