@@ -172,8 +172,9 @@ async function sendChanges(deps: JobFeedDeps, organizationId: string, topic: Top
   const ids = [...new Set([...topic.changedIds, ...topic.fingerprints.keys()])].filter(hasReader);
   topic.changedIds.clear();
   if (ids.length === 0) return;
-  for (const id of ids.slice(jobsPerReadMax)) topic.changedIds.add(id);
-  for (const job of await reads.readMany(organizationId, ids.slice(0, jobsPerReadMax))) {
+  const idsToRead = ids.splice(0, jobsPerReadMax);
+  for (const id of ids) topic.changedIds.add(id);
+  for (const job of await reads.readMany(organizationId, idsToRead)) {
     const isOpen = job.status === 'open';
     const fingerprint = createFingerprint(job);
     if (topic.fingerprints.get(job.id) !== fingerprint) {

@@ -94,7 +94,8 @@ describe.concurrent('a low-balance notice', () => {
     const silent = await gateway.newCaller({ credits: 1 });
     const other = await gateway.newCaller({ credits: 1 });
     await set(silent, { url: null, lowBalanceCredits: 5 });
-    await set(other, targetAt('/others'));
+    const { body } = await set(other, targetAt('/others', { lowBalanceCredits: 0 }));
+    expect(body).toMatchObject({ lowBalanceCredits: 0 });
     await expectNotices(silent, 0);
     await expectNotices(other, 0);
     expect(gateway.receiver.received('/others')).toEqual([]);

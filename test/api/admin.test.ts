@@ -281,6 +281,7 @@ describe('the operator API', () => {
     ['/users/%00/keys', 404],
     ['/jobs/%00', 404],
     ['/organizations?cursor=%00', 400],
+    ['/organizations?name=%00', 400],
     ['/organizations?limit=0', 400],
     ['/organizations?name=%00', 400],
     ['/jobs?organizationId=%00', 400],

@@ -281,6 +281,8 @@ describe('rotating a key', () => {
     expectRejection(await rotateOne(next?.keyId), 400, 'KEY_QUOTA_REACHED');
     expect(await list(caller.key)).toHaveLength(20);
     expectRejection(await create(caller.key, { name: 'n' }), 400, 'KEY_QUOTA_REACHED');
+    await expire(newest?.keyId ?? '');
+    expect((await rotateOne(next?.keyId)).status).toBe(200);
   });
 
   it.each([

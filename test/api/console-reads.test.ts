@@ -80,6 +80,13 @@ describe('GET /studio/jobs/events', () => {
       expect(events.seen.at(-1)).toMatchObject({ jobId: last, status: 'completed' }),
     );
     expect(new Set(events.seen.slice(sent).map(({ jobId }) => jobId))).toEqual(new Set([last]));
+    // A read takes 200 jobs; the next one takes the rest.
+    await gateway.database.query(
+      `SELECT pg_notify('studio_job', json_build_object('event', 'done', 'organizationId', $1::text,
+        'id', CASE n WHEN 201 THEN $2 ELSE 'job_' || n END)::text) FROM generate_series(1, 201) n`,
+      [one.organizationId, before],
+    );
+    await untilHolds(() => expect(events.seen.at(-1)).toMatchObject({ jobId: before }));
   });
 
   it('ends when the key is revoked, and when events may have been missed', async () => {

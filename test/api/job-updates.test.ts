@@ -79,16 +79,17 @@ describe('the updates of a job', () => {
   it('are awaited by at most half of the waiting requests, for each organization', async () => {
     const { updates } = await listen();
     const job = await newJob(4);
-    await ledger.reserve(job);
+    const other = { ...job, id: newId('job') };
+    for (const each of [job, other]) await ledger.reserve(each);
     const reads = createJobReads(database.pool);
     const waits = createJobWaits({ updates, reads, config: { SYNC_WAITERS_MAX: 2 } });
-    const { organizationId, id: jobId } = job;
-    const wait = () => waits.awaitEndLimited({ organizationId, jobId }, hangMs);
-    const first = wait();
-    expect(await wait()).toMatchObject({ status: 'open' });
-    await release(job);
+    const wait = ({ organizationId, id: jobId }: Reservation) =>
+      waits.awaitEndLimited({ organizationId, jobId }, hangMs);
+    const first = wait(job);
+    expect(await wait(other)).toMatchObject({ status: 'open' });
+    for (const each of [job, other]) await release(each);
     expect(await first).toMatchObject({ status: 'failed' });
-    expect(await wait()).toMatchObject({ status: 'failed' });
+    expect(await wait(other)).toMatchObject({ status: 'failed' });
   });
 
   it("contain the full rejection, which is sent to the job's own subscriber only", async () => {

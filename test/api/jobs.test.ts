@@ -86,16 +86,6 @@ describe.concurrent('an asynchronous job', () => {
     expect(states.length).toBeGreaterThan(1);
   });
 
-  it('returns 202 after the synchronous wait, and completes later', async () => {
-    const answer = await gateway.call(path, {
-      body: { prompt: '[[slow:1s]] a late harbour' },
-      headers: { prefer: 'wait=0' },
-    });
-    expect(answer.status).toBe(202);
-    const { jobId } = answer.body.data;
-    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
-  });
-
   it('continues when the caller disconnects', async () => {
     const { caller, database, sandbox, url } = gateway;
     const abort = new AbortController();

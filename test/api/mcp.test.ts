@@ -150,7 +150,8 @@ describe('generating a picture', () => {
     expect((await client.listResourceTemplates()).resourceTemplates).toHaveLength(1);
 
     const stranger = await connect(await gateway.newCaller({ credits: 1 }));
-    await expectFailure('getJob', { jobId: job.jobId }, /^JOB_NOT_FOUND/, stranger);
+    for (const jobId of [job.jobId, '../jobs/count'])
+      await expectFailure('getJob', { jobId }, /^JOB_NOT_FOUND/, stranger);
     await expect(stranger.readResource({ uri: job.uri })).rejects.toThrow(/resource/);
     expect((await stranger.listResources()).resources).toEqual([]);
   });

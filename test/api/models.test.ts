@@ -1,13 +1,12 @@
 /** GET /models and /models/{id}, checked with the official clients for each response format. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import Anthropic, { NotFoundError as AnthropicNotFoundError } from '@anthropic-ai/sdk';
-import OpenAI, { AuthenticationError, NotFoundError } from 'openai';
+import Anthropic from '@anthropic-ai/sdk';
+import OpenAI from 'openai';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import type { modelListSchema } from '../../api/chat/model-list.ts';
 import type { ChatModel } from '../../catalog/chat-model.ts';
-import { catchFailure } from '../harness/failures.ts';
 import { newFolder } from '../harness/folders.ts';
 import { useGateway } from '../harness/gateway.ts';
 
@@ -182,12 +181,6 @@ describe('the official OpenAI client', () => {
     expect(model).toMatchObject({ object: 'model', owned_by: 'openai' });
     expect(new Date(model.created * 1000).getUTCFullYear()).toBe(2025);
   });
-
-  it('throws its NotFoundError and AuthenticationError', async () => {
-    await expect(openai.models.retrieve('no/such-model')).rejects.toBeInstanceOf(NotFoundError);
-    const stranger = openai.withOptions({ apiKey: 'wrong' });
-    await expect(stranger.models.list()).rejects.toBeInstanceOf(AuthenticationError);
-  });
 });
 
 describe('the official Anthropic client', () => {
@@ -213,14 +206,6 @@ describe('the official Anthropic client', () => {
       type: 'model',
       display_name: 'House Model',
       created_at: '2023-11-14T22:13:20Z',
-    });
-  });
-
-  it('throws its NotFoundError with the error type', async () => {
-    const request = anthropic.models.retrieve('no/such-model');
-    expect(await catchFailure(request, AnthropicNotFoundError)).toMatchObject({
-      status: 404,
-      error: { type: 'error', error: { type: 'not_found_error', message: 'model: no/such-model' } },
     });
   });
 });

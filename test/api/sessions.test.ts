@@ -48,6 +48,10 @@ it('a session represents its key, does not contain it, and is hidden from script
   const who = await send(readCookies(begun), '/api/v1/key');
   expect(who.body).toMatchObject({ keyId: caller.keyId, organizationId: caller.organizationId });
   expect(who.headers.get('x-ratelimit-limit')).not.toBeNull();
+  // Signing in again ends this session.
+  const headers = { cookie: readCookies(begun) };
+  await gateway.call('/api/v1/session', { method: 'POST', key: caller.key, headers });
+  expect((await send(headers.cookie, '/api/v1/key')).status).toBe(401);
 });
 
 it("a session allows changes only from the gateway's own pages", async () => {

@@ -63,6 +63,9 @@ describe('files', () => {
     ]);
     expect(all.data[0]?.url).toBeNull();
     for (const { url } of all.data.slice(1)) expect((await fetch(url ?? '')).status).toBe(200);
+    // The last 999 bytes of a shorter file are the whole file.
+    const part = await fetch(all.data[1]?.url ?? '', { headers: { range: 'bytes=-999' } });
+    expect([part.status, await part.bytes()]).toEqual([206, new Uint8Array(png)]);
     const first = await files(caller, '?limit=3');
     const rest = await files(caller, `?limit=3&cursor=${first.nextCursor}`);
     const paths = (list: FileList) => list.data.map(({ storagePath }) => storagePath);

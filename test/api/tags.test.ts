@@ -3,6 +3,7 @@
  * is invisible to other organizations with the same tags.
  */
 import { describe, expect, it } from 'vitest';
+import { endpoints } from '../../api/endpoints/index.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { recordTone } from '../harness/recordings.ts';
 import { makeForm } from '../harness/uploads.ts';
@@ -273,6 +274,16 @@ describe('GET /usage/summary', () => {
       expect(await answer.text()).toBe(expected);
     }
   }
+
+  it('is rejected instead of cut off when it has more than 10,000 rows', async () => {
+    const endpoint = endpoints.find(({ id }) => id === 'getUsageSummary');
+    const call = { ctx: { vary: () => {} }, caller: gateway.caller, query: { groupBy: ['day'] } };
+    const row = { keys: ['x'], requests: 1, creditsMicro: 1, inputTokens: 0, outputTokens: 0 };
+    const sumUsage = (_: string, { limit }: { limit: number }) =>
+      Array.from({ length: limit }, () => row);
+    const handle = async () => endpoint?.handle(call as never, { sumUsage } as never);
+    await expect(handle()).rejects.toThrow('more than 10000 rows');
+  });
 
   it.each([
     ['?groupBy=', 'groupBy'],

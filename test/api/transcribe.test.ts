@@ -17,12 +17,14 @@ interface Body extends StudioBody {
     durationSeconds: number;
     words: { text: string; start: number; end: number }[];
     transcriptUrl: string;
+    deadlineAt: string;
   };
 }
 interface Upload {
   fields?: Record<string, string>;
   file?: Uint8Array<ArrayBuffer>;
   part?: string;
+  name?: string;
   headers?: Record<string, string>;
 }
 
@@ -30,10 +32,10 @@ const path = '/api/v1/studio/audio/transcribe';
 const secondCredits = 0.006_11;
 
 const transcribe = (body: object) => gateway.call<Body>(path, { body });
-const upload = ({ fields, file = speech, part = 'file', headers = {} }: Upload) =>
+const upload = ({ fields, file = speech, part = 'file', headers = {}, name }: Upload) =>
   gateway.call<Body>(path, {
     headers,
-    body: makeForm({ ...fields, [part]: new File([file], 'talk.mp3') }),
+    body: makeForm({ ...fields, [part]: new File([file], name ?? 'talk.mp3') }),
   });
 
 const countReservations = () => gateway.database.query('SELECT count(*) FROM reservation');
@@ -70,6 +72,7 @@ describe('a recording in the request', () => {
     expect(submit?.body['file']).toMatchObject({ sizeBytes: speech.length });
 
     const job = (await gateway.database.jobs(gateway.caller.organizationId)).at(-1);
+    expect(submit).toMatchObject({ idempotencyKey: `${job?.id}:0` });
     const payloads = (await gateway.events(job?.id ?? '')).flatMap((event) => {
       const inputs = event.workflowExecutionStartedEventAttributes?.input?.payloads ?? [];
       const results = event.activityTaskCompletedEventAttributes?.result?.payloads ?? [];
@@ -82,7 +85,10 @@ describe('a recording in the request', () => {
   });
 
   it('returns 202 for an asynchronous request, which its bytes identify; lists omit the transcript', async () => {
-    const request = { fields: { async: 'true' }, headers: { 'idempotency-key': 'transcript-1' } };
+    // A name that Postgres could not store: a NUL, and half an emoji after 255 characters.
+    const name = `a\0${'x'.repeat(253)}🎤.mp3`;
+    const headers = { 'idempotency-key': 'transcript-1' };
+    const request = { fields: { async: 'true' }, headers, name };
     const accepted = await upload(request);
     expect(accepted.status).toBe(202);
     const done = await gateway.untilDone(accepted.body.data.jobId);
@@ -161,6 +167,7 @@ describe('a recording at an external URL', () => {
     const accepted = await transcribe({ audioUrl: talkUrl, async: true });
     expect(accepted.status).toBe(202);
     expect(accepted.body.credits.cost).toBeCloseTo(14_400 * secondCredits, 6);
+    expect(Date.parse(accepted.body.data.deadlineAt) - Date.now()).toBeGreaterThan(600_000);
     const done = await gateway.untilDone(accepted.body.data.jobId);
     expect(done.body.data).toMatchObject({ result: { source: 'url' } });
     expect(done.body.data.billing.charged).toBeCloseTo(13 * secondCredits, 6);

@@ -17,7 +17,7 @@ interface Story {
   why: string;
   unacceptedSubmits: object[];
   calls: { begunAt: string; updatedAt: string }[];
-  steps: { name: string; state: string; provider: string | null }[];
+  steps: { name: string; state: string; provider: string | null; startedAt: string | null }[];
 }
 
 const readRows = (jobId: string) => readTimeline(gateway.api.client, jobId);
@@ -236,5 +236,7 @@ describe('a provider with one free slot', () => {
       .flatMap(({ begunAt, updatedAt }) => [begunAt, updatedAt]);
     expect(times).toHaveLength(6);
     expect(times).toEqual(times.toSorted());
+    const store = story.body.data.steps.find(({ name }) => name === 'store');
+    expect(Date.parse(store?.startedAt ?? '')).toBeGreaterThan(Date.parse(times[4] ?? ''));
   });
 });

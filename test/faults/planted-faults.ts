@@ -154,6 +154,13 @@ const money: Fault[] = [
     tests: ['test/ledger/budgets.test.ts'],
   },
   {
+    name: 'a sum of more than 10,000 groups is cut off',
+    file: 'api/endpoints/usage-summary.ts',
+    original: 'limit: rowsMax + 1,',
+    planted: 'limit: rowsMax,',
+    tests: ['test/api/tags.test.ts'],
+  },
+  {
     name: 'usage is summed by the days of another time zone',
     file: 'ledger/usage-sums.ts',
     original: "to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
@@ -267,6 +274,13 @@ const access: Fault[] = [
     tests: ['test/api/api-keys.test.ts'],
   },
   {
+    name: 'keys whose overlap has ended count toward the quota of rotations',
+    file: 'api/identity/keys.sql',
+    original: 'replaced_by IS NOT NULL AND expires_at > at));',
+    planted: 'replaced_by IS NOT NULL));',
+    tests: ['test/api/api-keys.test.ts'],
+  },
+  {
     name: 'a key creates a key with more scopes',
     file: 'api/identity/keys.sql',
     original: "WHEN NOT requested.scopes <@ acting_key.scopes THEN 'scopes'",
@@ -298,6 +312,13 @@ const access: Fault[] = [
     original: 'IF c.fingerprint <> request_fingerprint THEN',
     planted: 'IF false THEN',
     tests: ['test/api/replays.test.ts', 'test/chat/idempotency.test.ts'],
+  },
+  {
+    name: 'a NUL in a query reaches the database',
+    file: 'api/endpoints/runner.ts',
+    original: 'if (unstorable !== undefined) {',
+    planted: 'if (false) {',
+    tests: ['test/api/admin.test.ts'],
   },
   {
     name: 'private addresses are read',
@@ -378,7 +399,7 @@ const providers: Fault[] = [
     file: 'activities/submit.ts',
     original: 'idempotencyKey: `${task.jobId}:${task.callIndex}`,',
     planted: 'idempotencyKey: `${task.jobId}:${performance.now()}`,',
-    tests: ['test/api/provider-keys.test.ts'],
+    tests: ['test/api/transcribe.test.ts'],
   },
   {
     name: 'a call that may have been accepted is sent again',
