@@ -16,16 +16,16 @@ function formatValue(value: unknown): string {
 }
 
 function formatText(text: string): string {
-  const start = text.slice(0, 4 * shownCharactersMax);
+  // Before the text is shortened, because credentials end at an `@` that may be far away.
+  const withoutCredentials = urlPattern.test(text)
+    ? text.replace(/\?.*$/s, '?…').replace(/\/\/[^/]*@/, '//…@')
+    : text;
+  const start = withoutCredentials.slice(0, 4 * shownCharactersMax);
   if (secretPattern.test(start)) return 'a secret';
-  const withoutSecrets = urlPattern.test(start)
-    ? start.replace(/\?.*$/s, '?…').replace(/\/\/[^/]*@/, '//…@')
-    : start;
-  const characters = Array.from(withoutSecrets);
-  const isShort = characters.length <= shownCharactersMax && start.length === text.length;
-  return JSON.stringify(
-    isShort ? withoutSecrets : `${characters.slice(0, shownCharactersMax).join('')}…`,
-  );
+  const characters = Array.from(start);
+  const isShort =
+    characters.length <= shownCharactersMax && start.length === withoutCredentials.length;
+  return JSON.stringify(isShort ? start : `${characters.slice(0, shownCharactersMax).join('')}…`);
 }
 
 /** Formats the end of an error message: ` (received "hihg"; did you mean high?)`. */

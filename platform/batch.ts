@@ -148,7 +148,7 @@ class Batcher<Item, Answer> {
         return;
       } catch (error) {
         if (!isLockTimeout(error)) {
-          if (batch.length === 1) rejectAll(batch, error);
+          if (batch.length === 1 || isDatabaseUnavailable(error)) rejectAll(batch, error);
           else await Promise.all(batch.map((entry) => this.#retryWhileLocked([entry])));
           return;
         }

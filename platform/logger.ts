@@ -43,7 +43,13 @@ function describeError(error: unknown): unknown {
   return {
     type: error.name,
     message: error.message.slice(0, 500),
-    stack: error.stack?.slice(0, 2000),
+    stack: readFrames(error),
     ...(error.cause instanceof Error && { cause: error.cause.message.slice(0, 500) }),
   };
+}
+
+/** Returns the lines of an error's stack that name a place. The others repeat its message. */
+function readFrames({ stack = '' }: Error): string {
+  const frames = stack.split('\n').filter((line) => /^ +at /.test(line));
+  return frames.join('\n').slice(0, 2000);
 }

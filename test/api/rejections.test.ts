@@ -190,6 +190,14 @@ describe('a Studio request', () => {
     expect(answer.body.details[0]?.message).toMatch(/\(received a secret\)$/);
   });
 
+  it('never gets the credentials and the query of a URL back', async () => {
+    const voice = `https://user:${'p'.repeat(200)}@example.com/voice?token=t`;
+    const body = { text: 'hi', title: 't', voice };
+    const answer = await gateway.call('/api/v1/studio/voiceover/generate', { body });
+    const received = '(received "https://…@example.com/voice?…")';
+    expect(answer.body.details[0]?.message).toContain(received);
+  });
+
   it('as a form without its file is rejected for the missing file, not for its other fields', async () => {
     const answer = await gateway.call('/api/v1/studio/audio/transcribe', {
       body: makeForm({ x: '1' }),

@@ -39,3 +39,13 @@ it.each([
   expect(times).toEqual(times.toSorted());
   expect(Date.parse(times[0] ?? '')).toBeGreaterThan(Date.now() - 60_000);
 });
+
+it('an error is logged without the end of a long message', () => {
+  const end = `
+    const message = 'x'.repeat(600) + '\\nsecret';
+    logger.warn({ error: new Error(message, { cause: new Error(message) }) });`;
+  const line = JSON.stringify(logged(end).at(-1));
+  expect(line).toContain('xxx');
+  expect(line).toMatch(/at .*:\d+:\d+/);
+  expect(line).not.toContain('secret');
+});
