@@ -91,7 +91,7 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     storage,
     ...served,
     uploads,
-    storedFiles: createStoredFiles({ pool, storage }),
+    storedFiles: createStoredFiles({ pool, storage, logger }),
     inputs,
     copies: createInputCopies({ pool, storage, outbound }),
     outbound,

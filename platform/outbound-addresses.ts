@@ -19,6 +19,13 @@ export class OutboundError extends Error {
     this.reason = reason;
     this.status = status;
   }
+
+  /** True if another request may succeed, because the server was unreachable, busy or failed. */
+  get isTemporary(): boolean {
+    const { reason, status = 0 } = this;
+    const isConnection = reason === 'unreachable' || reason === 'broken';
+    return isConnection || [408, 425, 429].includes(status) || status >= 500;
+  }
 }
 
 /** Throws the error for a URL that the outbound guard blocks. @throws OutboundError blocked */

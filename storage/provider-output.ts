@@ -104,18 +104,8 @@ function limitBytes(source: Readable, sizeMax: number): Readable {
  * provider's response is unusable, and retryable otherwise.
  */
 function createSourceFailure(error: unknown): ProviderFailure | StorageFailure {
-  if (
-    error instanceof OutboundError &&
-    error.reason !== 'unreachable' &&
-    error.reason !== 'broken'
-  ) {
-    const isTemporary = error.reason === 'status' && (error.status ?? 0) >= 500;
-    if (!isTemporary) {
-      return new ProviderFailure(
-        'failed',
-        `the provider's output cannot be read: ${error.message}`,
-      );
-    }
+  if (error instanceof OutboundError && !error.isTemporary) {
+    return new ProviderFailure('failed', `the provider's output cannot be read: ${error.message}`);
   }
   return new StorageFailure("the provider's output could not be downloaded", {
     retryable: true,

@@ -5,6 +5,8 @@
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { command, type DatabasePool } from '../platform/database.ts';
+import { forEachIsolated, type IsolationReport } from '../platform/isolation.ts';
+import type { Logger } from '../platform/logger.ts';
 import { afterCursor, listedTimes, buildPage } from '../platform/record-lists.ts';
 import type { Storage } from './storage.ts';
 
@@ -36,6 +38,12 @@ interface FileListing {
   limit: number;
 }
 
+interface StoredFilesDeps {
+  pool: DatabasePool;
+  storage: Storage;
+  logger: Logger;
+}
+
 const keyRow = z.object({ storage_key: z.string() });
 /** Maximum number of objects removed by one call of `removeObjects`; no job has this many. */
 const removeCountMax = 200;
@@ -49,20 +57,21 @@ const queriesByKind = {
 };
 
 /** Creates the functions that list and delete stored files. */
-export function createStoredFiles(deps: { pool: DatabasePool; storage: Storage }) {
-  const { pool, storage } = deps;
-
+export function createStoredFiles({ pool, storage, logger }: StoredFilesDeps) {
   /**
    * Removes the objects of deleted artifacts. Marks a row as removed only once its object is gone.
+   * Returns how many were removed and how many failed.
    */
-  async function removeObjects(condition: FragmentSqlToken): Promise<void> {
+  async function removeObjects(condition: FragmentSqlToken): Promise<IsolationReport> {
     const keys = await pool.anyFirst(sql.type(keyRow)`SELECT storage_key FROM artifact
       WHERE deleted_at IS NOT NULL AND removed_at IS NULL AND ${condition} LIMIT ${removeCountMax}`);
-    for (const key of keys) {
+    const removeObject = async ({ id: key }: { id: string }): Promise<void> => {
       await storage.remove(key);
       await pool.query(command`UPDATE artifact SET removed_at = clock_timestamp()
         WHERE storage_key = ${key}`);
-    }
+    };
+    const objects = keys.map((id) => ({ id }));
+    return forEachIsolated(objects, removeObject, { subject: 'artifact', logger });
   }
 
   return {
@@ -88,10 +97,11 @@ export function createStoredFiles(deps: { pool: DatabasePool; storage: Storage }
           UPDATE job SET media_deleted_at = clock_timestamp()
           WHERE id = ${jobId} AND media_deleted_at IS NULL RETURNING id)
         UPDATE artifact SET deleted_at = clock_timestamp() FROM deleted WHERE job_id = deleted.id`);
-      await removeObjects(sql.fragment`job_id = ${jobId}`);
+      const { skipped } = await removeObjects(sql.fragment`job_id = ${jobId}`);
+      if (skipped > 0) throw new Error('the storage did not remove all files of the job');
     },
     /** Removes the objects of artifacts that were deleted while the storage was unavailable. */
-    sweep: (): Promise<void> => removeObjects(sql.fragment`true`),
+    sweep: (): Promise<IsolationReport> => removeObjects(sql.fragment`true`),
   };
 }
 

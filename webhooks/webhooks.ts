@@ -117,10 +117,11 @@ const unstartedAfter = '5 seconds';
  */
 const overdueAfter = '2 minutes';
 /**
- * Retention period of a webhook whose job was never created. A webhook is stored before its job
- * starts, and deleted if the job is rejected; only after a crash does it remain without a job.
+ * Retention period of a webhook without a job. A webhook is stored before its job starts, and
+ * deleted if the job is rejected; after a crash, it remains without a job. A workflow may wait this
+ * long for a worker before it creates the job.
  */
-const orphanRetention = '1 day';
+const orphanRetention = '48 hours';
 
 const webhookColumns = sql.fragment`w.subject_id AS "jobId", w.organization_id AS "organizationId", w.url,
   w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",

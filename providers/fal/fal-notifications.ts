@@ -30,9 +30,9 @@ const refetchIntervalMs = 60_000;
 const retryIntervalMs = 2000;
 const timestampSkewMaxSeconds = 300;
 
-const jwks = z.object({
-  keys: z.array(z.object({ kty: z.literal('OKP'), crv: z.literal('Ed25519'), x: z.string() })),
-});
+const publicKey = z.object({ kty: z.literal('OKP'), crv: z.literal('Ed25519'), x: z.string() });
+/** Schema of the public keys; keys of other types are ignored (RFC 7517 §5). */
+const jwks = z.object({ keys: z.array(publicKey.nullable().catch(null)) });
 const notificationBody = z.object({ request_id: z.string().min(1) });
 const signatureForm = /^[0-9a-f]{128}$/i;
 
@@ -60,7 +60,9 @@ function createSignatureCheck(options: VerifierOptions): IsSigned {
         signal: AbortSignal.timeout(fetchTimeoutMs),
       });
       const parsed = jwks.parse(await response.body.json());
-      keys = parsed.keys.map((key) => createPublicKey({ key, format: 'jwk' }));
+      keys = parsed.keys
+        .filter((key) => key !== null)
+        .map((key) => createPublicKey({ key, format: 'jwk' }));
       fetchedAtMs = startedAtMs;
       hasFetchFailed = false;
     } catch {

@@ -91,9 +91,8 @@ async function fetchPicture(
     await writeSpoolFile(path, await outbound.fetch(url, limits));
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error;
-    const isTemporary = error.reason === 'unreachable' || error.reason === 'broken';
     throw new ProviderFailure(
-      isTemporary ? 'not_accepted' : 'rejected',
+      error.isTemporary ? 'not_accepted' : 'rejected',
       `an input picture cannot be read: ${error.message}`,
     );
   }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import type { Config } from '../../platform/config.ts';
+import { OutboundError } from '../../platform/outbound-addresses.ts';
 import { createOutbound } from '../../platform/outbound.ts';
 import openai from '../../providers/openai/index.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -12,6 +13,7 @@ import { drawDisc } from '../harness/media.ts';
 
 it.each([
   ['fails inside the gateway', () => Promise.reject(new Error('ENOSPC'))],
+  ['needs a busy server', () => Promise.reject(new OutboundError('status', 'busy', 503))],
   ['does not reach the provider', async () => Readable.from([await drawDisc(8, 8)])],
 ])('an edit that %s is not accepted, and leaves no file behind', async (_how, fetch) => {
   const directory = await mkdtemp(join(tmpdir(), 'edits-'));

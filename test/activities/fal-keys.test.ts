@@ -34,7 +34,7 @@ afterEach(() => vi.useRealTimers());
 afterAll(() => agent.destroy());
 
 const publish: RequestListener = (_request, response) =>
-  void response.end(JSON.stringify({ keys: [published] }));
+  void response.end(JSON.stringify({ keys: [{ kty: 'RSA' }, published] }));
 const fail: RequestListener = (_request, response) => void response.writeHead(500).end('down');
 const hang: RequestListener = () => {};
 /** Sends the beginning of a response, and never ends it. */

@@ -58,6 +58,17 @@ it('an attempt that ends after a newer one has begun does not change the state o
   expect(await readState(name)).toBe('delivering');
 });
 
+it.each([
+  [47, 'waiting'],
+  [49, undefined],
+])('a webhook whose job has not started after %i hours is %s', async (hours, state) => {
+  const name = await newWebhook();
+  const update = `UPDATE webhook SET created_at = now() - interval '${hours} hours' WHERE subject_id = $1`;
+  await database.query(update, [name.subjectId]);
+  await webhooks.deleteUndeliverable();
+  expect(await readState(name)).toBe(state);
+});
+
 it('an attempt whose message cannot be made is not counted, however often Temporal repeats it', async () => {
   const name = await newWebhook();
   const { attemptDelivery } = createDeliveries({

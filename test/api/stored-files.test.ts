@@ -6,8 +6,9 @@ import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { UploadUrl } from '../../api/endpoints/upload-urls.ts';
+import { createStoredFiles } from '../../storage/stored-files.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { drawDisc } from '../harness/media.ts';
 import { putFile, signUpload, uploadFile } from '../harness/uploads.ts';
@@ -53,25 +54,34 @@ describe('files', () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const jobId = await paint(caller, { numImages: 2 });
     const stored = await upload(caller);
-    const open = await sign(caller);
+    const open = [await sign(caller), await sign(caller)] as const;
     const all = await files(caller);
     expect(all.data.map((file) => [file.kind, file.fileId ?? file.jobId, file.complete])).toEqual([
-      ['upload', open.fileId, false],
+      ['upload', open[1].fileId, false],
+      ['upload', open[0].fileId, false],
       ['upload', stored.fileId, true],
       ['artifact', jobId, true],
       ['artifact', jobId, true],
     ]);
     expect(all.data[0]?.url).toBeNull();
-    for (const { url } of all.data.slice(1)) expect((await fetch(url ?? '')).status).toBe(200);
+    for (const { url } of all.data.slice(2)) expect((await fetch(url ?? '')).status).toBe(200);
     // The last 999 bytes of a shorter file are the whole file.
-    const part = await fetch(all.data[1]?.url ?? '', { headers: { range: 'bytes=-999' } });
+    const part = await fetch(all.data[2]?.url ?? '', { headers: { range: 'bytes=-999' } });
     expect([part.status, await part.bytes()]).toEqual([206, new Uint8Array(png)]);
-    const first = await files(caller, '?limit=3');
-    const rest = await files(caller, `?limit=3&cursor=${first.nextCursor}`);
+    // Files of the same time are ordered by their paths, which contain the time too.
+    const update = 'UPDATE upload SET created_at = $2 WHERE id = $1';
+    const now = new Date();
+    for (const { fileId } of [stored, ...open]) {
+      await gateway.database.query(update, [fileId, now]);
+    }
+    const pages = [await files(caller, '?limit=1')];
+    for (let page = pages[0]; page?.nextCursor; pages.push(page)) {
+      page = await files(caller, `?limit=1&cursor=${page.nextCursor}`);
+    }
     const paths = (list: FileList) => list.data.map(({ storagePath }) => storagePath);
-    expect([...paths(first), ...paths(rest)]).toEqual(paths(all));
-    expect([first.hasMore, rest.hasMore, rest.nextCursor]).toEqual([true, false, null]);
-    expect((await files(caller, '?kind=upload')).data).toHaveLength(2);
+    expect(pages.flatMap(paths)).toEqual(paths(all));
+    expect(pages.map(({ hasMore }) => hasMore)).toEqual([true, true, true, true, false]);
+    expect((await files(caller, '?kind=upload')).data).toHaveLength(3);
     for (const [query, named] of [
       ['?kind=film', 'kind'],
       ['?cursor=AAAA', 'cursor'],
@@ -167,13 +177,18 @@ describe('deleting the media of a job', () => {
   });
 
   it('is completed by the sweeper when the storage did not delete the files', async () => {
-    const jobId = await paint(gateway.caller);
-    const [file] = (await files(gateway.caller, '?limit=1')).data;
+    const jobId = await paint(gateway.caller, { numImages: 2 });
+    const { data } = await files(gateway.caller, '?limit=2');
     await gateway.database.query('UPDATE artifact SET deleted_at = now() WHERE job_id = $1', [
       jobId,
     ]);
-    await gateway.api.services.storedFiles.sweep();
-    expect((await fetch(file?.url ?? '')).status).toBe(404);
+    const { storedFiles, storage, ...services } = gateway.api.services;
+    const refuseOne = vi.fn(storage.remove).mockRejectedValueOnce(new Error('not this one'));
+    const sweeper = createStoredFiles({ ...services, storage: { ...storage, remove: refuseOne } });
+    // A file that is not deleted does not stop the others.
+    expect(await sweeper.sweep()).toEqual({ done: 1, skipped: 1 });
+    expect(await storedFiles.sweep()).toEqual({ done: 1, skipped: 0 });
+    for (const { url } of data) expect((await fetch(url ?? '')).status).toBe(404);
   });
 
   it('is rejected for a running job and for a job of another organization', async () => {

@@ -9,6 +9,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { createArtifactStore, type ArtifactStore } from '../../storage/artifacts.ts';
 import type { LocalDisk } from '../../storage/local-disk.ts';
 import { newId } from '../../domain/ids.ts';
+import { OutboundError } from '../../platform/outbound-addresses.ts';
 import { createOutbound } from '../../platform/outbound.ts';
 import { newFolder, openTestDisk } from '../harness/folders.ts';
 
@@ -70,6 +71,19 @@ describe('an artifact', () => {
     const stored = store(await picture(40), newPlace(), 'webp', full);
     await expect(stored).rejects.toMatchObject({ name: 'StorageFailure', retryable: false });
     expect(await readdir(join(directory, 'spool'))).toEqual([]);
+  });
+
+  it.each([
+    [500, 'StorageFailure'],
+    [429, 'StorageFailure'],
+    [404, 'ProviderFailure'],
+  ])('at a URL that responds with %i fails with a %s', async (status, name) => {
+    const fetch = () => Promise.reject(new OutboundError('status', 'no file', status));
+    const away = createArtifactStore({ storage, outbound: { ...outbound, fetch } });
+    const output = { medium: 'image', format: null } as const;
+    const options = { output, place: newPlace(), signal: AbortSignal.timeout(10_000) };
+    const stored = away.store({ kind: 'url', url: 'https://files.example/' }, options);
+    await expect(stored).rejects.toMatchObject({ name });
   });
 
   it('is rejected if its key already holds an object of another type', async () => {
