@@ -107,6 +107,9 @@ describe('a workflow that runs longer than the deadline of its job', () => {
     };
     const left = { extended: 1, released: 0, state: 'reserved' };
     expect(await pass(20, 0.1)).toEqual(left);
+    const found = `SELECT FROM reservation
+      WHERE id = $1 AND owner_missing_at < clock_timestamp() - interval '20 seconds'`;
+    expect(await gateway.database.query(found, [id])).toHaveLength(1);
     // After an outage in which the sweeper was away too.
     expect(await pass(7200, 600)).toEqual(left);
     expect((await handle.describe()).status.name).toBe('RUNNING');

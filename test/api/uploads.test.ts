@@ -10,6 +10,8 @@ import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { UploadUrl } from '../../api/endpoints/upload-urls.ts';
+import { checkObject } from '../../storage/upload-check.ts';
+import type { UploadsDeps } from '../../storage/upload-rows.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { openRequest } from '../harness/raw-requests.ts';
 import { signUpload, uploadFile } from '../harness/uploads.ts';
@@ -456,6 +458,11 @@ describe('uploads that never arrived', () => {
     const spooled = await storage.spoolPath();
     await writeFile(spooled, png);
     await storage.put(crashed.storagePath, spooled);
+    // Its check keeps the object when the database fails.
+    const deps = { storage, pool: { query: () => Promise.reject(new Error('away')) } };
+    const upload = await uploads.find(crashed.fileId);
+    const checked = upload && checkObject(deps as unknown as UploadsDeps, upload);
+    await expect(checked).rejects.toThrow('away');
     await uploads.sweep();
     expect(await readRow(never.fileId)).toBeUndefined();
     expect(await readRow(recent.fileId)).toMatchObject({ completed: false });

@@ -436,6 +436,27 @@ const providers: Fault[] = [
     planted: "createFinding('failed'",
     tests: ['test/api/operators.test.ts'],
   },
+  {
+    name: 'a slow sender that still reports counts as crashed',
+    file: 'activities/adopt.ts',
+    original: 'if (record.updatedAtMs !== updatedAtMs) updateSeenAtMs',
+    planted: 'if (updatedAtMs === 0) updateSeenAtMs',
+    tests: ['test/activities/provider-calls.test.ts'],
+  },
+  {
+    name: 'an upload is removed when the database fails during its check',
+    file: 'storage/upload-check.ts',
+    original: 'if (error instanceof GatewayError) await storage.remove(key);',
+    planted: 'await storage.remove(key);',
+    tests: ['test/api/uploads.test.ts'],
+  },
+  {
+    name: 'a page of files loses files of the same time',
+    file: 'storage/stored-files.ts',
+    original: 'ORDER BY x.created_at DESC, x.storage_key DESC LIMIT',
+    planted: 'ORDER BY x.created_at DESC LIMIT',
+    tests: ['test/api/stored-files.test.ts'],
+  },
 ];
 
 /** All known faults. */

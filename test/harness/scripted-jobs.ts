@@ -153,10 +153,12 @@ export async function startScriptedJobs() {
   /** Returns the activity of this name for the job that calls it. */
   function activity(name: Name): (input: unknown) => Promise<unknown> {
     return async (input) => {
-      const { isLocal, taskQueue, workflowExecution } = Context.current().info;
+      const { isLocal, priority, taskQueue, workflowExecution } = Context.current().info;
       const [jobId = ''] = workflowExecution?.workflowId.split('-', 1) ?? [];
       const job = scripts.get(jobId);
-      if (!job) throw ApplicationFailure.nonRetryable(`no script for ${jobId}`);
+      // Organizations, not keys or jobs, take turns in a queue.
+      const isFair = isLocal || priority?.fairnessKey === 'org_scripted';
+      if (!job || !isFair) throw ApplicationFailure.nonRetryable(`no script or turn for ${jobId}`);
       const where = isLocal ? 'local' : taskQueue.replace(prefix, '').replace('provider-', '');
       job.calls.push({ name, where, input });
       job.news.emit('call');

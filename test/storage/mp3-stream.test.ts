@@ -1,7 +1,14 @@
+import { writeFile } from 'node:fs/promises';
+import { MockActivityEnvironment } from '@temporalio/testing';
 import { createMp3Encoder } from 'wasm-media-encoders';
 import { BufferSource } from 'mediabunny';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { framesOf, NotMp3Error } from '../../activities/assemble.ts';
+import { assemble, framesOf, NotMp3Error } from '../../activities/assemble.ts';
+import { newId } from '../../domain/ids.ts';
+import type { StoredArtifact } from '../../jobs/job-plan.ts';
+import { createOutbound } from '../../platform/outbound.ts';
+import { createArtifactStore } from '../../storage/artifacts.ts';
+import { openTestDisk } from '../harness/folders.ts';
 import { readRecording } from '../harness/recordings.ts';
 
 let file: Buffer;
@@ -17,12 +24,9 @@ async function mp3(seconds: number, sampleRate: 44_100 | 22_050 = 44_100): Promi
   return Buffer.concat([head, Buffer.from(encoder.finalize())]);
 }
 
-async function stripped(
-  bytes: Buffer,
-  onFormat: (format: string) => void = () => {},
-): Promise<Buffer> {
+async function stripped(bytes: Buffer): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
-  for await (const chunk of framesOf(new BufferSource(bytes), onFormat)) chunks.push(chunk);
+  for await (const chunk of framesOf(new BufferSource(bytes), () => {})) chunks.push(chunk);
   return Buffer.concat(chunks);
 }
 
@@ -73,13 +77,26 @@ describe('the frames of an MP3', () => {
     expect(joined.includes('Info')).toBe(false);
   });
 
-  it('identify their format, so that other formats are not joined to them', async () => {
-    const formats: string[] = [];
-    for (const bytes of [file, await mp3(1, 22_050)]) {
-      await stripped(bytes, (format) => formats.push(format));
+  it.each([
+    ['that cannot be read now', () => null, { type: 'STORAGE_ERROR', nonRetryable: false }],
+    ['of another format', () => mp3(1, 22_050), { type: 'PROVIDER_ERROR', nonRetryable: true }],
+  ])('are not joined to a part %s', async (_what, makePart, failure) => {
+    const storage = await openTestDisk();
+    const [organizationId, jobId] = [newId('organization'), newId('job')];
+    const parts: StoredArtifact[] = [];
+    for (const [index, bytes] of [file, await makePart()].entries()) {
+      const storageKey = `${organizationId}/${jobId}/${index}-0.mp3`;
+      parts.push({ storageKey } as StoredArtifact);
+      const path = await storage.spoolPath();
+      if (bytes) await writeFile(path, bytes).then(() => storage.put(storageKey, path));
     }
-    expect(formats).toHaveLength(2);
-    expect(formats[0]).not.toBe(formats[1]);
+    const artifacts = createArtifactStore({
+      storage,
+      outbound: createOutbound({ admittedOrigins: [] }),
+    });
+    const task = { jobId, organizationId, kind: 'concat_audio', callIndex: 2, parts } as const;
+    const joined = new MockActivityEnvironment().run(assemble, { storage, artifacts }, task);
+    await expect(joined).rejects.toMatchObject(failure);
   });
 
   it.each([

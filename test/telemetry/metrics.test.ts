@@ -40,7 +40,8 @@ beforeAll(async () => {
   // Its processes are measured.
   gateway = await startGateway({ worker: false });
   const ports = { METRICS_PORT: '0', API_PORT: '0' };
-  const env = { ...ports, LOG_LEVEL: 'info', AUDIT_INTERVAL_MS: '500' };
+  const intervals = { AUDIT_INTERVAL_MS: '500', SWEEP_INTERVAL_MS: '300' };
+  const env = { ...ports, ...intervals, LOG_LEVEL: 'info' };
   worker = await gateway.spawn('worker', env);
   api = await gateway.spawn('api', env);
 });
@@ -174,8 +175,18 @@ describe('metrics', () => {
     await untilPositive(worker, 'gateway_organization_spend_credits', { organization });
     expect(sum(page, 'gateway_task_queue_backlog', queued)).toBe(0);
     expect(sum(page, 'gateway_ledger_audit_rows')).toBe(0);
-    expect(sum(page, 'gateway_sweeper_success_timestamp_seconds')).toBeGreaterThan(1e9);
+    const sweptAt = 'gateway_sweeper_success_timestamp_seconds';
+    expect(sum(page, sweptAt)).toBeGreaterThan(1e9);
     expect((await scrape(api)).has('gateway_ledger_audit_rows')).toBe(false);
+    // A pass of which a step failed does not count.
+    await gateway.database.query('ALTER TABLE input_copy RENAME TO input_copy_away');
+    const failures = ['gateway_sweeper_actions_total', { action: 'failed' }] as const;
+    await untilPositive(worker, ...failures);
+    const before = await scrape(worker);
+    const countFailures = async () => sum(await scrape(worker), ...failures);
+    await expect.poll(countFailures).toBeGreaterThan(sum(before, ...failures));
+    expect(sum(await scrape(worker), sweptAt)).toBe(sum(before, sweptAt));
+    await gateway.database.query('ALTER TABLE input_copy_away RENAME TO input_copy');
   });
 
   it('include those of the Temporal SDK on the same page', async () => {

@@ -468,6 +468,14 @@ describeJobs('a paused provider', () => {
       const steps = 'reserve, submit, awaitResume on studio, submit, check, store, charge';
       return [{ submit: submits({ kind: 'paused' }, operation) }, {}, { steps }];
     },
+    'that is resumed before the others gets the call': () => [
+      {
+        reserve: respond({ ...pausedFal, paused: ['fal', 'openai'] }),
+        submit: submits({ kind: 'paused' }, atOpenai),
+      },
+      planTwoRoutes(),
+      openaiEnd('reserve, awaitResume on studio, submit, submit, check, store, charge'),
+    ],
     'is skipped if the call has another route': () => [
       { reserve: respond(pausedFal), submit: submits(atOpenai) },
       planTwoRoutes(),
