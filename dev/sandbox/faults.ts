@@ -35,7 +35,6 @@ const faultNames = [
   'no-webhook',
   'early-webhook', // sent before the response to the submitted request
   'late-webhook', // late-webhook:3s after the end
-  'dup-webhook', // dup-webhook:5
   'bad-signature',
   // Faults of the media files.
   'dead-url', // 404

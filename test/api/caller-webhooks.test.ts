@@ -134,13 +134,14 @@ describe.concurrent('a caller webhook', () => {
   it('is sent for a synchronous request too, without delaying its response, and is part of the request that an Idempotency-Key identifies', async () => {
     const held: (() => void)[] = [];
     const slow = at('/slow', (response) => held.push(() => response.writeHead(200).end()));
-    const send = (webhookUrl: string) =>
+    const send = (webhookUrl: string, more: object = {}) =>
       gateway.call(imagePath, {
-        body: { prompt: 'a tree', webhookUrl },
+        body: { prompt: 'a tree', webhookUrl, ...more },
         headers: { 'idempotency-key': 'with-webhook' },
       });
     expect((await send(slow)).status).toBe(200);
     expect((await send(at('/other'))).status).toBe(422);
+    expect((await send(slow, { webhookEvents: ['started'] })).status).toBe(422);
     await gateway.receiver.untilReceived('/slow');
     for (const release of held) release();
   });
@@ -165,7 +166,7 @@ describe.concurrent('a caller webhook', () => {
 describe.concurrent('a receiver that', () => {
   it('fails is called again with the same id and a new signature until it accepts the webhook', async () => {
     const webhookUrl = at('/flaky', (response, count) => {
-      response.writeHead(count < 3 ? 500 : 200, { 'retry-after': '0' }).end(`answer ${count}\0`);
+      response.writeHead(count < 3 ? 500 : 200, { 'retry-after': '0' }).end(`\0answer ${count}\0`);
     });
     const jobId = await start(webhookUrl);
     const hooks = await gateway.receiver.untilReceived('/flaky', 3);

@@ -40,16 +40,6 @@ describe('a webhook with the event started', () => {
     expect(types).toEqual(['studio.job.completed', 'studio.job.started']);
   });
 
-  it('is sent again until the receiver accepts it', async () => {
-    gateway.receiver.at('/flaky', (response, count) => {
-      response.writeHead(count < 3 ? 500 : 204).end();
-    });
-    await start('a patient heron', '/flaky', ['started']);
-    const hooks = await gateway.receiver.untilReceived('/flaky', 3);
-    expect(new Set(hooks.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
-    expect(new Set(hooks.map(({ body }) => body.type))).toEqual(new Set(['studio.job.started']));
-  });
-
   it('reports no start of a job that no provider accepted', async () => {
     await start('[[submit:422]] a heron without a pond', '/rejected', ['started', 'failed']);
     const hooks = await gateway.receiver.untilReceived('/rejected');
@@ -88,15 +78,5 @@ describe('webhookEvents', () => {
     expect(answer.status).toBe(400);
     expect(answer.body.details[0]?.path).toMatch(/^webhookEvents/);
     expect(answer.body.message).toContain(message);
-  });
-
-  it('identify the request of an Idempotency-Key', async () => {
-    const headers = { 'idempotency-key': 'with-events' };
-    const body = { prompt: 'a heron', webhookUrl: gateway.receiver.at('/keyed') };
-    const send = (fields: object) =>
-      gateway.call(imagePath, { body: { ...body, ...fields }, headers });
-    const events = { webhookEvents: ['started'] };
-    for (const fields of [events, events]) expect((await send(fields)).status).toBe(200);
-    expect((await send({})).status).toBe(422);
   });
 });

@@ -37,16 +37,6 @@ describe('a provider notification that', () => {
     expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
   });
 
-  it('arrives repeatedly is signaled once and charged once', async () => {
-    const jobId = await start('[[dup-webhook:5]] an echoing forest');
-    await gateway.untilDone(jobId);
-    await expect
-      .poll(async () => (await readNotifications(jobId))[0]?.deliveries)
-      .toBeGreaterThanOrEqual(5);
-    expect(await countSignals(jobId)).toBeLessThanOrEqual(1);
-    expect(await gateway.database.entryKinds(jobId)).toEqual(['reserve', 'charge']);
-  });
-
   it('has an invalid signature is rejected, and the job completes by polling', async () => {
     const jobId = await start('[[bad-signature]] a forged forest');
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');

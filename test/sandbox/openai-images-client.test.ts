@@ -58,16 +58,6 @@ describe('generations', () => {
     expect(answer.usage?.total_tokens).toBe(input + output);
   });
 
-  it('omit the background on request', async () => {
-    const { data } = await client.images.generate({
-      model: 'gpt-image-1.5',
-      prompt: 'a sticker of a cat',
-      background: 'transparent',
-    });
-    const { channels } = await sharp(decode(data?.[0])).stats();
-    expect(channels[3]?.min).toBe(0);
-  });
-
   it('name the parameter that they reject', async () => {
     const base = { model, prompt: 'a bowl' };
     const table = [

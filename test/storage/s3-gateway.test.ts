@@ -96,20 +96,6 @@ describe.skipIf(!executable)('a gateway on S3', () => {
     expect(await draw(signed.fileId)).toMatchObject({ status: 400, body });
     expect(await gateway.api.services.storage.size(signed.storagePath)).toBeNull();
   });
-
-  it('completes uploads that arrived and deletes those that did not', async () => {
-    const [came, never] = await Promise.all([signUpload(gateway), signUpload(gateway)]);
-    expect(await put(came)).toBe(200);
-    await gateway.database.query(
-      `UPDATE upload SET expires_at = now() - interval '2 hours' WHERE completed_at IS NULL`,
-    );
-    await gateway.api.services.uploads.sweep();
-    const rows = await gateway.database.query(
-      'SELECT id, content_type FROM upload WHERE id = ANY($1)',
-      [[came.fileId, never.fileId]],
-    );
-    expect(rows).toEqual([{ id: came.fileId, content_type: 'image/png' }]);
-  });
 });
 
 describe.skipIf(!executable)('an API on S3 with credentials that AWS issues', () => {

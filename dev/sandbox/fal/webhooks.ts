@@ -129,10 +129,7 @@ export function createWebhookSender({ store, key, counters }: WebhookSenderOptio
     if (request.notified || findFault(request.faults, 'no-webhook')) return;
     const late = findFault(request.faults, 'late-webhook');
     if (late) await pause(parseDurationMs(late.argument, 3000));
-    const copies = Number(findFault(request.faults, 'dup-webhook')?.argument || 1);
-    for (let copy = 0; copy < copies; copy += 1) {
-      await deliver(request);
-    }
+    await deliver(request);
     if (!closing.signal.aborted) await store.markNotified(request);
   };
 
