@@ -19,7 +19,7 @@ export function asJson(value: object | null): Json {
 
 /**
  * Returns a JSON value with texts that Postgres can store: without NUL characters, and with U+FFFD
- * in place of lone surrogates.
+ * in place of lone surrogates. A provider's text must not keep a job from being settled.
  */
 export function toStorable(value: Json): Json {
   const stored: Json = JSON.parse(JSON.stringify(value), (_, field: unknown) =>

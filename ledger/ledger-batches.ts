@@ -2,7 +2,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
-import type { JsonObject } from '../domain/json.ts';
+import { toStorable, type JsonObject } from '../domain/json.ts';
 import { createBatcher } from '../platform/batch.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
@@ -35,7 +35,9 @@ export function createApplyOperation(
     getGroup: ({ organizationId }) => (typeof organizationId === 'string' ? organizationId : ''),
     run: (operations) =>
       pool.oneFirst(
-        sql.type(row)`SELECT ledger_apply(${sql.jsonb(operations)}, ${lockTimeoutMs}) AS answers`,
+        sql.type(
+          row,
+        )`SELECT ledger_apply(${sql.jsonb(toStorable(operations))}, ${lockTimeoutMs}) AS answers`,
       ),
   });
   return async (operation, schema) => {

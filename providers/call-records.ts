@@ -4,7 +4,7 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { asJson, type JsonObject } from '../domain/json.ts';
+import { asJson, toStorable, type JsonObject } from '../domain/json.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import { callOutputs } from '../jobs/job-record.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
@@ -83,7 +83,9 @@ interface UnacceptedSubmit {
 /** Creates the functions that read and write the records of provider calls. */
 export function createCallRecords(pool: DatabasePool) {
   async function record({ jobId, callIndex }: CallIds, change: JsonObject): Promise<void> {
-    await pool.query(command`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(change)})`);
+    await pool.query(
+      command`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(toStorable(change))})`,
+    );
   }
   return {
     /** Decides whether a call may be sent now; records it as `begun` or `waiting` (calls.sql). */

@@ -4,7 +4,6 @@
 import type { CallTask } from '../jobs/job-plan.ts';
 import type { CallOutputs, OutputSpec, StoredArtifact } from '../jobs/job-plan.ts';
 import type { Logger } from '../platform/logger.ts';
-import { toStorable } from '../domain/json.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { ProviderResult } from './provider.ts';
 import type { ArtifactStore } from '../storage/artifacts.ts';
@@ -51,7 +50,7 @@ export async function storeResult(
   return {
     callIndex: task.callIndex,
     artifacts,
-    data: toStorable(result.data),
+    data: result.data,
     delivered: deliveredUnits,
     ...(discountMicro > 0 && { discountMicro }),
     error: isIncomplete

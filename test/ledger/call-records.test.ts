@@ -33,7 +33,8 @@ describe('a call', () => {
   it('may be sent again after a submit that was not accepted', async () => {
     const call = await beginCall();
     await records.markNotAccepted(call, unacceptedSubmit);
-    await records.markNotAccepted(call, unacceptedSubmit);
+    // Postgres stores no NUL.
+    await records.markNotAccepted(call, { ...unacceptedSubmit, message: 'rejected \0(401)' });
     expect(await begin(call)).toEqual({ verdict: 'send' });
     const [row] = await createReadCalls(ledgers.pool)(call.jobId);
     expect(row).toMatchObject({

@@ -82,7 +82,8 @@ async function start() {
       const job = {
         status: isReleased ? ('failed' as const) : ('completed' as const),
         outputs: isReleased ? null : [],
-        error: isReleased ? ({ code: 'CANCELED', message: 'x' } as const) : null,
+        // Postgres stores neither NUL nor half of a letter of two UTF-16 units.
+        error: isReleased ? ({ code: 'CANCELED', message: '\0\ud83d' } as const) : null,
         artifacts: [],
       };
       const to = isReleased ? ('released' as const) : ('charged' as const);
