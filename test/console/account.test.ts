@@ -18,7 +18,7 @@ describeInBrowser('the account in the console', () => {
   it('shows usage by day and model, as a table and as CSV, and for each record', async () => {
     const { key } = await gateway.newCaller({ credits: 100, windowCredits: 50 });
     await draw(key);
-    await draw(key, { model: 'seedream' });
+    await draw(key, { model: 'seedream', metadata: { team: 'a=b' } });
     const { page, problems } = await openAs(key);
     await visit(page, 'Usage');
     await page.getByText('of 50.00 credits').waitFor();
@@ -41,6 +41,17 @@ describeInBrowser('the account in the console', () => {
     const records = page.getByRole('region', { name: 'Records' });
     await records.getByRole('link', { name: 'Image · generate' }).first().click();
     await page.getByRole('heading', { name: 'Image · generate' }).waitFor();
+    await page.goto(`${gateway.url}/console/jobs?tag=team=a=b`);
+    await page.getByRole('list', { name: 'Jobs' }).getByText('seedream').waitFor();
+    // There are colors for eight models.
+    await page.route('**/usage/summary?*', async (route) => {
+      const json = await (await route.fetch()).json();
+      const rows = 'abcdefgh'.split('').map((model) => ({ ...json.rows[0], model }));
+      await route.fulfill({ json: { ...json, rows } });
+    });
+    await visit(page, 'Usage');
+    await page.getByLabel('Split by').selectOption('model');
+    await totals.getByRole('row', { name: /^h \d/ }).waitFor();
     expect(problems).toEqual([]);
   });
 

@@ -16,10 +16,10 @@ const moreFilterNames = ['keyId', 'tag', 'after', 'before'] as const;
 
 /** Reads the filter of the job list from the query string. */
 export function readJobFilter(search: URLSearchParams): JobFilter {
-  const [tag, value] = (search.get('tag') ?? '').split('=');
+  const [, tag, value] = /^([^=]+)=(.*)$/.exec(search.get('tag') ?? '') ?? [];
   return {
     ...pickValues(search, filterNames),
-    ...(tag && value !== undefined && { [`metadata[${tag}]`]: value }),
+    ...(value !== undefined && { [`metadata[${tag}]`]: value }),
   };
 }
 
