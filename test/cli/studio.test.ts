@@ -288,14 +288,10 @@ describe('studio admin', () => {
     expect((await asPaul('operator whoami')).stderr).toBe(unauthorized);
   });
 
-  it('requires a reason, and rejects a caller’s key', async () => {
+  it('requires a reason', async () => {
     const unsaid = await admin('org create Acme');
     expect(unsaid.status).toBe(2);
     expect(unsaid.stderr).toContain('--reason');
-    const stranger = await studio(`admin audit --admin-key ${gateway.caller.key}`, {
-      STUDIO_API_URL: gateway.url,
-    });
-    expect(stranger).toMatchObject({ status: 1, stderr: unauthorized });
   });
 });
 

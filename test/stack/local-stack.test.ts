@@ -1,7 +1,7 @@
 import { providerDefinitions } from '../../providers/registry.ts';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -93,6 +93,10 @@ describe('the local stack', () => {
     const before = describeStack(dataDir);
     first.process.kill('SIGKILL');
     await once(first.process, 'exit');
+    // Another program now has the process id of the supervisor.
+    const lock = join(dataDir, 'lock.json');
+    const left = JSON.parse(readFileSync(lock, 'utf8')) as object;
+    writeFileSync(lock, JSON.stringify({ ...left, supervisor: process.pid }));
 
     await startReady(dataDir);
     const after = describeStack(dataDir);
