@@ -60,13 +60,6 @@ describe('a repeated chat', () => {
     expect(await untilAllSettled(gateway, caller)).toHaveLength(1);
   });
 
-  it('is a separate chat for another organization', async () => {
-    const [ann, bob] = [await newCaller(), await newCaller()];
-    await chat(ann, makeBody('a'), 'k');
-    expect((await chat(bob, makeBody('a'), 'k')).replayed).toBe(null);
-    expect(await untilAllSettled(gateway, bob)).toHaveLength(1);
-  });
-
   it('is rejected with Retry-After while the first runs; then it receives the same response', async () => {
     const caller = await newCaller();
     const body = makeBody('[[slow:700ms]] a');

@@ -153,25 +153,6 @@ describe('unknown fields', () => {
       part({ type: 'file', file: { file_id: 'file_1' } }),
       'must be the id of an uploaded file',
     ],
-    [
-      'messages.0.tool_calls.0.extra_content',
-      {
-        messages: [
-          {
-            role: 'assistant',
-            tool_calls: [
-              {
-                id: 'c',
-                type: 'function',
-                function: { name: 'f', arguments: '{}' },
-                extra_content: 'x',
-              },
-            ],
-          },
-        ],
-      },
-      'must be an object',
-    ],
     ['tools.0.type', { tools: [{ type: 'web_search' }] }, 'must be function'],
     ['provider.data_collection', { provider: { data_collection: 'deny' } }, 'must be allow'],
     ['provider.zdr', { provider: { zdr: true } }, 'must be false'],

@@ -108,17 +108,13 @@ describe('a stream', () => {
 describe('an invalid request', () => {
   const valid = { model: 'gpt-4o', messages: say('x') };
   it.each([
-    ['an empty model', { ...valid, model: '' }, 'model'],
-    ['messages that are none', { ...valid, messages: 'hello' }, 'messages'],
     ['no content', { ...valid, messages: [{ role: 'user' }] }, 'messages.0.content'],
     ['null content', { ...valid, messages: say(null) }, 'messages.0.content'],
     ['no parts', { ...valid, messages: say([]) }, 'messages.0.content'],
     ['an unknown part', { ...valid, messages: say([{ type: 'smell' }]) }, 'messages.0.content'],
     ['a temperature below 0', { ...valid, temperature: -0.1 }, 'temperature'],
     ['max_tokens of 0', { ...valid, max_tokens: 0 }, 'max_tokens'],
-    ['negative max_tokens', { ...valid, max_tokens: -5 }, 'max_tokens'],
     ['a fraction of tokens', { ...valid, max_tokens: 1.5 }, 'max_tokens'],
-    ['a stream as text', { ...valid, stream: 'yes' }, 'stream'],
     ['a list', [valid], '(body)'],
   ])('with %s has a 400 response that names the field', async (_name, body, field) => {
     const answer = await chat(body);
