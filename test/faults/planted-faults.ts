@@ -235,6 +235,20 @@ const chat: Fault[] = [
     planted: "WHERE state = 'reserved' AND expires_at < now()",
     tests: ['test/ledger/locks.test.ts'],
   },
+  {
+    name: 'free cached input is charged like other input',
+    file: 'catalog/chat-catalog.ts',
+    original: '(cached !== undefined && {',
+    planted: '(cached && {',
+    tests: ['test/catalog/chat-catalog.test.ts'],
+  },
+  {
+    name: 'the start of a key at the end of a long message is shown',
+    file: 'chat/upstream-failures.ts',
+    original: "      .replaceAll(secrets, '…')\n",
+    planted: "      .slice(0, messageLengthMax)\n      .replaceAll(secrets, '…')\n",
+    tests: ['test/chat/openai-client.test.ts'],
+  },
 ];
 
 const access: Fault[] = [
