@@ -92,7 +92,7 @@ describe('the trace of a job', () => {
     const answer = await call(generate, { prompt: 'a jetty' }, `00-${traceId}-${callerSpan}-00`);
     expect(answer.status).toBe(200);
     await expect
-      .poll(() => findSpan(`POST ${generate}`) && findSpan('ledger.settle'))
+      .poll(() => findSpan(`POST ${generate}`) && findSpan('activity charge'))
       .toBeDefined();
 
     const parents: Record<string, string> = {
