@@ -5,7 +5,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createFileSource } from '../../storage/byte-source.ts';
 import { readContainer } from '../../storage/container.ts';
 import { newFolder } from '../harness/folders.ts';
@@ -141,11 +141,15 @@ describe('a malicious media container', () => {
   it('does not affect the next file', async () => {
     const path = join(directory, 'small.mp4');
     await writeFile(path, mp4(second));
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
     const films = await Promise.all(
       Array.from({ length: 9 }, () => readContainer(createFileSource(path))),
     );
     for (const film of films) {
       expect(film).toMatchObject({ durationSeconds: 1, video: { width: 320, height: 180 } });
     }
+    // No time limit is left to end a thread that reads another file.
+    expect(vi.getTimerCount()).toBe(0);
   });
 });
