@@ -148,12 +148,14 @@ it('a stream of job events continues when the jobs of another organization canno
 });
 
 it('a chat provider whose connections are all in use rejects the chats of another organization with 503 until one is free', async () => {
-  const callers = await times(4, () => gateway.newCaller({ credits: 1000 }));
   const running: Promise<{ status: number }[]>[] = [];
-  // The organizations take 4, 2, 1 and 1 of the 8 connections.
-  for (const [index, caller] of callers.entries()) {
-    running.push(times([4, 2, 1, 1][index] ?? 0, () => chat(caller, '[[slow:3s]] a long one')));
-    await sleep(100);
+  let connections = 0;
+  for (const share of [4, 2, 1, 1]) {
+    const caller = await gateway.newCaller({ credits: 1000 });
+    running.push(times(share, () => chat(caller, '[[slow:3s]] one of eight')));
+    connections += share;
+    const openChats = () => gateway.sandbox.chatRequests('one of eight');
+    await expect.poll(openChats, { interval: 10 }).toHaveLength(connections);
   }
   const rejected = await chat(other, 'hi');
   expect(rejected.status).toBe(503);
