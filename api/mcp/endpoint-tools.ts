@@ -1,4 +1,5 @@
 /** MCP tools that each call one API endpoint. */
+import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import type { Scope } from '../identity/access.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
@@ -42,6 +43,9 @@ function buildTool(endpoint: Endpoint): McpTool {
     scope: scope as Scope,
     toApiRequest: (input) => {
       if (request.body) return { method, path, body: input };
+      // An invalid id such as `events` could be the path of another endpoint.
+      const problem = request.params?.safeParse(input).error?.issues[0];
+      if (problem) throw new McpError(ErrorCode.InvalidParams, problem.message);
       const query = Object.entries(input).filter(([name]) => !pathNames.includes(name));
       const filled = path.replaceAll(/:(\w+)/g, (_, name: string) =>
         encodeURIComponent(toText(input[name] ?? '')),

@@ -1,6 +1,7 @@
 /** Definition of an MCP tool, and functions that convert tool arguments to API requests. */
 import { ErrorCode, McpError, ToolSchema, type Tool } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
+import { isRecord } from '../../domain/json.ts';
 import type { Scope } from '../identity/access.ts';
 import type { ApiRequest } from './own-api-client.ts';
 
@@ -37,12 +38,13 @@ export function checkLength(input: Arguments): void {
   throw new McpError(ErrorCode.InvalidParams, message);
 }
 
-/** Appends arguments to a path as its query string. */
+/** Appends arguments to a path as its query string; fields of an object as `name[field]`. */
 export function appendQuery(path: string, input: Arguments): string {
-  const texts = Object.entries(input).map(([name, value]): [string, string] => [
-    name,
-    toText(value),
-  ]);
+  const texts = Object.entries(input).flatMap(([name, value]): [string, string][] =>
+    isRecord(value)
+      ? Object.entries(value).map(([field, part]) => [`${name}[${field}]`, toText(part)])
+      : [[name, toText(value)]],
+  );
   const query = new URLSearchParams(texts).toString();
   return query === '' ? path : `${path}?${query}`;
 }

@@ -17,6 +17,7 @@ export const exposedHeaders: readonly string[] = [
   'X-Credits-Cost',
   'X-Credits-Remaining',
   'Retry-After',
+  'X-Should-Retry',
   'Location',
   'Idempotent-Replayed',
   'ETag',

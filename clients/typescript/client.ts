@@ -59,14 +59,17 @@ export class StudioGateway {
     this.#timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
     this.api = createClient<paths>({
       baseUrl: connection.baseUrl,
-      fetch: async (request) =>
-        connection.send({
+      fetch: async (request) => {
+        // Firefox has no `request.body`.
+        const body = await request.blob();
+        return connection.send({
           url: request.url,
           method: request.method,
           headers: Object.fromEntries(request.headers),
-          ...(request.body && { body: await request.text() }),
+          ...(body.size > 0 && { body }),
           signal: request.signal,
-        }),
+        });
+      },
     });
   }
 

@@ -1165,7 +1165,7 @@ export interface components {
             expires_at: null;
             prompt: string | null;
             seconds: string | null;
-            /** @description WIDTHxHEIGHT in pixels; null until the video is completed. */
+            /** @description WIDTHxHEIGHT in pixels; null until the video is completed, or if its size is unknown. */
             size: string | null;
             error: {
                 code: string;

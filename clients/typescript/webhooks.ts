@@ -22,9 +22,11 @@ interface ReceivedWebhook {
  */
 export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookEvent> {
   const { body, secret, toleranceSeconds = 300 } = received;
+  const entries =
+    received.headers instanceof Headers ? [...received.headers] : Object.entries(received.headers);
+  const headers = new Map(entries.map(([name, value]) => [name.toLowerCase(), value]));
   const readHeader = (name: string): string => {
-    const { headers } = received;
-    const value = headers instanceof Headers ? headers.get(name) : headers[name];
+    const value = headers.get(name);
     if (typeof value !== 'string') throw new Error(`The webhook has no header ${name}.`);
     return value;
   };

@@ -13,7 +13,7 @@ const replacements: readonly [RegExp, string][] = [
   [/\basync_chunks\b/g, 'chunks'],
   [/\bAsync(StudioGateway|Runs|Transport|Iterator|Client)\b/g, '$1'],
   [/\b__a(enter|exit)__\b/g, '__$1__'],
-  [/\ba(close|read|iter_lines)\b/g, '$1'],
+  [/\ba(close|read|iter_bytes)\b/g, '$1'],
   [/\basyncio\.sleep\b/g, 'time.sleep'],
   [/^import asyncio$/gm, 'import time'],
 ];

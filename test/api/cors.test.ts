@@ -95,7 +95,9 @@ describe('a page of an allowed origin', () => {
       Object.values(answers).flatMap(({ headers }) => Object.keys(headers?.shape ?? {})),
     );
     expect(named.length).toBeGreaterThan(3);
-    expect(exposedHeaders).toEqual(expect.arrayContaining(named));
+    // OpenAI's client starts a job again if it cannot read the last one.
+    const read = expect.arrayContaining([...named, 'X-Should-Retry']);
+    expect(exposedHeaders).toEqual(read);
   });
 
   it('reads the stream of a chat', async () => {

@@ -150,19 +150,24 @@ describe('generating a picture', () => {
     expect((await client.listResourceTemplates()).resourceTemplates).toHaveLength(1);
 
     const stranger = await connect(await gateway.newCaller({ credits: 1 }));
-    for (const jobId of [job.jobId, '../jobs/count'])
-      await expectFailure('getJob', { jobId }, /^JOB_NOT_FOUND/, stranger);
+    await expectFailure('getJob', { jobId: job.jobId }, /^JOB_NOT_FOUND/, stranger);
+    for (const jobId of ['../jobs/count', 'events'])
+      await expect(call('getJob', { jobId }, client, { timeout: 5000 })).rejects.toThrow(/No such/);
     await expect(stranger.readResource({ uri: job.uri })).rejects.toThrow(/resource/);
     expect((await stranger.listResources()).resources).toEqual([]);
   });
 
   it('returns a running job when the call is asynchronous', async () => {
-    const started = await call('imageGenerate', { prompt: 'a later tree', async: true });
+    const started = await call('imageGenerate', {
+      prompt: 'a later tree',
+      async: true,
+      metadata: { team: 'harbour' },
+    });
     const { jobId } = started.structuredContent;
     const { structuredContent } = await call('getJob', { jobId, wait: 30 });
     expect(structuredContent).toMatchObject({ data: { status: 'completed', done: true } });
-    const list = await call('listJobs', { limit: 1, type: 'imageGenerate' });
-    expect(list.structuredContent).toMatchObject({ data: [{ type: 'imageGenerate' }] });
+    const list = await call('listJobs', { limit: 2, metadata: { team: 'harbour' } });
+    expect(list.structuredContent.data).toEqual([expect.objectContaining({ jobId })]);
   });
 
   it('creates one picture for one Idempotency-Key', async () => {

@@ -348,6 +348,10 @@ describe('/videos', () => {
       input_reference: { file_id: fileId },
     });
     expect((await untilDone(again.id)).status).toBe('completed');
+    const unmeasured = `jsonb_set(outputs, '{0,artifacts,0,width}', 'null')`;
+    const update = `UPDATE job SET outputs = ${unmeasured} WHERE id = $1`;
+    await gateway.database.query(update, [again.id]);
+    expect(await clients.openai.videos.retrieve(again.id)).toMatchObject({ size: null });
     const listed: string[] = [];
     for await (const { id } of clients.openai.videos.list({ limit: 1 })) listed.push(id);
     expect(listed).toEqual([again.id, made.id]);

@@ -54,6 +54,8 @@ describe('an end that the request does not list', () => {
     await gateway.getWorkflow(jobId).result();
     const { services, client } = gateway.api;
     const { webhookRelay } = createRelays(services, client, gateway.config);
+    const path = `/api/v1/studio/jobs/${jobId}/webhook/redeliver`;
+    expect((await gateway.call(path, { method: 'POST' })).status).toBe(202);
     await webhookRelay.resume();
     const rows = `SELECT 1 FROM webhook WHERE subject_id LIKE '%' || $1`;
     expect(await gateway.database.query(rows, [jobId.replace('job_', '')])).toEqual([]);

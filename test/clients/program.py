@@ -129,6 +129,9 @@ with StudioGateway(api_key="gk_live_wrong", base_url=base_url) as client:
     report["wrongKey"] = error_of(lambda: client.chat(said))
 with StudioGateway(api_key=api_key, base_url="http://127.0.0.1:9", retries=1) as client:
     report["nobody"] = error_of(lambda: client.chat(said))
+split = httpx.MockTransport(lambda _: httpx.Response(200, text='data: {"type":"delta","delta":"a\u2028b\u0085c"}\n\ndata: [DONE]\n\n'))
+with StudioGateway(api_key=api_key, base_url=base_url, http_client=httpx.Client(transport=split)) as client:
+    report["separators"] = [event["delta"] for event in client.chat_stream(said)]
 
 
 class Silent(BaseHTTPRequestHandler):

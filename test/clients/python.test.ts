@@ -57,6 +57,7 @@ describe('a program with the Python client', () => {
     expect(text.trim().split(/\s+/)).toHaveLength(20);
     expect(report['stream'].at(-1)).toMatchObject({ type: 'done', finishReason: 'stop' });
     expect(report['brokenStream']).toMatchObject({ code: 'PROVIDER_ERROR' });
+    expect(report['separators']).toEqual(['a\u2028b\u0085c']);
   });
 
   testWith('receives errors with code, status and request id', () => {

@@ -8,6 +8,7 @@ import { root, run } from '../../dev/clients/tools.ts';
 import { catchFailure } from '../harness/failures.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { download, readFilm } from '../harness/media.ts';
+import { makeForm } from '../harness/uploads.ts';
 import { installTypescriptClient, useInstallation } from './installed.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -268,6 +269,11 @@ describe('an upload', () => {
     expect(await download(url)).toEqual(Buffer.from(await file.arrayBuffer()));
     const { text } = await client.run('audio/transcribe', { fileId });
     expect(text).not.toBe('');
+    const body = { model: 'scribe_v2', file: '' };
+    const bodySerializer = (): FormData => makeForm({ ...body, file });
+    const request = { body, bodySerializer };
+    const { data } = await client.api.POST('/api/v1/audio/transcriptions', request);
+    expect(data).toEqual({ text });
   });
 
   testWith('after a lost response is stored once', async () => {
@@ -305,6 +311,8 @@ describe('a webhook', () => {
     const event = await library.verifyWebhook({ body, headers, secret });
     expect(event).toMatchObject({ type: 'studio.job.completed', data: { status: 'completed' } });
     await library.verifyWebhook({ body, headers: new Headers(headers), secret });
+    const upperCase = Object.entries(headers).map(([name, value]) => [name.toUpperCase(), value]);
+    await library.verifyWebhook({ body, headers: Object.fromEntries(upperCase), secret });
 
     const wrong = [
       { body: `${body} `, headers, secret },

@@ -22,7 +22,10 @@ export const video = z
     size: z
       .string()
       .nullable()
-      .meta({ description: 'WIDTHxHEIGHT in pixels; null until the video is completed.' }),
+      .meta({
+        description:
+          'WIDTHxHEIGHT in pixels; null until the video is completed, or if its size is unknown.',
+      }),
     error: z.object({ code: z.string(), message: z.string() }).nullable(),
     remixed_from_video_id: z.null(),
   })
@@ -57,7 +60,7 @@ export async function toVideo(job: JobRecord, view: Pick<JobView, 'resource'>): 
     expires_at: null,
     prompt: parameters.prompt ?? null,
     seconds: parameters.durationSeconds === undefined ? null : String(parameters.durationSeconds),
-    size: artifact ? `${artifact.width}x${artifact.height}` : null,
+    size: artifact?.width && artifact.height ? `${artifact.width}x${artifact.height}` : null,
     error: error && { code: error.code, message: error.message },
     remixed_from_video_id: null,
   };

@@ -130,10 +130,14 @@ class AsyncTransport:
         request = self._build(method, path, **options)
         response = await self._send_with_retries(lambda: request, stream=True)
         try:
-            # The gateway writes the data of each event on one line.
-            async for line in response.aiter_lines():
-                if line.startswith("data:"):
-                    yield line[5:].strip()
+            # The gateway writes the data of each event on one line. httpx would also split lines at U+2028 and
+            # similar characters, which answers may contain.
+            rest = b""
+            async for chunk in response.aiter_bytes():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    if line.startswith(b"data:"):
+                        yield line[5:].strip().decode()
         except httpx.TransportError as failure:
             raise StudioError("CONNECTION_FAILED", "The stream ended unexpectedly.") from failure
         finally:
