@@ -32,8 +32,8 @@ const queryMethods = [
 
 /**
  * Limits the duration and the number of queries. Without these limits, queries would wait forever
- * for a server that does not respond. The queries of an organization's requests also wait for a
- * fair share of the connections, so that slow queries of one organization cannot occupy all of
+ * for a server that does not respond. The queries and transactions of an organization's requests
+ * also wait for a fair share of the connections, so that one organization cannot occupy all of
  * them. Queries for several organizations (batches, sweeps) do not wait for a share.
  */
 export function limitQueries(pool: DatabasePool, poolMax: number): void {
@@ -73,13 +73,25 @@ export function limitQueries(pool: DatabasePool, poolMax: number): void {
         clearTimeout(timer);
       }
     };
-  for (const name of queryMethods) {
-    const query: unknown = Reflect.get(pool, name);
-    assert(typeof query === 'function', `the pool has no method ${name}`);
+  const withShare: typeof withLimits =
+    (transact) =>
+    async (...values) => {
+      const release = await takeSlot();
+      try {
+        return await transact(...values);
+      } finally {
+        release();
+      }
+    };
+  function replaceMethod(name: string, wrap: typeof withLimits): void {
+    const method: unknown = Reflect.get(pool, name);
+    assert(typeof method === 'function', `the pool has no method ${name}`);
     Reflect.set(
       pool,
       name,
-      withLimits((...values) => Reflect.apply(query, pool, values)),
+      wrap((...values) => Reflect.apply(method, pool, values)),
     );
   }
+  for (const name of queryMethods) replaceMethod(name, withLimits);
+  replaceMethod('transaction', withShare);
 }

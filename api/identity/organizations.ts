@@ -158,7 +158,8 @@ export async function setWindowLimit(
 
 const selectMembers = sql.fragment`SELECT m.id AS "userId", m.organization_id AS "organizationId",
     m.name, m.role, m.created_at AS "createdAtMs",
-    (SELECT count(*) FROM api_key k WHERE k.member_id = m.id AND k.revoked_at IS NULL) AS keys
+    (SELECT count(*) FROM api_key k WHERE k.member_id = m.id AND k.revoked_at IS NULL
+      AND (k.replaced_by IS NULL OR k.expires_at > now())) AS keys
   FROM member m`;
 
 /** Lists the users of an organization, oldest first. */

@@ -42,17 +42,23 @@ async function measureOther(): Promise<number> {
 }
 
 describe('another organization is served at its usual speed during', () => {
-  it('slow queries', async () => {
+  it('slow queries and transactions', async () => {
     const usualMs = await measureOther();
     // Only lists that are filtered by tags read this table.
     await gateway.database.query('BEGIN');
     await gateway.database.query('LOCK TABLE tag IN ACCESS EXCLUSIVE MODE');
     const query = '/api/v1/usage?metadata[team]=none';
     const slow = times(40, () => gateway.call(query, { key: busy.key }));
+    // Each new key locks the row of its user in a transaction.
+    await gateway.database.query('SELECT FROM member WHERE organization_id = $1 FOR UPDATE', [
+      busy.organizationId,
+    ]);
+    const locked = times(8, () => gateway.newKey({}, busy.key));
     await sleep(300);
     const tookMs = await measureOther().finally(() => void gateway.database.query('ROLLBACK'));
     expect(tookMs).toBeLessThan(10 * usualMs + 500);
     expect(toStatuses(await slow)).toEqual(Array(40).fill(200));
+    await locked;
   });
 
   it('running chats with the same provider, limited to half of its slots per organization', async () => {

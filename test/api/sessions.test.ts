@@ -121,7 +121,7 @@ it('a session opens no route after sign-out', async () => {
 });
 
 it('a session is listed with the keys of its user, and can be ended from the list', async () => {
-  const { key, keyId, cookie } = await newSession();
+  const { key, keyId, cookie, organizationId } = await newSession();
   const list = () =>
     gateway.call<{ sessions: { sessionId: string }[] }>('/api/v1/sessions', { key });
   const [session] = (await list()).body.sessions;
@@ -134,6 +134,15 @@ it('a session is listed with the keys of its user, and can be ended from the lis
   expect((await end(key)).status).toBe(200);
   expect((await send(cookie, '/api/v1/key')).status).toBe(401);
   expect((await list()).body.sessions).toEqual([]);
+  // A session also ends when its key is replaced.
+  const brief = await gateway.newKey({}, key);
+  await gateway.call('/api/v1/session', { method: 'POST', key: brief.key });
+  expect((await list()).body.sessions).toMatchObject([{ keyId: brief.keyId }]);
+  const rotation = { key, body: { overlapSeconds: 0 } };
+  await gateway.call(`/api/v1/api-keys/${brief.keyId}/rotate`, rotation);
+  expect((await list()).body.sessions).toEqual([]);
+  const users = await gateway.admin(`/organizations/${organizationId}/users`);
+  expect(users.body).toMatchObject({ data: [{ keys: 2 }] });
 });
 
 it('a session that has ended closes its event streams, and no others', async () => {
