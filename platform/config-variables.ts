@@ -49,8 +49,11 @@ export const gatewayVariables = {
   PUBLIC_BASE_URL: webUrl.optional(),
   /** Origins whose web pages may call the API. */
   CORS_ORIGINS: openOriginList,
-  /** Time for which a stopping process still serves while /readyz reports that it is not ready. */
-  DRAIN_DELAY_MS: count(0, 60_000).default(0),
+  /**
+   * Time for which a stopping process still serves while /readyz reports that it is not ready. The
+   * process ends after 45 s (platform/run-process.ts), 15 s of which its open requests may need.
+   */
+  DRAIN_DELAY_MS: count(0, 25_000).default(0),
   RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(60),
   POLL_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
   CONSOLE_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),

@@ -32,6 +32,9 @@ const environment = z.object(gatewayVariables).superRefine((config, context) => 
     const other = ownSecrets.slice(0, index).find((earlier) => config[earlier] === config[name]);
     if (config[name] !== undefined && other) addFault(name, `must differ from ${other}`);
   });
+  if (config.CHAT_CHECKPOINT_MS >= config.CHAT_RESERVATION_TTL_MS) {
+    addFault('CHAT_CHECKPOINT_MS', 'must be less than CHAT_RESERVATION_TTL_MS');
+  }
   for (const [name, needed] of neededVariables) {
     if (config[name] !== undefined) requireWith(name, [needed]);
   }

@@ -54,8 +54,7 @@ export async function connectionOptions(config: TemporalConfig) {
   const certificate = await readFileOfVariable(config, 'TEMPORAL_TLS_CERT_PATH');
   const key = await readFileOfVariable(config, 'TEMPORAL_TLS_KEY_PATH');
   const ca = await readFileOfVariable(config, 'TEMPORAL_TLS_CA_PATH');
-  const tls =
-    config.TEMPORAL_TLS || certificate !== undefined || config.TEMPORAL_API_KEY !== undefined;
+  const tls = config.TEMPORAL_TLS || [certificate, ca, config.TEMPORAL_API_KEY].some(Boolean);
   return {
     address: config.TEMPORAL_ADDRESS,
     ...(tls && {

@@ -210,7 +210,8 @@ function createAttemptWrites(pool: DatabasePool) {
         SELECT begun.url, begun.failures, logged.number FROM begun, logged`),
     /**
      * Records the end of a delivery attempt. Only the newest attempt changes the state of the
-     * webhook. If the delivery was stopped, only a successful attempt changes the state.
+     * webhook. If the delivery was stopped or requested again during the attempt, only a successful
+     * attempt changes the state.
      */
     async endAttempt(subjectId: string, number: number, result: AttemptResult): Promise<void> {
       const { outcome, status, error, response, durationMs, retryInMs } = result;
@@ -226,7 +227,8 @@ function createAttemptWrites(pool: DatabasePool) {
           overdue_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond'
             + ${overdueAfter}::interval
         FROM logged WHERE w.subject_id = logged.subject_id AND w.attempts = ${number}
-          AND (w.state = 'delivering' OR ${outcome} = 'delivered')`);
+          AND (w.state = 'delivering' AND w.attempts_before < ${number}
+            OR ${outcome} = 'delivered')`);
     },
   };
 }

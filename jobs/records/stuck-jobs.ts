@@ -121,9 +121,11 @@ function findReasons(
   if (reservation.ownerMissingAtMs !== null) {
     const foundAgo = formatAgo(reservation.ownerMissingAtMs);
     reasons.push(
-      owner?.state === 'running'
-        ? `the sweeper found its workflow overdue ${foundAgo} and will terminate it later`
-        : `the sweeper found no workflow ${foundAgo} and will release the reservation soon`,
+      owner === null
+        ? `the sweeper found its workflow missing or overdue ${foundAgo}`
+        : owner.state === 'running'
+          ? `the sweeper found its workflow overdue ${foundAgo} and will terminate it later`
+          : `the sweeper found no workflow ${foundAgo} and will release the reservation soon`,
     );
   }
   if (reservation.deadlineAtMs !== null && reservation.deadlineAtMs < nowMs) {

@@ -58,6 +58,14 @@ it('an attempt that ends after a newer one has begun does not change the state o
   expect(await readState(name)).toBe('delivering');
 });
 
+it('a redelivery that is requested during the last attempt survives the failure of this attempt', async () => {
+  const name = await newWebhook();
+  const begun = await webhooks.beginAttempt(name);
+  await webhooks.resetDelivery(name.subjectId);
+  await webhooks.endAttempt(name.subjectId, begun?.number ?? 0, { ...failed, retryInMs: null });
+  expect(await webhooks.beginAttempt(name)).toMatchObject({ number: 2, failures: 0 });
+});
+
 it.each([
   [47, 'waiting'],
   [49, undefined],

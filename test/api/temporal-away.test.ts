@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { afterAll, describe, expect, inject, it } from 'vitest';
-import { useGateway } from '../harness/gateway.ts';
+import { useGateway, type StudioBody } from '../harness/gateway.ts';
 
 const [host = '', port] = inject('temporalAddress').split(':');
 const sockets: Socket[] = [];
@@ -33,8 +33,11 @@ function setFrozen(frozen: boolean): void {
 describe('while Temporal does not respond', () => {
   it('a cancel and the operators’ actions on a job return 503 with Retry-After', async () => {
     const jobId = await gateway.startImage({ prompt: '[[slow:60s]] a frozen lake' });
+    const overdue = 'UPDATE reservation SET owner_missing_at = now() WHERE id = $1';
+    await gateway.database.query(overdue, [jobId]);
     setFrozen(true);
     try {
+      const explaining = gateway.admin<StudioBody<{ why: string }>>(`/jobs/${jobId}`);
       const answers = await Promise.all([
         gateway.cancel(jobId),
         ...['cancel', 'reverify', 'resettle'].map((action) =>
@@ -45,6 +48,9 @@ describe('while Temporal does not respond', () => {
         expect(answer).toMatchObject({ status: 503, body: { error: 'SERVICE_UNAVAILABLE' } });
         expect(answer.headers.get('retry-after')).toBe('2');
       }
+      expect((await explaining).body.data.why).toMatch(
+        /Temporal is unreachable.*; the sweeper found its workflow missing or overdue \d+ s ago; /,
+      );
     } finally {
       setFrozen(false);
     }

@@ -63,7 +63,7 @@ it('parallel chats that empty a balance lose at most their limits, and the loss 
 it('a killed process loses at most the tokens since the last checkpoint of each stream', async () => {
   const { child, port } = await gateway.spawn('api', {
     API_PORT: '0',
-    CHAT_RESERVATION_TTL_MS: '5000',
+    CHAT_RESERVATION_TTL_MS: '6000',
   });
   const base = `http://127.0.0.1:${port}`;
   const caller = await gateway.newCaller({ credits: 100 });

