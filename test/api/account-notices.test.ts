@@ -110,7 +110,7 @@ describe.concurrent('a key-limit notice', () => {
   it('is sent at 80 % and at 100 % of the limit, once per period, and again after the limit changes', async () => {
     const caller = await gateway.newCaller();
     await set(caller, targetAt('/limit'));
-    const { key, keyId } = await newLimitedKey(caller, 2 * imagePrice + 1);
+    const { key, keyId } = await newLimitedKey(caller, 9.75);
     expect(await draw(key)).toBe(200);
     await expectNotices(caller, 0);
     expect(await draw(key)).toBe(200);
@@ -123,13 +123,13 @@ describe.concurrent('a key-limit notice', () => {
       noticeId,
       keyId,
       name: 'limited',
-      limit: 8.8,
+      limit: 9.75,
       per: 'month',
       used: 7.8,
       resetsAt,
     };
     expect(near?.body).toMatchObject({ type: 'key.limit.near', data });
-    // Rejected with one credit left, which is less than the price of an image.
+    // Rejected with 1.95 credits left, which is less than the price of an image.
     for (let time = 0; time < 2; time += 1) expect(await draw(key)).toBe(402);
     const [, reached] = await untilReceived('/limit', 2);
     expect(reached?.body).toMatchObject({ type: 'key.limit.reached', data });

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { openRequest } from '../harness/raw-requests.ts';
+import { putFile, signUpload } from '../harness/uploads.ts';
 import { untilHolds } from '../harness/until.ts';
 
 const megabyte = 1024 * 1024;
@@ -42,6 +43,8 @@ describe('files of unfinished forms', () => {
       expect(await Promise.race([form.status, sleep(500)])).toBe(429);
     });
     expect(await sendWhole(caller)).toBe(429);
+    const signed = await signUpload(gateway, {}, caller.key);
+    expect((await putFile(signed, Buffer.alloc(1.2e6))).status).toBe(429);
     // The whole form is read, and then rejected because its file is no picture.
     expect(await sendWhole(other)).toBe(415);
     for (const { client } of forms) client.destroy();

@@ -129,10 +129,14 @@ describe('open waits', () => {
     await Promise.allSettled(pending);
   });
 
-  it('end when their key is revoked', async () => {
+  it.each([
+    ['is revoked', 'revoked_at'],
+    ['expires', 'expires_at'],
+  ])('end when their key %s', async (_what, column) => {
     const { key, keyId } = await gateway.newKey({}, other.key);
     const stream = await open(`${otherJobId}/events`, key, AbortSignal.timeout(10_000));
-    await gateway.call(`/api/v1/api-keys/${keyId}`, { key: other.key, method: 'DELETE' });
+    const end = `UPDATE api_key SET ${column} = now() WHERE id = $1`;
+    await gateway.database.query(end, [keyId]);
     expect(await stream.ended).toBe(true);
     expect(stream.text()).toContain(otherJobId);
   });
@@ -146,15 +150,18 @@ describe('open waits', () => {
 
   it('of several organizations are limited, and leave room for another one', () => {
     const waits = createOpenWaits({ keyMax: 1, organizationMax: 12, processMax: 30 });
+    const ends: (() => void)[] = [];
     const countWaits = (organizationId: string): number => {
       for (let count = 0; ; count += 1) {
         try {
-          waits.enter({ organizationId, keyId: `${organizationId} ${count}` });
+          ends.push(waits.enter({ organizationId, keyId: `${organizationId} ${count}` }));
         } catch {
           return count;
         }
       }
     };
     expect(['a', 'b', 'c', 'd'].map(countWaits)).toEqual([12, 9, 5, 2]);
+    for (const end of ends) end();
+    expect(countWaits('a')).toBe(12);
   });
 });

@@ -100,7 +100,8 @@ it('a session opens no route after sign-out', async () => {
   const origin = { origin: gateway.url };
   const { cookie } = await newSession();
   expect((await send(cookie, '/api/v1/key')).status).toBe(200);
-  await send(cookie, '/api/v1/session', { method: 'DELETE', headers: origin });
+  const ended = await send(cookie, '/api/v1/session', { method: 'DELETE', headers: origin });
+  expect(ended.headers.getSetCookie()[0]).toMatch(/studio_session=;.*expires=Thu, 01 Jan 1970/);
   const operatorCookie = readCookies(await beginAsOperator());
   expect((await send(operatorCookie, '/api/admin/v1/operator')).status).toBe(200);
   await send(operatorCookie, '/api/admin/v1/session', { method: 'DELETE', headers: origin });
@@ -146,13 +147,14 @@ it('a session is listed with the keys of its user, and can be ended from the lis
 });
 
 it('a session that has ended closes its event streams, and no others', async () => {
-  const { key, cookie } = await newSession();
+  const { key, keyId, cookie } = await newSession();
   const signal = AbortSignal.timeout(20_000);
   const open = (headers: Record<string, string>) =>
     fetch(`${gateway.url}/api/v1/studio/jobs/events`, { headers, signal });
   const ofSession = await open({ cookie });
   const ofKey = await open({ authorization: `Bearer ${key}` });
-  expect((await send(cookie, '/api/v1/session', { method: 'DELETE' })).status).toBe(200);
+  const end = 'UPDATE console_session SET expires_at = now() WHERE key_id = $1';
+  await gateway.database.query(end, [keyId]);
   expect(await ofSession.text()).toContain(': following');
   // The same check looked at both streams; the open one still reports a new job.
   const jobId = await gateway.startImage({ prompt: 'a tree' }, key);
@@ -172,9 +174,7 @@ it('a session does not use the rate limit of its key', async () => {
     return Number(headers.get('x-ratelimit-remaining'));
   };
   const before = await readRemaining();
-  for (let count = 0; count < 10; count += 1) {
-    expect((await send(cookie, '/api/v1/usage')).status).toBe(200);
-  }
+  expect((await send(cookie, '/api/v1/usage')).status).toBe(200);
   expect(await readRemaining()).toBe(before - 1);
 });
 
@@ -211,6 +211,9 @@ it('a session starts once from a sign-in link, and not from an expired link', as
     expect(await use(unknown)).toMatchObject({ status: 404, body: { error: 'NOT_FOUND' } });
   }
   expect((await use()).status).toBe(400);
+  const late = await makeLink();
+  await gateway.call(`/api/v1/api-keys/${keyId}`, { method: 'DELETE', key });
+  expect((await use(late)).status).toBe(404);
 });
 
 it('the root URL leads browsers to the console and programs to the descriptions, with a strict content security policy', async () => {

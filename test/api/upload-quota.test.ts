@@ -53,6 +53,12 @@ describe('the stored bytes of an organization', () => {
     expect(await requestUrl(10, other)).toMatchObject({ status: 200 });
     // A URL without a size reserves the maximum size of its type.
     expect(await requestUrl(undefined, other)).toMatchObject(exceeded);
+    // A file may use the last bytes.
+    const fill = 'UPDATE organization SET upload_bytes = $2 WHERE id = $1';
+    await gateway.database.query(fill, [other.organizationId, limit - picture.length]);
+    const body = { imageUrl: `data:image/png;base64,${picture.toString('base64')}` };
+    const path = '/api/v1/studio/image/remove-background/estimate';
+    expect(await gateway.call(path, { key: other.key, body })).toMatchObject({ status: 200 });
   });
 
   it('are the received bytes of a file, and 0 for a file that never arrived', async () => {
@@ -71,8 +77,9 @@ describe('the stored bytes of an organization', () => {
     const files = [await uploadPicture(), await uploadPicture(), await uploadPicture()];
     const [unused, used, usedLate] = files.map(({ fileId }) => fileId) as [string, string, string];
     await gateway.database.query(
-      `UPDATE upload SET completed_at = now() - interval '31 days' WHERE organization_id = $1`,
-      [caller.organizationId],
+      `UPDATE upload SET completed_at = now() - interval '31 days',
+        used_at = CASE id WHEN $2 THEN now() - interval '31 days' END WHERE organization_id = $1`,
+      [caller.organizationId, used],
     );
     const path = '/api/v1/studio/image/remove-background';
     const edit = (imageUrl: string) => gateway.call(path, { body: { imageUrl }, key: caller.key });

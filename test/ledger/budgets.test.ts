@@ -171,12 +171,18 @@ describe('a shared budget', () => {
     expect(await used(heir)).toBe(6);
     const byHeir = { keyId: heir.keyId, memberId, actingKeyId: heir.keyId, limit: null };
     await expect(ledgers.keys.setLimit(byHeir)).rejects.toMatchObject(forbidden);
+    const limit = { credits: 11 / 1e6, per: 'day' } as const;
+    await ledgers.keys.setLimit({ ...byHeir, actingKeyId: null, limit });
+    expect(await reserve(heir, 5)).toMatchObject({ verdict: 'reserved' });
   });
 
   it('covers a limited key and the keys that it creates', async () => {
     const of = await holder(10);
     const { memberId, keyId: actingKeyId } = of;
-    const made = await ledgers.keys.create({ memberId, actingKeyId, name: 'child' });
+    const child = { memberId, actingKeyId, name: 'child' };
+    const wider = ledgers.keys.create({ ...child, limit: { credits: 1, per: 'day' } });
+    await expect(wider).rejects.toMatchObject(forbidden);
+    const made = await ledgers.keys.create(child);
     await reserve({ ...of, keyId: made.meta.keyId }, 8);
     expect(await reserve(of, 3)).toMatchObject({ ...exceeded, used: 8 });
   });
