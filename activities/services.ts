@@ -93,7 +93,7 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     uploads,
     storedFiles: createStoredFiles({ pool, storage, logger }),
     inputs,
-    copies: createInputCopies({ pool, storage, outbound }),
+    copies: createInputCopies({ pool, storage, outbound, logger }),
     outbound,
     artifacts: observeArtifacts(createArtifactStore({ storage, outbound })),
     recordings: createRecordings({ storage, inputs }),

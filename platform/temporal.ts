@@ -130,20 +130,25 @@ type Carrier = Record<string, string>;
 /** Values of the enum `IndexedValueType` in temporal.api.enums.v1. */
 const indexedTypes = { KEYWORD: 2, KEYWORD_LIST: 7 } as const;
 
-/** Registers the search attributes that the namespace does not have yet. */
-export async function registerSearchAttributes(
+/**
+ * Registers the search attributes that the namespace does not have yet.
+ * @throws ServiceError if the server cannot be reached or does not respond in time
+ */
+export function registerSearchAttributes(
   connection: Connection,
   namespace: string,
   keys: readonly { name: string; type: keyof typeof indexedTypes }[],
 ): Promise<void> {
-  const registered = await connection.operatorService.listSearchAttributes({ namespace });
-  const missingKeys = keys.filter((key) => !(key.name in registered.customAttributes));
-  if (missingKeys.length === 0) return;
-  await connection.operatorService.addSearchAttributes({
-    namespace,
-    searchAttributes: Object.fromEntries(
-      missingKeys.map(({ name, type }) => [name, indexedTypes[type]]),
-    ),
+  return connection.withDeadline(Date.now() + responseTimeoutMs, async () => {
+    const registered = await connection.operatorService.listSearchAttributes({ namespace });
+    const missingKeys = keys.filter((key) => !(key.name in registered.customAttributes));
+    if (missingKeys.length === 0) return;
+    await connection.operatorService.addSearchAttributes({
+      namespace,
+      searchAttributes: Object.fromEntries(
+        missingKeys.map(({ name, type }) => [name, indexedTypes[type]]),
+      ),
+    });
   });
 }
 

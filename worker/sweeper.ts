@@ -26,7 +26,7 @@ const emptyReport = {
   webhooks: 0,
   /** Number of chats of crashed API processes that were settled at their last checkpoint. */
   chats: 0,
-  /** Number of reservations, uploads, artifacts and webhooks that could not be processed in this pass. */
+  /** Number of reservations, uploads, artifacts, copies and webhooks that failed in this pass. */
   skipped: 0,
   /** Number of steps of the pass that failed as a whole. */
   failed: 0,
@@ -65,7 +65,9 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   await step('media', async () => {
     report.skipped += (await services.storedFiles.sweep()).skipped;
   });
-  await step('copies', () => services.copies.sweep());
+  await step('copies', async () => {
+    report.skipped += (await services.copies.sweep()).skipped;
+  });
   await step('claims', () => deleteExpiredClaims(services.pool));
   await step('account notices', () => services.accountNotices.createDue());
   await step('reservations', async () => {

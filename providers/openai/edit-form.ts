@@ -3,8 +3,9 @@
  * contains their files. The pictures are downloaded first, so that a failing URL cannot interrupt a
  * call while it is sent.
  */
+import { randomUUID } from 'node:crypto';
 import { openAsBlob } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import sharp from 'sharp';
@@ -53,11 +54,12 @@ export async function createEditForm(
   options: EditFormOptions,
 ): Promise<EditForm> {
   const { image_urls: urls, mask_url: maskUrl, ...fields } = editInput.parse(input);
-  const directory = await mkdtemp(join(tmpdir(), 'image-edit-'));
+  const directory = join(tmpdir(), `image-edit-${randomUUID()}`);
   const discard = (): Promise<void> => rm(directory, { recursive: true, force: true });
   const downloadPicture = (url: string, name: string): Promise<Picture> =>
     fetchPicture(url, join(directory, name), options);
   try {
+    await mkdir(directory, { mode: 0o700 });
     const pictures = await Promise.all(
       urls.map((url, index) => downloadPicture(url, `image-${index}`)),
     );

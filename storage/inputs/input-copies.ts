@@ -11,6 +11,8 @@ import { newId } from '../../domain/ids.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
+import { forEachIsolated, type IsolationReport } from '../../platform/isolation.ts';
+import type { Logger } from '../../platform/logger.ts';
 import { OutboundError } from '../../platform/outbound-addresses.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import { toStorageReference } from './storage-references.ts';
@@ -43,6 +45,7 @@ interface InputCopiesDeps {
   pool: DatabasePool;
   storage: Storage;
   outbound: Outbound;
+  logger: Logger;
 }
 
 /** Timeout for downloading a complete file, in milliseconds. */
@@ -65,7 +68,7 @@ const sweepCountMax = 500;
 
 /** Creates the store of input copies. */
 export function createInputCopies(deps: InputCopiesDeps) {
-  const { pool, storage } = deps;
+  const { pool, storage, logger } = deps;
   const acquireSlot = createSlots();
 
   async function removeCopy(storageKey: string): Promise<void> {
@@ -120,15 +123,15 @@ export function createInputCopies(deps: InputCopiesDeps) {
       };
     },
 
-    /** Removes copies of settled jobs and old ones without a reservation; returns how many. */
-    async sweep(): Promise<number> {
+    /** Removes copies of settled jobs and old ones without a reservation. */
+    async sweep(): Promise<IsolationReport> {
       const storageKeys = await pool.anyFirst(sql.type(storageKeyRow)`
         SELECT c.storage_key FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id
         WHERE r.state <> 'reserved'
           OR (r.id IS NULL AND c.created_at < clock_timestamp() - ${unreservedRetention}::interval)
         ORDER BY c.created_at LIMIT ${sweepCountMax}`);
-      const results = await Promise.allSettled(storageKeys.map(removeCopy));
-      return results.filter(({ status }) => status === 'fulfilled').length;
+      const copies = storageKeys.map((id) => ({ id }));
+      return forEachIsolated(copies, ({ id }) => removeCopy(id), { subject: 'copy', logger });
     },
   };
 }

@@ -13,18 +13,19 @@ import { drawDisc } from '../harness/media.ts';
 
 it.each([
   ['fails inside the gateway', () => Promise.reject(new Error('ENOSPC'))],
+  ['finds no directory for its files', null],
   ['needs a busy server', () => Promise.reject(new OutboundError('status', 'busy', 503))],
   ['does not reach the provider', async () => Readable.from([await drawDisc(8, 8)])],
 ])('an edit that %s is not accepted, and leaves no file behind', async (_how, fetch) => {
   const directory = await mkdtemp(join(tmpdir(), 'edits-'));
-  vi.stubEnv('TMPDIR', directory);
+  vi.stubEnv('TMPDIR', fetch ? directory : join(directory, 'missing'));
   onTestFinished(() => void vi.unstubAllEnvs());
   const variables = {
     OPENAI_IMAGES_API_KEY: 'a-secret',
     OPENAI_IMAGES_BASE_URL: 'http://127.0.0.1:1',
   };
   const provider = openai.create({ PROVIDER_VARIABLES: variables } as unknown as Config, {
-    outbound: { ...createOutbound({ admittedOrigins: [] }), fetch },
+    outbound: { ...createOutbound({ admittedOrigins: [] }), ...(fetch && { fetch }) },
     storage: {} as Storage,
   });
   const submission = {

@@ -123,18 +123,6 @@ describe('a copy of an input', () => {
     expect(await listJobCopies(jobId)).toEqual([]);
   });
 
-  it('is removed after two days when its process stopped before the start of a job', async () => {
-    const { organizationId } = gateway.caller;
-    const keys = ['a', 'b'].map((letter) => `${organizationId}/file_${letter.repeat(32)}.png`);
-    await gateway.database.query(
-      `INSERT INTO input_copy
-        VALUES ($1, $3, 'a', now() - interval '1 day'), ($2, $3, 'b', now() - interval '3 days')`,
-      [...keys, organizationId],
-    );
-    await gateway.api.services.copies.sweep();
-    expect([await listJobCopies('a'), await listJobCopies('b')]).toEqual([keys.slice(0, 1), []]);
-  });
-
   it.each([
     ['that says it has too many bytes', true],
     ['that has too many bytes and does not say so', false],

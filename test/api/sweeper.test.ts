@@ -2,11 +2,13 @@
  * The sweeper processes each row and each step separately: a failing row or step does not stop the
  * others.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { describe, expect, it } from 'vitest';
 import { createStuckJobs } from '../../jobs/records/stuck-jobs.ts';
 import type { Services } from '../../activities/services.ts';
 import { newId } from '../../domain/ids.ts';
+import { repeat } from '../../worker/repeat.ts';
 import { useOwnGateway } from '../harness/gateway.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
 
@@ -126,15 +128,27 @@ describe('a workflow that runs longer than the deadline of its job', () => {
   });
 });
 
+it('a task that is stopped ends its current run first', async () => {
+  let isDone = false;
+  const run = () => sleep(20).then(() => void (isDone = true));
+  await repeat(run, { intervalMs: 1 })();
+  expect(isDone).toBe(true);
+});
+
 describe('a pass of the sweeper', () => {
   it('releases a job although the workflows of other jobs are paused or cannot be read, and counts those jobs', async () => {
     const bad = [newUnreadableId(), newUnreadableId()];
     const good = newId('job');
     const paused = `${pausedPrefix}${newId('job')}`;
     for (const id of [...bad, good, paused]) await reserve(id);
+    await gateway.database.query('UPDATE reservation SET owner_missing_at = now() WHERE id = $1', [
+      paused,
+    ]);
     const sweeper = createSweeper();
     expect(await sweeper.sweep()).toMatchObject({ skipped: 2, missing: 1, extended: 1, failed: 0 });
     await sweeper.untilReleased(good);
+    const found = 'SELECT FROM reservation WHERE id = $1 AND owner_missing_at IS NULL';
+    expect(await gateway.database.query(found, [paused])).toHaveLength(1);
     for (const id of [...bad, paused]) {
       expect(await readState(id)).toBe('reserved');
       await release(id);
@@ -161,8 +175,8 @@ describe('a pass of the sweeper', () => {
     expect(await sweeper.sweep()).toMatchObject({ failed: 1 });
   });
 
-  it('removes the other uploads when one cannot be removed', async () => {
-    const { uploads } = gateway.api.services;
+  it('removes the other uploads and copies when one cannot be removed', async () => {
+    const { uploads, copies } = gateway.api.services;
     const made = [newId('upload'), newId('upload')];
     const { organizationId, keyId } = gateway.caller;
     for (const id of made) {
@@ -183,6 +197,18 @@ describe('a pass of the sweeper', () => {
     const [bad, good] = made;
     await gateway.database.query(`UPDATE upload SET storage_key = 'nonsense' WHERE id = $1`, [bad]);
     expect(await uploads.sweep()).toEqual({ done: 1, skipped: 1 });
+    // A process stopped before it started the jobs of these copies.
+    const kept = `${organizationId}/${bad}.png`;
+    await gateway.database.query(
+      `INSERT INTO input_copy VALUES ('nonsense', $1, 'a', now() - interval '3 days'),
+        ($2, $1, 'a', now() - interval '3 days'), ($3, $1, 'a', now() - interval '1 day')`,
+      [organizationId, `${organizationId}/${good}.png`, kept],
+    );
+    expect(await copies.sweep()).toEqual({ done: 1, skipped: 1 });
+    const keys = await gateway.database.query(
+      'SELECT storage_key AS key FROM input_copy ORDER BY 1',
+    );
+    expect(keys).toEqual([{ key: 'nonsense' }, { key: kept }]);
     const left = await gateway.database.query<{ id: string }>('SELECT id FROM upload');
     expect(left).toEqual([{ id: bad }]);
     expect(await uploads.find(good ?? '')).toBeNull();

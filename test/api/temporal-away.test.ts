@@ -1,7 +1,9 @@
 /** A Temporal server that accepts connections and does not respond. */
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import type { Connection } from '@temporalio/client';
 import { afterAll, describe, expect, inject, it } from 'vitest';
+import { registerSearchAttributes } from '../../platform/temporal.ts';
 import { useGateway, type StudioBody } from '../harness/gateway.ts';
 
 const [host = '', port] = inject('temporalAddress').split(':');
@@ -38,6 +40,10 @@ describe('while Temporal does not respond', () => {
     setFrozen(true);
     try {
       const explaining = gateway.admin<StudioBody<{ why: string }>>(`/jobs/${jobId}`);
+      // Each pass of the sweeper waits for this.
+      const connection = gateway.api.client.connection as Connection;
+      const registering = registerSearchAttributes(connection, 'default', []);
+      const registered = expect(registering).rejects.toThrow('DEADLINE_EXCEEDED');
       const answers = await Promise.all([
         gateway.cancel(jobId),
         ...['cancel', 'reverify', 'resettle'].map((action) =>
@@ -51,6 +57,7 @@ describe('while Temporal does not respond', () => {
       expect((await explaining).body.data.why).toMatch(
         /Temporal is unreachable.*; the sweeper found its workflow missing or overdue \d+ s ago; /,
       );
+      await registered;
     } finally {
       setFrozen(false);
     }
