@@ -14,6 +14,7 @@ import { createInbox } from '../../providers/notification-inbox.ts';
 import { createNotificationUrls } from '../../providers/notification-urls.ts';
 import type { ProviderCallDeps } from '../../activities/called-provider.ts';
 import { createCallActivities } from '../../activities/index.ts';
+import { markVerifying } from '../../activities/mark-verifying.ts';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import type { Provider, Submission, SubmitResult } from '../../providers/provider.ts';
 import { createArtifactStore } from '../../storage/artifacts.ts';
@@ -279,6 +280,9 @@ describe('a submit', () => {
     const { calls, sent } = processWith();
     await expect(inTask().run(calls.submit, task)).rejects.toMatchObject({ type: 'JOB_LOST' });
     expect(sent).toEqual([]);
+    await markVerifying({ pool }, task.jobId);
+    const row = 'SELECT verifying FROM job WHERE id = $1';
+    expect(await ledgers.database.query(row, [task.jobId])).toEqual([{ verifying: false }]);
   });
 
   it('without a free slot fails in the workflow task, and runs from the queue', async () => {

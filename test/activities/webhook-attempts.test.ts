@@ -1,10 +1,13 @@
 /** Attempts to deliver webhooks, and their rows in a real Postgres. */
+import type { Client } from '@temporalio/client';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createDeliveries } from '../../activities/deliver-webhook.ts';
 import { newId } from '../../domain/ids.ts';
+import { createLogger } from '../../platform/logger.ts';
 import { createMetrics } from '../../platform/metrics.ts';
 import { createOutbound } from '../../platform/outbound.ts';
 import { createAccountNotices } from '../../webhooks/notices.ts';
+import { createWebhookRelay } from '../../webhooks/relay.ts';
 import { createSigningSecrets } from '../../webhooks/signing-secrets.ts';
 import { createWebhooks, type AttemptResult, type Webhooks } from '../../webhooks/webhooks.ts';
 import { createCaller } from '../harness/callers.ts';
@@ -61,7 +64,10 @@ it('an attempt that ends after a newer one has begun does not change the state o
 it('a redelivery that is requested during the last attempt survives the failure of this attempt', async () => {
   const name = await newWebhook();
   const begun = await webhooks.beginAttempt(name);
-  await webhooks.resetDelivery(name.subjectId);
+  const withDeadline = () => Promise.reject(new Error('Temporal is away'));
+  const client = { withDeadline } as unknown as Client;
+  const logger = createLogger('test', 'silent');
+  await createWebhookRelay({ client, webhooks, logger, taskQueuePrefix: '' }).redeliver(name);
   await webhooks.endAttempt(name.subjectId, begun?.number ?? 0, { ...failed, retryInMs: null });
   expect(await webhooks.beginAttempt(name)).toMatchObject({ number: 2, failures: 0 });
 });

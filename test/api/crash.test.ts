@@ -7,10 +7,9 @@ import { Client } from 'pg';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { useOwnGateway } from '../harness/gateway.ts';
 import { startWorkers } from '../harness/running-gateway.ts';
-import { sweepOnce } from '../harness/sweeps.ts';
 
 // Its workers are killed.
-const gateway = useOwnGateway({ worker: false, env: { RESERVATION_TTL_MS: '2000' } });
+const gateway = useOwnGateway({ worker: false });
 afterEach(() => gateway.endSpawned());
 
 const path = '/api/v1/studio/image/generate';
@@ -100,24 +99,6 @@ describe('an API process that is killed', () => {
     expect(await gateway.sandbox.submits({ match: 'at noon' })).toHaveLength(1);
     const job = (await gateway.database.jobs(gateway.caller.organizationId)).at(-1);
     await expectCharged(job?.id ?? '');
-  });
-});
-
-describe('the sweeper', () => {
-  it('releases and fails a job whose workflow was terminated, and leaves a running job alone, however long it takes', async () => {
-    await runWorkers();
-    const sweeping = setInterval(() => void sweepOnce(gateway), 200);
-    onTestFinished(() => clearInterval(sweeping));
-    const slowJobId = await startAccepted('[[slow:5s]] a slow lighthouse');
-    const lostJobId = await startAccepted('[[slow:60s]] a lighthouse forgotten');
-    await gateway.getWorkflow(lostJobId).terminate('test');
-    expect((await gateway.untilDone(lostJobId)).body.data).toMatchObject({
-      status: 'failed',
-      error: { code: 'JOB_LOST' },
-      billing: { state: 'released', charged: 0 },
-    });
-    expect(await gateway.database.entryKinds(lostJobId)).toEqual(['reserve', 'release']);
-    await expectCharged(slowJobId);
   });
 });
 

@@ -5,7 +5,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { drawDisc } from '../harness/media.ts';
 import { openRequest } from '../harness/raw-requests.ts';
@@ -121,6 +121,17 @@ describe('an upload URL', () => {
       later.fileId,
     ]);
     expect((await putFile(later, picture)).status).toBe(200);
+    // That of a slow sender is renewed.
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { fileId } = await sign(picture.length);
+    await gateway.api.services.uploads.withUploadClaim(fileId, async () => {
+      await gateway.database.query('UPDATE upload SET receiving_until = now() WHERE id = $1', [
+        fileId,
+      ]);
+      vi.advanceTimersByTime(20_000);
+      await expect.poll(() => gateway.database.query(receiving, [fileId])).toHaveLength(1);
+    });
   });
 });
 

@@ -37,12 +37,6 @@ describe('a provider notification that', () => {
     expect(done.body.data).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
   });
 
-  it('has an invalid signature is rejected, and the job completes by polling', async () => {
-    const jobId = await start('[[bad-signature]] a forged forest');
-    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
-    expect(await readNotifications(jobId)).toEqual([]);
-  });
-
   it('arrives before the work is finished is accepted, and the job waits on', async () => {
     const jobId = await start('[[slow:20s]] [[no-webhook]] a genuine forest');
     const { requestId } = await gateway.untilAccepted(jobId);
@@ -80,24 +74,13 @@ describe('a notification that cannot be stored', () => {
     expect(await readNotifications(jobId)).toHaveLength(1);
   });
 
-  it.each([
-    [
-      'its table is away',
-      'RENAME TO notification_away',
-      'notification_away RENAME TO provider_notification',
-    ],
-    [
-      'Postgres refuses the row',
-      'ADD CONSTRAINT nothing CHECK (false) NOT VALID',
-      'provider_notification DROP CONSTRAINT nothing',
-    ],
-  ])('gets a 5xx response: %s', async (_why, breaking, mending) => {
-    await other.query(`ALTER TABLE provider_notification ${breaking}`);
+  it('gets a 5xx response while its table is away', async () => {
+    await other.query('ALTER TABLE provider_notification RENAME TO notification_away');
     try {
       const { status } = await gateway.sandbox.resend(requestId, {});
       expect(status).toBeGreaterThanOrEqual(500);
     } finally {
-      await other.query(`ALTER TABLE ${mending}`);
+      await other.query('ALTER TABLE notification_away RENAME TO provider_notification');
     }
     expect(await readNotifications(jobId)).toEqual([]);
     expect((await gateway.sandbox.resend(requestId, {})).status).toBe(200);

@@ -451,6 +451,13 @@ const providers: Fault[] = [
     tests: ['test/api/operators.test.ts'],
   },
   {
+    name: 'an attempt that began before a redelivery ends it',
+    file: 'webhooks/webhooks.ts',
+    original: "w.state = 'delivering' AND w.attempts_before < ${number}",
+    planted: "w.state = 'delivering'",
+    tests: ['test/activities/webhook-attempts.test.ts'],
+  },
+  {
     name: 'a slow sender that still reports counts as crashed',
     file: 'activities/adopt.ts',
     original: 'if (record.updatedAtMs !== updatedAtMs) updateSeenAtMs',

@@ -19,13 +19,10 @@ export const video = z
     expires_at: z.null(),
     prompt: z.string().nullable(),
     seconds: z.string().nullable(),
-    size: z
-      .string()
-      .nullable()
-      .meta({
-        description:
-          'WIDTHxHEIGHT in pixels; null until the video is completed, or if its size is unknown.',
-      }),
+    size: z.string().nullable().meta({
+      description:
+        'WIDTHxHEIGHT in pixels; null until the video is completed, or if its size is unknown.',
+    }),
     error: z.object({ code: z.string(), message: z.string() }).nullable(),
     remixed_from_video_id: z.null(),
   })
