@@ -180,6 +180,11 @@ describe('generating a picture', () => {
     const { jobId } = (await generate()).structuredContent as { jobId: string };
     expect((await generate()).structuredContent).toMatchObject({ jobId });
     expect(await gateway.sandbox.submits({ match: 'one tree' })).toHaveLength(1);
+    // Clients reject large pictures, so their results have only the link.
+    const large = `WITH a AS (UPDATE artifact SET size_bytes = 524289 WHERE job_id = $1)
+      UPDATE job SET outputs = jsonb_set(outputs, '{0,artifacts,0,sizeBytes}', '524289') WHERE id = $1`;
+    await gateway.database.query(large, [jobId]);
+    expect((await generate()).content).toMatchObject([{ type: 'text' }, { type: 'resource_link' }]);
   });
 });
 

@@ -76,13 +76,6 @@ describe('the list of models', () => {
       supportsAudio: true,
       description: expect.stringMatching(/.{20,}/),
     });
-    const house = everything.models.find(({ id }) => id === ownModel.id);
-    expect(house).toEqual({
-      id: ownModel.id,
-      name: ownModel.name,
-      cost: { input: 1, output: 2 },
-      limit: ownModel.limit,
-    });
   });
 
   it("contains the operator's own models, and no removed models", async () => {
@@ -172,22 +165,19 @@ describe('one model', () => {
 });
 
 describe('the official OpenAI client', () => {
-  it('lists and retrieves models', async () => {
+  it('lists all models', async () => {
     const page = await openai.models.list();
     const walked: string[] = [];
     for await (const { id } of page) walked.push(id);
     expect(walked).toEqual(toIds(everything));
-    const model = await openai.models.retrieve('groq/openai/gpt-oss-120b');
-    expect(model).toMatchObject({ object: 'model', owned_by: 'openai' });
-    expect(new Date(model.created * 1000).getUTCFullYear()).toBe(2025);
   });
 });
 
 describe('the official Anthropic client', () => {
-  it('reads all pages forwards, and backwards from the end', async () => {
+  it('reads all pages forwards, also on its beta path, and backwards from the end', async () => {
     const all = toIds(everything);
     const pages: string[][] = [];
-    for await (const page of (await anthropic.models.list({ limit: 17 })).iterPages()) {
+    for await (const page of (await anthropic.beta.models.list({ limit: 17 })).iterPages()) {
       pages.push(toIds(page));
     }
     expect(pages.flat()).toEqual(all);
@@ -196,16 +186,5 @@ describe('the official Anthropic client', () => {
     const back: string[][] = [];
     for await (const page of last.iterPages()) back.unshift(toIds(page));
     expect(back.flat()).toEqual(all.slice(0, -1));
-  });
-
-  it('lists and retrieves models on its beta path', async () => {
-    const beta = await anthropic.beta.models.list({ limit: 5 });
-    expect(beta.data).toHaveLength(5);
-    const model = await anthropic.models.retrieve('acme/house-model');
-    expect(model).toMatchObject({
-      type: 'model',
-      display_name: 'House Model',
-      created_at: '2023-11-14T22:13:20Z',
-    });
   });
 });

@@ -74,7 +74,6 @@ describe('webhookEvents', () => {
       { webhookUrl, webhookEvents: ['failed', 'failed'] },
       'must not repeat an event',
     ],
-    ['that are no list', { webhookUrl, webhookEvents: 'started' }, 'must be an array'],
   ])('%s are rejected, and nothing is reserved', async (_title, fields, message) => {
     const answer = await gateway.call(imagePath, { body: { prompt: 'a heron', ...fields } });
     expect(answer.status).toBe(400);

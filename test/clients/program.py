@@ -134,6 +134,19 @@ with StudioGateway(api_key=api_key, base_url=base_url, http_client=httpx.Client(
     report["separators"] = [event["delta"] for event in client.chat_stream(said)]
 
 
+def lose_stream(_):
+    report["streams"] = report.get("streams", 0) + 1
+    def events():
+        yield b'data: {"done": %s}\n\n' % (b"true" if report["streams"] > 4 else b"false")
+        raise httpx.ReadError("lost")
+    return httpx.Response(200, content=events())
+
+
+losing = httpx.Client(transport=httpx.MockTransport(lose_stream))
+with StudioGateway(api_key=api_key, base_url=base_url, retries=1, http_client=losing) as client:
+    report["states"] = len(list(client.events(JobTicket.of("job_1"))))
+
+
 class Silent(BaseHTTPRequestHandler):
     def do_POST(self):
         threading.Event().wait(2)

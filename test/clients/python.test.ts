@@ -49,6 +49,7 @@ describe('a program with the Python client', () => {
   testWith('follows a video job until it is done', () => {
     expect(report['film'].length).toBeGreaterThan(1);
     expect(report['film'].at(-1)).toBe('completed');
+    expect(report).toMatchObject({ streams: 5, states: 5 });
   });
 
   testWith('chats, whole and streamed', () => {

@@ -88,12 +88,13 @@ describe('a job', () => {
   });
 
   testWith('is followed over any number of lost streams that each reported a state', async () => {
-    let streams = 0;
+    const signals: (AbortSignal | null | undefined)[] = [];
     const patient = newClient({
       retries: 1,
-      fetch: () => {
-        streams += 1;
-        const bytes = Buffer.from(`data: {"done":${streams > 4}}\n\n`);
+      timeoutMs: 20,
+      fetch: (_url, { signal }) => {
+        signals.push(signal);
+        const bytes = Buffer.from(`data: {"done":${signals.length > 4}}\n\n`);
         const body = new ReadableStream({
           start: (controller) => controller.enqueue(bytes),
           pull: (controller) => void setTimeout(() => controller.error(new Error('lost')), 50),
@@ -104,6 +105,7 @@ describe('a job', () => {
     });
     const { got, error } = await collect(patient.events({ jobId: 'job_1' }));
     expect([got.length, error]).toEqual([5, null]);
+    expect(signals.map((signal) => signal?.aborted)).toEqual(Array(5).fill(false));
   });
 
   testWith('that fails is thrown with its code and id, and is not charged', async () => {
@@ -146,7 +148,7 @@ describe('a job', () => {
     });
     const error = await thrown(deaf.run('image/generate', { prompt: 'a tree' }));
     const jobId = expect.stringMatching(/^job_/);
-    expect(error).toMatchObject({ code: 'CONNECTION_FAILED', jobId });
+    expect(error).toMatchObject({ code: 'CONNECTION_FAILED', status: null, jobId });
     await client.wait({ jobId: error.jobId ?? '' });
   });
 });
@@ -188,12 +190,6 @@ describe('a repeated request', () => {
     const { data } = await forgetful.api.GET('/api/v1/usage');
     expect(data?.usage).toHaveLength(1);
     expect(await gateway.sandbox.submits({ match: 'a lost answer' })).toHaveLength(1);
-  });
-
-  testWith('ends with an error if no server responds', async () => {
-    const nowhere = newClient({ baseUrl: 'http://127.0.0.1:9', retries: 1 });
-    const error = await thrown(nowhere.chat({ model: 'gpt-4o', messages: say('x') }));
-    expect(error).toMatchObject({ code: 'CONNECTION_FAILED', status: null });
   });
 
   testWith('waits for the Retry-After of the response', async () => {
@@ -310,9 +306,9 @@ describe('a webhook', () => {
     const headers = sent?.headers ?? {};
     const event = await library.verifyWebhook({ body, headers, secret });
     expect(event).toMatchObject({ type: 'studio.job.completed', data: { status: 'completed' } });
-    await library.verifyWebhook({ body, headers: new Headers(headers), secret });
     const upperCase = Object.entries(headers).map(([name, value]) => [name.toUpperCase(), value]);
-    await library.verifyWebhook({ body, headers: Object.fromEntries(upperCase), secret });
+    for (const other of [new Headers(headers), Object.fromEntries(upperCase)])
+      await library.verifyWebhook({ body, headers: other, secret });
 
     const wrong = [
       { body: `${body} `, headers, secret },
