@@ -17,8 +17,8 @@ type CallStatus =
   /** The provider never accepted the call. */
   | 'not_sent'
   /**
-   * The provider may have accepted the call. Its status cannot be requested, because the provider
-   * request id is unknown.
+   * The provider may have accepted the call. Its status cannot be requested, because no operation
+   * of the call is known.
    */
   | 'unknown'
   /** The provider could not be reached. */
@@ -82,7 +82,7 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
   if (!provider?.operations || !operation) {
     return createFinding(
       'unknown',
-      `${call.provider} returned no request id, so its status cannot be requested`,
+      `the status at ${call.provider} cannot be requested, because no operation of the call is known`,
     );
   }
   try {

@@ -170,7 +170,7 @@ function describeCall(
     case 'begun':
       return `call ${number}: the submit to ${provider} began ${formatAgo(call.sinceMs)}`;
     case 'unknown':
-      return `call ${number} has an unknown outcome: ${provider} sent no response to the submit of ${formatAgo(call.sinceMs)}`;
+      return `call ${number} has an unknown outcome: the submit to ${provider} ${formatAgo(call.sinceMs)} ended without a request id or a stored result`;
     case 'not_accepted':
       return `call ${number} was not accepted by ${provider} ${formatAgo(call.updatedAtMs)} and will be sent again`;
     case 'accepted':

@@ -116,8 +116,13 @@ describe('a workflow that runs longer than the deadline of its job', () => {
     expect(await pass(7200, 600)).toEqual(left);
     expect((await handle.describe()).status.name).toBe('RUNNING');
     const { services, client } = gateway.api;
+    // Its provider responded with an error, after which no result can follow.
+    const call = `INSERT INTO provider_call (job_id, call_index, route_index, provider, state)
+      VALUES ($1, 0, 0, 'openai', 'unknown')`;
+    await gateway.database.query(call, [id]);
     const stuck = await createStuckJobs({ pool: services.pool, client }).find(id);
     expect(stuck?.reasons).toContainEqual(expect.stringContaining('found its workflow overdue'));
+    expect(stuck?.reasons.at(-1)).toMatch(/ago ended without a request id or a stored result$/);
 
     expect(await pass(7200, 0.1)).toEqual({ extended: 0, released: 1, state: 'released' });
     expect((await handle.describe()).status.name).toBe('TERMINATED');
