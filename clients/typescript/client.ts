@@ -126,7 +126,8 @@ export class StudioGateway {
       const job = await this.#readJob<C>(jobId, Math.min(pollSeconds, remainingSeconds), signal);
       if (job.error) throw new StudioError(job.error.code, job.error.message, { jobId, body: job });
       if (job.result) return { ...job, result: job.result };
-      if (job.done) throw new StudioError('JOB_LOST', 'The job ended without a result.', { jobId });
+      if (job.done)
+        throw new StudioError('MEDIA_DELETED', 'The result of the job was deleted.', { jobId });
       if (performance.now() >= timeoutAtMs) {
         const message = `The job did not end within ${timeoutMs} ms; it is still running.`;
         throw new StudioError('TIMEOUT', message, { jobId });

@@ -98,11 +98,9 @@ with StudioGateway(api_key=api_key, base_url=f"{base_url}/api/v1/") as client:
     first = client.submit("image/generate", {"prompt": "one"}, idempotency_key="mine-py")
     client.wait(first)
     second = client.submit("image/generate", {"prompt": "one"}, idempotency_key="mine-py")
-    other = {"prompt": "two"}
     report["replayed"] = first == second
-    report["reused"] = error_of(
-        lambda: client.submit("image/generate", other, idempotency_key="mine-py")
-    )
+    client.request("DELETE", f"/api/v1/studio/jobs/{first.job_id}/media")
+    report["deleted"] = error_of(lambda: client.wait(first))
 
     slow = client.submit("image/generate", {"prompt": "[[slow:900s]] [[no-webhook]] slow"})
     client.cancel(slow)

@@ -68,7 +68,7 @@ describe('a program with the Python client', () => {
       rejected: { code: 'INVALID_REQUEST', status: 400, details: [{ path: 'prompt' }] },
       late: { code: 'TIMEOUT', jobId },
       canceled: { code: 'CANCELED', jobId },
-      reused: { code: 'IDEMPOTENCY_KEY_REUSED', status: 422 },
+      deleted: { code: 'MEDIA_DELETED', jobId },
       wrongKey: { code: 'Unauthorized', status: 401 },
       nobody: { code: 'CONNECTION_FAILED', status: null },
       silent: { code: 'TIMEOUT', status: null },

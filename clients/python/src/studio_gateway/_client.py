@@ -69,6 +69,8 @@ class StudioGateway(Runs, Transport):
                 error = state["error"]
                 raise StudioError(error["code"], error["message"], job_id=job_id, body=state)
             if state["done"]:
+                if state["result"] is None:
+                    raise StudioError("MEDIA_DELETED", "The result of the job was deleted.", job_id=job_id)
                 completed: CompletedJob[R] = state
                 return completed
             if timeout_at is not None and clock.monotonic() >= timeout_at:
