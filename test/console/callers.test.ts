@@ -32,8 +32,8 @@ describeInBrowser('the console of a caller', () => {
   function streamsOf(page: Page): Set<Request> {
     const streams = new Set<Request>();
     const context = page.context();
-    context.on('request', (request) => {
-      if (isStream(request)) streams.add(request);
+    context.on('response', (response) => {
+      if (isStream(response.request())) streams.add(response.request());
     });
     context.on('requestfailed', (request) => streams.delete(request));
     context.on('requestfinished', (request) => streams.delete(request));
@@ -306,6 +306,8 @@ describeInBrowser('the console of a caller', () => {
     const streams = streamsOf(page);
     await signIn(page, first.key);
     await expect.poll(() => streams.size).toBe(1);
+    // A page whose stream opens late reloads its key, which must happen before the cookie changes.
+    await page.evaluate('new Promise((resolve) => setTimeout(resolve, 100))');
     // A request with the cookie of the first session would end that session.
     await context.clearCookies();
     const headers = { authorization: `Bearer ${second.key}` };
