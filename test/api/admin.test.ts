@@ -71,18 +71,13 @@ describe('organizations', () => {
 
   it('are listed in pages', async () => {
     const name = `Paged ${Date.now()}`;
-    for (let count = 0; count < 5; count += 1) await newOrganization({ name });
+    for (let count = 0; count < 3; count += 1) await newOrganization({ name });
     const filter = `name=${encodeURIComponent(name)}`;
-    const all = (await read(`/organizations?${filter}`)).data;
-    const seen: Row[] = [];
-    for (let cursor: string | null = ''; cursor !== null;) {
-      const path = `/organizations?${filter}&limit=2${cursor && `&cursor=${cursor}`}`;
-      const page: ListBody = await read(path);
-      seen.push(...page.data);
-      cursor = page.nextCursor;
-    }
-    expect(seen).toEqual(all);
-    expect(new Set(seen.map((organization) => organization.organizationId)).size).toBe(5);
+    const first = await read(`/organizations?${filter}&limit=2`);
+    const next = await read(`/organizations?${filter}&limit=2&cursor=${first.nextCursor}`);
+    const all = await read(`/organizations?${filter}`);
+    expect([first.data.length, next.nextCursor, all.data.length]).toEqual([2, null, 3]);
+    expect([...first.data, ...next.data]).toEqual(all.data);
   });
 });
 
@@ -220,12 +215,6 @@ describe('jobs', () => {
       { id: jobId, kind: 'studio', credits: 3.9, ownerMissingAt: null },
     ]);
     await gateway.untilAccepted(jobId);
-    expect((await gateway.admin(`/jobs/${jobId}`)).body.data).toMatchObject({
-      jobId,
-      organizationId: caller.organizationId,
-      status: 'in_progress',
-      calls: [{ index: 0, provider: 'fal', begunAt: expect.any(String) }],
-    });
 
     expect((await write(`/jobs/${jobId}/cancel`)).status).toBeOneOf([200, 202]);
     const done = await gateway.untilDone(jobId, caller.key);

@@ -91,11 +91,12 @@ describe.concurrent('a job', () => {
 
   it('with an unknown outcome is verified, then released and counted when no notification arrives', async () => {
     const { key, jobId } = await start('[[reset-after-accept]] [[no-webhook]] a bridge');
-    await untilHolds(async () =>
-      expect((await gateway.call(`/api/v1/studio/jobs/${jobId}`, { key })).body.data.phase).toBe(
-        'verifying_outcome',
-      ),
-    );
+    await untilHolds(async () => {
+      const { body } = await gateway.call(`/api/v1/studio/jobs/${jobId}`, { key });
+      const stuck = await gateway.admin<{ data: { id: string }[] }>('/stuck?limit=100');
+      expect(body.data.phase).toBe('verifying_outcome');
+      expect(stuck.body.data.map(({ id }) => id)).toContain(jobId);
+    });
     expect((await gateway.untilDone(jobId, key)).body.data).toMatchObject({
       status: 'failed',
       error: { code: 'OUTCOME_UNKNOWN' },

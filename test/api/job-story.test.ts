@@ -165,6 +165,9 @@ describe('a job is explained', () => {
 });
 
 it('providers are listed with their recent results', async () => {
+  const jobId = await run('a lighthouse of the last hour');
+  const update = `UPDATE job SET created_at = now() - interval '52 minutes' WHERE id = $1`;
+  await gateway.database.query(update, [jobId]);
   const { body } = await gateway.admin<StudioBody<Provider[]>>('/providers');
   const fal = body.data.find(({ provider }) => provider === 'fal');
   expect(fal?.recent).toMatchObject({
@@ -175,6 +178,7 @@ it('providers are listed with their recent results', async () => {
   expect(fal?.trend).toHaveLength(12);
   const calls = fal?.trend.map((step) => step.calls) ?? [];
   expect(calls.at(-1)).toBeGreaterThan(0);
+  expect(calls.slice(0, 3)).toEqual([0, 1, 0]);
   expect(calls.reduce((sum, each) => sum + each, 0)).toBe(fal?.recent.calls);
   for (const { recent } of body.data.filter((each) => each.recent.calls === 0)) {
     expect(recent).toEqual({ calls: 0, failed: 0, medianSeconds: null, slowSeconds: null });

@@ -39,6 +39,9 @@ describe('while Temporal does not respond', () => {
     await gateway.database.query(overdue, [jobId]);
     setFrozen(true);
     try {
+      const ready = await Promise.race([gateway.call('/readyz'), gateway.cancel(jobId)]);
+      const checks = { postgres: true, temporal: false, pollers: false };
+      expect(ready).toMatchObject({ status: 200, body: { status: 'degraded', checks } });
       const explaining = gateway.admin<StudioBody<{ why: string }>>(`/jobs/${jobId}`);
       // Each pass of the sweeper waits for this.
       const connection = gateway.api.client.connection as Connection;

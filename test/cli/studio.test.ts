@@ -287,12 +287,6 @@ describe('studio admin', () => {
     expect((await change(`operator revoke ${operatorId}`)).status).toBe(0);
     expect((await asPaul('operator whoami')).stderr).toBe(unauthorized);
   });
-
-  it('requires a reason', async () => {
-    const unsaid = await admin('org create Acme');
-    expect(unsaid.status).toBe(2);
-    expect(unsaid.stderr).toContain('--reason');
-  });
 });
 
 describe('the address of the gateway', () => {

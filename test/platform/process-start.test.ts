@@ -1,8 +1,8 @@
-/** A process that cannot start prints one sentence and ends. */
+/** A process that cannot start or stop ends; the first prints one sentence. */
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 import { startHttpServer } from '../harness/http-server.ts';
-import { runProgram } from '../harness/programs.ts';
+import { runFile, runProgram } from '../harness/programs.ts';
 
 const gateway = useGateway({ settled: 'last' });
 
@@ -49,4 +49,13 @@ it('the API reports that its port is in use', async () => {
   close();
   const line = `api: listen EADDRINUSE: address already in use 127.0.0.1:${port}`;
   expect(ended).toEqual({ code: 1, lines: [line] });
+});
+
+it('a process whose requests do not end is stopped', async () => {
+  const program = `const { drainOnExit } = await import('./platform/process-life.ts');
+    drainOnExit(() => new Promise(() => {}), 50);
+    setTimeout(() => {}, 3000);
+    process.kill(process.pid, 'SIGTERM');`;
+  const args = ['--input-type=module', '--eval', program];
+  expect((await runFile(process.execPath, args, {})).status).toBe(1);
 });

@@ -41,25 +41,18 @@ async function findProvider(pauses: ProviderPauses, provider: string): Promise<P
   return state;
 }
 
-const signalBatchSize = 20;
-
 /**
- * Signals waiting jobs to continue, 20 at a time. A job that misses its signal checks by itself,
- * within a minute, whether the provider was resumed.
+ * Signals waiting jobs to continue. A job that misses its signal checks by itself, within a minute,
+ * whether the provider was resumed.
  */
 async function signalWaitingJobs(
   { client, logger }: Pick<Composition, 'client' | 'logger'>,
   jobIds: readonly string[],
 ): Promise<void> {
-  for (let next = 0; next < jobIds.length; next += signalBatchSize) {
-    const batch = jobIds.slice(next, next + signalBatchSize);
-    await Promise.all(
-      batch.map((jobId) =>
-        requestCheck(client, jobId).catch((error: unknown) => {
-          logger.warn({ error, jobId }, 'provider.resume_not_signaled');
-        }),
-      ),
-    );
+  try {
+    for (const jobId of jobIds) await requestCheck(client, jobId);
+  } catch (error) {
+    logger.warn({ error }, 'provider.resume_not_signaled');
   }
 }
 
