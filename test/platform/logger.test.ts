@@ -23,7 +23,6 @@ function logged(end: string): { time: string }[] {
 
 it.each([
   ['by itself', ''],
-  ['by process.exit', 'process.exit(0);'],
   ['by an error that nobody caught', "throw new Error('unforeseen');"],
   ['by SIGKILL', "process.kill(process.pid, 'SIGKILL');"],
   ['with a fatal line', "logger.fatal('the end'); process.exit(1);"],
