@@ -100,6 +100,8 @@ it('a caller that disconnects before its request is sent to the provider is char
     );
     const leaving = AbortSignal.timeout(500);
     await expect(send(caller, { content: 'hello', stream: false }, leaving)).rejects.toThrow();
+    // The API has noticed the closed connection before it can reserve.
+    await sleep(300);
   });
   expect(await untilSettled(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
   expect(await chatCalls()).toBe(calls);

@@ -17,9 +17,12 @@ const ledgers = useLedger();
 let holder: Holder;
 /** Whether the process of the chats has lost its connection to Postgres. */
 let away: boolean;
+/** Ends with the operations of the ledger that began before Postgres went away. */
+let unfinished: Promise<unknown>;
 
 beforeEach(async () => {
   away = false;
+  unfinished = Promise.resolve();
   holder = await ledgers.newHolder(10_000_000);
 });
 afterEach(() => vi.useRealTimers());
@@ -43,8 +46,17 @@ const pass = (ms: number) =>
 /** Makes an operation of the ledger fail while Postgres is away. */
 const reach =
   <Args extends unknown[], Result>(operation: (...args: Args) => Promise<Result>) =>
-  (...args: Args): Promise<Result> =>
-    away ? Promise.reject(new Error('Postgres is away')) : operation(...args);
+  (...args: Args): Promise<Result> => {
+    if (away) return Promise.reject(new Error('Postgres is away'));
+    const result = operation(...args);
+    unfinished = Promise.allSettled([unfinished, result]);
+    return result;
+  };
+/** Makes all further operations of the ledger fail. */
+async function takePostgresAway(): Promise<void> {
+  away = true;
+  await unfinished;
+}
 
 /** Starts a chat in a process of its own. */
 async function startChat({ checkpointMs }: { checkpointMs: number }) {
@@ -82,7 +94,7 @@ describe('a chat', () => {
   it('of a running process survives an outage longer than its time limit, whichever process reconnects first', async () => {
     const { end, waitUntilIdle, recorded } = await startChat({ checkpointMs: 100 });
     await recorded();
-    away = true;
+    await takePostgresAway();
     await pass(ttlMs + 500);
     // The sweeper reconnects first, and begins a grace period.
     expect(await sweep()).toEqual([]);
@@ -98,7 +110,7 @@ describe('a chat', () => {
   it('survives an outage that lasts beyond the grace period', async () => {
     const { end, waitUntilIdle, recorded } = await startChat({ checkpointMs: 100 });
     await recorded();
-    away = true;
+    await takePostgresAway();
     await pass(ttlMs + 300);
     expect(await sweep()).toEqual([]);
     // The sweeper cannot reach Postgres either, until long after the grace period.
@@ -113,7 +125,7 @@ describe('a chat', () => {
   it('of a process that is gone is settled from its last checkpoint after the grace period', async () => {
     const { recorded, end } = await startChat({ checkpointMs: 100 });
     await recorded();
-    away = true;
+    await takePostgresAway();
     await pass(ttlMs + 300);
     expect(await sweep()).toEqual([]);
     await pass(terms.graceMs - 10_000);
@@ -128,7 +140,7 @@ describe('a chat', () => {
 
   it('that ended during an outage is charged in full when Postgres is back, a minute later', async () => {
     const { end } = await startChat({ checkpointMs: ttlMs });
-    away = true;
+    await takePostgresAway();
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     void end();
     await vi.advanceTimersByTimeAsync(60_000);
@@ -155,7 +167,7 @@ describe('a chat', () => {
 
   it('that cannot be settled does not keep its process from ending', async () => {
     const { end, waitUntilIdle } = await startChat({ checkpointMs: ttlMs });
-    away = true;
+    await takePostgresAway();
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     void end();
     const ending = waitUntilIdle();
