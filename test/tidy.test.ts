@@ -142,7 +142,7 @@ describe('links of the documents', () => {
   const pages = files.filter((file) => file.endsWith('.md'));
   const linesOutsideCode = (file: string): string => read(file).replaceAll(/^```[^]*?^```$/gm, '');
   /** Returns the anchors that GitHub gives to the sections of a page. */
-  const anchorsOf = (file: string): string[] =>
+  const listAnchors = (file: string): string[] =>
     [...linesOutsideCode(file).matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
       title
         .toLowerCase()
@@ -163,7 +163,8 @@ describe('links of the documents', () => {
     expect(links.length).toBeGreaterThan(100);
     const broken = links.filter(
       ({ target, anchor }) =>
-        !existsSync(root + target) || (anchor !== undefined && !anchorsOf(target).includes(anchor)),
+        !existsSync(root + target) ||
+        (anchor !== undefined && !listAnchors(target).includes(anchor)),
     );
     expect(broken).toEqual([]);
   });

@@ -154,7 +154,7 @@ const quiet = { logger: new DefaultLogger('ERROR') };
 const inTask = (attempt = 1) => new MockActivityEnvironment({ isLocal: true, attempt }, quiet);
 const fromQueue = (attempt = 1) => new MockActivityEnvironment({ isLocal: false, attempt }, quiet);
 
-async function stateOf({ jobId }: CallTask): Promise<string | undefined> {
+async function readState({ jobId }: CallTask): Promise<string | undefined> {
   const rows = await ledgers.query<{ state: string }>(
     'SELECT state FROM provider_call WHERE job_id = $1',
     [jobId],
@@ -167,7 +167,7 @@ describe('a submit', () => {
     const task = await newTask();
     let before: string | undefined;
     const { calls, sent } = processWith(async () => {
-      before = await stateOf(task);
+      before = await readState(task);
       return taken;
     });
     expect(await inTask().run(calls.submit, task)).toEqual(taken);
@@ -188,11 +188,11 @@ describe('a submit', () => {
     const first = waitingProcess();
     const second = processWith();
     const inTheAir = inTask().run(first.calls.submit, task);
-    await expect.poll(() => stateOf(task)).toBe('begun');
+    await expect.poll(() => readState(task)).toBe('begun');
     vi.useFakeTimers({ toFake: ['performance'] });
     onTestFinished(() => void vi.useRealTimers());
     const waiting = fromQueue().run(second.calls.submit, task);
-    // It takes 24 seconds, but reports every eight that it is still in flight.
+    // The submit takes 24 seconds, but reports every eight seconds that it still runs.
     for (let report = 0; report < 3; report += 1) {
       await sleep(700);
       await deps.records.markRunning(task);
@@ -231,7 +231,7 @@ describe('a submit', () => {
       kind: 'operation',
       operation: { id: 'op-7', providerEndpoint: 'draw' },
     });
-    expect(await stateOf(task)).toBe('accepted');
+    expect(await readState(task)).toBe('accepted');
     expect(sent).toHaveLength(1);
   });
 
@@ -240,7 +240,7 @@ describe('a submit', () => {
     const { answered, calls, sent } = waitingProcess();
     expect(await fromQueue().run(calls.adopt, task)).toEqual({ kind: 'not_sent' });
     const inTheAir = inTask().run(calls.submit, task);
-    await expect.poll(() => stateOf(task)).toBe('begun');
+    await expect.poll(() => readState(task)).toBe('begun');
     const adopting = fromQueue().run(calls.adopt, task);
     await sleep(700);
     answered.resolve();
@@ -265,11 +265,11 @@ describe('a submit', () => {
       type: 'PROVIDER_PAUSED',
       nonRetryable: false,
     });
-    expect(await stateOf(task)).toBe('waiting');
+    expect(await readState(task)).toBe('waiting');
     expect(await inTask().run(calls.submit, task)).toEqual({ kind: 'paused' });
     await ledgers.query('DELETE FROM provider_pause');
     await fromQueue().run(calls.awaitResume, [task]);
-    expect(await stateOf(task)).toBe('waiting');
+    expect(await readState(task)).toBe('waiting');
     expect(sent).toEqual([]);
     expect(await inTask().run(calls.submit, task)).toEqual(taken);
   });
@@ -320,7 +320,7 @@ describe('a submit', () => {
       );
     }
     expect(sent).toHaveLength(4);
-    expect(await stateOf(task)).toBe('not_accepted');
+    expect(await readState(task)).toBe('not_accepted');
   });
 });
 
@@ -344,7 +344,7 @@ describe('while Postgres is unreachable', () => {
     await inTask()
       .run(calls.submit, task)
       .catch(() => {});
-    expect(await stateOf(task)).toBe(state);
+    expect(await readState(task)).toBe(state);
   });
 
   it('a check of a running call still reports that it is running', async () => {

@@ -8,7 +8,7 @@ import { endpoints } from '../../api/endpoints/index.ts';
 
 const text = z.string().max(5);
 
-/** Returns the paths of the parts of a schema that have no size limit. */
+/** Returns the path of each field in a schema that has no size limit. */
 function listUnbounded(schema: z.ZodType): string[] {
   const described = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
   return [...findUnbounded(described, '(body)')];

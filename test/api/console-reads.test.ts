@@ -80,7 +80,7 @@ describe('GET /studio/jobs/events', () => {
       expect(events.seen.at(-1)).toMatchObject({ jobId: last, status: 'completed' }),
     );
     expect(new Set(events.seen.slice(sent).map(({ jobId }) => jobId))).toEqual(new Set([last]));
-    // A read takes 200 jobs; the next one takes the rest.
+    // One read returns at most 200 changed jobs. The next read returns the others.
     await gateway.database.query(
       `SELECT pg_notify('studio_job', json_build_object('event', 'done', 'organizationId', $1::text,
         'id', CASE n WHEN 201 THEN $2 ELSE 'job_' || n END)::text) FROM generate_series(1, 201) n`,

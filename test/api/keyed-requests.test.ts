@@ -83,7 +83,7 @@ const expireClaim = ({ organizationId }: TestCaller) =>
      WHERE organization_id = $1`,
     [organizationId],
   );
-/** Takes over a key whose holder lives, and renews it now and then. */
+/** Takes over an Idempotency-Key from a running request. The request may renew its claim meanwhile. */
 const takeOver = (caller: TestCaller) =>
   until(async () => {
     await expireClaim(caller);
@@ -202,7 +202,7 @@ describe('a chat with an Idempotency-Key', () => {
       headers,
       body: { model: 'gpt-4o', messages: say('a') },
     });
-  /** Expects that a caller has one chat, which was charged, and whose response a repeat gets. */
+  /** Expects that a caller has one chat, that it was charged, and that a repeated request receives its response. */
   async function expectOneChat(caller: TestCaller): Promise<void> {
     await gateway.api.services.chat.waitUntilIdle();
     expect((await chat(caller)).headers.get('idempotent-replayed')).toBe('true');
@@ -212,7 +212,7 @@ describe('a chat with an Idempotency-Key', () => {
   it('is one chat when its reservation is slow, however often it is repeated', async () => {
     const caller = await newCaller();
     const release = await holdAccount(caller);
-    // Its statement is broken off after ten seconds; that of the next chat waits behind it.
+    // Its reservation waits for the lock and is canceled after ten seconds. The reservation of the next chat waits too.
     const unkeyed = chat(caller, {});
     await sleep(200);
     const first = chat(caller);

@@ -111,7 +111,7 @@ describe('POST /studio/music/generate', () => {
 
   it('charges only the audio when the cover fails, and reports the failed cover', async () => {
     const answer = await song({
-      // Its title is cut within a letter of two UTF-16 units, half of which Postgres does not store.
+      // The title of the song is cut within a character of two UTF-16 units. Postgres does not store half of it.
       prompt: '𠮷'.repeat(200),
       coverPrompt: '[[policy]] a boat',
       durationSeconds: 4,

@@ -263,9 +263,9 @@ describe('/audio/transcriptions', () => {
     expect(await request('srt')).toMatch(/^1\n\d\d:\d\d:\d\d,\d{3} --> \d\d:\d\d:\d\d,\d{3}\n\S/);
     expect(await request('vtt')).toMatch(/^WEBVTT\n\n\d\d:\d\d:\d\d\.\d{3} --> /);
     await expectOneJob('audioTranscribe');
-    const words = [{ text: 'Late.', start: 3725.5, end: 3726, type: 'word' }];
-    const late = { text: '', language: 'en', durationSeconds: 3726, words };
-    expect(transcriptFormats.srt.show(late)).toContain('01:02:05,500 --> 01:02:06,000');
+    const words = [{ text: 'The end.', start: 3725.5, end: 3726, type: 'word' }];
+    const transcript = { text: '', language: 'en', durationSeconds: 3726, words };
+    expect(transcriptFormats.srt.show(transcript)).toContain('01:02:05,500 --> 01:02:06,000');
   });
 
   it("rejects another provider's model, a file without audio, and a form without a file", async () => {

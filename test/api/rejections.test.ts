@@ -15,7 +15,7 @@ const model = 'gpt-4o';
 const messages = [{ role: 'user', content: 'hi' }];
 const libraryText = /Invalid|expected|, received|Unrecognized|Too (?:big|small)|NaN|undefined|zod/;
 
-/** Checks the first detail of an error, and that the error has no message of a library. */
+/** Checks the first detail of an error, and that no message comes from a library. */
 function expectDetail(body: StudioBody, path: string, message: string | RegExp): void {
   const expected = typeof message === 'string' ? message : expect.stringMatching(message);
   expect(body.details[0]).toEqual({ path, message: expected });

@@ -211,9 +211,9 @@ it('a session starts once from a sign-in link, and not from an expired link', as
     expect(await use(unknown)).toMatchObject({ status: 404, body: { error: 'NOT_FOUND' } });
   }
   expect((await use()).status).toBe(400);
-  const late = await makeLink();
+  const revokedLink = await makeLink();
   await gateway.call(`/api/v1/api-keys/${keyId}`, { method: 'DELETE', key });
-  expect((await use(late)).status).toBe(404);
+  expect((await use(revokedLink)).status).toBe(404);
 });
 
 it('the root URL leads browsers to the console and programs to the descriptions, with a strict content security policy', async () => {

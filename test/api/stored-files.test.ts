@@ -70,7 +70,7 @@ describe('files', () => {
       const part = await fetch(all.data[2]?.url ?? '', { headers: { range } });
       expect([part.status, await part.bytes()]).toEqual([206, new Uint8Array(png)]);
     }
-    // Files of the same time are ordered by their paths, which contain the time too.
+    // Files with equal times are ordered by their paths.
     const update = 'UPDATE upload SET created_at = $2 WHERE id = $1';
     const now = new Date();
     for (const { fileId } of [stored, ...open]) {

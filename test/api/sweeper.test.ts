@@ -97,7 +97,7 @@ describe('a workflow that runs longer than the deadline of its job', () => {
       taskQueue: 'nobody-polls-this',
     });
     const sweeper = createSweeper();
-    /** Sweeps as if the job had been found overdue so long ago, and this sweep came so late. */
+    /** Sweeps once, after moving the job's deadline and the time when it was found overdue into the past. */
     const pass = async (foundSecondsAgo: number, lateSeconds: number) => {
       await gateway.database.query(
         `UPDATE reservation SET expires_at = clock_timestamp() - $2 * interval '1 second',

@@ -43,7 +43,7 @@ describe('while Temporal does not respond', () => {
       const checks = { postgres: true, temporal: false, pollers: false };
       expect(ready).toMatchObject({ status: 200, body: { status: 'degraded', checks } });
       const explaining = gateway.admin<StudioBody<{ why: string }>>(`/jobs/${jobId}`);
-      // Each pass of the sweeper waits for this.
+      // Each pass of the sweeper waits until the search attributes are registered.
       const connection = gateway.api.client.connection as Connection;
       const registering = registerSearchAttributes(connection, 'default', []);
       const registered = expect(registering).rejects.toThrow('DEADLINE_EXCEEDED');

@@ -53,7 +53,7 @@ describe('the stored bytes of an organization', () => {
     expect(await requestUrl(10, other)).toMatchObject({ status: 200 });
     // A URL without a size reserves the maximum size of its type.
     expect(await requestUrl(undefined, other)).toMatchObject(exceeded);
-    // A file may use the last bytes.
+    // A file may have exactly as many bytes as remain.
     const fill = 'UPDATE organization SET upload_bytes = $2 WHERE id = $1';
     await gateway.database.query(fill, [other.organizationId, limit - picture.length]);
     const body = { imageUrl: `data:image/png;base64,${picture.toString('base64')}` };
@@ -121,7 +121,7 @@ describe('an upload URL', () => {
       later.fileId,
     ]);
     expect((await putFile(later, picture)).status).toBe(200);
-    // That of a slow sender is renewed.
+    // The claim of an upload that takes long is renewed.
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     onTestFinished(() => void vi.useRealTimers());
     const { fileId } = await sign(picture.length);

@@ -458,7 +458,7 @@ describe('uploads that never arrived', () => {
     const spooled = await storage.spoolPath();
     await writeFile(spooled, png);
     await storage.put(crashed.storagePath, spooled);
-    // Its check keeps the object when the database fails.
+    // The check of an upload keeps its object when the database fails.
     const deps = { storage, pool: { query: () => Promise.reject(new Error('away')) } };
     const upload = await uploads.find(crashed.fileId);
     const checked = upload && checkObject(deps as unknown as UploadsDeps, upload);

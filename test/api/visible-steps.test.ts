@@ -55,8 +55,9 @@ describe('a job', () => {
     const jobId = await gateway.startImage({ prompt: 'a swift' });
     await untilEnded(jobId);
     const rows = await readRows(jobId);
-    const words = listSteps(rows).join(', ');
-    expect(words).toBe('reserve, submit, signal providerNotification, store, charge');
+    expect(listSteps(rows).join(', ')).toBe(
+      'reserve, submit, signal providerNotification, store, charge',
+    );
     const summaries = rows.map(({ name, summary }) => [name, summary]);
     for (const name of ['reserve', 'charge'])
       expect(summaries).toContainEqual([name, '3.9 credits']);
@@ -125,8 +126,7 @@ describe('a job', () => {
   it('that fails has the released amount and the reason in its list entry and its result', async () => {
     const jobId = await gateway.startImage({ prompt: '[[policy]] a rude swift' });
     await untilEnded(jobId, 'failed');
-    const words = listSteps(await readRows(jobId));
-    expect(words.at(-1)).toBe('release');
+    expect(listSteps(await readRows(jobId)).at(-1)).toBe('release');
     await expect(gateway.getWorkflow(jobId).result()).rejects.toMatchObject({
       cause: {
         type: 'CONTENT_POLICY',

@@ -34,9 +34,12 @@ describe('POST /studio/voiceover/generate', () => {
       },
       credits: { used: cost, cost, remaining: expect.any(Number) },
     });
-    const heard = await fetchRecording(answer.body.data.url);
-    expect(heard).toMatchObject({ mimeType: expect.stringContaining('audio/mpeg'), codec: 'mp3' });
-    expect(heard.durationSeconds).toBeCloseTo(text.length / 14, 0);
+    const recording = await fetchRecording(answer.body.data.url);
+    expect(recording).toMatchObject({
+      mimeType: expect.stringContaining('audio/mpeg'),
+      codec: 'mp3',
+    });
+    expect(recording.durationSeconds).toBeCloseTo(text.length / 14, 0);
     const [submit] = await gateway.sandbox.submits({ match: 'quick brown fox' });
     expect(submit?.endpoint).toContain('JBFqnCBsd6RMkjVDRZzb');
     expect(submit?.body['voice_settings']).toEqual({ stability: 0.2, similarity_boost: 0.5 });
@@ -64,13 +67,13 @@ describe('POST /studio/dialogue/generate', () => {
     );
     expect(parts).toHaveLength(2);
     const whole = await fetchRecording(answer.body.data.url);
-    const heard = await Promise.all(
+    const partRecordings = await Promise.all(
       parts.map(async (part) =>
         fetchRecording(await gateway.api.services.storage.urlOf(part.storage_key, 60_000)),
       ),
     );
     const sum = (field: 'packets' | 'durationSeconds') =>
-      heard.reduce((total, part) => total + part[field], 0);
+      partRecordings.reduce((total, part) => total + part[field], 0);
     // A part's file may count a frame that holds no sound; the joined file has none of these.
     expect(whole.packets).toBeGreaterThan(sum('packets') - 5);
     expect(whole.packets).toBeLessThanOrEqual(sum('packets'));
@@ -111,8 +114,8 @@ describe('POST /studio/sfx/generate', () => {
       durationSeconds: expect.any(Number),
       model: 'eleven_text_to_sound_v2',
     });
-    const heard = await fetchRecording(answer.body.data.url);
-    expect(Math.abs(heard.durationSeconds - durationSeconds)).toBeLessThan(0.2);
+    const recording = await fetchRecording(answer.body.data.url);
+    expect(Math.abs(recording.durationSeconds - durationSeconds)).toBeLessThan(0.2);
     expect(answer.body.credits.used).toBeCloseTo(Math.ceil(durationSeconds) * secondCredits, 6);
   });
 

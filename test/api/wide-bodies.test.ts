@@ -90,10 +90,10 @@ const proberSource = `
 let prober: Worker;
 const probeTimes = new Float64Array(new SharedArrayBuffer(8));
 
-/** The most CPU time, milliseconds, during another request: twice what this machine needs. */
+/** Maximum duration of a probe in milliseconds while another request is parsed. A machine with two cores needs half of it. */
 const probeMsMax = 200;
 
-/** Returns the longest probe during a run, in the best of up to three runs, because some collect garbage. */
+/** Returns the duration of the slowest probe during `run`, in milliseconds. Repeats a slow run, because a garbage collection may have delayed it. */
 async function measureSlowestProbe(run: () => Promise<unknown>): Promise<number> {
   let best = Infinity;
   for (let times = 0; times < 3 && best > probeMsMax; times += 1) {

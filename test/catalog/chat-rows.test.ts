@@ -51,7 +51,7 @@ const priced = (input: number, output: number, since: string) => ({
   standard: [{ rates: { input, output, valid_from: `${since}T00:00:00Z` } }],
 });
 const known = (more: Partial<LitellmModel>) => ({ litellm: { a: litellm(1, 2, more) } });
-const secondsOf = (date: string): number => Date.parse(date) / 1000;
+const toSeconds = (date: string): number => Date.parse(date) / 1000;
 
 describe('a row of the chat catalog', () => {
   it('combines the facts of all sources', () => {
@@ -84,7 +84,7 @@ describe('a row of the chat catalog', () => {
         id: 'gemini-9',
         name: 'Gemini 9',
         ownedBy: 'google',
-        created: secondsOf('2026-05-01'),
+        created: toSeconds('2026-05-01'),
         provider: 'google',
         protocol: 'openai',
         upstreamModel: 'gemini-9',
@@ -193,7 +193,7 @@ it.each([
 ])('the release date of a row comes from $from', (given) => {
   const facts = { modelsDev: given.modelsDev ?? {}, prices };
   const [row] = build(sources({ [given.provider]: [listed(given.id)] }, facts)).rows;
-  expect(row?.created).toBe(secondsOf(given.date));
+  expect(row?.created).toBe(toSeconds(given.date));
 });
 
 describe('the catalog', () => {

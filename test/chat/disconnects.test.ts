@@ -10,7 +10,7 @@ import { untilSettled } from './chat-account.ts';
 import { say } from './chat-clients.ts';
 import { postChat } from './raw-chat.ts';
 
-// The connection of a caller that has left is free for the next.
+// With one connection to the provider, a connection that is kept after its caller disconnected fails the next chat.
 const gateway = useGateway({ settled: 'last', env: { CHAT_CONNECTIONS_MAX: '1' } });
 
 interface SentChat {
@@ -100,7 +100,7 @@ it('a caller that disconnects before its request is sent to the provider is char
     );
     const leaving = AbortSignal.timeout(500);
     await expect(send(caller, { content: 'hello', stream: false }, leaving)).rejects.toThrow();
-    // The API has noticed the closed connection before it can reserve.
+    // Meanwhile the API notices that the caller closed the connection.
     await sleep(300);
   });
   expect(await untilSettled(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });

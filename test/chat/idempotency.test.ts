@@ -33,14 +33,14 @@ function readCode({ text }: { text: string }): string {
 const newCaller = () => gateway.newCaller({ credits: 100 });
 
 describe('a repeated chat', () => {
-  const words = makeBody('[[words:20]]');
+  const chatBody = makeBody('[[words:20]]');
   it.each([
-    ['/chat', words],
-    ['/chat', { ...words, stream: true }],
-    ['/chat/completions', words],
-    ['/chat/completions', { ...words, stream: true, stream_options: { include_usage: true } }],
+    ['/chat', chatBody],
+    ['/chat', { ...chatBody, stream: true }],
+    ['/chat/completions', chatBody],
+    ['/chat/completions', { ...chatBody, stream: true, stream_options: { include_usage: true } }],
     ['/responses', { model: 'gpt-4o', input: '[[words:20]]' }],
-    ['/messages', { ...words, max_tokens: 20 }],
+    ['/messages', { ...chatBody, max_tokens: 20 }],
   ])('receives the same bytes and is charged once: %s, %j', async (path, body) => {
     const caller = await newCaller();
     const first = await chat(caller, body, 'k', path);

@@ -100,12 +100,12 @@ describe('a video', () => {
 
 describe('pictures by URL', () => {
   const picture = 'https://example.com/a.png';
-  const asked = [
+  const imageParts = [
     { type: 'image_url' as const, image_url: { url: onePixelUrl } },
     { type: 'image_url' as const, image_url: { url: picture, detail: 'low' as const } },
   ];
   it.each([
-    ['gpt-4o', asked],
+    ['gpt-4o', imageParts],
     [
       'claude-sonnet-5',
       [
@@ -115,7 +115,7 @@ describe('pictures by URL', () => {
     ],
   ])('reach %s in the format of its protocol', async (model, parts) => {
     const text = `what ${model} sees`;
-    const content = [{ type: 'text' as const, text }, ...asked];
+    const content = [{ type: 'text' as const, text }, ...imageParts];
     const answer = await clients.complete({ model, messages: [{ role: 'user', content }] });
     expect(answer.choices[0]?.message.content).toContain('I see 2 image(s).');
     const [witness] = await gateway.sandbox.chatRequests(text);

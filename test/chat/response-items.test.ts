@@ -3,12 +3,14 @@ import { expect, it } from 'vitest';
 import { MessageEvents } from '../../api/chat/message-events.ts';
 import { ResponseItems } from '../../api/chat/response-items.ts';
 
-const chunkOf = (delta: object) => ({ choices: [{ index: 0, delta }] });
+const makeChunk = (delta: object) => ({ choices: [{ index: 0, delta }] });
 const callPiece = (index: number, piece: string, head: object = {}) =>
-  chunkOf({ tool_calls: [{ index, ...head, function: { name: `f${index}`, arguments: piece } }] });
+  makeChunk({
+    tool_calls: [{ index, ...head, function: { name: `f${index}`, arguments: piece } }],
+  });
 
 const alternating = [
-  chunkOf({ content: 'Both:' }),
+  makeChunk({ content: 'Both:' }),
   callPiece(0, '{"a"', { id: 'c0' }),
   callPiece(1, '{"b"', { id: 'c1' }),
   callPiece(0, ':1}'),
@@ -45,8 +47,8 @@ it('the pieces of parallel tool calls belong to their own blocks of a message', 
 it('a refusal is announced as a separate part, after the text before it', () => {
   const items = new ResponseItems('chat_1');
   const events = [
-    ...items.add(chunkOf({ content: 'Well. ' })),
-    ...items.add(chunkOf({ refusal: 'No.' })),
+    ...items.add(makeChunk({ content: 'Well. ' })),
+    ...items.add(makeChunk({ refusal: 'No.' })),
     ...items.end('completed'),
   ];
   expect(events.map(({ type }) => type)).toEqual([

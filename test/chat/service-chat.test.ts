@@ -23,7 +23,7 @@ async function stream(body: object): Promise<{ type: string | null; events: stri
   return { type: answer.headers.get('content-type'), events };
 }
 
-const dataOf = (event: string | undefined): Record<string, unknown> =>
+const parseData = (event: string | undefined): Record<string, unknown> =>
   JSON.parse((event ?? '').replace(/^data: /, ''));
 
 describe('a whole response', () => {
@@ -62,7 +62,7 @@ describe('a stream', () => {
     const { type, events } = await stream({ model: 'claude-sonnet-5', messages: say('a b') });
     expect(type).toBe('text/event-stream; charset=utf-8');
     expect(events.at(-1)).toBe('data: [DONE]');
-    const done = dataOf(events.at(-2));
+    const done = parseData(events.at(-2));
     expect(done).toEqual({
       id: expect.stringMatching(/^chat_/),
       model: 'claude-sonnet-5',
@@ -71,7 +71,7 @@ describe('a stream', () => {
       usage: { inputTokens: 2, outputTokens: 4, totalTokens: 6 },
       creditsConsumed: expect.any(Number),
     });
-    const deltas = events.slice(0, -2).map(dataOf);
+    const deltas = events.slice(0, -2).map(parseData);
     expect(deltas.every((delta) => delta['type'] === 'delta')).toBe(true);
     expect(new Set(deltas.map((delta) => delta['id']))).toEqual(new Set([done['id']]));
     expect(deltas.map((delta) => delta['delta']).join('')).toBe('You said: a b');
@@ -82,7 +82,7 @@ describe('a stream', () => {
       model: 'gpt-4o',
       messages: say('[[words:20]] [[stream-cut:3]]'),
     });
-    expect(dataOf(events.at(-1))).toEqual({
+    expect(parseData(events.at(-1))).toEqual({
       id: expect.stringMatching(/^chat_/),
       model: 'gpt-4o',
       type: 'error',

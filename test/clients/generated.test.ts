@@ -48,10 +48,10 @@ it('the TypeScript client depends on the versions that its tests use', async () 
 
 it('the clients have the version of the gateway', async () => {
   const read = (file: string) => readFile(join(root, file), 'utf8');
-  const versionOf = async (file: string) =>
+  const readVersion = async (file: string) =>
     (JSON.parse(await read(file)) as { version: string }).version;
-  const version = await versionOf('package.json');
-  expect(await versionOf('clients/typescript/package.json')).toBe(version);
+  const version = await readVersion('package.json');
+  expect(await readVersion('clients/typescript/package.json')).toBe(version);
   const project = await read('clients/python/pyproject.toml');
   expect(/^version = "(.*)"$/m.exec(project)?.[1]).toBe(version);
 });

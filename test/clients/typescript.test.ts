@@ -125,8 +125,8 @@ describe('a job', () => {
 
   testWith('continues after the program stops waiting', async () => {
     const job = await client.submit('image/generate', { prompt: '[[slow:3s]] a late tree' });
-    const late = await thrown(client.wait(job, { timeoutMs: 300 }));
-    expect(late).toMatchObject({ code: 'TIMEOUT', jobId: job.jobId });
+    const timeout = await thrown(client.wait(job, { timeoutMs: 300 }));
+    expect(timeout).toMatchObject({ code: 'TIMEOUT', jobId: job.jobId });
     const leaving = new AbortController();
     const left = expect(client.wait(job, { signal: leaving.signal })).rejects.toThrow('enough');
     leaving.abort(new Error('enough'));
@@ -258,8 +258,8 @@ describe('a chat', () => {
 
 describe('an upload', () => {
   testWith('can be transcribed', async () => {
-    const words = { title: 'a talk', text: 'Hello there.' };
-    const speech = await client.run('voiceover/generate', words);
+    const voiceover = { title: 'a talk', text: 'Hello there.' };
+    const speech = await client.run('voiceover/generate', voiceover);
     const file = new File([await download(speech.url)], 'talk.mp3', { type: 'audio/mpeg' });
     const { fileId, url } = await client.upload(file);
     expect(await download(url)).toEqual(Buffer.from(await file.arrayBuffer()));

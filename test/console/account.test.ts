@@ -43,7 +43,7 @@ describeInBrowser('the account in the console', () => {
     await page.getByRole('heading', { name: 'Image · generate' }).waitFor();
     await page.goto(`${gateway.url}/console/jobs?tag=team=a=b`);
     await page.getByRole('list', { name: 'Jobs' }).getByText('seedream').waitFor();
-    // There are colors for eight models.
+    // The chart has colors for eight models.
     await page.route('**/usage/summary?*', async (route) => {
       const json = await (await route.fetch()).json();
       const rows = 'abcdefgh'.split('').map((model) => ({ ...json.rows[0], model }));

@@ -25,11 +25,11 @@ async function openPlace(port: number) {
 
 describeInBrowser('the console of a caller', () => {
   const { gateway, open, openAs } = useConsole();
-  const promptOf = (page: Page) => page.getByLabel('Prompt', { exact: false }).first();
+  const getPrompt = (page: Page) => page.getByLabel('Prompt', { exact: false }).first();
   const generate = (page: Page) => page.getByRole('button', { name: 'Generate' });
   const isStream = (request: Request) => request.url().endsWith('/studio/jobs/events');
   /** Collects the open event streams of the pages of a context. */
-  function streamsOf(page: Page): Set<Request> {
+  function trackStreams(page: Page): Set<Request> {
     const streams = new Set<Request>();
     const context = page.context();
     context.on('response', (response) => {
@@ -43,7 +43,7 @@ describeInBrowser('the console of a caller', () => {
   it('arrives compressed in an encoding that the browser accepts', async () => {
     const page = await (await fetch(`${gateway.url}/console`)).text();
     const [script = ''] = /\/console\/assets\/[\w.-]+\.js/.exec(page) ?? [];
-    const sizeOf = async (encoding: string): Promise<number> => {
+    const measureSize = async (encoding: string): Promise<number> => {
       const { headers } = await fetch(gateway.url + script, {
         headers: { 'accept-encoding': encoding },
       });
@@ -52,9 +52,9 @@ describeInBrowser('the console of a caller', () => {
       expect(headers.get('content-type')).toContain('text/javascript');
       return Number(headers.get('content-length'));
     };
-    const gzip = await sizeOf('gzip');
-    expect(gzip).toBeLessThan((await sizeOf('identity')) * 0.4);
-    expect(await sizeOf('br')).toBeLessThan(gzip);
+    const gzip = await measureSize('gzip');
+    expect(gzip).toBeLessThan((await measureSize('identity')) * 0.4);
+    expect(await measureSize('br')).toBeLessThan(gzip);
   });
 
   it('explains a wrong key, and stores no key in the browser', async () => {
@@ -76,7 +76,7 @@ describeInBrowser('the console of a caller', () => {
 
   it('generates an image, and shows the price before, each step during and the image after the job', async () => {
     const { page, problems } = await openAs();
-    await promptOf(page).fill('a lighthouse at dawn [[slow:2s]]');
+    await getPrompt(page).fill('a lighthouse at dawn [[slow:2s]]');
     await page.getByText('at most 3.90 credits').waitFor();
     await generate(page).click();
     const steps = page.getByRole('list', { name: 'Steps' });
@@ -142,14 +142,14 @@ describeInBrowser('the console of a caller', () => {
     const { key } = await gateway.newCaller({ credits: 10_000 });
     const { page, problems } = await openAs(key);
     await page.goto(`${gateway.url}/console/playground/video/generate`);
-    await promptOf(page).fill('waves at night [[slow:3s]]');
+    await getPrompt(page).fill('waves at night [[slow:3s]]');
     await generate(page).click();
     const steps = page.getByRole('list', { name: 'Steps' });
     await steps.locator('[data-step=submit]').waitFor();
     await page.reload();
     await steps.locator('[data-step=wait]').waitFor();
     await steps.locator('[data-step=charge][data-state=done]').waitFor();
-    expect(await promptOf(page).inputValue()).toContain('waves at night');
+    expect(await getPrompt(page).inputValue()).toContain('waves at night');
 
     await generate(page).click();
     await page.getByText('in progress').waitFor();
@@ -164,7 +164,7 @@ describeInBrowser('the console of a caller', () => {
 
   it('shows why a job failed, and that it was not charged', async () => {
     const { page } = await openAs();
-    await promptOf(page).fill('[[fail:422]] a picture');
+    await getPrompt(page).fill('[[fail:422]] a picture');
     await generate(page).click();
     await page.getByText('nothing was charged').waitFor();
     const steps = page.getByRole('list', { name: 'Steps' });
@@ -178,7 +178,7 @@ describeInBrowser('the console of a caller', () => {
 
   it('shows a rejected field next to its input, and keeps everything that was typed', async () => {
     const { page } = await openAs();
-    const prompt = promptOf(page);
+    const prompt = getPrompt(page);
     await prompt.fill('no');
     await generate(page).click();
     await page.locator('.field .wrong').first().waitFor();
@@ -212,7 +212,7 @@ describeInBrowser('the console of a caller', () => {
   it('confirms before a link replaces a session, and shows the owner of the session', async () => {
     const { key } = await gateway.newCaller({ credits: 10 });
     const own = await gateway.call<{ keyPrefix: string }>('/api/v1/key', { key });
-    const linkOf = async (by: string): Promise<string> => {
+    const createLink = async (by: string): Promise<string> => {
       const made = await gateway.call<{ url: string }>('/api/v1/session/links', {
         method: 'POST',
         key: by,
@@ -228,11 +228,11 @@ describeInBrowser('the console of a caller', () => {
       await page.goto('about:blank');
       await page.goto(url);
     };
-    await openLink(await linkOf(key));
+    await openLink(await createLink(key));
     await generate(page).waitFor();
     expect(await keyOfSession()).toBe(own.body.keyPrefix);
 
-    const link = await linkOf(gateway.caller.key);
+    const link = await createLink(gateway.caller.key);
     await openLink(link);
     const question = page.getByRole('region', { name: 'Replace this session?' });
     await question.getByText(own.body.keyPrefix).waitFor();
@@ -268,7 +268,7 @@ describeInBrowser('the console of a caller', () => {
 
   it('loads eight tabs, which share one event stream that ends when no tab is visible', async () => {
     const { page } = await open();
-    const streams = streamsOf(page);
+    const streams = trackStreams(page);
     const { key } = await gateway.newCaller({ credits: 10 });
     await signIn(page, key);
     const others: Page[] = [];
@@ -303,7 +303,7 @@ describeInBrowser('the console of a caller', () => {
     const [first, second] = await Promise.all([newCaller(), newCaller()]);
     const { page } = await open();
     const context = page.context();
-    const streams = streamsOf(page);
+    const streams = trackStreams(page);
     await signIn(page, first.key);
     await expect.poll(() => streams.size).toBe(1);
     // A page whose stream opens late reloads its key, which must happen before the cookie changes.
@@ -336,11 +336,11 @@ describeInBrowser('the console of a caller', () => {
     onTestFinished(place.close);
     const { page } = await open(place.url);
     await signIn(page, gateway.caller.key);
-    await promptOf(page).fill('typed before');
+    await getPrompt(page).fill('typed before');
     first.child.kill('SIGKILL');
     await page.getByText('The gateway does not respond').waitFor();
     place.port = (await gateway.spawn('api', alone)).port;
     await page.getByText('The gateway does not respond').waitFor({ state: 'detached' });
-    expect(await promptOf(page).inputValue()).toBe('typed before');
+    expect(await getPrompt(page).inputValue()).toBe('typed before');
   });
 });

@@ -13,22 +13,22 @@ const unitTest = z.looseObject({
 });
 const { tests } = z.object({ tests: z.array(unitTest) }).parse(readYaml('alerts.test.yml'));
 
-const alertOf = (expr: string): string =>
+const findAlert = (expr: string): string =>
   /ALERTS\{alertname="(\w+)", alertstate="firing"\}/.exec(expr)?.[1] ?? '';
-const expectationsOf = (test: z.infer<typeof unitTest>) => [
+const listExpectations = (test: z.infer<typeof unitTest>) => [
   ...test.alert_rule_test.map(({ alertname, exp_alerts: fired }) => ({
     alert: alertname,
     fires: fired.length > 0,
   })),
   ...test.promql_expr_test.map(({ expr, exp_samples: samples }) => ({
-    alert: alertOf(expr),
+    alert: findAlert(expr),
     fires: samples.length > 0,
   })),
 ];
 
 describe('the alert rules', () => {
   it.each(alertRules)('$alert has a test that makes it fire', ({ alert }) => {
-    expect(tests.flatMap(expectationsOf)).toContainEqual({ alert, fires: true });
+    expect(tests.flatMap(listExpectations)).toContainEqual({ alert, fires: true });
   });
 
   it('fire in Prometheus at the expected time, and not before', async ({ skip }) => {
@@ -36,7 +36,7 @@ describe('the alert rules', () => {
     if (typeof testRules === 'string') skip(testRules);
     else {
       const named = tests.map((test) => ({
-        alerts: expectationsOf(test).map(({ alert }) => alert),
+        alerts: listExpectations(test).map(({ alert }) => alert),
         test,
       }));
       expect(await testRules(named)).toContain('SUCCESS');

@@ -209,12 +209,12 @@ describe('docker-compose.yml', () => {
     expect(variables.filter((name) => !known.has(name))).toEqual([]);
     for (const { key, sandbox } of providerDefinitions.values()) {
       if (sandbox === null) continue;
-      const wanted = [key, ...Object.keys(sandbox('http://sandbox:4100'))];
-      expect(variables).toEqual(expect.arrayContaining(wanted));
+      const required = [key, ...Object.keys(sandbox('http://sandbox:4100'))];
+      expect(variables).toEqual(expect.arrayContaining(required));
       expect(readEnv('deploy/sandbox.env')).toMatchObject(sandbox('http://sandbox:4100'));
       for (const [name, service] of gateways) {
         if (name !== 'sandbox')
-          expect(Object.keys(service.environment ?? {})).toEqual(expect.arrayContaining(wanted));
+          expect(Object.keys(service.environment ?? {})).toEqual(expect.arrayContaining(required));
       }
     }
     const preset = sandboxOptions.parse({});
@@ -246,12 +246,14 @@ describe('docker-compose.yml', () => {
 
   it('registers the search attributes of jobs with their types, and logs it', () => {
     const script = read('deploy/temporal/create-namespace.sh');
-    const made = [...script.matchAll(/--name (\w+) --type (\w+)/g)].map(([, ...pair]) => pair);
+    const registered = [...script.matchAll(/--name (\w+) --type (\w+)/g)].map(
+      ([, ...pair]) => pair,
+    );
     const types = { KEYWORD: 'Keyword', KEYWORD_LIST: 'KeywordList' };
-    const wanted = Object.values(searchAttributes).map(({ name, type }) => [name, types[type]]);
-    expect(made.toSorted()).toEqual(wanted.toSorted());
+    const defined = Object.values(searchAttributes).map(({ name, type }) => [name, types[type]]);
+    expect(registered.toSorted()).toEqual(defined.toSorted());
     for (const page of ['docs/deployment.md', 'docs/operators.md']) {
-      for (const [name] of wanted) expect(read(page), page).toContain(`\`${name}\``);
+      for (const [name] of defined) expect(read(page), page).toContain(`\`${name}\``);
     }
   });
 
@@ -437,9 +439,9 @@ describe('the Helm chart', () => {
     const set = [...template.matchAll(/^ {2}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name);
     const [, comment = ''] =
       /Together they\n# must contain ([^]*?)\nsecretNames/.exec(values) ?? [];
-    const asked = [...comment.matchAll(/\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b/g)].map(([name]) => name);
-    expect(set.length + asked.length).toBeGreaterThan(15);
-    expect([...set, ...asked].filter((name) => !known.has(name))).toEqual([]);
+    const secrets = [...comment.matchAll(/\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b/g)].map(([name]) => name);
+    expect(set.length + secrets.length).toBeGreaterThan(15);
+    expect([...set, ...secrets].filter((name) => !known.has(name))).toEqual([]);
   });
 
   it('contains the alerts of deploy/prometheus, not a copy of them', () => {

@@ -7,7 +7,7 @@ import { alertRules } from './alert-rules.ts';
 const root = new URL('../../', import.meta.url);
 const read = (path: string): Promise<string> => readFile(new URL(path, root), 'utf8');
 
-const runbookOf = new Map(
+const runbooksByAlert = new Map(
   alertRules.map(({ alert, annotations: { runbook_url } }) => [alert, runbook_url]),
 );
 const index = await read('docs/runbooks/README.md');
@@ -16,7 +16,7 @@ const index = await read('docs/runbooks/README.md');
 const repository = 'https://git.example.com/studio-gateway/blob/main/';
 
 describe('the runbook of an alert', () => {
-  it.each([...runbookOf])('%s is at %s, which names it', async (alert, url) => {
+  it.each([...runbooksByAlert])('%s is at %s, which names it', async (alert, url) => {
     expect(url.startsWith(repository)).toBe(true);
     const [path = '', section] = url.slice(repository.length).split('#');
     const page = await read(path);
@@ -30,7 +30,7 @@ describe('the runbook of an alert', () => {
   it('exists for every alert in the index of the runbooks', () => {
     const alerts = [...index.matchAll(/`([A-Z][a-z]+[A-Z]\w+)`/g)].map(([, name]) => name);
     expect(alerts.length).toBeGreaterThan(20);
-    expect(alerts.filter((name) => !runbookOf.has(name ?? ''))).toEqual([]);
+    expect(alerts.filter((name) => !runbooksByAlert.has(name ?? ''))).toEqual([]);
   });
 
   it('has the severity that the index of the runbooks states', () => {

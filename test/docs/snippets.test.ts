@@ -184,7 +184,7 @@ const shown = new Set(['', 'json', 'yaml', 'text', 'mermaid', 'sql']);
 const pages = await Promise.all(
   (await documents()).map(async (file) => [file, await readBlocks(file)] as const),
 );
-const reasonOf = (block: Block): string | undefined =>
+const findReason = (block: Block): string | undefined =>
   notRun.find(({ file, begins }) => block.file === file && block.text.startsWith(begins))?.reason;
 
 describe.each(pages.filter(([, blocks]) => blocks.some(({ language }) => runnable.has(language))))(
@@ -203,7 +203,7 @@ describe.each(pages.filter(([, blocks]) => blocks.some(({ language }) => runnabl
 
     for (const block of blocks.filter(({ language }) => runnable.has(language))) {
       const title = `line ${block.line}: ${block.language}, ${block.text.split('\n')[0]}`;
-      const reason = reasonOf(block);
+      const reason = findReason(block);
       if (reason !== undefined) {
         // The report of the tests lists it as skipped, with the reason.
         it.skip(`${title} (${reason})`);

@@ -21,10 +21,10 @@ async function reserve(): Promise<string> {
   return id;
 }
 
-const progressOf = (id: string, outputTokens: number) => {
+const makeProgress = (id: string, outputTokens: number) => {
   return { id, servedBy, inputTokens: 1, outputTokens, amountMicro: 7 };
 };
-const settlementOf = (id: string, outputTokens: number) => ({
+const makeSettlement = (id: string, outputTokens: number) => ({
   organizationId: of.organizationId,
   id,
   to: 'charged' as const,
@@ -35,7 +35,7 @@ const settlementOf = (id: string, outputTokens: number) => ({
   countedBy: 'gateway' as const,
   servedBy,
 });
-const rowOf = async (id: string) => {
+const readRow = async (id: string) => {
   const columns =
     'state, charged::int, checkpoint_micro::int AS checkpoint, output_tokens::int, reason';
   return (await ledgers.query(`SELECT ${columns} FROM reservation WHERE id = $1`, [id]))[0];
@@ -49,15 +49,15 @@ it('a checkpoint that fails does not affect the other checkpoints of its batch',
     return (await Promise.allSettled(moves)).map(({ status }) => status);
   };
   const oneRejected = ['fulfilled', 'rejected', 'fulfilled'];
-  const checkpoint = (...progress: Parameters<typeof progressOf>) =>
-    chatLedger.checkpoint({ ...progressOf(...progress), ttlMs: 60_000 });
+  const checkpoint = (...progress: Parameters<typeof makeProgress>) =>
+    chatLedger.checkpoint({ ...makeProgress(...progress), ttlMs: 60_000 });
   expect(await inBatch(checkpoint)).toEqual(oneRejected);
-  for (const id of [first, last]) expect(await rowOf(id)).toMatchObject({ checkpoint: 7 });
-  const settle = (id: string, tokens: number) => chatLedger.settle(settlementOf(id, tokens));
+  for (const id of [first, last]) expect(await readRow(id)).toMatchObject({ checkpoint: 7 });
+  const settle = (id: string, tokens: number) => chatLedger.settle(makeSettlement(id, tokens));
   expect(await inBatch(settle)).toEqual(oneRejected);
   await checkpoint(first, 9);
-  expect(await rowOf(first)).toMatchObject({ state: 'charged', charged: 5, output_tokens: 2 });
-  await chatLedger.settle({ ...settlementOf(bad, 0), to: 'released' });
+  expect(await readRow(first)).toMatchObject({ state: 'charged', charged: 5, output_tokens: 2 });
+  await chatLedger.settle({ ...makeSettlement(bad, 0), to: 'released' });
 });
 
 it('the sweeper settles a chat from its last checkpoint if its own settlement fails', async () => {
@@ -65,15 +65,15 @@ it('the sweeper settles a chat from its last checkpoint if its own settlement fa
   const { chatLedger: ledger } = ledgers;
   const options = { logger: createLogger('test', 'silent'), checkpointMs: 50 };
   const running = new RunningChats({ ledger, ...options, reservationTtlMs: 400 });
-  const chat = { id, progress: () => progressOf(id, 2) };
+  const chat = { id, progress: () => makeProgress(id, 2) };
   running.add(chat);
   running.advanceCheckpoint(chat);
-  await expect.poll(() => rowOf(id), { interval: 20 }).toMatchObject({ checkpoint: 7 });
+  await expect.poll(() => readRow(id), { interval: 20 }).toMatchObject({ checkpoint: 7 });
   // The response shows the price; the settlement is repeated in the background.
-  expect(await running.settle(chat, settlementOf(id, tooMany))).toBe(5);
+  expect(await running.settle(chat, makeSettlement(id, tooMany))).toBe(5);
   await expect
     .poll(() => ledger.sweep({ graceMs: 0, everyMs: 1000 }), { interval: 50 })
     .toMatchObject([{ id, state: 'charged', charged: 7 }]);
-  expect(await rowOf(id)).toMatchObject({ state: 'charged', charged: 7, reason: 'CHAT_LOST' });
+  expect(await readRow(id)).toMatchObject({ state: 'charged', charged: 7, reason: 'CHAT_LOST' });
   await running.waitUntilIdle();
 });

@@ -82,7 +82,7 @@ async function start() {
       const job = {
         status: isReleased ? ('failed' as const) : ('completed' as const),
         outputs: isReleased ? null : [],
-        // Postgres stores neither NUL nor half of a letter of two UTF-16 units.
+        // Postgres stores neither NUL nor half of a character of two UTF-16 units.
         error: isReleased ? ({ code: 'CANCELED', message: '\0\ud83d' } as const) : null,
         artifacts: [],
       };

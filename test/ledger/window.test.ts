@@ -11,7 +11,7 @@ async function reserve(of: Holder, amountMicro: number) {
   const id = newId('job');
   return { id, verdict: await ledgers.reserve(of, amountMicro, { id }) };
 }
-const verdictOf = async (of: Holder, amountMicro: number) =>
+const getReserveVerdict = async (of: Holder, amountMicro: number) =>
   (await reserve(of, amountMicro)).verdict.verdict;
 
 /** Moves the window and its reservations into the past. */
@@ -81,6 +81,6 @@ describe('the end of a window', () => {
     const of = await newHolder();
     await reserve(of, 100);
     await age(of, interval);
-    expect(await verdictOf(of, 100)).toBe(verdict);
+    expect(await getReserveVerdict(of, 100)).toBe(verdict);
   });
 });

@@ -8,12 +8,12 @@ const long = 60_000;
 describe('a fair share', () => {
   it('is half of the slots for one owner, and as many as stay free for each of several', () => {
     const share = createFairShare(12);
-    const countOf = (owner: string): number => {
+    const countTasks = (owner: string): number => {
       let count = 0;
       while (share.take(owner)) count += 1;
       return count;
     };
-    expect(['a', 'b', 'c', 'd', 'e'].map(countOf)).toEqual([6, 3, 2, 1, 0]);
+    expect(['a', 'b', 'c', 'd', 'e'].map(countTasks)).toEqual([6, 3, 2, 1, 0]);
   });
 
   it('is held by an owner with at least half of the slots', () => {

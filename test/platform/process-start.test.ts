@@ -1,4 +1,4 @@
-/** A process that cannot start or stop ends; the first prints one sentence. */
+/** A process that cannot start prints one sentence and ends. A process that cannot stop ends after a time limit. */
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 import { startHttpServer } from '../harness/http-server.ts';

@@ -31,7 +31,7 @@ function clientWith(key: string): ElevenLabsClient {
   return new vendor.ElevenLabsClient({ apiKey: key, baseUrl, maxRetries: 0 });
 }
 
-async function bytesOf(stream: ReadableStream<Uint8Array>): Promise<Buffer> {
+async function readBytes(stream: ReadableStream<Uint8Array>): Promise<Buffer> {
   return Buffer.from(await new Response(stream).arrayBuffer());
 }
 
@@ -49,7 +49,8 @@ async function expectDuration(bytes: Buffer, seconds: number): Promise<void> {
   expect(Math.abs(durationSeconds - seconds)).toBeLessThanOrEqual(frameSeconds);
 }
 
-const failureOf = (asked: PromiseLike<unknown>) => catchFailure(asked, vendor.ElevenLabsError);
+const catchVendorError = (promise: PromiseLike<unknown>) =>
+  catchFailure(promise, vendor.ElevenLabsError);
 
 /** Two seconds of silence as WAV, 16-bit mono at 8 kHz. */
 const wav = Buffer.concat([
@@ -69,7 +70,7 @@ describe('the speech API', () => {
     const { data, rawResponse } = await client.textToSpeech
       .convert(aria, { text, modelId: 'eleven_multilingual_v2', outputFormat: 'mp3_44100_128' })
       .withRawResponse();
-    const bytes = await bytesOf(data);
+    const bytes = await readBytes(data);
     const { sampleRate, durationSeconds } = await walk(bytes);
     expect(sampleRate).toBe(44_100);
     expect(durationSeconds).toBeCloseTo(text.length / 14, 1);
@@ -91,7 +92,7 @@ describe('the speech API', () => {
       settings: { stability: 0.5, similarity: 0.5 },
     });
     const characters = inputs.reduce((sum, { text }) => sum + text.length, 0);
-    expect((await walk(await bytesOf(audio))).durationSeconds).toBeCloseTo(characters / 14, 1);
+    expect((await walk(await readBytes(audio))).durationSeconds).toBeCloseTo(characters / 14, 1);
   });
 });
 
@@ -106,12 +107,12 @@ describe('the music and sound API', () => {
     expect(sum).toBe(47_000);
     expect(plan.positiveGlobalStyles).toContain('upbeat synth pop');
     const audio = await client.music.compose({ compositionPlan: plan, modelId: 'music_v1' });
-    await expectDuration(await bytesOf(audio), 47);
+    await expectDuration(await readBytes(audio), 47);
   });
 
   it.each([3000, 30_000, 600_000])('composes exactly %i ms', async (musicLengthMs) => {
     const audio = await client.music.compose({ prompt: 'calm piano', musicLengthMs });
-    await expectDuration(await bytesOf(audio), musicLengthMs / 1000);
+    await expectDuration(await readBytes(audio), musicLengthMs / 1000);
   });
 
   it('returns details and audio in one multipart response', async () => {
@@ -128,8 +129,8 @@ describe('the music and sound API', () => {
   it('returns sounds of the requested length, otherwise as long as the prompt suggests', async () => {
     const text = 'a heavy door slams';
     const sound = await client.textToSoundEffects.convert({ text, durationSeconds: 2.5 });
-    await expectDuration(await bytesOf(sound), 2.5);
-    const open = async () => bytesOf(await client.textToSoundEffects.convert({ text }));
+    await expectDuration(await readBytes(sound), 2.5);
+    const open = async () => readBytes(await client.textToSoundEffects.convert({ text }));
     const [first, second] = await Promise.all([open(), open()]);
     expect(first.equals(second)).toBe(true);
     const { durationSeconds } = await walk(first);
@@ -141,7 +142,7 @@ describe('the music and sound API', () => {
 describe('the transcription API', () => {
   it('spreads the words over the duration of an MP3, the same for the same audio', async () => {
     const audio = await client.textToSpeech.convert(aria, { text: 'x'.repeat(140) });
-    const bytes = await bytesOf(audio);
+    const bytes = await readBytes(audio);
     const { durationSeconds } = await walk(bytes);
     const first = await transcribe(bytes, 'speech.mp3');
     const second = await transcribe(bytes, 'again.mp3');
@@ -170,7 +171,7 @@ describe('the transcription API', () => {
   });
 
   it('rejects files that are not audio', async () => {
-    const error = await failureOf(transcribe(Buffer.from('<html>no</html>'), 'page.mp3'));
+    const error = await catchVendorError(transcribe(Buffer.from('<html>no</html>'), 'page.mp3'));
     const body = { detail: { status: 'invalid_content' } };
     expect(error).toMatchObject({ statusCode: 400, body });
   });
@@ -178,15 +179,17 @@ describe('the transcription API', () => {
 
 describe('the sandbox', () => {
   it('rejects a missing key', async () => {
-    const error = await failureOf(clientWith('wrong').textToSpeech.convert(aria, { text: 'Hi' }));
+    const error = await catchVendorError(
+      clientWith('wrong').textToSpeech.convert(aria, { text: 'Hi' }),
+    );
     const body = { detail: { status: 'invalid_api_key' } };
     expect(error).toMatchObject({ statusCode: 401, body });
   });
 
   it('requires either a prompt or a plan, each with its own options', async () => {
-    const neither = await failureOf(client.music.compose({}));
+    const neither = await catchVendorError(client.music.compose({}));
     expect(neither.statusCode).toBe(422);
-    const seeded = await failureOf(client.music.compose({ prompt: 'jazz', seed: 1 }));
+    const seeded = await catchVendorError(client.music.compose({ prompt: 'jazz', seed: 1 }));
     expect(seeded.body).toMatchObject({ detail: [{ loc: ['body', 'seed'] }] });
   });
 });

@@ -19,7 +19,7 @@ function decode(image: OpenAI.Image | undefined): Buffer {
   return Buffer.from(image?.b64_json ?? '', 'base64');
 }
 
-const failureOf = (asked: Promise<unknown>) => catchFailure(asked, APIError);
+const catchVendorError = (promise: Promise<unknown>) => catchFailure(promise, APIError);
 
 /** A plain picture of one colour. */
 const plain = (width: number, height: number, background: string): Promise<Buffer> =>
@@ -69,7 +69,7 @@ describe('generations', () => {
       [{ model }, 'prompt', 'missing_required_parameter'],
     ] as const;
     for (const [body, param, code] of table) {
-      const error = await failureOf(client.post('/images/generations', { body }));
+      const error = await catchVendorError(client.post('/images/generations', { body }));
       expect(error).toMatchObject({ status: 400, param, code, type: 'invalid_request_error' });
     }
     expect(await sandbox.submits({ match: 'a bowl' })).toHaveLength(0);
@@ -77,9 +77,9 @@ describe('generations', () => {
 
   it('reject a retired model and an invalid key', async () => {
     const dead = client.images.generate({ model: 'gpt-image-1', prompt: 'a fossil' });
-    expect(await failureOf(dead)).toBeInstanceOf(NotFoundError);
+    expect(await catchVendorError(dead)).toBeInstanceOf(NotFoundError);
     const rejected = clientWith('wrong').images.generate({ model, prompt: 'a thief' });
-    expect(await failureOf(rejected)).toBeInstanceOf(AuthenticationError);
+    expect(await catchVendorError(rejected)).toBeInstanceOf(AuthenticationError);
   });
 });
 
@@ -123,10 +123,10 @@ describe('edits', () => {
   it('reject a mask of another size and a file that is not an image', async () => {
     const image = await toFile(await plain(64, 64, '#fff'), 'a.png', { type: 'image/png' });
     const mask = await toFile(await leftMask(32, 32), 'm.png', { type: 'image/png' });
-    const small = await failureOf(client.images.edit({ model, image, mask, prompt: 'x' }));
+    const small = await catchVendorError(client.images.edit({ model, image, mask, prompt: 'x' }));
     expect(small).toMatchObject({ status: 400, param: 'mask' });
     const text = await toFile(Buffer.from('no picture'), 'a.png', { type: 'image/png' });
-    const broken = await failureOf(client.images.edit({ model, image: text, prompt: 'x' }));
+    const broken = await catchVendorError(client.images.edit({ model, image: text, prompt: 'x' }));
     expect(broken).toMatchObject({ status: 400, code: 'invalid_image_file' });
   });
 });

@@ -6,11 +6,11 @@ import {
   answers,
   carriesHeaders,
   done,
-  endpointsOf,
+  selectEndpoints,
   expectAnswer,
   field,
   get,
-  linesOf,
+  defineLines,
   needsAccess,
   needsCredits,
   needsWindow,
@@ -180,12 +180,12 @@ export const keyExpiries = field(
   ],
 );
 
-const studio = endpointsOf('/studio');
-const studioOf = (path: string) => studio.filter((request) => request.path.endsWith(path));
+const studio = selectEndpoints('/studio');
+const selectStudio = (path: string) => studio.filter((request) => request.path.endsWith(path));
 
 /** §4.3, §4.4, §4.5, §4.6. */
 export const accountLines = [
-  ...linesOf('4.3', {
+  ...defineLines('4.3', {
     '**GET /api/v1/api-keys** — 200: `{keys: [ApiKeyMeta]}` for the authenticated user':
       keysOfTheUser,
     '**POST /api/v1/api-keys** — body:': keyIsMade,
@@ -202,7 +202,7 @@ export const accountLines = [
       keyIsRevoked,
     '404: key not found or not owned by the caller': foreignKeyIsUnknown,
   }),
-  ...linesOf('4.4', {
+  ...defineLines('4.4', {
     '`after` (string, ISO 8601 date-time; only usage after it)': [
       usageAfter,
       rejects(get('/usage?after=yesterday'), 'after'),
@@ -218,7 +218,7 @@ export const accountLines = [
       usage: [],
     }),
   }),
-  ...linesOf('4.5', {
+  ...defineLines('4.5', {
     '**POST /api/v1/storage/upload-url** — returns a short-lived signed URL for uploading a file directly to blob storage plus a public URL to read it back':
       upload,
     '200: JSON object; response headers as for the model list (`X-RateLimit-*`, `X-Request-Id`)': [
@@ -231,7 +231,7 @@ export const accountLines = [
     'Local files for batch image work are uploaded this way first and the returned file URLs passed on':
       batchOfUploads,
   }),
-  ...linesOf('4.6', {
+  ...defineLines('4.6', {
     'Successful Studio calls return `{success: true, data: <object>, credits: {used, cost, remaining}}`':
       studio
         // The response of music/plan is not wrapped, as its own line says.
@@ -250,7 +250,7 @@ export const accountLines = [
       failedJobIsReleased,
     ],
     'additionally 402 `INSUFFICIENT_CREDITS`': needsCredits(...studio),
-    'and 429 `WINDOW_EXHAUSTED`': needsWindow(...studioOf('/image/generate')),
+    'and 429 `WINDOW_EXHAUSTED`': needsWindow(...selectStudio('/image/generate')),
     '(see section 7)': needsWindow(...studio),
   }),
 ];

@@ -32,7 +32,7 @@ export interface SpecLine {
 }
 
 /** Returns lines of a section by their quotes; ` … ` separates several quotes of one line. */
-export function linesOf(
+export function defineLines(
   section: string,
   lines: Record<string, Check | readonly Check[]>,
 ): SpecLine[] {
@@ -227,7 +227,7 @@ function planRejection(request: Request, body: object): Rejection {
 }
 
 /** The provider receives these fields with the request, which is found by its text or by its job. */
-export function tells(request: Request, match: string | null, fields: object): Check {
+export function sends(request: Request, match: string | null, fields: object): Check {
   return async (bench) => {
     const body = await accepted(bench, request);
     const query = match === null ? { jobId: readJobId(body) } : { match };
@@ -242,7 +242,7 @@ function readJobId(ticket: Record<string, unknown>): string {
 }
 
 /** An accepted job ends with this result. */
-export function becomes(request: Request, result: object): Check {
+export function completesWith(request: Request, result: object): Check {
   return async (bench) => {
     const caller = await bench.gateway.newCaller({ credits: 10_000 });
     const ticket = await send(bench, request, caller);
@@ -288,7 +288,7 @@ function studioBody(path: string, { picture, film, speechUrl }: Bench): Loose {
 }
 
 /** The endpoints of these paths. */
-export function endpointsOf(...paths: string[]): Request[] {
+export function selectEndpoints(...paths: string[]): Request[] {
   return endpoints.filter(({ path }) => paths.some((one) => path.startsWith(`/api/v1${one}`)));
 }
 

@@ -5,9 +5,9 @@ import {
   answers,
   carriesHeaders,
   endpoints,
-  endpointsOf,
+  selectEndpoints,
   get,
-  linesOf,
+  defineLines,
   needsAccess,
   needsCredits,
   needsKey,
@@ -116,7 +116,7 @@ const opaqueIds = ['x', '0', 'a%20b', '%F0%9F%92%A1', 'x'.repeat(500), 'key_1', 
 
 /** §4, §4.1, §4.2. */
 export const chatLines = [
-  ...linesOf('4', {
+  ...defineLines('4', {
     'All endpoints require the bearer credential (section 5)': needsKey(...endpoints),
     'are subject to the rate limit (section 8)': needsRate(...endpoints),
     '`id` and `keyId` in paths are opaque strings': opaqueIds.flatMap((id) => [
@@ -124,7 +124,7 @@ export const chatLines = [
       answers(remove(`/api-keys/${id}`), 404, { error: 'NOT_FOUND' }),
     ]),
   }),
-  ...linesOf('4.1', {
+  ...defineLines('4.1', {
     '**POST /api/v1/chat** — create a chat completion. Body: ChatRequest': [
       answers(chat({ stream: false, temperature: 0.5, max_tokens: 100 }), 200, chatResponse),
       everyModel,
@@ -173,7 +173,7 @@ export const chatLines = [
     ],
     'Same errors': chatErrors(completions, endpoints.slice(1, 2)),
   }),
-  ...linesOf('4.2', {
+  ...defineLines('4.2', {
     '**GET /api/v1/models** — list models. No body. 200: ModelList': answers(get('/models'), 200, {
       data: expect.any(Array),
       models: expect.any(Array),
@@ -200,6 +200,6 @@ export const chatLines = [
     ],
     '404 for an unknown id, with body `{type: "error", error: {type: "not_found_error", message: <string>}}`':
       unknownModelIsNotFound,
-    'Also 401, 403, 429, 500.': needsAccess(...endpointsOf('/models/')),
+    'Also 401, 403, 429, 500.': needsAccess(...selectEndpoints('/models/')),
   }),
 ];

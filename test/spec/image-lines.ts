@@ -4,15 +4,15 @@ import { imageModels } from '../../catalog/image-models.ts';
 import {
   answers,
   anUrl,
-  becomes,
+  completesWith,
   done,
   field,
-  linesOf,
+  defineLines,
   plans,
   post,
   rejects,
   takes,
-  tells,
+  sends,
   type Ask,
   type Bench,
   type Check,
@@ -56,7 +56,7 @@ const generateIds = [
 const newest = ['alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst'];
 const editIds = ['nano-banana', 'seedream', ...newest];
 
-/** Only some models of an endpoint take a field, with all of these values; the others reject it. */
+/** Checks that these models accept a field with each of the values, and that all other models reject it. */
 const allowOnly =
   (ask: Ask, all: readonly string[]) =>
   (models: readonly string[], name: string, values: unknown[]): Check[] => [
@@ -134,7 +134,7 @@ const generatedImages = {
 };
 const pictureUrl = { url: anUrl, imageUrl: anUrl };
 
-const generateLines = linesOf('4.7', {
+const generateLines = defineLines('4.7', {
   '**POST /api/v1/studio/image/generate** — body:': answers(
     generate({}),
     200,
@@ -157,7 +157,7 @@ const generateLines = linesOf('4.7', {
     ...imagesAreLimited('nano-banana', 10),
   ],
   '| aspectRatio | string | no | e.g. `16:9`, `1:1`; varies by model |': [
-    tells(generate({ prompt: 'a wide pier', aspectRatio: '16:9' }), 'a wide pier', {
+    sends(generate({ prompt: 'a wide pier', aspectRatio: '16:9' }), 'a wide pier', {
       aspect_ratio: '16:9',
     }),
     ...field(generate, 'aspectRatio', ['1:1'], ['17:9']),
@@ -206,7 +206,7 @@ const generateLines = linesOf('4.7', {
         'landscape_16_9',
         { width: 1280, height: 720 },
       ]),
-      tells(generate({ model: 'alpha-image-2', prompt: 'a plain pier' }), 'a plain pier', {
+      sends(generate({ model: 'alpha-image-2', prompt: 'a plain pier' }), 'a plain pier', {
         image_size: 'landscape_4_3',
       }),
       rejects(generate({ model: 'alpha-image-2', imageSize: 'round' }), 'imageSize'),
@@ -223,7 +223,7 @@ const generateLines = linesOf('4.7', {
         data: { jobId: expect.any(String) },
         credits: { used: 0 },
       }),
-      becomes(generate({ async: true, aspectRatio: '16:9' }), generatedImages),
+      completesWith(generate({ async: true, aspectRatio: '16:9' }), generatedImages),
       answers(generate({ async: false }), 200),
       rejects(generate({ async: 'true' }), 'async'),
     ],
@@ -231,7 +231,7 @@ const generateLines = linesOf('4.7', {
     answers(generate({ aspectRatio: '16:9' }), 200, done(generatedImages)),
 });
 
-const editLines = linesOf('4.7', {
+const editLines = defineLines('4.7', {
   '**POST /api/v1/studio/image/edit** — body: `prompt` (string, required, 3–2000 chars)':
     promptIsLimited(edit),
   '`imageUrls` (array of URL strings, required, 1–10), `model` (string': [
@@ -275,7 +275,7 @@ const editLines = linesOf('4.7', {
 });
 
 const largest = { operatingResolution: '2304x2304' };
-const toolLines = linesOf('4.7', {
+const toolLines = defineLines('4.7', {
   '**POST /api/v1/studio/image/upscale** — body: `imageUrl` (string, required)': [
     takes(upscale({})),
     rejects(post('/studio/image/upscale', {}), 'imageUrl'),
@@ -299,7 +299,7 @@ const toolLines = linesOf('4.7', {
   '`faceEnhancement` (boolean, service_a only, default true)': [
     ...field(upscale, 'faceEnhancement', [false, true], ['yes']),
     notOfServiceB('faceEnhancement', true),
-    tells(upscale({ async: true }), null, { face_enhancement: true }),
+    sends(upscale({ async: true }), null, { face_enhancement: true }),
   ],
   '`persistToStorage` (boolean, default false; when true the result is stored and a hosted URL returned). Returns a JSON payload with the hosted upscaled image URL':
     [
@@ -325,7 +325,7 @@ const toolLines = linesOf('4.7', {
   ],
   '`refineForeground` (boolean, default true)': [
     ...field(cutOut, 'refineForeground', [false], [1]),
-    tells(cutOut({ async: true }), null, { refine_foreground: true }),
+    sends(cutOut({ async: true }), null, { refine_foreground: true }),
   ],
   '`persistToStorage` (boolean, default false). Returns a JSON payload with the hosted result URL':
     [
@@ -343,7 +343,7 @@ const toolLines = linesOf('4.7', {
   '(number, upscale only, default 2)': [
     ...field(batch, 'scaleFactor', [4, 2, 6], [3]),
     onlyOfUpscale('scaleFactor', 2),
-    tells(batch({ async: true }), null, { upscale_factor: 2 }),
+    sends(batch({ async: true }), null, { upscale_factor: 2 }),
   ],
   '`service` (upscale only, `service_a` default or `service_b`)': [
     ...field(batch, 'service', ['service_b', 'service_a']),

@@ -6,10 +6,10 @@ import {
   answers,
   carriesHeaders,
   endpoints,
-  endpointsOf,
+  selectEndpoints,
   expectAnswer,
   get,
-  linesOf,
+  defineLines,
   needsCredits,
   needsKey,
   needsRate,
@@ -35,7 +35,7 @@ import { unknownModelIsNotFound } from './chat-lines.ts';
 import { imageLimits } from './image-lines.ts';
 import { soundLimits } from './sound-and-film-lines.ts';
 
-const studio = endpointsOf('/studio');
+const studio = selectEndpoints('/studio');
 /** The key counts in no other place and no other spelling. */
 const onlyBearer: Check = async (bench) => {
   const { gateway } = bench;
@@ -64,7 +64,7 @@ const bodyIsError = (request: Request, status: number): Check =>
   answers(request, status, { error: expect.any(String) });
 
 /** §5. */
-export const authenticationLines = linesOf('5', {
+export const authenticationLines = defineLines('5', {
   'Every endpoint requires `Authorization: Bearer <API_KEY>`, where the key is a secret with a fixed service-specific prefix':
     [needsKey(...endpoints), onlyBearer],
   'or via POST /api/v1/api-keys': keyIsMade,
@@ -75,7 +75,7 @@ export const authenticationLines = linesOf('5', {
 });
 
 /** §7. */
-export const errorLines = linesOf('7', {
+export const errorLines = defineLines('7', {
   'Body is the Error object (`error`, optional `message`) unless noted': [
     bodyIsError(remove('/api-keys/none'), 404),
     bodyIsError(post('/nothing', {}), 404),
@@ -98,7 +98,7 @@ export const errorLines = linesOf('7', {
   '| 401 | Missing or invalid API key | `error`: `Unauthorized` |': needsKey(...endpoints),
   '| 402 | Insufficient credits | Studio: `error` code `INSUFFICIENT_CREDITS` |': needsCredits(
     ...studio,
-    ...endpointsOf('/chat'),
+    ...selectEndpoints('/chat'),
   ),
   '| 403 | Key valid but not allowed for this resource |': needsRight(...endpoints),
   '| 404 | Unknown model id | Envelope `{type: "error", error: {type: "not_found_error", message}}` |':
@@ -112,7 +112,7 @@ export const errorLines = linesOf('7', {
 });
 
 /** §7, checked while the database lacks a table that every endpoint needs. */
-export const brokenLines = linesOf('7', {
+export const brokenLines = defineLines('7', {
   '| 500 | Internal server error | `error`: `Internal server error` |': endpoints.map(
     (request): Check =>
       async (bench) => {
@@ -125,7 +125,7 @@ export const brokenLines = linesOf('7', {
 });
 
 /** §8. */
-export const limitLines = linesOf('8', {
+export const limitLines = defineLines('8', {
   '| Request rate | 60 requests per minute per key | All endpoints; 429 with `Retry-After` |': [
     sixtyAMinute,
     needsRate(...endpoints),
@@ -134,7 +134,7 @@ export const limitLines = linesOf('8', {
     [
       carriesHeaders(get('/models'), post('/storage/upload-url')),
       // Nothing says that they are missing elsewhere.
-      carriesHeaders(get('/usage'), ...endpointsOf('/chat')),
+      carriesHeaders(get('/usage'), ...selectEndpoints('/chat')),
     ],
   '| API keys | 10 per user | Key creation |': tenKeys,
   '| Key name | max 64 characters | Key creation |': keyNames,
@@ -143,11 +143,11 @@ export const limitLines = linesOf('8', {
   ...imageLimits,
   ...soundLimits,
   '| Usage window | 6 hours | Studio; exhausting it yields `WINDOW_EXHAUSTED` |': [
-    needsWindow(...endpointsOf('/studio/image/generate', '/studio/sfx')),
+    needsWindow(...selectEndpoints('/studio/image/generate', '/studio/sfx')),
     async (bench) => {
       // Chat is not Studio.
       const caller = await bench.gateway.newCaller({ credits: 10, windowCredits: 0.000_001 });
-      for (const request of endpointsOf('/chat')) {
+      for (const request of selectEndpoints('/chat')) {
         expect((await send(bench, request, caller)).status).toBe(200);
       }
     },

@@ -6,17 +6,17 @@ import { modelsAreGenerated } from './image-lines.ts';
 import {
   answers,
   anUrl,
-  becomes,
+  completesWith,
   done,
   expectAnswer,
   field,
-  linesOf,
+  defineLines,
   plans,
   post,
   rejects,
   send,
   takes,
-  tells,
+  sends,
   type Ask,
   type Bench,
   type Check,
@@ -156,7 +156,7 @@ const uploadedFileId: Check = async (bench) => {
 };
 
 /** §4.8. */
-export const voiceLines = linesOf('4.8', {
+export const voiceLines = defineLines('4.8', {
   '**POST /api/v1/studio/voiceover/generate** — text-to-speech. Body: `text` (string, required, 1–5000 chars)':
     voiceoverText,
   '`title` (string, required, 1–255 chars; the machine description lists only `text` as required)':
@@ -221,7 +221,7 @@ export const voiceLines = linesOf('4.8', {
 });
 
 /** §4.9. */
-export const musicLines = linesOf('4.9', {
+export const musicLines = defineLines('4.9', {
   '**POST /api/v1/studio/music/plan** — body: `prompt` (string, required)': [
     takes(plan({})),
     rejects(plan({ prompt: undefined }), 'prompt'),
@@ -249,7 +249,7 @@ export const musicLines = linesOf('4.9', {
     lasts(song({ durationSeconds: 10.5 }), 10_500),
   ],
   '`coverPrompt` (string, full mode only)': [
-    tells(song({ mode: 'full', coverPrompt: 'a red lighthouse' }), 'a red lighthouse', {
+    sends(song({ mode: 'full', coverPrompt: 'a red lighthouse' }), 'a red lighthouse', {
       prompt: 'a red lighthouse',
     }),
     rejects(song({ coverPrompt: 'a red lighthouse' }), 'coverPrompt', 'UNSUPPORTED_PARAMETER'),
@@ -288,7 +288,7 @@ const asynchronous = {
 };
 
 /** §4.10. */
-export const filmLines = linesOf('4.10', {
+export const filmLines = defineLines('4.10', {
   '| /api/v1/studio/video/generate | `prompt` (string, required), `model` (string), `imageUrl` (string), `async` |':
     [
       takes(videoWith((imageUrl) => ({ imageUrl, async: true }))),
@@ -298,11 +298,11 @@ export const filmLines = linesOf('4.10', {
       rejects(video({ async: 'later' }), 'async'),
     ],
   '| /api/v1/studio/video/upscale | `videoUrl` (string, required) |': [
-    becomes(ofFilm('upscale'), { url: anUrl, format: 'mp4' }),
+    completesWith(ofFilm('upscale'), { url: anUrl, format: 'mp4' }),
     rejects(post('/studio/video/upscale', {}), 'videoUrl'),
   ],
   '| /api/v1/studio/video/remove-background | `videoUrl` (string, required) |': [
-    becomes(ofFilm('remove-background'), { url: anUrl, format: 'mp4' }),
+    completesWith(ofFilm('remove-background'), { url: anUrl, format: 'mp4' }),
     rejects(post('/studio/video/remove-background', {}), 'videoUrl'),
   ],
   '| /api/v1/studio/sfx/generate | `prompt` (string, required) |': [
@@ -335,7 +335,7 @@ export const filmLines = linesOf('4.10', {
   }),
   'Video generation is long-running and supports async polling': [
     answers(video({}), 202, asynchronous),
-    becomes(video({ durationSeconds: 4 }), { url: anUrl, model: 'veo' }),
+    completesWith(video({ durationSeconds: 4 }), { url: anUrl, model: 'veo' }),
   ],
   'Video model ids: `veo` (4/6/8 s, audio)': [
     ...durations('veo', [4, 6, 8], [3, 5, 7, 9]),

@@ -152,7 +152,7 @@ function runOn(program: string, ...contents: unknown[]) {
   return runProgram(`.ci/${program}`, paths);
 }
 
-const reportOf = (testResults: unknown) => testResults && { testResults };
+const makeReport = (testResults: unknown) => testResults && { testResults };
 
 describe('a CI run', () => {
   const passed = { name: 'a', status: 'passed', assertionResults: [{ status: 'passed' }] };
@@ -179,7 +179,7 @@ describe('a CI run', () => {
     ['no report at all', [undefined], 1, '0 passed, 1 failed\n'],
     ['no second report', [[passed, failed], undefined], 1, '0 passed, 1 failed\n'],
   ])('totals %s', async (_name, reports, status, stdout) => {
-    expect(await runOn('total.mjs', ...reports.map(reportOf))).toMatchObject({ status, stdout });
+    expect(await runOn('total.mjs', ...reports.map(makeReport))).toMatchObject({ status, stdout });
   });
 
   const manyFailed = Array.from({ length: 9 }, (_, index) => ({ ...failed, name: `${index}` }));
@@ -189,7 +189,7 @@ describe('a CI run', () => {
     ['none when more fail than a slow moment explains', manyFailed, ''],
     ['none without a report', undefined, ''],
   ])('runs again %s', async (_name, report, expected) => {
-    expect((await runOn('failed.mjs', reportOf(report))).stdout).toBe(expected);
+    expect((await runOn('failed.mjs', makeReport(report))).stdout).toBe(expected);
   });
 
   it('names files whose CPU grew by more than half and a second, and counts unrecorded files', async () => {

@@ -42,13 +42,13 @@ const pngWith = (name: string, compressed: Buffer): Buffer => {
   const named = Buffer.concat([Buffer.from('a\0\0'), compressed]);
   return png(header(8, 8), chunk(name, named), chunk('IDAT', Buffer.alloc(9)));
 };
-const jpegOf = (width: number, height: number): Buffer => {
+const makeJpeg = (width: number, height: number): Buffer => {
   const frame = Buffer.from('ffc00011080000000003012200021101031101', 'hex');
   frame.writeUInt16BE(height, 5);
   frame.writeUInt16BE(width, 7);
   return Buffer.concat([Buffer.from('ffd8', 'hex'), frame, Buffer.from('ffd9', 'hex')]);
 };
-const webpOf = (width: number, height: number): Buffer => {
+const makeWebp = (width: number, height: number): Buffer => {
   const extended = Buffer.alloc(10);
   extended.writeUIntLE(width - 1, 4, 3);
   extended.writeUIntLE(height - 1, 7, 3);
@@ -57,7 +57,7 @@ const webpOf = (width: number, height: number): Buffer => {
   size.writeUInt32LE(body.length);
   return Buffer.concat([Buffer.from('RIFF'), size, body]);
 };
-const gifOf = (width: number, height: number): Buffer => {
+const makeGif = (width: number, height: number): Buffer => {
   const screen = Buffer.alloc(7);
   screen.writeUInt16LE(width, 0);
   screen.writeUInt16LE(height, 2);
@@ -83,10 +83,10 @@ const bombs = (
       'a PNG with 100,000 chunks',
       () => png(header(8, 8), ...Array<Buffer>(100_000).fill(chunk('tEXt', Buffer.from('a\0b')))),
     ],
-    ['a JPEG of 65,500 × 65,500', () => jpegOf(65_500, 65_500)],
-    ['a WebP of 16,383 × 16,383', () => webpOf(16_383, 16_383)],
-    ['a WebP of 16 million × 16 million', () => webpOf(16_777_216, 16_777_216)],
-    ['a GIF of 65,535 × 65,535', () => gifOf(65_535, 65_535)],
+    ['a JPEG of 65,500 × 65,500', () => makeJpeg(65_500, 65_500)],
+    ['a WebP of 16,383 × 16,383', () => makeWebp(16_383, 16_383)],
+    ['a WebP of 16 million × 16 million', () => makeWebp(16_777_216, 16_777_216)],
+    ['a GIF of 65,535 × 65,535', () => makeGif(65_535, 65_535)],
     ['an SVG', () => Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')],
     ['an SVG of a billion laughs', () => Buffer.from(laughs)],
     ['an SVG that reads a file', () => Buffer.from(reading)],
@@ -126,7 +126,7 @@ async function stored(bytes: Buffer) {
 }
 
 /** Files that are no images of a supported format get this message. */
-const expectedOf = (what: string): object =>
+const makeExpected = (what: string): object =>
   /SVG|TIFF|PDF|gzip/.test(what) ? { message: 'must be a PNG, JPEG, WebP or GIF' } : {};
 
 describe('a decompression bomb', () => {
@@ -146,7 +146,7 @@ describe('a decompression bomb', () => {
         // Only a picture over the limit is accepted: its price rises with its size.
         const facts = await measureInput(storage, key, 'image').catch((error: Error) => error);
         if (!(facts instanceof Error)) expect(facts.width).toBeGreaterThan(0);
-        else expect(facts).toMatchObject({ name: 'InputUnreadable', ...expectedOf(what) });
+        else expect(facts).toMatchObject({ name: 'InputUnreadable', ...makeExpected(what) });
       });
     },
   );

@@ -23,7 +23,7 @@ const executable = await findS3Server();
 const servers: { s3?: S3Server } = {};
 if (executable) process.stderr.write(`S3 contract tests run against ${executable.name}\n`);
 
-const optionsOf = (server: S3Server, spoolDirectory: string) => ({
+const makeOptions = (server: S3Server, spoolDirectory: string) => ({
   ...server,
   readCredentials: () => Promise.resolve(server),
   spoolDirectory,
@@ -34,7 +34,7 @@ async function openDriver(name: 'local' | 's3'): Promise<Driver> {
   if (name === 'local') return { storage: await openTestDisk(directory), server: null, directory };
   if (!executable) throw new Error('no S3 server');
   const server = (servers.s3 ??= await startS3Server(executable));
-  const storage = await openS3(optionsOf(server, directory));
+  const storage = await openS3(makeOptions(server, directory));
   return { storage, server, directory };
 }
 afterAll(async () => servers.s3?.stop());
@@ -44,7 +44,7 @@ const newKey = (extension = 'png') => `${newId('organization')}/${newId('upload'
 describe.each(['local', 's3'] as const)('the %s driver', (name) => {
   if (name === 's3' && !executable) {
     // In CI, findS3Server throws instead.
-    it.skip('has no server to be tested against', () => {});
+    it.skip('needs an S3 server, and none was found');
     return;
   }
   let driver: Driver;
@@ -136,7 +136,7 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     await Promise.all([writeFile(old, 'old'), writeFile(fresh, 'fresh')]);
     const hourAgo = Date.now() / 1000 - 3700;
     await utimes(old, hourAgo, hourAgo);
-    if (driver.server) await openS3(optionsOf(driver.server, driver.directory));
+    if (driver.server) await openS3(makeOptions(driver.server, driver.directory));
     else await openTestDisk(driver.directory);
     expect(await readdir(join(driver.directory, 'spool'))).toEqual([fresh.split('/').at(-1)]);
     await rm(fresh);
@@ -184,7 +184,10 @@ describe.skipIf(!executable)('presigned URLs', () => {
   it('are signed for the address that callers use', async () => {
     if (!driver.server) throw new Error('no S3 server');
     const publicBaseUrl = driver.server.endpoint.replace('127.0.0.1', 'localhost');
-    const storage = await openS3({ ...optionsOf(driver.server, driver.directory), publicBaseUrl });
+    const storage = await openS3({
+      ...makeOptions(driver.server, driver.directory),
+      publicBaseUrl,
+    });
     const key = newKey();
     const upload = await storage.signUpload({ key, sizeBytes: body.length, ttlMs: 60_000 });
     expect(upload.url.startsWith(`${publicBaseUrl}/`)).toBe(true);

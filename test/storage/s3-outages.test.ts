@@ -31,7 +31,7 @@ async function put(storage: Storage): Promise<'stored' | 'exists'> {
 }
 
 /** Runs all operations; returns the messages of their errors. */
-async function failuresOf(storage: Storage): Promise<string[]> {
+async function collectFailures(storage: Storage): Promise<string[]> {
   const ends = await Promise.allSettled([
     storage.size(key),
     storage.open(key),
@@ -44,7 +44,7 @@ async function failuresOf(storage: Storage): Promise<string[]> {
 describe('a store that fails', () => {
   it('with a status is reported with the method and the status', async () => {
     const storage = await storeThat((_request, response) => response.writeHead(500).end(key));
-    expect(await failuresOf(storage)).toEqual([
+    expect(await collectFailures(storage)).toEqual([
       'S3Error: the store responded to HEAD with status 500',
       'S3Error: the store responded to GET with status 500',
       'S3Error: the store responded to DELETE with status 500',
@@ -55,7 +55,7 @@ describe('a store that fails', () => {
   it('by silence is given up after 15 seconds', { timeout: 40_000 }, async () => {
     const storage = await storeThat(() => {});
     const startedAtMs = performance.now();
-    for (const failure of await failuresOf(storage)) expect(failure).toMatch(/timeout/i);
+    for (const failure of await collectFailures(storage)) expect(failure).toMatch(/timeout/i);
     expect(performance.now() - startedAtMs).toBeLessThan(25_000);
   });
 

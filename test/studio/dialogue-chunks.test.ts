@@ -3,13 +3,13 @@ import { describe, expect, it } from 'vitest';
 import { splitIntoChunks } from '../../studio/dialogue-generate.ts';
 
 const line = (text: string, voice = 'a') => ({ text, voice_id: voice });
-const textsOf = (chunks: ReturnType<typeof splitIntoChunks>) =>
+const listTexts = (chunks: ReturnType<typeof splitIntoChunks>) =>
   chunks.map((chunk) => chunk.map(({ text }) => text));
 
 describe('a dialogue request', () => {
   it('stays whole up to 2,000 characters and is split between lines above', () => {
     expect(splitIntoChunks([line('x'.repeat(1000)), line('y'.repeat(1000))])).toHaveLength(1);
-    expect(textsOf(splitIntoChunks([line('x'.repeat(1000)), line('y'.repeat(1001))]))).toEqual([
+    expect(listTexts(splitIntoChunks([line('x'.repeat(1000)), line('y'.repeat(1001))]))).toEqual([
       ['x'.repeat(1000)],
       ['y'.repeat(1001)],
     ]);
@@ -18,7 +18,7 @@ describe('a dialogue request', () => {
   it('is split inside a long line after a sentence, with the same voice', () => {
     const sentence = `${'word '.repeat(200).trim()}. `;
     const chunks = splitIntoChunks([line(sentence.repeat(3).trim(), 'b')]);
-    expect(textsOf(chunks)).toEqual([[sentence], [sentence], [sentence.trim()]]);
+    expect(listTexts(chunks)).toEqual([[sentence], [sentence], [sentence.trim()]]);
     expect(chunks.flat().every(({ voice_id }) => voice_id === 'b')).toBe(true);
   });
 

@@ -11,9 +11,9 @@ const input = (body: object) => route(body)?.input;
 const rejection = (body: object) => catchRejection(imageGenerate, withPrompt(body));
 
 it('a validation error lists the allowed values', () => {
-  const messageOf = (body: object) => rejection(body).details?.[0]?.message;
-  expect(messageOf({ imageSize: 'huge' })).toMatch(/must be one of square.*, or \{"width"/);
-  expect(messageOf({ imageUrls: 7 })).toMatch(/^must be one input or a list of 1 to 10 inputs/);
+  const readMessage = (body: object) => rejection(body).details?.[0]?.message;
+  expect(readMessage({ imageSize: 'huge' })).toMatch(/must be one of square.*, or \{"width"/);
+  expect(readMessage({ imageUrls: 7 })).toMatch(/^must be one input or a list of 1 to 10 inputs/);
   const scaled = { imageUrl: 'https://a.example/b.png', scaleFactor: 3 };
   const { details } = catchRejection(imageUpscale, scaled);
   expect(details?.[0]?.message).toContain('must be one of 2, 4, 6');

@@ -44,21 +44,21 @@ function combinations(rules: ParameterRules): Record<string, unknown>[] {
 
 type Row = [string, Capability, Record<string, unknown>];
 /** Returns a row for each combination of the priced fields of a model. */
-const rowsOf = (id: string, capability: Capability, rules: ParameterRules, base: object): Row[] =>
+const makeRows = (id: string, capability: Capability, rules: ParameterRules, base: object): Row[] =>
   combinations(rules).map((body) => [id, capability, { ...base, ...body }]);
 const rows: Row[] = [
   ...imageModels.flatMap(({ id, generate, edit }) => [
-    ...rowsOf(id, imageGenerate, generate, { prompt, model: id }),
-    ...(edit ? rowsOf(id, imageEdit, edit, { prompt, imageUrls: [imageUrl], model: id }) : []),
+    ...makeRows(id, imageGenerate, generate, { prompt, model: id }),
+    ...(edit ? makeRows(id, imageEdit, edit, { prompt, imageUrls: [imageUrl], model: id }) : []),
   ]),
   ...upscalers.flatMap(({ id, parameters }) =>
-    rowsOf(id, imageUpscale, parameters, { imageUrl, service: id }),
+    makeRows(id, imageUpscale, parameters, { imageUrl, service: id }),
   ),
   ...backgroundRemovers.flatMap(({ id, parameters }) =>
-    rowsOf(id, imageRemoveBackground, parameters, { imageUrl, model: id }),
+    makeRows(id, imageRemoveBackground, parameters, { imageUrl, model: id }),
   ),
   ...videoModels.flatMap(({ id, parameters }) =>
-    rowsOf(id, videoGenerate, parameters, { prompt, model: id }),
+    makeRows(id, videoGenerate, parameters, { prompt, model: id }),
   ),
   ['video-upscale', videoUpscale, { videoUrl: imageUrl }],
   ['video-remove-background', videoRemoveBackground, { videoUrl: imageUrl }],

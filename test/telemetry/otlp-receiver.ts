@@ -34,13 +34,13 @@ interface Export {
 }
 
 const plain = (attributes: Attribute[]): Record<string, unknown> =>
-  Object.fromEntries(attributes.map(({ key, value }) => [key, valueOf(value)]));
+  Object.fromEntries(attributes.map(({ key, value }) => [key, readValue(value)]));
 
 /** Returns the value of `{intValue: 1}` and similar objects; a list for `{arrayValue: {values: […]}}`. */
-function valueOf(value: Record<string, unknown>): unknown {
+function readValue(value: Record<string, unknown>): unknown {
   const [inner] = Object.values(value);
   const { values } = (inner ?? {}) as { values?: Record<string, unknown>[] };
-  return values ? values.map(valueOf) : inner;
+  return values ? values.map(readValue) : inner;
 }
 
 /** Starts a receiver on a free port. */

@@ -58,7 +58,7 @@ interface SchemaNode {
 }
 
 /** Returns the values of each field of a request that are tried, by the rules of a model and by the schema. */
-function valuesOf({ request }: Capability, model: PublishedModel | undefined) {
+function listValues({ request }: Capability, model: PublishedModel | undefined) {
   const { properties = {} } = z.toJSONSchema(request, { io: 'input', unrepresentable: 'any' });
   return Object.entries(properties).map(([field, node]): [string, readonly unknown[]] => {
     const { oneOf, min, max } = model?.parameters[field] ?? {};
@@ -71,7 +71,7 @@ function valuesOf({ request }: Capability, model: PublishedModel | undefined) {
 }
 
 /** Returns the request with each value of each field: alone, and with the values before it. */
-function requestsOf(capability: Capability, model: PublishedModel | undefined): Body[] {
+function makeRequests(capability: Capability, model: PublishedModel | undefined): Body[] {
   const first: Body = { ...capability.example, ...model?.selectedBy };
   // The example may contain fields of another model.
   const needed = z.toJSONSchema(capability.request, { io: 'input', unrepresentable: 'any' });
@@ -82,11 +82,11 @@ function requestsOf(capability: Capability, model: PublishedModel | undefined): 
   );
   const requests = [first, least];
   let all = least;
-  for (const [field, values] of valuesOf(capability, model)) {
+  for (const [field, values] of listValues(capability, model)) {
     for (const value of values) {
       requests.push({ ...first, [field]: value }, { ...least, [field]: value });
       const more = { ...all, [field]: value };
-      if (bodiesOf(capability, more).length > 0) all = more;
+      if (planBodies(capability, more).length > 0) all = more;
       requests.push(all);
     }
   }
@@ -94,7 +94,7 @@ function requestsOf(capability: Capability, model: PublishedModel | undefined): 
 }
 
 /** Returns the bodies of a request; none if the request is rejected. */
-function bodiesOf(capability: Capability, request: Body): PlannedBody[] {
+function planBodies(capability: Capability, request: Body): PlannedBody[] {
   try {
     return planRequest(capability, request).calls.flatMap(({ routes, inputFrom }) =>
       routes.map(({ provider, providerEndpoint, input }) => ({
@@ -114,7 +114,7 @@ function bodiesOf(capability: Capability, request: Body): PlannedBody[] {
 export function plannedBodies(): PlannedBody[] {
   const bodies = capabilities.flatMap((capability) =>
     (capability.models ?? [undefined]).flatMap((model) =>
-      requestsOf(capability, model).flatMap((request) => bodiesOf(capability, request)),
+      makeRequests(capability, model).flatMap((request) => planBodies(capability, request)),
     ),
   );
   return [...new Map(bodies.map((body) => [JSON.stringify(body), body])).values()];

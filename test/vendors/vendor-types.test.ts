@@ -49,13 +49,13 @@ const bodyTypes: Record<string, string> = {
   'elevenlabs speech-to-text': 'Transcription',
 };
 
-function typeOf({ provider, endpoint }: PlannedBody): string {
+function findType({ provider, endpoint }: PlannedBody): string {
   const type = provider === 'fal' ? `Fal<'${endpoint}'>['input']` : undefined;
   return type ?? bodyTypes[`${provider} ${endpoint}`] ?? `'no type of ${provider} ${endpoint}'`;
 }
 
 /** Compiles values of types; returns the errors of the compiler. */
-async function errorsOf(values: { type: string; value: unknown }[]): Promise<string[]> {
+async function findTypeErrors(values: { type: string; value: unknown }[]): Promise<string[]> {
   // The compiler finds the other vendors' packages in the project, above this folder.
   const directory = await mkdtemp(join(dirname(await elevenLabsModules()), 'vendor-types-'));
   const lines = values.map(({ type, value }) => `(${JSON.stringify(value)}) satisfies ${type};`);
@@ -100,12 +100,12 @@ it('the gateway sends bodies of the types that fal, OpenAI and ElevenLabs publis
   expect(bodies.length).toBeGreaterThan(500);
   const values = bodies
     .filter(isPublished)
-    .map((body) => ({ type: typeOf(body), value: body.input }));
+    .map((body) => ({ type: findType(body), value: body.input }));
   const stillUnpublished = unpublished.map((value) => ({
     type: `Exclude<'${value}', keyof EndpointTypeMap>`,
     value,
   }));
-  expect(await errorsOf([...values, ...stillUnpublished])).toEqual([]);
+  expect(await findTypeErrors([...values, ...stillUnpublished])).toEqual([]);
   const endpoints = new Set(
     bodies.filter((body) => !isPublished(body)).map((body) => body.endpoint),
   );
@@ -139,7 +139,7 @@ describe('the sandbox', () => {
     return parsed;
   }
   /** Submits a request to the queue of fal; returns its result. */
-  async function resultOf(endpoint: string, input: object): Promise<unknown> {
+  async function fetchResult(endpoint: string, input: object): Promise<unknown> {
     const headers = { authorization: `Key ${sandbox.falKey}` };
     const { status_url: statusUrl = '', response_url: responseUrl = '' } = await send(
       `/fal/queue/${endpoint}`,
@@ -155,13 +155,13 @@ describe('the sandbox', () => {
     const values = await Promise.all(
       Object.entries(Object.groupBy(bodies, ({ endpoint }) => endpoint)).map(
         async ([endpoint, same]) => {
-          const value = await resultOf(endpoint, same?.[0]?.input ?? {});
+          const value = await fetchResult(endpoint, same?.[0]?.input ?? {});
           return { type: `Fal<'${endpoint}'>['output']`, value };
         },
       ),
     );
     expect(values.length).toBeGreaterThan(15);
-    expect(await errorsOf(values)).toEqual([]);
+    expect(await findTypeErrors(values)).toEqual([]);
   });
 
   it('responds with the types that OpenAI and ElevenLabs publish', async () => {
@@ -175,7 +175,7 @@ describe('the sandbox', () => {
     form.set('file', new Blob([await makeSpeech(2)]), 'a.mp3');
     const transcript = await send('/elevenlabs/v1/speech-to-text', elevenlabs, form);
     expect(
-      await errorsOf([
+      await findTypeErrors([
         {
           type: 'OpenAI.Images.ImagesResponse',
           value: await send('/openai/v1/images/generations', openai, find('images/generations')),

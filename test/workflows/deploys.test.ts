@@ -135,7 +135,7 @@ describe('a job that is reset', () => {
   });
   afterAll(() => gateway.close());
 
-  /** Resets a workflow to each of its workflow tasks in turn; returns the result of each run, of which there is at least one. */
+  /** Resets a workflow to each of its workflow tasks in turn, and returns the result of each run. */
   async function resetToEach(jobId: string): Promise<unknown[]> {
     const ends: unknown[] = [];
     const { workflow } = gateway.api.client;

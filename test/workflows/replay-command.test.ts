@@ -109,7 +109,6 @@ describe('a change of the job workflow', () => {
     const found = await findDivergence(bundle, run);
     expect(found).toMatchObject(expected);
     expect(found?.at[0]).toMatch(/^workflows\/studio-job\.ts:\d+:\d+$/);
-    // The named event is the result of a local activity.
     const event = run.history.events?.find(({ eventId }) => Number(eventId) === found?.eventId);
     expect(event?.markerRecordedEventAttributes).toBeTruthy();
   });

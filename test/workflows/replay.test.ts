@@ -31,7 +31,7 @@ describe('every recorded history', () => {
   });
 
   it('has a shape that no other history has', () => {
-    // Each is a branch that running jobs may have taken; none may be lost.
+    // Each history is a branch that running jobs may have taken, so no history may be deleted.
     expect(recorded).toHaveLength(25);
     expect(new Set(recorded.map(({ history }) => readShape(history))).size).toBe(25);
   });
