@@ -17,13 +17,24 @@ export function asJson(value: object | null): Json {
   return value as Json;
 }
 
+/** Returns whether Postgres can store all strings and field names of a JSON value. */
+export function isStorable(value: unknown): boolean {
+  if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0');
+  if (typeof value !== 'object' || value === null) return true;
+  if (Array.isArray(value)) return value.every(isStorable);
+  return Object.entries(value).every(([name, field]) => isStorable(name) && isStorable(field));
+}
+
+/** Returns a text without NUL characters, and with U+FFFD in place of lone surrogates. */
+export const toStorableText = (text: string): string => text.toWellFormed().replaceAll('\0', '');
+
 /**
- * Returns a JSON value with texts that Postgres can store: without NUL characters, and with U+FFFD
- * in place of lone surrogates. A provider's text must not keep a job from being settled.
+ * Returns a JSON value whose texts Postgres can store. A provider's text must not keep a job from
+ * being settled.
  */
 export function toStorable(value: Json): Json {
   const stored: Json = JSON.parse(JSON.stringify(value), (_, field: unknown) =>
-    typeof field === 'string' ? field.toWellFormed().replaceAll('\0', '') : field,
+    typeof field === 'string' ? toStorableText(field) : field,
   );
   return stored;
 }

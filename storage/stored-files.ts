@@ -44,7 +44,8 @@ interface StoredFilesDeps {
   logger: Logger;
 }
 
-const keyRow = z.object({ storage_key: z.string() });
+/** Row of an artifact, whose id is the storage key of its object. */
+const artifactRow = z.object({ id: z.string() });
 /** Maximum number of objects removed by one call of `removeObjects`; no job has this many. */
 const removeCountMax = 200;
 
@@ -63,15 +64,14 @@ export function createStoredFiles({ pool, storage, logger }: StoredFilesDeps) {
    * Returns how many were removed and how many failed.
    */
   async function removeObjects(condition: FragmentSqlToken): Promise<IsolationReport> {
-    const keys = await pool.anyFirst(sql.type(keyRow)`SELECT storage_key FROM artifact
+    const artifacts = await pool.any(sql.type(artifactRow)`SELECT storage_key AS id FROM artifact
       WHERE deleted_at IS NOT NULL AND removed_at IS NULL AND ${condition} LIMIT ${removeCountMax}`);
     const removeObject = async ({ id: key }: { id: string }): Promise<void> => {
       await storage.remove(key);
       await pool.query(command`UPDATE artifact SET removed_at = clock_timestamp()
         WHERE storage_key = ${key}`);
     };
-    const objects = keys.map((id) => ({ id }));
-    return forEachIsolated(objects, removeObject, { subject: 'artifact', logger });
+    return forEachIsolated(artifacts, removeObject, { subject: 'artifact', logger });
   }
 
   return {

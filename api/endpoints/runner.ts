@@ -5,6 +5,7 @@ import { gzip } from 'node:zlib';
 import Router, { type RouterMiddleware } from '@koa/router';
 import type { z } from 'zod';
 import { errorTable, fieldError, GatewayError, assert } from '../../domain/errors.ts';
+import { isStorable } from '../../domain/json.ts';
 import type { Composition } from '../composition.ts';
 import type { Context, RequestState } from '../context.ts';
 import type { Operator } from '../identity/operators.ts';
@@ -14,7 +15,7 @@ import {
   parseBearerKey,
   throwIfViewer,
 } from '../middleware/authenticate.ts';
-import { isStorable, readJson } from '../http/body.ts';
+import { readJson } from '../http/body.ts';
 import { findIgnoredFields } from '../http/ignored-fields.ts';
 import { parseWith } from '../http/parsing.ts';
 import { collectMetadata } from '../http/metadata.ts';

@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as serveOtherRequests } from 'node:timers/promises';
 import { GatewayError } from '../../domain/errors.ts';
-import { isRecord } from '../../domain/json.ts';
+import { isRecord, isStorable } from '../../domain/json.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
 import type { Context } from '../context.ts';
 import { readChunks } from './body-timeouts.ts';
@@ -151,12 +151,4 @@ function checkStorable<Value>(value: Value): Value {
   if (!isStorable(value))
     throw invalidBodyError('must not contain NUL characters or lone surrogates');
   return value;
-}
-
-/** Returns whether Postgres can store all strings and field names of a JSON value. */
-export function isStorable(value: unknown): boolean {
-  if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0');
-  if (typeof value !== 'object' || value === null) return true;
-  if (Array.isArray(value)) return value.every(isStorable);
-  return Object.entries(value).every(([name, field]) => isStorable(name) && isStorable(field));
 }

@@ -1,6 +1,7 @@
 /** Reads multipart/form-data bodies. Files are streamed to the spool, a temporary directory. */
 import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busboy';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
+import { toStorableText } from '../../domain/json.ts';
 import type { RequestFiles } from '../../storage/inputs/request-files.ts';
 import type { Context } from '../context.ts';
 import { parseIdempotencyKey } from '../idempotency/idempotency-key.ts';
@@ -123,11 +124,6 @@ function createTextCollector(textBytesMax: number, reject: (error: GatewayError)
   };
 }
 
-/** Returns the part of a file name that requests accept and Postgres can store. */
-function toStorableName(name = ''): string {
-  return name.replaceAll('\0', '').slice(0, 255).toWellFormed();
-}
-
 function describeFilesMax({ filesMax = 1 }: FormRules<unknown>): string {
   return filesMax === 1 ? 'only one file is allowed' : `at most ${filesMax} files are allowed`;
 }
@@ -163,7 +159,7 @@ async function parseForm<Stored>(
     }
     const file = rules
       .store(stream, field)
-      .then((stored) => ({ field, stored, name: toStorableName(fileName) }));
+      .then((stored) => ({ field, stored, name: toStorableText((fileName ?? '').slice(0, 255)) }));
     file.catch(reject);
     storedFiles.push(file);
   });

@@ -21,7 +21,8 @@ import { unsupportedTypeMessages, InputUnreadable } from './measured-inputs.ts';
 import { writeSpoolFile } from '../spool.ts';
 import type { Storage } from '../storage.ts';
 
-const storageKeyRow = z.object({ storage_key: z.string() });
+/** Row of a copy, whose id is the storage key of its object. */
+const copyRow = z.object({ id: z.string() });
 
 /** Request whose inputs are copied. */
 interface CopyingRequest {
@@ -125,12 +126,11 @@ export function createInputCopies(deps: InputCopiesDeps) {
 
     /** Removes copies of settled jobs and old ones without a reservation. */
     async sweep(): Promise<IsolationReport> {
-      const storageKeys = await pool.anyFirst(sql.type(storageKeyRow)`
-        SELECT c.storage_key FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id
+      const copies = await pool.any(sql.type(copyRow)`
+        SELECT c.storage_key AS id FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id
         WHERE r.state <> 'reserved'
           OR (r.id IS NULL AND c.created_at < clock_timestamp() - ${unreservedRetention}::interval)
         ORDER BY c.created_at LIMIT ${sweepCountMax}`);
-      const copies = storageKeys.map((id) => ({ id }));
       return forEachIsolated(copies, ({ id }) => removeCopy(id), { subject: 'copy', logger });
     },
   };
