@@ -172,9 +172,9 @@ function createRegistry(pool: DatabasePool) {
     /** Deletes webhooks without a job, and those of a job whose end the caller did not request. */
     async deleteUndeliverable(): Promise<void> {
       await pool.query(command`DELETE FROM webhook
-        WHERE state = 'waiting' AND created_at < clock_timestamp() - ${orphanRetention}::interval
-            AND NOT EXISTS (SELECT FROM job j WHERE j.id = webhook.subject_id)
-          OR state IN ('waiting', 'delivering') AND EXISTS (${unrequestedEnd})`);
+        WHERE (state = 'waiting' AND created_at < clock_timestamp() - ${orphanRetention}::interval
+            AND NOT EXISTS (SELECT FROM job j WHERE j.id = webhook.subject_id))
+          OR (state IN ('waiting', 'delivering') AND EXISTS (${unrequestedEnd}))`);
     },
     /** Sets a webhook of any state to `delivering`, with the full number of attempts. */
     async resetDelivery(subjectId: string): Promise<void> {

@@ -131,7 +131,8 @@ export function createKeySessions(pool: DatabasePool) {
           s.expires_at AS "expiresAtMs"
         FROM console_session s JOIN api_key k ON k.id = s.key_id
         WHERE k.member_id = ${memberId} AND k.revoked_at IS NULL
-          AND least(k.expires_at, s.expires_at) > clock_timestamp() ORDER BY s.id DESC LIMIT 100`),
+          AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
+          AND s.expires_at > clock_timestamp() ORDER BY s.id DESC LIMIT 100`),
     /** Ends a session of a user's key. @throws GatewayError NOT_FOUND */
     async endById(sessionId: string, memberId: string): Promise<void> {
       const { rowCount } = await pool.query(command`

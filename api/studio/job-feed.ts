@@ -173,6 +173,7 @@ async function sendChanges(deps: JobFeedDeps, organizationId: string, topic: Top
   topic.changedIds.clear();
   if (ids.length === 0) return;
   const idsToRead = ids.splice(0, jobsPerReadMax);
+  // The remaining jobs are read at the next tick.
   for (const id of ids) topic.changedIds.add(id);
   for (const job of await reads.readMany(organizationId, idsToRead)) {
     const isOpen = job.status === 'open';
