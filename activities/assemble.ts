@@ -27,6 +27,8 @@ export interface AssemblyTask {
   /** Call index under which the joined artifact is stored: the number of calls of the job. */
   callIndex: number;
   parts: StoredArtifact[];
+  /** Model of the job; absent in jobs that an older version started. */
+  model?: string | null;
 }
 
 interface AssemblyDeps {
@@ -77,6 +79,7 @@ async function concatAudio(
       {
         output: { medium: 'audio', format: null },
         place: { organizationId, jobId, callIndex, outputIndex: 0 },
+        mark: { model: task.model ?? null, hasCallerMedia: false },
         signal,
       },
     );

@@ -95,7 +95,9 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     inputs,
     copies: createInputCopies({ pool, storage, outbound, logger }),
     outbound,
-    artifacts: observeArtifacts(createArtifactStore({ storage, outbound })),
+    artifacts: observeArtifacts(
+      createArtifactStore({ storage, outbound, marksOutputs: config.MARK_OUTPUTS }),
+    ),
     recordings: createRecordings({ storage, inputs }),
     requestFiles: createRequestFiles({ storage, uploads }),
     urls: createNotificationUrls({

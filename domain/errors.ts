@@ -79,6 +79,7 @@ export const errorTable = {
     415,
     'The Content-Type of the request is not supported by this endpoint.',
   ),
+  RANGE_NOT_SATISFIABLE: permanent(416, 'The file has no byte of the requested range.'),
   IDEMPOTENCY_KEY_REUSED: permanent(422, 'This Idempotency-Key was used for a different request.'),
   INSUFFICIENT_CREDITS: permanent(402, 'The organization does not have enough credits.'),
   KEY_LIMIT_EXCEEDED: permanent(

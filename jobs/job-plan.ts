@@ -63,6 +63,10 @@ export interface OutputSpec {
   medium: 'image' | 'video' | 'audio' | 'json';
   /** Requested format, to which outputs are converted; null if they are stored as delivered. */
   format: 'png' | 'jpeg' | 'webp' | null;
+  /** Model of these outputs; absent if it is the model of the job. */
+  model?: string;
+  /** True if a picture or film of the caller is part of the outputs. */
+  hasCallerMedia?: true;
   /** Expected properties, compared with the delivered outputs before they are charged. */
   expected?: ExpectedOutput;
   /**
@@ -70,6 +74,12 @@ export interface OutputSpec {
    * variants, the largest discount applies.
    */
   variants?: OutputVariant[];
+}
+
+/** Properties of an output that its mark as generated media contains. */
+export interface OutputMark {
+  model: string | null;
+  hasCallerMedia: boolean;
 }
 
 /**
@@ -148,6 +158,8 @@ export interface CallTask {
   jobId: string;
   organizationId: string;
   callIndex: number;
+  /** Model of the job; absent in calls that an older version planned. */
+  model?: string | null;
   routeIndex: number;
   route: CallRoute;
   output: OutputSpec;
@@ -189,6 +201,7 @@ export function createCallTask(plan: JobPlan, routed: RoutedCall): CallTask | nu
     jobId: plan.jobId,
     organizationId: plan.organizationId,
     callIndex: call.index,
+    model: plan.model,
     routeIndex,
     route,
     output: call.output,

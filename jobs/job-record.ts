@@ -3,6 +3,14 @@ import { z } from 'zod';
 import { errorTable } from '../domain/errors.ts';
 import { keysOf, type Json } from '../domain/json.ts';
 
+/**
+ * Schema of the origin of a file's marks as generated media: the provider, the gateway, or none.
+ */
+export const contentCredentials = z.enum(['provider', 'gateway', 'none']).meta({
+  description:
+    'Origin of the marks (C2PA, IPTC) that declare the file as generated: the provider, the gateway, or none.',
+});
+
 /** Schema of a stored output. */
 export const storedArtifact = z.object({
   storageKey: z.string(),
@@ -15,6 +23,8 @@ export const storedArtifact = z.object({
   durationSeconds: z.number().nullable(),
   /** True if a video has sound; null for other media. */
   hasAudio: z.boolean().nullable(),
+  /** Origin of the marks of generated media in the file (docs/files.md). */
+  contentCredentials: contentCredentials.default('none'),
 });
 
 /** Schema of the outputs of a call. */

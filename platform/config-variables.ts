@@ -6,6 +6,7 @@ import {
   count,
   decimal,
   delayList,
+  flag,
   matching,
   oneOf,
   openOriginList,
@@ -154,6 +155,8 @@ export const gatewayVariables = {
    * time limit of every job.
    */
   UPLOAD_KEPT_MS: count(86_400_000 * 2, 86_400_000 * 3650).default(86_400_000 * 30),
+  /** Whether outputs that a provider did not mark as generated are marked (docs/files.md). */
+  MARK_OUTPUTS: flag.default(true),
 
   // Studio: time limits of calls and jobs. The variables of each provider are in providers/.
   /** Origins that the outbound guard allows even if their address is private (sandbox, tests). */

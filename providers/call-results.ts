@@ -38,6 +38,10 @@ export async function storeResult(
           callIndex: task.callIndex,
           outputIndex,
         },
+        mark: {
+          model: task.output.model ?? task.model ?? null,
+          hasCallerMedia: task.output.hasCallerMedia ?? false,
+        },
         signal: options.signal,
       }),
     ),

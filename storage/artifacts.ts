@@ -1,6 +1,6 @@
 /**
  * Artifact store: saves a provider's output as an artifact. The output is streamed to a spool file,
- * probed, converted if the request asks for another format, hashed and stored. Memory use does not
+ * probed, converted if the request asks for another format, marked as generated, hashed and stored. Memory use does not
  * depend on the size of the output.
  */
 import { SpanKind } from '@opentelemetry/api';
@@ -10,12 +10,13 @@ import pRetry from 'p-retry';
 import sharp from 'sharp';
 import type { Outbound } from '../platform/outbound.ts';
 import { inSpan } from '../platform/telemetry.ts';
-import type { OutputSpec, StoredArtifact } from '../jobs/job-plan.ts';
+import type { OutputMark, OutputSpec, StoredArtifact } from '../jobs/job-plan.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
+import { markFile, readCredentials } from './credentials/content-credentials.ts';
 import { pixelsMax } from './media-types.ts';
 import { probeMedia } from './probe.ts';
 import { spoolOutput, type ProviderOutput } from './provider-output.ts';
-import { digestStream, writeSpoolFile, type SpooledFile } from './spool.ts';
+import { digestStream, writeSpoolFile } from './spool.ts';
 import { StorageFailure } from './storage-failure.ts';
 import { contentTypeOf, type Storage } from './storage.ts';
 
@@ -30,6 +31,7 @@ export interface ArtifactPlace {
 interface StoreOptions {
   output: OutputSpec;
   place: ArtifactPlace;
+  mark: OutputMark;
   signal: AbortSignal;
 }
 
@@ -45,8 +47,17 @@ const putRetries = {
   maxRetryTime: 240_000,
 };
 
-/** Creates the artifact store. `outbound` downloads outputs that providers deliver as URLs. */
-export function createArtifactStore(deps: { storage: Storage; outbound: Outbound }) {
+/** Services of the artifact store. */
+interface ArtifactDeps {
+  storage: Storage;
+  /** Downloads outputs that providers deliver as URLs. */
+  outbound: Outbound;
+  /** Whether outputs without a mark are marked as generated. */
+  marksOutputs: boolean;
+}
+
+/** Creates the artifact store. */
+export function createArtifactStore(deps: ArtifactDeps) {
   async function putWithRetries(
     key: string,
     path: string,
@@ -62,31 +73,55 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
     }
   }
 
-  async function storeSpooled(spooled: SpooledFile, options: StoreOptions, retryable: boolean) {
-    const { extension: detectedExtension, ...properties } = await probeMedia(
-      spooled.path,
-      options.output.medium,
-    );
-    const extension = getRequestedExtension(options.output) ?? detectedExtension;
-    const file =
-      extension === detectedExtension
-        ? spooled
-        : await convertPicture(deps.storage, spooled.path, extension);
+  /**
+   * Converts a file to the requested format and marks it. `paths` receives each new file, which the
+   * caller removes.
+   */
+  async function finishFile(path: string, options: StoreOptions, paths: string[]) {
+    const { output, place } = options;
+    const { extension: detectedExtension, ...properties } = await probeMedia(path, output.medium);
+    const extension = getRequestedExtension(output) ?? detectedExtension;
+    const newPath = async (): Promise<string> => {
+      const created = await deps.storage.spoolPath();
+      paths.push(created);
+      return created;
+    };
+    let file = path;
+    if (extension !== detectedExtension) {
+      file = await newPath();
+      await convertPicture(path, { extension, to: file });
+    }
+    const mark = { ...options.mark, jobId: place.jobId, createdAt: new Date() };
+    const finished = deps.marksOutputs
+      ? await markFile(file, mark, { extension, newPath })
+      : { path: file, credentials: await readCredentials(file, { extension, ...place }) };
+    const digest = await digestStream(createReadStream(finished.path));
+    const { credentials: contentCredentials } = finished;
+    return { path: finished.path, extension, ...digest, ...properties, contentCredentials };
+  }
+
+  async function storeSpooled(
+    spooledPath: string,
+    options: StoreOptions,
+    retryable: boolean,
+  ): Promise<StoredArtifact> {
+    const paths: string[] = [];
     try {
+      const { path, extension, ...described } = await finishFile(spooledPath, options, paths);
       const { organizationId, jobId, callIndex, outputIndex } = options.place;
       const storageKey = `${organizationId}/${jobId}/${callIndex}-${outputIndex}.${extension}`;
       const contentType = contentTypeOf(storageKey);
-      if ((await putWithRetries(storageKey, file.path, retryable)) === 'exists') {
-        const stored = await describeStored(deps.storage, storageKey, {
-          ...options.output,
-          retryable,
-        });
-        return { storageKey, contentType, ...stored };
+      if ((await putWithRetries(storageKey, path, retryable)) === 'stored') {
+        return { storageKey, contentType, ...described };
       }
-      const { sizeBytes, sha256 } = file;
-      return { storageKey, contentType, sizeBytes, sha256, ...properties };
+      const stored = await describeStored(deps.storage, storageKey, {
+        medium: options.output.medium,
+        jobId,
+        retryable,
+      });
+      return { storageKey, contentType, ...stored };
     } finally {
-      if (file !== spooled) await rm(file.path, { force: true });
+      await Promise.all(paths.map((path) => rm(path, { force: true })));
     }
   }
 
@@ -100,21 +135,27 @@ export function createArtifactStore(deps: { storage: Storage; outbound: Outbound
      */
     store: async (output: ProviderOutput, options: StoreOptions): Promise<StoredArtifact> => {
       const { medium } = options.output;
-      const spooled = await spoolOutput(deps, output, { medium, signal: options.signal });
+      const spooledPath = await spoolOutput(deps, output, { medium, signal: options.signal });
       const retryable = output.kind === 'url';
       try {
-        return await storeSpooled(spooled, options, retryable);
+        return await storeSpooled(spooledPath, options, retryable);
       } catch (cause) {
         if (cause instanceof ProviderFailure || cause instanceof StorageFailure) throw cause;
         // This happens, for example, if the disk is full during an image conversion.
         throw new StorageFailure('the output could not be processed', { retryable, cause });
       } finally {
-        await rm(spooled.path, { force: true });
+        await rm(spooledPath, { force: true });
       }
     },
   };
 }
 export type ArtifactStore = ReturnType<typeof createArtifactStore>;
+
+interface DescribeOptions {
+  medium: OutputSpec['medium'];
+  jobId: string;
+  retryable: boolean;
+}
 
 /**
  * Describes the object that an earlier attempt stored. That object was not replaced, so the job's
@@ -124,7 +165,7 @@ export type ArtifactStore = ReturnType<typeof createArtifactStore>;
 async function describeStored(
   storage: Storage,
   storageKey: string,
-  { medium, retryable }: OutputSpec & { retryable: boolean },
+  { medium, jobId, retryable }: DescribeOptions,
 ) {
   const throwUnreadable = (cause?: unknown): never => {
     throw new StorageFailure('the object cannot be read', { retryable, cause });
@@ -133,8 +174,9 @@ async function describeStored(
   const path = await storage.spoolPath();
   try {
     const digest = await writeSpoolFile(path, object.stream).catch(throwUnreadable);
-    const { width, height, durationSeconds, hasAudio } = await probeMedia(path, medium);
-    return { ...digest, width, height, durationSeconds, hasAudio };
+    const { extension, ...properties } = await probeMedia(path, medium);
+    const contentCredentials = await readCredentials(path, { extension, jobId });
+    return { ...digest, ...properties, contentCredentials };
   } finally {
     await rm(path, { force: true });
   }
@@ -146,22 +188,14 @@ function getRequestedExtension(output: OutputSpec): string | null {
 }
 
 async function convertPicture(
-  storage: Storage,
   path: string,
-  extension: string,
-): Promise<SpooledFile> {
-  const convertedPath = await storage.spoolPath();
+  { extension, to }: { extension: string; to: string },
+): Promise<void> {
   const format = extension === 'jpg' ? 'jpeg' : extension === 'webp' ? 'webp' : 'png';
-  try {
-    await sharp(path, { limitInputPixels: pixelsMax })
-      .flatten(format === 'jpeg' ? { background: '#ffffff' } : false)
-      .toFormat(format)
-      .toFile(convertedPath);
-    return { path: convertedPath, ...(await digestStream(createReadStream(convertedPath))) };
-  } catch (error) {
-    await rm(convertedPath, { force: true });
-    throw error;
-  }
+  await sharp(path, { limitInputPixels: pixelsMax })
+    .flatten(format === 'jpeg' ? { background: '#ffffff' } : false)
+    .toFormat(format)
+    .toFile(to);
 }
 
 /** Wraps `store` in a tracing span that records the content type and size of the artifact. */

@@ -5,7 +5,7 @@ import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { OutputSpec } from '../jobs/job-plan.ts';
 import { OutboundError } from '../platform/outbound-addresses.ts';
 import type { Outbound } from '../platform/outbound.ts';
-import { writeSpoolFile, type SpooledFile } from './spool.ts';
+import { fillSpoolFile } from './spool.ts';
 import { StorageFailure } from './storage-failure.ts';
 import type { Storage } from './storage.ts';
 
@@ -33,7 +33,7 @@ const bytesMax: Record<OutputSpec['medium'], number> = {
 const fetchTimeoutMs = 120_000;
 
 /**
- * Writes an output to a spool file, which the caller must remove.
+ * Writes an output to a spool file, which the caller must remove, and returns its path.
  * @throws ProviderFailure `failed` if the output is too large, or its stream ended early
  * @throws StorageFailure if the file could not be written, or the URL could not be downloaded
  */
@@ -41,7 +41,7 @@ export async function spoolOutput(
   { storage, outbound }: SpoolDeps,
   output: ProviderOutput,
   options: SpoolOptions,
-): Promise<SpooledFile> {
+): Promise<string> {
   const retryable = output.kind === 'url';
   const source = await openOutput(outbound, output, options);
   let sourceError: unknown;
@@ -50,7 +50,8 @@ export async function spoolOutput(
   });
   const path = await storage.spoolPath();
   try {
-    return { path, ...(await writeSpoolFile(path, source)) };
+    await fillSpoolFile(path, source);
+    return path;
   } catch (cause) {
     source.destroy();
     await rm(path, { force: true });

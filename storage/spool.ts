@@ -34,11 +34,6 @@ export interface Digest {
   sha256: string;
 }
 
-/** File in the spool. */
-export interface SpooledFile extends Digest {
-  path: string;
-}
-
 /** Computes the digest of bytes that pass through, so that they need not be read again. */
 function createDigest() {
   const hash = createHash('sha256');
@@ -62,21 +57,31 @@ export async function digestStream(bytes: Readable): Promise<Digest> {
   return digest.finish();
 }
 
-/**
- * Writes a new file and returns its digest. Waits until the file is closed, even after an error:
- * Node opens the file in another thread and may create it after the source has failed. Once this
- * function has returned, the caller can remove the file.
- */
+/** Writes a new file like `fillSpoolFile`, and returns its digest. */
 export async function writeSpoolFile(
   path: string,
   source: Readable | (() => AsyncIterable<Buffer>),
 ): Promise<Digest> {
+  const digest = createDigest();
+  await fillSpoolFile(path, source, (chunks) => digest.passThrough(chunks));
+  return digest.finish();
+}
+
+/**
+ * Writes a new file. Waits until the file is closed, even after an error: Node opens the file in
+ * another thread and may create it after the source has failed. Once this function has returned,
+ * the caller can remove the file.
+ */
+export async function fillSpoolFile(
+  path: string,
+  source: Readable | (() => AsyncIterable<Buffer>),
+  passThrough?: (chunks: AsyncIterable<Buffer>) => AsyncIterable<Buffer>,
+): Promise<void> {
   const file = createWriteStream(path, { flags: 'wx' });
   const closed = new Promise<void>((resolve) => file.once('close', () => resolve()));
-  const digest = createDigest();
   try {
-    await pipeline(source, (chunks: AsyncIterable<Buffer>) => digest.passThrough(chunks), file);
-    return digest.finish();
+    if (passThrough) await pipeline(source, passThrough, file);
+    else await pipeline(source, file);
   } finally {
     await closed;
   }

@@ -12,6 +12,7 @@ import { urlExpiry } from './presentation.ts';
 import { asyncFlag, mediaUrl, mediaUrls, scaleChoice } from './request-fields.ts';
 import { buildPictureInputs } from './image-calls.ts';
 import type { CallOutputs } from '../jobs/job-plan.ts';
+import { contentCredentials } from '../jobs/job-record.ts';
 import { findModel, throwIfUnsupported } from '../catalog/model-parameters.ts';
 import { planRemoval, planUpscale } from './picture-tools.ts';
 
@@ -41,6 +42,7 @@ const batchData = z.object({
         success: z.literal(true),
         index: z.int(),
         data: z.url(),
+        contentCredentials,
         expiresAt: urlExpiry,
       }),
       z.object({
@@ -167,7 +169,14 @@ function presentBatch(job: FinishedJob): Record<string, unknown> {
 function presentItem(job: FinishedJob, index: number, outputs: CallOutputs[]) {
   const [artifact] = outputs.at(-1)?.artifacts ?? [];
   if (artifact) {
-    return { success: true, index, data: job.urlOf(artifact), expiresAt: job.urlsExpireAt };
+    const { contentCredentials: credentials } = artifact;
+    return {
+      success: true,
+      index,
+      data: job.urlOf(artifact),
+      contentCredentials: credentials,
+      expiresAt: job.urlsExpireAt,
+    };
   }
   const error = outputs.find((call) => call.error)?.error;
   return {

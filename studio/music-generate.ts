@@ -7,6 +7,7 @@ import { calculateUnitPrice } from '../catalog/unit-price.ts';
 import { audioPriceRules, coverPriceRules } from '../catalog/price-rules.ts';
 import { fieldError, fieldsError, GatewayError, assert } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
+import { contentCredentials } from '../jobs/job-record.ts';
 import { defineCapability } from './capability.ts';
 import type { DraftCall } from './draft-plan.ts';
 import { publishAudioModel } from './published-models.ts';
@@ -72,6 +73,7 @@ export const musicGenerate = defineCapability({
     title: z.string().nullable(),
     model: z.string(),
     coverUrl: z.url().nullable().optional(),
+    coverContentCredentials: contentCredentials.optional(),
     coverError: z
       .object({ code: z.string(), message: z.string() })
       .optional()
@@ -118,6 +120,7 @@ export const musicGenerate = defineCapability({
       model: job.model,
       ...(cover && {
         coverUrl: picture ? job.urlOf(picture) : null,
+        ...(picture && { coverContentCredentials: picture.contentCredentials }),
         ...(!picture && cover.error && { coverError: cover.error }),
         lyrics: details?.lyrics ?? null,
       }),
@@ -191,7 +194,7 @@ function planCover(body: MusicRequest): DraftCall {
   assert(route, 'the default image model has no route');
   return {
     required: false,
-    output: { medium: 'image', format: 'jpeg' },
+    output: { medium: 'image', format: 'jpeg', model: imageModel.id },
     quantity: 1,
     unitPriceUsd: calculateUnitPrice(coverPriceRules(imageModel.price)[0], { mode: 'full' }).usd,
     routes: [

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
 import type { JsonObject } from '../domain/json.ts';
 import type { StoredArtifact } from '../jobs/job-plan.ts';
+import { contentCredentials } from '../jobs/job-record.ts';
 import { findAspectRatio } from './aspect-ratio.ts';
 import type { FinishedJob } from './capability.ts';
 
@@ -20,6 +21,7 @@ export const storedFileData = {
   expiresAt: urlExpiry,
   storagePath: z.string(),
   format: z.string().meta({ example: 'mp3' }),
+  contentCredentials,
 };
 
 /** Presents a stored video or recording: its URL, expiry, storage path and format. */
@@ -30,6 +32,7 @@ export function presentFile(job: FinishedJob, artifact: StoredArtifact) {
     expiresAt: job.urlsExpireAt,
     storagePath: storageKey,
     format: storageKey.slice(storageKey.lastIndexOf('.') + 1),
+    contentCredentials: artifact.contentCredentials,
   };
 }
 
@@ -79,6 +82,7 @@ const imageData = z
     contentType: z.string(),
     width: z.int().nullable(),
     height: z.int().nullable(),
+    contentCredentials,
     expiresAt: urlExpiry,
   })
   .meta({ id: 'Image' });
@@ -105,6 +109,7 @@ export function presentImages(job: FinishedJob): Record<string, unknown> {
       contentType: artifact.contentType,
       width: artifact.width,
       height: artifact.height,
+      contentCredentials: artifact.contentCredentials,
       expiresAt: job.urlsExpireAt,
     }));
   const [firstImage] = images;
@@ -128,6 +133,7 @@ export const pictureToolData = z.object({
   contentType: z.string(),
   width: z.int().nullable(),
   height: z.int().nullable(),
+  contentCredentials,
   model: z.string().nullable(),
   persisted: z.boolean(),
   storagePath: z.string().nullable(),
@@ -156,6 +162,7 @@ export function presentPicture(job: FinishedJob) {
     contentType: artifact.contentType,
     width: artifact.width,
     height: artifact.height,
+    contentCredentials: artifact.contentCredentials,
     model: job.model,
     persisted,
     storagePath: persisted ? artifact.storageKey : null,

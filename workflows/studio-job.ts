@@ -76,11 +76,11 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
  * requires this.
  */
 async function assemble(job: RunningJob, outputs: CallOutputs[]): Promise<CallOutputs[]> {
-  const { jobId, organizationId, calls, assembly: kind } = job.plan;
+  const { jobId, organizationId, model, calls, assembly: kind } = job.plan;
   if (!kind) return outputs;
   job.progress.setPhase('assembling');
   const parts = outputs.flatMap((call) => call.artifacts);
-  const task = { jobId, organizationId, kind, callIndex: calls.length, parts };
+  const task = { jobId, organizationId, kind, callIndex: calls.length, parts, model };
   const summary = `${parts.length} parts`;
   const joinedOutputs = await runStep(job, { name: 'assemble', summary }, (activities) =>
     activities.assemble(task),

@@ -4,14 +4,13 @@
  * response redirects to a fresh URL.
  */
 import { z } from 'zod';
-import type { ByteRange } from '../../storage/storage.ts';
 import { findMediaType } from '../../storage/media-types.ts';
 import { GatewayError } from '../../domain/errors.ts';
+import { fileAnswers, sendStoredFile } from '../http/stored-file.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 
 /** Error message for a valid signed URL of a missing file. Other URLs get a plain NOT_FOUND. */
 const missingFileMessage = 'This file was deleted, or has not been uploaded.';
-const rangePattern = /^bytes=(\d*)-(\d*)$/;
 
 /** Endpoint that serves the stored files. */
 export const files = defineEndpoint({
@@ -21,9 +20,10 @@ export const files = defineEndpoint({
   answer: rawResponse,
   answers: {
     200: 'The file.',
-    206: 'The requested range of the file.',
+    ...fileAnswers,
     302: 'The URL in the Location header serves the file for a few minutes.',
   },
+  errors: ['RANGE_NOT_SATISFIABLE'],
   async handle({ ctx, params: { key } }, { storage, signedUrls, redirectUrl }) {
     // If `signedUrls` is undefined, the store serves its own URLs, so every request is rejected
     // here.
@@ -35,34 +35,14 @@ export const files = defineEndpoint({
       ctx.redirect(await redirectUrl(key));
       return;
     }
-    const sizeBytes = await storage.size(key);
-    if (sizeBytes === null) throw new GatewayError('NOT_FOUND', missingFileMessage);
-    const range = parseRange(ctx.get('range'), sizeBytes);
-    const object = await storage.open(key, range);
-    if (!object) throw new GatewayError('NOT_FOUND', missingFileMessage);
-    const disposition = findMediaType(object.contentType) ? 'inline' : 'attachment';
     ctx.set({
-      'Content-Type': object.contentType,
-      'Accept-Ranges': 'bytes',
       'Cache-Control': 'private, max-age=300, immutable',
-      'Content-Disposition': `${disposition}; filename="${key.slice(key.lastIndexOf('/') + 1)}"`,
       // Prevents scripts in the file from running.
       'Content-Security-Policy': "default-src 'none'; sandbox",
     });
-    if (range) {
-      ctx.status = 206;
-      ctx.set('Content-Range', `bytes ${range.first}-${range.last}/${sizeBytes}`);
-    }
-    ctx.length = range ? range.last - range.first + 1 : sizeBytes;
-    ctx.body = object.stream;
+    await sendStoredFile(ctx, storage, { key, missingMessage: missingFileMessage });
+    const disposition = findMediaType(ctx.type) ? 'inline' : 'attachment';
+    const name = key.slice(key.lastIndexOf('/') + 1);
+    ctx.set('Content-Disposition', `${disposition}; filename="${name}"`);
   },
 });
-
-/** Returns the byte range of a Range header, or undefined if it is not a single valid range. */
-function parseRange(header: string, sizeBytes: number): ByteRange | undefined {
-  const [, from = '', to = ''] = rangePattern.exec(header) ?? [];
-  if (from === '' && to === '') return undefined;
-  const first = from === '' ? Math.max(0, sizeBytes - Number(to)) : Number(from);
-  const last = from === '' || to === '' ? sizeBytes - 1 : Math.min(Number(to), sizeBytes - 1);
-  return first <= last ? { first, last } : undefined;
-}

@@ -26,6 +26,7 @@ export const exposedHeaders: readonly string[] = [
   'Accept-Ranges',
   'Content-Range',
   'Content-Disposition',
+  'X-Content-Credentials',
 ];
 /** Time that a browser may cache a preflight response, in seconds. */
 const preflightMaxAgeSeconds = 7200;

@@ -71,7 +71,10 @@ export function completePlan(config: Config, input: PlanInput): JobPlan {
     meter: call.meter ?? 'artifact',
     quantity: call.quantity,
     unitPriceMicro,
-    output: buildOutput(config, call, unitPriceMicro),
+    output: {
+      ...buildOutput(config, call, unitPriceMicro),
+      ...((input.draft.inputs ?? []).length > 0 && { hasCallerMedia: true as const }),
+    },
     required: call.required,
     firstCheckMs: Math.min(calculateFirstCheckMs(call, deadlineMs), config.FIRST_CHECK_MAX_MS),
     inputFrom: call.inputFrom ?? null,

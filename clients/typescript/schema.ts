@@ -845,7 +845,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -981,6 +981,11 @@ export interface components {
             contentType: string;
             width: number | null;
             height: number | null;
+            /**
+             * @description Origin of the marks (C2PA, IPTC) that declare the file as generated: the provider, the gateway, or none.
+             * @enum {string}
+             */
+            contentCredentials: "provider" | "gateway" | "none";
             /**
              * Format: date-time
              * @description Time at which the URLs expire; each response signs them again.
@@ -1150,6 +1155,11 @@ export interface components {
                 /** Format: uri */
                 url?: string;
                 b64_json?: string;
+                /**
+                 * @description Origin of the marks (C2PA, IPTC) that declare the file as generated: the provider, the gateway, or none.
+                 * @enum {string}
+                 */
+                contentCredentials?: "provider" | "gateway" | "none";
             }[];
         };
         OpenAIVideo: {
@@ -1327,7 +1337,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2501,6 +2511,11 @@ export interface components {
             contentType: string;
             width: number | null;
             height: number | null;
+            /**
+             * @description Origin of the marks (C2PA, IPTC) that declare the file as generated: the provider, the gateway, or none.
+             * @enum {string}
+             */
+            contentCredentials: "provider" | "gateway" | "none";
             model: string | null;
             persisted: boolean;
             storagePath: string | null;
@@ -2572,6 +2587,11 @@ export interface components {
             contentType: string;
             width: number | null;
             height: number | null;
+            /**
+             * @description Origin of the marks (C2PA, IPTC) that declare the file as generated: the provider, the gateway, or none.
+             * @enum {string}
+             */
+            contentCredentials: "provider" | "gateway" | "none";
             model: string | null;
             persisted: boolean;
             storagePath: string | null;
@@ -2635,6 +2655,11 @@ export interface components {
                 index: number;
                 /** Format: uri */
                 data: string;
+                /**
+                 * @description Origin of the marks (C2PA, IPTC) that declare the file as generated: the provider, the gateway, or none.
+                 * @enum {string}
+                 */
+                contentCredentials: "provider" | "gateway" | "none";
                 /**
                  * Format: date-time
                  * @description Time at which the URLs expire; each response signs them again.
@@ -2711,6 +2736,11 @@ export interface components {
             expiresAt: string;
             storagePath: string;
             format: string;
+            /**
+             * @description Origin of the marks (C2PA, IPTC) that declare the file as generated: the provider, the gateway, or none.
+             * @enum {string}
+             */
+            contentCredentials: "provider" | "gateway" | "none";
             contentType: string;
             durationSeconds: number | null;
             width: number | null;
@@ -2768,6 +2798,11 @@ export interface components {
             expiresAt: string;
             storagePath: string;
             format: string;
+            /**
+             * @description Origin of the marks (C2PA, IPTC) that declare the file as generated: the provider, the gateway, or none.
+             * @enum {string}
+             */
+            contentCredentials: "provider" | "gateway" | "none";
             contentType: string;
             durationSeconds: number | null;
             width: number | null;
@@ -2825,6 +2860,11 @@ export interface components {
             expiresAt: string;
             storagePath: string;
             format: string;
+            /**
+             * @description Origin of the marks (C2PA, IPTC) that declare the file as generated: the provider, the gateway, or none.
+             * @enum {string}
+             */
+            contentCredentials: "provider" | "gateway" | "none";
             contentType: string;
             durationSeconds: number | null;
             width: number | null;
@@ -2895,6 +2935,11 @@ export interface components {
             storagePath: string;
             /** @example mp3 */
             format: string;
+            /**
+             * @description Origin of the marks (C2PA, IPTC) that declare the file as generated: the provider, the gateway, or none.
+             * @enum {string}
+             */
+            contentCredentials: "provider" | "gateway" | "none";
             title: string;
             voice: string;
             model: string;
@@ -2965,6 +3010,11 @@ export interface components {
             storagePath: string;
             /** @example mp3 */
             format: string;
+            /**
+             * @description Origin of the marks (C2PA, IPTC) that declare the file as generated: the provider, the gateway, or none.
+             * @enum {string}
+             */
+            contentCredentials: "provider" | "gateway" | "none";
             title: string;
             model: string;
             dialogueLines: {
@@ -3088,11 +3138,21 @@ export interface components {
             storagePath: string;
             /** @example mp3 */
             format: string;
+            /**
+             * @description Origin of the marks (C2PA, IPTC) that declare the file as generated: the provider, the gateway, or none.
+             * @enum {string}
+             */
+            contentCredentials: "provider" | "gateway" | "none";
             /** @description Duration of the song in milliseconds. */
             duration: number;
             title: string | null;
             model: string;
             coverUrl?: string | null;
+            /**
+             * @description Origin of the marks (C2PA, IPTC) that declare the file as generated: the provider, the gateway, or none.
+             * @enum {string}
+             */
+            coverContentCredentials?: "provider" | "gateway" | "none";
             /** @description Reason why the cover is missing. A missing cover is not charged. */
             coverError?: {
                 code: string;
@@ -3153,6 +3213,11 @@ export interface components {
             storagePath: string;
             /** @example mp3 */
             format: string;
+            /**
+             * @description Origin of the marks (C2PA, IPTC) that declare the file as generated: the provider, the gateway, or none.
+             * @enum {string}
+             */
+            contentCredentials: "provider" | "gateway" | "none";
             prompt: string;
             durationSeconds: number;
             model: string;
@@ -3979,7 +4044,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -5701,6 +5766,9 @@ export interface operations {
                 content: {
                     "video/mp4": string;
                 };
+            };
+            /** @description The requested range of the file. */
+            206: {
             };
         };
     };

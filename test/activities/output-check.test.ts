@@ -13,6 +13,7 @@ const film: StoredArtifact = {
   height: 720,
   durationSeconds: 8,
   hasAudio: true,
+  contentCredentials: 'none',
 };
 const spec: OutputSpec = {
   medium: 'video',

@@ -9,7 +9,13 @@ import { StorageFailure } from '../../storage/storage-failure.ts';
 
 const unusable = new ProviderFailure('failed', 'not an image');
 const retryable = new StorageFailure('not stored', { retryable: true });
-const facts = { width: 1, height: 1, durationSeconds: null, hasAudio: null };
+const facts = {
+  width: 1,
+  height: 1,
+  durationSeconds: null,
+  hasAudio: null,
+  contentCredentials: 'none' as const,
+};
 const file = { storageKey: 'org/job/0-0.png', contentType: 'image/png', sizeBytes: 1, sha256: '' };
 const artifact: StoredArtifact = { ...file, ...facts };
 const task: CallTask = {

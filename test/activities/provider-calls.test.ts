@@ -79,7 +79,7 @@ beforeAll(async () => {
   const uploads = createUploads({ pool, storage, logger, ...limits });
   deps = {
     records: createCallRecords(pool),
-    artifacts: createArtifactStore({ storage, outbound }),
+    artifacts: createArtifactStore({ storage, outbound, marksOutputs: true }),
     inputs: createInputs({ pool, storage, uploads, outbound, publicBaseUrl }),
     urls: createNotificationUrls({ publicBaseUrl, secret }),
     logger,

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
-import { describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { UploadUrl } from '../../api/endpoints/upload-urls.ts';
 import { createStoredFiles } from '../../storage/stored-files.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
@@ -49,6 +49,82 @@ async function paint({ key }: TestCaller, more: object = {}): Promise<string> {
   return jobId;
 }
 
+/** Range requests: more headers, the status, and the bytes or the total size of a 416. */
+const rangeRequests: [string, Record<string, string>, number, [number, number] | string][] = [
+  ['the first bytes', { range: 'bytes=0-2' }, 206, [0, 3]],
+  ['the last byte', { range: 'bytes=-1' }, 206, [-1, 0]],
+  ['the last three bytes', { range: 'bytes=-3' }, 206, [-3, 0]],
+  ['all but the first bytes', { range: 'bytes=5-' }, 206, [5, 0]],
+  ['more than there is', { range: 'bytes=1-999999999' }, 206, [1, 0]],
+  ['more of the end than there is', { range: 'bytes=-999999999' }, 206, [0, 0]],
+  ['two adjacent ranges', { range: 'bytes=0-1,2-3' }, 206, [0, 4]],
+  ['two distant ranges', { range: 'bytes=0-1,9-9' }, 200, [0, 0]],
+  ['another unit', { range: 'pages=1-2' }, 200, [0, 0]],
+  ['bytes after the end', { range: 'bytes=999999999-' }, 416, 'none'],
+  ['the last 0 bytes', { range: 'bytes=-0' }, 416, 'none'],
+  ['a range that ends before it starts', { range: 'bytes=5-2' }, 416, 'none'],
+  ['the rest of the same file', { range: 'bytes=1-1', 'if-range': 'same' }, 206, [1, 2]],
+  ['the rest of another file', { range: 'bytes=1-1', 'if-range': '"old"' }, 200, [0, 0]],
+  [
+    'the rest since a date',
+    { range: 'bytes=1-1', 'if-range': new Date().toUTCString() },
+    200,
+    [0, 0],
+  ],
+  ['a changed file', { 'if-none-match': 'same' }, 304, 'none'],
+  ['a file that is not another', { 'if-none-match': '"old"' }, 200, [0, 0]],
+];
+
+describe('a download', () => {
+  let downloads: { url: string; headers: Record<string, string> }[];
+  beforeAll(async () => {
+    const caller = await gateway.newCaller({ credits: 10_000 });
+    const uploaded = await upload(caller);
+    const film = { prompt: 'a tide', model: 'veo', durationSeconds: 4 };
+    const path = '/api/v1/studio/video/generate';
+    const { body } = await gateway.call<{ jobId: string }>(path, { body: film, key: caller.key });
+    await gateway.untilDone(body.jobId, caller.key);
+    downloads = [
+      { url: uploaded.publicUrl, headers: {} },
+      {
+        url: `${gateway.url}/api/v1/videos/${body.jobId}/content`,
+        headers: { authorization: `Bearer ${caller.key}` },
+      },
+    ];
+  });
+
+  it.each(rangeRequests)('can ask for %s', async (_name, more, status, expected) => {
+    for (const { url, headers } of downloads) {
+      const whole = await fetch(url, { headers });
+      const etag = whole.headers.get('etag') ?? '';
+      expect([whole.status, whole.headers.get('accept-ranges')]).toEqual([200, 'bytes']);
+      const bytes = Buffer.from(await whole.arrayBuffer());
+      const entries = Object.entries(more).map(([k, value]) => [
+        k,
+        value === 'same' ? etag : value,
+      ]);
+      const asked = { ...headers, ...Object.fromEntries(entries) };
+      const answer = await fetch(url, { headers: asked });
+      const body = Buffer.from(await answer.arrayBuffer());
+      expect(answer.status).toBe(status);
+      const range = answer.headers.get('content-range');
+      if (status === 416) expect(range).toBe(`bytes */${bytes.length}`);
+      if (typeof expected === 'string') continue;
+      const [first, last] = expected;
+      const part = bytes.subarray(first, last === 0 ? undefined : last);
+      expect(body.equals(part)).toBe(true);
+      const start = bytes.length + first;
+      const from = first < 0 ? start : first;
+      if (status === 206)
+        expect(range).toBe(`bytes ${from}-${from + part.length - 1}/${bytes.length}`);
+      // A HEAD request has the same headers and no body.
+      const head = await fetch(url, { method: 'HEAD', headers: asked });
+      expect([head.status, head.headers.get('content-length')]).toEqual([status, `${part.length}`]);
+      expect(head.headers.get('content-range')).toBe(range);
+    }
+  });
+});
+
 describe('files', () => {
   it('of jobs and uploads are listed together, newest first, page by page', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
@@ -65,11 +141,6 @@ describe('files', () => {
     ]);
     expect(all.data[0]?.url).toBeNull();
     for (const { url } of all.data.slice(2)) expect((await fetch(url ?? '')).status).toBe(200);
-    // The first or last 999 bytes of a shorter file are the whole file.
-    for (const range of ['bytes=-999', 'bytes=0-998']) {
-      const part = await fetch(all.data[2]?.url ?? '', { headers: { range } });
-      expect([part.status, await part.bytes()]).toEqual([206, new Uint8Array(png)]);
-    }
     // Files with equal times are ordered by their paths.
     const update = 'UPDATE upload SET created_at = $2 WHERE id = $1';
     const now = new Date();

@@ -100,6 +100,7 @@ export function makeArtifact(callIndex: number): StoredArtifact {
     height: 1,
     durationSeconds: null,
     hasAudio: null,
+    contentCredentials: 'none',
   };
 }
 

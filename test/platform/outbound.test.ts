@@ -261,12 +261,13 @@ const directory = newFolder();
 
 it.each(loopbackUrls)('result URLs of a provider are not fetched from %s', async (url) => {
   const storage = await openTestDisk(directory);
-  const artifacts = createArtifactStore({ storage, outbound });
+  const artifacts = createArtifactStore({ storage, outbound, marksOutputs: true });
   const before = canary.seen();
   const ids = { organizationId: newId('organization'), jobId: newId('job') };
   const place = { ...ids, callIndex: 0, outputIndex: 0 };
   const output = { medium: 'image', format: null } as const;
-  const options = { output, place, signal: AbortSignal.timeout(5000) };
+  const mark = { model: null, hasCallerMedia: false };
+  const options = { output, place, mark, signal: AbortSignal.timeout(5000) };
   const storing = artifacts.store({ kind: 'url', url: spelled(url) }, options);
   await expect(storing).rejects.toMatchObject({ name: 'ProviderFailure' });
   expect(canary.seen()).toBe(before);

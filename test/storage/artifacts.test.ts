@@ -19,13 +19,14 @@ let storage: LocalDisk;
 let artifacts: ArtifactStore;
 beforeAll(async () => {
   storage = await openTestDisk(directory);
-  artifacts = createArtifactStore({ storage, outbound });
+  artifacts = createArtifactStore({ storage, outbound, marksOutputs: true });
 });
 
 const picture = (width: number) =>
   sharp({ create: { width, height: 20, channels: 3, background: '#3366cc' } })
     .png()
     .toBuffer();
+const mark = { model: 'a-model', hasCallerMedia: false };
 const newPlace = () => {
   const ids = { organizationId: newId('organization'), jobId: newId('job') };
   return { ...ids, callIndex: 0, outputIndex: 0 };
@@ -38,7 +39,7 @@ const store = (
 ) =>
   to.store(
     { kind: 'stream', stream: Readable.from([bytes]) },
-    { output: { medium: 'image', format }, place, signal: AbortSignal.timeout(10_000) },
+    { output: { medium: 'image', format }, place, mark, signal: AbortSignal.timeout(10_000) },
   );
 
 async function expectRecorded(artifact: Awaited<ReturnType<typeof store>>) {
@@ -66,6 +67,7 @@ describe('an artifact', () => {
       // Only the first path can be written, as on a disk that is full afterwards.
       storage: { ...storage, spoolPath: () => Promise.resolve(paths.shift() ?? '') },
       outbound,
+      marksOutputs: true,
     });
     const paths = [await storage.spoolPath(), join(directory, 'missing', 'file')];
     const stored = store(await picture(40), newPlace(), 'webp', full);
@@ -79,9 +81,13 @@ describe('an artifact', () => {
     [404, 'ProviderFailure'],
   ])('at a URL that responds with %i fails with a %s', async (status, name) => {
     const fetch = () => Promise.reject(new OutboundError('status', 'no file', status));
-    const away = createArtifactStore({ storage, outbound: { ...outbound, fetch } });
+    const away = createArtifactStore({
+      storage,
+      outbound: { ...outbound, fetch },
+      marksOutputs: true,
+    });
     const output = { medium: 'image', format: null } as const;
-    const options = { output, place: newPlace(), signal: AbortSignal.timeout(10_000) };
+    const options = { output, place: newPlace(), mark, signal: AbortSignal.timeout(10_000) };
     const stored = away.store({ kind: 'url', url: 'https://files.example/' }, options);
     await expect(stored).rejects.toMatchObject({ name });
   });

@@ -93,6 +93,7 @@ describe('the frames of an MP3', () => {
     const artifacts = createArtifactStore({
       storage,
       outbound: createOutbound({ admittedOrigins: [] }),
+      marksOutputs: true,
     });
     const task = { jobId, organizationId, kind: 'concat_audio', callIndex: 2, parts } as const;
     const joined = new MockActivityEnvironment().run(assemble, { storage, artifacts }, task);

@@ -5,12 +5,15 @@
  */
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import type { StoredArtifact } from '../../../jobs/job-plan.ts';
+import { contentCredentials } from '../../../jobs/job-record.ts';
 import type { Composition } from '../../composition.ts';
 import type { Context } from '../../context.ts';
+import type { StoredObject } from '../../../storage/storage.ts';
+import { sendStoredFile } from '../../http/stored-file.ts';
 import { parseIdempotencyKey } from '../../idempotency/idempotency-key.ts';
 import { formatOpenaiError } from '../../http/error-bodies.ts';
 import { toGatewayError } from '../../middleware/errors.ts';
@@ -32,6 +35,9 @@ export const describeFinishedJob = (
   headers: creditHeaders.partial(),
   schema,
 });
+
+/** Headers of a response that is a file of a job. */
+export const fileHeaders = z.object({ 'X-Content-Credentials': contentCredentials });
 
 /** Started job whose result is the response of an OpenAI-compatible endpoint. */
 interface AwaitedJob {
@@ -122,24 +128,28 @@ async function waitAtMost<Value>(promise: Promise<Value>, waitMs: number): Promi
   }
 }
 
+const missingMessage = 'The file does not exist or was deleted.';
+
 /** Returns the artifacts of all calls of a job, in the order of the calls. */
 export function listArtifacts({ outputs }: JobRecord): StoredArtifact[] {
   return (outputs ?? []).flatMap((call) => call.artifacts);
 }
 
 /**
- * Sends the first artifact of a job as the response body.
- * @throws GatewayError NOT_FOUND if the job has no artifact or the artifact was deleted
+ * Sends the first artifact of a job as the response body, or a range of it. A header contains the
+ * origin of its marks as generated media.
+ * @throws GatewayError NOT_FOUND if the job has no artifact or the artifact was deleted;
+ * RANGE_NOT_SATISFIABLE
  */
 export async function sendArtifact(
   ctx: Context,
   job: JobRecord,
   services: Pick<Composition, 'storage'>,
 ): Promise<void> {
-  const { stream, sizeBytes, contentType } = await openArtifact(listArtifacts(job)[0], services);
-  ctx.type = contentType;
-  ctx.length = sizeBytes;
-  ctx.body = stream;
+  const [artifact] = listArtifacts(job);
+  if (!artifact) throw new GatewayError('NOT_FOUND', missingMessage);
+  ctx.set('X-Content-Credentials', artifact.contentCredentials);
+  await sendStoredFile(ctx, services.storage, { key: artifact.storageKey, missingMessage });
 }
 
 /**
@@ -149,8 +159,8 @@ export async function sendArtifact(
 export async function openArtifact(
   artifact: StoredArtifact | undefined,
   { storage }: Pick<Composition, 'storage'>,
-): Promise<{ stream: Readable; sizeBytes: number; contentType: string }> {
+): Promise<StoredObject> {
   const object = artifact && (await storage.open(artifact.storageKey));
-  if (!object) throw new GatewayError('NOT_FOUND', 'The file does not exist or was deleted.');
+  if (!object) throw new GatewayError('NOT_FOUND', missingMessage);
   return object;
 }

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { JobRecord } from '../../../jobs/records/job-reads.ts';
 import type { StoredArtifact } from '../../../jobs/job-plan.ts';
+import { contentCredentials } from '../../../jobs/job-record.ts';
 import type { Composition } from '../../composition.ts';
 import { listArtifacts, openArtifact } from './finished-job.ts';
 import type { ImageRequest } from './image-requests.ts';
@@ -10,7 +11,13 @@ import type { ImageRequest } from './image-requests.ts';
 export const imagesResponse = z
   .object({
     created: z.int(),
-    data: z.array(z.object({ url: z.url().optional(), b64_json: z.string().optional() })),
+    data: z.array(
+      z.object({
+        url: z.url().optional(),
+        b64_json: z.string().optional(),
+        contentCredentials: contentCredentials.optional(),
+      }),
+    ),
   })
   .meta({ id: 'OpenAIImages' });
 
@@ -41,7 +48,7 @@ export async function* streamImagesJson(
       yield* streamBase64(artifact, services);
       yield '"';
     }
-    yield '}';
+    yield `,"contentCredentials":${JSON.stringify(artifact.contentCredentials)}}`;
   }
   yield ']}';
 }

@@ -6,7 +6,7 @@ import { voiceoverGenerate } from '../../../studio/voiceover-generate.ts';
 import { parseCapabilityFields } from '../../studio/request-reading.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { creditHeaders, studioHeaders } from '../studio-description.ts';
-import { jobErrors, sendArtifact, startAwaitedJob } from './finished-job.ts';
+import { fileHeaders, jobErrors, sendArtifact, startAwaitedJob } from './finished-job.ts';
 
 const voiceoverModel = audioModels.voiceover;
 const titleCharactersMax = 120;
@@ -46,11 +46,11 @@ export const audioSpeech = defineEndpoint({
     200: {
       description: 'The audio file.',
       type: 'audio/mpeg',
-      headers: creditHeaders,
+      headers: creditHeaders.extend(fileHeaders.shape),
       schema: z.string().meta({ format: 'binary' }),
     },
   },
-  errors: [...jobErrors, 'NOT_FOUND'],
+  errors: [...jobErrors, 'NOT_FOUND', 'RANGE_NOT_SATISFIABLE'],
   async handle({ ctx, body }, services) {
     findByAnyName([voiceoverModel], body.model);
     const { input: text, voice } = body;

@@ -11,7 +11,8 @@ import { findJob, jobRequest as request } from '../studio-jobs.ts';
 import { fileErrors, studioErrors, studioHeaders } from '../studio-description.ts';
 import { setCreditsHeaders } from '../studio-results.ts';
 import { withRenamedFields } from './field-names.ts';
-import { sendArtifact } from './finished-job.ts';
+import { fileAnswers } from '../../http/stored-file.ts';
+import { fileHeaders, sendArtifact } from './finished-job.ts';
 import { readVideoRequest, videoFields, videoRequest } from './video-requests.ts';
 import { video, toVideo } from './video-resource.ts';
 
@@ -124,10 +125,12 @@ export const videos = {
       200: {
         description: 'The video file.',
         type: 'video/mp4',
+        headers: fileHeaders,
         schema: z.string().meta({ format: 'binary' }),
       },
+      ...fileAnswers,
     },
-    errors: ['JOB_NOT_FOUND', 'JOB_NOT_DONE', 'NOT_FOUND'],
+    errors: ['JOB_NOT_FOUND', 'JOB_NOT_DONE', 'NOT_FOUND', 'RANGE_NOT_SATISFIABLE'],
     async handle({ ctx, ...call }, services) {
       const job = await findVideo(call, services);
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');

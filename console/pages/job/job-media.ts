@@ -62,9 +62,14 @@ function detectKind(text: string, contentType: unknown): Media['kind'] | undefin
   return kindByExtension[extension.toLowerCase()];
 }
 
-function formatCaption({ width, height, durationSeconds }: Record<string, unknown>): string {
-  if (typeof width === 'number' && typeof height === 'number') return `${width} × ${height}`;
-  return typeof durationSeconds === 'number' ? `${durationSeconds.toFixed(1)} s` : '';
+function formatCaption(file: Record<string, unknown>): string {
+  const { width, height, durationSeconds, contentCredentials } = file;
+  const captions: string[] = [];
+  if (typeof width === 'number' && typeof height === 'number') captions.push(`${width} × ${height}`);
+  else if (typeof durationSeconds === 'number') captions.push(`${durationSeconds.toFixed(1)} s`);
+  if (typeof contentCredentials === 'string')
+    captions.push(`content credentials: ${contentCredentials}`);
+  return captions.join(' · ');
 }
 
 /** Returns the transcribed text, or null if the result has no text. */

@@ -31,7 +31,7 @@ class JobProgress(TypedDict):
 
 
 class JobError(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'WINDOW_EXHAUSTED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'KEY_ALREADY_CREATED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'WINDOW_EXHAUSTED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
@@ -172,6 +172,7 @@ class Image(TypedDict):
     contentType: str
     width: int | None
     height: int | None
+    contentCredentials: Literal['provider', 'gateway', 'none']
     expiresAt: str
 
 
@@ -295,6 +296,7 @@ class WebhookTest(TypedDict):
 class OpenAIImagesDatum(TypedDict):
     url: NotRequired[str]
     b64_json: NotRequired[str]
+    contentCredentials: NotRequired[Literal['provider', 'gateway', 'none']]
 
 
 class OpenAIImages(TypedDict):
@@ -1592,6 +1594,7 @@ class ImageUpscaleResult(TypedDict):
     contentType: str
     width: int | None
     height: int | None
+    contentCredentials: Literal['provider', 'gateway', 'none']
     model: str | None
     persisted: bool
     storagePath: str | None
@@ -1626,6 +1629,7 @@ class ImageRemoveBackgroundResult(TypedDict):
     contentType: str
     width: int | None
     height: int | None
+    contentCredentials: Literal['provider', 'gateway', 'none']
     model: str | None
     persisted: bool
     storagePath: str | None
@@ -1657,6 +1661,7 @@ class ImageBatchResultTrueResults(TypedDict):
     success: Literal[True]
     index: int
     data: str
+    contentCredentials: Literal['provider', 'gateway', 'none']
     expiresAt: str
 
 
@@ -1707,6 +1712,7 @@ class VideoGenerateResult(TypedDict):
     expiresAt: str
     storagePath: str
     format: str
+    contentCredentials: Literal['provider', 'gateway', 'none']
     contentType: str
     durationSeconds: float | None
     width: int | None
@@ -1778,6 +1784,7 @@ class VoiceoverGenerateResult(TypedDict):
     expiresAt: str
     storagePath: str
     format: str
+    contentCredentials: Literal['provider', 'gateway', 'none']
     title: str
     voice: str
     model: str
@@ -1826,6 +1833,7 @@ class DialogueGenerateResult(TypedDict):
     expiresAt: str
     storagePath: str
     format: str
+    contentCredentials: Literal['provider', 'gateway', 'none']
     title: str
     model: str
     dialogueLines: list[DialogueGenerateResultDialogueLine]
@@ -1886,10 +1894,12 @@ class MusicGenerateResult(TypedDict):
     expiresAt: str
     storagePath: str
     format: str
+    contentCredentials: Literal['provider', 'gateway', 'none']
     duration: int
     title: str | None
     model: str
     coverUrl: NotRequired[str | None]
+    coverContentCredentials: NotRequired[Literal['provider', 'gateway', 'none']]
     coverError: NotRequired[MusicGenerateResultCoverError]
     lyrics: NotRequired[str | None]
 
@@ -1918,6 +1928,7 @@ class SfxGenerateResult(TypedDict):
     expiresAt: str
     storagePath: str
     format: str
+    contentCredentials: Literal['provider', 'gateway', 'none']
     prompt: str
     durationSeconds: float
     model: str
