@@ -73,33 +73,6 @@ export function createArtifactStore(deps: ArtifactDeps) {
     }
   }
 
-  /**
-   * Converts a file to the requested format and marks it. `paths` receives each new file, which the
-   * caller removes.
-   */
-  async function finishFile(path: string, options: StoreOptions, paths: string[]) {
-    const { output, place } = options;
-    const { extension: detectedExtension, ...properties } = await probeMedia(path, output.medium);
-    const extension = getRequestedExtension(output) ?? detectedExtension;
-    const newPath = async (): Promise<string> => {
-      const created = await deps.storage.spoolPath();
-      paths.push(created);
-      return created;
-    };
-    let file = path;
-    if (extension !== detectedExtension) {
-      file = await newPath();
-      await convertPicture(path, { extension, to: file });
-    }
-    const mark = { ...options.mark, jobId: place.jobId, createdAt: new Date() };
-    const finished = deps.marksOutputs
-      ? await markFile(file, mark, { extension, newPath })
-      : { path: file, credentials: await readCredentials(file, { extension, ...place }) };
-    const digest = await digestStream(createReadStream(finished.path));
-    const { credentials: contentCredentials } = finished;
-    return { path: finished.path, extension, ...digest, ...properties, contentCredentials };
-  }
-
   async function storeSpooled(
     spooledPath: string,
     options: StoreOptions,
@@ -107,7 +80,10 @@ export function createArtifactStore(deps: ArtifactDeps) {
   ): Promise<StoredArtifact> {
     const paths: string[] = [];
     try {
-      const { path, extension, ...described } = await finishFile(spooledPath, options, paths);
+      const { path, extension, ...described } = await finishFile(deps, spooledPath, {
+        ...options,
+        paths,
+      });
       const { organizationId, jobId, callIndex, outputIndex } = options.place;
       const storageKey = `${organizationId}/${jobId}/${callIndex}-${outputIndex}.${extension}`;
       const contentType = contentTypeOf(storageKey);
@@ -149,6 +125,37 @@ export function createArtifactStore(deps: ArtifactDeps) {
     },
   };
 }
+/**
+ * Converts a file to the requested format and marks it. `paths` receives each new file, which the
+ * caller removes.
+ */
+async function finishFile(
+  { storage, marksOutputs }: ArtifactDeps,
+  path: string,
+  { paths, ...options }: StoreOptions & { paths: string[] },
+) {
+  const { output, place } = options;
+  const { extension: detectedExtension, ...properties } = await probeMedia(path, output.medium);
+  const extension = getRequestedExtension(output) ?? detectedExtension;
+  const newPath = async (): Promise<string> => {
+    const created = await storage.spoolPath();
+    paths.push(created);
+    return created;
+  };
+  let file = path;
+  if (extension !== detectedExtension) {
+    file = await newPath();
+    await convertPicture(path, { extension, to: file });
+  }
+  const mark = { ...options.mark, jobId: place.jobId, createdAt: new Date() };
+  const finished = marksOutputs
+    ? await markFile(file, mark, { extension, newPath })
+    : { path: file, credentials: await readCredentials(file, { extension, ...place }) };
+  const digest = await digestStream(createReadStream(finished.path));
+  const { credentials: contentCredentials } = finished;
+  return { path: finished.path, extension, ...digest, ...properties, contentCredentials };
+}
+
 export type ArtifactStore = ReturnType<typeof createArtifactStore>;
 
 interface DescribeOptions {

@@ -82,11 +82,11 @@ async function addXmp(name: string, copy: string, properties: readonly string[])
     await sharp(at(name)).withXmp(packet.toString()).webp({ lossless: true }).toFile(at(copy));
     return;
   }
-  const frame = Buffer.concat([Buffer.from('PRIV'), Buffer.alloc(6), Buffer.from('XMP\0'), packet]);
-  frame.writeUInt32BE(packet.length + 4, 4);
+  const id3 = Buffer.concat([Buffer.from('PRIV'), Buffer.alloc(6), Buffer.from('XMP\0'), packet]);
+  id3.writeUInt32BE(packet.length + 4, 4);
   const head = Buffer.from('ID3\x03\0\0\0\0\0\0', 'latin1');
-  head.set([frame.length >> 14, (frame.length >> 7) & 127, frame.length & 127], 7);
-  await writeFile(at(copy), Buffer.concat([head, frame, await readFile(at(name))]));
+  head.set([id3.length >> 14, (id3.length >> 7) & 127, id3.length & 127], 7);
+  await writeFile(at(copy), Buffer.concat([head, id3, await readFile(at(name))]));
 }
 
 const jobId = newId('job');

@@ -65,7 +65,8 @@ function detectKind(text: string, contentType: unknown): Media['kind'] | undefin
 function formatCaption(file: Record<string, unknown>): string {
   const { width, height, durationSeconds, contentCredentials } = file;
   const captions: string[] = [];
-  if (typeof width === 'number' && typeof height === 'number') captions.push(`${width} × ${height}`);
+  if (typeof width === 'number' && typeof height === 'number')
+    captions.push(`${width} × ${height}`);
   else if (typeof durationSeconds === 'number') captions.push(`${durationSeconds.toFixed(1)} s`);
   if (typeof contentCredentials === 'string')
     captions.push(`content credentials: ${contentCredentials}`);
