@@ -16,6 +16,11 @@ export interface VideoRoute extends FieldMap {
   provider: string;
   fromText: string;
   fromImage: string;
+  /**
+   * Provider endpoint for requests with a first and a last frame, with its names of the two fields;
+   * absent if `fromImage` takes both.
+   */
+  fromBothFrames?: { providerEndpoint: string; rename: Readonly<Record<string, string>> };
   fromReferences?: string;
 }
 
@@ -64,6 +69,7 @@ function createSeedance(row: SeedanceModel): VideoModel {
     typicalSeconds: 90,
     parameters: {
       imageUrl: {},
+      endImageUrl: {},
       referenceUrls: { itemsMax: row.referencesMax },
       durationSeconds: { min: 4, max: row.secondsMax, default: 5 },
       aspectRatio: { oneOf: seedanceRatios },
@@ -98,6 +104,7 @@ export const videoModels: readonly VideoModel[] = [
     typicalSeconds: 90,
     parameters: {
       imageUrl: {},
+      endImageUrl: {},
       durationSeconds: { oneOf: [4, 6, 8], default: 8 },
       aspectRatio: { oneOf: ['16:9', '9:16'] },
       resolution: { oneOf: ['720p', '1080p'], default: '720p' },
@@ -110,6 +117,10 @@ export const videoModels: readonly VideoModel[] = [
         provider: 'fal',
         fromText: 'fal-ai/veo3.1',
         fromImage: 'fal-ai/veo3.1/image-to-video',
+        fromBothFrames: {
+          providerEndpoint: 'fal-ai/veo3.1/first-last-frame-to-video',
+          rename: { imageUrl: 'first_frame_url', endImageUrl: 'last_frame_url' },
+        },
         rename: falFieldNames,
         asText: { durationSeconds: 's' },
       },
@@ -127,6 +138,7 @@ export const videoModels: readonly VideoModel[] = [
     parameters: {
       prompt: { charactersMax: 2500 },
       imageUrl: {},
+      endImageUrl: {},
       durationSeconds: { min: 3, max: 15, default: 5 },
       aspectRatio: { oneOf: ['16:9', '9:16', '1:1'] },
       generateAudio,

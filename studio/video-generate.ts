@@ -10,7 +10,7 @@ import { buildProviderInput, type Fields } from '../catalog/provider-fields.ts';
 import { calculateUnitPrice } from '../catalog/unit-price.ts';
 import { videoPriceRules } from '../catalog/price-rules.ts';
 import { videoModels, type VideoModel, type VideoRoute } from '../catalog/video-models.ts';
-import { assert } from '../domain/errors.ts';
+import { assert, fieldError } from '../domain/errors.ts';
 import { defineCapability, type FinishedJob } from './capability.ts';
 import type { DraftCall, DraftVariant } from './draft-plan.ts';
 import { publishModels } from './published-models.ts';
@@ -23,6 +23,7 @@ const request = z.strictObject({
   prompt: textField({ min: 1, max: 5000 }),
   model: modelId(videoModels, 'veo'),
   imageUrl: mediaUrl.optional(),
+  endImageUrl: mediaUrl.optional(),
   referenceUrls: z.array(mediaUrl).min(1).max(30).optional(),
   durationSeconds: z.int().min(1).max(60).optional(),
   aspectRatio: z.string().max(10).optional(),
@@ -35,7 +36,7 @@ const request = z.strictObject({
 
 type VideoRequest = z.infer<typeof request>;
 
-/** Generates a video from a prompt, a first frame, or reference pictures. */
+/** Generates a video from a prompt, a first and a last frame, or reference pictures. */
 export const videoGenerate = defineCapability({
   type: 'videoGenerate',
   path: '/studio/video/generate',
@@ -53,17 +54,20 @@ export const videoGenerate = defineCapability({
     const { id, parameters, determinedByImage = [] } = model;
     throwIfUnsupported({ id, parameters, requireRuleFor: ['imageUrl'] }, body);
     throwIfBoth(body, ['imageUrl', 'referenceUrls'], 'send only one of them');
+    if (body.endImageUrl !== undefined && body.imageUrl === undefined) {
+      throw fieldError('INVALID_REQUEST', 'imageUrl', 'is required with endImageUrl');
+    }
     for (const field of determinedByImage) {
       throwIfBoth(body, ['imageUrl', field], `the picture determines ${field}`);
     }
-    const image =
-      body.imageUrl === undefined
-        ? []
-        : [{ field: 'imageUrl', url: body.imageUrl, medium: 'image' as const }];
+    const frames = (['imageUrl', 'endImageUrl'] as const).flatMap((field) => {
+      const url = body[field];
+      return url === undefined ? [] : [{ field, url, medium: 'image' as const }];
+    });
     return {
       model: id,
       calls: [planVideo(model, body)],
-      inputs: [...image, ...buildPictureInputs('referenceUrls', body.referenceUrls)],
+      inputs: [...frames, ...buildPictureInputs('referenceUrls', body.referenceUrls)],
     };
   },
   present: presentGeneratedVideo,
@@ -89,17 +93,24 @@ function planVideo(model: VideoModel, body: VideoRequest): DraftCall {
     variants: listCheaperVideos(model, usd),
     routes: model.routes.map((route) => ({
       provider: route.provider,
-      providerEndpoint: chooseEndpoint(route, body),
-      input: buildProviderInput(route, fields),
+      ...buildRouteInput(route, body, fields),
     })),
   };
 }
 
-function chooseEndpoint(route: VideoRoute, body: VideoRequest): string {
-  if (body.imageUrl !== undefined) return route.fromImage;
-  if (!body.referenceUrls) return route.fromText;
-  assert(route.fromReferences, 'the route has no provider endpoint for reference pictures');
-  return route.fromReferences;
+/** Returns the provider endpoint for the pictures of a request, and its input. */
+function buildRouteInput(route: VideoRoute, body: VideoRequest, fields: Fields) {
+  const { fromBothFrames, fromReferences } = route;
+  if (body.endImageUrl !== undefined && fromBothFrames) {
+    const { providerEndpoint, rename } = fromBothFrames;
+    const map = { ...route, rename: { ...route.rename, ...rename } };
+    return { providerEndpoint, input: buildProviderInput(map, fields) };
+  }
+  const input = buildProviderInput(route, fields);
+  if (body.imageUrl !== undefined) return { providerEndpoint: route.fromImage, input };
+  if (!body.referenceUrls) return { providerEndpoint: route.fromText, input };
+  assert(fromReferences, 'the route has no provider endpoint for reference pictures');
+  return { providerEndpoint: fromReferences, input };
 }
 
 /**

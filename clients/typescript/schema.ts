@@ -2689,6 +2689,7 @@ export interface components {
              */
             model?: "veo" | "kling-3.0-pro" | "seedance-2.5" | "seedance-2.0";
             imageUrl?: string;
+            endImageUrl?: string;
             referenceUrls?: (string)[];
             durationSeconds?: number;
             aspectRatio?: string;

@@ -40,6 +40,10 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
     [{ negativePrompt: ' \n' }, [false, false, false, false]],
     [{ imageUrl }, [true, true, true, true]],
     [{ imageUrl: 'a.png' }, [false, false, false, false]],
+    [{ imageUrl, endImageUrl: imageUrl }, [true, true, true, true]],
+    [{ endImageUrl: imageUrl }, [false, false, false, false]],
+    [{ imageUrl, endImageUrl: 'b.png' }, [false, false, false, false]],
+    [{ referenceUrls: urls(1), endImageUrl: imageUrl }, [false, false, false, false]],
     [{ referenceUrls: urls(1) }, [false, false, true, true]],
     [{ referenceUrls: urls(9) }, [false, false, true, true]],
     [{ referenceUrls: urls(10) }, [false, false, true, false]],
@@ -76,6 +80,11 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
   it('rejects a first image together with references, and an aspect ratio that an image decides', () => {
     const both = { prompt, model: 'seedance-2.5', imageUrl, referenceUrls: urls(2) };
     expect(catchRejection(videoGenerate, both).code).toBe('CONFLICTING_FIELDS');
+    const last = { prompt, model: 'seedance-2.5', endImageUrl: imageUrl };
+    expect(catchRejection(videoGenerate, last)).toMatchObject({
+      code: 'INVALID_REQUEST',
+      details: [{ path: 'imageUrl', message: 'is required with endImageUrl' }],
+    });
     const shaped = { prompt, model: 'kling-3.0-pro', imageUrl, aspectRatio: '1:1' };
     const paths = [{ path: 'imageUrl' }, { path: 'aspectRatio' }];
     expect(catchRejection(videoGenerate, shaped).details).toMatchObject(paths);
@@ -93,6 +102,36 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
       providerEndpoint: 'fal-ai/kling-video/v3/pro/image-to-video',
       input: { prompt, duration: '5', generate_audio: true, start_image_url: imageUrl },
     });
+    const endImageUrl = 'https://example.com/z.png';
+    const frames: [string, string, object][] = [
+      [
+        'veo',
+        'fal-ai/veo3.1/first-last-frame-to-video',
+        { first_frame_url: imageUrl, last_frame_url: endImageUrl },
+      ],
+      [
+        'kling-3.0-pro',
+        'fal-ai/kling-video/v3/pro/image-to-video',
+        { start_image_url: imageUrl, end_image_url: endImageUrl },
+      ],
+      ...['2.5', '2.0'].map((version): [string, string, object] => [
+        `seedance-${version}`,
+        `bytedance/seedance-${version}/image-to-video`,
+        { image_url: imageUrl, end_image_url: endImageUrl },
+      ]),
+    ];
+    for (const [model, providerEndpoint, pictures] of frames) {
+      const planned = planRequest(videoGenerate, { prompt, model, imageUrl, endImageUrl });
+      expect(planned.inputs?.map(({ field }) => field)).toEqual(['imageUrl', 'endImageUrl']);
+      const [call] = planned.calls;
+      expect(call?.routes[0]).toMatchObject({ providerEndpoint, input: pictures });
+      const names = Object.keys(call?.routes[0]?.input ?? {}).filter((name) =>
+        name.endsWith('_url'),
+      );
+      expect(names).toEqual(Object.keys(pictures));
+      const firstOnly = planRequest(videoGenerate, { prompt, model, imageUrl }).calls[0];
+      expect(call?.unitPriceUsd).toBe(firstOnly?.unitPriceUsd);
+    }
     expect(route({ model: 'seedance-2.0', referenceUrls: urls(2), seed: 7 })).toEqual({
       provider: 'fal',
       providerEndpoint: 'bytedance/seedance-2.0/reference-to-video',

@@ -35,6 +35,7 @@ const further: Record<string, readonly unknown[]> = {
   seed: [7],
   negativePrompt: ['people'],
   imageUrl: [picture],
+  endImageUrl: [picture],
   imageUrls: [[picture]],
   referenceUrls: [[picture]],
   maskUrl: [picture],

@@ -95,6 +95,7 @@ const commonNames = new Set([
   'resolution',
   'durationSeconds',
   'imageUrl',
+  'endImageUrl',
   'imageUrls',
   'scaleFactor',
   'service',

@@ -1692,6 +1692,7 @@ VideoGenerateRequest = TypedDict(
         'prompt': str,
         'model': NotRequired[Literal['veo', 'kling-3.0-pro', 'seedance-2.5', 'seedance-2.0']],
         'imageUrl': NotRequired[str],
+        'endImageUrl': NotRequired[str],
         'referenceUrls': NotRequired[list[str]],
         'durationSeconds': NotRequired[int],
         'aspectRatio': NotRequired[str],

@@ -77,3 +77,15 @@ export async function generateVideo(
     output: ([video]) => ({ video: toPlainFile(video), ...(withSeed && { seed }) }),
   };
 }
+
+/**
+ * Reads the last frame of a request, which the film of the sandbox does not show.
+ * @throws MediaInputError if the image cannot be read
+ */
+export async function checkLastFrame(
+  context: GenerationContext,
+  field: string,
+  url: string | null | undefined,
+): Promise<void> {
+  if (url != null) await context.pictures.measure({ field, url });
+}

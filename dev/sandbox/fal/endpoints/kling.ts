@@ -2,7 +2,13 @@
 import { z } from 'zod';
 import { defineEndpoint, type Endpoint } from '../endpoint.ts';
 import { imageUrl } from './fields.ts';
-import { generateVideo, frameSize, readAspectRatio, parseAspectRatio } from './films.ts';
+import {
+  checkLastFrame,
+  generateVideo,
+  frameSize,
+  readAspectRatio,
+  parseAspectRatio,
+} from './films.ts';
 
 const latencyFactor = 4;
 const resolution = '1080p';
@@ -67,11 +73,13 @@ export const klingEndpoints: Endpoint[] = [
       .object({
         ...shared,
         start_image_url: imageUrl,
+        end_image_url: imageUrl.nullish(),
       })
       .refine(...hasOnePrompt),
     run: async (input, context) => {
       const image = { field: 'start_image_url', url: input.start_image_url };
       const size = frameSize(await readAspectRatio(context, image), resolution);
+      await checkLastFrame(context, 'end_image_url', input.end_image_url);
       return generateVideo({ ...size, ...planShots(input), image }, context);
     },
   }),

@@ -2,7 +2,13 @@
 import { z } from 'zod';
 import { defineEndpoint, type Endpoint, type GenerationContext } from '../endpoint.ts';
 import { imageUrl, prompt, seed } from './fields.ts';
-import { generateVideo, frameSize, readAspectRatio, parseAspectRatio } from './films.ts';
+import {
+  checkLastFrame,
+  generateVideo,
+  frameSize,
+  readAspectRatio,
+  parseAspectRatio,
+} from './films.ts';
 
 const latencyFactor = 4;
 const autoSeconds = 5;
@@ -32,6 +38,7 @@ interface SeedanceInput {
   generate_audio: boolean;
   seed?: number | null | undefined;
   image_url?: string | undefined;
+  end_image_url?: string | null | undefined;
   image_urls?: string[] | undefined;
 }
 
@@ -40,6 +47,7 @@ async function run(input: SeedanceInput, context: GenerationContext) {
   const field = input.image_url === undefined ? 'image_urls' : 'image_url';
   const url = input.image_url ?? reference;
   const image = url === undefined ? undefined : { field, url };
+  await checkLastFrame(context, 'end_image_url', input.end_image_url);
   const auto = image ? await readAspectRatio(context, image) : 16 / 9;
   const ratio = input.aspect_ratio === 'auto' ? auto : parseAspectRatio(input.aspect_ratio);
   const durationSeconds = input.duration === 'auto' ? autoSeconds : Number(input.duration);
@@ -68,7 +76,7 @@ function createEndpoints({ root, secondsMax, imagesMax }: Version): Endpoint[] {
     defineEndpoint({
       id: `${root}/image-to-video`,
       latencyFactor,
-      input: z.object({ ...shared, image_url: imageUrl }),
+      input: z.object({ ...shared, image_url: imageUrl, end_image_url: imageUrl.nullish() }),
       run,
     }),
     defineEndpoint({
