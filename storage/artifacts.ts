@@ -200,6 +200,7 @@ async function convertPicture(
 ): Promise<void> {
   const format = extension === 'jpg' ? 'jpeg' : extension === 'webp' ? 'webp' : 'png';
   await sharp(path, { limitInputPixels: pixelsMax })
+    .autoOrient()
     .flatten(format === 'jpeg' ? { background: '#ffffff' } : false)
     .toFormat(format)
     .toFile(to);

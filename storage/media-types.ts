@@ -1,82 +1,109 @@
 /**
- * File types that callers may upload, with their limits. A file's first bytes determine its type;
- * its name and Content-Type do not. No allowed type can contain anything that a browser executes
- * (no HTML, no SVG).
+ * File types that callers may send, with their limits. The bytes of a file determine its type; its
+ * name and Content-Type do not. No allowed type can contain anything that a browser executes (no
+ * HTML, no SVG).
  */
-import { fileTypeFromBuffer } from 'file-type';
 
 type Medium = 'image' | 'audio' | 'video';
 
 /** Allowed file type. */
 export interface MediaType {
+  /** Extension of stored files. */
   extension: string;
   contentType: string;
   medium: Medium;
-  /** Container format. Types of the same family cannot be distinguished by their first bytes. */
-  family: string;
-  /** Other content types that callers may declare; files are stored with `contentType`. */
+  /** Name in messages. */
+  name: string;
+  /** Other content types and extensions of the same format, with which callers name it. */
   aliases: readonly string[];
 }
 
-/** Maximum size of an uploaded file in bytes, keyed by medium. */
+/** Maximum size of a file in bytes, keyed by medium. */
 export const fileBytesMax: Readonly<Record<Medium, number>> = {
   image: 25 * 1024 * 1024,
   audio: 100 * 1024 * 1024,
   video: 200 * 1024 * 1024,
 };
 
-/** Number of bytes at the start of a file that are enough to detect its type. */
-export const detectionBytes = 4096;
+/** Maximum number of pixels of a picture. The limit protects against decompression bombs. */
+export const pixelsMax = 64_000_000;
 
 const createType = (
-  medium: Medium,
-  [extension, contentType, ...aliases]: [string, string, ...string[]],
-  family = extension,
-): MediaType => ({ extension, contentType, aliases, medium, family });
+  [extension, contentType, name]: [string, `${Medium}/${string}`, string],
+  aliases: string,
+): MediaType => {
+  const medium = contentType.split('/')[0];
+  return {
+    extension,
+    contentType,
+    medium: medium === 'image' || medium === 'audio' ? medium : 'video',
+    name,
+    aliases: aliases.split(' '),
+  };
+};
 
 /** All allowed file types. */
 export const mediaTypes: readonly MediaType[] = [
-  createType('image', ['png', 'image/png', 'image/apng']),
-  createType('image', ['jpg', 'image/jpeg', 'image/jpg']),
-  createType('image', ['webp', 'image/webp']),
-  createType('image', ['gif', 'image/gif']),
-  createType('audio', ['mp3', 'audio/mpeg', 'audio/mp3']),
-  createType('audio', ['wav', 'audio/wav', 'audio/x-wav', 'audio/wave', 'audio/vnd.wave']),
-  createType('audio', ['m4a', 'audio/mp4', 'audio/x-m4a', 'audio/m4a'], 'iso-media'),
-  createType('audio', ['flac', 'audio/flac', 'audio/x-flac']),
-  createType('audio', ['ogg', 'audio/ogg', 'application/ogg']),
-  createType('video', ['mp4', 'video/mp4', 'video/x-m4v', 'video/3gpp'], 'iso-media'),
-  createType('video', ['webm', 'video/webm']),
-  createType('video', ['mov', 'video/quicktime'], 'iso-media'),
+  createType(['png', 'image/png', 'PNG'], 'image/apng image/x-png apng'),
+  createType(['jpg', 'image/jpeg', 'JPEG'], 'image/jpg image/pjpeg jpeg jfif jpe pjpeg'),
+  createType(['webp', 'image/webp', 'WebP'], 'image/x-webp'),
+  createType(['gif', 'image/gif', 'GIF'], 'image/x-gif'),
+  createType(
+    ['mp3', 'audio/mpeg', 'MP3'],
+    'audio/mp3 audio/x-mp3 audio/x-mpeg audio/mpeg3 audio/x-mpeg-3 audio/mpg mpga',
+  ),
+  createType(
+    ['wav', 'audio/wav', 'WAV'],
+    'audio/x-wav audio/wave audio/vnd.wave audio/x-pn-wav wave rf64 bwf',
+  ),
+  createType(
+    ['m4a', 'audio/mp4', 'M4A'],
+    'audio/x-m4a audio/m4a audio/x-m4b audio/m4b audio/3gpp audio/3gpp2 m4b m4r 3ga',
+  ),
+  createType(['aac', 'audio/aac', 'AAC'], 'audio/aacp audio/x-aac audio/vnd.dlna.adts adts'),
+  createType(['flac', 'audio/flac', 'FLAC'], 'audio/x-flac'),
+  createType(['ogg', 'audio/ogg', 'Ogg'], 'application/ogg audio/opus audio/x-ogg oga opus spx'),
+  createType(['weba', 'audio/webm', 'WebM sound'], 'audio/x-webm'),
+  createType(['mka', 'audio/x-matroska', 'Matroska sound'], 'audio/matroska'),
+  createType(
+    ['mp4', 'video/mp4', 'MP4'],
+    'video/x-m4v video/m4v video/3gpp video/3gpp2 m4v 3gp 3gpp 3g2',
+  ),
+  createType(['webm', 'video/webm', 'WebM'], 'video/x-webm'),
+  createType(['mov', 'video/quicktime', 'QuickTime'], 'video/mov qt'),
+  createType(['mkv', 'video/x-matroska', 'Matroska'], 'video/matroska'),
 ];
 
-/** Other accepted file extensions, mapped to the extension under which the file is stored. */
-const otherExtensions: Readonly<Record<string, string>> = { jpeg: 'jpg', oga: 'ogg', opus: 'ogg' };
+/** Use of a file in a request. */
+export type MediaUse = 'picture' | 'film' | 'recording';
+
+/** File types that the providers accept for each use. Sound may be that of a film. */
+const acceptedTypes: Readonly<Record<MediaUse, readonly MediaType[]>> = {
+  picture: mediaTypes.filter(({ medium }) => medium === 'image'),
+  film: mediaTypes.filter(({ extension }) => ['mp4', 'webm', 'mov'].includes(extension)),
+  recording: mediaTypes.filter(({ medium }) => medium !== 'image'),
+};
+
+/** Returns whether a file type is accepted for a use. */
+export const isAccepted = (type: MediaType, use: MediaUse): boolean =>
+  acceptedTypes[use].some(({ extension }) => extension === type.extension);
+
+/** Returns the accepted types as text, e.g. `PNG, JPEG, WebP and GIF`; of all uses by default. */
+export function listAccepted(use?: MediaUse): string {
+  const names = (use ? acceptedTypes[use] : mediaTypes).map(({ name }) => name);
+  return `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
+}
 
 /**
- * Returns the allowed type for a Content-Type, ignoring its parameters; undefined if the type is
- * not allowed.
+ * Returns the allowed type for a Content-Type, ignoring its parameters, or for a file extension;
+ * undefined if the type is not allowed.
  */
-export function findMediaType(contentType: string): MediaType | undefined {
-  const name = contentType.split(';')[0]?.trim().toLowerCase() ?? '';
-  return mediaTypes.find((type) => type.contentType === name || type.aliases.includes(name));
+export function findMediaType(name: string): MediaType | undefined {
+  const text = name.split(';')[0]?.trim().toLowerCase() ?? '';
+  return mediaTypes.find(
+    (type) => type.contentType === text || type.extension === text || type.aliases.includes(text),
+  );
 }
-
-/** Returns the allowed type for a file extension; undefined if the type is not allowed. */
-export function findMediaTypeByExtension(extension: string): MediaType | undefined {
-  const lowercase = extension.toLowerCase();
-  const storedExtension = otherExtensions[lowercase] ?? lowercase;
-  return mediaTypes.find((type) => type.extension === storedExtension);
-}
-
-/** Detects the type of a file from its first bytes; undefined if the type is not allowed. */
-export async function detectMediaType(head: Buffer): Promise<MediaType | undefined> {
-  const detected = await fileTypeFromBuffer(head);
-  return detected && findMediaType(detected.mime);
-}
-
-/** Maximum number of pixels of a picture. The limit protects against decompression bombs. */
-export const pixelsMax = 64_000_000;
 
 /**
  * Returns the maximum size of an upload in bytes: the limit of its declared type. If `contentType`

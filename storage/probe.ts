@@ -7,9 +7,8 @@ import sharp from 'sharp';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { OutputSpec } from '../jobs/job-plan.ts';
 import { createFileSource } from './byte-source.ts';
-import { readContainer } from './container.ts';
-import { readHead } from './media-head.ts';
-import { pixelsMax, detectMediaType, detectionBytes } from './media-types.ts';
+import { readMedia } from './media-reader.ts';
+import { pixelsMax } from './media-types.ts';
 
 interface ProbedProperties {
   /** Extension of the storage key; storage/storage.ts maps it to the content type. */
@@ -21,17 +20,9 @@ interface ProbedProperties {
   hasAudio: boolean | null;
 }
 
-/**
- * Extensions of storage keys, keyed by sharp's format name (`pictureExtensions`) or by MIME type
- * (`recordingExtensions`).
- */
-const pictureExtensions: Record<string, string> = { png: 'png', jpeg: 'jpg', webp: 'webp' };
-const recordingExtensions: Record<string, string> = {
-  'audio/mpeg': 'mp3',
-  'audio/wav': 'wav',
-  'video/mp4': 'mp4',
-  'video/webm': 'webm',
-};
+/** Extensions of the formats that providers may deliver. */
+const pictureExtensions = new Set(['png', 'jpg', 'webp']);
+const recordingExtensions = new Set(['mp3', 'wav', 'mp4', 'webm']);
 
 /**
  * Reads the properties of a file that a provider delivered.
@@ -54,20 +45,20 @@ export async function probeMedia(
 }
 
 async function probePicture(path: string): Promise<ProbedProperties | null> {
-  // The type is checked before decoding, because the image library also decodes SVG, TIFF and other
-  // formats.
-  if ((await detectMediaType(await readHead(path, detectionBytes)))?.medium !== 'image')
-    return null;
+  // The header is read before decoding, because the image library also decodes SVG, TIFF and other
+  // formats, and spends seconds on a malicious header.
+  const facts = await readMedia(createFileSource(path));
+  if (facts.kind !== 'picture' || !pictureExtensions.has(facts.type.extension)) return null;
+  const { width, height } = facts;
+  if (width * height > pixelsMax) return null;
   try {
-    const image = sharp(path, { limitInputPixels: pixelsMax, failOn: 'error' });
-    const { format, width, height } = await image.metadata();
-    const extension = pictureExtensions[format ?? ''];
-    if (!extension || !width || !height) return null;
     // Decoding the last pixel decodes all pixels before it, so a truncated file fails here.
-    await image
+    await sharp(path, { limitInputPixels: pixelsMax, failOn: 'error' })
+      .autoOrient()
       .extract({ left: width - 1, top: height - 1, width: 1, height: 1 })
       .raw()
       .toBuffer();
+    const { extension } = facts.type;
     return { extension, width, height, durationSeconds: null, hasAudio: null };
   } catch {
     return null;
@@ -88,14 +79,15 @@ async function probeRecording(
   path: string,
   medium: OutputSpec['medium'],
 ): Promise<ProbedProperties | null> {
-  const container = await readContainer(createFileSource(path));
-  const extension = container && recordingExtensions[container.mimeType];
-  if (!extension || !container.mimeType.startsWith(medium)) return null;
+  const facts = await readMedia(createFileSource(path));
+  if (facts.kind !== 'recording' || facts.type.medium !== medium) return null;
+  const { type, video, audio } = facts;
+  if (!recordingExtensions.has(type.extension)) return null;
   return {
-    extension,
-    width: container.video?.width ?? null,
-    height: container.video?.height ?? null,
-    durationSeconds: container.durationSeconds,
-    hasAudio: medium === 'video' ? container.hasAudio : null,
+    extension: type.extension,
+    width: video?.width ?? null,
+    height: video?.height ?? null,
+    durationSeconds: (video ?? audio)?.durationSeconds ?? null,
+    hasAudio: medium === 'video' ? audio !== null : null,
   };
 }

@@ -130,15 +130,21 @@ function calculateReservedSeconds(recording: Recording, body: TranscribeRequest)
   return Math.ceil(seconds);
 }
 
+/** Extensions that the provider knows, for those of stored files that it does not know. */
+const providerExtensions: Readonly<Record<string, string>> = { weba: 'webm', mka: 'mkv' };
+
 /**
  * Returns the provider's input fields for the recording. A stored file is sent with the request,
  * because the provider may be unable to reach this gateway.
  */
 function buildSourceFields(recording: Recording, body: TranscribeRequest): JsonObject {
   if (recording.kind === 'url') return { source_url: recording.url };
-  const { storageKey } = recording;
+  const { storageKey, type } = recording;
   const name = body.fileName ?? storageKey.slice(storageKey.lastIndexOf('/') + 1);
-  return { file: { storageKey, name } };
+  const extension = providerExtensions[type.extension] ?? type.extension;
+  // The provider goes by the name and the type, which the caller may have chosen wrongly.
+  const baseName = name.replace(/\.[A-Za-z0-9]{1,5}$/, '') || 'recording';
+  return { file: { storageKey, name: `${baseName}.${extension}`, type: type.contentType } };
 }
 
 /**

@@ -33,7 +33,14 @@ export interface RecordingSource {
 
 /** Recording that has been checked; a stored file has also been measured. */
 export type Recording =
-  | { kind: 'file'; storageKey: string; durationSeconds: number }
+  | {
+      kind: 'file';
+      storageKey: string;
+      durationSeconds: number;
+      sizeBytes: number;
+      /** Type by the bytes of the file. */
+      type: { extension: string; contentType: string };
+    }
   /** Recording that only the provider reads; its duration is known after the call. */
   | { kind: 'url'; url: string };
 

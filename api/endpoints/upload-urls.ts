@@ -2,9 +2,8 @@
 import { z } from 'zod';
 import {
   findMediaType,
-  findMediaTypeByExtension,
-  mediaTypes,
   findUploadBytesMax,
+  listAccepted,
   type MediaType,
 } from '../../storage/media-types.ts';
 import { untypedExtension } from '../../storage/storage.ts';
@@ -115,23 +114,33 @@ export const uploadUrls = defineSection('Storage', {
   }),
 });
 
+function reject(path: string, found: string): never {
+  throw fieldError('UNSUPPORTED_MEDIA_TYPE', path, `is ${found}; accepted are ${listAccepted()}`);
+}
+
+/** Extensions and subtypes of files that contain text or code, never media. */
+const textFormats = new Set(['svg', 'svg+xml', 'html', 'htm', 'xhtml', 'xml', 'js', 'json', 'txt']);
+
 /**
  * Returns the media type that a request declares by its `contentType`, or otherwise by the
- * extension of its `filename`. Returns undefined if the request has neither.
- * @throws GatewayError UNSUPPORTED_MEDIA_TYPE
+ * extension of its `filename`. Returns undefined if it declares none that the gateway knows: the
+ * bytes of the file decide.
+ * @throws GatewayError UNSUPPORTED_MEDIA_TYPE for what cannot be media
  */
 function findDeclaredType({
   contentType,
   filename,
 }: z.infer<typeof uploadRequest>): MediaType | undefined {
-  const acceptedTypes = mediaTypes.map((type) => type.contentType).join(', ');
-  const reject = (path: string): never => {
-    throw fieldError('UNSUPPORTED_MEDIA_TYPE', path, `must be one of ${acceptedTypes}`);
-  };
   if (contentType !== undefined) {
-    return findMediaType(contentType) ?? reject('contentType');
+    const name = contentType.split(';')[0]?.trim().toLowerCase() ?? '';
+    const [medium = '', format = ''] = name.split('/');
+    const isMedia = /^(image|audio|video)$/.test(medium) && !textFormats.has(format);
+    if (!isMedia && name !== 'application/ogg' && name !== 'application/octet-stream') {
+      return reject('contentType', name);
+    }
+    return findMediaType(contentType);
   }
-  const [, extension] = /\.([^./\\]+)$/.exec(filename ?? '') ?? [];
-  if (extension === undefined) return undefined;
-  return findMediaTypeByExtension(extension) ?? reject('filename');
+  const [, extension = ''] = /\.([^./\\]+)$/.exec(filename ?? '') ?? [];
+  if (textFormats.has(extension.toLowerCase())) return reject('filename', extension);
+  return findMediaType(extension);
 }

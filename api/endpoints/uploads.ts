@@ -1,16 +1,12 @@
 /** PUT /uploads/…: receives uploads to the embedded storage by signed URL, without an API key. */
 import { rm } from 'node:fs/promises';
 import { z } from 'zod';
-import {
-  fileBytesMax,
-  findMediaType,
-  type MediaType,
-  findUploadBytesMax,
-} from '../../storage/media-types.ts';
-import { headBytes, inspectHead } from '../../storage/media-head.ts';
+import { createFileSource } from '../../storage/byte-source.ts';
+import { checkUploadedFile } from '../../storage/media-rules.ts';
+import { findMediaType, findUploadBytesMax } from '../../storage/media-types.ts';
 import { writeSpoolFile } from '../../storage/spool.ts';
 import type { ReceivedFile, Upload } from '../../storage/upload-rows.ts';
-import { GatewayError, assert } from '../../domain/errors.ts';
+import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
 import { readChunks, formTimeoutMs } from '../http/body-timeouts.ts';
@@ -85,7 +81,7 @@ async function receiveFile(
   const path = await deps.storage.spoolPath();
   try {
     const owner = upload.organization_id;
-    const file = await spoolBody(ctx, { path, owner, bytesMax, expectedType: upload.content_type });
+    const file = await spoolBody(ctx, { path, owner, bytesMax });
     if (sizeBytes !== null && file.sizeBytes !== sizeBytes) {
       throw new GatewayError('INVALID_REQUEST', `The file must have exactly ${sizeBytes} bytes.`);
     }
@@ -111,11 +107,9 @@ async function receiveFile(
 function checkHeaders(ctx: Context, upload: Upload, sizeBytes: number | null): number {
   const encoding = ctx.get('content-encoding');
   const contentType = ctx.get('content-type');
-  const type = findMediaType(contentType);
-  const acceptsAnyType = upload.content_type === null;
-  const isExpectedType = acceptsAnyType
-    ? type !== undefined || contentType === '' || contentType === 'application/octet-stream'
-    : type?.contentType === upload.content_type;
+  // An upload without a declared type may have any; a declared one is part of the signed terms.
+  const isExpectedType =
+    upload.content_type === null || findMediaType(contentType)?.contentType === upload.content_type;
   if ((encoding && encoding !== 'identity') || !isExpectedType) {
     const expected = upload.content_type ?? 'application/octet-stream';
     throw new GatewayError(
@@ -140,41 +134,28 @@ interface SpoolOptions {
   path: string;
   owner: string;
   bytesMax: number;
-  expectedType: string | null;
 }
 
-/** Streams the body to a file. Buffers only its first bytes, to detect the media type. */
-async function spoolBody(ctx: Context, options: SpoolOptions): Promise<ReceivedFile> {
-  const headChunks: Buffer[] = [];
-  const detected: { type?: MediaType } = {};
-  const { owner } = options;
-  let { bytesMax } = options;
+/** Streams the body to a file, and checks the file. */
+async function spoolBody(
+  ctx: Context,
+  { path, owner, bytesMax }: SpoolOptions,
+): Promise<ReceivedFile> {
   let sizeBytes = 0;
-
-  async function detectType(): Promise<void> {
-    detected.type = await inspectHead(Buffer.concat(headChunks.splice(0)), options.expectedType);
-    bytesMax = Math.min(bytesMax, fileBytesMax[detected.type.medium]);
-  }
 
   async function* readLimited(): AsyncGenerator<Buffer> {
     for await (const bytes of readChunks(ctx.req, formTimeoutMs)) {
       countBytes(ctx, { kind: 'spool', bytes: bytes.length, owner });
       sizeBytes += bytes.length;
-      if (!detected.type) {
-        headChunks.push(bytes);
-        if (sizeBytes >= headBytes) await detectType();
-      }
       if (sizeBytes > bytesMax) throw fileTooLargeError(bytesMax);
       yield bytes;
     }
-    if (!detected.type) await detectType();
-    if (sizeBytes > bytesMax) throw fileTooLargeError(bytesMax);
   }
 
   try {
-    const digest = await writeSpoolFile(options.path, readLimited);
-    assert(detected.type, 'the media type of the received file was not detected');
-    return { contentType: detected.type.contentType, ...digest };
+    const digest = await writeSpoolFile(path, readLimited);
+    const { contentType } = await checkUploadedFile(createFileSource(path), digest.sizeBytes);
+    return { contentType, ...digest };
   } catch (error) {
     if (error instanceof GatewayError || !ctx.req.destroyed) throw error;
     throw new GatewayError(

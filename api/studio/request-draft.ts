@@ -2,7 +2,8 @@
  * Drafts the plan of a Studio request: checks the inputs, and measures those that determine the
  * price. If a request has several items, an unusable input fails only its own item.
  */
-import { InputUnreadable, measureInput } from '../../storage/inputs/measured-inputs.ts';
+import { measureInput } from '../../storage/inputs/measured-inputs.ts';
+import { UnusableFile } from '../../storage/media-rules.ts';
 import type { RequestCopies } from '../../storage/inputs/input-copies.ts';
 import type { Inputs } from '../../storage/inputs/inputs.ts';
 import {
@@ -18,6 +19,8 @@ import type {
   RejectedItems,
   DraftCall,
   InputMeasurements,
+  MeasuredPrice,
+  PlanInput,
 } from '../../studio/draft-plan.ts';
 import type { Context } from '../context.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
@@ -107,10 +110,12 @@ interface MeasuringDeps {
 }
 
 /**
- * Measures the inputs that prices depend on, and returns the plan with all prices. Each such input
- * is measured once, after it has been copied to storage if necessary. The calls then refer to the
- * stored object. If each input is an item, items with rejected inputs are removed.
- * @throws GatewayError INVALID_INPUT_URL naming the field, and the errors of the price's own limits
+ * Measures all pictures and videos of a draft, and returns the plan with all prices. Each is
+ * measured once, after it has been copied to storage if necessary, also if its price is fixed: a
+ * provider must not be paid for a file that cannot be used. The calls then refer to the stored
+ * object. If each input is an item, items with rejected inputs are removed.
+ * @throws GatewayError INVALID_INPUT_URL or FILE_TOO_LARGE naming the field, and the errors of the
+ * price's own limits
  */
 export async function measurePrices(
   { storage, copies }: MeasuringDeps,
@@ -120,7 +125,7 @@ export async function measurePrices(
   /** Stored objects that the provider receives instead of the input URL, keyed by input URL. */
   const references = new Map<string, string>();
 
-  async function measure(url: string, medium: 'image' | 'video'): Promise<InputMeasurements> {
+  async function measureFile(url: string, medium: 'image' | 'video'): Promise<InputMeasurements> {
     const reference = parseStorageReference(url) === null ? await copies.add(url, medium) : url;
     const storageKey = parseStorageReference(reference);
     assert(storageKey !== null, 'the copied input has no storage key');
@@ -129,38 +134,44 @@ export async function measurePrices(
     return measurements;
   }
 
-  async function measureCall(call: DraftCall): Promise<DraftCall> {
-    const { unitPriceUsd: price } = call;
-    if (typeof price === 'number') return call;
-    const { url } = price.input;
-    const pending = pendingMeasurements.get(url) ?? measure(url, price.input.medium);
+  async function measure({ field, url, medium }: MeasurableInput): Promise<InputMeasurements> {
+    const pending = pendingMeasurements.get(url) ?? measureFile(url, medium);
     pendingMeasurements.set(url, pending);
     try {
-      const measurements = await pending;
-      const { quantity = call.quantity, expected, variants } = price.describeOutput(measurements);
-      const output = { ...call.output, expected };
-      return {
-        ...call,
-        quantity,
-        output,
-        variants,
-        unitPriceUsd: price.calculateUsd(measurements),
-      };
+      return await pending;
     } catch (error) {
-      if (!(error instanceof InputUnreadable)) throw error;
-      const { field: path } = price.input;
-      throw fieldError('INVALID_INPUT_URL', path, error.message);
+      if (!(error instanceof UnusableFile)) throw error;
+      const code = error.code === 'FILE_TOO_LARGE' ? error.code : 'INVALID_INPUT_URL';
+      throw fieldError(code, field, error.message);
     }
   }
 
-  const results = await Promise.allSettled(draft.calls.map(measureCall));
+  async function measureCall(call: DraftCall): Promise<DraftCall> {
+    const { unitPriceUsd: price } = call;
+    if (typeof price === 'number') return call;
+    const measurements = await measure(price.input);
+    const { quantity = call.quantity, expected, variants } = price.describeOutput(measurements);
+    const output = { ...call.output, expected };
+    return { ...call, quantity, output, variants, unitPriceUsd: price.calculateUsd(measurements) };
+  }
+
+  const inputResults = await Promise.allSettled(listMeasurable(draft).map(measure));
+  const callResults = await Promise.allSettled(draft.calls.map(measureCall));
   const calls = draft.calls.map((call, index) => {
-    const result = results[index];
+    const result = callResults[index];
     return result?.status === 'fulfilled' ? result.value : call;
   });
   let measured: DraftPlan = { ...draft, calls };
-  for (const result of results) {
+  for (const result of [...inputResults, ...callResults]) {
     if (result.status === 'rejected') measured = removeRejectedItems(measured, result.reason);
   }
   return substituteInputs(measured, references);
 }
+
+type MeasurableInput = MeasuredPrice['input'];
+
+const isMeasurable = (input: PlanInput): input is MeasurableInput =>
+  input.medium === 'image' || input.medium === 'video';
+
+const listMeasurable = ({ inputs = [] }: DraftPlan): MeasurableInput[] =>
+  inputs.filter(isMeasurable);

@@ -150,12 +150,20 @@ export function parseCapabilityFields(capability: Capability, fields: object): P
 /** Creates the `complete` function of a request that contains its recording as a file. */
 export function createRecordingStore(
   request: JsonObject,
-  { store, durationSeconds }: ReceivedFile,
+  { store, durationSeconds, sizeBytes, type }: ReceivedFile,
 ): NonNullable<ParsedRequest['complete']> {
   return async () => {
     const { storageKey } = await store();
-    const seconds = durationSeconds ?? 0;
-    return { request, recording: { kind: 'file', storageKey, durationSeconds: seconds } };
+    return {
+      request,
+      recording: {
+        kind: 'file',
+        storageKey,
+        durationSeconds: durationSeconds ?? 0,
+        sizeBytes,
+        type,
+      },
+    };
   };
 }
 

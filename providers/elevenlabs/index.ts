@@ -149,7 +149,12 @@ async function toSubmitFailure(response: ProviderResponse): Promise<ProviderFail
 }
 
 const formTexts = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()]));
-const fileShape = z.object({ storageKey: z.string(), name: z.string() });
+/** File of a call; a plan of before the type was added has none. */
+const fileShape = z.object({
+  storageKey: z.string(),
+  name: z.string(),
+  type: z.string().optional(),
+});
 
 /**
  * Creates the multipart form of a call. The stored file in `file` is first copied to the local
@@ -168,12 +173,12 @@ async function createForm(
   const path = await storage.spoolPath();
   const discard = (): Promise<void> => rm(path, { force: true });
   if (file === undefined) return { form, discard };
-  const { storageKey, name } = fileShape.parse(file);
+  const { storageKey, name, type } = fileShape.parse(file);
   try {
     const object = await storage.open(storageKey);
     if (!object) throw new ProviderFailure('rejected', 'the input file no longer exists');
     await writeSpoolFile(path, object.stream);
-    form.set('file', await openAsBlob(path, { type: object.contentType }), name);
+    form.set('file', await openAsBlob(path, { type: type ?? object.contentType }), name);
     return { form, discard };
   } catch (cause) {
     await discard();

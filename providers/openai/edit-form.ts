@@ -101,10 +101,17 @@ async function fetchPicture(
   const metadata = await sharp(path, { limitInputPixels: pixelsMax })
     .metadata()
     .catch(() => null);
-  if (!metadata || !['png', 'jpeg', 'webp'].includes(metadata.format)) {
-    throw new ProviderFailure('rejected', 'an input picture is not a PNG, JPEG or WebP image');
+  if (!metadata || !['png', 'jpeg', 'webp', 'gif'].includes(metadata.format)) {
+    throw new ProviderFailure('rejected', 'an input picture is not a PNG, JPEG, WebP or GIF image');
   }
+  if (metadata.format === 'gif') return convertToPng(path, metadata);
   return { path, format: metadata.format, width: metadata.width, height: metadata.height };
+}
+
+/** Converts a GIF, which OpenAI does not accept. */
+async function convertToPng(path: string, size: Pick<Picture, 'width' | 'height'>) {
+  await sharp(path, { limitInputPixels: pixelsMax }).png().toFile(`${path}.gif.png`);
+  return { path: `${path}.gif.png`, format: 'png', width: size.width, height: size.height };
 }
 
 /**

@@ -4,7 +4,6 @@
  * belongs to one request and is removed when the request is rejected or its job is settled.
  */
 import { rm } from 'node:fs/promises';
-import type { Readable } from 'node:stream';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { newId } from '../../domain/ids.ts';
@@ -16,8 +15,11 @@ import type { Logger } from '../../platform/logger.ts';
 import { OutboundError } from '../../platform/outbound-addresses.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import { toStorageReference } from './storage-references.ts';
-import { fileBytesMax, detectMediaType, detectionBytes, type MediaType } from '../media-types.ts';
-import { unsupportedTypeMessages, InputUnreadable } from './measured-inputs.ts';
+import { createFileSource } from '../byte-source.ts';
+import { readAccepted, UnusableFile } from '../media-rules.ts';
+import { recognizeFormat, signatureBytes } from '../media-signatures.ts';
+import { fileBytesMax, findMediaType } from '../media-types.ts';
+import { inputUses } from './measured-inputs.ts';
 import { writeSpoolFile } from '../spool.ts';
 import type { Storage } from '../storage.ts';
 
@@ -35,7 +37,7 @@ export interface RequestCopies {
    * Copies a file from another server into the storage. Its size limit is that of an upload of the
    * same medium.
    * @returns a reference to the copy (storage-references.ts)
-   * @throws InputUnreadable; GatewayError SERVICE_UNAVAILABLE if too many copies are in progress
+   * @throws UnusableFile; GatewayError SERVICE_UNAVAILABLE if too many copies are in progress
    */
   add: (url: string, medium: 'image' | 'video') => Promise<string>;
   /** Removes the copies of a rejected request, and aborts those in progress. */
@@ -87,8 +89,10 @@ export function createInputCopies(deps: InputCopiesDeps) {
     try {
       const limits = { bytesMax: fileBytesMax[medium], timeoutMs: timeoutMs[medium], signal };
       const body = await deps.outbound.fetch(url, limits);
-      const { extension } = await spoolChecked(body, path, medium);
-      const storageKey = `${organizationId}/${newId('upload')}.${extension}`;
+      await writeSpoolFile(path, () => stopAtOtherMedium(body, medium));
+      // The file is checked before it is stored; `measureInput` reads the stored copy.
+      const { type } = await readAccepted(createFileSource(path), inputUses[medium]);
+      const storageKey = `${organizationId}/${newId('upload')}.${type.extension}`;
       await pool.query(command`INSERT INTO input_copy (storage_key, organization_id, job_id)
         VALUES (${storageKey}, ${organizationId}, ${jobId})`);
       onRecorded(storageKey);
@@ -96,7 +100,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
       return toStorageReference(storageKey);
     } catch (error) {
       if (!(error instanceof OutboundError)) throw error;
-      throw new InputUnreadable(error.message, { cause: error });
+      throw new UnusableFile(error.message);
     } finally {
       await rm(path, { force: true });
     }
@@ -160,34 +164,22 @@ interface CopySource extends CopyingRequest {
 }
 
 /**
- * Writes a stream to a spool file, and checks that its first bytes match the expected medium.
- * @throws InputUnreadable, OutboundError
+ * Passes a download through, but ends it after the first bytes if they are not of the expected
+ * medium; the check of the file then names what was found.
  */
-async function spoolChecked(
-  body: Readable,
-  path: string,
+async function* stopAtOtherMedium(
+  body: AsyncIterable<Buffer>,
   medium: 'image' | 'video',
-): Promise<MediaType> {
-  const detected: { type?: MediaType } = {};
-  async function* checkChunks(): AsyncGenerator<Buffer> {
-    let head = Buffer.alloc(0);
-    const chunks: AsyncIterable<Buffer> = body;
-    for await (const chunk of chunks) {
-      if (!detected.type) {
-        head = Buffer.concat([head, chunk]);
-        if (head.length >= detectionBytes) detected.type = await detectType(head, medium);
-      }
-      yield chunk;
-    }
-    detected.type ??= await detectType(head, medium);
+): AsyncGenerator<Buffer> {
+  let head: Buffer | null = Buffer.alloc(0);
+  for await (const chunk of body) {
+    yield chunk;
+    if (!head) continue;
+    head = Buffer.concat([head, chunk]);
+    if (head.length < signatureBytes) continue;
+    const signature = recognizeFormat(head);
+    const extensions = signature && 'extensions' in signature ? signature.extensions : [];
+    if (!extensions.some((extension) => findMediaType(extension)?.medium === medium)) return;
+    head = null;
   }
-  await writeSpoolFile(path, checkChunks);
-  if (!detected.type) throw new InputUnreadable(unsupportedTypeMessages[medium]);
-  return detected.type;
-}
-
-async function detectType(head: Buffer, medium: 'image' | 'video'): Promise<MediaType> {
-  const type = await detectMediaType(head);
-  if (type?.medium !== medium) throw new InputUnreadable(unsupportedTypeMessages[medium]);
-  return type;
 }

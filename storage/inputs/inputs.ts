@@ -11,8 +11,10 @@ import type { DatabasePool } from '../../platform/database.ts';
 import { OutboundError } from '../../platform/outbound-addresses.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import type { DraftPlan, PlanInput } from '../../studio/draft-plan.ts';
+import { findMediaType, listAccepted } from '../media-types.ts';
 import { contentTypeOf, type Storage } from '../storage.ts';
 import type { Uploads } from '../uploads.ts';
+import { inputUses } from './measured-inputs.ts';
 import {
   mapStrings,
   parseStorageReference,
@@ -62,9 +64,9 @@ interface InputRequirement {
 type ResolveInput = (input: string, requirement: InputRequirement) => Promise<string>;
 
 function requireMedium(contentType: string, medium: PlanInput['medium']): void {
-  if (medium && !contentType.startsWith(`${medium}/`)) {
-    throw new UnusableInput(`must be a file of the type ${medium}, not ${contentType}`);
-  }
+  if (!medium || contentType.startsWith(`${medium}/`)) return;
+  const found = findMediaType(contentType)?.name ?? contentType;
+  throw new UnusableInput(`is ${found}; accepted are ${listAccepted(inputUses[medium])}`);
 }
 
 /**

@@ -2,9 +2,9 @@
 import { fieldError } from '../../domain/errors.ts';
 import type { Recording, RecordingSource } from '../../studio/capability.ts';
 import { createObjectSource, type ByteSource } from '../byte-source.ts';
-import { readContainer } from '../container.ts';
-import { findMediaType } from '../media-types.ts';
-import { untypedExtension, type Storage } from '../storage.ts';
+import { readAccepted, UnusableFile } from '../media-rules.ts';
+import type { MediaType } from '../media-types.ts';
+import type { Storage } from '../storage.ts';
 import type { Inputs } from './inputs.ts';
 
 interface RecordingsDeps {
@@ -25,29 +25,34 @@ export function createRecordings({ storage, inputs }: RecordingsDeps) {
       const input = await inputs.resolve({ field, url: source }, organizationId);
       if (input.kind === 'url') return input;
       const { storageKey } = input;
-      const { durationSeconds } = await measureRecording(
-        createObjectSource(storage, storageKey),
-        field,
-      );
-      return { kind: 'file', storageKey, durationSeconds };
+      const object = createObjectSource(storage, storageKey);
+      const sizeBytes = await object.size();
+      return { kind: 'file', storageKey, sizeBytes, ...(await measureRecording(object, field)) };
     },
   };
 }
 export type Recordings = ReturnType<typeof createRecordings>;
 
+/** Type and duration (in seconds) of a recording. */
+export interface MeasuredRecording {
+  type: MediaType;
+  durationSeconds: number;
+}
+
 /**
- * Reads the file extension and the duration (in seconds) of a recording.
- * @throws GatewayError INVALID_REQUEST with the field
+ * Reads the type and the duration of a recording: those of its sound, also in a film.
+ * @throws GatewayError INVALID_REQUEST or FILE_TOO_LARGE with the field
  */
 export async function measureRecording(
   source: ByteSource,
   field: string,
-): Promise<{ extension: string; durationSeconds: number }> {
-  const container = await readContainer(source);
-  if (!container?.hasAudio || !(container.durationSeconds > 0)) {
-    throw fieldError('INVALID_REQUEST', field, 'is not a readable audio file');
+): Promise<MeasuredRecording> {
+  try {
+    const facts = await readAccepted(source, 'recording');
+    const durationSeconds = facts.kind === 'recording' ? (facts.audio?.durationSeconds ?? 0) : 0;
+    return { type: facts.type, durationSeconds };
+  } catch (error) {
+    if (!(error instanceof UnusableFile)) throw error;
+    throw fieldError('INVALID_REQUEST', field, error.message);
   }
-  const { mimeType, durationSeconds } = container;
-  const extension = findMediaType(mimeType)?.extension ?? untypedExtension;
-  return { extension, durationSeconds };
 }

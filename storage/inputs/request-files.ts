@@ -4,10 +4,11 @@
  */
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import { fieldError, GatewayError } from '../../domain/errors.ts';
+import { fieldError } from '../../domain/errors.ts';
 import { writeSpoolFile } from '../spool.ts';
 import type { Storage } from '../storage.ts';
-import { headBytes, readHead, inspectHead } from '../media-head.ts';
+import { readAccepted, UnusableFile } from '../media-rules.ts';
+import type { MediaType, MediaUse } from '../media-types.ts';
 import { createFileSource } from '../byte-source.ts';
 import type { UploadOwner } from '../upload-rows.ts';
 import type { Uploads } from '../uploads.ts';
@@ -28,6 +29,8 @@ interface FilePart {
 export interface ReceivedFile {
   /** File id derived from the bytes, so that a retried request has the same id. */
   contentId: string;
+  type: MediaType;
+  sizeBytes: number;
   /** Duration in seconds; null if the file was not received as a recording. */
   durationSeconds: number | null;
   /**
@@ -44,7 +47,7 @@ export interface ReceivedFile {
  * recording.
  */
 interface FileProperties {
-  extension: string;
+  type: MediaType;
   durationSeconds: number | null;
 }
 
@@ -64,17 +67,19 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
     try {
       const digest = await writeSpoolFile(path, stream);
       if (stream.truncated) throw fieldError('FILE_TOO_LARGE', field, 'the file is too large');
-      const { extension, durationSeconds } = await inspect(path);
+      const { type, durationSeconds } = await inspect(path);
       const { organizationId, keyId } = owner;
       let storageKey: string | null = null;
       return {
         contentId: `file_${digest.sha256.slice(0, 32)}`,
+        type,
+        sizeBytes: digest.sizeBytes,
         durationSeconds,
         async store() {
           storageKey = await uploads.storeSpooled({
             organizationId,
             keyId,
-            extension,
+            extension: type.extension,
             path,
             ...digest,
           });
@@ -101,14 +106,14 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
      * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
      */
     receivePicture: (part: FilePart, owner: UploadOwner): Promise<ReceivedFile> =>
-      receive(part, owner, (path) => inspectMedia(path, part.field, 'image')),
+      receive(part, owner, (path) => inspectFile(path, part.field, 'picture')),
 
     /**
      * Receives a file of any medium. Errors name the field of the part.
      * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
      */
     receiveMedia: (part: FilePart, owner: UploadOwner): Promise<ReceivedFile> =>
-      receive(part, owner, (path) => inspectMedia(path, part.field)),
+      receive(part, owner, (path) => inspectFile(path, part.field)),
 
     /**
      * Receives a recording. Errors name the field of the part.
@@ -121,22 +126,15 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
 export type RequestFiles = ReturnType<typeof createRequestFiles>;
 
 /**
- * Detects the type of a file, and checks its medium if `requiredMedium` is given.
+ * Reads the type of a file, and checks that it can be used.
  * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE with the field
  */
-async function inspectMedia(
-  path: string,
-  field: string,
-  requiredMedium?: 'image',
-): Promise<FileProperties> {
+async function inspectFile(path: string, field: string, use?: MediaUse): Promise<FileProperties> {
   try {
-    const { extension, medium } = await inspectHead(await readHead(path, headBytes), null);
-    if (requiredMedium && medium !== requiredMedium) {
-      throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'must be a picture');
-    }
-    return { extension, durationSeconds: null };
+    const { type } = await readAccepted(createFileSource(path), use);
+    return { type, durationSeconds: null };
   } catch (error) {
-    if (!(error instanceof GatewayError)) throw error;
+    if (!(error instanceof UnusableFile)) throw error;
     throw fieldError(error.code, field, error.message);
   }
 }

@@ -24,7 +24,7 @@ export function parseStorageReference(text: string): string | null {
 }
 
 /**
- * Replaces the inputs in the calls and in the measured prices of a draft plan; returns the new
+ * Replaces the inputs of a draft plan, also in its calls and measured prices; returns the new
  * plan. `replacements` maps each URL or file id to its replacement.
  */
 export async function substituteInputs(
@@ -44,7 +44,11 @@ export async function substituteInputs(
         : { ...price, input: { ...price.input, url: await replaceText(price.input.url) } };
     return { ...call, unitPriceUsd, routes: await Promise.all(routes) };
   });
-  return { ...draft, calls: await Promise.all(calls) };
+  const inputs = draft.inputs?.map((input) => ({
+    ...input,
+    url: replacements.get(input.url) ?? input.url,
+  }));
+  return { ...draft, ...(inputs && { inputs }), calls: await Promise.all(calls) };
 }
 
 /** Replaces every string in a JSON object, including those in nested arrays and objects. */

@@ -152,7 +152,9 @@ describe('a copy of an input', () => {
       more();
     });
     const answer = await callTool('image/upscale', { imageUrl });
-    expect(answer.body.message).toBe('imageUrl: must be a PNG, JPEG, WebP or GIF');
+    expect(answer.body.message).toBe(
+      'imageUrl: is of an unknown format; accepted are PNG, JPEG, WebP and GIF',
+    );
     expect(sentBytes).toBeLessThan(20 * 1024 * 1024);
   });
 });

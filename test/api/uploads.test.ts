@@ -1,7 +1,7 @@
 /** Upload URLs (spec §4.5) on the embedded storage: accepted and rejected uploads. */
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { readdir, writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
@@ -14,6 +14,7 @@ import { checkObject } from '../../storage/upload-check.ts';
 import type { UploadsDeps } from '../../storage/upload-rows.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { openRequest } from '../harness/raw-requests.ts';
+import { makeFilm, makeSpeech } from '../harness/media.ts';
 import { signUpload, uploadFile } from '../harness/uploads.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -184,8 +185,10 @@ describe('an upload', () => {
   it('is streamed without being held in memory', async () => {
     // A process that kept this video would grow by at least its size.
     const signed = await sign({ contentType: 'video/mp4' });
-    const head = Buffer.concat([Buffer.from([0, 0, 0, 24]), Buffer.from('ftypisom0000isomiso2')]);
     const block = randomBytes(1024 * 1024);
+    const padding = Buffer.from('\0\0\0\0free', 'latin1');
+    padding.writeUInt32BE(8 + 150 * block.length);
+    const head = Buffer.concat([await makeFilm(), padding]);
     const usedBytes = (): number => {
       const { arrayBuffers, heapUsed } = process.memoryUsage();
       return arrayBuffers + heapUsed;
@@ -343,6 +346,37 @@ describe('content with a false or dangerous type', () => {
     expect(await readRow(signed.fileId)).toMatchObject({ completed: false });
   });
 
+  it.each<[string, object, () => Promise<Buffer>, string]>([
+    [
+      'a browser’s recording',
+      { contentType: 'audio/webm;codecs=opus' },
+      () => sample('recording.webm'),
+      'audio/webm',
+    ],
+    [
+      'a recording named .weba',
+      { filename: 'a.weba' },
+      () => sample('recording.webm'),
+      'audio/webm',
+    ],
+    ['AAC named .aac', { filename: 'a.aac' }, () => sample('a.aac'), 'audio/aac'],
+    ['an audio book', { filename: 'book.m4b' }, () => sample('a.m4a'), 'audio/mp4'],
+    ['Matroska', { contentType: 'video/x-matroska' }, () => sample('a.mkv'), 'video/x-matroska'],
+    ['a film of an iPhone', { filename: 'a.m4v' }, () => sample('wide.mp4'), 'video/mp4'],
+    ['a PNG named .jpg', { filename: 'photo.jpg' }, () => Promise.resolve(png), 'image/png'],
+    [
+      'a PNG of an unknown type',
+      { contentType: 'image/x-new' },
+      () => Promise.resolve(png),
+      'image/png',
+    ],
+    ['sound declared as a film', { contentType: 'video/mp4' }, () => sample('a.m4a'), 'audio/mp4'],
+  ])('%s is accepted: its bytes determine the type', async (_name, declared, load, contentType) => {
+    const signed = await sign(declared);
+    expect(await put(signed, await load())).toMatchObject({ status: 200, body: { contentType } });
+    expect(await readRow(signed.fileId)).toMatchObject({ content_type: contentType });
+  });
+
   it('an endless body is cut off at the size limit', async () => {
     const chunked = { 'transfer-encoding': 'chunked' };
     const { client: sending, status } = openPut(await sign(ofPng), chunked);
@@ -359,6 +393,8 @@ describe('content with a false or dangerous type', () => {
     expect(sentBytes).toBeLessThan(60 * 1024 * 1024);
   });
 
+  const sample = (name: string): Promise<Buffer> =>
+    readFile(join(import.meta.dirname, '../storage/media', name));
   function padded(megabytes: number): Buffer {
     return Buffer.concat([png, Buffer.alloc(megabytes * 1024 * 1024)]);
   }
@@ -392,10 +428,13 @@ describe('inputs of a job', () => {
 
   it('of another organization are accepted by their signed URL, like every public URL', async () => {
     const { fileId, publicUrl: imageUrls } = await uploadFile(gateway, png, ofPng);
-    const { key } = await gateway.newCaller({ credits: 100 });
-    await gateway.untilDone(await gateway.startImage({ prompt: 'like this', imageUrls }, key), key);
-    const [submit] = await gateway.sandbox.submits({ match: fileId });
-    expect(JSON.stringify(submit)).toContain(new URL(imageUrls).search);
+    const { key, organizationId } = await gateway.newCaller({ credits: 100 });
+    const jobId = await gateway.startImage({ prompt: 'like this', imageUrls }, key);
+    await gateway.untilDone(jobId, key);
+    // The provider gets a copy that belongs to the organization of the job.
+    const [submit] = await gateway.sandbox.submits({ jobId });
+    expect(JSON.stringify(submit)).toContain(`/files/${organizationId}/`);
+    expect(JSON.stringify(submit)).not.toContain(fileId);
   });
 
   it('are rejected before any credits are reserved, each with its field', async () => {
@@ -422,9 +461,8 @@ describe('inputs of a job', () => {
   });
 
   it('are rejected when they have another media type than the field', async () => {
-    const sound = Buffer.concat([Buffer.from('RIFF\0\0\0\0WAVEfmt '), Buffer.alloc(500)]);
-    const { publicUrl } = await uploadFile(gateway, sound, { filename: 'hum.wav' });
-    const message = 'must be a file of the type image, not audio/wav';
+    const { publicUrl } = await uploadFile(gateway, await makeSpeech(1), { filename: 'hum.mp3' });
+    const message = 'is MP3; accepted are PNG, JPEG, WebP and GIF';
     expect(await generate(publicUrl)).toMatchObject({
       status: 400,
       body: { details: [{ path: 'imageUrls.0', message }] },

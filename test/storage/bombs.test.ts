@@ -125,10 +125,6 @@ async function stored(bytes: Buffer) {
   return { storage, key };
 }
 
-/** Files that are no images of a supported format get this message. */
-const makeExpected = (what: string): object =>
-  /SVG|TIFF|PDF|gzip/.test(what) ? { message: 'must be a PNG, JPEG, WebP or GIF' } : {};
-
 describe('a decompression bomb', () => {
   it.each(bombs)('is rejected as a provider’s result: %s', async (_what, make) => {
     const path = join(directory, 'result');
@@ -140,13 +136,13 @@ describe('a decompression bomb', () => {
 
   it.each(bombs)(
     'is rejected as a caller’s input without memory or time: %s',
-    async (what, make) => {
+    async (_what, make) => {
       const { storage, key } = await stored(make());
       await expectCheap(async () => {
-        // Only a picture over the limit is accepted: its price rises with its size.
+        // Only a picture whose metadata is a bomb is accepted: nothing unpacks the metadata.
         const facts = await measureInput(storage, key, 'image').catch((error: Error) => error);
-        if (!(facts instanceof Error)) expect(facts.width).toBeGreaterThan(0);
-        else expect(facts).toMatchObject({ name: 'InputUnreadable', ...makeExpected(what) });
+        if (!(facts instanceof Error)) expect(facts).toMatchObject({ width: 8, height: 8 });
+        else expect(facts).toMatchObject({ name: 'UnusableFile' });
       });
     },
   );

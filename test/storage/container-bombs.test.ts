@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createFileSource } from '../../storage/byte-source.ts';
-import { readContainer } from '../../storage/container.ts';
+import { readMedia } from '../../storage/media-reader.ts';
 import { newFolder } from '../harness/folders.ts';
 
 const megabyte = 1024 * 1024;
@@ -110,13 +110,13 @@ describe('a malicious media container', () => {
   it.each(bombs)('does not delay the event loop or fill the memory: %s', async (name, make) => {
     const path = join(directory, name.replaceAll(' ', '-'));
     await writeFile(path, make());
-    await readContainer(createFileSource(path)).catch(() => null);
+    await readMedia(createFileSource(path)).catch(() => null);
     const before = process.memoryUsage.rss();
     let most = 0;
     const watching = setInterval(() => {
       most = Math.max(most, process.memoryUsage.rss() - before);
     }, 10);
-    const delayMs = await longestDelay(() => readContainer(createFileSource(path)));
+    const delayMs = await longestDelay(() => readMedia(createFileSource(path)));
     clearInterval(watching);
     expect(delayMs).toBeLessThan(1000);
     expect(most).toBeLessThan(500 * megabyte);
@@ -135,7 +135,7 @@ describe('a malicious media container', () => {
   ])('is not readable with %s', async (_what, changes) => {
     const path = join(directory, 'undefined.mp4');
     await writeFile(path, mp4({ ...second, ...changes }));
-    expect(await readContainer(createFileSource(path))).toBeNull();
+    expect(await readMedia(createFileSource(path))).toMatchObject({ kind: 'refused' });
   });
 
   it('does not affect the next file', async () => {
@@ -144,10 +144,10 @@ describe('a malicious media container', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
     const films = await Promise.all(
-      Array.from({ length: 9 }, () => readContainer(createFileSource(path))),
+      Array.from({ length: 9 }, () => readMedia(createFileSource(path))),
     );
     for (const film of films) {
-      expect(film).toMatchObject({ durationSeconds: 1, video: { width: 320, height: 180 } });
+      expect(film).toMatchObject({ video: { width: 320, height: 180, durationSeconds: 1 } });
     }
     // No time limit is left to end a thread that reads another file.
     expect(vi.getTimerCount()).toBe(0);

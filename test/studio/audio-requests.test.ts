@@ -178,6 +178,8 @@ describe('a recording', () => {
       kind: 'file',
       storageKey: 'k/a.mp3',
       durationSeconds,
+      sizeBytes: 1000,
+      type: { extension: 'mp3', contentType: 'audio/mpeg' },
     });
   it.each([0.1, 1, 59.2, 36_000])('of %d seconds is priced by started seconds', (seconds) => {
     expect(measured(seconds).calls[0]?.quantity).toBe(Math.ceil(seconds));

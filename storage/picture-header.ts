@@ -1,0 +1,212 @@
+/**
+ * Reads the size, orientation and number of frames of a picture from its headers. Decodes nothing
+ * and follows no pointer twice: every loop has a maximum number of entries, so that no file takes
+ * more than a few milliseconds.
+ */
+import type { ByteWindow } from './byte-window.ts';
+
+/** Properties of a picture. Width and height are those of the upright picture. */
+export interface PictureHeader {
+  width: number;
+  height: number;
+  /** Whether the file has more than one frame. */
+  isAnimated: boolean;
+}
+
+/** Formats that this module reads, by the extension of their stored files. */
+export type PictureFormat = 'png' | 'jpg' | 'webp' | 'gif';
+
+/** Header before the orientation is applied. */
+interface StoredHeader {
+  width: number;
+  height: number;
+  /** Value of the EXIF tag `Orientation`, 1 to 8. */
+  orientation?: number;
+  isAnimated?: boolean;
+}
+
+/** Maximum number of segments or chunks before the end of the headers; photos have up to 400. */
+const chunksMax = 2000;
+/** Maximum number of blocks of a GIF's first frame: 25 MB in blocks of 255 bytes. */
+const gifBlocksMax = 110_000;
+/** Maximum number of bytes and of entries of an EXIF directory that are read. */
+const exifBytesMax = 64 * 1024;
+const exifEntriesMax = 512;
+
+const readers: Record<PictureFormat, (file: ByteWindow) => Promise<StoredHeader | null>> = {
+  png: readPng,
+  jpg: readJpeg,
+  webp: readWebp,
+  gif: readGif,
+};
+
+/** Reads the header of a picture; null if it is damaged, or has too many entries. */
+export async function readPictureHeader(
+  format: PictureFormat,
+  file: ByteWindow,
+): Promise<PictureHeader | null> {
+  const header = await readers[format](file);
+  if (!header || !(header.width > 0 && header.height > 0)) return null;
+  const { width, height, orientation = 1, isAnimated = false } = header;
+  // From 5 on, the stored picture is turned by a quarter.
+  return orientation >= 5
+    ? { width: height, height: width, isAnimated }
+    : { width, height, isAnimated };
+}
+
+/** Reads the tag `Orientation` of the first EXIF directory; 1 if there is none. */
+function readOrientation(tiff: Buffer): number {
+  const order = tiff.toString('latin1', 0, 2);
+  if (tiff.length < 10 || (order !== 'II' && order !== 'MM')) return 1;
+  const read = (at: number, bytes: 2 | 4): number =>
+    order === 'II' ? tiff.readUIntLE(at, bytes) : tiff.readUIntBE(at, bytes);
+  const directory = read(4, 4);
+  if (directory + 2 > tiff.length) return 1;
+  const entries = Math.min(read(directory, 2), exifEntriesMax);
+  for (let entry = 0; entry < entries; entry += 1) {
+    const at = directory + 2 + entry * 12;
+    if (at + 12 > tiff.length) return 1;
+    if (read(at, 2) !== 0x0112) continue;
+    const value = read(at + 8, 2);
+    return value >= 1 && value <= 8 ? value : 1;
+  }
+  return 1;
+}
+
+async function readPng(file: ByteWindow): Promise<StoredHeader | null> {
+  const start = await file.read(0, 33);
+  if (start.length < 33 || start.toString('latin1', 12, 16) !== 'IHDR') return null;
+  const header: StoredHeader = { width: start.readUInt32BE(16), height: start.readUInt32BE(20) };
+  let position = 33;
+  for (let chunks = 0; chunks < chunksMax; chunks += 1) {
+    const head = await file.read(position, 12);
+    if (head.length < 12) return null;
+    const name = head.toString('latin1', 4, 8);
+    const length = head.readUInt32BE(0);
+    if (name === 'IDAT') return header;
+    if (name === 'IEND') return null;
+    if (name === 'acTL') header.isAnimated = head.readUInt32BE(8) > 1;
+    if (name === 'eXIf') {
+      const exif = await file.read(position + 8, Math.min(length, exifBytesMax));
+      header.orientation = readOrientation(exif);
+    }
+    position += length + 12;
+  }
+  return null;
+}
+
+/** Markers that start a frame (SOF0 to SOF15), which contains the size. */
+const isFrameMarker = (marker: number): boolean =>
+  marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker);
+
+async function readJpeg(file: ByteWindow): Promise<StoredHeader | null> {
+  let position = 2;
+  let orientation: number | undefined;
+  for (let segments = 0; segments < chunksMax; segments += 1) {
+    const head = await file.read(position, 10);
+    if (head.length < 4 || head.readUInt8(0) !== 0xff) return null;
+    const marker = head.readUInt8(1);
+    if (marker === 0xff) {
+      position += 1;
+    } else if (marker === 0x01 || (marker >= 0xd0 && marker <= 0xd8)) {
+      position += 2;
+    } else if (marker === 0xd9 || marker === 0xda) {
+      return null;
+    } else {
+      const length = head.readUInt16BE(2);
+      if (isFrameMarker(marker)) {
+        if (head.length < 9) return null;
+        const [height, width] = [head.readUInt16BE(5), head.readUInt16BE(7)];
+        return { width, height, orientation: orientation ?? 1 };
+      }
+      if (marker === 0xe1 && head.toString('latin1', 4, 10) === 'Exif\0\0') {
+        const exif = await file.read(position + 10, Math.max(0, length - 8));
+        orientation ??= readOrientation(exif);
+      }
+      position += 2 + Math.max(2, length);
+    }
+  }
+  return null;
+}
+
+/** Reads the size in a VP8, VP8L or VP8X chunk, which starts with its name and length. */
+function readWebpSize(chunk: Buffer): StoredHeader | null {
+  const name = chunk.toString('latin1', 0, 4);
+  if (chunk.length < 18) return null;
+  if (name === 'VP8X') {
+    return { width: chunk.readUIntLE(12, 3) + 1, height: chunk.readUIntLE(15, 3) + 1 };
+  }
+  if (name === 'VP8 ' && chunk.readUIntBE(11, 3) === 0x9d012a) {
+    return { width: chunk.readUInt16LE(14) & 0x3fff, height: chunk.readUInt16LE(16) & 0x3fff };
+  }
+  if (name !== 'VP8L' || chunk.readUInt8(8) !== 0x2f) return null;
+  const bits = chunk.readUInt32LE(9);
+  return { width: (bits & 0x3fff) + 1, height: ((bits >>> 14) & 0x3fff) + 1 };
+}
+
+async function readWebp(file: ByteWindow): Promise<StoredHeader | null> {
+  const first = await file.read(12, 18);
+  const header = readWebpSize(first);
+  if (!header || first.toString('latin1', 0, 4) !== 'VP8X') return header;
+  const flags = first.readUInt8(8);
+  const [hasExif, hasAnimation] = [(flags & 0x08) !== 0, (flags & 0x02) !== 0];
+  if (!hasExif && !hasAnimation) return header;
+  let position = 12;
+  let frames = 0;
+  // The orientation follows the pixels, so all chunks are visited.
+  for (let chunks = 0; chunks < chunksMax; chunks += 1) {
+    const head = await file.read(position, 8);
+    if (head.length < 8) break;
+    const name = head.toString('latin1', 0, 4);
+    const length = head.readUInt32LE(4);
+    if (name === 'ANMF') frames += 1;
+    if (frames > 1) return { ...header, isAnimated: true };
+    if (name === 'EXIF') {
+      const exif = await file.read(position + 8, Math.min(length, exifBytesMax));
+      // Some writers put the marker of JPEG before the directory.
+      const tiff = exif.toString('latin1', 0, 6) === 'Exif\0\0' ? exif.subarray(6) : exif;
+      header.orientation = readOrientation(tiff);
+    }
+    position += 8 + length + (length % 2);
+  }
+  return header;
+}
+
+/** Returns the position after a chain of GIF sub-blocks; null if it does not end. */
+async function skipGifBlocks(file: ByteWindow, start: number): Promise<number | null> {
+  let position = start;
+  for (let blocks = 0; blocks < gifBlocksMax; blocks += 1) {
+    const length = (file.peek(position, 1) ?? (await file.read(position, 1)))[0];
+    if (length === undefined) return null;
+    position += 1 + length;
+    if (length === 0) return position;
+  }
+  return null;
+}
+
+/** Returns the number of bytes of a color table, from the flags that announce it. */
+const gifTableBytes = (flags: number): number => (flags & 0x80 ? 3 * 2 ** ((flags & 7) + 1) : 0);
+
+async function readGif(file: ByteWindow): Promise<StoredHeader | null> {
+  const screen = await file.read(0, 13);
+  if (screen.length < 13) return null;
+  const header: StoredHeader = { width: screen.readUInt16LE(6), height: screen.readUInt16LE(8) };
+  let position: number | null = 13 + gifTableBytes(screen.readUInt8(10));
+  let frames = 0;
+  for (let blocks = 0; blocks < chunksMax; blocks += 1) {
+    const head = await file.read(position, 10);
+    // A cut-off file and one without a trailer end here.
+    if (head.length < 3 || head[0] === 0x3b) break;
+    if (head[0] === 0x2c && head.length === 10) {
+      frames += 1;
+      if (frames > 1) return { ...header, isAnimated: true };
+      header.width = Math.max(header.width, head.readUInt16LE(1) + head.readUInt16LE(5));
+      header.height = Math.max(header.height, head.readUInt16LE(3) + head.readUInt16LE(7));
+      position = await skipGifBlocks(file, position + 11 + gifTableBytes(head.readUInt8(9)));
+    } else if (head[0] === 0x21) {
+      position = await skipGifBlocks(file, position + 2);
+    } else return null;
+    if (position === null) break;
+  }
+  return frames === 0 ? null : header;
+}
