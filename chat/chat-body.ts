@@ -13,44 +13,86 @@ interface Cacheable {
 }
 
 /**
- * Part of a message. Media are data URIs or https URLs. The URL of an image may also be the id of
- * an uploaded file, until `signUploads` replaces it.
+ * Content of a part of a message. Media are data URIs in base64, with the type of their bytes, or
+ * https URLs. The URL of an image may also be the id of an uploaded file, until `signUploads`
+ * replaces it.
  */
-export type ContentPart = Cacheable &
+export type PartContent = Cacheable &
   (
     | { type: 'text'; text: string }
-    | { type: 'refusal'; refusal: string }
     | { type: 'image_url'; image_url: { url: string; detail?: string } }
     | { type: 'input_audio'; input_audio: { data: string; format: string } }
     | { type: 'video_url'; video_url: { url: string } }
     | { type: 'file'; file: { file_data?: string; file_url?: string; filename?: string } }
   );
+/** Part of a message, with its path in the caller's request for error messages. */
+export type ContentPart = PartContent & { path: string };
+
+/** Reasoning of an earlier answer. Only the provider that made it can verify its signature. */
+export interface Thought {
+  type: 'thought';
+  text: string;
+  /** Empty if the provider does not sign its reasoning. */
+  signature: string;
+  /** Encrypted reasoning. Empty if the reasoning is a text. */
+  data: string;
+  /** Name of the provider that made the thought. Empty if it is unknown. */
+  provider: string;
+}
 
 /** Tool call that the model made; `arguments` is JSON text. */
 export interface ToolCall extends Cacheable {
   id: string;
   type: 'function';
   function: { name: string; arguments: string };
+  /** Path of the arguments in the caller's request, for error messages. */
+  path?: string;
   /** Google's thought signature, which Google requires in later requests with this tool call. */
-  extra_content?: JsonObject | null;
+  extra_content?: JsonObject;
 }
 
-/** Message of the conversation. */
-export interface ChatMessage extends Cacheable {
-  role: 'system' | 'user' | 'assistant' | 'tool';
-  content?: string | ContentPart[] | null;
+/** Block of an answer. */
+export type AnswerBlock =
+  | (Cacheable & { type: 'text'; text: string })
+  | { type: 'refusal'; refusal: string }
+  | Thought
+  | ToolCall;
+
+interface Located {
+  /** Path of the message in the caller's request, for error messages. */
+  path: string;
+}
+
+/** Message of the system, the user or a tool. */
+interface InputMessage extends Located {
+  content: string | ContentPart[];
   name?: string;
-  refusal?: string | null;
-  /** Reasoning of an earlier answer, as text. */
-  reasoning_content?: string;
-  /** Reasoning of an earlier answer in signed or encrypted parts, which its provider can verify. */
-  reasoning_details?: JsonObject[];
-  extra_content?: JsonObject;
-  tool_calls?: ToolCall[];
-  tool_call_id?: string;
-  /** True if a tool result reports a failure. */
+}
+/** Instructions for the model, at any place of the conversation. */
+export interface SystemMessage extends InputMessage {
+  role: 'system';
+}
+/** Message of the user. */
+export interface UserMessage extends InputMessage {
+  role: 'user';
+}
+/** Result of a tool call. */
+export interface ToolMessage extends InputMessage, Cacheable {
+  role: 'tool';
+  tool_call_id: string;
+  /** True if the result reports a failure. */
   is_error?: boolean;
 }
+/** Earlier answer. Its blocks are in the order in which the model made them. */
+export interface AssistantMessage extends Located {
+  role: 'assistant';
+  blocks: AnswerBlock[];
+  name?: string;
+  /** Google's thought signature of the text. */
+  extra_content?: JsonObject;
+}
+/** Message of the conversation. */
+export type ChatMessage = SystemMessage | UserMessage | ToolMessage | AssistantMessage;
 
 /** Tool that the model may call. */
 export interface Tool extends Cacheable {
@@ -108,14 +150,14 @@ export interface ChatBody extends Cacheable {
   verbosity?: string;
 }
 
-/** Yields the content parts of all messages with their paths in the request. */
-export function* iterateParts({
-  messages,
-}: ChatBody): Generator<[path: string, part: ContentPart]> {
-  for (const [index, { content }] of messages.entries()) {
-    if (!Array.isArray(content)) continue;
-    for (const [partIndex, part] of content.entries()) {
-      yield [`messages.${index}.content.${partIndex}`, part];
-    }
+/** Returns the tool calls of an answer. */
+export function getCalls({ blocks }: AssistantMessage): ToolCall[] {
+  return blocks.filter((block) => block.type === 'function');
+}
+
+/** Yields the content parts of all messages. */
+export function* iterateParts({ messages }: ChatBody): Generator<ContentPart> {
+  for (const message of messages) {
+    if (message.role !== 'assistant' && Array.isArray(message.content)) yield* message.content;
   }
 }

@@ -1,5 +1,5 @@
 /** Estimates token counts without a tokenizer (docs/chat.md lists the rates). */
-import type { ChatBody, ContentPart } from './chat-body.ts';
+import type { AnswerBlock, ChatBody, ChatMessage, ContentPart } from './chat-body.ts';
 
 /** Estimated input tokens of a request. */
 export interface InputCount {
@@ -56,11 +56,7 @@ export function estimateInput(body: ChatBody): InputCount {
   const meter = new TextMeter();
   const media: Media = { tokens: 0, audioTokens: 0, tokensBeyondBytesMax: 0 };
   const { messages, ...others } = body;
-  for (const { role: _, content, ...fields } of messages) {
-    if (typeof content === 'string') meter.add(content);
-    else for (const part of content ?? []) countPart(part, meter, media);
-    countFields(fields, meter);
-  }
+  for (const message of messages) countMessage(message, meter, media);
   // The gateway may add a tool itself, in order to request a structured answer.
   const hasTools = body.tools !== undefined || body.response_format !== undefined;
   const input = Object.entries(others).filter(([name]) => !fieldsOutsideInput.has(name));
@@ -86,9 +82,10 @@ function writesCache({ messages, tools = [], cache_control: requestMarker }: Cha
     requestMarker !== undefined ||
     tools.some(hasCacheControl) ||
     messages.some((message) => {
-      const { content, tool_calls: calls = [] } = message;
-      const parts = Array.isArray(content) ? content : [];
-      return hasCacheControl(message) || parts.some(hasCacheControl) || calls.some(hasCacheControl);
+      const { content: parts } =
+        message.role === 'assistant' ? { content: message.blocks } : message;
+      const isMarked = typeof parts !== 'string' && parts.some(hasCacheControl);
+      return hasCacheControl(message) || isMarked;
     })
   );
 }
@@ -105,11 +102,11 @@ const wordStart = /(?<!\S)\S/g;
  * messages are too short to contain more than `countMax`.
  */
 export function countMinimumTokens({ messages }: ChatBody, countMax: number): number {
-  const texts = messages.flatMap(({ content }) =>
-    typeof content === 'string'
-      ? [content]
-      : (content ?? []).map((part) => (part.type === 'text' ? part.text : '')),
-  );
+  const texts = messages.flatMap((message) => {
+    const parts = message.role === 'assistant' ? message.blocks : message.content;
+    if (typeof parts === 'string') return [parts];
+    return parts.map((part) => (part.type === 'text' ? part.text : ''));
+  });
   if (texts.reduce((sum, { length }) => sum + length, 0) < 2 * countMax) return 0;
   let count = 0;
   for (const text of texts) {
@@ -140,6 +137,34 @@ const fieldsOutsideInput: ReadonlySet<string> = new Set([
   'thinking',
 ]);
 
+function countMessage(message: ChatMessage, meter: TextMeter, media: Media): void {
+  if (message.role === 'assistant') {
+    const { role: _, path: __, blocks, ...fields } = message;
+    for (const block of blocks) countBlock(block, meter);
+    return countFields(fields, meter);
+  }
+  const { role: _, path: __, content, ...fields } = message;
+  if (typeof content === 'string') meter.add(content);
+  else for (const part of content) countPart(part, meter, media);
+  return countFields(fields, meter);
+}
+
+/** Counts a block of an earlier answer. A signature is not input of the model. */
+function countBlock(block: AnswerBlock, meter: TextMeter): void {
+  switch (block.type) {
+    case 'text':
+      return meter.add(block.text);
+    case 'refusal':
+      return meter.add(block.refusal);
+    case 'thought':
+      return meter.add(block.text + block.data);
+    case 'function': {
+      const { path: _, type: __, cache_control: ___, ...fields } = block;
+      return countFields(fields, meter);
+    }
+  }
+}
+
 /** Counts the strings in fields. Numbers and flags are not counted, because they are parameters. */
 function countFields(fields: object, meter: TextMeter): void {
   for (const value of Object.values(fields)) {
@@ -153,10 +178,7 @@ type Media = Omit<InputCount, 'writesCache'>;
 function countPart(part: ContentPart, meter: TextMeter, media: Media): void {
   switch (part.type) {
     case 'text':
-    case 'refusal': {
-      const { type: _, cache_control: __, ...fields } = part;
-      return countFields(fields, meter);
-    }
+      return meter.add(part.text);
     case 'image_url':
       media.tokensBeyondBytesMax +=
         part.image_url.detail === 'original' ? Infinity : imageTokens.max;

@@ -29,6 +29,7 @@ import {
 import type { ChatAnswer, StreamReader, StreamStep } from './protocols/protocol.ts';
 import type { RunningChat, RunningChats } from './running-chats.ts';
 import { readSteps } from './stream-steps.ts';
+import { repairValue } from './text-repair.ts';
 import { parseJson, UnbilledFailure, invalidResponseError } from './upstream-failures.ts';
 import type { Upstream } from './upstreams.ts';
 
@@ -125,7 +126,10 @@ export class OpenChat implements RunningChat {
       const text = await this.#call(({ upstream, request }) =>
         upstream.fetchText(request, this.#cancellation.signal),
       );
-      const answer = this.#candidate.upstream.protocol.decode(parseJson(text));
+      const answer = this.#candidate.upstream.protocol.decode(
+        repairValue(parseJson(text), text),
+        this.servedBy.provider,
+      );
       if (!answer) throw invalidResponseError(null);
       this.#meter.add(answer.outputText);
       this.#reported = { ...answer.usage, final: answer.usage !== null };
@@ -151,7 +155,10 @@ export class OpenChat implements RunningChat {
         upstream.fetchStream(request, this.#cancellation.signal),
       );
       const { upstream, tokens } = this.#candidate;
-      this.#reader = upstream.protocol.createReader(tokens.answers);
+      this.#reader = upstream.protocol.createReader({
+        answers: tokens.answers,
+        provider: this.servedBy.provider,
+      });
       for await (const steps of readSteps(packets, this.#reader)) {
         this.#recordDelivery(steps);
         isDelivering = true;

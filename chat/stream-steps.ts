@@ -3,6 +3,7 @@ import { finished, PassThrough, type Readable } from 'node:stream';
 import { createParser } from 'eventsource-parser';
 import { GatewayError } from '../domain/errors.ts';
 import type { StreamReader, StreamStep } from './protocols/protocol.ts';
+import { StreamTextRepair } from './text-repair.ts';
 import { invalidResponseError, networkFailure } from './upstream-failures.ts';
 
 /** Maximum length of one event in UTF-16 units; a longer event counts as a provider error. */
@@ -19,10 +20,11 @@ export async function* readSteps(
 ): AsyncGenerator<StreamStep[], void> {
   const decoder = new TextDecoder();
   let steps: StreamStep[] = [];
+  const repair = new StreamTextRepair();
   const parser = createParser({
     maxBufferSize: eventLengthMax,
     onEvent(event) {
-      const step = reader.read(event);
+      const step = reader.read({ ...event, data: repair.repair(event.data) });
       if (step) steps.push(step);
     },
   });

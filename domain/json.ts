@@ -25,6 +25,21 @@ export function isStorable(value: unknown): boolean {
   return Object.entries(value).every(([name, field]) => isStorable(name) && isStorable(field));
 }
 
+/**
+ * Returns the path of the first text or field name that Postgres cannot store; of the object that
+ * contains it, for a name. Null if all can be stored.
+ */
+export function findUnstorable(value: unknown): string[] | null {
+  if (isStorable(value)) return null;
+  if (typeof value !== 'object' || value === null) return [];
+  for (const [name, field] of Object.entries(value)) {
+    if (!isStorable(name)) return [];
+    const path = findUnstorable(field);
+    if (path) return [name, ...path];
+  }
+  return [];
+}
+
 /** Returns a text without NUL characters, and with U+FFFD in place of lone surrogates. */
 export const toStorableText = (text: string): string => text.toWellFormed().replaceAll('\0', '');
 

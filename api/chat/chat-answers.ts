@@ -3,6 +3,8 @@
  * answer as one body or as a stream.
  */
 import type { OpenChat } from '../../chat/open-chat.ts';
+import { listIgnoredHints } from '../../chat/protocols/hints.ts';
+import type { ChatOrder } from '../../activities/chat.ts';
 import { assert } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Config } from '../../platform/config.ts';
@@ -10,7 +12,7 @@ import type { Composition } from '../composition.ts';
 import type { ChatContext, Presentation } from './chat-presentation.ts';
 import { buildOrder, checkModels } from './chat-orders.ts';
 import type { ChatCall } from './chat-request.ts';
-import { signUploads } from './uploaded-pictures.ts';
+import { signUploads } from './media-parts.ts';
 import {
   createEventStream,
   eventStreamType,
@@ -30,26 +32,32 @@ type Services = Pick<
 interface OpenedChat extends ChatContext {
   /** Claim of the request's Idempotency-Key, with which the answer is stored for replays. */
   claim: HeldClaim;
+  models: ChatOrder['models'];
   /** Records the time from the request to the first output of the stream. */
   firstToken: (labels: { provider: string }) => unknown;
 }
 
 const jsonType = 'application/json; charset=utf-8';
 
+/** Format of an endpoint's answers. */
+export interface AnswerFormat {
+  presentation: Presentation;
+  /** Converts a field name of the internal request to the endpoint's own. */
+  rename: (path: string) => string;
+}
+
 /** Opens a chat and sends its answer, as one body or as a stream. */
 export async function answerChat(
   call: ChatCall,
-  presentation: Presentation,
+  format: AnswerFormat,
   services: Services,
 ): Promise<void> {
   const { ctx, body: request } = call;
-  const { ignored = [] } = request;
-  if (ignored.length > 0) ctx.append('X-Ignored-Fields', ignored.join(', '));
   const opened = await openChat(call, services);
   if (!opened) return;
   try {
-    if (request.stream) await streamAnswer(ctx, opened, { presentation, config: services.config });
-    else await sendAnswer(ctx, opened, presentation);
+    if (request.stream) await streamAnswer(ctx, opened, { ...format, config: services.config });
+    else await sendAnswer(ctx, opened, format);
   } finally {
     // If nothing was charged, the Idempotency-Key can be used again.
     if (!opened.chat.bill?.creditsConsumed) await opened.claim.release();
@@ -77,7 +85,7 @@ async function openChat(call: ChatCall, services: Services): Promise<OpenedChat 
     // From now on, the reservation keeps other requests from using the Idempotency-Key.
     claim.stopRenewal();
     watchDisconnect(ctx, chat);
-    return { chat, request, requestId: ctx.state.requestId, claim, firstToken };
+    return { chat, request, requestId: ctx.state.requestId, claim, models, firstToken };
   } catch (error) {
     await claim.release();
     throw error;
@@ -88,13 +96,14 @@ async function openChat(call: ChatCall, services: Services): Promise<OpenedChat 
 async function streamAnswer(
   ctx: Context,
   opened: OpenedChat,
-  { presentation, config }: { presentation: Presentation; config: Config },
+  { presentation, rename, config }: AnswerFormat & { config: Config },
 ): Promise<void> {
   const eventStream = createEventStream(ctx.res, {
     stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
     keepaliveMs: config.CHAT_KEEPALIVE_MS,
     open() {
       ctx.status = 200;
+      nameIgnoredFields(ctx, opened, rename);
       ctx.set('Content-Type', eventStreamType);
       ctx.set('Cache-Control', 'no-cache, no-transform');
       ctx.set('X-Accel-Buffering', 'no');
@@ -121,14 +130,27 @@ async function streamAnswer(
 async function sendAnswer(
   ctx: Context,
   opened: OpenedChat,
-  presentation: Presentation,
+  { presentation, rename }: AnswerFormat,
 ): Promise<void> {
   const answer = await opened.chat.answer();
+  nameIgnoredFields(ctx, opened, rename);
   const body = presentation.body(opened, answer, requireBill(opened.chat));
   await opened.claim.storeResponse({ text: body, contentType: jsonType });
   ctx.status = 200;
   ctx.set('Content-Type', jsonType);
   ctx.body = body;
+}
+
+/** Names the fields and hints that the provider of the answer has not received. */
+function nameIgnoredFields(
+  ctx: Context,
+  { chat, request, models }: OpenedChat,
+  rename: AnswerFormat['rename'],
+): void {
+  const model = models.find(({ id }) => id === chat.servedBy.model) ?? models[0];
+  const hints = listIgnoredHints(model, request.body).map(rename);
+  const ignored = [...(request.ignored ?? []), ...hints];
+  if (ignored.length > 0) ctx.append('X-Ignored-Fields', ignored.join(', '));
 }
 
 /** Notifies the chat when its caller disconnects. */

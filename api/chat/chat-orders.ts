@@ -7,8 +7,7 @@ import { formatReceived } from '../../domain/field-messages.ts';
 import type { Composition } from '../composition.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
 import type { ChatCall, ChatRequest } from './chat-request.ts';
-import { checkParts } from './part-checks.ts';
-import { signUploads } from './uploaded-pictures.ts';
+import { checkParts, readMedia, signUploads } from './media-parts.ts';
 
 type Services = Pick<Composition, 'chat' | 'chatCatalog' | 'outbound' | 'inputs' | 'storage'>;
 type ModelsToTry = ChatOrder['models'];
@@ -39,6 +38,7 @@ export function checkModels(
   }
   const firstModel = catalog.find(model);
   const others = fallbacks.map((id, index) => catalog.find(id, `models.${index}`));
+  readMedia(body);
   const models = [firstModel, ...new Set(others.filter(({ id }) => id !== firstModel.id))] as const;
   for (const candidate of models) {
     checkParts(request, candidate, outbound);

@@ -1,5 +1,6 @@
 /** Chat request in the internal format, into which every chat endpoint translates its requests. */
 import type { ChatBody } from '../../chat/chat-body.ts';
+import { isRecord, toStorable, type Json } from '../../domain/json.ts';
 import type { Context } from '../context.ts';
 
 /** Parsed chat request. */
@@ -23,4 +24,23 @@ export interface ChatRequest {
 export interface ChatCall {
   ctx: Context;
   body: ChatRequest;
+}
+
+/**
+ * Repairs the texts of earlier answers in a request. A provider may have sent a text that was cut
+ * within a character, and callers return answers unchanged.
+ */
+export function repairAnswers(body: Record<string, unknown>): void {
+  for (const field of ['messages', 'input']) {
+    const items = body[field];
+    if (!Array.isArray(items)) continue;
+    body[field] = items.map((item: Json) => (isAnswer(item) ? toStorable(item) : item));
+  }
+}
+
+/** Item types of the Responses API that a model makes. */
+const answerTypes: ReadonlySet<unknown> = new Set(['function_call', 'reasoning']);
+
+function isAnswer(item: Json): boolean {
+  return isRecord(item) && (item['role'] === 'assistant' || answerTypes.has(item['type']));
 }

@@ -1,5 +1,6 @@
 /** Schemas of fields that the chat endpoints share. */
 import { z } from 'zod';
+import type { ContentPart, PartContent } from '../../chat/chat-body.ts';
 import { idPattern } from '../../domain/ids.ts';
 
 /** Schema of a text. Its maximum length exceeds the context length of every model. */
@@ -43,12 +44,15 @@ export const cacheControlSchema = z
     ttl: z.literal('5m', 'must be 5m: a longer TTL is not available').nullish(),
   })
   .transform(({ type }) => ({ type }));
-/** Field `cache_control` of a part, a tool or a message. */
-export const cacheControlField = { cache_control: cacheControlSchema.optional() };
+/** Field `cache_control` of a part, a tool or a message. Null means the same as a missing field. */
+export const cacheControlField = { cache_control: cacheControlSchema.nullish() };
 
-/** Creates the schema of a field that is rejected, because ignoring it would change the answer. */
+/**
+ * Creates the schema of a field that is rejected, because ignoring it would change the answer. An
+ * empty list changes nothing.
+ */
 export const createRejectedField = (reason: string) =>
-  z.null(`is not supported: ${reason}`).optional();
+  z.union([z.null(), z.tuple([])], `is not supported: ${reason}`).optional();
 
 type Part = z.core.$ZodTypeDiscriminable;
 
@@ -57,6 +61,15 @@ export function createPartsSchema<Parts extends readonly [Part, ...Part[]]>(...p
   const types = parts.flatMap(({ _zod: { propValues } }) => [...(propValues?.['type'] ?? [])]);
   const part = z.discriminatedUnion('type', parts, { error: `must be one of ${types.join(', ')}` });
   return z.array(part).max(1024);
+}
+
+/** Adds their paths to the parts of a content. */
+export function locateParts(
+  content: string | readonly PartContent[],
+  path: string,
+): string | ContentPart[] {
+  if (typeof content === 'string') return content;
+  return content.map((part, index) => ({ ...part, path: `${path}.${index}` }));
 }
 
 type WithoutNulls<Fields> = { [Field in keyof Fields]?: NonNullable<Fields[Field]> };

@@ -1,7 +1,8 @@
 /** Converts the chunks of a chat to stream events of Anthropic's Messages API. */
 import { asText } from '../../domain/json.ts';
 import { readToolCalls, readFirstMessage, type ToolCallPiece } from './first-choice.ts';
-import { encodeProviderData, readThoughts, type ThoughtPiece } from './thoughts.ts';
+import type { Thought } from '../../chat/chat-body.ts';
+import { encodeProviderData, readThoughts, toThoughtBlock } from './thoughts.ts';
 
 /** Formats a server-sent event of the Messages API. */
 export function formatMessageEvent(type: string, data: object): string {
@@ -57,13 +58,14 @@ export class MessageEvents {
     return formatMessageEvent('content_block_delta', { index, delta });
   }
 
-  #convertThought({ text, signature, data }: ThoughtPiece): string {
-    if (data !== '') return this.#formatRedacted(data);
+  #convertThought(thought: Thought): string {
+    const block = toThoughtBlock(thought);
+    if (block.type === 'redacted_thinking') return this.#formatRedacted(block.data);
+    const { thinking, signature } = block;
     const isOpen = this.#openBlock === 'thinking';
     const empty = { type: 'thinking', thinking: '', signature: '' };
     const start = isOpen ? '' : this.#beginBlock('thinking', empty);
-    if (signature === '')
-      return start + this.#formatDelta({ type: 'thinking_delta', thinking: text });
+    if (signature === '') return start + this.#formatDelta({ type: 'thinking_delta', thinking });
     // A signature ends the block.
     return start + this.#formatDelta({ type: 'signature_delta', signature }) + this.close();
   }

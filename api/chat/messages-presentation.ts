@@ -1,12 +1,14 @@
 /** Formats chats as messages and stream events of Anthropic's Messages API. */
+import { readBlocks } from '../../chat/answer-blocks.ts';
 import type { TokenUsage } from '../../chat/chat-price.ts';
 import type { ChatBill } from '../../chat/open-chat.ts';
-import { asText } from '../../domain/json.ts';
+import { toStorable, type Json } from '../../domain/json.ts';
+import { anyJsonObject } from '../http/body-schema.ts';
 import { formatAnthropicError } from '../http/error-bodies.ts';
 import { formatTried, type Presentation, type ChatContext } from './chat-presentation.ts';
-import { readToolCalls, readFirstMessage } from './first-choice.ts';
+import { readFirstMessage } from './first-choice.ts';
 import { MessageEvents, formatMessageEvent } from './message-events.ts';
-import { encodeProviderData, readThoughts } from './thoughts.ts';
+import { encodeProviderData, toThoughtBlock } from './thoughts.ts';
 
 const stopReasons: Readonly<Record<string, string>> = {
   stop: 'end_turn',
@@ -43,22 +45,22 @@ function formatMessageHead({ chat }: ChatContext) {
   return { id: chat.id, type: 'message', role: 'assistant', model: chat.servedBy.model };
 }
 
-/** Formats the content blocks of an answer that is not streamed. */
+/** Formats the content blocks of an answer that is not streamed, in their order. */
 function formatContent(completion: unknown): object[] {
-  const message = readFirstMessage(completion);
-  const text = asText(message['content']);
-  return [
-    ...readThoughts(message).map(({ text: thinking, signature, data }) =>
-      data === '' ? { type: 'thinking', thinking, signature } : { type: 'redacted_thinking', data },
-    ),
-    ...(text === '' ? [] : [{ type: 'text', text }]),
-    ...readToolCalls(completion).flatMap(({ id, name, json, extraContent }) => [
-      ...(extraContent
+  return readBlocks(readFirstMessage(completion)).flatMap((block): object[] => {
+    if (block.type === 'thought') return [toThoughtBlock(block)];
+    if (block.type === 'text') return [{ type: 'text', text: block.text }];
+    if (block.type === 'refusal') return [{ type: 'text', text: block.refusal }];
+    const { id, function: called, extra_content: extraContent } = block;
+    // A caller could not send back more extra content than a request may contain.
+    const isAccepted = extraContent && anyJsonObject.safeParse(extraContent).success;
+    return [
+      ...(isAccepted
         ? [{ type: 'redacted_thinking', data: encodeProviderData({ extraContent }) }]
         : []),
-      { type: 'tool_use', id, name, input: parseToolInput(json) },
-    ]),
-  ];
+      { type: 'tool_use', id, name: called.name, input: parseToolInput(called.arguments) },
+    ];
+  });
 }
 
 function formatUsageAndCredits(
@@ -107,8 +109,8 @@ export function createMessagesPresentation(): Presentation {
 
 function parseToolInput(json: string): unknown {
   try {
-    const input: unknown = JSON.parse(json || '{}');
-    return input;
+    const input: Json = JSON.parse(json || '{}');
+    return toStorable(input);
   } catch {
     // A model may write invalid JSON as arguments; the caller then receives them as text.
     return { arguments: json };

@@ -15,7 +15,9 @@ import {
   type ItemStatus,
   type TextPart,
 } from './output-items.ts';
-import { toReasoningDetail, readThoughts, type ThoughtPiece } from './thoughts.ts';
+import { toReasoningDetail } from '../../chat/answer-blocks.ts';
+import type { Thought } from '../../chat/chat-body.ts';
+import { readThoughts } from './thoughts.ts';
 
 /** Stream event without its sequence number. */
 export interface ResponseEvent {
@@ -41,7 +43,7 @@ export class ResponseItems {
     this.#chatId = chatId;
   }
 
-  /** Adds a chunk or a whole completion, and returns the events that report it. */
+  /** Adds a chunk, and returns the events that report it. */
   add(chunk: unknown): ResponseEvent[] {
     const message = readFirstMessage(chunk);
     return [
@@ -146,7 +148,8 @@ export class ResponseItems {
     return events;
   }
 
-  #addThought({ text, signature, data }: ThoughtPiece): ResponseEvent[] {
+  #addThought(thought: Thought): ResponseEvent[] {
+    const { text, signature, data } = thought;
     const events: ResponseEvent[] = [];
     let item = this.#reasoning;
     if (!item) {
@@ -156,7 +159,7 @@ export class ResponseItems {
       events.push(this.#beginItem(item));
     }
     const isCompleteThought = signature !== '' || data !== '';
-    if (isCompleteThought) item.details.push(toReasoningDetail({ text, signature, data }));
+    if (isCompleteThought) item.details.push(toReasoningDetail(thought));
     const isAlreadySent = isCompleteThought && item.text.endsWith(text);
     if (text === '' || isAlreadySent) return events;
     const location = { ...this.#locateItem(item), summary_index: 0 };

@@ -1,8 +1,9 @@
 /** Translates the `input` of OpenAI's Responses API to messages of the internal request. */
 import { z } from 'zod';
-import type { ChatMessage, ContentPart } from '../../chat/chat-body.ts';
+import { readThought } from '../../chat/answer-blocks.ts';
+import type { AnswerBlock, ChatMessage, PartContent, ToolCall } from '../../chat/chat-body.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import { textSchema } from './field-schemas.ts';
+import { locateParts, textSchema } from './field-schemas.ts';
 import {
   inputItemsSchema,
   notStoredReason,
@@ -24,10 +25,10 @@ export const inputSchema = z
   .union([textSchema, inputItemsSchema])
   .transform((sentInput, ctx): TranslatedInput => {
     if (typeof sentInput === 'string')
-      return { messages: [{ role: 'user', content: sentInput }], ignored: [] };
+      return { messages: [{ role: 'user', path: 'input', content: sentInput }], ignored: [] };
     const ignored: string[] = [];
     for (const [index, item] of sentInput.entries()) {
-      if (!('type' in item) || item.type !== 'item_reference') continue;
+      if ('role' in item || item.type !== 'item_reference') continue;
       if (canBeDropped(sentInput, index)) ignored.push(`input.${index}`);
       else {
         const message = `item_reference is not supported: ${notStoredReason}`;
@@ -45,101 +46,104 @@ export const inputSchema = z
 function canBeDropped(inputItems: readonly InputItem[], index: number): boolean {
   const nextItem = inputItems
     .slice(index + 1)
-    .find((item) => !('type' in item) || item.type !== 'item_reference');
+    .find((item) => 'role' in item || item.type !== 'item_reference');
   const item = inputItems[index];
   const isReasoning = item && 'id' in item && item.id.startsWith('rs_');
   return (
     isReasoning ||
-    (nextItem !== undefined && 'type' in nextItem && nextItem.type === 'function_call')
+    (nextItem !== undefined && !('role' in nextItem) && nextItem.type === 'function_call')
   );
 }
 
 /**
- * Converts items to messages. Reasoning, assistant text and the tool calls that follow it are
- * combined in one message.
+ * Converts items to messages. All items of the model form one message, in their order, until a
+ * result of a tool or another message comes; a text after a text begins a message of its own.
  */
 function toMessages(inputItems: readonly InputItem[]): ChatMessage[] {
   const messages: ChatMessage[] = [];
   /** Provider data that belongs to the next tool call. */
   let pendingExtraContent: JsonObject | undefined;
-  for (const item of inputItems) {
-    if ('role' in item) addMessage(messages, item);
+  for (const [index, item] of inputItems.entries()) {
+    const path = `input.${index}`;
+    if ('role' in item) addMessage(messages, item, path);
     else if (item.type === 'reasoning')
-      pendingExtraContent = addReasoning(messages, item) ?? pendingExtraContent;
+      pendingExtraContent = addReasoning(messages, item, path) ?? pendingExtraContent;
     else if (item.type === 'function_call') {
-      addCall(messages, item, pendingExtraContent);
+      addBlocks(messages, path, [toCall(item, path, pendingExtraContent)]);
       pendingExtraContent = undefined;
     } else if (item.type === 'function_call_output') {
-      const { call_id, output } = item;
-      const hasPictures = typeof output !== 'string' && output.some(({ type }) => type !== 'text');
-      const content = hasPictures ? output : joinTexts(output);
-      messages.push({ role: 'tool', tool_call_id: call_id, content });
+      const { call_id: tool_call_id, output } = item;
+      const hasMedia = typeof output !== 'string' && output.some(({ type }) => type !== 'text');
+      const content = hasMedia ? locateParts(output, `${path}.output`) : joinTexts(output);
+      messages.push({ role: 'tool', path, tool_call_id, content });
     }
   }
-  return messages.filter(({ role, content, tool_calls: calls }) => {
-    // An assistant message that contains only reasoning is dropped, because models do not use it.
-    return role !== 'assistant' || content !== null || calls;
-  });
+  // A message that contains only reasoning is dropped, because models do not use it.
+  return messages.filter(
+    (message) => message.role !== 'assistant' || !hasOnlyReasoning(message.blocks),
+  );
 }
 
-/**
- * Returns the last message if it is an assistant message for which `accepts` returns true.
- * Otherwise adds a new assistant message and returns it.
- */
-function findOrAddAssistantMessage(
-  messages: ChatMessage[],
-  accepts: (assistantMessage: ChatMessage) => boolean = () => true,
-): ChatMessage {
+function hasOnlyReasoning(blocks: readonly AnswerBlock[]): boolean {
+  return blocks.every(({ type }) => type === 'thought');
+}
+
+/** Adds blocks to the last message if it is an assistant message, otherwise to a new one. */
+function addBlocks(messages: ChatMessage[], path: string, blocks: readonly AnswerBlock[]): void {
   const lastMessage = messages.at(-1);
-  if (lastMessage?.role === 'assistant' && accepts(lastMessage)) return lastMessage;
-  const assistantMessage: ChatMessage = { role: 'assistant', content: null };
-  messages.push(assistantMessage);
-  return assistantMessage;
+  if (lastMessage?.role === 'assistant') lastMessage.blocks.push(...blocks);
+  else messages.push({ role: 'assistant', path, blocks: [...blocks] });
 }
 
-/** Returns whether a message contains only reasoning. */
-function hasOnlyReasoning({ content, tool_calls: calls }: ChatMessage): boolean {
-  return content === null && !calls;
-}
-
+/** Adds the thoughts of an item; returns the provider data for the next tool call, if any. */
 function addReasoning(
   messages: ChatMessage[],
   { summary, encrypted_content: encrypted }: ReasoningItem,
+  path: string,
 ): JsonObject | undefined {
-  const thoughts = (summary ?? []).map((part) => part.text ?? '').join('\n');
+  const text = (summary ?? []).map((part) => part.text ?? '').join('\n');
   const { details = [], extraContent } = decodeProviderData(encrypted ?? '') ?? {};
-  if (thoughts === '' && details.length === 0) return extraContent;
-  const assistantMessage = findOrAddAssistantMessage(messages, hasOnlyReasoning);
-  if (thoughts !== '')
-    assistantMessage.reasoning_content = (assistantMessage.reasoning_content ?? '') + thoughts;
-  if (details.length > 0)
-    assistantMessage.reasoning_details = [
-      ...(assistantMessage.reasoning_details ?? []),
-      ...details,
-    ];
+  if (details.length > 0) addBlocks(messages, path, details.map(readThought));
+  else if (text !== '') addBlocks(messages, path, [readThought({ text })]);
   return extraContent;
 }
 
-function addCall(messages: ChatMessage[], item: ToolCallItem, extra: JsonObject | undefined): void {
-  const assistantMessage = findOrAddAssistantMessage(messages);
-  assistantMessage.tool_calls ??= [];
-  assistantMessage.tool_calls.push({
+function toCall(item: ToolCallItem, path: string, extra: JsonObject | undefined): ToolCall {
+  return {
     id: item.call_id,
     type: 'function',
+    path: `${path}.arguments`,
     function: { name: item.name, arguments: item.arguments },
     ...(extra && { extra_content: extra }),
-  });
+  };
 }
 
-function addMessage(messages: ChatMessage[], { role, content }: MessageItem): void {
-  if (role === 'user') messages.push({ role, content });
-  else if (role === 'assistant')
-    findOrAddAssistantMessage(messages, hasOnlyReasoning).content = joinTexts(content);
-  else messages.push({ role: 'system', content: joinTexts(content) });
+function addMessage(messages: ChatMessage[], item: MessageItem, path: string): void {
+  const { role, content } = item;
+  if (role === 'user') {
+    messages.push({ role, path, content: locateParts(content, `${path}.content`) });
+  } else if (role === 'assistant') {
+    const lastMessage = messages.at(-1);
+    const blocks = toTextBlocks(content);
+    const lastBlock = lastMessage?.role === 'assistant' ? lastMessage.blocks.at(-1) : undefined;
+    if (lastBlock?.type === 'text') messages.push({ role, path, blocks });
+    else addBlocks(messages, path, blocks);
+  } else messages.push({ role: 'system', path, content: joinTexts(content) });
 }
+
+function toTextBlocks(
+  content: Extract<MessageItem, { role: 'assistant' }>['content'],
+): AnswerBlock[] {
+  if (typeof content === 'string') return [{ type: 'text', text: content }];
+  const texts = content.flatMap((part) => (part.type === 'text' ? [part.text] : []));
+  const refusals = content.filter((part) => part.type === 'refusal');
+  return [...(texts.length > 0 ? [textBlock(texts.join('\n'))] : []), ...refusals];
+}
+
+const textBlock = (text: string): AnswerBlock => ({ type: 'text', text });
 
 /** Joins the text parts of a message into one string. */
-function joinTexts(content: string | readonly ContentPart[]): string {
+function joinTexts(content: string | readonly PartContent[]): string {
   if (typeof content === 'string') return content;
   return content.map((part) => (part.type === 'text' ? part.text : '')).join('\n');
 }

@@ -4,7 +4,7 @@
  * Source: the types of the `openai` client, `ResponseInputItem`.
  */
 import { z } from 'zod';
-import type { ContentPart } from '../../chat/chat-body.ts';
+import type { PartContent } from '../../chat/chat-body.ts';
 import {
   fileIdSchema,
   fileSourceSchema,
@@ -22,7 +22,7 @@ const isPresent = (value: unknown): boolean => value != null;
 
 const inputText = z
   .object({ type: z.literal('input_text'), text: textSchema })
-  .transform((part): ContentPart => ({ type: 'text', text: part.text }));
+  .transform((part): PartContent => ({ type: 'text', text: part.text }));
 const inputImage = z
   .object({
     type: z.literal('input_image'),
@@ -34,7 +34,7 @@ const inputImage = z
     path: ['image_url'],
     message: 'is required unless there is a file_id',
   })
-  .transform(({ file_id, image_url, detail }): ContentPart => {
+  .transform(({ file_id, image_url, detail }): PartContent => {
     const url = image_url ?? file_id ?? '';
     return { type: 'image_url', image_url: { url, ...withoutNulls({ detail }) } };
   });
@@ -43,25 +43,23 @@ const inputFile = z
     type: z.literal('input_file'),
     file_id: fileIdSchema.nullish(),
     file_url: fileSourceSchema.nullish(),
-    file_data: fileSourceSchema.startsWith('data:', 'must be a data URI').nullish(),
+    file_data: fileSourceSchema.nullish(),
     filename: z.string().max(255).nullish(),
   })
   .refine((part) => [part.file_id, part.file_url, part.file_data].some(isPresent), {
     path: ['file_data'],
     message: 'is required unless there is a file_url or a file_id',
   })
-  .transform(({ file_id: id, file_url, file_data, filename }): ContentPart => {
+  .transform(({ file_id: id, file_url, file_data, filename }): PartContent => {
     if (id == null) return { type: 'file', file: withoutNulls({ file_url, file_data, filename }) };
     return { type: 'image_url', image_url: { url: id } };
   });
 const outputText = z
   .object({ type: z.literal('output_text'), text: textSchema })
-  .transform((part): ContentPart => ({ type: 'text', text: part.text }));
-const refusal = z
-  .object({ type: z.literal('refusal'), refusal: textSchema })
-  .transform((part): ContentPart => ({ type: 'text', text: part.refusal }));
+  .transform((part): PartContent => ({ type: 'text', text: part.text }));
+const refusal = z.object({ type: z.literal('refusal'), refusal: textSchema });
 
-const messageTypeField = { type: z.literal('message').optional() };
+const messageTypeField = { type: z.literal('message').nullish() };
 const inputMessage = z.object({
   ...messageTypeField,
   role: z.literal('user'),
@@ -91,7 +89,7 @@ const functionCallOutput = z.object({
 const reasoningItem = z.object({
   type: z.literal('reasoning'),
   summary: z
-    .array(z.object({ text: textSchema.optional() }))
+    .array(z.object({ text: textSchema.nullish() }))
     .max(1024)
     .nullish(),
   encrypted_content: textSchema.nullish(),

@@ -1,8 +1,11 @@
 /** Formats chats as responses and stream events of OpenAI's Responses API. */
+import { readBlocks, toReasoningDetail } from '../../chat/answer-blocks.ts';
+import type { AnswerBlock } from '../../chat/chat-body.ts';
 import type { ChatBill } from '../../chat/open-chat.ts';
 import { isRecord } from '../../domain/json.ts';
 import { toOpenaiCode, formatOpenaiError } from '../http/error-bodies.ts';
 import { formatTried, type Presentation, type ChatContext } from './chat-presentation.ts';
+import { readFirstMessage } from './first-choice.ts';
 import { ResponseItems, type ResponseEvent } from './response-items.ts';
 
 /** Names of the reasons for an incomplete response in the Responses API, keyed by finish reason. */
@@ -94,6 +97,26 @@ function formatEnd(
   };
 }
 
+/** Splits a whole completion into chunks of one block each, in the order of the blocks. */
+function splitCompletion(completion: unknown): object[] {
+  return readBlocks(readFirstMessage(completion)).map((block, index) => ({
+    choices: [{ index: 0, delta: toDelta(block, index) }],
+  }));
+}
+
+function toDelta(block: AnswerBlock, index: number): object {
+  switch (block.type) {
+    case 'text':
+      return { content: block.text };
+    case 'refusal':
+      return { refusal: block.refusal };
+    case 'thought':
+      return { reasoning_details: [toReasoningDetail(block)] };
+    case 'function':
+      return { tool_calls: [{ index, ...block }] };
+  }
+}
+
 /** Creates the presentation of one chat. It keeps the output items of the stream. */
 export function createResponsesPresentation(): Presentation {
   const createdAt = Math.floor(Date.now() / 1000);
@@ -117,7 +140,7 @@ export function createResponsesPresentation(): Presentation {
   return {
     body(context, { completion, finishReason }, bill) {
       const responseItems = new ResponseItems(context.chat.id);
-      responseItems.add(completion);
+      for (const chunk of splitCompletion(completion)) responseItems.add(chunk);
       const end = formatEnd(context, { finishReason, bill, items: responseItems });
       return JSON.stringify(formatResponse(context, createdAt, end));
     },

@@ -107,7 +107,7 @@ function toRequest(wire: WireRequest): ChatRequest {
     ignored: [...(wire.store ? ['store'] : []), ...wire.input.ignored],
     body: {
       messages: [
-        ...(system ? [{ role: 'system' as const, content: system }] : []),
+        ...(system ? [{ role: 'system' as const, path: 'instructions', content: system }] : []),
         ...wire.input.messages,
       ],
       ...convertOptions(wire),

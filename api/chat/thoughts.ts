@@ -4,39 +4,33 @@
  * as a string, which callers send back unchanged in the next request.
  */
 import { z } from 'zod';
-import { isRecord, asText, type JsonObject } from '../../domain/json.ts';
+import { readThought } from '../../chat/answer-blocks.ts';
+import type { Thought } from '../../chat/chat-body.ts';
+import { isRecord, asText } from '../../domain/json.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
 
 /**
- * Piece of reasoning in a message or a delta: a text, a complete text with its signature, or
- * encrypted reasoning. In a stream, a signed text has already been sent in unsigned pieces.
+ * Returns the pieces of reasoning in a delta: texts, complete texts with their signatures, and
+ * encrypted reasoning. The text of a signed piece has already been sent in unsigned pieces.
  */
-export interface ThoughtPiece {
-  text: string;
-  signature: string;
-  /** Encrypted reasoning. Empty if the piece is a text. */
-  data: string;
-}
-
-/** Returns the pieces of reasoning in a message or a delta, in order. */
-export function readThoughts(message: Record<string, unknown>): ThoughtPiece[] {
-  const { reasoning_details: details } = message;
+export function readThoughts(delta: Record<string, unknown>): Thought[] {
+  const { reasoning_details: details } = delta;
   const pieces = (Array.isArray(details) ? details.filter(isRecord) : [])
-    .map((detail) => ({
-      text: asText(detail['text']),
-      signature: asText(detail['signature']),
-      data: asText(detail['data']),
-    }))
+    .map(readThought)
     .filter(({ text, signature, data }) => text !== '' || signature !== '' || data !== '');
   if (pieces.length > 0) return pieces;
-  const text = asText(message['reasoning_content']) || asText(message['reasoning']);
-  return text === '' ? [] : [{ text, signature: '', data: '' }];
+  const text = asText(delta['reasoning_content']) || asText(delta['reasoning']);
+  return text === '' ? [] : [readThought({ text })];
 }
 
-/** Schema of the provider data of an assistant message's reasoning and of its next tool call. */
+/**
+ * Schema of provider data: of an assistant message's reasoning, of its next tool call, or of one
+ * thought with its provider.
+ */
 const providerDataSchema = z.object({
   details: z.array(anyJsonObject).optional(),
   extraContent: anyJsonObject.optional(),
+  thought: z.object({ provider: z.string(), signature: z.string(), data: z.string() }).optional(),
 });
 /** Data that a provider requires back in the next request. */
 export type ProviderData = z.infer<typeof providerDataSchema>;
@@ -62,9 +56,28 @@ export function decodeProviderData(text: string): ProviderData | null {
   }
 }
 
-/** Converts a piece of reasoning to an entry of `reasoning_details`. */
-export function toReasoningDetail({ text, signature, data }: ThoughtPiece): JsonObject {
+/** Makers of thoughts that a message of Anthropic's API contains as they are. */
+const unsealedProviders: ReadonlySet<string> = new Set(['', 'anthropic']);
+
+/**
+ * Converts a thought to a content block of Anthropic's API. The block has no field for the provider,
+ * so the data of any other provider than Anthropic are encoded together with its name.
+ */
+export function toThoughtBlock({ text, signature, data, provider }: Thought) {
+  const isSealed = !unsealedProviders.has(provider) && (signature !== '' || data !== '');
+  const sealed = isSealed && encodeProviderData({ thought: { provider, signature, data } });
   return data === ''
-    ? { type: 'reasoning.text', text, ...(signature !== '' && { signature }) }
-    : { type: 'reasoning.encrypted', data };
+    ? { type: 'thinking' as const, thinking: text, signature: sealed || signature }
+    : { type: 'redacted_thinking' as const, data: sealed || data };
+}
+
+/** Reads a thought from the fields of a content block. */
+export function readThoughtBlock(block: {
+  thinking?: string;
+  signature?: string | null | undefined;
+  data?: string;
+}): Thought {
+  const { thinking: text = '', data = '' } = block;
+  const signature = block.signature ?? '';
+  return readThought({ text, signature, data, ...decodeProviderData(signature || data)?.thought });
 }

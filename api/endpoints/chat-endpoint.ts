@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { answerChat } from '../chat/chat-answers.ts';
 import type { Presentation } from '../chat/chat-presentation.ts';
-import type { ChatRequest } from '../chat/chat-request.ts';
+import { repairAnswers, type ChatRequest } from '../chat/chat-request.ts';
 import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
 import type { EndpointDescription } from './description.ts';
 import { defineEndpoint, rawResponse, type Endpoint } from './endpoint.ts';
@@ -10,7 +10,8 @@ import { withRenamedFields } from './openai/field-names.ts';
 
 const chatHeaders = z.object({
   'X-Ignored-Fields': z.string().optional().meta({
-    description: 'Names of request fields that were ignored because the API does not know them.',
+    description:
+      'Names of request fields that were ignored, because the API or the model’s provider does not know them.',
     example: 'plugins, provider.order',
   }),
 });
@@ -62,7 +63,13 @@ export function defineChatEndpoint({
     ...description,
     route: `POST ${path}`,
     scope: 'chat',
-    request: { headers: idempotencyHeader, body, bodyBytesMax: chatBodyBytesMax, example },
+    request: {
+      headers: idempotencyHeader,
+      body,
+      bodyBytesMax: chatBodyBytesMax,
+      repair: repairAnswers,
+      example,
+    },
     answer: rawResponse,
     answers: { 200: { headers: chatHeaders, ...response } },
     errors: [
@@ -77,6 +84,9 @@ export function defineChatEndpoint({
       'OUTCOME_UNKNOWN',
     ],
     handle: (call, services) =>
-      withRenamedFields(() => answerChat(call, presentation(), services), rename),
+      withRenamedFields(
+        () => answerChat(call, { presentation: presentation(), rename }, services),
+        rename,
+      ),
   });
 }

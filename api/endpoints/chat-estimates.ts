@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { estimateChat } from '../chat/chat-orders.ts';
-import type { ChatRequest } from '../chat/chat-request.ts';
+import { repairAnswers, type ChatRequest } from '../chat/chat-request.ts';
 import { chatBodyBytesMax, chatExample, chatRequestErrors } from './chat-endpoint.ts';
 import { defineEndpoint } from './endpoint.ts';
 import { dataSchema, toData } from './fields.ts';
@@ -29,7 +29,12 @@ export const defineEstimateEndpoint = (parts: {
     description:
       'Accepts the body of a chat request and returns the credits that the chat would reserve. ' +
       'Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.',
-    request: { body: parts.body, bodyBytesMax: chatBodyBytesMax, example: chatExample },
+    request: {
+      body: parts.body,
+      bodyBytesMax: chatBodyBytesMax,
+      repair: repairAnswers,
+      example: chatExample,
+    },
     answer: dataSchema(chatEstimate),
     errors: chatRequestErrors,
     async handle(call, services) {

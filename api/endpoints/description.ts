@@ -15,6 +15,8 @@ export interface RequestParts {
   bodyIsOptional?: true;
   /** Maximum body size in bytes. Defaults to 1 MiB, or to 1 KiB if the scope is `open`. */
   bodyBytesMax?: number;
+  /** Repairs texts of the body that would otherwise be rejected. */
+  repair?: (body: Record<string, unknown>) => void;
   example?: object;
   /** Request body schemas by media type, only for OpenAPI; `handle` reads the body itself. */
   content?: Record<string, { schema: z.ZodType; example?: unknown }>;

@@ -1,8 +1,8 @@
 /** Reads request bodies within their size and time limits, and parses them as JSON. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as serveOtherRequests } from 'node:timers/promises';
-import { GatewayError } from '../../domain/errors.ts';
-import { isRecord, isStorable } from '../../domain/json.ts';
+import { fieldError, GatewayError } from '../../domain/errors.ts';
+import { findUnstorable, isRecord, isStorable } from '../../domain/json.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
 import type { Context } from '../context.ts';
 import { readChunks } from './body-timeouts.ts';
@@ -84,21 +84,25 @@ function isJson(headers: IncomingHttpHeaders): boolean {
   return type === 'application/json' || jsonType.test(type);
 }
 
-/** Reads a JSON object. @throws GatewayError INVALID_REQUEST, and the errors of `readBody` */
+/**
+ * Reads a JSON object. `repair` is called before a text that Postgres cannot store is rejected.
+ * @throws GatewayError INVALID_REQUEST, and the errors of `readBody`
+ */
 export async function readJson(
   ctx: Context,
   bytesMax = jsonBytesMax,
+  repair?: BodyRepair,
 ): Promise<Record<string, unknown>> {
   if (!isJson(ctx.headers)) {
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json.');
   }
   const meter = new JsonMeter();
   const bytes = await readBody(ctx, bytesMax, (chunk) => meter.count(chunk));
-  if (bytes.length <= oneStepBytesMax) return checkStorable(parseObject(decodeUtf8(bytes)));
+  if (bytes.length <= oneStepBytesMax) return checkStorable(parseObject(decodeUtf8(bytes)), repair);
   const owner = findByteOwner(ctx);
   const text = await runInTurn(owner, () => decodeUtf8(bytes));
   const value = await runInTurn(owner, () => parseObject(text));
-  await runInTurn(owner, () => checkStorable(value));
+  await runInTurn(owner, () => checkStorable(value, repair));
   await serveOtherRequests();
   return value;
 }
@@ -147,8 +151,21 @@ function parseObject(text: string): Record<string, unknown> {
   return value;
 }
 
-function checkStorable<Value>(value: Value): Value {
-  if (!isStorable(value))
-    throw invalidBodyError('must not contain NUL characters or lone surrogates');
-  return value;
+/** Repairs texts of a body that contains texts which Postgres cannot store. */
+export type BodyRepair = (body: Record<string, unknown>) => void;
+
+function checkStorable(
+  value: Record<string, unknown>,
+  repair?: BodyRepair,
+): Record<string, unknown> {
+  if (isStorable(value)) return value;
+  repair?.(value);
+  const path = findUnstorable(value);
+  if (!path) return value;
+  const message = 'must not contain NUL characters or lone surrogates';
+  if (path.length === 0) throw invalidBodyError(message);
+  throw fieldError('INVALID_REQUEST', path.join('.').slice(0, pathLengthMax), message);
 }
+
+/** Maximum length of the path in an error. */
+const pathLengthMax = 200;

@@ -23,7 +23,7 @@ export const anthropicProtocol: ChatProtocol = {
   encode: encodeAnthropic,
   withTokenLimit: addAnthropicLimit,
   decode: decodeAnthropic,
-  createReader: () => new AnthropicReader(),
+  createReader: ({ provider }) => new AnthropicReader(provider),
   toGatewayError({ status, body, retryAfter }) {
     const error = errorShape.safeParse(body).data?.error;
     return errorFromReport(status, {
@@ -56,39 +56,49 @@ const messageShape = z.object({
 });
 type Block = z.infer<typeof messageShape>['content'][number];
 
-function toToolCall(block: Block) {
-  const { id = '', name = '', input = {} } = block;
-  return { id, type: 'function', function: { name, arguments: JSON.stringify(input) } };
-}
-
-/** Converts the reasoning to `reasoning_details`, which callers send in later requests. */
-function toReasoningDetails(content: readonly Block[]): JsonObject[] {
+/**
+ * Converts content blocks to the fields of a message in OpenAI's format. Thoughts and tool calls
+ * contain their places, so that a later request can contain the blocks in this order.
+ */
+function toMessage(content: readonly Block[], provider: string) {
+  const calls: JsonObject[] = [];
   const details: JsonObject[] = [];
-  for (const { type, thinking: text = '', signature = '', data = '' } of content) {
-    if (type === 'thinking') details.push({ type: 'reasoning.text', text, signature });
-    if (type === 'redacted_thinking') details.push({ type: 'reasoning.encrypted', data });
+  let [text, thoughts, callTexts] = ['', '', ''];
+  for (const [index, block] of content.entries()) {
+    const { type, thinking = '', signature = '', data = '', id = '', name = '' } = block;
+    const place = { index, tool_call_index: calls.length, content_offset: text.length };
+    text += block.text ?? '';
+    thoughts += thinking;
+    if (type === 'thinking') {
+      details.push({ type: 'reasoning.text', text: thinking, signature, provider, ...place });
+    }
+    if (type === 'redacted_thinking') {
+      details.push({ type: 'reasoning.encrypted', data, provider, ...place });
+    }
+    if (type !== 'tool_use' || name === answerTool) continue;
+    const json = JSON.stringify(block.input ?? {});
+    callTexts += name + json;
+    calls.push({
+      id,
+      type: 'function',
+      function: { name, arguments: json },
+      content_offset: place.content_offset,
+    });
   }
-  return details;
+  return { text, thoughts, details, calls, callTexts };
 }
 
 /** Parses a response of Anthropic's Messages API. Returns null if its format is unknown. */
-function decodeAnthropic(answer: unknown): ChatAnswer | null {
+function decodeAnthropic(answer: unknown, provider: string): ChatAnswer | null {
   const parsed = messageShape.safeParse(answer);
   if (!parsed.success) return null;
   const { id, model, content, stop_reason: stopReason } = parsed.data;
   const { stop_sequence: stopSequence = null } = parsed.data;
-  const structuredBlocks = content.filter(({ name }) => name === answerTool);
-  const calls = content
-    .filter(({ type, name }) => type === 'tool_use' && name !== answerTool)
-    .map(toToolCall);
-  const text =
-    structuredBlocks.length > 0
-      ? JSON.stringify(structuredBlocks[0]?.input ?? {})
-      : content.map((block) => block.text ?? '').join('');
-  const isStructuredAnswer = structuredBlocks.length > 0 && calls.length === 0;
+  const structured = content.find(({ name }) => name === answerTool);
+  const { thoughts, details, calls, callTexts, text: plainText } = toMessage(content, provider);
+  const text = structured ? JSON.stringify(structured.input ?? {}) : plainText;
+  const isStructuredAnswer = structured !== undefined && calls.length === 0;
   const finishReason = toFinishReason(stopReason, isStructuredAnswer) ?? 'stop';
-  const thoughts = content.map((block) => block.thinking ?? '').join('');
-  const details = toReasoningDetails(content);
   const message = {
     role: 'assistant',
     content: text === '' && calls.length > 0 ? null : text,
@@ -112,7 +122,6 @@ function decodeAnthropic(answer: unknown): ChatAnswer | null {
     finishReason,
     stopSequence,
     usage: isComplete ? { ...usage, inputTokens, outputTokens } : null,
-    outputText:
-      text + thoughts + calls.map((call) => call.function.name + call.function.arguments).join(''),
+    outputText: text + thoughts + callTexts,
   };
 }

@@ -22,8 +22,15 @@ export class AnthropicReader implements StreamReader {
   readonly head = { id: '', created: Math.floor(Date.now() / 1000), model: '' };
   /** Index of each tool call, by the index of its content block; null for a structured answer. */
   readonly #calls = new Map<number, number | null>();
+  readonly #provider: string;
   /** Text of the thought that is being streamed. */
   #thoughtText = '';
+  /** Length of the text so far, in UTF-16 units. */
+  #textLength = 0;
+
+  constructor(provider: string) {
+    this.#provider = provider;
+  }
 
   read({ data }: { data: string }): StreamStep | null {
     const event = parseObject(data);
@@ -90,14 +97,25 @@ export class AnthropicReader implements StreamReader {
       this.#calls.set(index, null);
       return null;
     }
-    const call = [...this.#calls.values()].filter((position) => position !== null).length;
+    const call = this.#callCount;
     this.#calls.set(index, call);
-    const id = asText(block['id']);
-    const startedCall = { index: call, id, type: 'function', function: { name, arguments: '' } };
+    const startedCall = {
+      index: call,
+      id: asText(block['id']),
+      type: 'function',
+      function: { name, arguments: '' },
+      content_offset: this.#textLength,
+    };
     return this.#buildStep({ tool_calls: [startedCall] }, { outputText: name });
   }
 
+  /** Number of tool calls so far. */
+  get #callCount(): number {
+    return [...this.#calls.values()].filter((position) => position !== null).length;
+  }
+
   #buildTextStep(text: string): StreamStep {
+    this.#textLength += text.length;
     return this.#buildStep({ content: text }, { text, outputText: text });
   }
 
@@ -117,8 +135,12 @@ export class AnthropicReader implements StreamReader {
     return this.#buildDetailsStep({ type: 'reasoning.text', text, signature, index });
   }
 
+  /** Returns a thought with its provider and its place (chat/answer-blocks.ts). */
   #buildDetailsStep(detail: JsonObject): StreamStep {
-    return this.#buildStep({ reasoning_details: [detail] });
+    const place = { tool_call_index: this.#callCount, content_offset: this.#textLength };
+    return this.#buildStep({
+      reasoning_details: [{ ...detail, provider: this.#provider, ...place }],
+    });
   }
 
   #readBlockDelta(index: number, delta: Fields): StreamStep | null {

@@ -4,7 +4,7 @@
  */
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { isRecord, type JsonObject } from '../../domain/json.ts';
-import type { ChatBody, ChatMessage } from '../chat-body.ts';
+import { getCalls, type ChatBody, type ChatMessage, type Thought } from '../chat-body.ts';
 import { unsupportedField } from './protocol.ts';
 
 /** Reasoning fields of Anthropic's request. */
@@ -63,7 +63,7 @@ export function toReasoning({ model, body }: { model: ChatModel; body: ChatBody 
   if (thinkingKind === 'budget') {
     const budgetTokens =
       budget ?? budgetByEffort[requestedEffort ?? ''] ?? budgetByEffort['medium'] ?? budgetMin;
-    return canThink(messages)
+    return canThink(model, messages)
       ? { thinking: { type: 'enabled', budget_tokens: Math.max(budgetTokens, budgetMin) } }
       : {};
   }
@@ -79,10 +79,14 @@ export function toReasoning({ model, body }: { model: ChatModel; body: ChatBody 
  * the signed thoughts of earlier answers. Many clients drop them; the model then answers without
  * reasoning.
  */
-function canThink(messages: readonly ChatMessage[]): boolean {
+function canThink(model: ChatModel, messages: readonly ChatMessage[]): boolean {
   const turn = messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1);
-  const first = turn.find(({ tool_calls: calls }) => calls);
-  return !first || toThinkingBlocks(first).length > 0;
+  const first = turn.find(
+    (message) => message.role === 'assistant' && getCalls(message).length > 0,
+  );
+  if (first?.role !== 'assistant') return true;
+  const thoughts = first.blocks.filter((block) => block.type === 'thought');
+  return thoughts.some((thought) => toThinkingBlock(model, thought).length > 0);
 }
 
 /**
@@ -104,22 +108,14 @@ export function addAnthropicLimit(
 }
 
 /**
- * Converts the signed and encrypted thoughts of an earlier answer to content blocks. Unsigned
- * thoughts are omitted, because the provider cannot verify them.
+ * Converts a thought of an earlier answer to a content block. Returns none for an unsigned thought,
+ * and for one of another provider, because the model's provider could not verify it.
  */
-export function toThinkingBlocks({ reasoning_details: details = [] }: ChatMessage): JsonObject[] {
-  const blocks: JsonObject[] = [];
-  let text = '';
-  for (const { type, text: piece, signature, data } of details) {
-    if (type === 'reasoning.encrypted' && typeof data === 'string') {
-      blocks.push({ type: 'redacted_thinking', data });
-    }
-    if (type !== 'reasoning.text') continue;
-    // A client may send a streamed thought in pieces; only the last piece has a signature.
-    if (typeof piece === 'string') text += piece;
-    if (typeof signature !== 'string' || signature === '') continue;
-    blocks.push({ type: 'thinking', thinking: text, signature });
-    text = '';
-  }
-  return blocks;
+export function toThinkingBlock(
+  model: ChatModel,
+  { text, signature, data, provider }: Thought,
+): JsonObject[] {
+  if (provider !== model.provider) return [];
+  if (data !== '') return [{ type: 'redacted_thinking', data }];
+  return signature === '' ? [] : [{ type: 'thinking', thinking: text, signature }];
 }

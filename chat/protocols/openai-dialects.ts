@@ -4,9 +4,10 @@
  * Sources: the providers' API references.
  */
 import type { ChatModel } from '../../catalog/chat-model.ts';
+import { callIdRules, type CallIdRule } from './call-ids.ts';
 
 /** Differences between a provider's API and OpenAI's. */
-interface Dialect {
+export interface Dialect {
   /**
    * Field for the token limit of an answer. OpenAI's reasoning models reject `max_tokens`; many
    * other providers accept only `max_tokens`.
@@ -26,6 +27,16 @@ interface Dialect {
   hasSignatures: boolean;
   /** True if the provider accepts `top_k`. */
   acceptsTopK: boolean;
+  callIds: CallIdRule;
+  /**
+   * Places of system messages: `anywhere`, or only at the `start`, because the templates of many
+   * open models reject others (`System message must be at the beginning`).
+   */
+  systemPlace: 'anywhere' | 'start';
+  /** True if the provider rejects a message of the user after the result of a tool. */
+  mustAnswerResults: boolean;
+  /** True if the provider knows the field `refusal` of earlier answers. */
+  hasRefusals: boolean;
 }
 
 const defaultDialect: Dialect = {
@@ -35,20 +46,32 @@ const defaultDialect: Dialect = {
   reasoning: 'dropped',
   hasSignatures: false,
   acceptsTopK: false,
+  callIds: callIdRules.openai,
+  systemPlace: 'anywhere',
+  mustAnswerResults: false,
+  hasRefusals: false,
 };
 const completionLimitDialect: Dialect = { ...defaultDialect, limitField: 'max_completion_tokens' };
 const dialects: Readonly<Record<string, Dialect>> = {
-  openai: completionLimitDialect,
+  openai: { ...completionLimitDialect, hasRefusals: true },
   xai: completionLimitDialect,
-  groq: completionLimitDialect,
-  cerebras: completionLimitDialect,
-  mistral: { ...defaultDialect, mustRequestUsage: false, fieldNames: { seed: 'random_seed' } },
+  groq: { ...completionLimitDialect, systemPlace: 'start' },
+  cerebras: { ...completionLimitDialect, systemPlace: 'start' },
+  mistral: {
+    ...defaultDialect,
+    mustRequestUsage: false,
+    fieldNames: { seed: 'random_seed' },
+    callIds: callIdRules.mistral,
+    // `Unexpected role 'system' after role 'assistant'`, `Unexpected role 'user' after role 'tool'`.
+    systemPlace: 'start',
+    mustAnswerResults: true,
+  },
   google: { ...defaultDialect, hasSignatures: true },
   deepseek: { ...defaultDialect, reasoning: 'required' },
   moonshotai: { ...defaultDialect, reasoning: 'required' },
   xiaomi: { ...defaultDialect, reasoning: 'required' },
   zai: { ...defaultDialect, reasoning: 'accepted' },
-  together: { ...defaultDialect, acceptsTopK: true },
+  together: { ...defaultDialect, acceptsTopK: true, systemPlace: 'start' },
 };
 
 /** Returns how the provider of a model differs from OpenAI. */

@@ -75,17 +75,25 @@ function joinCallOutput(call: unknown): string {
 
 /**
  * Returns the choices of an answer (if `field` is `message`) or of a stream chunk (if `field` is
- * `delta`). Null if there is no list of choices.
+ * `delta`). Null if there is no list of choices. Each entry of `reasoning_details` names the
+ * provider.
  */
 export function readChoices(
   { choices }: Record<string, unknown>,
   field: 'message' | 'delta',
+  provider: string,
 ): Record<string, unknown>[] | null {
   if (!Array.isArray(choices)) return null;
   return choices.filter(isRecord).map((choice) => {
     const part = choice[field];
-    const isText = !isRecord(part) || !Array.isArray(part['content']);
-    return isText ? choice : { ...choice, [field]: convertContentList(part) };
+    if (!isRecord(part)) return choice;
+    const { content, reasoning_details: details } = part;
+    if (!Array.isArray(content) && !Array.isArray(details)) return choice;
+    const named = Array.isArray(details) && {
+      reasoning_details: details.filter(isRecord).map((detail) => ({ ...detail, provider })),
+    };
+    const converted = Array.isArray(content) ? convertContentList(part) : part;
+    return { ...choice, [field]: { ...converted, ...named } };
   });
 }
 

@@ -18,13 +18,13 @@ export const openaiProtocol: ChatProtocol = {
   encode: encodeOpenai,
   withTokenLimit: addOpenaiLimit,
   decode: decodeOpenai,
-  createReader: (answers) => new OpenaiReader(answers),
+  createReader: (stream) => new OpenaiReader(stream),
   toGatewayError: ({ status, body, retryAfter }) =>
     errorFromReport(status, { ...parseErrorReport(body), retryAfter }),
 };
 
-function decodeOpenai(answer: unknown): ChatAnswer | null {
-  const choices = readChoices(asRecord(answer), 'message') ?? [];
+function decodeOpenai(answer: unknown, provider: string): ChatAnswer | null {
+  const choices = readChoices(asRecord(answer), 'message', provider) ?? [];
   const [firstChoice] = choices;
   if (!isRecord(answer) || !firstChoice || !isRecord(firstChoice['message'])) return null;
   const finishReason = firstChoice['finish_reason'];

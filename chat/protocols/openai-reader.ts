@@ -13,11 +13,13 @@ export class OpenaiReader implements StreamReader {
   #isStarted = false;
   #isDone = false;
   readonly #answerCount: number;
+  readonly #provider: string;
   /** Indexes of the choices that have ended. */
   readonly #endedChoices = new Set<number>();
 
-  constructor(answers: number) {
+  constructor({ answers, provider }: { answers: number; provider: string }) {
     this.#answerCount = answers;
+    this.#provider = provider;
   }
 
   get complete(): boolean {
@@ -41,7 +43,7 @@ export class OpenaiReader implements StreamReader {
       this.head = { id: asText(id), created: parseTokenCount(created) ?? 0, model: asText(model) };
       this.#isStarted = true;
     }
-    const choices = readChoices(value, 'delta');
+    const choices = readChoices(value, 'delta', this.#provider);
     // Callers that request usage receive the gateway's instead of the provider's.
     const { usage: reported, ...chunk } = value;
     if (!choices || (reported && choices.length === 0)) return null;

@@ -83,16 +83,27 @@ export interface ChatProtocol {
     fields: Record<string, unknown>,
     limit: { model: ChatModel; answerTokens: number },
   ) => Record<string, unknown>;
-  /** Parses an answer that is not streamed; returns null if its format is unknown. */
-  decode: (answer: unknown) => ChatAnswer | null;
-  /** Creates the parser of a stream that contains this number of answers. */
-  createReader: (answers: number) => StreamReader;
+  /**
+   * Parses an answer of a provider that is not streamed; returns null if its format is unknown. The
+   * thoughts in the answer name the provider.
+   */
+  decode: (answer: unknown, provider: string) => ChatAnswer | null;
+  /** Creates the parser of a stream of a provider that contains this number of answers. */
+  createReader: (stream: { answers: number; provider: string }) => StreamReader;
   toGatewayError: (response: ErrorResponse) => GatewayError;
 }
 
 /** Creates the error for a field that a model does not support. */
 export function unsupportedField(path: string, message: string): GatewayError {
   return fieldError('UNSUPPORTED_PARAMETER', path, message);
+}
+
+/**
+ * Marks instructions in a message of the user, for models that accept system messages only at the
+ * start of a conversation.
+ */
+export function toReminder(text: string): string {
+  return `<system-reminder>\n${text}\n</system-reminder>`;
 }
 
 /** Returns the value as a token count if it is a non-negative integer; otherwise undefined. */

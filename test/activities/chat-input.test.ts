@@ -15,7 +15,7 @@ import { chatModels } from '../../catalog/chat-catalog.ts';
  * rules of their own.
  */
 const notText = new Set(
-  'role type detail format url data file_data user metadata prompt_cache_key safety_identifier'.split(
+  'role path type detail format url data file_data user metadata prompt_cache_key safety_identifier'.split(
     ' ',
   ),
 );
@@ -35,29 +35,47 @@ const json = fc.dictionary(fc.string({ maxLength: 8 }), text, {
   maxKeys: 3,
   noNullPrototype: true,
 });
+const path = fc.constant('messages.0');
 const part = fc.oneof(
-  fc.record({ type: fc.constant('text' as const), text }),
-  fc.record({ type: fc.constant('refusal' as const), refusal: text }),
+  fc.record({ type: fc.constant('text' as const), text, path }),
   fc.record({
     type: fc.constant('file' as const),
     file: fc.record({ file_data: text, filename: text }),
+    path,
   }),
 );
-const toolCall = fc.record({
-  id: text,
-  type: fc.constant('function' as const),
-  function: fc.record({ name: text, arguments: text }),
-});
-const message = fc.record(
-  {
-    role: fc.constantFrom('system' as const, 'user' as const, 'assistant' as const),
-    content: fc.oneof(text, fc.array(part, { maxLength: 3 }), fc.constant(null)),
-    name: text,
-    refusal: text,
-    tool_calls: fc.array(toolCall, { maxLength: 2 }),
-    tool_call_id: text,
-  },
-  { requiredKeys: ['role'] },
+const block = fc.oneof(
+  fc.record({ type: fc.constant('text' as const), text }),
+  fc.record({ type: fc.constant('refusal' as const), refusal: text }),
+  fc.record({
+    type: fc.constant('thought' as const),
+    text,
+    signature: fc.constant(''),
+    data: text,
+    provider: fc.constant(''),
+  }),
+  fc.record({
+    id: text,
+    type: fc.constant('function' as const),
+    function: fc.record({ name: text, arguments: text }),
+  }),
+);
+const content = fc.oneof(text, fc.array(part, { maxLength: 3 }));
+const message = fc.oneof(
+  fc.record(
+    { role: fc.constantFrom('system' as const, 'user' as const), path, content, name: text },
+    { requiredKeys: ['role', 'path', 'content'] },
+  ),
+  fc.record({ role: fc.constant('tool' as const), path, content, tool_call_id: text }),
+  fc.record(
+    {
+      role: fc.constant('assistant' as const),
+      path,
+      blocks: fc.array(block, { maxLength: 3 }),
+      name: text,
+    },
+    { requiredKeys: ['role', 'path', 'blocks'] },
+  ),
 );
 const body: fc.Arbitrary<ChatBody> = fc.record(
   {
@@ -122,7 +140,8 @@ it.each(protocols)(
 
 it('the count includes a refusal of a million characters in an earlier answer', () => {
   const refusal = 'x'.repeat(1_000_000);
-  const { tokens } = estimateInput({ messages: [{ role: 'assistant', content: 'no', refusal }] });
+  const blocks = [{ type: 'refusal' as const, refusal }];
+  const { tokens } = estimateInput({ messages: [{ role: 'assistant', path: '', blocks }] });
   expect(tokens).toBeGreaterThanOrEqual(refusal.length / 4);
 });
 
@@ -131,7 +150,8 @@ it.each([
   ['of 500 bytes', { file_data: `data:application/pdf;base64,${'x'.repeat(640)}` }, 3000],
   ['of 1 MB', { file_data: 'x'.repeat(1_280_000) }, 20_000],
 ])('the count of a document %s is that of two pages or more', (_name, file, tokens) => {
-  const messages = [{ role: 'user' as const, content: [{ type: 'file' as const, file }] }];
+  const content = [{ type: 'file' as const, file, path: '' }];
+  const messages = [{ role: 'user' as const, path: '', content }];
   // Four tokens are those of the message.
   expect(estimateInput({ messages }).tokens).toBe(tokens + 4);
 });

@@ -29,7 +29,8 @@ it('the chunks before a failure are delivered, however their bytes arrive, then 
   const { body } = await pool.request({ method: 'GET', path: '/' });
   const received: string[] = [];
   const read = async (): Promise<void> => {
-    for await (const steps of readSteps(body, openaiProtocol.createReader(1))) {
+    const reader = openaiProtocol.createReader({ answers: 1, provider: 'openai' });
+    for await (const steps of readSteps(body, reader)) {
       received.push(...steps.map(({ text }) => text));
       // The connection has broken by then.
       await sleep(200);

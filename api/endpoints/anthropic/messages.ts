@@ -1,6 +1,7 @@
 /** POST /api/v1/messages: a chat with any model, in the format of Anthropic's Messages API. */
 import { z } from 'zod';
 import { estimateInput } from '../../../chat/input-count.ts';
+import { repairAnswers } from '../../chat/chat-request.ts';
 import { createMessagesPresentation } from '../../chat/messages-presentation.ts';
 import { countRequestSchema, messagesRequestSchema } from '../../chat/messages-request.ts';
 import { chatBodyBytesMax, defineChatEndpoint } from '../chat-endpoint.ts';
@@ -34,6 +35,24 @@ const messageResponse = z.looseObject({
   }),
   creditsConsumed: z.number(),
 });
+/** Field names in the Messages API, keyed by the field name in the internal chat request. */
+const messagesNames: Readonly<Record<string, string>> = {
+  user: 'metadata.user_id',
+  stop: 'stop_sequences',
+  reasoning_effort: 'output_config.effort',
+  response_format: 'output_config.format',
+};
+
+/** Returns the Messages API name of a field. */
+function toMessagesName(path: string): string {
+  return (
+    messagesNames[path] ??
+    path
+      .replace(/\.(?:image_url\.url|file\.file_(?:data|url))$/, '.source')
+      .replace(/\.file_id$/, '.source.file_id')
+  );
+}
+
 const example = {
   model: 'claude-sonnet-5',
   messages: [{ role: 'user', content: 'What lights a harbour?' }],
@@ -58,6 +77,7 @@ export const anthropic = defineSection('Anthropic’s endpoints', {
       event: z.object({ event: z.string(), data: z.string() }),
     },
     presentation: createMessagesPresentation,
+    rename: toMessagesName,
   }),
   countMessageTokens: defineEndpoint({
     route: 'POST /api/v1/messages/count_tokens',
@@ -69,7 +89,12 @@ export const anthropic = defineSection('Anthropic’s endpoints', {
       'Accepts the body of a message request and returns the estimated number of input tokens: one token per four characters. ' +
       'The reservation for a message is based on the same estimate; the provider may count more or fewer tokens. Nothing is ' +
       'sent to the provider, reserved or charged.',
-    request: { body: countRequestSchema, bodyBytesMax: chatBodyBytesMax, example },
+    request: {
+      body: countRequestSchema,
+      bodyBytesMax: chatBodyBytesMax,
+      repair: repairAnswers,
+      example,
+    },
     answer: z.object({ input_tokens: z.int() }),
     errors: ['UNKNOWN_MODEL'],
     handle({ body }, { chatCatalog }) {

@@ -55,12 +55,13 @@ const responsesNames: Readonly<Record<string, string>> = {
   verbosity: 'text.verbosity',
 };
 
-/**
- * Returns the Responses API name of a field. The name of a message is `input` without an index,
- * because the indexes of items and messages differ.
- */
+/** Returns the Responses API name of a field. */
 function toResponsesName(path: string): string {
-  return path.startsWith('messages') ? 'input' : (responsesNames[path] ?? path);
+  if (path === 'messages') return 'input';
+  return (
+    responsesNames[path] ??
+    path.replace(/\.image_url\.url$/, '.image_url').replace(/\.file\.(file_\w+)$/, '.$1')
+  );
 }
 
 /** Endpoint POST /api/v1/responses. */
