@@ -191,7 +191,7 @@ function toAnswer(wire: z.infer<typeof assistantMessage>, path: string): ChatMes
 
 /** Schema of the maximum tokens of an answer. `checkModels` compares it with the model's limit. */
 const tokenLimitSchema = z.int().min(1);
-const stop = z.string().max(1024);
+const stopText = z.string().max(1024);
 const penalty = z.number().min(-2).max(2);
 /** Fields of /chat and /chat/completions. `null` means the same as a missing field. */
 export const sharedFields = {
@@ -202,7 +202,9 @@ export const sharedFields = {
   max_tokens: tokenLimitSchema.nullish(),
   max_completion_tokens: tokenLimitSchema.nullish(),
   top_p: z.number().min(0).max(1).nullish(),
-  stop: z.union([stop, z.array(stop).max(4)], 'must be a string or up to 4 strings').nullish(),
+  stop: z
+    .union([stopText, z.array(stopText).max(4)], 'must be a string or up to 4 strings')
+    .nullish(),
   seed: z.int().nullish(),
   presence_penalty: penalty.nullish(),
   frequency_penalty: penalty.nullish(),

@@ -59,8 +59,9 @@ function readPart(part: ContentPart): ContentPart {
       throw invalidUrl(`${part.path}.video_url.url`, 'must be a data URI of a video', url);
     }
     case 'file':
-      return part.file.file_data === undefined ? part : readDocument(part, part.file.file_data);
+      break;
   }
+  return part.file.file_data === undefined ? part : readDocument(part, part.file.file_data);
 }
 
 /** Reads a document. One that is a picture becomes an image part. */

@@ -113,8 +113,9 @@ function toDelta(block: AnswerBlock, index: number): object {
     case 'thought':
       return { reasoning_details: [toReasoningDetail(block)] };
     case 'function':
-      return { tool_calls: [{ index, ...block }] };
+      break;
   }
+  return { tool_calls: [{ index, ...block }] };
 }
 
 /** Creates the presentation of one chat. It keeps the output items of the stream. */

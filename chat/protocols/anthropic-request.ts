@@ -4,7 +4,7 @@
  */
 import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError } from '../../domain/errors.ts';
-import { isRecord, type JsonObject } from '../../domain/json.ts';
+import { asText, isRecord, type JsonObject } from '../../domain/json.ts';
 import {
   type AssistantMessage,
   type ChatBody,
@@ -144,7 +144,7 @@ function toTurns(model: ChatModel, messages: readonly ChatMessage[]): object[] {
     const isReminder = part.role === 'system' && !canBeSystemTurn(model, parts, index);
     const role = isReminder ? 'user' : part.role;
     const blocks = isReminder
-      ? part.blocks.map(({ text, ...block }) => ({ ...block, text: toReminder(String(text)) }))
+      ? part.blocks.map(({ text, ...block }) => ({ ...block, text: toReminder(asText(text)) }))
       : part.blocks;
     const lastTurn = turns.at(-1);
     if (lastTurn?.role === role) {
@@ -168,13 +168,13 @@ function toTurn(model: ChatModel, message: ChatMessage, callIds: CallIds): Turn 
       return { role: 'user', results: [toToolResult(message, callIds)], blocks: [] };
     case 'system':
       return { role: 'system', results: [], blocks: toBlocks(message) };
-    case 'user': {
-      const blocks = toBlocks(message);
-      if (blocks.length > 0) return { role: 'user', results: [], blocks };
-      const rule = 'must contain more than blanks: this model rejects blank messages';
-      throw fieldError('INVALID_REQUEST', `${message.path}.content`, rule);
-    }
+    case 'user':
+      break;
   }
+  const blocks = toBlocks(message);
+  if (blocks.length > 0) return { role: 'user', results: [], blocks };
+  const rule = 'must contain more than blanks: this model rejects blank messages';
+  throw fieldError('INVALID_REQUEST', `${message.path}.content`, rule);
 }
 
 /** Release of the first model that accepts system messages in a conversation, Claude Opus 4.8. */

@@ -1371,7 +1371,7 @@ export interface components {
                         /** @constant */
                         type: "ephemeral";
                         ttl?: "5m" | null;
-                    };
+                    } | null;
                 }[];
                 name?: string | null;
             } | {
@@ -1385,20 +1385,19 @@ export interface components {
                         /** @constant */
                         type: "ephemeral";
                         ttl?: "5m" | null;
-                    };
+                    } | null;
                 } | {
                     /** @constant */
                     type: "image_url";
                     image_url: {
                         url: string;
-                        /** @enum {string} */
-                        detail?: "auto" | "low" | "high" | "original";
+                        detail?: ("auto" | "low" | "high" | "original") | null;
                     } | string;
                     cache_control?: {
                         /** @constant */
                         type: "ephemeral";
                         ttl?: "5m" | null;
-                    };
+                    } | null;
                 } | {
                     /** @constant */
                     type: "input_audio";
@@ -1419,13 +1418,13 @@ export interface components {
                     file: {
                         file_id?: string | null;
                         file_data?: string | null;
-                        filename?: string;
+                        filename?: string | null;
                     };
                     cache_control?: {
                         /** @constant */
                         type: "ephemeral";
                         ttl?: "5m" | null;
-                    };
+                    } | null;
                 })[];
                 name?: string | null;
             } | {
@@ -1439,7 +1438,7 @@ export interface components {
                         /** @constant */
                         type: "ephemeral";
                         ttl?: "5m" | null;
-                    };
+                    } | null;
                 } | {
                     /** @constant */
                     type: "refusal";
@@ -1456,11 +1455,12 @@ export interface components {
                         arguments: string;
                     };
                     extra_content?: Record<string, never> | null;
+                    content_offset?: number | null;
                     cache_control?: {
                         /** @constant */
                         type: "ephemeral";
                         ttl?: "5m" | null;
-                    };
+                    } | null;
                 }[] | null;
                 reasoning?: string | null;
                 reasoning_content?: string | null;
@@ -1510,7 +1510,7 @@ export interface components {
                         /** @constant */
                         type: "ephemeral";
                         ttl?: "5m" | null;
-                    };
+                    } | null;
                 }[];
                 name?: string | null;
             } | {
@@ -1524,7 +1524,7 @@ export interface components {
                         /** @constant */
                         type: "ephemeral";
                         ttl?: "5m" | null;
-                    };
+                    } | null;
                 }[];
                 name?: string | null;
             } | {
@@ -1538,20 +1538,19 @@ export interface components {
                         /** @constant */
                         type: "ephemeral";
                         ttl?: "5m" | null;
-                    };
+                    } | null;
                 } | {
                     /** @constant */
                     type: "image_url";
                     image_url: {
                         url: string;
-                        /** @enum {string} */
-                        detail?: "auto" | "low" | "high" | "original";
+                        detail?: ("auto" | "low" | "high" | "original") | null;
                     } | string;
                     cache_control?: {
                         /** @constant */
                         type: "ephemeral";
                         ttl?: "5m" | null;
-                    };
+                    } | null;
                 } | {
                     /** @constant */
                     type: "input_audio";
@@ -1572,13 +1571,13 @@ export interface components {
                     file: {
                         file_id?: string | null;
                         file_data?: string | null;
-                        filename?: string;
+                        filename?: string | null;
                     };
                     cache_control?: {
                         /** @constant */
                         type: "ephemeral";
                         ttl?: "5m" | null;
-                    };
+                    } | null;
                 })[];
                 name?: string | null;
             } | {
@@ -1592,7 +1591,7 @@ export interface components {
                         /** @constant */
                         type: "ephemeral";
                         ttl?: "5m" | null;
-                    };
+                    } | null;
                 } | {
                     /** @constant */
                     type: "refusal";
@@ -1609,11 +1608,12 @@ export interface components {
                         arguments: string;
                     };
                     extra_content?: Record<string, never> | null;
+                    content_offset?: number | null;
                     cache_control?: {
                         /** @constant */
                         type: "ephemeral";
                         ttl?: "5m" | null;
-                    };
+                    } | null;
                 }[] | null;
                 reasoning?: string | null;
                 reasoning_content?: string | null;
@@ -1630,14 +1630,14 @@ export interface components {
                         /** @constant */
                         type: "ephemeral";
                         ttl?: "5m" | null;
-                    };
+                    } | null;
                 }[];
                 tool_call_id: string;
                 cache_control?: {
                     /** @constant */
                     type: "ephemeral";
                     ttl?: "5m" | null;
-                };
+                } | null;
             })[];
             model: string;
             /** @description Fallback models, called in this order until one succeeds, if `model` fails. */
@@ -1662,15 +1662,15 @@ export interface components {
                 type: "function";
                 function: {
                     name: string;
-                    description?: string;
-                    parameters?: Record<string, never>;
+                    description?: string | null;
+                    parameters?: Record<string, never> | null;
                     strict?: boolean | null;
                 };
                 cache_control?: {
                     /** @constant */
                     type: "ephemeral";
                     ttl?: "5m" | null;
-                };
+                } | null;
             }[] | null;
             tool_choice?: (("none" | "auto" | "required") | {
                 /** @constant */
@@ -1734,15 +1734,23 @@ export interface components {
             provider?: {
                 data_collection?: "allow" | null;
                 zdr?: false | null;
-                only?: null;
-                ignore?: null;
-                quantizations?: null;
-                max_price?: null;
+                only?: null | [
+                ];
+                ignore?: null | [
+                ];
+                quantizations?: null | [
+                ];
+                max_price?: null | [
+                ];
             } | null;
-            audio?: null;
-            web_search_options?: null;
-            functions?: null;
-            function_call?: null;
+            audio?: null | [
+            ];
+            web_search_options?: null | [
+            ];
+            functions?: null | [
+            ];
+            function_call?: null | [
+            ];
         };
         ChatCompletionsAnswer: {
             id: string;
@@ -1872,7 +1880,7 @@ export interface components {
                     /** @constant */
                     type: "tool_result";
                     tool_use_id: string;
-                    content?: string | ({
+                    content?: (string | ({
                         /** @constant */
                         type: "text";
                         text: string;
@@ -1903,7 +1911,35 @@ export interface components {
                             type: "ephemeral";
                             ttl?: "5m" | null;
                         } | null;
-                    })[];
+                    } | {
+                        /** @constant */
+                        type: "document";
+                        source: {
+                            /** @constant */
+                            type: "base64";
+                            media_type: string;
+                            data: string;
+                        } | {
+                            /** @constant */
+                            type: "url";
+                            url: string;
+                        } | {
+                            /** @constant */
+                            type: "file";
+                            file_id: string;
+                        } | {
+                            /** @constant */
+                            type: "text";
+                            media_type: string;
+                            data: string;
+                        };
+                        title?: string | null;
+                        cache_control?: {
+                            /** @constant */
+                            type: "ephemeral";
+                            ttl?: "5m" | null;
+                        } | null;
+                    })[]) | null;
                     is_error?: boolean | null;
                     cache_control?: {
                         /** @constant */
@@ -1938,14 +1974,27 @@ export interface components {
                     /** @constant */
                     type: "thinking";
                     thinking: string;
-                    signature: string;
+                    signature?: string | null;
                 } | {
                     /** @constant */
                     type: "redacted_thinking";
                     data: string;
                 })[];
+            } | {
+                /** @constant */
+                role: "system";
+                content: string | {
+                    /** @constant */
+                    type: "text";
+                    text: string;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    } | null;
+                }[];
             })[];
-            system?: string | {
+            system?: (string | {
                 /** @constant */
                 type: "text";
                 text: string;
@@ -1954,16 +2003,15 @@ export interface components {
                     type: "ephemeral";
                     ttl?: "5m" | null;
                 } | null;
-            }[];
-            stream?: boolean;
-            temperature?: number;
-            top_p?: number;
-            stop_sequences?: string[];
+            }[]) | null;
+            stream?: boolean | null;
+            temperature?: number | null;
+            top_p?: number | null;
+            stop_sequences?: string[] | null;
             tools?: {
-                /** @constant */
-                type?: "custom";
+                type?: "custom" | null;
                 name: string;
-                description?: string;
+                description?: string | null;
                 input_schema: Record<string, never>;
                 strict?: boolean | null;
                 cache_control?: {
@@ -1971,27 +2019,27 @@ export interface components {
                     type: "ephemeral";
                     ttl?: "5m" | null;
                 } | null;
-            }[];
-            tool_choice?: {
+            }[] | null;
+            tool_choice?: ({
                 /** @constant */
                 type: "auto";
-                disable_parallel_tool_use?: boolean;
+                disable_parallel_tool_use?: boolean | null;
             } | {
                 /** @constant */
                 type: "any";
-                disable_parallel_tool_use?: boolean;
+                disable_parallel_tool_use?: boolean | null;
             } | {
                 /** @constant */
                 type: "tool";
                 name: string;
-                disable_parallel_tool_use?: boolean;
+                disable_parallel_tool_use?: boolean | null;
             } | {
                 /** @constant */
                 type: "none";
-            };
+            }) | null;
             metadata?: {
                 user_id?: string | null;
-            };
+            } | null;
             output_config?: {
                 effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
                 format?: {
@@ -1999,11 +2047,10 @@ export interface components {
                     type: "json_schema";
                     schema: Record<string, never>;
                 } | null;
-            };
-            /** @enum {string} */
-            service_tier?: "auto" | "standard_only";
+            } | null;
+            service_tier?: ("auto" | "standard_only") | null;
             speed?: "standard" | null;
-            top_k?: number;
+            top_k?: number | null;
             thinking?: ({
                 /** @constant */
                 type: "enabled";
@@ -2020,8 +2067,10 @@ export interface components {
                 type: "ephemeral";
                 ttl?: "5m" | null;
             } | null;
-            container?: null;
-            mcp_servers?: null;
+            container?: null | [
+            ];
+            mcp_servers?: null | [
+            ];
         };
         CreateMessageAnswer: {
             id: string;
@@ -2135,7 +2184,7 @@ export interface components {
                     /** @constant */
                     type: "tool_result";
                     tool_use_id: string;
-                    content?: string | ({
+                    content?: (string | ({
                         /** @constant */
                         type: "text";
                         text: string;
@@ -2166,7 +2215,35 @@ export interface components {
                             type: "ephemeral";
                             ttl?: "5m" | null;
                         } | null;
-                    })[];
+                    } | {
+                        /** @constant */
+                        type: "document";
+                        source: {
+                            /** @constant */
+                            type: "base64";
+                            media_type: string;
+                            data: string;
+                        } | {
+                            /** @constant */
+                            type: "url";
+                            url: string;
+                        } | {
+                            /** @constant */
+                            type: "file";
+                            file_id: string;
+                        } | {
+                            /** @constant */
+                            type: "text";
+                            media_type: string;
+                            data: string;
+                        };
+                        title?: string | null;
+                        cache_control?: {
+                            /** @constant */
+                            type: "ephemeral";
+                            ttl?: "5m" | null;
+                        } | null;
+                    })[]) | null;
                     is_error?: boolean | null;
                     cache_control?: {
                         /** @constant */
@@ -2201,14 +2278,27 @@ export interface components {
                     /** @constant */
                     type: "thinking";
                     thinking: string;
-                    signature: string;
+                    signature?: string | null;
                 } | {
                     /** @constant */
                     type: "redacted_thinking";
                     data: string;
                 })[];
+            } | {
+                /** @constant */
+                role: "system";
+                content: string | {
+                    /** @constant */
+                    type: "text";
+                    text: string;
+                    cache_control?: {
+                        /** @constant */
+                        type: "ephemeral";
+                        ttl?: "5m" | null;
+                    } | null;
+                }[];
             })[];
-            system?: string | {
+            system?: (string | {
                 /** @constant */
                 type: "text";
                 text: string;
@@ -2217,16 +2307,15 @@ export interface components {
                     type: "ephemeral";
                     ttl?: "5m" | null;
                 } | null;
-            }[];
-            stream?: boolean;
-            temperature?: number;
-            top_p?: number;
-            stop_sequences?: string[];
+            }[]) | null;
+            stream?: boolean | null;
+            temperature?: number | null;
+            top_p?: number | null;
+            stop_sequences?: string[] | null;
             tools?: {
-                /** @constant */
-                type?: "custom";
+                type?: "custom" | null;
                 name: string;
-                description?: string;
+                description?: string | null;
                 input_schema: Record<string, never>;
                 strict?: boolean | null;
                 cache_control?: {
@@ -2234,27 +2323,27 @@ export interface components {
                     type: "ephemeral";
                     ttl?: "5m" | null;
                 } | null;
-            }[];
-            tool_choice?: {
+            }[] | null;
+            tool_choice?: ({
                 /** @constant */
                 type: "auto";
-                disable_parallel_tool_use?: boolean;
+                disable_parallel_tool_use?: boolean | null;
             } | {
                 /** @constant */
                 type: "any";
-                disable_parallel_tool_use?: boolean;
+                disable_parallel_tool_use?: boolean | null;
             } | {
                 /** @constant */
                 type: "tool";
                 name: string;
-                disable_parallel_tool_use?: boolean;
+                disable_parallel_tool_use?: boolean | null;
             } | {
                 /** @constant */
                 type: "none";
-            };
+            }) | null;
             metadata?: {
                 user_id?: string | null;
-            };
+            } | null;
             output_config?: {
                 effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
                 format?: {
@@ -2262,11 +2351,10 @@ export interface components {
                     type: "json_schema";
                     schema: Record<string, never>;
                 } | null;
-            };
-            /** @enum {string} */
-            service_tier?: "auto" | "standard_only";
+            } | null;
+            service_tier?: ("auto" | "standard_only") | null;
             speed?: "standard" | null;
-            top_k?: number;
+            top_k?: number | null;
             thinking?: ({
                 /** @constant */
                 type: "enabled";
@@ -2283,8 +2371,10 @@ export interface components {
                 type: "ephemeral";
                 ttl?: "5m" | null;
             } | null;
-            container?: null;
-            mcp_servers?: null;
+            container?: null | [
+            ];
+            mcp_servers?: null | [
+            ];
         };
         CountMessageTokensAnswer: {
             input_tokens: number;
@@ -3449,8 +3539,7 @@ export interface components {
             top_p?: number | null;
             user?: string | null;
             input: string | (({
-                /** @constant */
-                type?: "message";
+                type?: "message" | null;
                 /** @constant */
                 role: "user";
                 content: string | ({
@@ -3472,8 +3561,7 @@ export interface components {
                     filename?: string | null;
                 })[];
             } | {
-                /** @constant */
-                type?: "message";
+                type?: "message" | null;
                 /** @enum {string} */
                 role: "system" | "developer";
                 content: string | {
@@ -3482,8 +3570,7 @@ export interface components {
                     text: string;
                 }[];
             } | {
-                /** @constant */
-                type?: "message";
+                type?: "message" | null;
                 /** @constant */
                 role: "assistant";
                 content: string | ({
@@ -3524,7 +3611,7 @@ export interface components {
                 /** @constant */
                 type: "reasoning";
                 summary?: {
-                    text?: string;
+                    text?: string | null;
                 }[] | null;
                 encrypted_content?: string | null;
             } | {
@@ -3580,11 +3667,16 @@ export interface components {
             truncation?: "disabled" | null;
             store?: boolean | null;
             background?: false | null;
-            previous_response_id?: null;
-            conversation?: null;
-            context_management?: null;
-            prompt?: null;
-            moderation?: null;
+            previous_response_id?: null | [
+            ];
+            conversation?: null | [
+            ];
+            context_management?: null | [
+            ];
+            prompt?: null | [
+            ];
+            moderation?: null | [
+            ];
             top_logprobs?: 0 | null;
         };
         CreateResponseAnswer: {

@@ -20,22 +20,19 @@ const received: Json[] = [];
 /** Content of the next answers of Anthropic's protocol, and delta of those of OpenAI's. */
 let content: object[] = [];
 let completion: object = {};
-const server = await startHttpServer(async (request, response) => {
-  let text = '';
-  for await (const bytes of request) text += String(bytes);
-  received.push(JSON.parse(text) as Json);
-  const isAnthropic = request.url?.endsWith('/v1/messages');
-  const usage = { input_tokens: 5, output_tokens: 2, prompt_tokens: 5, completion_tokens: 2 };
-  const body = isAnthropic
-    ? { id: 'm', model: 'x', stop_reason: 'end_turn', content, usage }
-    : {
-        object: 'chat.completion',
-        created: 1,
-        choices: [{ index: 0, message: completion, finish_reason: 'stop' }],
-        usage,
-      };
-  response.writeHead(200, { 'content-type': 'application/json' });
-  response.end(JSON.stringify(body));
+const server = await startHttpServer((request, response) => {
+  let sentText = '';
+  request.on('data', (bytes: Buffer) => (sentText += bytes.toString()));
+  request.once('end', () => {
+    received.push(JSON.parse(sentText) as Json);
+    const usage = { input_tokens: 5, output_tokens: 2, prompt_tokens: 5, completion_tokens: 2 };
+    const choices = [{ index: 0, message: completion, finish_reason: 'stop' }];
+    const body = request.url?.endsWith('/v1/messages')
+      ? { id: 'm', model: 'x', stop_reason: 'end_turn', content, usage }
+      : { object: 'chat.completion', created: 1, choices, usage };
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(body));
+  });
 });
 afterAll(server.close);
 const providers =
@@ -855,7 +852,8 @@ describe('an answer', () => {
       ],
     };
     const { status, sent } = await send('/chat/completions', { model: gpt, ...cut });
-    expect([status, (sent?.['messages'] as Json[])[1]?.['content']]).toEqual([200, 'cut \ufffd']);
+    expect(status).toBe(200);
+    expect(sent).toMatchObject({ messages: [{}, { content: 'cut \ufffd' }, {}] });
   });
 });
 

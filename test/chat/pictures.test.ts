@@ -32,12 +32,12 @@ const requests: [path: string, field: string, body: Body][] = [
   ],
   ...['input_image', 'input_file'].map((type): [string, string, Body] => [
     '/api/v1/responses',
-    'input',
+    'input.0.content.0.file_id',
     (file_id) => ({ input: ask({ type, file_id }) }),
   ]),
   ...['image', 'document'].map((type): [string, string, Body] => [
     '/api/v1/messages',
-    field,
+    'messages.0.content.0.source.file_id',
     (file_id) => ({ max_tokens: 50, messages: ask({ type, source: { type: 'file', file_id } }) }),
   ]),
 ];

@@ -239,9 +239,13 @@ describe('errors of the Responses API', () => {
     ['input', { input: [] }, 'at least one item'],
     ['input', { input: undefined }, 'is required'],
     ['max_output_tokens', { max_output_tokens: 9_000_000 }, ''],
-    ['text.verbosity', { model, text: { verbosity: 'low' } }, '', 'UNSUPPORTED_PARAMETER'],
     ['text.format', { model, ...structured }, '', 'UNSUPPORTED_PARAMETER'],
-    ['input', { input: [{ ...user, content: [byHttp] }] }, '', 'INVALID_INPUT_URL'],
+    [
+      'input.0.content.0.image_url',
+      { input: [{ ...user, content: [byHttp] }] },
+      '',
+      'INVALID_INPUT_URL',
+    ],
   ])(
     'name %s and reserve nothing (%o)',
     async (param, fields, sentence, code = 'INVALID_REQUEST') => {

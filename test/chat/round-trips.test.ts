@@ -108,7 +108,7 @@ describe('unknown fields', () => {
         { role: 'user', content: [{ type: 'text', text: 'unknown inside' }] },
         {
           role: 'assistant',
-          content: [{ type: 'text', text: 'yes' }],
+          content: 'yes',
           tool_calls: [
             { id: 'c1', type: 'function', function: { name: 'look_up', arguments: '{}' } },
           ],

@@ -5,7 +5,7 @@
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { untilSettled } from './chat-account.ts';
-import { sendChat } from './chat-clients.ts';
+import { onePixelUrl, sendChat } from './chat-clients.ts';
 import { postChat } from './raw-chat.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -17,12 +17,12 @@ const context = 128_000;
 const ask = (text: string, part: object) => [
   { role: 'user', content: [{ type: 'text', text }, part] },
 ];
-const pdf = `data:application/pdf;base64,${Buffer.alloc(9800, 'x').toString('base64')}`;
-const png = `data:image/png;base64,${Buffer.alloc(600).toString('base64')}`;
+const pdf = `data:application/pdf;base64,${Buffer.from('%PDF-'.padEnd(9800, 'x')).toString('base64')}`;
+
 const parts = {
   document: { type: 'file', file: { file_data: pdf, filename: 'long.pdf' } },
-  original: { type: 'image_url', image_url: { url: png, detail: 'original' } },
-  picture: { type: 'image_url', image_url: { url: png } },
+  original: { type: 'image_url', image_url: { url: onePixelUrl, detail: 'original' } },
+  picture: { type: 'image_url', image_url: { url: onePixelUrl } },
 };
 
 /** Sends a chat with a part, whose input the provider counts as so many tokens. */

@@ -195,7 +195,7 @@ const chat: Fault[] = [
   {
     name: 'names of messages are not counted as input',
     file: 'chat/input-count.ts',
-    original: 'countPart(part, meter, media);\n    countFields(fields, meter);',
+    original: 'countPart(part, meter, media);\n  return countFields(fields, meter);',
     planted: 'countPart(part, meter, media);',
     tests: ['test/activities/chat-input.test.ts'],
   },
