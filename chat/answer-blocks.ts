@@ -136,12 +136,6 @@ export function readThought(detail: Fields): Thought {
   };
 }
 
-/** Place of a thought or a tool call in an answer, as fields of its entry. */
-export interface Place {
-  tool_call_index: number;
-  content_offset: number;
-}
-
 /** Converts a thought to an entry of `reasoning_details`. */
 export function toReasoningDetail({ text, signature, data, provider }: Thought): JsonObject {
   return {

@@ -60,13 +60,18 @@ const block = fc.oneof(
     function: fc.record({ name: text, arguments: text }),
   }),
 );
-const content = fc.oneof(text, fc.array(part, { maxLength: 3 }));
+const anyContent = fc.oneof(text, fc.array(part, { maxLength: 3 }));
 const message = fc.oneof(
   fc.record(
-    { role: fc.constantFrom('system' as const, 'user' as const), path, content, name: text },
+    {
+      role: fc.constantFrom('system' as const, 'user' as const),
+      path,
+      content: anyContent,
+      name: text,
+    },
     { requiredKeys: ['role', 'path', 'content'] },
   ),
-  fc.record({ role: fc.constant('tool' as const), path, content, tool_call_id: text }),
+  fc.record({ role: fc.constant('tool' as const), path, content: anyContent, tool_call_id: text }),
   fc.record(
     {
       role: fc.constant('assistant' as const),
