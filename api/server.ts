@@ -60,18 +60,21 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const port = await listen(server, config);
   const resources = await openProcess(config, logger, 'api');
   const { services, connection, client } = resources;
-  const updates = await openJobUpdates({ databaseUrl: config.DATABASE_URL, ...services });
+  const updates = await openJobUpdates({ config, ...services });
   let isDraining = false;
   const readiness = {
     required: { ...databaseChecks(services.pool), serving: () => Promise.resolve(!isDraining) },
     // Temporal is optional, because chat works without it: during an outage of Temporal, the load
     // balancer must keep using this process.
-    optional: jobChecks({
-      connection,
-      namespace: config.TEMPORAL_NAMESPACE,
-      queues: polledQueues(config.TASK_QUEUE_PREFIX, [...providerDefinitions.keys()]),
-      isPolled: (pollers) => pollers.length > 0,
-    }),
+    optional: {
+      ...jobChecks({
+        connection,
+        namespace: config.TEMPORAL_NAMESPACE,
+        queues: polledQueues(config.TASK_QUEUE_PREFIX, [...providerDefinitions.keys()]),
+        isPolled: (pollers) => pollers.length > 0,
+      }),
+      notifications: () => Promise.resolve(updates.isListening()),
+    },
   };
   const { observe } = options;
   handle = createApp({ config, services, client, updates, readiness, observe });

@@ -4,6 +4,7 @@
  */
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { defineQuery, defineSignal } from '@temporalio/workflow';
+import type { Rejection } from './ledger-results.ts';
 
 /**
  * Returns the workflow id of a job. It equals the job id, so that operators can search for a
@@ -152,4 +153,6 @@ export interface JobOutcome {
    * for which the ledger rejected the reservation. `completed`: null.
    */
   reason: string | null;
+  /** Rejection of a `rejected` job. Undefined if an earlier version ended the workflow. */
+  rejection?: Rejection;
 }

@@ -1,5 +1,6 @@
 /** Finds rows that violate an invariant of credits or results, with one SQL statement. */
 import { Client } from 'pg';
+import { parseDatabaseUrl } from '../platform/database-url.ts';
 
 /** Violation: the name of an invariant, and the id of the row that violates it. */
 export interface Finding {
@@ -76,7 +77,7 @@ const timeoutMs = 15 * 60_000;
 /** Returns all violations. Uses its own connection, snapshot and time limit. */
 export async function findViolations(databaseUrl: string): Promise<Finding[]> {
   const client = new Client({
-    connectionString: databaseUrl,
+    ...parseDatabaseUrl(databaseUrl),
     connectionTimeoutMillis: 5000,
     statement_timeout: timeoutMs,
     query_timeout: timeoutMs,

@@ -7,7 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { assert } from '../domain/errors.ts';
 import { withoutCorrelation } from './correlation.ts';
-import { isDatabaseUnavailable, isLockTimeout } from './database-errors.ts';
+import { isConflict, isDatabaseUnavailable, isLockTimeout } from './database-errors.ts';
 import type { Metrics } from './metrics.ts';
 
 interface BatcherOptions<Item, Answer> {
@@ -120,7 +120,7 @@ class Batcher<Item, Answer> {
     } catch (error) {
       if (isLockTimeout(error)) this.#splitByGroup(batch);
       // If the database is unreachable, running each item alone would only wait for it again.
-      else if (batch.length === 1 || isDatabaseUnavailable(error)) rejectAll(batch, error);
+      else if (batch.length === 1 || isOutage(error)) rejectAll(batch, error);
       else await Promise.all(batch.map((entry) => this.#runOrSplit([entry])));
     }
   }
@@ -148,7 +148,7 @@ class Batcher<Item, Answer> {
         return;
       } catch (error) {
         if (!isLockTimeout(error)) {
-          if (batch.length === 1 || isDatabaseUnavailable(error)) rejectAll(batch, error);
+          if (batch.length === 1 || isOutage(error)) rejectAll(batch, error);
           else await Promise.all(batch.map((entry) => this.#retryWhileLocked([entry])));
           return;
         }
@@ -161,6 +161,9 @@ class Batcher<Item, Answer> {
     }
   }
 }
+
+/** Returns whether the database is unavailable to every item of a batch. */
+const isOutage = (error: unknown): boolean => isDatabaseUnavailable(error) && !isConflict(error);
 
 function rejectAll(batch: Batch<unknown, never>, error: unknown): void {
   for (const { reject } of batch) reject(error);

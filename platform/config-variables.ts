@@ -4,6 +4,7 @@ import { temporalVariables } from './temporal-variables.ts';
 import {
   webUrl,
   count,
+  databaseUrl,
   decimal,
   delayList,
   flag,
@@ -80,7 +81,9 @@ export const gatewayVariables = {
   SPOOL_BYTES_MAX: count(629_145_600, 1_099_511_627_776).default(1_073_741_824),
 
   // Postgres and Temporal: addresses, credentials and retention.
-  DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/, error: 'must be a postgres:// URL' }),
+  DATABASE_URL: databaseUrl,
+  /** Address of the database without a pooler, on which the API listens to notifications. */
+  DATABASE_LISTEN_URL: databaseUrl.optional(),
   DATABASE_POOL_MAX: count(2, 200).default(12),
   ...temporalVariables,
   /** Origins of Temporal web UIs that may call the codec endpoint. */

@@ -1,4 +1,4 @@
-/** Recognizes errors that mean that the database is unreachable or that a lock is unavailable. */
+/** Recognizes errors that mean that the database cannot execute a statement now. */
 import {
   BackendTerminatedError,
   BackendTerminatedUnexpectedlyError,
@@ -18,29 +18,41 @@ export class DatabaseSilentError extends Error {
 const lostConnection =
   /Query read timeout|Connection terminated|timeout expired|timeout exceeded when trying to connect/i;
 
-/** SQLSTATE code for a lock that was not available within `lock_timeout`. */
-const lockNotAvailable = '55P03';
+/**
+ * SQLSTATE classes and codes of errors after which a retry may succeed: 08 connection failed, 28
+ * credentials rejected and 3D000 no database (both while connecting), 25006 read-only server, 25P03
+ * and 25P04 session or transaction timeout, 40001 and 40P01 conflict with another transaction, 53
+ * no connections, memory or disk left, 55P03 lock not available, 57P shutdown or start, 58 error of
+ * the operating system. The others are errors of the network.
+ */
+const temporaryCodes =
+  /^(08|28|3D000|25006|25P0[34]|40001|40P01|53|55P03|57P|58|ECONN|EPIPE|ETIMEDOUT|EHOST|ENET|ENOTFOUND|EAI_AGAIN)/;
 
-/** Returns whether an error, or one of its causes, is a lock timeout. */
-export function isLockTimeout(error: unknown): boolean {
+/** Returns whether an error, or one of its causes, has a code that matches the pattern. */
+function hasCode(error: unknown, pattern: RegExp): boolean {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    if ('code' in cause && cause.code === lockNotAvailable) return true;
+    if ('code' in cause && pattern.test(String(cause.code))) return true;
   }
   return false;
 }
 
-/** Returns whether an error means that the database is unreachable, so that a retry may succeed. */
+/** Returns whether an error, or one of its causes, is a lock timeout. */
+export const isLockTimeout = (error: unknown): boolean => hasCode(error, /^55P03$/);
+
+/** Returns whether the server refused a statement because it or the session is read-only. */
+export const isReadOnlyError = (error: unknown): boolean => hasCode(error, /^25006$/);
+
+/**
+ * Returns whether an error is a conflict with another transaction, which does not occur if the
+ * operations of a batch run separately.
+ */
+export const isConflict = (error: unknown): boolean => hasCode(error, /^(40001|40P01)$/);
+
+/** Returns whether an error means that the database is unavailable, so that a retry may succeed. */
 export function isDatabaseUnavailable(error: unknown): boolean {
-  if (isLockTimeout(error)) return true;
   if (error instanceof ConnectionError || error instanceof BackendTerminatedError) return true;
   if (error instanceof BackendTerminatedUnexpectedlyError) return true;
   if (error instanceof StatementTimeoutError || error instanceof DatabaseSilentError) return true;
   if (!(error instanceof Error)) return false;
-  const code = 'code' in error ? String(error.code) : '';
-  // SQLSTATE classes: 57P means that the server is shutting down or starting; 53 that it has no
-  // more connections, memory or disk; 08 that the connection failed.
-  return (
-    /^(57P|53|08|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT)/.test(code) ||
-    lostConnection.test(error.message)
-  );
+  return hasCode(error, temporaryCodes) || lostConnection.test(error.message);
 }

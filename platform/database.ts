@@ -14,6 +14,8 @@ import {
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
 import { withoutCorrelation } from './correlation.ts';
+import { isReadOnlyError } from './database-errors.ts';
+import { formatSlonikUrl, parseDatabaseUrl } from './database-url.ts';
 import type { Logger } from './logger.ts';
 import type { Metrics } from './metrics.ts';
 import { limitQueries } from './query-limits.ts';
@@ -60,7 +62,29 @@ class RowError extends Error {
  * outage of the server.
  */
 export async function openDatabase(options: DatabaseOptions): Promise<DatabasePool> {
-  const pool = await createPool(options.url, {
+  const pool = await openPool(options).catch((error: unknown) => {
+    const refused =
+      error instanceof Error ? /unsupported startup parameter/.exec(error.message) : null;
+    if (!refused) throw error;
+    throw new Error(
+      'DATABASE_URL: the pooler rejects the parameters of the connection; PgBouncer needs' +
+        ' ignore_startup_parameters = statement_timeout, idle_in_transaction_session_timeout',
+      { cause: error },
+    );
+  });
+  pool.on('error', (error) =>
+    // The error is logged without the correlation ids of the request that opened the connection.
+    withoutCorrelation(() => options.logger.warn({ error }, 'database.connection_lost')),
+  );
+  if (options.metrics) countConnections(pool, options.metrics);
+  limitQueries(pool, options.poolMax);
+  return pool;
+}
+
+async function openPool(options: DatabaseOptions): Promise<DatabasePool> {
+  const address = parseDatabaseUrl(options.url);
+  const pool = await createPool(formatSlonikUrl(address), {
+    ...(address.ssl && { ssl: address.ssl }),
     maxPoolSize: options.poolMax,
     minPoolSize: 1,
     idleTimeout: 60_000,
@@ -80,14 +104,12 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
       ...createTypeParserPreset().filter((parser) => parser.name !== 'int8'),
       safeInteger,
     ],
-    interceptors: [checkRows, ...(options.metrics ? [measureWaits(options.metrics)] : [])],
+    interceptors: [
+      checkRows,
+      leaveReadOnlyServer(() => pool),
+      ...(options.metrics ? [measureWaits(options.metrics)] : []),
+    ],
   });
-  pool.on('error', (error) =>
-    // The error is logged without the correlation ids of the request that opened the connection.
-    withoutCorrelation(() => options.logger.warn({ error }, 'database.connection_lost')),
-  );
-  if (options.metrics) countConnections(pool, options.metrics);
-  limitQueries(pool, options.poolMax);
   return pool;
 }
 
@@ -104,6 +126,32 @@ const checkRows: Interceptor = {
     return row;
   },
 };
+
+/** Minimum time between two replacements of the idle connections, in milliseconds. */
+const replaceIntervalMs = 1000;
+
+/**
+ * Creates an interceptor that closes the idle connections when a server refuses a write because it
+ * is read-only. After a failover they may lead to the former primary, and new connections to the
+ * new one. slonik itself closes the connection of the failed query.
+ */
+function leaveReadOnlyServer(getPool: () => DatabasePool): Interceptor {
+  let replacedAtMs = -Infinity;
+  return {
+    name: 'leave-read-only-server',
+    queryExecutionError(_context, _query, error) {
+      if (isReadOnlyError(error) && performance.now() - replacedAtMs > replaceIntervalMs) {
+        replacedAtMs = performance.now();
+        const pool = getPool();
+        for (let count = pool.state().idleConnections; count > 0; count -= 1) {
+          // slonik closes a connection whose handler throws.
+          pool.connect(() => Promise.reject(error)).catch(() => {});
+        }
+      }
+      return null;
+    },
+  };
+}
 
 /** Creates an interceptor that measures how long queries wait for a connection. */
 function measureWaits({ poolWaitSeconds }: Metrics): Interceptor {

@@ -6,14 +6,19 @@
  * (docs/decisions/0001-migrations.md).
  */
 import { Client } from 'pg';
+import { parseDatabaseUrl } from './database-url.ts';
 import { readSchema, type Schema, type SqlSource } from './sql-sources.ts';
 
 /** Key of the advisory lock that is held during a schema change. The number is arbitrary. */
 const lockId = 7_305_011;
 
+/** Time limit of a connection. A process with a wrong address must stop within five seconds. */
+const connectTimeoutMs = 4000;
+
 /** Connects to the database. @throws Error that contains the server's name, but not the password */
 async function connectTo(databaseUrl: string): Promise<Client> {
-  const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: 10_000 });
+  const address = parseDatabaseUrl(databaseUrl);
+  const client = new Client({ ...address, connectionTimeoutMillis: connectTimeoutMs });
   // An error on an idle connection would end the process if there were no listener. The next query
   // reports the error.
   client.on('error', () => {});
@@ -25,10 +30,8 @@ async function connectTo(databaseUrl: string): Promise<Client> {
     const causes: unknown[] = error instanceof AggregateError ? error.errors : [error];
     const reasons = causes.map((one) => (one instanceof Error ? one.message : String(one)));
     throw new Error(
-      `Postgres at ${new URL(databaseUrl).host} cannot be reached: ${reasons.join('; ')}`,
-      {
-        cause: error,
-      },
+      `Postgres at ${address.host}:${address.port} (DATABASE_URL) cannot be reached: ${reasons.join('; ')}`,
+      { cause: error },
     );
   }
 }

@@ -1,6 +1,8 @@
 /** Checks the readiness of a process. Each check has a name and a time limit. */
 import type { Connection } from '@temporalio/client';
-import { command, type DatabasePool } from './database.ts';
+import { sql } from 'slonik';
+import { z } from 'zod';
+import type { DatabasePool } from './database.ts';
 import { describeTaskQueue, cacheResult, type TaskKind } from './task-queues.ts';
 
 /** Readiness checks by name. Each returns whether a dependency of the process is usable now. */
@@ -25,6 +27,8 @@ export interface ReadinessReport {
 }
 
 const checkTimeoutMs = 3000;
+
+const readOnlyRow = z.object({ isReadOnly: z.boolean() });
 
 /** Runs all checks in parallel. A check fails if it throws or exceeds its time limit. */
 export async function checkReadiness(readiness: Readiness): Promise<ReadinessReport> {
@@ -73,13 +77,20 @@ interface JobCheckParts {
 /** Maximum age of the pollers' state, which is reused because probes are frequent. */
 const pollersAgeMaxMs = 5000;
 
-/** Creates the check of the database, which every process needs. */
+/**
+ * Creates the check of the database, which every process needs. A standby and a server in read-only
+ * mode answer queries but accept no write.
+ */
 export function databaseChecks(pool: DatabasePool): Checks {
   return {
-    postgres: async () => {
-      await pool.query(command`SELECT 1`);
-      return true;
-    },
+    // slonik closes a connection whose handler throws: the next check may reach another server.
+    postgres: () =>
+      pool.connect(async (connection) => {
+        const isReadOnly = await connection.oneFirst(sql.type(readOnlyRow)`
+          SELECT current_setting('transaction_read_only')::boolean AS "isReadOnly"`);
+        if (isReadOnly) throw new Error('the server is read-only');
+        return true;
+      }),
   };
 }
 
@@ -88,7 +99,9 @@ export function jobChecks(parts: JobCheckParts): Checks {
   const { connection, namespace, queues } = parts;
   return {
     temporal: async () => {
-      await connection.workflowService.getSystemInfo({});
+      await connection.withDeadline(Date.now() + checkTimeoutMs, () =>
+        connection.workflowService.getSystemInfo({}),
+      );
       return true;
     },
     pollers: cacheResult(async () => {

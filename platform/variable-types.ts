@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { formatAllowedValues, formatReceived } from '../domain/field-messages.ts';
+import { parseDatabaseUrl } from './database-url.ts';
 
 /** Builds a schema's error option, whose message contains the allowed and the received values. */
 const mustBe = (allowed: string) => ({
@@ -56,6 +57,19 @@ export const webUrl = z
   .string()
   .trim()
   .refine(isWebUrl, mustBe('an http(s) URL without credentials, query or fragment'));
+
+/** URL of a Postgres database. The message contains no part of the value, which is a credential. */
+export const databaseUrl = z
+  .string()
+  .trim()
+  .superRefine((url, context) => {
+    try {
+      parseDatabaseUrl(url);
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      context.addIssue({ code: 'custom', message });
+    }
+  });
 
 const splitList = (text: string): string[] =>
   text

@@ -7,7 +7,7 @@ import type { EarlierSettlement } from '../activities/reserve.ts';
 import { searchAttributes, type JobOutcome } from '../jobs/contract.ts';
 import { calculateChargeMicro } from '../jobs/charge-rule.ts';
 import type { CallOutputs, JobPlan } from '../jobs/job-plan.ts';
-import type { SettleResult } from '../jobs/ledger-results.ts';
+import type { Rejection, SettleResult } from '../jobs/ledger-results.ts';
 import { toPublicError } from './public-errors.ts';
 import { formatCredits } from './display-texts.ts';
 import type { RunningJob } from './running-job.ts';
@@ -58,9 +58,10 @@ function endReleased(job: RunningJob, { status, errorCode }: EarlierSettlement):
 }
 
 /** Ends a job whose reservation the ledger rejected. */
-export function endRejected({ plan, progress }: RunningJob, reason: string): JobOutcome {
+export function endRejected({ plan, progress }: RunningJob, rejection: Rejection): JobOutcome {
+  const { verdict: reason } = rejection;
   progress.setPhase(`rejected: ${reason}`);
-  return recordOutcome(plan, { status: 'rejected', billing: 'none', reason });
+  return recordOutcome(plan, { status: 'rejected', billing: 'none', reason, rejection });
 }
 
 /**

@@ -59,7 +59,7 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
     const reserveOutcome = await runStep(job, { name: 'reserve', summary: price }, (activities) =>
       activities.reserve(plan),
     );
-    if (reserveOutcome.verdict !== 'reserved') return endRejected(job, reserveOutcome.verdict);
+    if (reserveOutcome.verdict !== 'reserved') return endRejected(job, reserveOutcome);
     // A workflow that was reset after its settlement runs `reserve` again. The job is already
     // settled, so no call may be sent.
     if (reserveOutcome.settledBefore) return await endSettled(job, reserveOutcome.settledBefore);

@@ -7,12 +7,13 @@ import { ServiceError, type Client } from '@temporalio/client';
 import type { JobReads } from '../../jobs/records/job-reads.ts';
 import { throwRejection } from '../../ledger/rejections.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { jobWorkflowId } from '../../jobs/contract.ts';
+import { jobWorkflowId, type JobOutcome } from '../../jobs/contract.ts';
 import type { JobPlan } from '../../jobs/job-plan.ts';
 import type { Rejection } from '../../jobs/ledger-results.ts';
 import type { Config } from '../../platform/config.ts';
 import { correlate } from '../../platform/correlation.ts';
 import { createFairLimiter } from '../../platform/fair-limiter.ts';
+import { callTemporal } from '../../platform/temporal.ts';
 import type { HeldClaim } from '../idempotency/claim-renewal.ts';
 import type { JobSubscription } from './job-topics.ts';
 import type { JobUpdates } from './job-updates.ts';
@@ -91,24 +92,44 @@ export function createAdmission(deps: AdmissionDeps) {
 
 /**
  * Waits until the ledger reserves the credits of a started job or rejects the job. Returns null if
- * the credits are reserved, otherwise the rejection. If a lost connection drops the event of a
- * reservation, the job's row shows the reservation. A rejected job has no row, but a repeated
- * request with the same Idempotency-Key starts it again and receives another event.
- * @throws GatewayError SERVICE_UNAVAILABLE with the job's id if there is neither an event nor a row
- * within VERDICT_WAIT_MS
+ * the credits are reserved, otherwise the rejection. If a lost connection drops the event, the
+ * job's row shows a reservation, and the result of the workflow a rejection, which has no row.
+ * @throws GatewayError SERVICE_UNAVAILABLE with the job's id if none of them exists within
+ * VERDICT_WAIT_MS
  */
 async function awaitReservation(
-  { config, reads }: AdmissionDeps,
+  deps: AdmissionDeps,
   plan: JobPlan,
   updates: JobSubscription,
 ): Promise<Rejection | null> {
-  const deadlineAtMs = performance.now() + config.VERDICT_WAIT_MS;
-  for (;;) {
+  const deadlineAtMs = performance.now() + deps.config.VERDICT_WAIT_MS;
+  // Reads of the workflow become rarer, because thousands of jobs may wait for a worker.
+  for (let polls = 1, readAtPoll = 1; ; polls += 1) {
     const remainingMs = deadlineAtMs - performance.now();
     if (remainingMs <= 0) throw unconfirmedStartError(plan, 'The job is waiting for a worker.');
     const event = await updates.next(Math.min(rowPollMs, remainingMs));
     if (event) return event.event === 'rejected' ? event.rejection : null;
-    if (await reads.read(plan.organizationId, plan.jobId)) return null;
+    if (await deps.reads.read(plan.organizationId, plan.jobId)) return null;
+    if (polls < readAtPoll) continue;
+    readAtPoll *= 2;
+    const rejection = await readRejection(deps, plan.jobId);
+    if (rejection) return rejection;
+  }
+}
+
+/** Reads the rejection of a job from the result of its workflow. Returns null if there is none. */
+async function readRejection({ client }: AdmissionDeps, jobId: string): Promise<Rejection | null> {
+  const handle = client.workflow.getHandle<(plan: JobPlan) => Promise<JobOutcome>>(
+    jobWorkflowId(jobId),
+  );
+  try {
+    return await callTemporal(client, async () => {
+      const { status } = await handle.describe();
+      return status.name === 'COMPLETED' ? ((await handle.result()).rejection ?? null) : null;
+    });
+  } catch {
+    // The workflow is read again after a later poll.
+    return null;
   }
 }
 

@@ -3,9 +3,11 @@
  * rejected, or that ends (`ledger_write_jobs`). A lost connection can drop notifications, so the
  * rows of awaited jobs are also read once a second. The row of a job is authoritative.
  */
-import { Client } from 'pg';
 import type { JobReads } from '../../jobs/records/job-reads.ts';
+import type { Config } from '../../platform/config.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
+import { openListener } from '../../platform/notifications.ts';
 import { createTopics, jobEvent } from './job-topics.ts';
 
 /**
@@ -18,22 +20,29 @@ export type JobChange = { organizationId: string; jobId: string } | 'interrupted
 export type JobUpdates = Awaited<ReturnType<typeof openJobUpdates>>;
 
 interface UpdatesDeps {
-  databaseUrl: string;
+  config: Pick<Config, 'DATABASE_URL' | 'DATABASE_LISTEN_URL'>;
+  pool: DatabasePool;
   reads: Pick<JobReads, 'ended'>;
   logger: Logger;
 }
 
 /** Interval between reads of the rows of awaited jobs, in milliseconds. */
 const pollIntervalMs = 1000;
-const reconnectMs = 1000;
-const connectTimeoutMs = 5000;
+
+const pooledUrl =
+  'DATABASE_URL: notifications of Postgres do not arrive over it, as behind a pooler in transaction' +
+  ' mode (PgBouncer, Supavisor); set DATABASE_LISTEN_URL to the URL of the database without the pooler';
+const foreignListenUrl =
+  'DATABASE_LISTEN_URL: notifications that are sent over DATABASE_URL do not arrive over it; it must' +
+  ' lead to the same database, without a pooler';
 
 /**
  * Starts listening to job events. Returns functions to subscribe to one job or to watch all
- * changes. If the first connection fails, it is retried in the background.
+ * changes.
+ * @throws Error of `openListener`
  */
 export async function openJobUpdates(deps: UpdatesDeps) {
-  const { reads, logger } = deps;
+  const { config, pool, reads, logger } = deps;
   const topics = createTopics();
   const watchers = new Set<(change: JobChange) => void>();
   const announce = (change: JobChange): void => {
@@ -49,7 +58,17 @@ export async function openJobUpdates(deps: UpdatesDeps) {
 
   const interrupt = (): void => announce('interrupted');
   let isDraining = false;
-  const stopListening = await listen(deps, receive, interrupt);
+  const url = config.DATABASE_LISTEN_URL ?? config.DATABASE_URL;
+  const listener = await openListener({
+    url,
+    channel: 'studio_job',
+    // The probes take the way of the job events, which processes send over their pools.
+    notify: (channel, payload) => pool.query(command`SELECT pg_notify(${channel}, ${payload})`),
+    receive,
+    onInterrupt: interrupt,
+    silentMessage: config.DATABASE_LISTEN_URL ? foreignListenUrl : pooledUrl,
+    logger,
+  });
   const timer = setInterval(() => {
     const ids = topics.listJobIds();
     if (ids.length === 0) return;
@@ -73,64 +92,15 @@ export async function openJobUpdates(deps: UpdatesDeps) {
       interrupt();
       topics.wakeAll();
     },
+    /** Returns whether notifications arrive. */
+    isListening: listener.isListening,
     /** True if the process is stopping. */
     get isDraining(): boolean {
       return isDraining;
     },
     async close(): Promise<void> {
       clearInterval(timer);
-      await stopListening();
+      await listener.close();
     },
-  };
-}
-
-/**
- * Listens to notifications, and reconnects whenever the connection is lost. Returns a function that
- * stops listening. Calls `onEnd` whenever a connection ends.
- */
-async function listen(
-  { databaseUrl, logger }: UpdatesDeps,
-  receive: (payload: string) => void,
-  onEnd: () => void,
-): Promise<() => Promise<void>> {
-  let isStopped = false;
-  let client: Client | undefined;
-  let reconnect: NodeJS.Timeout | undefined;
-
-  function scheduleReconnect(): void {
-    if (!isStopped) reconnect = setTimeout(() => void connect(), reconnectMs);
-  }
-
-  async function connect(): Promise<void> {
-    const newClient = new Client({
-      connectionString: databaseUrl,
-      connectionTimeoutMillis: connectTimeoutMs,
-      keepAlive: true,
-    });
-    client = newClient;
-    newClient.on('error', (error) => logger.warn({ error }, 'job_listener.connection_lost'));
-    newClient.on('end', () => {
-      onEnd();
-      scheduleReconnect();
-    });
-    newClient.on('notification', ({ payload }) => receive(payload ?? ''));
-    try {
-      await newClient.connect();
-      await newClient.query('LISTEN studio_job');
-    } catch (error) {
-      logger.warn({ error }, 'job_listener.not_connected');
-      // A client that never connected does not always emit `end`, so the reconnection is scheduled
-      // here.
-      newClient.removeAllListeners('end');
-      await newClient.end().catch(() => {});
-      scheduleReconnect();
-    }
-  }
-
-  await connect();
-  return async () => {
-    isStopped = true;
-    clearTimeout(reconnect);
-    await client?.end().catch(() => {});
   };
 }

@@ -2,8 +2,6 @@
  * One attempt of submit, store or cancel (activities/), with records in a real Postgres that can be
  * unreachable, and a scripted provider.
  */
-import { once } from 'node:events';
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
@@ -27,45 +25,15 @@ import { checkReadiness, databaseChecks } from '../../platform/readiness.ts';
 import { createOutbound } from '../../platform/outbound.ts';
 import { during } from '../harness/during.ts';
 import { openTestDisk } from '../harness/folders.ts';
+import { startPostgresProxy } from '../harness/postgres-proxy.ts';
 import { useLedger, type Holder } from '../ledger/use-ledger.ts';
 
 const secret = 'a secret of thirty-two characters or more';
 const publicBaseUrl = 'http://gateway.example';
 const logger = createLogger('test', 'silent');
 
-/** Starts a proxy to the database, whose connections can be cut. */
-async function wayTo(databaseUrl: string) {
-  const target = new URL(databaseUrl);
-  const open = new Set<Socket>();
-  let server: Server;
-  async function listen(port: number): Promise<number> {
-    server = createServer((near) => {
-      const far = connect(Number(target.port), target.hostname);
-      for (const [socket, other] of [
-        [near, far],
-        [far, near],
-      ] as const) {
-        open.add(socket);
-        socket.on('error', () => {}).on('close', () => other.destroy());
-        socket.pipe(other);
-      }
-    });
-    server.listen(port, '127.0.0.1');
-    await once(server, 'listening');
-    return (server.address() as AddressInfo).port;
-  }
-  const cut = (): void => {
-    server.close();
-    for (const socket of open) socket.destroy();
-    open.clear();
-  };
-  const port = await listen(0);
-  const url = Object.assign(new URL(databaseUrl), { host: `127.0.0.1:${port}` }).href;
-  return { url, cut, mend: () => listen(port), close: cut };
-}
-
 const ledgers = useLedger();
-const way = during(() => wayTo(ledgers.database.url));
+const way = during(() => startPostgresProxy(ledgers.database.url));
 let pool: DatabasePool;
 let holder: Holder;
 let deps: Omit<ProviderCallDeps, 'providers' | 'slots'>;

@@ -24,7 +24,12 @@ const listening = `FROM pg_stat_activity
 /** Opens job updates as another gateway process does, and collects the changes of all jobs. */
 async function listen(): Promise<{ updates: JobUpdates; changes: JobChange[] }> {
   const reads = createJobReads(database.pool);
-  const updates = await openJobUpdates({ databaseUrl: database.url, reads, logger });
+  const updates = await openJobUpdates({
+    config: { DATABASE_URL: database.url },
+    pool: database.pool,
+    reads,
+    logger,
+  });
   onTestFinished(() => updates.close());
   const changes: JobChange[] = [];
   updates.watch((change) => changes.push(change));

@@ -110,6 +110,8 @@ const known = new Set([
     `${name.toUpperCase()}_BASE_URL`,
   ]),
   'CHAT_UPSTREAMS',
+  // The driver of Postgres reads it.
+  'PGPASSWORD',
 ]);
 const sandboxKnown = new Set(Object.keys(sandboxOptions.in.shape));
 

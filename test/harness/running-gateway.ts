@@ -56,6 +56,8 @@ export interface GatewayOptions {
   sandboxEnv?: Record<string, string>;
   /** False: the process of the test runs no workers, and the test starts its own. */
   worker?: boolean;
+  /** Returns settings with another way to the database. */
+  reach?: (databaseUrl: string) => Promise<Record<string, string>>;
   /** Further private origins from which the gateway may read inputs. */
   admittedOrigins?: readonly string[];
 }
@@ -81,6 +83,7 @@ export async function startParts(options: GatewayOptions) {
   const env = {
     ...makeEnvironment({ database, sandbox, directory }),
     ...(await makeAddress([sandbox.url, media.origin, receiver.origin, ...admittedOrigins])),
+    ...(await options.reach?.(database.url)),
     ...options.env,
   };
   const { api, config } = await startTestApi(env);

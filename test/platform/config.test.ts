@@ -1,7 +1,13 @@
 import { knownProviders } from '../../providers/registry.ts';
 import { readFile } from 'node:fs/promises';
+import { parseDsn } from 'slonik';
 import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../platform/config.ts';
+import {
+  formatSlonikUrl,
+  parseDatabaseUrl,
+  type DatabaseAddress,
+} from '../../platform/database-url.ts';
 import { connectionOptions } from '../../platform/temporal.ts';
 import { runProgram } from '../harness/programs.ts';
 import { variablesInCode } from '../harness/variables.ts';
@@ -103,7 +109,25 @@ describe('a configuration', () => {
 
   it.each([
     ['PUBLIC_BASE_URL', 'https://user:hunter2@gateway.example'],
-    ['DATABASE_URL', 'mysql://user:hunter2@127.0.0.1/db'],
+    ...[
+      'mysql://user:hunter2@127.0.0.1/db',
+      'user:hunter2@127.0.0.1',
+      ...[
+        'p@hunter2#w',
+        'hunter2/w',
+        'hunter2?w',
+        'hunter2%rd',
+        'hunter2%',
+        'hunter2 w',
+        '%FFhunter2',
+      ].map((password) => `postgres://user:${password}@127.0.0.1/db`),
+      'postgres://user:hunter2@127.0.0.1:hunter2/db',
+      'postgres://user:hunter2@hunter2.a,hunter2.b/db',
+      'postgres://user:hunter2@/db',
+    ].flatMap((value) => [
+      ['DATABASE_URL', value],
+      ['DATABASE_LISTEN_URL', value],
+    ]),
     ['OTEL_EXPORTER_OTLP_HEADERS', 'authorization=hunter2%'],
     ['OTEL_RESOURCE_ATTRIBUTES', 'hunter2'],
   ])('rejects %s without the credentials in its value', (name, value) => {
@@ -111,6 +135,38 @@ describe('a configuration', () => {
     expect(loading).toThrow(`configuration: ${name} is wrong: must be `);
     expect(loading).not.toThrow('hunter2');
   });
+
+  it.each([
+    ['sslmode=maybe', 'sslmode must be one of disable, no-verify, prefer, require, verify-'],
+    ['sslrootcert=', 'sslrootcert must be a path'],
+    ['sslrootcert=/nowhere', 'names a certificate file that cannot be read (ENOENT)'],
+  ])('rejects the TLS setting %s of a database', (query, fault) => {
+    const DATABASE_URL = `${good.DATABASE_URL}?${query}`;
+    expect(() => load({ ...good, DATABASE_URL })).toThrow(`DATABASE_URL is wrong: ${fault}`);
+  });
+});
+
+it.each<[string, Partial<DatabaseAddress>]>([
+  ['postgres://u:p%40%2F%23%25@h:6/d%20b\n', { password: 'p@/#%', port: 6, database: 'd b' }],
+  ['postgres://u@h/d', { host: 'h', port: 5432, user: 'u', ssl: false }],
+  ['postgres://u:p@ss@h/d', { host: 'h', password: 'p@ss' }],
+  ['postgres://u:p@[::1]:6/d', { host: '::1', port: 6 }],
+  ['postgres://u:p@%2Frun%2Fpg/d', { host: '/run/pg', database: 'd' }],
+  ['postgresql:///d?host=/run/pg&port=6', { host: '/run/pg', port: 6, database: 'd' }],
+  ['postgres://u:p@h/d?sslmode=verify-full', { ssl: {} }],
+  ['postgres://u:p@h/d?sslmode=no-verify', { ssl: { rejectUnauthorized: false } }],
+])('the address of %j is the same for the driver and for slonik', (url, expected) => {
+  const { ssl, ...address } = parseDatabaseUrl(url);
+  expect({ ssl, ...address }).toMatchObject(expected);
+  expect(parseDatabaseUrl(formatSlonikUrl({ ssl, ...address }))).toEqual({
+    ...address,
+    ssl: false,
+  });
+  const { databaseName, username, ...rest } = parseDsn(formatSlonikUrl({ ssl, ...address }));
+  const { user, database, application_name: _name, ...others } = address;
+  expect({ user: username, database: databaseName, ...rest }).toMatchObject(
+    JSON.parse(JSON.stringify({ user, database, ...others })),
+  );
 });
 
 /** A random key, as `openssl rand -base64 32` prints it. */

@@ -18,7 +18,8 @@ const certificate = { TEMPORAL_TLS_CERT_PATH: '/dev/null' };
 describe.each(['api', 'worker'] as const)('%s', (script) => {
   it('reports that Postgres is unreachable, and its address', async () => {
     const nowhere = { DATABASE_URL: 'postgres://gateway:hidden-word@127.0.0.1:1/gateway' };
-    const line = 'Postgres at 127.0.0.1:1 cannot be reached: connect ECONNREFUSED 127.0.0.1:1';
+    const line =
+      'Postgres at 127.0.0.1:1 (DATABASE_URL) cannot be reached: connect ECONNREFUSED 127.0.0.1:1';
     expect(await start(script, nowhere)).toEqual({ code: 1, lines: [`${script}: ${line}`] });
   });
 

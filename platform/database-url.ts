@@ -1,0 +1,100 @@
+/**
+ * Reads the URL of a Postgres database with the driver's parser. Every connection is opened with
+ * the result, so that a URL means the same to the pool, the migrations and the listener.
+ */
+import { parse, toClientConfig } from 'pg-connection-string';
+
+/** Address and credentials of a database, as the driver's clients take them. */
+export interface DatabaseAddress {
+  host: string;
+  port: number;
+  user: string | undefined;
+  /** The driver reads PGPASSWORD if the URL contains no password. */
+  password: string | undefined;
+  database: string | undefined;
+  ssl: object | false;
+  application_name: string | undefined;
+  options: string | undefined;
+}
+
+const format = 'must be postgres://user:password@host:port/database';
+const sslModes = ['disable', 'no-verify', 'prefer', 'require', 'verify-ca', 'verify-full'];
+const certificateFiles = ['sslrootcert', 'sslcert', 'sslkey'];
+
+/** Returns the reason for which a URL cannot be used, without any part of the URL. */
+function findFault(text: string): string | null {
+  if (!/^postgres(ql)?:\/\//.test(text)) return format;
+  const [, authority = '', rest = ''] = /^[a-z]+:\/\/([^/?#]*)(.*)$/s.exec(text) ?? [];
+  // Such a URL can be read in two ways, and the wrong one shows a part of the password as a host.
+  if (/[@#]/.test(rest) || /\s/.test(text)) {
+    return `${format}; in user and password write # as %23, / as %2F, ? as %3F, space as %20`;
+  }
+  if (/%(?![\da-f]{2})/i.test(text)) return `${format}; in user and password write % as %25`;
+  const hosts = authority.slice(authority.lastIndexOf('@') + 1);
+  if (hosts.includes(',')) return `${format}, with one host`;
+  return null;
+}
+
+function parseParts(text: string) {
+  const query = new URLSearchParams(/\?(.*)$/s.exec(text)?.[1]);
+  const sslMode = query.get('sslmode');
+  if (sslMode !== null && !sslModes.includes(sslMode)) {
+    throw new Error(`sslmode must be one of ${sslModes.join(', ')}`);
+  }
+  const missing = certificateFiles.find((name) => query.get(name) === '');
+  if (missing !== undefined) throw new Error(`${missing} must be a path`);
+  // The driver checks the certificate in these modes as in `verify-full`, and prints a warning.
+  const strict = text.replace(/([?&]sslmode=)(prefer|require|verify-ca)(?=&|$)/, '$1verify-full');
+  return toClientConfig(parse(strict));
+}
+
+/**
+ * Reads a URL of a database.
+ * @throws Error with a reason that contains no part of the URL
+ */
+export function parseDatabaseUrl(url: string): DatabaseAddress {
+  const text = url.trim();
+  const fault = findFault(text);
+  if (fault !== null) throw new Error(fault);
+  let parts: ReturnType<typeof parseParts>;
+  try {
+    parts = parseParts(text);
+  } catch (error) {
+    // The errors of the URL parser contain the URL. The cause is omitted, because it is logged.
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (message.startsWith('ssl')) throw error;
+    throw new Error(
+      code?.startsWith('E') && code !== 'ERR_INVALID_URL'
+        ? `names a certificate file that cannot be read (${code})`
+        : format,
+    );
+  }
+  if (!parts.host) throw new Error(`${format}; it contains no host`);
+  const ssl = parts.ssl === undefined ? false : parts.ssl === true ? {} : parts.ssl;
+  return {
+    host: parts.host,
+    port: parts.port ?? 5432,
+    user: parts.user || undefined,
+    password: typeof parts.password === 'string' && parts.password ? parts.password : undefined,
+    database: parts.database,
+    ssl,
+    application_name: parts.application_name,
+    options: parts.options,
+  };
+}
+
+/**
+ * Formats an address as a URL that slonik, which has a parser of its own, reads in the same way.
+ * slonik takes the settings of TLS separately.
+ */
+export function formatSlonikUrl(address: DatabaseAddress): string {
+  const { host, port, user, password, database, application_name, options } = address;
+  const encode = encodeURIComponent;
+  const credentials = `${encode(user ?? '')}${password === undefined ? '' : `:${encode(password)}`}`;
+  const query = new URLSearchParams({
+    ...(application_name !== undefined && { application_name }),
+    ...(options !== undefined && { options }),
+  });
+  const path = `${credentials}@${encode(host)}:${port}/${encode(database ?? '')}`;
+  return `postgres://${path.replace(/^@/, '')}?${query}`;
+}

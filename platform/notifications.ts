@@ -1,0 +1,138 @@
+/**
+ * Listens to notifications of Postgres on a connection of its own, which is opened again whenever
+ * it is lost. A connection can also fail without an error: a network device forgets it, or a pooler
+ * in transaction mode gives its session to other clients. The listener therefore notifies itself
+ * every few seconds, over the connections that send the other notifications.
+ */
+import { randomUUID } from 'node:crypto';
+import { Socket } from 'node:net';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import { Client, escapeIdentifier } from 'pg';
+import { parseDatabaseUrl } from './database-url.ts';
+import type { Logger } from './logger.ts';
+
+interface ListenerOptions {
+  /** URL of the database, without a pooler in transaction mode. */
+  url: string;
+  channel: string;
+  /** Sends a notification. */
+  notify: (channel: string, payload: string) => Promise<unknown>;
+  /** Receives the payload of each notification of the channel. */
+  receive: (payload: string) => void;
+  /** Is called when notifications may have been missed. */
+  onInterrupt: () => void;
+  /** Message of the error of a start at which notifications do not arrive. */
+  silentMessage: string;
+  logger: Logger;
+}
+
+const reconnectMs = 500;
+const connectTimeoutMs = 3000;
+/** Interval between two probes in milliseconds. */
+const probeIntervalMs = 2000;
+/** Time within which a probe must arrive, in milliseconds. */
+const probeTimeoutMs = 2000;
+
+/**
+ * Starts to listen. If the database cannot be reached, the connection is retried in the background.
+ * @throws Error if it can be reached, but notifications do not arrive
+ */
+export async function openListener(options: ListenerOptions) {
+  const { logger, notify, onInterrupt } = options;
+  const address = parseDatabaseUrl(options.url);
+  /** Channel of the probes of this process, so that they do not wake other processes. */
+  const probeChannel = `studio_probe_${randomUUID().replaceAll('-', '')}`;
+  let reportArrival = (): void => {};
+  let isStopped = false;
+  let isListening = false;
+  let connected: { client: Client; socket: Socket } | null = null;
+  let reconnectTimer: NodeJS.Timeout | undefined;
+
+  function lose(): void {
+    connected = null;
+    isListening = false;
+    onInterrupt();
+    if (!isStopped) reconnectTimer = setTimeout(() => void connect(), reconnectMs);
+  }
+
+  async function connect(): Promise<void> {
+    const socket = new Socket();
+    const client = new Client({
+      ...address,
+      connectionTimeoutMillis: connectTimeoutMs,
+      query_timeout: connectTimeoutMs,
+      keepAlive: true,
+      stream: () => socket,
+    });
+    client.on('error', (error) => logger.warn({ error }, 'job_listener.connection_lost'));
+    client.on('notification', ({ channel, payload = '' }) => {
+      if (channel === probeChannel) reportArrival();
+      else options.receive(payload);
+    });
+    try {
+      await client.connect();
+      await client.query(`LISTEN ${escapeIdentifier(options.channel)}`);
+      await client.query(`LISTEN ${escapeIdentifier(probeChannel)}`);
+    } catch (error) {
+      logger.warn({ error }, 'job_listener.not_connected');
+      socket.destroy();
+      lose();
+      return;
+    }
+    client.once('end', lose);
+    connected = { client, socket };
+    isListening = true;
+  }
+
+  /** Sends a probe. Returns whether it arrived, or null if it could not be sent. */
+  async function probe(): Promise<boolean | null> {
+    let hasArrived = false;
+    const arrival = new Promise<void>((resolve) => {
+      reportArrival = () => {
+        hasArrived = true;
+        resolve();
+      };
+    });
+    try {
+      await notify(probeChannel, '');
+    } catch {
+      return null;
+    }
+    await Promise.race([arrival, sleep(probeTimeoutMs, undefined, { ref: false })]);
+    // After a pause of the whole process, timers run before the sockets are read.
+    await nextTurn();
+    await nextTurn();
+    return hasArrived;
+  }
+
+  async function probeRepeatedly(): Promise<void> {
+    for (;;) {
+      await sleep(probeIntervalMs, undefined, { ref: false });
+      if (isStopped) return;
+      const probed = connected;
+      if (!probed || (await probe()) !== false || connected !== probed) continue;
+      logger.warn('job_listener.silent');
+      // Closed without the driver, which would wait for the server.
+      probed.socket.destroy();
+    }
+  }
+
+  async function close(): Promise<void> {
+    isStopped = true;
+    clearTimeout(reconnectTimer);
+    const open = connected;
+    if (!open) return;
+    // A silent server does not confirm the end of the connection.
+    await Promise.race([open.client.end().catch(() => {}), sleep(1000)]);
+    open.socket.destroy();
+  }
+
+  await connect();
+  // Two probes, because a process that starts on a busy machine can miss the time limit of one.
+  if (connected && (await probe()) === false && (await probe()) === false) {
+    await close();
+    throw new Error(options.silentMessage);
+  }
+  void probeRepeatedly();
+  return { isListening: () => isListening, close };
+}
