@@ -1,6 +1,7 @@
 /** Converts failures of chat providers to errors for callers. */
 import { GatewayError } from '../domain/errors.ts';
 import { parseRetryAfter } from '../providers/error-responses.ts';
+import { findUnsentCode } from '../providers/provider-http.ts';
 
 /** Error that a provider reported. A field is empty if the provider did not send it. */
 interface ErrorReport {
@@ -76,7 +77,7 @@ export function networkFailure(error: unknown): GatewayError {
       cause: error,
     });
   }
-  if (/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|UND_ERR_CONNECT_TIMEOUT)$/.test(code)) {
+  if (findUnsentCode(error) !== null) {
     const message = 'The provider of this model cannot be reached.';
     return new UnbilledFailure(
       new GatewayError('SERVICE_UNAVAILABLE', message, { retryAfterSeconds: 2, cause: error }),

@@ -1,6 +1,7 @@
 /** Reads the API keys and base URLs of the chat providers from the environment. */
 import { z } from 'zod';
 import { ConfigError } from './config-error.ts';
+import { headerSecret } from './variable-types.ts';
 
 /** Chat provider with an API key. `baseUrl` overrides the provider's own URL. */
 export interface ChatUpstream {
@@ -9,7 +10,7 @@ export interface ChatUpstream {
 }
 
 const upstream = z.strictObject({
-  apiKey: z.string().min(1),
+  apiKey: headerSecret,
   baseUrl: z.url({ protocol: /^https?$/ }).exactOptional(),
 });
 /** Schema of `CHAT_UPSTREAMS`: additional providers, e.g. for the operator's own models. */
@@ -32,7 +33,12 @@ export function readChatUpstreams(
     const baseUrl = env[`${prefix}_BASE_URL`];
     const parsed = upstream.safeParse({ apiKey, ...(baseUrl && { baseUrl }) });
     if (!parsed.success) {
-      throw new ConfigError(`configuration: ${prefix}_BASE_URL is wrong: must be a URL`);
+      const [issue] = parsed.error.issues;
+      throw new ConfigError(
+        issue?.path[0] === 'apiKey'
+          ? `configuration: ${prefix}_API_KEY is wrong: ${issue.message}`
+          : `configuration: ${prefix}_BASE_URL is wrong: must be a URL`,
+      );
     }
     upstreams[name] = parsed.data;
   }
@@ -43,9 +49,15 @@ function readExtraUpstreams(text: string | undefined): Record<string, ChatUpstre
   if (!text) return {};
   try {
     return extraUpstreams.parse(JSON.parse(text));
-  } catch {
+  } catch (error) {
+    const issue = error instanceof z.ZodError ? error.issues[0] : undefined;
+    const [name, field] = issue?.path ?? [];
     throw new ConfigError(
-      'configuration: CHAT_UPSTREAMS is wrong: must be JSON, {"name": {"apiKey": …, "baseUrl": …}}',
+      `configuration: CHAT_UPSTREAMS is wrong: ${
+        issue && field === 'apiKey' && issue.code === 'invalid_format'
+          ? `${String(name)}.apiKey ${issue.message}`
+          : 'must be JSON, {"name": {"apiKey": …, "baseUrl": …}}'
+      }`,
     );
   }
 }

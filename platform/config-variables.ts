@@ -8,6 +8,7 @@ import {
   decimal,
   delayList,
   flag,
+  headerSecret,
   matching,
   oneOf,
   openOriginList,
@@ -137,8 +138,8 @@ export const gatewayVariables = {
    * default credential chain of the AWS SDK, for example the role of the pod or instance.
    */
   S3_CREDENTIALS: oneOf(['keys', 'aws']).default('keys'),
-  S3_ACCESS_KEY_ID: z.string().optional(),
-  S3_SECRET_ACCESS_KEY: z.string().optional(),
+  S3_ACCESS_KEY_ID: headerSecret.optional(),
+  S3_SECRET_ACCESS_KEY: headerSecret.optional(),
   /** Endpoint in the signed URLs that callers and providers receive. Defaults to S3_ENDPOINT. */
   S3_PUBLIC_BASE_URL: webUrl.optional(),
   /** Lifetime of a signed upload URL. The maximum is ten minutes. */

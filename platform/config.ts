@@ -106,11 +106,15 @@ export function encryptsPayloads(
   return parsed.PAYLOAD_ENCRYPTION ?? parsed.PAYLOAD_KEYS.length > 0;
 }
 
-/** Returns the variables that are set and not empty. */
+/**
+ * Returns the variables that are set and not empty, without white space, line ends and byte order
+ * marks at their ends, which files and secret stores add.
+ */
 export function pickSetVariables(
   env: Record<string, string | undefined>,
 ): Record<string, string | undefined> {
-  return Object.fromEntries(Object.entries(env).filter(([, value]) => value));
+  const trimmed = Object.entries(env).map(([name, value]) => [name, value?.trim()] as const);
+  return Object.fromEntries(trimmed.filter(([, value]) => value));
 }
 
 /** Loads the configuration, or prints the error on one line and exits with status 78. */

@@ -1,7 +1,7 @@
 /** Environment variables of the connection to Temporal, job starts and payload encryption. */
 import { z } from 'zod';
 import { readPayloadKeys } from './payload-codec.ts';
-import { count, flag, matching } from './variable-types.ts';
+import { count, flag, headerSecret, matching } from './variable-types.ts';
 
 const payloadKeys = z
   .string()
@@ -38,6 +38,6 @@ export const temporalVariables = {
   TEMPORAL_TLS_CERT_PATH: z.string().optional(),
   TEMPORAL_TLS_KEY_PATH: z.string().optional(),
   TEMPORAL_TLS_CA_PATH: z.string().optional(),
-  TEMPORAL_API_KEY: z.string().optional(),
+  TEMPORAL_API_KEY: headerSecret.optional(),
   ...payloadVariables,
 };

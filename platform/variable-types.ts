@@ -102,16 +102,28 @@ export const openOriginList = origins(['*']).default(['*']);
 const placeholderPattern =
   /change.?me|secret|password|example|sample|placeholder|your[-_ ]|openssl|[<>${}\s]/i;
 
-/** Secret of this gateway. It must be random and have at least 32 characters. */
-export const secret = z
+/**
+ * Secret that HTTP headers carry. Quotes around the value are removed, because programs that read
+ * env files differ in whether they remove them. Other variables lose only white space at their ends.
+ */
+export const headerSecret = z
   .string()
   .trim()
-  .min(32, 'must have at least 32 characters')
+  .transform((value) => value.replace(/^(["'])(.*)\1$/s, '$2').trim())
+  .pipe(
+    z
+      .string()
+      .regex(/^[\x21-\x7e]+$/, 'must contain only letters, digits and punctuation of ASCII'),
+  );
+
+/** Secret of this gateway. It must be random and have at least 32 characters. */
+export const secret = headerSecret
+  .pipe(z.string().min(32, 'must have at least 32 characters'))
   .refine((value) => !placeholderPattern.test(value), 'must not be a placeholder from an example')
   .refine((value) => new Set(value).size >= 10, 'must be random');
 
 /** API key of a provider. */
-export const providerKey = z.string().min(8, 'must have at least 8 characters');
+export const providerKey = headerSecret.pipe(z.string().min(8, 'must have at least 8 characters'));
 
 /** List of at most 50 delays in milliseconds, separated by commas; each is at most one day. */
 export const delayList = z
@@ -133,8 +145,12 @@ export const pairList = z
   .default('')
   .transform((text, context): Record<string, string> => {
     try {
-      if (/^([^=,\s]+=[^,]*(,|$))*$/.test(text))
-        return Object.fromEntries(splitList(text).map(parsePair));
+      if (/^([^=,\s]+=[^,]*(,|$))*$/.test(text)) {
+        const pairs = splitList(text).map(parsePair);
+        // Other characters cannot be sent in a header.
+        if (pairs.every(([, value]) => /^[\x20-\x7e]*$/.test(value)))
+          return Object.fromEntries(pairs);
+      }
     } catch {
       // An invalid percent-encoding is reported below.
     }

@@ -65,8 +65,14 @@ export function createExchange(
   };
 }
 
-/** Codes of connection errors that occur before the first byte of a request is sent. */
+/**
+ * Codes of errors that occur before the first byte of a request is sent: of the connection, of the
+ * server's certificate, and of undici when it rejects a URL, a header or another argument.
+ */
 const beforeSendCodes = new Set([
+  'UND_ERR_INVALID_ARG',
+  'ERR_INVALID_URL',
+  'ERR_INVALID_ARG_TYPE',
   'ECONNREFUSED',
   'ENOTFOUND',
   'EAI_AGAIN',
@@ -74,10 +80,24 @@ const beforeSendCodes = new Set([
   'ENETUNREACH',
   'UND_ERR_CONNECT_TIMEOUT',
   'CERT_HAS_EXPIRED',
+  'CERT_NOT_YET_VALID',
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'ERR_TLS_CERT_ALTNAME_INVALID',
+  'ERR_SSL_WRONG_VERSION_NUMBER',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ]);
+
+/**
+ * Returns the code of an error that occurred before the first byte of the request was sent, so that
+ * the provider certainly did not accept it. Returns null for any other error.
+ */
+export function findUnsentCode(error: unknown): string | null {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  return beforeSendCodes.has(code) ? code : null;
+}
 
 /**
  * Waits for the response to a paid call.
@@ -88,9 +108,9 @@ export async function sendCall<Result>(response: Promise<Result>): Promise<Resul
   try {
     return await response;
   } catch (cause) {
-    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
-    throw beforeSendCodes.has(code)
-      ? new ProviderFailure('not_accepted', `the provider cannot be reached (${code})`, { cause })
+    const unsentCode = findUnsentCode(cause);
+    throw unsentCode !== null
+      ? new ProviderFailure('not_accepted', `the call could not be sent (${unsentCode})`, { cause })
       : new ProviderFailure(
           'unknown',
           'the connection to the provider was lost while the call was sent',

@@ -4,6 +4,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { ChatResponse } from '../../api/endpoints/chat.ts';
 import { createUpstreams } from '../../chat/upstreams.ts';
+import { UnbilledFailure } from '../../chat/upstream-failures.ts';
 import { readChatUpstreams } from '../../platform/chat-upstreams.ts';
 import { useGateway, type StudioBody, type TestCaller } from '../harness/gateway.ts';
 import { readChats, untilSettled } from './chat-account.ts';
@@ -238,6 +239,17 @@ describe('the settings of chat providers', () => {
       (protocol) => upstreams.get({ ...chatCatalog.find('gpt-4o'), protocol }).protocol.path,
     );
     expect(paths).toEqual(['/chat/completions', '/v1/messages']);
+  });
+
+  it('that make a request impossible bill nothing, so that the next model is called', async () => {
+    const model = gateway.api.services.chatCatalog.find('gpt-4o');
+    const CHAT_UPSTREAMS = { [model.provider]: { apiKey: 'a key\n', baseUrl: gateway.sandbox.url } };
+    const upstreams = createUpstreams({ ...gateway.config, CHAT_UPSTREAMS });
+    onTestFinished(upstreams.close);
+    const sent = upstreams.get(model).fetchText('{}', AbortSignal.timeout(30_000));
+    const failure = await sent.catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(UnbilledFailure);
+    expect(failure).toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
   });
 
   it('are read from the environment, API keys first', () => {

@@ -2,7 +2,7 @@ import { knownProviders } from '../../providers/registry.ts';
 import { readFile } from 'node:fs/promises';
 import { parseDsn } from 'slonik';
 import { describe, expect, it } from 'vitest';
-import { loadConfig } from '../../platform/config.ts';
+import { loadConfig, type Config } from '../../platform/config.ts';
 import {
   formatSlonikUrl,
   parseDatabaseUrl,
@@ -169,6 +169,8 @@ it.each<[string, Partial<DatabaseAddress>]>([
   );
 });
 
+const readUpstream = (name: string) => (config: Config) => config.CHAT_UPSTREAMS[name]?.apiKey;
+
 /** A random key, as `openssl rand -base64 32` prints it. */
 const payloadKey = 'kE3vR9xQ2mN7pL5sT8wY1zB4cD6fG0hJaU+o/iXqZeM=';
 
@@ -212,6 +214,58 @@ describe('a secret', () => {
     const loading = () => load({ ...good, [name]: value });
     expect(loading).toThrow(`configuration: ${name} is wrong`);
     expect(loading).not.toThrow(value.length > 8 ? value : /^$/);
+  });
+
+  const carried: [string, (key: string) => object, (config: Config) => unknown][] = [
+    ...['FAL_KEY', 'ELEVENLABS_API_KEY', 'OPENAI_IMAGES_API_KEY'].map(
+      (name): (typeof carried)[number] => [
+        name,
+        (key) => ({ [name]: key }),
+        (config) => config.PROVIDER_VARIABLES[name],
+      ],
+    ),
+    ...(
+      [
+        'SANDBOX_CHAT_KEY',
+        'S3_ACCESS_KEY_ID',
+        'S3_SECRET_ACCESS_KEY',
+        'TEMPORAL_API_KEY',
+        'ADMIN_API_KEY',
+        'KEY_PEPPER',
+        'WEBHOOK_SIGNING_SECRET',
+      ] as const
+    ).map((name): (typeof carried)[number] => [
+      name,
+      (key) => ({ [name]: key }),
+      (config) => config[name],
+    ]),
+    ['OPENAI_API_KEY', (key) => ({ OPENAI_API_KEY: key }), readUpstream('openai')],
+    [
+      'CHAT_UPSTREAMS',
+      (key) => ({ CHAT_UPSTREAMS: JSON.stringify({ own: { apiKey: key } }) }),
+      readUpstream('own'),
+    ],
+  ];
+  const key = 'pK9-vR2_xQ7.mN4+pL1/sT6=wY3zB8cD';
+  const odd = [
+    `${key}\n`,
+    `${key}\r\n`,
+    `\uFEFF${key}`,
+    `${key}\t`,
+    ` ${key}`,
+    `"${key}"`,
+    `'${key}'\n`,
+  ];
+  it.each(carried)('is read without what files add to it: %s', (_name, env, read) => {
+    for (const value of odd) expect(read(load({ ...good, ...env(value) }))).toBe(key);
+  });
+  it.each(carried)('is rejected by its name if no header can carry it: %s', (name, env) => {
+    for (const character of ['\n', '\0', ' ', 'é', '\u200B', '“']) {
+      const value = `${key.slice(0, 9)}${character}${key.slice(9)}`;
+      const loading = () => load({ ...good, ...env(value) });
+      expect(loading).toThrow(`configuration: ${name} is wrong: `);
+      expect(loading).not.toThrow(key.slice(9));
+    }
   });
 
   it('of the codec is required if payload encryption is on', () => {

@@ -15,7 +15,7 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 {{- end }}
 
 {{- define "gateway.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
 {{- define "gateway.podSecurity" -}}
@@ -83,6 +83,8 @@ metadata:
 spec:
   serviceAccountName: {{ include "gateway.name" (dict "root" .root "part" "gateway") }}
   automountServiceAccountToken: false
+  # Kubernetes would otherwise set variables such as METRICS_PORT for each Service of the namespace.
+  enableServiceLinks: false
   {{- with .root.Values.imagePullSecrets }}
   imagePullSecrets: {{ toJson . }}
   {{- end }}
