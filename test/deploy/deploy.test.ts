@@ -93,7 +93,13 @@ function composeWith(env: Record<string, string>): Compose {
   const parsed = parse(interpolate(read('docker-compose.yml'), lines), { merge: true }) as Compose;
   for (const service of Object.values(parsed.services)) {
     if (service.env_file?.some(({ path }) => path === '.env'))
-      service.environment = { ...lines, ...service.environment };
+      service.environment = Object.fromEntries(
+        // YAML reads a port as a number.
+        Object.entries({ ...lines, ...service.environment }).map(([name, value]) => [
+          name,
+          String(value),
+        ]),
+      );
   }
   return parsed;
 }
