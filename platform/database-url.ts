@@ -35,14 +35,26 @@ function findFault(text: string): string | null {
   return null;
 }
 
+/** Reason for which a URL cannot be used. The message contains no part of the URL. */
+class UrlFault extends Error {
+  override readonly name = 'UrlFault';
+}
+
+/** Describes an error of the parser without any part of the URL. */
+function describeParsing(error: unknown): string {
+  if (error instanceof UrlFault) return error.message;
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  return /^E[A-Z]+$/.test(code) ? `names a certificate file that cannot be read (${code})` : format;
+}
+
 function parseParts(text: string) {
   const query = new URLSearchParams(/\?(.*)$/s.exec(text)?.[1]);
   const sslMode = query.get('sslmode');
   if (sslMode !== null && !sslModes.includes(sslMode)) {
-    throw new Error(`sslmode must be one of ${sslModes.join(', ')}`);
+    throw new UrlFault(`sslmode must be one of ${sslModes.join(', ')}`);
   }
   const missing = certificateFiles.find((name) => query.get(name) === '');
-  if (missing !== undefined) throw new Error(`${missing} must be a path`);
+  if (missing !== undefined) throw new UrlFault(`${missing} must be a path`);
   // The driver checks the certificate in these modes as in `verify-full`, and prints a warning.
   const strict = text.replace(/([?&]sslmode=)(prefer|require|verify-ca)(?=&|$)/, '$1verify-full');
   return toClientConfig(parse(strict));
@@ -50,26 +62,20 @@ function parseParts(text: string) {
 
 /**
  * Reads a URL of a database.
- * @throws Error with a reason that contains no part of the URL
+ * @throws UrlFault
  */
 export function parseDatabaseUrl(url: string): DatabaseAddress {
   const text = url.trim();
   const fault = findFault(text);
-  if (fault !== null) throw new Error(fault);
+  if (fault !== null) throw new UrlFault(fault);
   let parts: ReturnType<typeof parseParts>;
   try {
     parts = parseParts(text);
   } catch (error) {
-    // The errors of the URL parser contain the URL. The cause is omitted, because it is logged.
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (message.startsWith('ssl')) throw error;
-    throw new Error(
-      code?.startsWith('E') && code !== 'ERR_INVALID_URL'
-        ? `names a certificate file that cannot be read (${code})`
-        : format,
-    );
+    // The error of the URL parser contains the URL, so it is no cause.
+    throw new UrlFault(describeParsing(error));
   }
-  if (!parts.host) throw new Error(`${format}; it contains no host`);
+  if (!parts.host) throw new UrlFault(`${format}; it contains no host`);
   const ssl = parts.ssl === undefined ? false : parts.ssl === true ? {} : parts.ssl;
   return {
     host: parts.host,
@@ -96,5 +102,5 @@ export function formatSlonikUrl(address: DatabaseAddress): string {
     ...(options !== undefined && { options }),
   });
   const path = `${credentials}@${encode(host)}:${port}/${encode(database ?? '')}`;
-  return `postgres://${path.replace(/^@/, '')}?${query}`;
+  return `postgres://${path.replace(/^@/, '')}?${query.toString()}`;
 }

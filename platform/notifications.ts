@@ -33,76 +33,95 @@ const probeIntervalMs = 2000;
 /** Time within which a probe must arrive, in milliseconds. */
 const probeTimeoutMs = 2000;
 
+/** Opens a connection that listens to the channels. */
+async function connectTo(
+  { url, channel: mainChannel, logger, receive }: ListenerOptions,
+  probe: Probe,
+): Promise<{ client: Client; socket: Socket }> {
+  const socket = new Socket();
+  const client = new Client({
+    ...parseDatabaseUrl(url),
+    connectionTimeoutMillis: connectTimeoutMs,
+    query_timeout: connectTimeoutMs,
+    keepAlive: true,
+    stream: () => socket,
+  });
+  client.on('error', (error) => logger.warn({ error }, 'job_listener.connection_lost'));
+  client.on('notification', ({ channel, payload = '' }) => {
+    if (channel === probe.channel) probe.arrive();
+    else receive(payload);
+  });
+  try {
+    await client.connect();
+    for (const channel of [mainChannel, probe.channel]) {
+      await client.query(`LISTEN ${escapeIdentifier(channel)}`);
+    }
+    return { client, socket };
+  } catch (error) {
+    socket.destroy();
+    throw error;
+  }
+}
+
+type Probe = ReturnType<typeof createProbe>;
+
+/** Creates the probe of a process. It has its own channel, so that it does not wake other processes. */
+function createProbe(notify: ListenerOptions['notify']) {
+  const channel = `studio_probe_${randomUUID().replaceAll('-', '')}`;
+  let hasArrived = false;
+  let wake: (() => void) | null = null;
+  return {
+    channel,
+    /** Reports that a probe has arrived. */
+    arrive(): void {
+      hasArrived = true;
+      wake?.();
+    },
+    /** Sends a probe. Returns whether it arrived, or null if it could not be sent. */
+    async send(): Promise<boolean | null> {
+      hasArrived = false;
+      const arrival = new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+      try {
+        await notify(channel, '');
+      } catch {
+        return null;
+      }
+      await Promise.race([arrival, sleep(probeTimeoutMs, undefined, { ref: false })]);
+      // After a pause of the whole process, timers run before the sockets are read.
+      await nextTurn();
+      await nextTurn();
+      return hasArrived;
+    },
+  };
+}
+
 /**
  * Starts to listen. If the database cannot be reached, the connection is retried in the background.
  * @throws Error if it can be reached, but notifications do not arrive
  */
 export async function openListener(options: ListenerOptions) {
-  const { logger, notify, onInterrupt } = options;
-  const address = parseDatabaseUrl(options.url);
-  /** Channel of the probes of this process, so that they do not wake other processes. */
-  const probeChannel = `studio_probe_${randomUUID().replaceAll('-', '')}`;
-  let reportArrival = (): void => {};
+  const { logger } = options;
+  const probe = createProbe(options.notify);
   let isStopped = false;
-  let isListening = false;
-  let connected: { client: Client; socket: Socket } | null = null;
+  let connected: Awaited<ReturnType<typeof connectTo>> | null = null;
   let reconnectTimer: NodeJS.Timeout | undefined;
 
   function lose(): void {
     connected = null;
-    isListening = false;
-    onInterrupt();
+    options.onInterrupt();
     if (!isStopped) reconnectTimer = setTimeout(() => void connect(), reconnectMs);
   }
 
   async function connect(): Promise<void> {
-    const socket = new Socket();
-    const client = new Client({
-      ...address,
-      connectionTimeoutMillis: connectTimeoutMs,
-      query_timeout: connectTimeoutMs,
-      keepAlive: true,
-      stream: () => socket,
-    });
-    client.on('error', (error) => logger.warn({ error }, 'job_listener.connection_lost'));
-    client.on('notification', ({ channel, payload = '' }) => {
-      if (channel === probeChannel) reportArrival();
-      else options.receive(payload);
-    });
     try {
-      await client.connect();
-      await client.query(`LISTEN ${escapeIdentifier(options.channel)}`);
-      await client.query(`LISTEN ${escapeIdentifier(probeChannel)}`);
+      connected = await connectTo(options, probe);
+      connected.client.once('end', lose);
     } catch (error) {
       logger.warn({ error }, 'job_listener.not_connected');
-      socket.destroy();
       lose();
-      return;
     }
-    client.once('end', lose);
-    connected = { client, socket };
-    isListening = true;
-  }
-
-  /** Sends a probe. Returns whether it arrived, or null if it could not be sent. */
-  async function probe(): Promise<boolean | null> {
-    let hasArrived = false;
-    const arrival = new Promise<void>((resolve) => {
-      reportArrival = () => {
-        hasArrived = true;
-        resolve();
-      };
-    });
-    try {
-      await notify(probeChannel, '');
-    } catch {
-      return null;
-    }
-    await Promise.race([arrival, sleep(probeTimeoutMs, undefined, { ref: false })]);
-    // After a pause of the whole process, timers run before the sockets are read.
-    await nextTurn();
-    await nextTurn();
-    return hasArrived;
   }
 
   async function probeRepeatedly(): Promise<void> {
@@ -110,7 +129,7 @@ export async function openListener(options: ListenerOptions) {
       await sleep(probeIntervalMs, undefined, { ref: false });
       if (isStopped) return;
       const probed = connected;
-      if (!probed || (await probe()) !== false || connected !== probed) continue;
+      if (!probed || (await probe.send()) !== false || connected !== probed) continue;
       logger.warn('job_listener.silent');
       // Closed without the driver, which would wait for the server.
       probed.socket.destroy();
@@ -120,19 +139,19 @@ export async function openListener(options: ListenerOptions) {
   async function close(): Promise<void> {
     isStopped = true;
     clearTimeout(reconnectTimer);
-    const open = connected;
-    if (!open) return;
+    if (!connected) return;
+    const { client, socket } = connected;
     // A silent server does not confirm the end of the connection.
-    await Promise.race([open.client.end().catch(() => {}), sleep(1000)]);
-    open.socket.destroy();
+    await Promise.race([client.end().catch(() => {}), sleep(1000)]);
+    socket.destroy();
   }
 
   await connect();
   // Two probes, because a process that starts on a busy machine can miss the time limit of one.
-  if (connected && (await probe()) === false && (await probe()) === false) {
+  if (connected && (await probe.send()) === false && (await probe.send()) === false) {
     await close();
     throw new Error(options.silentMessage);
   }
   void probeRepeatedly();
-  return { isListening: () => isListening, close };
+  return { isListening: () => connected !== null, close };
 }

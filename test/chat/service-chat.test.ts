@@ -243,7 +243,9 @@ describe('the settings of chat providers', () => {
 
   it('that make a request impossible bill nothing, so that the next model is called', async () => {
     const model = gateway.api.services.chatCatalog.find('gpt-4o');
-    const CHAT_UPSTREAMS = { [model.provider]: { apiKey: 'a key\n', baseUrl: gateway.sandbox.url } };
+    const CHAT_UPSTREAMS = {
+      [model.provider]: { apiKey: 'a key\n', baseUrl: gateway.sandbox.url },
+    };
     const upstreams = createUpstreams({ ...gateway.config, CHAT_UPSTREAMS });
     onTestFinished(upstreams.close);
     const sent = upstreams.get(model).fetchText('{}', AbortSignal.timeout(30_000));

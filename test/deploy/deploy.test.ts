@@ -93,13 +93,10 @@ function composeWith(env: Record<string, string>): Compose {
   const parsed = parse(interpolate(read('docker-compose.yml'), lines), { merge: true }) as Compose;
   for (const service of Object.values(parsed.services)) {
     if (service.env_file?.some(({ path }) => path === '.env'))
-      service.environment = Object.fromEntries(
-        // YAML reads a port as a number.
-        Object.entries({ ...lines, ...service.environment }).map(([name, value]) => [
-          name,
-          String(value),
-        ]),
-      );
+      service.environment = { ...lines, ...service.environment };
+    // YAML reads a port as a number.
+    for (const [name, value] of Object.entries<unknown>(service.environment ?? {}))
+      service.environment = { ...service.environment, [name]: String(value) };
   }
   return parsed;
 }

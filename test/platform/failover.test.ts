@@ -116,15 +116,10 @@ describe('a server that requires TLS', () => {
     const folder = newFolder();
     const dataDir = join(folder, 'data');
     const [key, certificate] = [join(folder, 'server.key'), join(folder, 'server.crt')];
-    execFileSync(
-      'openssl',
-      [
-        ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'],
-        ...['-days', '2', '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'],
-        ...['-keyout', key, '-out', certificate],
-      ],
-      { stdio: 'ignore' },
-    );
+    const request =
+      'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost' +
+      ` -addext subjectAltName=DNS:localhost -keyout ${key} -out ${certificate}`;
+    execFileSync('openssl', request.split(' '), { stdio: 'ignore' });
     chmodSync(folder, 0o755);
     chmodSync(key, 0o600);
     takeOwnership(key, choosePostgresAccount({ program: process.execPath, dataDir: folder }));
@@ -149,7 +144,8 @@ describe('a server that requires TLS', () => {
     async function open(target: string): Promise<(string | null)[]> {
       const connect = async () => {
         const pool = await openDatabase({ url: target, poolMax: 2, logger });
-        await pool.query(command`SELECT 1`).finally(() => pool.end());
+        await pool.query(command`SELECT 1`);
+        await pool.end();
       };
       return Promise.all(
         [() => migrate(target), connect].map((run) =>
