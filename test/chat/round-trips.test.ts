@@ -63,6 +63,23 @@ describe('thought signatures', () => {
   });
 });
 
+it.each(['claude-sonnet-5', 'claude-opus-4-8', 'claude-haiku-4-5', 'MiniMax-M3', 'gpt-5-mini'])(
+  'instructions within the conversation are accepted by %s',
+  async (model) => {
+    const messages = [
+      ...say('first'),
+      { role: 'system', content: 'a' },
+      { role: 'assistant', content: 'x' },
+      { role: 'system', content: [{ type: 'text', text: 'b' }] },
+      ...say('second'),
+      { role: 'system', content: 'c' },
+    ];
+    const body = { model, max_tokens: 50, messages };
+    const { status } = await gateway.call('/v1/messages', { key: clients.caller.key, body });
+    expect(status).toBe(200);
+  },
+);
+
 describe('unknown fields', () => {
   it('are dropped at every depth, and the response lists those outside of messages', async () => {
     const extra = { cache: 1, mime_type: 'text/plain', role: 'x' };

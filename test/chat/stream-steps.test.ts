@@ -1,4 +1,5 @@
 /** Stream of an upstream that is read more slowly than it arrives. */
+import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
 import { expect, it, onTestFinished } from 'vitest';
@@ -38,4 +39,14 @@ it('the chunks before a failure are delivered, however their bytes arrive, then 
   };
   await expect(read()).rejects.toMatchObject({ code: 'PROVIDER_ERROR' });
   expect(received).toEqual(['öne', 'two']);
+});
+
+it('characters that are split between two chunks stay whole; half a character and NUL do not arrive', async () => {
+  const pieces = ['a\ud83d', '\ude00b', 'cut \ud83d', '\0x', 'end \ud83d'];
+  const reader = openaiProtocol.createReader({ answers: 1, provider: 'openai' });
+  const received: string[] = [];
+  for await (const steps of readSteps(Readable.from(pieces.map(chunk)), reader)) {
+    received.push(...steps.map(({ text }) => text));
+  }
+  expect(received).toEqual(['a', '😀b', 'cut ', '\ufffdx', 'end ']);
 });

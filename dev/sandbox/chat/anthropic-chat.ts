@@ -17,9 +17,15 @@ const source = z.discriminatedUnion('type', [
   }),
   z.strictObject({ type: z.literal('url'), url: z.url() }),
 ]);
+const textSource = z.strictObject({
+  type: z.literal('text'),
+  media_type: z.literal('text/plain'),
+  data: z.string().min(1),
+});
+const callId = z.string().regex(/^[a-zA-Z0-9_-]+$/);
 const textBlock = z.strictObject({
   type: z.literal('text'),
-  text: z.string().min(1),
+  text: z.string().regex(/\S/, 'text content blocks must contain non-whitespace text'),
   ...cacheControl,
 });
 const imageBlock = z.strictObject({ type: z.literal('image'), source, ...cacheControl });
@@ -28,7 +34,7 @@ const blockSchema = z.discriminatedUnion('type', [
   imageBlock,
   z.strictObject({
     type: z.literal('document'),
-    source,
+    source: z.union([source, textSource]),
     title: z.string().optional(),
     ...cacheControl,
   }),
@@ -40,14 +46,14 @@ const blockSchema = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('redacted_thinking'), data: z.string().min(1) }),
   z.strictObject({
     type: z.literal('tool_use'),
-    id: z.string().min(1),
+    id: callId,
     name: z.string(),
     input: z.record(z.string(), z.unknown()),
     ...cacheControl,
   }),
   z.strictObject({
     type: z.literal('tool_result'),
-    tool_use_id: z.string().min(1),
+    tool_use_id: callId,
     content: z.union([
       z.string(),
       z.array(z.discriminatedUnion('type', [textBlock, imageBlock])).min(1),
@@ -62,7 +68,10 @@ const messagesRequest = z.strictObject({
   max_tokens: z.int().positive(),
   messages: z
     .array(
-      z.strictObject({ role: z.enum(['user', 'assistant']), content: z.array(blockSchema).min(1) }),
+      z.strictObject({
+        role: z.enum(['user', 'assistant', 'system']),
+        content: z.array(blockSchema).min(1),
+      }),
     )
     .min(1),
   system: z.union([z.string(), z.array(textBlock)]).optional(),
@@ -140,9 +149,28 @@ const takesOnlyAdaptive = (model: string): boolean =>
 /** Returns whether a model always thinks; such a model rejects a forced tool call. */
 const alwaysThinks = (model: string): boolean => /fable-5-|(opus|sonnet)-5-5/.test(model);
 
+/** Returns whether a model accepts system messages within a conversation (from Claude Opus 4.8 on). */
+const takesSystemTurns = (model: string): boolean =>
+  takesOnlyAdaptive(model) && !/-4-7/.test(model);
+
+/** Returns the error message for a system message that Anthropic rejects, otherwise null. */
+function findSystemError({ model, messages }: MessagesRequest): string | null {
+  for (const [index, { role }] of messages.entries()) {
+    if (role !== 'system') continue;
+    if (!takesSystemTurns(model)) return "role 'system' is not supported on this model";
+    if (messages[index - 1]?.role !== 'user') return "role 'system' must follow a 'user' message";
+    if ((messages[index + 1]?.role ?? 'assistant') !== 'assistant') {
+      return "role 'system' must precede an 'assistant' message or end the array";
+    }
+  }
+  return null;
+}
+
 /** Returns the error message for a request that Anthropic rejects, otherwise null. */
 function findError(request: MessagesRequest): string | null {
   const { model, thinking, messages, tool_choice: choice } = request;
+  const systemError = findSystemError(request);
+  if (systemError !== null) return systemError;
   const schema = JSON.stringify(request.output_config?.format?.schema ?? {});
   if (/"(minimum|maximum|minLength|maxLength)":/.test(schema)) {
     return "output_config.format.schema: For 'string' and 'number' types, limits are not supported";
@@ -223,7 +251,7 @@ function lookUpCache(request: MessagesRequest, cache: PromptCache): Conversation
 function buildConversation(request: MessagesRequest, cache: PromptCache): Conversation {
   const { messages, thinking, system = '' } = request;
   const blocks = messages.flatMap(({ content }) => content);
-  const last = messages.at(-1)?.content ?? [];
+  const last = messages.findLast(({ role }) => role !== 'system')?.content ?? [];
   const head = typeof system === 'string' ? system : system.map(readText).join(' ');
   const isShown =
     thinking?.type === 'enabled' ||
