@@ -46,7 +46,7 @@ export function toStatusFailure(
 ): ProviderFailure {
   const providerRequestId = findRequestId(headers);
   if ([400, 413, 415, 422].includes(status)) {
-    const suffix = fields.length > 0 ? ` (${fields.join(', ')})` : '';
+    const suffix = fields.length > 0 ? ` (${fields.join('; ')})` : '';
     const message = `the provider rejected the input${suffix}`;
     return new ProviderFailure('rejected', message, { providerRequestId });
   }
@@ -93,9 +93,45 @@ const invalidFieldsBody = z.object({
   detail: z.array(z.object({ type: z.string().nullish(), loc: z.array(z.unknown()).nullish() })),
 });
 
+/** Reasons in the gateway's words, keyed by the error types of fal and FastAPI. */
+const reasons: Readonly<Record<string, string>> = {
+  missing: 'is required',
+  string_too_short: 'is too short',
+  string_too_long: 'is too long',
+  too_short: 'has too few items',
+  too_long: 'has too many items',
+  sequence_too_short: 'has too few items',
+  sequence_too_long: 'has too many items',
+  greater_than: 'is too small',
+  greater_than_equal: 'is too small',
+  less_than: 'is too large',
+  less_than_equal: 'is too large',
+  multiple_of: 'is not a multiple of the step',
+  one_of: 'is not an allowed value',
+  enum: 'is not an allowed value',
+  literal_error: 'is not an allowed value',
+  extra_forbidden: 'is not supported',
+  image_too_small: 'image is too small',
+  image_too_large: 'image is too large',
+  image_load_error: 'image cannot be read',
+  unsupported_image_format: 'image has a format that is not supported',
+  unsupported_audio_format: 'recording has a format that is not supported',
+  unsupported_video_format: 'video has a format that is not supported',
+  audio_duration_too_long: 'recording is too long',
+  audio_duration_too_short: 'recording is too short',
+  video_duration_too_long: 'video is too long',
+  video_duration_too_short: 'video is too short',
+  file_download_error: 'file cannot be downloaded',
+  file_too_large: 'file is too large',
+  face_detection_error: 'image has no face that can be detected',
+  feature_not_supported: 'combination of fields is not supported',
+};
+
+const fieldsMax = 10;
+
 /**
- * Returns the error types and field names in FastAPI's list of invalid fields. Omits the provider's
- * texts, because callers must not see them.
+ * Returns the error types and field names in FastAPI's list of invalid fields, with the reason if
+ * its type is known. Omits the provider's texts, because callers must not see them.
  */
 export function readInvalidFields(body: unknown): {
   isListed: boolean;
@@ -104,6 +140,21 @@ export function readInvalidFields(body: unknown): {
 } {
   const { data, success: isListed } = invalidFieldsBody.safeParse(body);
   const entries = data?.detail ?? [];
-  const fields = entries.map(({ loc }) => loc?.at(-1)).filter((name) => typeof name === 'string');
+  const fields = entries.slice(0, fieldsMax).flatMap(({ loc, type }) => {
+    const path = formatPath(loc ?? []);
+    const reason = Object.hasOwn(reasons, type ?? '') ? reasons[type ?? ''] : undefined;
+    if (path === '') return reason === undefined ? [] : [reason];
+    return [reason === undefined ? path : `${path}: ${reason}`];
+  });
   return { isListed, types: entries.map(({ type }) => type ?? ''), fields };
+}
+
+/** Formats the place of an error, `["body", "image_urls", 0]`, as `image_urls.0`. */
+function formatPath(loc: readonly unknown[]): string {
+  return loc
+    .slice(loc[0] === 'body' ? 1 : 0)
+    .filter(
+      (part) => typeof part === 'number' || (typeof part === 'string' && /^\w{1,64}$/.test(part)),
+    )
+    .join('.');
 }

@@ -64,8 +64,14 @@ export function createStoredFiles({ pool, storage, logger }: StoredFilesDeps) {
    * Returns how many were removed and how many failed.
    */
   async function removeObjects(condition: FragmentSqlToken): Promise<IsolationReport> {
-    const artifacts = await pool.any(sql.type(artifactRow)`SELECT storage_key AS id FROM artifact
-      WHERE deleted_at IS NOT NULL AND removed_at IS NULL AND ${condition} LIMIT ${removeCountMax}`);
+    // Objects that were not tried for longest come first, so that objects that the storage does not
+    // remove keep no others.
+    const artifacts = await pool.any(sql.type(artifactRow)`
+      UPDATE artifact SET removal_tried_at = clock_timestamp() WHERE storage_key IN (
+        SELECT storage_key FROM artifact
+        WHERE deleted_at IS NOT NULL AND removed_at IS NULL AND ${condition}
+        ORDER BY removal_tried_at NULLS FIRST LIMIT ${removeCountMax} FOR UPDATE SKIP LOCKED)
+      RETURNING storage_key AS id`);
     const removeObject = async ({ id: key }: { id: string }): Promise<void> => {
       await storage.remove(key);
       await pool.query(command`UPDATE artifact SET removed_at = clock_timestamp()

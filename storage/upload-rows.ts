@@ -21,6 +21,8 @@ export const uploadRow = z.object({
   size_bytes: z.number().nullable(),
   completed: z.boolean(),
   deleted: z.boolean(),
+  /** Whether the organization is suspended; it may not store files then. */
+  suspended: z.boolean(),
 });
 
 export type Upload = z.infer<typeof uploadRow>;
@@ -70,7 +72,8 @@ export interface UploadsDeps {
 
 /** Columns of `uploadRow`. */
 export const uploadColumns = sql.fragment`id, organization_id, storage_key, content_type, size_bytes,
-  completed_at IS NOT NULL AS completed, deleted_at IS NOT NULL AS deleted`;
+  completed_at IS NOT NULL AS completed, deleted_at IS NOT NULL AS deleted,
+  EXISTS (SELECT FROM organization o WHERE o.id = organization_id AND o.status = 'suspended') AS suspended`;
 
 /**
  * Creates the row of an upload and adds the upload's maximum size to the organization's used bytes,

@@ -1,5 +1,5 @@
 /** Sweeps uploads whose file never arrived or that no request has used for a long time. */
-import { sql } from 'slonik';
+import { sql, type FragmentSqlToken } from 'slonik';
 import { GatewayError } from '../domain/errors.ts';
 import { forEachIsolated, type IsolationReport } from '../platform/isolation.ts';
 import { checkObject } from './upload-check.ts';
@@ -25,12 +25,18 @@ export async function sweepUploads(deps: UploadsDeps): Promise<IsolationReport> 
   const { pool, logger, retentionMs } = deps;
   const isUnused = sql.fragment`completed_at IS NOT NULL
     AND coalesce(used_at, completed_at) < clock_timestamp() - ${retentionMs} * interval '1 millisecond'`;
-  const expiredUploads = await pool.any(sql.type(uploadRow)`SELECT ${uploadColumns} FROM upload
-    WHERE completed_at IS NULL
-      AND expires_at < clock_timestamp() - ${sweepAfterMs} * interval '1 millisecond'
-    ORDER BY expires_at LIMIT ${sweepCountMax}`);
-  const unusedUploads = await pool.any(sql.type(uploadRow)`SELECT ${uploadColumns} FROM upload
-    WHERE ${isUnused} ORDER BY coalesce(used_at, completed_at) LIMIT ${sweepCountMax}`);
+  const isExpired = sql.fragment`completed_at IS NULL
+    AND expires_at < clock_timestamp() - ${sweepAfterMs} * interval '1 millisecond'`;
+  // Uploads that were not handled for longest come first, so that uploads whose objects the storage
+  // does not remove keep no others.
+  const take = (condition: FragmentSqlToken) =>
+    pool.any(sql.type(uploadRow)`
+      UPDATE upload SET swept_at = clock_timestamp() WHERE id IN (
+        SELECT id FROM upload WHERE ${condition}
+        ORDER BY swept_at NULLS FIRST LIMIT ${sweepCountMax} FOR UPDATE SKIP LOCKED)
+      RETURNING ${uploadColumns}`);
+  const expiredUploads = await take(isExpired);
+  const unusedUploads = await take(isUnused);
   const isolation = { subject: 'upload', logger };
   const checkReport = await forEachIsolated(
     expiredUploads,

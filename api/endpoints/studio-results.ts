@@ -6,7 +6,7 @@ import type { ParameterizedContext } from 'koa';
 import type { z } from 'zod';
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import type { CreditsBlock } from '../../domain/credits.ts';
-import { GatewayError } from '../../domain/errors.ts';
+import { GatewayError, type ErrorDetail } from '../../domain/errors.ts';
 import { creditsSchema, ticketSchema } from '../../studio/job-resource.ts';
 import type { JobView } from '../../studio/job-view.ts';
 import { toData, dataSchema } from './fields.ts';
@@ -37,7 +37,23 @@ export function readResult(job: JobRecord, view: JobView): ReturnType<JobView['r
 
 /** Throws the job's error if it failed or was canceled. @throws GatewayError the job's error */
 export function throwIfFailed({ id, error }: JobRecord): void {
-  if (error) throw new GatewayError(error.code, error.message, { body: { jobId: id } });
+  if (!error) return;
+  const details =
+    error.code === 'PROVIDER_REJECTED_INPUT' ? listRejectedFields(error.message) : undefined;
+  throw new GatewayError(error.code, error.message, { details, body: { jobId: id } });
+}
+
+/**
+ * Returns the fields that a provider rejected, from the message that names them
+ * (providers/error-responses.ts), or the whole message.
+ */
+function listRejectedFields(message: string): ErrorDetail[] {
+  const [, list] = /\((.*)\)$/.exec(message) ?? [];
+  if (list === undefined) return [{ path: '(body)', message }];
+  return list.split('; ').map((entry) => {
+    const [, path = '(body)', reason = entry] = /^([\w.]+)(?:: (.*))?$/.exec(entry) ?? [];
+    return { path, message: reason === path ? 'was rejected by the provider' : reason };
+  });
 }
 
 /** Sets status 202 and the headers for polling the job. Returns the job's id and URLs. */

@@ -56,6 +56,7 @@ export const uploadUrls = defineSection('Storage', {
   createUploadUrl: defineEndpoint({
     route: 'POST /api/v1/storage/upload-url',
     scope: 'storage:write',
+    viewerError: 'A viewer may not upload files.',
     summary: 'Get a signed URL to upload a file',
     description:
       'The URL accepts a single PUT with exactly the requested size and type. ' +

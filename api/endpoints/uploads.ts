@@ -56,6 +56,7 @@ async function receiveUpload(
   if (!signedTerms || upload?.storage_key !== key) {
     throw new GatewayError('FORBIDDEN', 'The upload URL is not valid or has expired.');
   }
+  if (upload.suspended) throw new GatewayError('ORGANIZATION_SUSPENDED');
   const bytesMax = checkHeaders(ctx, upload, signedTerms.sizeBytes);
   if (upload.completed || (await deps.storage.size(key)) !== null) {
     throw new GatewayError('ALREADY_UPLOADED');

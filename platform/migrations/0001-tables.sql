@@ -310,10 +310,12 @@ CREATE TABLE artifact (
   -- `deleted_at`: time at which the owner deleted the artifact. `removed_at`: time at which its
   -- object was removed from the storage. The row remains for the audit.
   deleted_at timestamptz,
-  removed_at timestamptz
+  removed_at timestamptz,
+  -- Time at which the storage was last asked to remove the object.
+  removal_tried_at timestamptz
 );
 CREATE INDEX artifact_of_job ON artifact (job_id);
-CREATE INDEX artifact_to_remove ON artifact (deleted_at) WHERE deleted_at IS NOT NULL AND removed_at IS NULL;
+CREATE INDEX artifact_to_remove ON artifact (removal_tried_at NULLS FIRST) WHERE deleted_at IS NOT NULL AND removed_at IS NULL;
 CREATE INDEX artifact_of_organization ON artifact (organization_id, created_at DESC, storage_key DESC);
 
 -- Provider notifications with a valid signature. `received`: the workflow has not been signaled
@@ -374,6 +376,8 @@ CREATE TABLE upload (
   -- Time at which the owner deleted the file. A deleted file no longer counts toward the quota. Its
   -- row is deleted when its signed URL can no longer receive a file.
   deleted_at timestamptz,
+  -- Time at which a sweep last handled the upload.
+  swept_at timestamptz,
   -- Bytes that count toward the quota: the size, or the maximum size until the object exists.
   counted_bytes bigint NOT NULL GENERATED ALWAYS AS (
     CASE WHEN completed_at IS NULL THEN coalesce(bytes_max, size_bytes, 0) ELSE size_bytes END
@@ -392,7 +396,9 @@ CREATE TABLE input_copy (
   organization_id text NOT NULL REFERENCES organization,
   -- Id of the job that the request creates; a rejected request has no such job.
   job_id text NOT NULL,
-  created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  -- Time at which the storage was last asked to remove the object.
+  removal_tried_at timestamptz
 );
 CREATE INDEX input_copy_by_age ON input_copy (created_at);
 

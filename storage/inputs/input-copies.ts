@@ -131,10 +131,12 @@ export function createInputCopies(deps: InputCopiesDeps) {
     /** Removes copies of settled jobs and old ones without a reservation. */
     async sweep(): Promise<IsolationReport> {
       const copies = await pool.any(sql.type(copyRow)`
-        SELECT c.storage_key AS id FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id
-        WHERE r.state <> 'reserved'
-          OR (r.id IS NULL AND c.created_at < clock_timestamp() - ${unreservedRetention}::interval)
-        ORDER BY c.created_at LIMIT ${sweepCountMax}`);
+        UPDATE input_copy SET removal_tried_at = clock_timestamp() WHERE storage_key IN (
+          SELECT c.storage_key FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id
+          WHERE r.state <> 'reserved'
+            OR (r.id IS NULL AND c.created_at < clock_timestamp() - ${unreservedRetention}::interval)
+          ORDER BY c.removal_tried_at NULLS FIRST LIMIT ${sweepCountMax})
+        RETURNING storage_key AS id`);
       return forEachIsolated(copies, ({ id }) => removeCopy(id), { subject: 'copy', logger });
     },
   };

@@ -70,6 +70,13 @@ it.each([
 );
 
 describe('a result with several outputs', () => {
+  it('keeps no more outputs than were requested', async () => {
+    const stored = await storeOutputs([artifact, artifact, artifact]);
+    expect(stored).toMatchObject({ artifacts: [artifact, artifact], delivered: 2, error: null });
+    const recording = await storeOutputs([artifact, artifact], { meter: 'second', quantity: 5 });
+    expect(recording.artifacts).toHaveLength(1);
+  });
+
   it('keeps the usable outputs if the others are unusable', async () => {
     expect(await storeOutputs([unusable, artifact])).toMatchObject({
       artifacts: [artifact],

@@ -131,6 +131,32 @@ describe('a download', () => {
   });
 });
 
+describe('an upload URL', () => {
+  it('that was signed before a suspension takes no file, and afterwards it does', async () => {
+    const caller = await gateway.newCaller({ credits: 1 });
+    const signed = await sign(caller);
+    const { organizationId } = caller;
+    await gateway.admin(`/organizations/${organizationId}/suspend`, {});
+    const answer = await putFile(signed, png);
+    expect([answer.status, await answer.json()]).toMatchObject([
+      403,
+      { error: 'ORGANIZATION_SUSPENDED' },
+    ]);
+    await gateway.admin(`/organizations/${organizationId}/activate`, {});
+    expect((await putFile(signed, png)).status).toBe(200);
+  });
+
+  it('is not made for a viewer', async () => {
+    const caller = await gateway.newCaller({ credits: 1 });
+    const makeViewer = `UPDATE member SET role = 'viewer' WHERE id = $1`;
+    await gateway.database.query(makeViewer, [caller.memberId]);
+    const body = properties;
+    const answer = await gateway.call('/api/v1/storage/upload-url', { key: caller.key, body });
+    expect([answer.status, answer.body.error]).toEqual([403, 'FORBIDDEN']);
+    expect(await readUsedBytes(caller)).toBe(0);
+  });
+});
+
 describe('files', () => {
   it('of jobs and uploads are listed together, newest first, page by page', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
@@ -266,6 +292,28 @@ describe('deleting the media of a job', () => {
     expect(await sweeper.sweep()).toEqual({ done: 1, skipped: 1 });
     expect(await storedFiles.sweep()).toEqual({ done: 1, skipped: 0 });
     for (const { url } of data) expect((await fetch(url ?? '')).status).toBe(404);
+  });
+
+  it('goes on behind more files than one sweep takes that the storage does not remove', async () => {
+    const jobId = await paint(gateway.caller);
+    const { database } = gateway;
+    await database.query(
+      `INSERT INTO artifact (storage_key, job_id, organization_id, content_type, size_bytes, sha256, deleted_at)
+       SELECT 'stuck-' || n, job_id, organization_id, content_type, size_bytes, sha256, now() - interval '1 day'
+       FROM artifact, generate_series(1, 250) n WHERE job_id = $1`,
+      [jobId],
+    );
+    await database.query(
+      `UPDATE artifact SET deleted_at = now() WHERE job_id = $1 AND deleted_at IS NULL`,
+      [jobId],
+    );
+    const { storage, ...services } = gateway.api.services;
+    const removeReal = (key: string) =>
+      key.startsWith('stuck-') ? Promise.reject(new Error('not this one')) : storage.remove(key);
+    const sweeper = createStoredFiles({ ...services, storage: { ...storage, remove: removeReal } });
+    const reports = [await sweeper.sweep(), await sweeper.sweep()];
+    expect(reports.map(({ done }) => done).reduce((sum, done) => sum + done)).toBe(1);
+    await database.query(`DELETE FROM artifact WHERE storage_key LIKE 'stuck-%'`);
   });
 
   it('is rejected for a running job', async () => {

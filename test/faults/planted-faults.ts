@@ -480,5 +480,57 @@ const providers: Fault[] = [
   },
 ];
 
+const files: Fault[] = [
+  {
+    name: 'more outputs than requested are kept',
+    file: 'providers/call-results.ts',
+    original: 'result.outputs.slice(0, requestedCount).map(',
+    planted: 'result.outputs.map(',
+    tests: ['test/activities/partial-results.test.ts'],
+  },
+  {
+    name: 'a range has one byte more',
+    file: 'api/http/stored-file.ts',
+    original: '{ first: range.start, last: range.end }',
+    planted: '{ first: Math.max(0, range.start - 1), last: range.end }',
+    tests: ['test/api/stored-files.test.ts'],
+  },
+  {
+    name: 'a part of another file is sent',
+    file: 'api/http/stored-file.ts',
+    original: "ifRange === '' || ifRange === etag",
+    planted: "ifRange !== ' '",
+    tests: ['test/api/stored-files.test.ts'],
+  },
+  {
+    name: 'the TypeScript client sends its API key to the store',
+    file: 'clients/typescript/client.ts',
+    original: 'send: this.#connection.sendWithoutKey',
+    planted: 'send: this.#connection.send',
+    tests: ['test/clients/typescript.test.ts'],
+  },
+  {
+    name: 'a signed file is changed',
+    file: 'storage/credentials/content-credentials.ts',
+    original: "if (metadata.isSigned) return 'provider';",
+    planted: "if (false) return 'provider';",
+    tests: ['test/storage/content-credentials.test.ts'],
+  },
+  {
+    name: 'files that cannot be removed stop the sweep',
+    file: 'storage/stored-files.ts',
+    original: 'ORDER BY removal_tried_at NULLS FIRST LIMIT',
+    planted: 'ORDER BY deleted_at LIMIT',
+    tests: ['test/api/stored-files.test.ts'],
+  },
+  {
+    name: 'a suspended organization uploads',
+    file: 'api/endpoints/uploads.ts',
+    original: 'if (upload.suspended)',
+    planted: 'if (false)',
+    tests: ['test/api/stored-files.test.ts'],
+  },
+];
+
 /** All known faults. */
-export const faults: readonly Fault[] = [...money, ...chat, ...access, ...providers];
+export const faults: readonly Fault[] = [...money, ...chat, ...access, ...providers, ...files];

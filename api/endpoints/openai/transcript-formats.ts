@@ -65,11 +65,15 @@ export const transcriptFormats = {
       `WEBVTT\n\n${groupIntoSegments(words)
         .map(
           ({ start, end, text }) =>
-            `${formatTime(start, '.')} --> ${formatTime(end, '.')}\n${text}\n\n`,
+            `${formatTime(start, '.')} --> ${formatTime(end, '.')}\n${escapeVtt(text)}\n\n`,
         )
         .join('')}`,
   },
 } as const;
+
+/** Escapes the text of a WebVTT cue, in which `-->` and tags have a meaning. */
+const escapeVtt = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 
 /**
  * Groups words into subtitles. A subtitle ends at the end of a sentence, before a pause, or when
@@ -84,6 +88,8 @@ function groupIntoSegments(words: readonly Word[]): Segment[] {
     const text = openWords
       .map((word) => word.text)
       .join('')
+      // An empty line would end the subtitle.
+      .replaceAll(/\s*[\r\n]\s*/g, ' ')
       .trim();
     if (firstWord && lastWord && text !== '') {
       segments.push({ id: segments.length, start: firstWord.start, end: lastWord.end, text });
