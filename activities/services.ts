@@ -93,7 +93,13 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     uploads,
     storedFiles: createStoredFiles({ pool, storage, logger }),
     inputs,
-    copies: createInputCopies({ pool, storage, outbound, logger }),
+    copies: createInputCopies({
+      pool,
+      storage,
+      outbound,
+      logger,
+      bytesMax: config.UPLOAD_BYTES_MAX,
+    }),
     outbound,
     artifacts: observeArtifacts(
       createArtifactStore({ storage, outbound, marksOutputs: config.MARK_OUTPUTS }),

@@ -12,3 +12,13 @@ CREATE OR REPLACE TRIGGER upload_is_recounted AFTER UPDATE OF completed_at, size
   FOR EACH ROW WHEN (OLD.counted_bytes <> NEW.counted_bytes) EXECUTE FUNCTION upload_recount();
 CREATE OR REPLACE TRIGGER upload_is_no_longer_counted AFTER DELETE ON upload
   FOR EACH ROW EXECUTE FUNCTION upload_recount();
+
+-- Copies of inputs count toward the same quota from their insertion (storage/inputs/input-copies.ts)
+-- to their deletion.
+CREATE OR REPLACE FUNCTION input_copy_uncount() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE organization SET upload_bytes = upload_bytes - OLD.size_bytes WHERE id = OLD.organization_id;
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER input_copy_is_no_longer_counted AFTER DELETE ON input_copy
+  FOR EACH ROW EXECUTE FUNCTION input_copy_uncount();

@@ -7,6 +7,7 @@ import { newId } from '../../domain/ids.ts';
 import type { Capability } from '../../studio/capability.ts';
 import type { DraftCall } from '../../studio/draft-plan.ts';
 import type { Composition } from '../composition.ts';
+import { countBytes } from '../middleware/byte-limits.ts';
 import type { Context } from '../context.ts';
 import { priceCalls } from './planner.ts';
 import type { Estimate, EstimateItem } from './prices.ts';
@@ -33,7 +34,12 @@ export async function estimateRequest(
   const { config, storage } = services;
   const files = createFileList();
   // Copies are stored under a job id, so an estimate uses a new id that belongs to no job.
-  const copies = services.copies.forRequest({ organizationId, jobId: newId('job') });
+  const copies = services.copies.forRequest({
+    organizationId,
+    jobId: newId('job'),
+    countBytes: (bytes) => countBytes(ctx, { kind: 'spool', bytes }),
+    readsHeadsOnly: true,
+  });
   try {
     const parsedRequest = await readRequest(ctx, capability, { ...services, ...files });
     authorizeRequest(ctx, capability, parsedRequest);

@@ -7,6 +7,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { respondsWith202, type Capability } from '../../studio/capability.ts';
 import type { Composition } from '../composition.ts';
+import { countBytes } from '../middleware/byte-limits.ts';
 import type { Context } from '../context.ts';
 import { parsePreferredWaitMs } from '../http/prefer.ts';
 import type { HeldClaim } from '../idempotency/claim-renewal.ts';
@@ -161,7 +162,11 @@ async function admit(
   const { config, admission, webhooks, storage } = services;
   const { webhook, metadata } = parsedRequest;
   const jobId = claim.subjectId;
-  const copies = services.copies.forRequest({ organizationId, jobId });
+  const copies = services.copies.forRequest({
+    organizationId,
+    jobId,
+    countBytes: (bytes) => countBytes(ctx, { kind: 'spool', bytes }),
+  });
   try {
     const { request, draft: unpricedDraft } = await draftRequest(
       ctx,

@@ -6,7 +6,7 @@ import type { ProviderDefinition } from '../../providers/provider-definition.ts'
 import { providerDefinitions } from '../../providers/registry.ts';
 import { assert, GatewayError } from '../../domain/errors.ts';
 import { microFromCredits } from '../../domain/credits.ts';
-import type { JsonObject } from '../../domain/json.ts';
+import type { Json, JsonObject } from '../../domain/json.ts';
 import { providerTaskQueue, webhookTaskQueue } from '../../jobs/contract.ts';
 import {
   planVersion,
@@ -90,7 +90,7 @@ export function completePlan(config: Config, input: PlanInput): JobPlan {
     model: input.draft.model,
     priceMicro: pricedCalls.priceMicro,
     ...(input.metadata && { metadata: input.metadata }),
-    request: addRejectedItems(input),
+    request: describeRequest(input),
     calls,
     assembly: input.draft.assembly ?? null,
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
@@ -122,9 +122,36 @@ function findRoutes(config: Config, call: DraftCall): PlannedCall['routes'] {
   throw new GatewayError('SERVICE_UNAVAILABLE', `This gateway has no API key for ${names}.`);
 }
 
-/** Adds the errors of rejected items, which have no call, to the request for its response. */
-function addRejectedItems({ request, draft: { rejectedItems } }: PlanInput): JsonObject {
-  return rejectedItems ? { ...request, rejectedItems } : request;
+/**
+ * Returns the request as it is stored and shown: with the errors of rejected items, which have no
+ * call, and without signatures in URLs, because anyone who has them can read the files.
+ */
+function describeRequest({ request, draft: { rejectedItems } }: PlanInput): JsonObject {
+  const shown = Object.fromEntries(
+    Object.entries(request).map(([name, value]) => [name, hideSignatures(value)]),
+  );
+  return rejectedItems ? { ...shown, rejectedItems } : shown;
+}
+
+/** Parameters that give access to a file, in the URLs of S3, Google Cloud, Azure and others. */
+const secretParameters =
+  /^(?:sig|key|code|auth|(?:.*[-_])?(?:signature|credential|token|policy|secret)|awsaccesskeyid|googleaccessid|key-pair-id)$/i;
+
+/** Replaces secret parameters of each string that is a URL, also in lists and objects. */
+function hideSignatures(value: Json): Json {
+  if (Array.isArray(value)) return value.map(hideSignatures);
+  if (value !== null && typeof value === 'object') {
+    const entries = Object.entries(value).map(([name, item]) => [name, hideSignatures(item)]);
+    return Object.fromEntries(entries) as JsonObject;
+  }
+  if (typeof value !== 'string' || !/^https?:\/\/\S+\?\S+$/i.test(value)) return value;
+  if (!URL.canParse(value)) return value;
+  const url = new URL(value);
+  const secretNames = [...url.searchParams.keys()].filter((name) => secretParameters.test(name));
+  // A URL without secrets stays exactly as it was sent.
+  if (secretNames.length === 0) return value;
+  for (const name of secretNames) url.searchParams.set(name, 'REDACTED');
+  return url.href;
 }
 
 function findDefinition(provider: string): ProviderDefinition {

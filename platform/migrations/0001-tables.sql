@@ -396,6 +396,8 @@ CREATE TABLE input_copy (
   organization_id text NOT NULL REFERENCES organization,
   -- Id of the job that the request creates; a rejected request has no such job.
   job_id text NOT NULL,
+  -- Bytes that count toward the quota of the organization.
+  size_bytes bigint NOT NULL CHECK (size_bytes > 0),
   created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   -- Time at which the storage was last asked to remove the object.
   removal_tried_at timestamptz

@@ -3,7 +3,7 @@
  * copy, so a server cannot send the gateway a small file and the provider a large one. A copy
  * belongs to one request and is removed when the request is rejected or its job is settled.
  */
-import { rm } from 'node:fs/promises';
+import { rm, stat } from 'node:fs/promises';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { newId } from '../../domain/ids.ts';
@@ -30,6 +30,13 @@ const copyRow = z.object({ id: z.string() });
 interface CopyingRequest {
   organizationId: string;
   jobId: string;
+  /**
+   * Counts bytes on the disk of this process until the request ends.
+   * @throws GatewayError if the open requests of the organization have too many
+   */
+  countBytes: (bytes: number) => void;
+  /** True if pictures are only measured, so that the start of a file is enough. */
+  readsHeadsOnly?: true;
 }
 
 export interface RequestCopies {
@@ -49,6 +56,8 @@ interface InputCopiesDeps {
   storage: Storage;
   outbound: Outbound;
   logger: Logger;
+  /** Storage quota of an organization in bytes. */
+  bytesMax: number;
 }
 
 /** Timeout for downloading a complete file, in milliseconds. */
@@ -88,13 +97,13 @@ export function createInputCopies(deps: InputCopiesDeps) {
     const path = await storage.spoolPath();
     try {
       const limits = { bytesMax: fileBytesMax[medium], timeoutMs: timeoutMs[medium], signal };
-      const body = await deps.outbound.fetch(url, limits);
+      const body = readCounted(await deps.outbound.fetch(url, limits), source);
       await writeSpoolFile(path, () => stopAtOtherMedium(body, medium));
       // The file is checked before it is stored; `measureInput` reads the stored copy.
       const { type } = await readAccepted(createFileSource(path), inputUses[medium]);
       const storageKey = `${organizationId}/${newId('upload')}.${type.extension}`;
-      await pool.query(command`INSERT INTO input_copy (storage_key, organization_id, job_id)
-        VALUES (${storageKey}, ${organizationId}, ${jobId})`);
+      const { size: sizeBytes } = await stat(path);
+      await recordCopy(deps, { storageKey, organizationId, jobId, sizeBytes });
       onRecorded(storageKey);
       await storage.put(storageKey, path);
       return toStorageReference(storageKey);
@@ -156,6 +165,42 @@ function createSlots(): (organizationId: string) => Promise<() => void> {
       retryAfterSeconds: 2,
     });
   };
+}
+
+/**
+ * Records a copy. Its size counts toward the storage quota of the organization until the row is
+ * deleted (uploads.sql).
+ * @throws GatewayError STORAGE_QUOTA_EXCEEDED
+ */
+async function recordCopy(
+  { pool, bytesMax: quota }: InputCopiesDeps,
+  copy: { storageKey: string; organizationId: string; jobId: string; sizeBytes: number },
+): Promise<void> {
+  const { rowCount } = await pool.query(command`
+    WITH counted AS (
+      UPDATE organization SET upload_bytes = upload_bytes + ${copy.sizeBytes}
+      WHERE id = ${copy.organizationId} AND upload_bytes + ${copy.sizeBytes} <= ${quota}
+      RETURNING id)
+    INSERT INTO input_copy (storage_key, organization_id, job_id, size_bytes)
+    SELECT ${copy.storageKey}, id, ${copy.jobId}, ${copy.sizeBytes} FROM counted`);
+  if (rowCount === 0) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
+}
+
+/** Start of a picture that contains its size, even after long metadata. */
+const pictureHeadBytes = 4 * 1024 * 1024;
+
+/** Yields the bytes of a file and counts them. Ends early where the start of a picture is enough. */
+async function* readCounted(
+  body: AsyncIterable<Buffer>,
+  { medium, countBytes, readsHeadsOnly }: CopySource,
+): AsyncGenerator<Buffer> {
+  let sizeBytes = 0;
+  for await (const chunk of body) {
+    countBytes(chunk.length);
+    sizeBytes += chunk.length;
+    yield chunk;
+    if (readsHeadsOnly && medium === 'image' && sizeBytes >= pictureHeadBytes) return;
+  }
 }
 
 /** File to copy. */

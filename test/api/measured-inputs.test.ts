@@ -41,6 +41,23 @@ async function checkSubmits(): Promise<string> {
   return id;
 }
 
+it('a signature in the URL of an input is neither stored nor shown', async () => {
+  const png = await drawDisc(64, 64);
+  const parameters = 'X-Amz-Signature=secret1&w=5&token=secret2&x-goog-credential=secret3';
+  const path = `/signed.png?${parameters}`;
+  const imageUrl = gateway.media.serve(path, (response) => void response.end(png));
+  const answer = await callTool('image/upscale', { imageUrl, service: 'service_b' });
+  expect(answer.status, answer.body.message).toBe(200);
+  expect(gateway.media.requests(path)).toBe(1);
+  const job = (await gateway.database.jobs(gateway.caller.organizationId)).at(-1);
+  const shown = await gateway.call(`/api/v1/studio/jobs/${job?.id}`);
+  const events = await gateway.events(job?.id ?? '');
+  for (const text of [JSON.stringify(shown.body), JSON.stringify(job), JSON.stringify(events)]) {
+    expect(text).not.toMatch(/secret\d/);
+  }
+  expect(job?.request['imageUrl']).toContain('w=5');
+});
+
 describe('a host that returns one file to the gateway and another to the provider', () => {
   it.each(['service_a', 'service_b'])(
     'gets no larger picture for the price of a smaller one (%s)',

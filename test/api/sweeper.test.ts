@@ -205,8 +205,9 @@ describe('a pass of the sweeper', () => {
     // A process stopped before it started the jobs of these copies.
     const kept = `${organizationId}/${bad}.png`;
     await gateway.database.query(
-      `INSERT INTO input_copy VALUES ('nonsense', $1, 'a', now() - interval '3 days'),
-        ($2, $1, 'a', now() - interval '3 days'), ($3, $1, 'a', now() - interval '1 day')`,
+      `WITH counted AS (UPDATE organization SET upload_bytes = upload_bytes + 3 WHERE id = $1)
+        INSERT INTO input_copy VALUES ('nonsense', $1, 'a', 1, now() - interval '3 days'),
+        ($2, $1, 'a', 1, now() - interval '3 days'), ($3, $1, 'a', 1, now() - interval '1 day')`,
       [organizationId, `${organizationId}/${good}.png`, kept],
     );
     expect(await copies.sweep()).toEqual({ done: 1, skipped: 1 });

@@ -4,9 +4,11 @@
  */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { useGateway, type StudioBody, type TestCaller } from '../harness/gateway.ts';
 import { drawDisc } from '../harness/media.ts';
 import { openRequest } from '../harness/raw-requests.ts';
 import { recordTone } from '../harness/recordings.ts';
@@ -59,6 +61,52 @@ describe('the stored bytes of an organization', () => {
     const body = { imageUrl: `data:image/png;base64,${picture.toString('base64')}` };
     const path = '/api/v1/studio/image/remove-background/estimate';
     expect(await gateway.call(path, { key: other.key, body })).toMatchObject({ status: 200 });
+  });
+
+  it('include copies of inputs by URL until these are removed', async () => {
+    const { organizationId, key } = caller;
+    const imageUrl = gateway.media.serve('/copied.png', (response) => void response.end(picture));
+    const setUsed = (used: number) =>
+      gateway.database.query('UPDATE organization SET upload_bytes = $2 WHERE id = $1', [
+        organizationId,
+        used,
+      ]);
+    const body = { imageUrl, service: 'service_b' };
+    const upscale = (path: string) => gateway.call<StudioBody<object>>(path, { key, body });
+    const path = '/api/v1/studio/image/upscale';
+    await setUsed(limit - picture.length + 1);
+    for (const full of [`${path}/estimate`, path]) {
+      expect(await upscale(full)).toMatchObject({
+        status: 403,
+        body: { error: 'STORAGE_QUOTA_EXCEEDED' },
+      });
+    }
+    await setUsed(0);
+    expect((await upscale(`${path}/estimate`)).status).toBe(200);
+    expect(await quota()).toMatchObject({ used: 0 });
+    expect((await upscale(path)).status).toBe(200);
+    expect(await quota()).toMatchObject({ used: picture.length });
+    await gateway.api.services.copies.sweep();
+    expect(await quota()).toMatchObject({ used: 0 });
+  });
+
+  it('of a picture by URL are only its first ones for an estimate', async () => {
+    const { key } = caller;
+    const size = 24_000_000;
+    const large = Buffer.concat([picture, Buffer.alloc(size - picture.length)]);
+    let sentBytes = 0;
+    function* cut(): Generator<Buffer> {
+      for (; sentBytes < size; sentBytes += 100_000) {
+        yield large.subarray(sentBytes, sentBytes + 100_000);
+      }
+    }
+    const imageUrl = gateway.media.serve('/large.png', (response) => {
+      pipeline(Readable.from(cut()), response).catch(() => {});
+    });
+    const path = '/api/v1/studio/image/upscale/estimate';
+    await gateway.call(path, { key, body: { imageUrl, service: 'service_b' } });
+    expect(sentBytes).toBeGreaterThan(0);
+    expect(sentBytes).toBeLessThan(size / 1.5);
   });
 
   it('are the received bytes of a file, and 0 for a file that never arrived', async () => {
