@@ -141,8 +141,11 @@ const secretParameters =
 function hideSignatures(value: Json): Json {
   if (Array.isArray(value)) return value.map(hideSignatures);
   if (value !== null && typeof value === 'object') {
-    const entries = Object.entries(value).map(([name, item]) => [name, hideSignatures(item)]);
-    return Object.fromEntries(entries) as JsonObject;
+    const entries = Object.entries(value).map(([name, item]): [string, Json] => [
+      name,
+      hideSignatures(item),
+    ]);
+    return Object.fromEntries<Json>(entries);
   }
   if (typeof value !== 'string' || !/^https?:\/\/\S+\?\S+$/i.test(value)) return value;
   if (!URL.canParse(value)) return value;

@@ -139,13 +139,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
 
     /** Removes copies of settled jobs and old ones without a reservation. */
     async sweep(): Promise<IsolationReport> {
-      const copies = await pool.any(sql.type(copyRow)`
-        UPDATE input_copy SET removal_tried_at = clock_timestamp() WHERE storage_key IN (
-          SELECT c.storage_key FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id
-          WHERE r.state <> 'reserved'
-            OR (r.id IS NULL AND c.created_at < clock_timestamp() - ${unreservedRetention}::interval)
-          ORDER BY c.removal_tried_at NULLS FIRST LIMIT ${sweepCountMax})
-        RETURNING storage_key AS id`);
+      const copies = await takeRemovable(pool);
       return forEachIsolated(copies, ({ id }) => removeCopy(id), { subject: 'copy', logger });
     },
   };
@@ -166,6 +160,16 @@ function createSlots(): (organizationId: string) => Promise<() => void> {
     });
   };
 }
+
+/** Returns copies that are no longer needed; those that were not tried for longest come first. */
+const takeRemovable = (pool: DatabasePool) =>
+  pool.any(sql.type(copyRow)`
+    UPDATE input_copy SET removal_tried_at = clock_timestamp() WHERE storage_key IN (
+      SELECT c.storage_key FROM input_copy c LEFT JOIN reservation r ON r.id = c.job_id
+      WHERE r.state <> 'reserved'
+        OR (r.id IS NULL AND c.created_at < clock_timestamp() - ${unreservedRetention}::interval)
+      ORDER BY c.removal_tried_at NULLS FIRST LIMIT ${sweepCountMax})
+    RETURNING storage_key AS id`);
 
 /**
  * Records a copy. Its size counts toward the storage quota of the organization until the row is
