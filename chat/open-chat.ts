@@ -16,7 +16,7 @@ import {
   type ChatCounts,
   type ChatEnd,
 } from './chat-bill.ts';
-import type { ReportedUsage, TokenUsage } from './chat-price.ts';
+import type { TokenUsage } from './chat-price.ts';
 import { TextMeter } from './input-count.ts';
 import type { ChatProgress, ServedBy } from './chat-ledger-types.ts';
 import {
@@ -26,11 +26,10 @@ import {
   type FailedTry,
   type EncodedRequest,
 } from './chat-candidates.ts';
-import type { ChatAnswer, StreamReader, StreamStep } from './protocols/protocol.ts';
+import type { AnswerReader, ChatAnswer, StreamStep } from './protocols/protocol.ts';
 import type { RunningChat, RunningChats } from './running-chats.ts';
-import { readSteps } from './stream-steps.ts';
-import { repairValue } from './text-repair.ts';
-import { parseJson, UnbilledFailure, invalidResponseError } from './upstream-failures.ts';
+import { readAnswer, readSteps } from './stream-steps.ts';
+import { UnbilledFailure } from './upstream-failures.ts';
 import type { Upstream } from './upstreams.ts';
 
 /** Data and services of an open chat. */
@@ -71,8 +70,7 @@ export class OpenChat implements RunningChat {
   #isAccepted = false;
   readonly #cancellation = new AbortController();
   readonly #meter = new TextMeter();
-  #reader: StreamReader | null = null;
-  #reported: ReportedUsage = { final: false };
+  #reader: AnswerReader | null = null;
   #hasDelivered = false;
   #hasCallerLeft = false;
   #hasEnded = false;
@@ -99,7 +97,7 @@ export class OpenChat implements RunningChat {
   }
 
   /** Metadata of the stream: id, model, time of the first event, finish reason, stop sequence. */
-  get streamMetadata(): Pick<StreamReader, 'head' | 'finishReason' | 'stopSequence'> {
+  get streamMetadata(): Pick<AnswerReader, 'head' | 'finishReason' | 'stopSequence'> {
     const nothing = { id: '', created: 0, model: '' };
     const { head = nothing, finishReason = null, stopSequence = null } = this.#reader ?? {};
     return { head, finishReason, stopSequence };
@@ -126,13 +124,9 @@ export class OpenChat implements RunningChat {
       const text = await this.#call(({ upstream, request }) =>
         upstream.fetchText(request, this.#cancellation.signal),
       );
-      const answer = this.#candidate.upstream.protocol.decode(
-        repairValue(parseJson(text), text),
-        this.servedBy.provider,
-      );
-      if (!answer) throw invalidResponseError(null);
+      this.#reader = this.#createReader();
+      const answer = readAnswer(text, this.#reader);
       this.#meter.add(answer.outputText);
-      this.#reported = { ...answer.usage, final: answer.usage !== null };
       await this.#end('complete');
       return answer;
     } catch (error) {
@@ -154,18 +148,13 @@ export class OpenChat implements RunningChat {
       const packets = await this.#call(({ upstream, request }) =>
         upstream.fetchStream(request, this.#cancellation.signal),
       );
-      const { upstream, tokens } = this.#candidate;
-      this.#reader = upstream.protocol.createReader({
-        answers: tokens.answers,
-        provider: this.servedBy.provider,
-      });
+      this.#reader = this.#createReader();
       for await (const steps of readSteps(packets, this.#reader)) {
         this.#recordDelivery(steps);
         isDelivering = true;
         await deliver(steps);
         isDelivering = false;
       }
-      if (!this.#reader.complete) throw invalidResponseError(null);
       await this.#end('complete');
     } catch (error) {
       this.#cancellation.abort();
@@ -207,6 +196,12 @@ export class OpenChat implements RunningChat {
     }
   }
 
+  #createReader(): AnswerReader {
+    const { model, upstream, tokens } = this.#candidate;
+    const { provider } = model;
+    return upstream.protocol.createReader({ answers: tokens.answers, provider });
+  }
+
   #recordDelivery(steps: StreamStep[]): void {
     for (const { outputText } of steps) {
       if (outputText === '') continue;
@@ -227,7 +222,7 @@ export class OpenChat implements RunningChat {
       request: this.#request,
       isAccepted: this.#isAccepted,
       hasDelivered: this.#hasDelivered,
-      reported: this.#reader?.usage ?? this.#reported,
+      reported: this.#reader?.usage ?? { final: false },
       outputTokens: this.#meter.tokens,
     };
   }

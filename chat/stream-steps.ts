@@ -1,13 +1,65 @@
-/** Parses a provider's event stream: splits packets into events, and converts them to steps. */
+/** Reads a provider's answer: the events of a stream, or a whole answer, as steps. */
 import { finished, PassThrough, type Readable } from 'node:stream';
-import { createParser } from 'eventsource-parser';
+import { createParser, type EventSourceParser } from 'eventsource-parser';
 import { GatewayError } from '../domain/errors.ts';
-import type { StreamReader, StreamStep } from './protocols/protocol.ts';
-import { StreamTextRepair } from './text-repair.ts';
+import { asRecord } from '../domain/json.ts';
+import type { AnswerReader, ChatAnswer, StreamStep } from './protocols/protocol.ts';
+import { repairDocument, StreamTextRepair } from './text-repair.ts';
 import { invalidResponseError, networkFailure } from './upstream-failures.ts';
 
-/** Maximum length of one event in UTF-16 units; a longer event counts as a provider error. */
-const eventLengthMax = 32 * 1024 * 1024;
+/** Maximum length of an event or a document in UTF-16 units; a longer one is a provider's error. */
+const answerLengthMax = 32 * 1024 * 1024;
+
+/**
+ * Splits the text of an answer into events. Some providers answer with one JSON document where a
+ * stream was requested, and the other way round.
+ */
+class AnswerText {
+  readonly #reader: AnswerReader;
+  readonly #parser: EventSourceParser;
+  readonly #repair = new StreamTextRepair();
+  #steps: StreamStep[] = [];
+  #format: 'unknown' | 'events' | 'document' = 'unknown';
+  /** Text of a document, or the text before the format is known. */
+  #texts: string[] = [];
+  #length = 0;
+
+  constructor(reader: AnswerReader) {
+    this.#reader = reader;
+    this.#parser = createParser({
+      maxBufferSize: answerLengthMax,
+      onEvent: (event) =>
+        this.#steps.push(...reader.read({ ...event, data: this.#repair.repair(event.data) })),
+    });
+  }
+
+  /** @throws GatewayError if the text cannot be parsed; the steps before the error can be taken */
+  add(text: string): void {
+    if (this.#format === 'events') {
+      this.#parser.feed(text);
+      return;
+    }
+    this.#texts.push(text);
+    this.#length += text.length;
+    if (this.#length > answerLengthMax) throw invalidResponseError(null);
+    const [first] = text.trimStart();
+    if (this.#format === 'document' || first === undefined) return;
+    this.#format = first === '{' || first === '[' ? 'document' : 'events';
+    if (this.#format === 'events') this.#parser.feed(this.#texts.join(''));
+  }
+
+  /** Ends the text. Its last event may lack the blank line after it. @throws GatewayError */
+  end(): void {
+    if (this.#format === 'events') this.#parser.feed('\n\n');
+    else this.#steps.push(...this.#reader.readDocument(repairDocument(this.#texts.join(''))));
+  }
+
+  take(): StreamStep[] {
+    const steps = this.#steps;
+    this.#steps = [];
+    return steps;
+  }
+}
 
 /**
  * Yields the steps of each packet, and skips packets without steps.
@@ -16,18 +68,10 @@ const eventLengthMax = 32 * 1024 * 1024;
  */
 export async function* readSteps(
   body: Readable,
-  reader: StreamReader,
+  reader: AnswerReader,
 ): AsyncGenerator<StreamStep[], void> {
   const decoder = new TextDecoder();
-  let steps: StreamStep[] = [];
-  const repair = new StreamTextRepair();
-  const parser = createParser({
-    maxBufferSize: eventLengthMax,
-    onEvent(event) {
-      const step = reader.read({ ...event, data: repair.repair(event.data) });
-      if (step) steps.push(step);
-    },
-  });
+  const text = new AnswerText(reader);
   // A failed stream discards the packets that were not yet read. The PassThrough stream delivers
   // them before it ends.
   const packets = new PassThrough();
@@ -38,16 +82,96 @@ export async function* readSteps(
   });
   body.pipe(packets, { end: false });
   for await (const packet of packets) {
-    let failure: GatewayError | null = null;
-    try {
-      parser.feed(decoder.decode(packet, { stream: true }));
-    } catch (error) {
-      failure = error instanceof GatewayError ? error : invalidResponseError(error);
-    }
+    const failure = catchFailure(() => text.add(decoder.decode(packet, { stream: true })));
+    const steps = text.take();
     if (steps.length > 0) yield steps;
     if (failure) throw failure;
-    steps = [];
+    if (!reader.isEnded) continue;
+    // The rest of the response is discarded, so that its connection can be used again.
+    body.unpipe(packets).resume();
+    break;
   }
-  // An error after the last event is ignored, because the answer is complete.
-  if (streamError !== null && !reader.complete) throw networkFailure(streamError);
+  const failure =
+    streamError === null ? catchFailure(() => text.end()) : networkFailure(streamError);
+  // A failure after the end is ignored, because the answer is complete.
+  if (!reader.complete) throw failure ?? invalidResponseError(null);
+  yield [...text.take(), ...reader.end()];
+}
+
+/** Parses a whole answer. @throws GatewayError if it is incomplete, invalid or an error */
+export function readAnswer(received: string, reader: AnswerReader): ChatAnswer {
+  const text = new AnswerText(reader);
+  text.add(received);
+  text.end();
+  if (!reader.complete) throw invalidResponseError(null);
+  const steps = [...text.take(), ...reader.end()];
+  const { id, created, model } = reader.head;
+  const choices = new Map<unknown, Fields>();
+  for (const { chunk } of steps) {
+    for (const choice of Array.isArray(chunk['choices']) ? chunk['choices'].map(asRecord) : []) {
+      choices.set(choice['index'], addChoice(choices.get(choice['index']), choice));
+    }
+  }
+  const fields = steps.at(-1)?.chunk;
+  return {
+    completion: {
+      ...fields,
+      id,
+      object: 'chat.completion',
+      created,
+      model,
+      choices: [...choices.values()],
+    },
+    steps,
+    text: steps.map((step) => step.text).join(''),
+    finishReason: reader.finishReason,
+    stopSequence: reader.stopSequence,
+    outputText: steps.map((step) => step.outputText).join(''),
+  };
+}
+
+function catchFailure(run: () => void): GatewayError | null {
+  try {
+    run();
+    return null;
+  } catch (error) {
+    return error instanceof GatewayError ? error : invalidResponseError(error);
+  }
+}
+
+type Fields = Record<string, unknown>;
+
+/** Adds a choice of a chunk to the choice of a completion. */
+function addChoice(whole: Fields = {}, { delta, logprobs, ...choice }: Fields): Fields {
+  const message = addDelta(asRecord(whole['message']), asRecord(delta));
+  return { ...whole, ...choice, logprobs: logprobs ?? whole['logprobs'] ?? null, message };
+}
+
+/** Adds a delta to a message: joins texts and lists, and the pieces of tool calls by their index. */
+function addDelta(message: Fields, { tool_calls: pieces, ...delta }: Fields): Fields {
+  const joined: Fields = { refusal: null, ...message };
+  for (const [name, value] of Object.entries(delta)) {
+    const known = joined[name];
+    if (name !== 'role' && typeof known === 'string' && typeof value === 'string')
+      joined[name] = known + value;
+    else if (Array.isArray(known) && Array.isArray(value)) joined[name] = [...known, ...value];
+    else joined[name] = value ?? known;
+  }
+  const calls = Array.isArray(message['tool_calls']) ? message['tool_calls'].map(asRecord) : [];
+  for (const { index, ...piece } of Array.isArray(pieces) ? pieces.map(asRecord) : []) {
+    const position = Number(index);
+    const known = calls[position];
+    calls[position] = known
+      ? { ...known, function: addDelta(asRecord(known['function']), asRecord(piece['function'])) }
+      : piece;
+  }
+  const { content } = joined;
+  const isEmpty = calls.length > 0 || typeof joined['refusal'] === 'string';
+  return {
+    ...joined,
+    role: 'assistant',
+    content:
+      typeof content === 'string' && (content !== '' || !isEmpty) ? content : isEmpty ? null : '',
+    ...(calls.length > 0 && { tool_calls: calls }),
+  };
 }

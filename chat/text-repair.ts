@@ -7,10 +7,15 @@ import { isRecord, toStorable, toStorableText, type Json } from '../domain/json.
 /** Escapes of surrogates and NUL, the only way in which JSON contains them. */
 const escapePattern = /\\u(?:d[89a-f]|0000)/i;
 
-/** Returns the parsed value of a JSON text, with its texts repaired. */
-export function repairValue(value: unknown, json: string): unknown {
-  // oxlint-disable-next-line no-unsafe-type-assertion -- the result of JSON.parse
-  return escapePattern.test(json) ? toStorable(value as Json) : value;
+/** Repairs the texts of a JSON document. Data that are not JSON stay as they are. */
+export function repairDocument(json: string): string {
+  if (!escapePattern.test(json)) return json;
+  try {
+    const value: Json = JSON.parse(json);
+    return JSON.stringify(toStorable(value));
+  } catch {
+    return json;
+  }
 }
 
 const endsWithHighSurrogate = /[\uD800-\uDBFF]$/;

@@ -2,7 +2,13 @@
  * HTTP connections to chat providers. Each request is sent once. If the gateway has no API key for
  * a provider, its requests are sent to the sandbox.
  */
-import type { Readable } from 'node:stream';
+import { pipeline, type Duplex, type Readable } from 'node:stream';
+import {
+  createBrotliDecompress,
+  createGunzip,
+  createInflate,
+  createZstdDecompress,
+} from 'node:zlib';
 import { Pool, type Dispatcher } from 'undici';
 import { chatProviders, type ChatProtocol as ProtocolName } from '../catalog/chat-providers.ts';
 import type { ChatModel } from '../catalog/chat-model.ts';
@@ -13,7 +19,12 @@ import { createFairShare, type FairShare } from '../platform/fair-share.ts';
 import { anthropicProtocol } from './protocols/anthropic-protocol.ts';
 import { openaiProtocol } from './protocols/openai-protocol.ts';
 import type { ChatProtocol } from './protocols/protocol.ts';
-import { markUnbilled, UnbilledFailure, networkFailure } from './upstream-failures.ts';
+import {
+  errorFromResponse,
+  markUnbilled,
+  UnbilledFailure,
+  networkFailure,
+} from './upstream-failures.ts';
 
 /** Connection to the chat endpoint of a provider. */
 export interface Upstream {
@@ -30,8 +41,6 @@ export interface Upstream {
    */
   fetchText: (body: string, signal: AbortSignal) => Promise<string>;
 }
-
-type ResponseBody = Dispatcher.ResponseData['body'];
 
 interface PostOptions {
   body: string;
@@ -85,7 +94,7 @@ export function createUpstreams(config: Config) {
       headers,
       headersTimeout: config.CHAT_ANSWER_TIMEOUT_MS,
     } as const;
-    async function send(request: PostOptions): Promise<ResponseBody> {
+    async function send(request: PostOptions): Promise<Readable> {
       const release = takeConnection(connections);
       const response = await pool.request({ ...options, ...request }).catch((error: unknown) => {
         release();
@@ -93,10 +102,10 @@ export function createUpstreams(config: Config) {
       });
       response.body.once('close', release);
       const { statusCode: status, headers: responseHeaders } = response;
-      if (status < 300) return response.body;
+      if (status < 300) return decompress(response);
       const retryAfter = responseHeaders['retry-after'];
       const body = await readErrorJson(response.body);
-      throw markUnbilled(status, protocol.toGatewayError({ status, body, retryAfter }));
+      throw markUnbilled(status, errorFromResponse(status, { body, retryAfter }));
     }
 
     return {
@@ -176,11 +185,28 @@ function takeConnection(connections: FairShare): () => void {
   );
 }
 
+/** Returns the body of a response; some providers compress it although they must not. */
+function decompress({ body, headers }: Dispatcher.ResponseData): Readable {
+  const decoder = decoders[String(headers['content-encoding'] ?? 'identity').toLowerCase()];
+  if (!decoder) return body;
+  const decoded = decoder();
+  pipeline(body, decoded, () => {});
+  return decoded;
+}
+
+/** Decoders by content encoding. */
+const decoders: Readonly<Record<string, (() => Duplex) | undefined>> = {
+  gzip: createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+  zstd: createZstdDecompress,
+};
+
 /** Reads a response as text. @throws Error if it is longer than `bytesMax`, or ends early */
-async function readText(body: ResponseBody, bytesMax: number): Promise<string> {
+async function readText(body: Readable, bytesMax: number): Promise<string> {
   const packets: Buffer[] = [];
   let bytes = 0;
-  for await (const packet of body) {
+  for await (const packet of body as AsyncIterable<Buffer>) {
     bytes += packet.length;
     if (bytes > bytesMax) throw new Error(`the response is longer than ${bytesMax} bytes`);
     packets.push(packet);
@@ -189,7 +215,7 @@ async function readText(body: ResponseBody, bytesMax: number): Promise<string> {
 }
 
 /** Reads the JSON of an error response; returns null if it cannot be read. */
-async function readErrorJson(body: ResponseBody): Promise<unknown> {
+async function readErrorJson(body: Readable): Promise<unknown> {
   try {
     return JSON.parse(await readText(body, errorBytesMax));
   } catch {

@@ -101,6 +101,7 @@ async function streamAnswer(
   const eventStream = createEventStream(ctx.res, {
     stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
     keepaliveMs: config.CHAT_KEEPALIVE_MS,
+    keepalive: presentation.keepalive,
     open() {
       ctx.status = 200;
       nameIgnoredFields(ctx, opened, rename);
@@ -179,11 +180,14 @@ async function relayStream(
       ctx.state.releaseBytes('replayText');
     }
     sentText?.push(text);
-    const written = eventStream.write(text);
-    if (!hasOutput && steps.some((step) => step.outputText !== '')) {
-      hasOutput = true;
-      opened.firstToken({ provider: opened.chat.servedBy.provider });
+    if (!hasOutput && steps.every((step) => step.outputText === '')) {
+      // A provider that fails before its first output causes an ordinary error response.
+      eventStream.hold(text);
+      return;
     }
+    const written = eventStream.write(text);
+    if (!hasOutput) opened.firstToken({ provider: opened.chat.servedBy.provider });
+    hasOutput = true;
     await written;
   });
   return sentText?.join('') ?? null;

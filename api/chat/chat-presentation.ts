@@ -16,15 +16,23 @@ export interface ChatContext {
 
 /** Functions that format the response bodies and stream events of a chat endpoint. */
 export interface Presentation {
+  /** Text that keeps an idle stream open. */
+  keepalive: string;
   /** Formats an answer that is not streamed. */
   body: (context: ChatContext, answer: ChatAnswer, bill: ChatBill) => string;
   /** Formats the next steps of a stream. Returns an empty string if there is nothing to send. */
   steps: (context: ChatContext, steps: readonly StreamStep[]) => string;
   /** Formats the last events of a complete stream. */
   end: (context: ChatContext, bill: ChatBill) => string;
-  /** Formats the last event of a failed stream, which does not end with `[DONE]`. */
+  /** Formats the last events of a failed stream, which does not end with `[DONE]`. */
   failure: (context: ChatContext, error: GatewayError, bill: ChatBill | null) => string;
 }
+
+/**
+ * Comment that keeps an idle stream open. No blank line follows it, because older versions of
+ * OpenAI's client for Go parse an event without data at each blank line.
+ */
+export const commentKeepalive = ': keepalive\n';
 
 const doneEvent = 'data: [DONE]\n\n';
 
@@ -83,6 +91,7 @@ function formatServiceEnd(chat: OpenChat, finishReason: string | null, bill: Cha
 
 /** Format of POST /api/v1/chat (spec §2.4). */
 export const servicePresentation: Presentation = {
+  keepalive: commentKeepalive,
   body: ({ chat }, { text: content, finishReason }, bill) =>
     JSON.stringify({ ...formatIds(chat), content, ...formatServiceEnd(chat, finishReason, bill) }),
   steps({ chat }, steps) {
@@ -108,6 +117,7 @@ export const servicePresentation: Presentation = {
 
 /** Format of POST /api/v1/chat/completions: OpenAI's, with the gateway's additional fields. */
 export const completionsPresentation: Presentation = {
+  keepalive: commentKeepalive,
   body: ({ chat }, { completion, text }, bill) =>
     JSON.stringify({
       ...completion,
@@ -118,7 +128,7 @@ export const completionsPresentation: Presentation = {
       ...formatTried(chat),
     }),
   steps: ({ chat }, steps) =>
-    steps.map(({ chunk }) => (chunk ? formatEvent({ ...chunk, ...formatIds(chat) }) : '')).join(''),
+    steps.map(({ chunk }) => formatEvent({ ...chunk, ...formatIds(chat) })).join(''),
   end({ chat, request }, bill) {
     if (!request.includeUsage) return doneEvent;
     return (

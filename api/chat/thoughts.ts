@@ -9,18 +9,24 @@ import type { Thought } from '../../chat/chat-body.ts';
 import { isRecord, asText } from '../../domain/json.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
 
-/**
- * Returns the pieces of reasoning in a delta: texts, complete texts with their signatures, and
- * encrypted reasoning. The text of a signed piece has already been sent in unsigned pieces.
- */
-export function readThoughts(delta: Record<string, unknown>): Thought[] {
+/** Piece of reasoning in a delta. */
+export interface ThoughtPiece extends Thought {
+  /** True if the text is a whole thought, which has already been sent in pieces. */
+  isWhole: boolean;
+}
+
+/** Returns the pieces of reasoning in a delta: texts, whole texts, and encrypted reasoning. */
+export function readThoughts(delta: Record<string, unknown>): ThoughtPiece[] {
   const { reasoning_details: details } = delta;
   const pieces = (Array.isArray(details) ? details.filter(isRecord) : [])
-    .map(readThought)
+    .map((detail) => ({
+      ...readThought(detail),
+      isWhole: typeof detail['signature'] === 'string',
+    }))
     .filter(({ text, signature, data }) => text !== '' || signature !== '' || data !== '');
   if (pieces.length > 0) return pieces;
   const text = asText(delta['reasoning_content']) || asText(delta['reasoning']);
-  return text === '' ? [] : [readThought({ text })];
+  return text === '' ? [] : [{ ...readThought({ text }), isWhole: false }];
 }
 
 /**

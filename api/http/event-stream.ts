@@ -1,7 +1,6 @@
 /**
- * Responses as event streams (server-sent events). The headers are sent with the first event,
- * comments keep idle connections open, and a client that does not read is disconnected after a
- * timeout.
+ * Responses as event streams (server-sent events). The headers are sent with the first text, idle
+ * connections are kept open, and a client that does not read is disconnected after a timeout.
  */
 import type { ServerResponse } from 'node:http';
 
@@ -18,8 +17,10 @@ export type EventStream = ReturnType<typeof createEventStream>;
 interface EventStreamOptions {
   /** Maximum time to wait for a client that does not read, in milliseconds. */
   stallTimeoutMs: number;
-  /** Idle time after which a keepalive comment is sent, in milliseconds. */
+  /** Idle time after which `keepalive` is sent, in milliseconds. */
   keepaliveMs: number;
+  /** Comment or event that keeps the connection open. */
+  keepalive: string;
   /** Sets the status and headers; called once, before the first event is sent. */
   open: () => void;
 }
@@ -27,10 +28,11 @@ interface EventStreamOptions {
 /** Creates the event stream of a response. */
 export function createEventStream(response: ServerResponse, options: EventStreamOptions) {
   let headersSent = false;
+  let heldText = '';
   const keepalive = setTimeout(() => {
-    // No comment is sent while the client has not read the previous events, because it would only
+    // Nothing is sent while the client has not read the previous events, because it would only
     // be queued after them.
-    if (!response.writableNeedDrain && !response.destroyed) send(': keepalive\n\n');
+    if (!response.writableNeedDrain && !response.destroyed) send(options.keepalive);
     keepalive.refresh();
   }, options.keepaliveMs);
 
@@ -39,7 +41,9 @@ export function createEventStream(response: ServerResponse, options: EventStream
       headersSent = true;
       options.open();
     }
-    return response.write(text);
+    const sentText = heldText + text;
+    heldText = '';
+    return response.write(sentText);
   }
 
   async function waitForDrain(): Promise<void> {
@@ -65,6 +69,10 @@ export function createEventStream(response: ServerResponse, options: EventStream
     get headersSent(): boolean {
       return headersSent;
     },
+    /** Keeps a text back until the next one is sent. An error before that is no event. */
+    hold(text: string): void {
+      heldText += text;
+    },
     /**
      * Writes a string, and resolves when the next one can be written. @throws ReaderDisconnected
      */
@@ -84,7 +92,7 @@ export function createEventStream(response: ServerResponse, options: EventStream
       const stallTimer = setTimeout(() => response.destroy(), options.stallTimeoutMs);
       response.once('close', () => clearTimeout(stallTimer));
     },
-    /** Stops the keepalive comments. If no event was written, no headers are sent. */
+    /** Stops to keep the connection open. If no event was written, no headers are sent. */
     stop: () => clearTimeout(keepalive),
   };
 }

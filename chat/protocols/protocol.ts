@@ -6,8 +6,8 @@ import type { ChatModel } from '../../catalog/chat-model.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isRecord } from '../../domain/json.ts';
 import type { ChatBody } from '../chat-body.ts';
-import type { ReportedUsage, TokenUsage } from '../chat-price.ts';
-import { parseJson, invalidResponseError } from '../upstream-failures.ts';
+import type { ReportedUsage } from '../chat-price.ts';
+import { errorFromEvent, parseJson } from '../upstream-failures.ts';
 
 /** Chat request that a protocol translates. */
 export interface ChatCall {
@@ -23,48 +23,56 @@ export type FinishReason = string | null;
 export interface ChatAnswer {
   /** Answer in OpenAI's format (`chat.completion`). */
   completion: Record<string, unknown>;
+  /** The answer as steps of a stream, in which all its parts are in order. */
+  steps: readonly StreamStep[];
   /** Text of the first choice. */
   text: string;
   finishReason: FinishReason;
   /** Stop sequence at which the answer ended; null if the provider reports none. */
   stopSequence: string | null;
-  /** Usage that the provider reported; null if it reported none. */
-  usage: TokenUsage | null;
   /** All output of the model; its tokens are counted if the provider reports no usage. */
   outputText: string;
 }
 
-/** Content of one event of a provider's stream. */
+/** One chunk of an answer. */
 export interface StreamStep {
   /**
-   * Chunk in OpenAI's format (`chat.completion.chunk`); the gateway replaces its id and model. Null
-   * if the event causes no chunk for the caller.
+   * Chunk in OpenAI's format (`chat.completion.chunk`) with one choice; the gateway replaces its id
+   * and model.
    */
-  chunk: Record<string, unknown> | null;
-  /** Text that the event adds to the first choice. */
+  chunk: Record<string, unknown>;
+  /** Text that the chunk adds to the first choice. */
   text: string;
-  /** Output of the model in this event; its tokens are counted if the provider reports no usage. */
+  /** Output of the model in this chunk; its tokens are counted if the provider reports no usage. */
   outputText: string;
 }
 
-/** Parser of one provider stream. */
-export interface StreamReader {
-  /** Parses an event; returns null if it has no content. @throws GatewayError for an error event */
-  read: (event: { event?: string | undefined; data: string }) => StreamStep | null;
-  /** True if the provider has sent the end of the answer. */
+/** Event of a provider's stream. */
+export interface StreamEvent {
+  event?: string | undefined;
+  data: string;
+}
+
+/** Parser of one answer, which arrives as a stream of events or as one document. */
+export interface AnswerReader {
+  /**
+   * Parses an event. Events without JSON, and events after the end, have no steps.
+   * @throws GatewayError for an error event, and for output that cannot be parsed or assigned
+   */
+  read: (event: StreamEvent) => StreamStep[];
+  /** Parses an answer that is one JSON document. @throws GatewayError */
+  readDocument: (text: string) => StreamStep[];
+  /** Ends a complete answer: returns the output that is left, and the finish reasons. */
+  end: () => StreamStep[];
+  /** True if the provider has sent the mark after which nothing matters. */
+  readonly isEnded: boolean;
+  /** True if the answer is whole: it has an end, and output or a finish reason. */
   readonly complete: boolean;
   readonly finishReason: FinishReason;
   readonly stopSequence: string | null;
   readonly usage: ReportedUsage;
-  /** Metadata of the stream: `id` and `model` (empty if missing), and `created` in Unix seconds. */
+  /** Metadata of the answer: `id` and `model` (empty if missing), and `created` in Unix seconds. */
   readonly head: { id: string; created: number; model: string };
-}
-
-/** Error response of a provider. */
-export interface ErrorResponse {
-  status: number;
-  body: unknown;
-  retryAfter: string | string[] | undefined;
 }
 
 /** Wire protocol of a provider. */
@@ -84,13 +92,10 @@ export interface ChatProtocol {
     limit: { model: ChatModel; answerTokens: number },
   ) => Record<string, unknown>;
   /**
-   * Parses an answer of a provider that is not streamed; returns null if its format is unknown. The
-   * thoughts in the answer name the provider.
+   * Creates the parser of a response that contains this number of answers. The thoughts in it name
+   * the provider.
    */
-  decode: (answer: unknown, provider: string) => ChatAnswer | null;
-  /** Creates the parser of a stream of a provider that contains this number of answers. */
-  createReader: (stream: { answers: number; provider: string }) => StreamReader;
-  toGatewayError: (response: ErrorResponse) => GatewayError;
+  createReader: (response: { answers: number; provider: string }) => AnswerReader;
 }
 
 /** Creates the error for a field that a model does not support. */
@@ -111,9 +116,24 @@ export function parseTokenCount(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 }
 
-/** Parses the data of an event. @throws GatewayError if it is not a JSON object. */
-export function parseObject(data: string): Record<string, unknown> {
-  const value = parseJson(data);
-  if (!isRecord(value)) throw invalidResponseError(null);
-  return value;
+/**
+ * Parses the data of an event or a document. Returns null if it is no JSON object, such as comments
+ * of proxies; of a list, its first entry counts.
+ * @throws GatewayError if the data reports an error, or begins like JSON and is not JSON
+ */
+export function parseReport(data: string, event?: string): Record<string, unknown> | null {
+  const parsed = /^\s*(?:\{|\[\s*\{)/.test(data) ? parseJson(data) : null;
+  const value: unknown = Array.isArray(parsed) ? parsed[0] : parsed;
+  const report = isRecord(value) ? value : null;
+  if (event === 'error' || (report && isErrorReport(report))) {
+    throw errorFromEvent(report ?? { message: data });
+  }
+  return report;
+}
+
+/** Returns whether an object in a response with status 200 reports an error. */
+function isErrorReport(value: Record<string, unknown>): boolean {
+  if (value['error'] || value['object'] === 'error' || value['type'] === 'error') return true;
+  const hasMessage = typeof value['message'] === 'string' || typeof value['detail'] === 'string';
+  return hasMessage && value['choices'] === undefined;
 }

@@ -54,6 +54,7 @@ const faultNames = [
   'tool-rounds', // tool-rounds:2 calls tools in two successive messages before it responds
   'parallel-calls', // parallel-calls:2 calls a tool twice in one message
   'preface', // writes a sentence before its tool calls
+  'answer', // answer:calls-at-index-zero sends an answer that differs from the documentation (chat/odd-….ts)
 ] as const;
 
 /** Name of a fault. */

@@ -35,9 +35,9 @@ describe('a silent stream', () => {
     });
     const text = await readRest(answer);
     const [before = ''] = text.split('data: ');
-    expect(before.split(': keepalive\n\n').length - 1).toBeGreaterThanOrEqual(2);
+    expect(before.split(': keepalive\n').length - 1).toBeGreaterThanOrEqual(2);
     const between = text.slice(text.indexOf('data: '), text.lastIndexOf('"type":"delta"'));
-    expect(between).toContain(': keepalive\n\n');
+    expect(between).toContain(': keepalive\n');
     expect(text.trim().endsWith('data: [DONE]')).toBe(true);
     expect(await untilSettled(gateway, caller)).toMatchObject({ output_tokens: 3 });
   });

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { estimateInput } from '../../../chat/input-count.ts';
 import { repairAnswers } from '../../chat/chat-request.ts';
-import { createMessagesPresentation } from '../../chat/messages-presentation.ts';
+import { createMessagesPresentation } from '../../chat/messages-answer.ts';
 import { countRequestSchema, messagesRequestSchema } from '../../chat/messages-request.ts';
 import { chatBodyBytesMax, defineChatEndpoint } from '../chat-endpoint.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';

@@ -1,6 +1,6 @@
 /** POST /api/v1/responses: a chat with any model, in the format of OpenAI's Responses API. */
 import { z } from 'zod';
-import { createResponsesPresentation } from '../../chat/responses-presentation.ts';
+import { createResponsesPresentation } from '../../chat/responses-answer.ts';
 import { responsesRequestSchema } from '../../chat/responses-request.ts';
 import { defineChatEndpoint } from '../chat-endpoint.ts';
 

@@ -1,9 +1,12 @@
 /** Chat providers of the sandbox: OpenAI's protocol under `/chat-openai/v1`, Anthropic's under `/chat-anthropic`. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counters } from '../counters.ts';
-import { retryAfterHeader, type Fault, type FaultBook } from '../faults.ts';
+import { findFault, retryAfterHeader, type Fault, type FaultBook } from '../faults.ts';
 import { sendJson, readJson, type Exchange, type Route } from '../http.ts';
 import { anthropicError, readAnthropic } from './anthropic-chat.ts';
+import { oddAnthropicAnswers } from './odd-anthropic-answers.ts';
+import { playAnswer, type OddAnswer } from './odd-answers.ts';
+import { oddOpenaiAnswers } from './odd-openai-answers.ts';
 import { openaiError, readOpenai } from './openai-chat.ts';
 import { PromptCache } from './prompt-cache.ts';
 import { writeScript, type ParsedRequest } from './script.ts';
@@ -21,6 +24,7 @@ interface Protocol {
   /** Parses a request; returns an error message if it is invalid. */
   read: (body: unknown, cache: PromptCache) => ParsedRequest | string;
   error: (status: number, message: string) => unknown;
+  oddAnswers: Readonly<Record<string, OddAnswer>>;
 }
 
 const openai: Protocol = {
@@ -28,6 +32,7 @@ const openai: Protocol = {
   authorized: ({ request }, apiKey) => request.headers.authorization === `Bearer ${apiKey}`,
   read: readOpenai,
   error: openaiError,
+  oddAnswers: oddOpenaiAnswers,
 };
 
 const anthropic: Protocol = {
@@ -37,6 +42,7 @@ const anthropic: Protocol = {
     request.headers['anthropic-version'] === '2023-06-01',
   read: readAnthropic,
   error: anthropicError,
+  oddAnswers: oddAnthropicAnswers,
 };
 
 /**
@@ -75,11 +81,16 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
 
   async function answer(
     exchange: Exchange,
-    parsed: ParsedRequest,
-    faults: readonly Fault[],
+    {
+      protocol,
+      parsed,
+      faults,
+    }: { protocol: Protocol; parsed: ParsedRequest; faults: readonly Fault[] },
   ): Promise<void> {
     const script = writeScript(parsed.conversation, faults);
     counters.chatCalls += 1;
+    const odd = findFault(faults, 'answer');
+    if (odd && playAnswer(exchange, protocol.oddAnswers[odd.argument], parsed.stream)) return;
     exchange.response.once('close', () => {
       if (!exchange.response.writableFinished) counters.chatCallsLeft += 1;
     });
@@ -109,7 +120,7 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
     const { model, question } = parsed.conversation;
     const faults = book.forSubmit(`${protocol.name}/${model}`, body, question);
     if (interrupt(exchange, protocol, { book, faults })) counters.chatCallsRejected += 1;
-    else await answer(exchange, parsed, faults);
+    else await answer(exchange, { protocol, parsed, faults });
   };
 
   return [
