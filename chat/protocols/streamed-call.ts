@@ -120,9 +120,9 @@ export class StreamedCall {
       this.stop();
       if (this.#name === '' && this.#json === '') return null;
       if (this.#name === '') throw invalidResponseError(null);
-      if (emptyArguments.test(this.#json)) this.#json = '{}';
+      if (this.#isEmpty) this.#json = '{}';
     } else if (this.#id === '' || this.#name === '') return null;
-    const isPlaceholder = !ends && emptyArguments.test(this.#json);
+    const isPlaceholder = !ends && this.#isEmpty;
     const piece = isPlaceholder ? '' : this.#json.slice(this.#sentLength ?? 0);
     if (this.#sentLength === null) {
       this.#number = number;
@@ -141,6 +141,11 @@ export class StreamedCall {
     return this.#sentLength !== null;
   }
 
+  /** True if the arguments are empty so far, and the caller has received none. */
+  get #isEmpty(): boolean {
+    return !this.#sentLength && emptyArguments.test(this.#json);
+  }
+
   #isRepeated(json: string): boolean {
     return json.trim() === '' || json.trim() === this.#json.trim();
   }
@@ -154,7 +159,7 @@ export class StreamedCall {
     }
     if (this.#isRepeated(piece)) return;
     const isObject = piece.trimStart().startsWith('{');
-    if (isObject && emptyArguments.test(this.#json) && !this.isStopped) this.#write(piece);
+    if (isObject && this.#isEmpty && !this.isStopped) this.#write(piece);
     else if (isObject || this.isStopped) throw invalidResponseError(null);
     // The model itself wrote more than an object.
     else this.#json += piece;

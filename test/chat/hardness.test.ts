@@ -11,7 +11,8 @@ import { knownProviders } from '../../providers/registry.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { isWhole } from '../harness/slow.ts';
 import { readChats, untilSettled, untilAllSettled } from './chat-account.ts';
-import { formatBody, openChat, readRest, type SentChat } from './raw-chat.ts';
+import { makeClients, say } from './chat-clients.ts';
+import { formatBody, openChat, postChat, readRest, type SentChat } from './raw-chat.ts';
 
 /**
  * Parallel slow readers; reliability §3.6 requires `SLOW_READERS=200`. Each takes some 10 MB
@@ -50,6 +51,50 @@ describe('a silent stream', () => {
     expect(text).toContain('"error":"PROVIDER_ERROR"');
     expect(text).not.toContain('[DONE]');
     expect(await untilSettled(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
+  });
+
+  it.each([
+    ['before its output', 'error-after-the-role', []],
+    ['after its output', 'error-after-output', ['incomplete']],
+  ])('that breaks %s ends as OpenAI’s Responses API ends it', async (_when, name, items) => {
+    const caller = await newCaller();
+    // Headers that are sent before the failure make an event of it.
+    const input = `[[answer:${name}]] [[slow:1s]] x`;
+    const body = { model: 'gpt-4o', input, stream: true };
+    const response = await postChat(gateway, caller, { path: '/responses', body });
+    const events = [...(await response.text()).matchAll(/^data: (.*)$/gm)].map(
+      ([, data = '']) => JSON.parse(data) as Record<string, unknown>,
+    );
+    expect(events.map((event) => event['sequence_number'])).toEqual([...events.keys()]);
+    expect(events.slice(0, 2).map(({ type }) => type)).toEqual([
+      'response.created',
+      'response.in_progress',
+    ]);
+    const [error, failed] = events.slice(-2);
+    expect(error).toMatchObject({ type: 'error', message: expect.any(String) });
+    expect(failed).toMatchObject({
+      type: 'response.failed',
+      response: {
+        status: 'failed',
+        error: { code: error?.['code'], message: error?.['message'] },
+        output: items.map((status) => ({ type: 'message', status })),
+      },
+    });
+    await untilSettled(gateway, caller);
+  });
+
+  it('has `ping` events on `/messages`, which Anthropic’s client skips', async () => {
+    const caller = await newCaller();
+    const request = { model: 'claude-sonnet-5', max_tokens: 100, messages: say('[[slow:1s]] x') };
+    const body = { ...request, stream: true };
+    const response = await postChat(gateway, caller, { path: '/messages', body });
+    const text = await response.text();
+    expect(text).toMatch(/^event: ping\ndata: \{"type":"ping"\}\n\n/);
+    expect(text).toContain('event: message_stop');
+    const { anthropic } = makeClients(gateway, caller);
+    const message = await anthropic.messages.stream(request).finalMessage();
+    expect(message.content).toMatchObject([{ type: 'text', text: 'You said: x' }]);
+    await untilAllSettled(gateway, caller);
   });
 
   it('cannot be configured to send comments less often than every 15 s', () => {

@@ -89,12 +89,12 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
   ): Promise<void> {
     const script = writeScript(parsed.conversation, faults);
     counters.chatCalls += 1;
-    const odd = findFault(faults, 'answer');
-    if (odd && playAnswer(exchange, protocol.oddAnswers[odd.argument], parsed.stream)) return;
     exchange.response.once('close', () => {
       if (!exchange.response.writableFinished) counters.chatCallsLeft += 1;
     });
     if (script.latencyMs > 0) await sleep(script.latencyMs);
+    const odd = findFault(faults, 'answer');
+    if (odd && playAnswer(exchange, protocol.oddAnswers[odd.argument], parsed.stream)) return;
     if (parsed.stream) {
       await streamScript(exchange, script, parsed.events(script));
     } else {
