@@ -61,7 +61,7 @@ const block = fc.oneof(
   }),
 );
 const anyContent = fc.oneof(text, fc.array(part, { maxLength: 3 }));
-const message = fc.oneof(
+const anyMessage = fc.oneof(
   fc.record(
     {
       role: fc.constantFrom('system' as const, 'user' as const),
@@ -84,7 +84,7 @@ const message = fc.oneof(
 );
 const body: fc.Arbitrary<ChatBody> = fc.record(
   {
-    messages: fc.array(message, { minLength: 1, maxLength: 3 }),
+    messages: fc.array(anyMessage, { minLength: 1, maxLength: 3 }),
     stop: fc.oneof(text, fc.array(text, { maxLength: 2 })),
     tools: fc.array(
       fc.record({
@@ -143,11 +143,13 @@ it.each(protocols)(
   },
 );
 
-it('the count includes a refusal of a million characters in an earlier answer', () => {
-  const refusal = 'x'.repeat(1_000_000);
-  const blocks = [{ type: 'refusal' as const, refusal }];
-  const { tokens } = estimateInput({ messages: [{ role: 'assistant', path: '', blocks }] });
-  expect(tokens).toBeGreaterThanOrEqual(refusal.length / 4);
+const long = 'x'.repeat(1_000_000);
+it.each<[string, ChatBody['messages'][number]]>([
+  ['refusal', { role: 'assistant', path: '', blocks: [{ type: 'refusal', refusal: long }] }],
+  ['name', { role: 'user', path: '', content: '', name: long }],
+  ['id', { role: 'tool', path: '', content: '', tool_call_id: long }],
+])('the count includes a %s of a million characters', (_field, message) => {
+  expect(estimateInput({ messages: [message] }).tokens).toBeGreaterThanOrEqual(long.length / 4);
 });
 
 it.each([
