@@ -2,14 +2,15 @@
 import type { CallOutputs, JobPlan } from './job-plan.ts';
 
 /**
- * Calculates the charge of a job for its delivered outputs, in micro-credits. The charge is at most
- * the price in the plan.
+ * Calculates the charge of a job for its delivered outputs, in micro-credits. It exceeds the price in
+ * the plan only if a provider reports more than was measured (`PlannedCall.quantityMax`).
  */
 export function calculateChargeMicro(plan: JobPlan, outputs: readonly CallOutputs[]): number {
   return plan.calls.reduce((sum, call) => {
     if (!isCharged(plan, outputs, call.index)) return sum;
     const { delivered = 0, discountMicro = 0 } = outputs[call.index] ?? {};
-    return sum + Math.min(delivered, call.quantity) * call.unitPriceMicro - discountMicro;
+    const units = Math.min(delivered, call.quantityMax ?? call.quantity);
+    return sum + units * call.unitPriceMicro - discountMicro;
   }, 0);
 }
 

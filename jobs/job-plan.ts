@@ -91,8 +91,13 @@ export interface PlannedCall {
   routes: CallRoute[];
   output: OutputSpec;
   meter: Meter;
-  /** Number of requested units (`Meter`). At most this number is charged. */
+  /** Number of requested units (`Meter`), which the reservation pays for. */
   quantity: number;
+  /**
+   * Maximum number of units that are charged if the provider reports more than were measured.
+   * Absent: at most `quantity`.
+   */
+  quantityMax?: number;
   /** Price of one delivered unit, in micro-credits. */
   unitPriceMicro: number;
   /** True if the job fails when this call fails. */
@@ -165,6 +170,7 @@ export interface CallTask {
   output: OutputSpec;
   meter: Meter;
   quantity: number;
+  quantityMax?: number;
   /**
    * Input from an earlier call: the storage key of the artifact, and the input field that receives
    * its URL. Null if the call needs no earlier call.
@@ -207,6 +213,7 @@ export function createCallTask(plan: JobPlan, routed: RoutedCall): CallTask | nu
     output: call.output,
     meter: call.meter,
     quantity: call.quantity,
+    ...(call.quantityMax !== undefined && { quantityMax: call.quantityMax }),
     source:
       call.inputFrom && inputKey !== undefined
         ? { field: call.inputFrom.field, storageKey: inputKey }

@@ -103,7 +103,7 @@ BEGIN
   ELSIF r.state <> 'reserved' THEN
     answer := json_build_object('verdict', 'already_settled', 'state', r.state,
       'charged', coalesce(r.charged, 0), 'balance', ledger_balance(a));
-  ELSIF price > r.amount AND r.kind = 'studio' THEN
+  ELSIF price > r.amount AND r.kind = 'studio' AND NOT operation ? 'excess' THEN
     answer := '{"verdict": "above_reservation"}';
   ELSE
     a.posted := a.posted - cost; a.reserved := a.reserved - r.amount;
@@ -124,6 +124,19 @@ BEGIN
     answer := json_build_object('verdict', 'settled', 'state', r.state, 'charged', cost,
       'balance', ledger_balance(a));
   END IF;
+END $$;
+
+-- Adds to the amount of a settlement the part of its `excess` that the balance and the budget of the
+-- API key can pay: the provider of a Studio job counted more than was measured beforehand.
+-- `unwritten` is the spending of earlier operations in the batch.
+CREATE FUNCTION add_payable_excess(a account, r reservation, operation jsonb,
+  unwritten budget_spend[]) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE budget jsonb;
+BEGIN
+  SELECT budget_state(k, r.created_at, unwritten) INTO budget FROM api_key k WHERE k.id = r.budget_id;
+  RETURN operation || jsonb_build_object('amount', (operation->>'amount')::bigint
+    + least((operation->>'excess')::bigint, greatest(0, least(a.posted - a.reserved,
+      (budget->>'limit')::bigint - (budget->>'used')::bigint))));
 END $$;
 
 -- Refunds charged credits of a reservation.

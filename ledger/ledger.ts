@@ -48,6 +48,11 @@ export interface Settlement {
   to: 'charged' | 'released';
   /** Micro-credits to charge, at most the reserved amount; the rest is released. */
   amountMicro: number;
+  /**
+   * Micro-credits to charge beyond the reservation of a Studio job, as far as the balance and the
+   * limit of the key allow.
+   */
+  excessMicro?: number;
   reason: string;
   job?: {
     status: 'completed' | 'failed' | 'canceled';
@@ -128,13 +133,15 @@ export function createLedger(pool: DatabasePool, metrics?: Metrics) {
      * Charges or releases reserved credits.
      * @throws AssertionError if the charge is larger than the reservation
      */
-    settle: async ({ amountMicro, job, ...settle }: Settlement): Promise<SettleResult> => {
+    settle: async (settlement: Settlement): Promise<SettleResult> => {
+      const { amountMicro, excessMicro = 0, job, ...settle } = settlement;
       assert(
         Number.isSafeInteger(amountMicro) && amountMicro >= 0,
         'the charge must be a non-negative integer',
       );
-      const settlement = { verb: 'settle', amount: amountMicro, ...settle };
-      return apply(job ? { ...settlement, job: asJson(job) } : settlement, settleResult);
+      const excess = excessMicro > 0 && { excess: excessMicro };
+      const operation = { verb: 'settle', amount: amountMicro, ...excess, ...settle };
+      return apply(job ? { ...operation, job: asJson(job) } : operation, settleResult);
     },
     /** Refunds charged credits. @throws AssertionError if the reservation does not exist */
     refund: ({ amountMicro, ...refund }: Refund): Promise<RefundResult> =>

@@ -50,6 +50,7 @@ export async function storeResult(
   const deliveredUnits = countDeliveredUnits(task, artifacts, result);
   const discountMicro = calculateDiscountMicro(task, artifacts, deliveredUnits);
   logDifferences(artifacts, options);
+  logReportedSeconds(result, options);
   const isIncomplete = task.output.medium !== 'json' && artifacts.length < requestedCount;
   return {
     callIndex: task.callIndex,
@@ -76,7 +77,8 @@ function countDeliveredUnits(
   if (artifacts.length === 0 && !isData) return 0;
   if (task.meter === 'second') {
     const seconds = result.seconds ?? artifacts[0]?.durationSeconds ?? task.quantity;
-    return Math.min(task.quantity, Math.max(1, Math.ceil(seconds - paddingSeconds)));
+    const secondsMax = task.quantityMax ?? task.quantity;
+    return Math.min(secondsMax, Math.max(1, Math.ceil(seconds - paddingSeconds)));
   }
   return task.meter === 'character' || isData ? task.quantity : artifacts.length;
 }
@@ -109,6 +111,24 @@ function logDifferences(artifacts: readonly StoredArtifact[], options: StoreResu
       'call.output_differs',
     );
   }
+}
+
+/**
+ * Logs a report of more seconds than were measured. One of more than the file can hold is an error
+ * of the provider, of which only what the file can hold is charged.
+ */
+function logReportedSeconds(
+  { seconds }: ProviderResult,
+  { task, logger }: StoreResultOptions,
+): void {
+  const { jobId, callIndex, quantity, quantityMax = quantity, route } = task;
+  if (seconds === undefined || seconds - paddingSeconds <= quantity) return;
+  const { provider, providerEndpoint } = route;
+  const differences = [{ field: 'seconds', expected: quantity, found: seconds }];
+  const report = { jobId, callIndex, provider, providerEndpoint, differences };
+  if (seconds - paddingSeconds > quantityMax) {
+    logger.error({ ...report, charged: quantityMax }, 'call.report_rejected');
+  } else logger.warn(report, 'call.output_differs');
 }
 
 /** Returns whether a failure means an unusable output, so that a retry would fail too. */

@@ -5,6 +5,7 @@ import { fieldError, fieldsError } from '../domain/errors.ts';
 import { idPattern } from '../domain/ids.ts';
 import type { JsonObject } from '../domain/json.ts';
 import { defineCapability, type FinishedJob, type Recording } from './capability.ts';
+import type { DraftCall } from './draft-plan.ts';
 import { publishAudioModel } from './published-models.ts';
 import { urlExpiry } from './presentation.ts';
 import { asyncFlag, mediaUrl } from './request-fields.ts';
@@ -89,7 +90,7 @@ export const audioTranscribe = defineCapability({
         required: true,
         output: { medium: 'json', format: null },
         meter: 'second',
-        quantity: calculateReservedSeconds(recording, body),
+        ...calculateSeconds(recording, body),
         unitPriceUsd: model.usd,
         priceNote:
           recording.kind === 'url'
@@ -114,20 +115,30 @@ export const audioTranscribe = defineCapability({
   present: presentTranscript,
 });
 
+/** Fewest bytes of a second of speech, at 800 bits per second; they bound what a file can hold. */
+const bytesPerSecondMin = 100;
+
 /**
- * Returns the number of seconds for which credits are reserved: the duration of the recording, or
- * the maximum if only the provider can measure it.
+ * Returns the seconds for which credits are reserved (the duration of the recording, or the maximum
+ * if only the provider can measure it), and the most that is charged if the provider reports more.
  * @throws GatewayError INVALID_REQUEST if a measured recording is too short or too long
  */
-function calculateReservedSeconds(recording: Recording, body: TranscribeRequest): number {
-  if (recording.kind === 'url') return limits.unmeasuredSeconds.max;
+function calculateSeconds(
+  recording: Recording,
+  body: TranscribeRequest,
+): Pick<DraftCall, 'quantity'> & { quantityMax: number } {
+  if (recording.kind === 'url') {
+    return { quantity: limits.unmeasuredSeconds.max, quantityMax: limits.durationSeconds.max };
+  }
   const { min, max } = limits.durationSeconds;
   const seconds = recording.durationSeconds;
   if (seconds < min || seconds > max) {
     const path = body.fileId === undefined ? 'audioUrl' : 'fileId';
     throw fieldError('INVALID_REQUEST', path, `must last ${min} to ${max} seconds`);
   }
-  return Math.ceil(seconds);
+  const quantity = Math.ceil(seconds);
+  const holdable = Math.ceil(recording.sizeBytes / bytesPerSecondMin);
+  return { quantity, quantityMax: Math.max(quantity, Math.min(max, holdable)) };
 }
 
 /** Extensions that the provider knows, for those of stored files that it does not know. */

@@ -67,6 +67,8 @@ export interface DraftCall {
   /** Unit of `quantity`; defaults to `artifact`. */
   meter?: Meter;
   quantity: number;
+  /** Maximum number of units that may be charged (`PlannedCall.quantityMax`). */
+  quantityMax?: number;
   /** Price of one delivered unit in USD, from the catalog. */
   unitPriceUsd: number | MeasuredPrice;
   /** Typical duration of a queued call in seconds; absent if unknown. */

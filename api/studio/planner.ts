@@ -70,6 +70,7 @@ export function completePlan(config: Config, input: PlanInput): JobPlan {
     index,
     meter: call.meter ?? 'artifact',
     quantity: call.quantity,
+    ...(call.quantityMax !== undefined && { quantityMax: call.quantityMax }),
     unitPriceMicro,
     output: {
       ...buildOutput(config, call, unitPriceMicro),

@@ -176,9 +176,10 @@ CREATE TABLE reservation (
   checkpoint_micro micro,
   -- Part of the price that neither the balance nor the budget of the key could pay.
   loss_micro micro,
-  -- A chat's charge may exceed its reservation, because the provider may count more tokens.
+  -- A charge may exceed its reservation, because a provider may count more tokens of a chat, or more
+  -- seconds of a recording (ledger-decisions.sql).
   CHECK ((state = 'reserved') = (settled_at IS NULL) AND (state = 'charged') = (charged IS NOT NULL)
-    AND (kind = 'chat') = (key_id IS NOT NULL) AND (kind = 'chat' OR charged <= amount)
+    AND (kind = 'chat') = (key_id IS NOT NULL)
     AND coalesce(refunded, 0) <= coalesce(charged, 0))
 ) WITH (fillfactor = 80);
 CREATE INDEX reservation_open ON reservation (expires_at) WHERE state = 'reserved';

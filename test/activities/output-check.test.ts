@@ -75,6 +75,8 @@ describe('unitDiscountMicro', () => {
 const calls = [0, 1].map((index) => ({
   index,
   quantity: 2,
+  // A provider may hear more seconds of a recording than were measured.
+  ...(index === 1 && { quantityMax: 4 }),
   unitPriceMicro: 10,
   inputFrom: null,
 }));
@@ -84,7 +86,9 @@ it.each([
   ['one delivers in part', [{ delivered: 2 }, { delivered: 1 }], 30],
   ['one fails', [{ delivered: 2 }, { delivered: 0 }], 20],
   ['one has no output', [{ delivered: 2 }], 20],
-  ['one delivers more than was requested', [{ delivered: 2 }, { delivered: 5 }], 40],
+  ['one delivers more than was requested', [{ delivered: 5 }, { delivered: 2 }], 40],
+  ['one reports more than was measured', [{ delivered: 2 }, { delivered: 3 }], 50],
+  ['one reports more than is possible', [{ delivered: 2 }, { delivered: 1e9 }], 60],
   ['one delivers lower quality', [{ delivered: 2 }, { delivered: 2, discountMicro: 6 }], 34],
 ])('calculateChargeMicro when %s', (_when, delivered, expected) => {
   const outputs = delivered.map((output, callIndex) => ({

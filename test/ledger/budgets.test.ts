@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { createMember } from '../../api/identity/organizations.ts';
 import { scopes } from '../../api/identity/access.ts';
 import { newId } from '../../domain/ids.ts';
-import { servedBy, useLedger, type Holder } from './use-ledger.ts';
+import { by, servedBy, useLedger, type Holder } from './use-ledger.ts';
 
 const ledgers = useLedger();
 
@@ -87,6 +87,49 @@ describe('a budget of a key', () => {
     }
     expect(await ledgers.reserveChat(of, 0, 5)).toMatchObject(exceeded);
   });
+
+  it.each([
+    ['an unlimited key', null, 1_000, 50, 60],
+    ['a limit that pays a part', 30, 1_000, 50, 30],
+    ['a spent limit', 10, 1_000, 50, 10],
+    ['a balance that pays a part', null, 25, 50, 25],
+  ])(
+    'of %s bounds what a job costs beyond its reservation',
+    async (_name, limit, balance, excessMicro, charged) => {
+      const of = await holder(limit);
+      const { posted = 0 } = (await ledgers.database.balance(of.organizationId)) ?? {};
+      const { organizationId } = of;
+      const id = newId('job');
+      await ledgers.ledger.grant({
+        organizationId,
+        id: 'less',
+        amountMicro: balance - posted,
+        ...by,
+      });
+      await reserve(of, 10, { id });
+      const settlement = {
+        organizationId,
+        id,
+        to: 'charged',
+        amountMicro: 10,
+        excessMicro,
+      } as const;
+      const job = { status: 'completed', outputs: [], error: null, artifacts: [] } as const;
+      const settleJob = () =>
+        ledgers.ledger.settle({
+          ...settlement,
+          reason: 'completed',
+          job: { ...job, outputs: [], artifacts: [] },
+        });
+      expect(await settleJob()).toMatchObject({ verdict: 'settled', charged });
+      expect(await settleJob()).toMatchObject({ verdict: 'already_settled', charged });
+      expect(await ledgers.database.balance(organizationId)).toEqual({
+        posted: balance - charged,
+        reserved: 0,
+        available: balance - charged,
+      });
+    },
+  );
 
   it('limits the reservation and the charge of a chat', async () => {
     const of = await holder(10);
