@@ -162,9 +162,11 @@ function splitCharge(
   const { inputTokens, outputTokens } = usageMax;
   const inputMicro = calculateChatPrice(model, { ...usageMax, outputTokens: 0 }, usdPerCredit);
   const totalMicro = calculateChatPrice(model, usageMax, usdPerCredit);
-  return [
+  const parts: ChatEstimate['parts'] = [
     { unit: 'input token', tokens: inputTokens, amountMicro: inputMicro },
     // Only the total price is rounded up, so the output tokens get the rest of it.
     { unit: 'output token', tokens: outputTokens, amountMicro: totalMicro - inputMicro },
   ];
+  // Embeddings have no output tokens.
+  return parts.filter(({ tokens }) => tokens > 0);
 }

@@ -4,7 +4,14 @@
  */
 import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
-import { chatModelSchema, isRetired, type ChatCost, type ChatModel } from './chat-model.ts';
+import {
+  chatModelSchema,
+  getKind,
+  isRetired,
+  type ChatCost,
+  type ChatModel,
+  type ModelKind,
+} from './chat-model.ts';
 import committed from './chat-models.json' with { type: 'json' };
 import { imageModels } from './image-models.ts';
 import { videoModels } from './video-models.ts';
@@ -94,15 +101,18 @@ export function createChatCatalog(models: readonly ChatModel[], now: () => numbe
   }
 
   /**
-   * Returns the model with the given id, like `get`, but throws if there is none. `field` is the
-   * request field named in the error.
-   * @throws GatewayError UNKNOWN_MODEL with the most similar ids
+   * Returns the model of a kind with the given id. `field` is the request field named in the error.
+   * @throws GatewayError UNKNOWN_MODEL with the most similar ids, or with the endpoint of the model
    */
-  function find(id: string, field = 'model'): ChatModel {
+  function find(id: string, { field = 'model', kind = 'chat' }: FindOptions = {}): ChatModel {
     const model = get(id);
-    if (model) return model;
-    const similarIds = createSuggester(listCurrent().map((known) => known.id))(id);
-    throw unknownModelError(id, { field, retired: modelsById.get(id), similarIds });
+    if (model && getKind(model) === kind) return model;
+    const knownIds = listCurrent().flatMap((known) => (getKind(known) === kind ? [known.id] : []));
+    const unknown = { field, kind, retired: modelsById.get(id) };
+    const endpoint = model ? endpoints[getKind(model)] : findStudioEndpoint(id);
+    throw endpoint === null
+      ? unknownModelError(id, { ...unknown, similarIds: createSuggester(knownIds)(id) })
+      : otherEndpointError(id, { ...unknown, endpoint });
   }
 
   return { listCurrent, get, find };
@@ -116,13 +126,16 @@ function buildPrefixedIds({ id, provider, ownedBy }: ChatModel): string[] {
   return id.includes('/') ? [] : [`${provider}/${id}`, `${ownedBy}/${id}`];
 }
 
-/** Values from which the error for an unknown or retired model is built. */
-interface UnknownModel {
+/** Endpoint of each kind of model. */
+const endpoints: Readonly<Record<ModelKind, string>> = {
+  chat: 'POST /api/v1/chat',
+  embedding: 'POST /api/v1/embeddings',
+};
+
+interface FindOptions {
   /** Request field that contains the id. */
-  field: string;
-  /** Retired model with this id; undefined if there is none. */
-  retired: ChatModel | undefined;
-  similarIds: readonly string[];
+  field?: string;
+  kind?: ModelKind;
 }
 
 /** Returns the endpoint of the Studio model with this id; null if there is none. */
@@ -134,23 +147,35 @@ function findStudioEndpoint(id: string): string | null {
   return hasPublicId(videoModels) ? 'POST /api/v1/studio/video/generate' : null;
 }
 
+/** Creates the error for a model that another endpoint serves. */
+function otherEndpointError(
+  id: string,
+  { field, kind, endpoint }: Required<FindOptions> & { endpoint: string },
+): GatewayError {
+  const detail = `is not ${kind === 'chat' ? 'a chat' : 'an embedding'} model; use ${endpoint}`;
+  const details = [{ path: field, message: detail }];
+  return new GatewayError('UNKNOWN_MODEL', `model "${shorten(id)}" ${detail}`, { details });
+}
+
+/** Values from which the error for an unknown or retired model is built. */
+interface UnknownModel extends Required<FindOptions> {
+  /** Retired model with this id; undefined if there is none. */
+  retired: ChatModel | undefined;
+  similarIds: readonly string[];
+}
+
 function unknownModelError(id: string, { field, retired, similarIds }: UnknownModel): GatewayError {
-  const shownId = id.length > 128 ? `${id.slice(0, 128)}…` : id;
-  const endpoint = findStudioEndpoint(id);
-  if (endpoint) {
-    const detail = `is not a chat model; use ${endpoint}`;
-    const message = `model "${shownId}" ${detail}`;
-    return new GatewayError('UNKNOWN_MODEL', message, {
-      details: [{ path: field, message: detail }],
-    });
-  }
   const reason = retired
-    ? `model "${shownId}" was retired on ${retired.retiresOn}`
-    : `model "${shownId}" does not exist`;
+    ? `model "${shorten(id)}" was retired on ${retired.retiresOn}`
+    : `model "${shorten(id)}" does not exist`;
   const similar = similarIds.join(', ');
   const advice = similar === '' ? '' : `; did you mean ${similar}?`;
   const detail = similar === '' ? 'GET /api/v1/models lists all models' : `similar ids: ${similar}`;
   return new GatewayError('UNKNOWN_MODEL', `${reason}${advice}`, {
     details: [{ path: field, message: detail }],
   });
+}
+
+function shorten(id: string): string {
+  return id.length > 128 ? `${id.slice(0, 128)}…` : id;
 }

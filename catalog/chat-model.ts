@@ -27,8 +27,21 @@ const chatCost = z.strictObject({
 /** Price of a chat model. */
 export type ChatCost = z.infer<typeof chatCost>;
 
-/** Schema of a model in the committed catalog or in an operator's models file. */
-export const chatModelSchema = z.strictObject({
+/** Schema of the properties that only embedding models have. */
+const embeddingSchema = z.strictObject({
+  /** Length of a vector if the request does not set `dimensions`. */
+  dimensions: tokenCount,
+  /** Maximum of the field `dimensions` of a request; absent if the model rejects this field. */
+  dimensionsMax: tokenCount.exactOptional(),
+  /** Maximum number of inputs of one request. */
+  inputsMax: tokenCount.max(2048),
+  /** True if an input may also be a list of tokens. */
+  acceptsTokens: onlyTrue.exactOptional(),
+});
+/** Properties that only embedding models have. */
+export type EmbeddingProperties = z.infer<typeof embeddingSchema>;
+
+const modelFields = z.strictObject({
   /** Id that callers send as `model`. */
   id: z.string().regex(/^[\w.:@/-]{1,128}$/, 'must be 1 to 128 of A–Z a–z 0–9 . _ : @ / -'),
   name: z.string().min(1).max(128),
@@ -43,8 +56,11 @@ export const chatModelSchema = z.strictObject({
   /** Id of the model at the provider. */
   upstreamModel: z.string().min(1).max(256),
   cost: chatCost,
-  /** Maximum number of tokens in the input (`context`) and in one answer (`output`). */
-  limit: z.strictObject({ context: tokenCount, output: tokenCount }),
+  /**
+   * Maximum number of tokens in the input (`context`) and in one answer (`output`). For an embedding
+   * model, `context` is the maximum of one input, and `output` is 0.
+   */
+  limit: z.strictObject({ context: tokenCount, output: z.number().int().min(0) }),
   reasoning: onlyTrue.exactOptional(),
   /**
    * Reasoning mode of a model that uses Anthropic's protocol; defaults to `budget`. With `budget`,
@@ -56,10 +72,24 @@ export const chatModelSchema = z.strictObject({
   supportsImages: onlyTrue.exactOptional(),
   supportsVideo: onlyTrue.exactOptional(),
   supportsAudio: onlyTrue.exactOptional(),
+  /** Present if the model makes embeddings instead of chats. */
+  embedding: embeddingSchema.exactOptional(),
   /** First day on which the provider no longer serves the model, `YYYY-MM-DD` (UTC). */
   retiresOn: z.iso.date().exactOptional(),
 });
-/** Chat model. */
+
+/** Schema of a model in the committed catalog or in an operator's models file. */
+export const chatModelSchema = modelFields
+  .refine(({ limit, embedding }) => (limit.output === 0) === (embedding !== undefined), {
+    path: ['limit', 'output'],
+    message: 'must be at least 1, or 0 for an embedding model',
+  })
+  .refine(({ protocol, embedding }) => protocol === 'openai' || embedding === undefined, {
+    path: ['embedding'],
+    message: 'requires protocol openai',
+  });
+
+/** Model for chats or for embeddings. */
 export type ChatModel = z.infer<typeof chatModelSchema>;
 
 /** Returns the prices in USD per million tokens of a request with this many input tokens. */
@@ -76,6 +106,14 @@ export function selectChatPrice(
     cachedInputUsdPerMillion: price.cachedInputUsdPerMillion ?? inputUsdPerMillion,
     cacheWriteUsdPerMillion: price.cacheWriteUsdPerMillion ?? inputUsdPerMillion,
   };
+}
+
+/** Use of a model, which its endpoint determines. */
+export type ModelKind = 'chat' | 'embedding';
+
+/** Returns the use of a model. */
+export function getKind({ embedding }: ChatModel): ModelKind {
+  return embedding ? 'embedding' : 'chat';
 }
 
 /** Returns whether the provider has stopped serving the model at `nowMs` (Unix ms). */

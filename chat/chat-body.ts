@@ -116,12 +116,24 @@ export type Thinking =
   | { type: 'disabled' }
   | { type: 'default' };
 
+/** Inputs of a request for embeddings, each with one vector in the answer. */
+export interface EmbeddingInput {
+  /** Texts, or lists of tokens. */
+  inputs: readonly string[] | readonly (readonly number[])[];
+  /** Length of the vectors; absent for the model's default. */
+  dimensions?: number;
+  /** Format in which the caller receives the vectors: numbers, or base64 of 32-bit floats. */
+  format: 'float' | 'base64';
+}
+
 /**
  * Fields of a chat request that are passed to providers. They are fields of OpenAI's chat
  * completions and of Anthropic's Messages API.
  */
 export interface ChatBody extends Cacheable {
+  /** Messages of the conversation; none in a request for embeddings. */
   messages: ChatMessage[];
+  embedding?: EmbeddingInput;
   temperature?: number;
   top_p?: number;
   stop?: string | string[];

@@ -11,6 +11,7 @@ import {
   calculateAnswerLimit,
   buildExpectedUsage,
   estimateTokens,
+  getInputTokensMax,
   type ChatTokens,
 } from './chat-tokens.ts';
 import { countMaximumTokens, type InputCount } from './input-count.ts';
@@ -118,7 +119,7 @@ function createCandidateDraft(
   const fields = upstream.protocol.encode({ model, body, stream });
   const tokens = estimateTokens(
     model,
-    { input, maxTokens, answers: body.n ?? 1 },
+    { input, maxTokens, answers: countAnswers(body) },
     answerTokensExpected,
   );
   const calculatePrice = (outputTokens: number): number =>
@@ -136,7 +137,10 @@ function createCandidateDraft(
         const requestBody = JSON.stringify(
           upstream.protocol.withTokenLimit(fields, { model, answerTokens }),
         );
-        const inputTokens = Math.min(countMaximumTokens(requestBody, input), model.limit.context);
+        const inputTokens = Math.min(
+          countMaximumTokens(requestBody, input),
+          getInputTokensMax(model, tokens.answers),
+        );
         return {
           body: requestBody,
           usageMax: {
@@ -152,6 +156,11 @@ function createCandidateDraft(
       },
     }),
   };
+}
+
+/** Returns the number of answers that a request asks for: one vector for each input to embed. */
+function countAnswers({ n = 1, embedding }: ChatBody): number {
+  return embedding ? embedding.inputs.length : n;
 }
 
 /** Adds the errors of all failed models to the error of the last one. */

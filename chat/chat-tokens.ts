@@ -28,12 +28,13 @@ const outputTokensMin = 16;
  * the balance allow, so credits are reserved only for the expected length.
  */
 export function estimateTokens(
-  { limit }: ChatModel,
+  model: ChatModel,
   request: { input: InputCount; maxTokens: number | null; answers: number },
   answerTokensExpected: number,
 ): ChatTokens {
+  const { limit } = model;
   const { answers, maxTokens } = request;
-  const inputTokens = Math.min(request.input.tokens, limit.context);
+  const inputTokens = Math.min(request.input.tokens, getInputTokensMax(model, answers));
   // The context of many models contains both the input and the answer.
   const answerRoom = Math.max(limit.context - inputTokens, Math.min(limit.output, 1024));
   const answerMax = Math.min(limit.output, maxTokens ?? answerRoom);
@@ -48,6 +49,11 @@ export function estimateTokens(
     outputMin: payable * answers,
     answers,
   };
+}
+
+/** Returns the maximum input tokens of a request. Each input to embed may fill the context. */
+export function getInputTokensMax({ limit, embedding }: ChatModel, answers: number): number {
+  return limit.context * (embedding ? answers : 1);
 }
 
 /** Returns the expected usage of a request whose answer has this many output tokens. */

@@ -1,5 +1,11 @@
 /** Estimates token counts without a tokenizer (docs/chat.md lists the rates). */
-import type { AnswerBlock, ChatBody, ChatMessage, ContentPart } from './chat-body.ts';
+import type {
+  AnswerBlock,
+  ChatBody,
+  ChatMessage,
+  ContentPart,
+  EmbeddingInput,
+} from './chat-body.ts';
 
 /** Estimated input tokens of a request. */
 export interface InputCount {
@@ -55,7 +61,8 @@ export class TextMeter {
 export function estimateInput(body: ChatBody): InputCount {
   const meter = new TextMeter();
   const media: Media = { tokens: 0, audioTokens: 0, tokensBeyondBytesMax: 0 };
-  const { messages, ...others } = body;
+  const { messages, embedding, ...others } = body;
+  if (embedding) return countInputs(embedding);
   for (const message of messages) countMessage(message, meter, media);
   // The gateway may add a tool itself, in order to request a structured answer.
   const hasTools = body.tools !== undefined || body.response_format !== undefined;
@@ -71,6 +78,21 @@ export function estimateInput(body: ChatBody): InputCount {
       (hasTools ? toolsTokensMax : 0),
     writesCache: writesCache(body),
   };
+}
+
+/** Tokens that a provider may add at the start and the end of each input to embed. */
+const separatorTokensMax = 2;
+
+/** Counts the inputs of a request for embeddings; the count of tokens is exact. */
+function countInputs({ inputs }: EmbeddingInput): InputCount {
+  let tokens = 0;
+  for (const input of inputs) {
+    const meter = new TextMeter();
+    if (typeof input === 'string') meter.add(input);
+    tokens += typeof input === 'string' ? meter.tokens : input.length;
+  }
+  const tokensBeyondBytesMax = inputs.length * separatorTokensMax;
+  return { tokens, audioTokens: 0, tokensBeyondBytesMax, writesCache: false };
 }
 
 function hasCacheControl(part: object): boolean {
@@ -97,16 +119,11 @@ function writesCache({ messages, tools = [], cache_control: requestMarker }: Cha
 const wordStart = /(?<!\S)\S/g;
 
 /**
- * Returns the number of words in the messages. It is a lower bound for their tokens, because no
- * token spans several words. Stops at `countMax` + 1 words. Returns 0 without counting if the
- * messages are too short to contain more than `countMax`.
+ * Returns the number of words in texts. It is a lower bound for their tokens, because no token spans
+ * several words. Stops at `countMax` + 1 words. Returns 0 without counting if the texts are too short
+ * to contain more than `countMax`.
  */
-export function countMinimumTokens({ messages }: ChatBody, countMax: number): number {
-  const texts = messages.flatMap((message) => {
-    const parts = message.role === 'assistant' ? message.blocks : message.content;
-    if (typeof parts === 'string') return [parts];
-    return parts.map((part) => (part.type === 'text' ? part.text : ''));
-  });
+export function countMinimumTokens(texts: readonly string[], countMax: number): number {
   if (texts.reduce((sum, { length }) => sum + length, 0) < 2 * countMax) return 0;
   let count = 0;
   for (const text of texts) {

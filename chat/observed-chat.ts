@@ -85,11 +85,15 @@ export class ObservedChat extends OpenChat {
   readonly #parts: ObservedChatParts;
   /** Id of the first model of the request. */
   readonly #model: string;
+  /** OpenTelemetry's name of the operation. */
+  readonly #operation: 'chat' | 'embeddings';
 
   constructor(parts: ObservedChatParts) {
     super(parts);
     this.#parts = parts;
-    this.#model = parts.candidates[0].model.id;
+    const { id, embedding } = parts.candidates[0].model;
+    this.#model = id;
+    this.#operation = embedding ? 'embeddings' : 'chat';
   }
 
   override answer(): Promise<ChatAnswer> {
@@ -132,7 +136,7 @@ export class ObservedChat extends OpenChat {
   #observe<Result>(work: (span: Span) => Promise<Result>): Promise<Result> {
     const { organizationId, keyId, requestId, maxTokens, stream } = this.#parts;
     const attributes = {
-      'gen_ai.operation.name': 'chat',
+      'gen_ai.operation.name': this.#operation,
       'gen_ai.request.model': this.#model,
       'gen_ai.request.stream': stream,
       ...(maxTokens !== null && { 'gen_ai.request.max_tokens': maxTokens }),
@@ -141,7 +145,7 @@ export class ObservedChat extends OpenChat {
       'gateway.chat.id': this.id,
       'request.id': requestId,
     };
-    const name = `chat ${this.#model}`;
+    const name = `${this.#operation} ${this.#model}`;
     return inSpan({ name, kind: SpanKind.CLIENT, attributes }, async (span) => {
       const startedAtMs = performance.now();
       let errorType = '';
@@ -160,7 +164,7 @@ export class ObservedChat extends OpenChat {
     const { metrics, priceMarkup, usdPerCredit } = this.#parts;
     const { provider } = this.servedBy;
     const labels = {
-      gen_ai_operation_name: 'chat',
+      gen_ai_operation_name: this.#operation,
       gen_ai_provider_name: conventionalNames.get(provider) ?? provider,
       gen_ai_request_model: this.#model,
     };

@@ -11,12 +11,13 @@ import {
 } from 'node:zlib';
 import { Pool, type Dispatcher } from 'undici';
 import { chatProviders, type ChatProtocol as ProtocolName } from '../catalog/chat-providers.ts';
-import type { ChatModel } from '../catalog/chat-model.ts';
+import { getKind, type ChatModel } from '../catalog/chat-model.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { correlation } from '../platform/correlation.ts';
 import { createFairShare, type FairShare } from '../platform/fair-share.ts';
 import { anthropicProtocol } from './protocols/anthropic-protocol.ts';
+import { embeddingsProtocol } from './protocols/embeddings-protocol.ts';
 import { openaiProtocol } from './protocols/openai-protocol.ts';
 import type { ChatProtocol } from './protocols/protocol.ts';
 import {
@@ -73,7 +74,7 @@ export function createUpstreams(config: Config) {
 
   function connect(model: ChatModel): Upstream {
     const { baseUrl, apiKey } = findAddress(model, config);
-    const protocol = protocols[model.protocol];
+    const protocol = model.embedding ? embeddingsProtocol : protocols[model.protocol];
     const url = new URL(baseUrl.replace(/\/$/, '') + protocol.path);
     const pool = new Pool(url.origin, {
       connections: config.CHAT_CONNECTIONS_MAX,
@@ -124,7 +125,7 @@ export function createUpstreams(config: Config) {
   return {
     /** Returns the connection for a model. @throws GatewayError SERVICE_UNAVAILABLE */
     get(model: ChatModel): Upstream {
-      const name = `${model.protocol} ${model.provider}`;
+      const name = `${getKind(model)} ${model.protocol} ${model.provider}`;
       let upstream = connectedUpstreams.get(name);
       if (!upstream) {
         upstream = connect(model);

@@ -7,6 +7,7 @@ import { formatReceived } from '../../domain/field-messages.ts';
 import type { Composition } from '../composition.ts';
 import { authorizeModel } from '../middleware/authenticate.ts';
 import type { ChatCall, ChatRequest } from './chat-request.ts';
+import { checkEmbedding } from './embeddings.ts';
 import { checkParts, readMedia, signUploads } from './media-parts.ts';
 
 type Services = Pick<Composition, 'chat' | 'chatCatalog' | 'outbound' | 'inputs' | 'storage'>;
@@ -32,19 +33,21 @@ export function checkModels(
   { chatCatalog: catalog, outbound }: Pick<Services, 'chatCatalog' | 'outbound'>,
 ): ModelsToTry {
   const { model, fallbacks = [], body } = request;
+  const { embedding } = body;
   // `messages` is also empty if the gateway dropped all items or blocks of the request.
-  if (body.messages.length === 0) {
+  if (body.messages.length === 0 && !embedding) {
     throw fieldError('INVALID_REQUEST', 'messages', 'must contain at least one message');
   }
-  const firstModel = catalog.find(model);
-  const others = fallbacks.map((id, index) => catalog.find(id, `models.${index}`));
+  const firstModel = catalog.find(model, { kind: embedding ? 'embedding' : 'chat' });
+  const others = fallbacks.map((id, index) => catalog.find(id, { field: `models.${index}` }));
   readMedia(body);
   const models = [firstModel, ...new Set(others.filter(({ id }) => id !== firstModel.id))] as const;
   for (const candidate of models) {
     checkParts(request, candidate, outbound);
     authorizeModel(ctx.state.caller, candidate.id);
     checkMaxTokens(request, candidate);
-    checkInputLength(request, candidate);
+    if (embedding) checkEmbedding(embedding, candidate);
+    else checkInputLength(request, candidate);
   }
   return models;
 }
@@ -61,7 +64,12 @@ function checkMaxTokens({ maxTokens }: ChatRequest, { id, limit }: ChatModel): v
  * the phrases "prompt is too long" and "maximum context length".
  */
 function checkInputLength({ body }: ChatRequest, { id, limit }: ChatModel): void {
-  const tokens = countMinimumTokens(body, limit.context);
+  const texts = body.messages.flatMap((message) => {
+    const parts = message.role === 'assistant' ? message.blocks : message.content;
+    if (typeof parts === 'string') return [parts];
+    return parts.map((part) => (part.type === 'text' ? part.text : ''));
+  });
+  const tokens = countMinimumTokens(texts, limit.context);
   if (tokens <= limit.context) return;
   const size = `it has more than ${limit.context} tokens`;
   const message = `The prompt is too long: ${size}, the maximum context length of ${id}.`;

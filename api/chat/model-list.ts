@@ -3,9 +3,12 @@
  * and older clients read.
  */
 import { z } from 'zod';
-import type { ChatModel } from '../../catalog/chat-model.ts';
+import { getKind, type ChatModel } from '../../catalog/chat-model.ts';
 import { time } from '../endpoints/fields.ts';
 
+const modelKind = z.enum(['chat', 'embedding']).meta({
+  description: 'Use of the model: chats, or `POST /api/v1/embeddings`.',
+});
 /** Schema of a model in a list. */
 export const modelEntrySchema = z
   .object({
@@ -14,16 +17,18 @@ export const modelEntrySchema = z
     created: z.int(),
     owned_by: z.string(),
     type: z.literal('model'),
+    kind: modelKind,
     display_name: z.string(),
     created_at: time,
   })
   .meta({
     id: 'Model',
-    description: 'Chat model with the fields of both OpenAI’s and Anthropic’s API.',
+    description: 'Model with the fields of both OpenAI’s and Anthropic’s API.',
   });
 const legacyModel = z.object({
   id: z.string(),
   name: z.string(),
+  kind: modelKind,
   cost: z.looseObject({
     input: z.number(),
     output: z.number(),
@@ -36,6 +41,9 @@ const legacyModel = z.object({
   supportsImages: z.literal(true).optional(),
   supportsVideo: z.literal(true).optional(),
   supportsAudio: z.literal(true).optional(),
+  dimensions: z.int().optional().meta({
+    description: 'Length of the vectors of an embedding model, if a request does not set it.',
+  }),
   description: z.string().optional(),
 });
 /** Schema of the list of models. */
@@ -75,6 +83,7 @@ export function formatModelEntry(model: ChatModel): z.infer<typeof modelEntrySch
     created: model.created,
     owned_by: model.ownedBy,
     type: 'model',
+    kind: getKind(model),
     display_name: model.name,
     created_at: new Date(model.created * 1000).toISOString().replace('.000Z', 'Z'),
   };
@@ -87,6 +96,7 @@ function formatLegacyEntry(model: ChatModel): z.infer<typeof legacyModel> {
   return {
     id,
     name,
+    kind: getKind(model),
     cost: {
       input: cost.inputUsdPerMillion,
       output: cost.outputUsdPerMillion,
@@ -101,6 +111,7 @@ function formatLegacyEntry(model: ChatModel): z.infer<typeof legacyModel> {
     supportsImages,
     supportsVideo,
     supportsAudio,
+    dimensions: model.embedding?.dimensions,
     description,
   };
 }

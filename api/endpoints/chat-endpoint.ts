@@ -41,8 +41,11 @@ interface ChatEndpoint extends Pick<
 > {
   path: `/${string}`;
   body: z.ZodType<ChatRequest>;
+  /** Limits of the body; by default those of a chat. */
+  bodyBytesMax?: number;
+  bodyValuesMax?: number;
   example: object;
-  response: { description: string; schema: z.ZodType; event: z.ZodType };
+  response: { description: string; schema: z.ZodType; event?: z.ZodType };
   /** Creates the object that formats the response of one chat. */
   presentation: () => Presentation;
   /** Converts a field name of the internal request to the endpoint's own, which errors contain. */
@@ -53,6 +56,8 @@ interface ChatEndpoint extends Pick<
 export function defineChatEndpoint({
   path,
   body,
+  bodyBytesMax = chatBodyBytesMax,
+  bodyValuesMax,
   example,
   response,
   presentation,
@@ -66,7 +71,8 @@ export function defineChatEndpoint({
     request: {
       headers: idempotencyHeader,
       body,
-      bodyBytesMax: chatBodyBytesMax,
+      bodyBytesMax,
+      ...(bodyValuesMax && { bodyValuesMax }),
       repair: repairAnswers,
       example,
     },

@@ -18,22 +18,34 @@ const chatEstimate = z
   .meta({ id: 'ChatEstimate' });
 
 /** Declares an endpoint that estimates the price of a chat. */
-export const defineEstimateEndpoint = (parts: {
+export const defineEstimateEndpoint = ({
+  path,
+  body,
+  bodyBytesMax = chatBodyBytesMax,
+  bodyValuesMax,
+  example = chatExample,
+  summary = 'Estimate the price of a chat',
+}: {
   path: `/${string}`;
   body: z.ZodType<ChatRequest>;
+  bodyBytesMax?: number;
+  bodyValuesMax?: number;
+  example?: object;
+  summary?: string;
 }) =>
   defineEndpoint({
-    route: `POST ${parts.path}/estimate`,
+    route: `POST ${path}/estimate`,
     scope: 'chat',
-    summary: 'Estimate the price of a chat',
+    summary,
     description:
-      'Accepts the body of a chat request and returns the credits that the chat would reserve. ' +
-      'Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.',
+      'Accepts the body of the request and returns the credits that it would reserve. ' +
+      'Nothing is sent to the provider, reserved or charged. The request is charged for the tokens used.',
     request: {
-      body: parts.body,
-      bodyBytesMax: chatBodyBytesMax,
+      body,
+      bodyBytesMax,
+      ...(bodyValuesMax && { bodyValuesMax }),
       repair: repairAnswers,
-      example: chatExample,
+      example,
     },
     answer: dataSchema(chatEstimate),
     errors: chatRequestErrors,

@@ -15,6 +15,8 @@ export interface RequestParts {
   bodyIsOptional?: true;
   /** Maximum body size in bytes. Defaults to 1 MiB, or to 1 KiB if the scope is `open`. */
   bodyBytesMax?: number;
+  /** Maximum number of values in the JSON of the body; see `JsonMeter` for the default. */
+  bodyValuesMax?: number;
   /** Repairs texts of the body that would otherwise be rejected. */
   repair?: (body: Record<string, unknown>) => void;
   example?: object;

@@ -27,7 +27,7 @@ export const mcp = defineEndpoint({
   errors: ['INVALID_REQUEST', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'],
   async handle({ ctx, caller }, services) {
     // The transport rejects a batch of messages: the rate limit would count it as one request.
-    const parsedBody = await readJson(ctx, dataUrlBodyBytesMax);
+    const parsedBody = await readJson(ctx, { bytesMax: dataUrlBodyBytesMax });
     const server = createMcpServer({ caller, services, sendRequest: createOwnApiClient(ctx.req) });
     const transport = new WebStandardStreamableHTTPServerTransport({ keepAliveMs });
     await server.connect(transport);

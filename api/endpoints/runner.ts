@@ -125,12 +125,16 @@ function parseQuery(ctx: Context, schema: z.ZodObject): Record<string, unknown> 
 const openScopeBodyBytesMax = 1024;
 
 async function readParsedBody(ctx: Context, { scope, request }: Endpoint): Promise<unknown> {
-  const { body, bodyIsOptional, bodyBytesMax, repair } = request;
+  const { body, bodyIsOptional, bodyBytesMax, bodyValuesMax, repair } = request;
   if (!body) return undefined;
   const hasBody = (ctx.request.length ?? 0) > 0 || ctx.get('transfer-encoding') !== '';
   if (bodyIsOptional && !hasBody) return parseWith(body, {});
   const defaultBytesMax = scope === 'open' ? openScopeBodyBytesMax : undefined;
-  const json = await readJson(ctx, bodyBytesMax ?? defaultBytesMax, repair);
+  const json = await readJson(ctx, {
+    bytesMax: bodyBytesMax ?? defaultBytesMax,
+    valuesMax: bodyValuesMax,
+    repair,
+  });
   const parsedBody = parseWith(body, json);
   const ignoredFields = findIgnoredFields(body, json);
   if (ignoredFields.length > 0) ctx.set('X-Ignored-Fields', ignoredFields.join(', '));

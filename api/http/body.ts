@@ -84,19 +84,23 @@ function isJson(headers: IncomingHttpHeaders): boolean {
   return type === 'application/json' || jsonType.test(type);
 }
 
-/**
- * Reads a JSON object. `repair` is called before a text that Postgres cannot store is rejected.
- * @throws GatewayError INVALID_REQUEST, and the errors of `readBody`
- */
+/** Limits and repair of a JSON body; undefined for the defaults. */
+interface JsonLimits {
+  bytesMax?: number | undefined;
+  valuesMax?: number | undefined;
+  /** Called before a text that Postgres cannot store is rejected. */
+  repair?: BodyRepair | undefined;
+}
+
+/** Reads a JSON object. @throws GatewayError INVALID_REQUEST, and the errors of `readBody` */
 export async function readJson(
   ctx: Context,
-  bytesMax = jsonBytesMax,
-  repair?: BodyRepair,
+  { bytesMax = jsonBytesMax, valuesMax, repair }: JsonLimits = {},
 ): Promise<Record<string, unknown>> {
   if (!isJson(ctx.headers)) {
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json.');
   }
-  const meter = new JsonMeter();
+  const meter = new JsonMeter(valuesMax);
   const bytes = await readBody(ctx, bytesMax, (chunk) => meter.count(chunk));
   if (bytes.length <= oneStepBytesMax) return checkStorable(parseObject(decodeUtf8(bytes)), repair);
   const owner = findByteOwner(ctx);

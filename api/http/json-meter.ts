@@ -7,11 +7,11 @@ import { GatewayError } from '../../domain/errors.ts';
 
 /** Maximum nesting depth of a body; the parser's stack is safe at this depth. */
 const depthMax = 32;
-/** Maximum number of values in a body; the longest chat with tool calls has fewer. */
-const valuesMax = 50_000;
+/** Default maximum number of values in a body; the longest chat with tool calls has fewer. */
+const defaultValuesMax = 50_000;
 /** Maximum number of escapes in a body. Escapes are slow to parse. */
 const escapesMax = 1_000_000;
-/** Maximum number of bytes outside strings, enough for `valuesMax` indented values. */
+/** Maximum number of bytes outside strings, enough for the values of every endpoint, indented. */
 const outsideStringsMax = 4 * 1024 * 1024;
 
 /** Byte values of JSON's structural characters. No other UTF-8 character contains these bytes. */
@@ -43,6 +43,11 @@ export class JsonMeter {
   #outsideStrings = 0;
   #isInString = false;
   #isEscaped = false;
+  readonly #valuesMax: number;
+
+  constructor(valuesMax = defaultValuesMax) {
+    this.#valuesMax = valuesMax;
+  }
 
   /** Counts a chunk. @throws GatewayError INVALID_REQUEST if the body exceeds a limit */
   count(chunk: Buffer): void {
@@ -53,8 +58,8 @@ export class JsonMeter {
     }
     if (this.#depthReached > depthMax)
       throw invalidBodyError(`must not nest arrays and objects deeper than ${depthMax} levels`);
-    if (this.#values > valuesMax)
-      throw invalidBodyError(`must not contain more than ${valuesMax} values`);
+    if (this.#values > this.#valuesMax)
+      throw invalidBodyError(`must not contain more than ${this.#valuesMax} values`);
     if (this.#escapes > escapesMax)
       throw invalidBodyError(`must not contain more than ${escapesMax} escapes`);
     if (this.#outsideStrings > outsideStringsMax) {

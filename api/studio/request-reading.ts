@@ -57,7 +57,7 @@ export async function readRequest(
   deps: ReadingDeps,
 ): Promise<ParsedRequest> {
   if (capability.upload && ctx.is('multipart/form-data')) return readForm(ctx, capability, deps);
-  const body = await readJson(ctx, dataUrlBodyBytesMax);
+  const body = await readJson(ctx, { bytesMax: dataUrlBodyBytesMax });
   const { webhookUrl, webhookEvents, metadata: pairs, ...sent } = body;
   const { fields, store } = await receiveDataUrls(ctx, sent, deps);
   const request = parseWith(capability.request, fields);

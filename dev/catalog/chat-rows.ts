@@ -218,7 +218,7 @@ function findThinkingMode({
 }
 
 /** Converts USD per token to USD per million tokens; rounds, because binary fractions are inexact. */
-function perMillion(usdPerToken: number | undefined): number | undefined {
+export function perMillion(usdPerToken: number | undefined): number | undefined {
   return usdPerToken === undefined ? undefined : Number((usdPerToken * 1e6).toFixed(6));
 }
 

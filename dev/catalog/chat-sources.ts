@@ -51,6 +51,7 @@ const piModel = z.object({
 });
 const litellmModel = z.object({
   mode: z.string().optional(),
+  max_input_tokens: z.number().optional().catch(undefined),
   input_cost_per_token: usd.optional(),
   output_cost_per_token: usd.optional(),
   input_cost_per_audio_token: usd.optional(),

@@ -56,7 +56,7 @@ describe('the list of models', () => {
     });
     expect(models.map(({ id }) => id)).toEqual(toIds(everything));
     for (const entry of data) {
-      const fields = 'id object created owned_by type display_name created_at';
+      const fields = 'id object created owned_by type kind display_name created_at';
       expect(Object.keys(entry).join(' ')).toBe(fields);
       expect(entry).toMatchObject({ object: 'model', type: 'model' });
       expect(entry.created_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
@@ -69,6 +69,7 @@ describe('the list of models', () => {
     expect(gemini).toEqual({
       id: 'gemini-2.5-pro',
       name: 'Gemini 2.5 Pro',
+      kind: 'chat',
       cost: { input: 1.875, output: 15, cachedInput: 0.1875 },
       limit: { context: 1_048_576, output: 65_536 },
       reasoning: true,

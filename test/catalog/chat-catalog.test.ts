@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { openChatCatalog } from '../../chat/chat-models.ts';
 import { chatModels, configureChatModels, createChatCatalog } from '../../catalog/chat-catalog.ts';
-import { selectChatPrice, type ChatModel } from '../../catalog/chat-model.ts';
+import { getKind, selectChatPrice, type ChatModel } from '../../catalog/chat-model.ts';
 import { ConfigError } from '../../platform/config-error.ts';
 import { catchFailure, catchGatewayError } from '../harness/failures.ts';
 import { newFolder } from '../harness/folders.ts';
@@ -29,8 +29,8 @@ const { find: findChatModel } = createChatCatalog(chatModels);
 
 describe('the search for a chat model', () => {
   it('finds every committed model by its id', () => {
-    for (const { id } of createChatCatalog(chatModels).listCurrent()) {
-      expect(findChatModel(id).id).toBe(id);
+    for (const listed of createChatCatalog(chatModels).listCurrent()) {
+      expect(findChatModel(listed.id, { kind: getKind(listed) })).toBe(listed);
     }
   });
 

@@ -41,6 +41,7 @@ describe('a repeated chat', () => {
     ['/chat/completions', { ...chatBody, stream: true, stream_options: { include_usage: true } }],
     ['/responses', { model: 'gpt-4o', input: '[[words:20]]' }],
     ['/messages', { ...chatBody, max_tokens: 20 }],
+    ['/embeddings', { model: 'text-embedding-3-small', input: ['a', 'b'] }],
   ])('receives the same bytes and is charged once: %s, %j', async (path, body) => {
     const caller = await newCaller();
     const first = await chat(caller, body, 'k', path);

@@ -256,3 +256,44 @@ it('a whole response above 32 MiB ends the chat with an error, and nothing is ch
   expect(text).toContain('PROVIDER_ERROR');
   expect(await untilSettled(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
 });
+
+describe('vectors', () => {
+  const vectors = [{ embedding: [1] }, { embedding: [2] }];
+  const request = { model: 'mistral-embed', messages: undefined, input: ['a', 'b'] };
+
+  it.each<[string, object, string]>([
+    ['too few', { data: [{ index: 0, embedding: [1] }] }, 'released'],
+    ['of no numbers', { data: [{}, { embedding: [null] }] }, 'released'],
+    ['of half a number', { data: [{ embedding: 'AAA=' }, { embedding: 'AAAAAA==' }] }, 'released'],
+    ['without a list', { object: 'list' }, 'released'],
+    [
+      'in another order',
+      { data: [2, 1].map((at) => ({ index: at - 1, embedding: [at] })) },
+      'gateway',
+    ],
+    [
+      'in base64',
+      { data: ['AACAPw==', 'AAAAQA=='].map((embedding) => ({ embedding })) },
+      'gateway',
+    ],
+    ['for no tokens', { data: vectors, usage: { prompt_tokens: 0 } }, 'gateway'],
+    ['for more tokens than bytes', { data: vectors, usage: { prompt_tokens: 9999 } }, 'gateway'],
+    ['with usage', { data: vectors, usage: { prompt_tokens: 5, total_tokens: 5 } }, 'provider'],
+  ])('%s', async (_name, answer, charge) => {
+    whole(answer);
+    const { caller, status, text } = await send(request, '/embeddings');
+    const row = await untilSettled(gateway, caller);
+    if (charge === 'released') {
+      expect([status, row.state]).toEqual([500, 'released']);
+      return;
+    }
+    expect(
+      JSON.parse(text).data.map(({ embedding }: { embedding: number[] }) => embedding),
+    ).toEqual([[1], [2]]);
+    expect([row.state, row.counted_by, row.input_tokens]).toEqual([
+      'charged',
+      charge,
+      charge === 'provider' ? 5 : 2,
+    ]);
+  });
+});

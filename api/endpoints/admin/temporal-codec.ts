@@ -102,7 +102,7 @@ async function convertPayloads(
   ctx: EndpointCall['ctx'],
   convertPayload: (payload: Payload) => Promise<Payload>,
 ): Promise<z.infer<typeof payloadsSchema>> {
-  const body = parseWith(payloadsSchema, await readJson(ctx, bodyBytesMax));
+  const body = parseWith(payloadsSchema, await readJson(ctx, { bytesMax: bodyBytesMax }));
   const { payloads } = Payloads.fromObject(body);
   const convertedPayloads = await Promise.all(payloads.map(convertPayload));
   ctx.set('Cache-Control', 'no-store');

@@ -4,6 +4,7 @@ import type { Counters } from '../counters.ts';
 import { findFault, retryAfterHeader, type Fault, type FaultBook } from '../faults.ts';
 import { sendJson, readJson, type Exchange, type Route } from '../http.ts';
 import { anthropicError, readAnthropic } from './anthropic-chat.ts';
+import { readEmbeddings, type ParsedEmbeddings } from './embeddings.ts';
 import { oddAnthropicAnswers } from './odd-anthropic-answers.ts';
 import { playAnswer, type OddAnswer } from './odd-answers.ts';
 import { oddOpenaiAnswers } from './odd-openai-answers.ts';
@@ -22,7 +23,7 @@ interface Protocol {
   name: string;
   authorized: (exchange: Exchange, apiKey: string) => boolean;
   /** Parses a request; returns an error message if it is invalid. */
-  read: (body: unknown, cache: PromptCache) => ParsedRequest | string;
+  read: (body: unknown, cache: PromptCache) => ParsedRequest | ParsedEmbeddings | string;
   error: (status: number, message: string) => unknown;
   oddAnswers: Readonly<Record<string, OddAnswer>>;
 }
@@ -34,6 +35,8 @@ const openai: Protocol = {
   error: openaiError,
   oddAnswers: oddOpenaiAnswers,
 };
+
+const embeddings: Protocol = { ...openai, read: readEmbeddings };
 
 const anthropic: Protocol = {
   name: 'chat-anthropic',
@@ -85,10 +88,14 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
       protocol,
       parsed,
       faults,
-    }: { protocol: Protocol; parsed: ParsedRequest; faults: readonly Fault[] },
+    }: { protocol: Protocol; parsed: ParsedRequest | ParsedEmbeddings; faults: readonly Fault[] },
   ): Promise<void> {
-    const script = writeScript(parsed.conversation, faults);
     counters.chatCalls += 1;
+    if (!('conversation' in parsed)) {
+      sendJson(exchange, { status: 200, body: parsed.answer(faults) });
+      return;
+    }
+    const script = writeScript(parsed.conversation, faults);
     exchange.response.once('close', () => {
       if (!exchange.response.writableFinished) counters.chatCallsLeft += 1;
     });
@@ -117,7 +124,7 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
       sendJson(exchange, { status: 400, body: protocol.error(400, parsed) });
       return;
     }
-    const { model, question } = parsed.conversation;
+    const { model, question } = 'conversation' in parsed ? parsed.conversation : parsed;
     const faults = book.forSubmit(`${protocol.name}/${model}`, body, question);
     if (interrupt(exchange, protocol, { book, faults })) counters.chatCallsRejected += 1;
     else await answer(exchange, { protocol, parsed, faults });
@@ -125,6 +132,7 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
 
   return [
     ['POST', /^\/chat-openai\/v1\/chat\/completions$/, handle(openai)],
+    ['POST', /^\/chat-openai\/v1\/embeddings$/, handle(embeddings)],
     ['POST', /^\/chat-anthropic\/v1\/messages$/, handle(anthropic)],
     [
       'GET',
