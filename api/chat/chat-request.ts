@@ -1,6 +1,7 @@
 /** Chat request in the internal format, into which every chat endpoint translates its requests. */
 import type { ChatBody } from '../../chat/chat-body.ts';
 import { isRecord, toStorable, type Json } from '../../domain/json.ts';
+import type { ToolForm } from './responses-tools.ts';
 import type { Context } from '../context.ts';
 
 /** Parsed chat request. */
@@ -18,6 +19,8 @@ export interface ChatRequest {
   metadata: Record<string, string> | null;
   /** Paths of the known fields and items that are ignored, for `X-Ignored-Fields`. */
   ignored?: string[];
+  /** Tools that functions of the body stand for, by the name of the function. */
+  toolForms?: Record<string, ToolForm>;
 }
 
 /** Chat request with the context of its HTTP request. */

@@ -13,6 +13,7 @@ import {
   type ChatContext,
 } from './chat-presentation.ts';
 import { readToolCalls, readFirstMessage, type ToolCallPiece } from './first-choice.ts';
+import { ToolRestorer } from './responses-tools.ts';
 import { encodeProviderData, readThoughts, type ThoughtPiece } from './thoughts.ts';
 
 /** Part of an output message. */
@@ -335,7 +336,7 @@ function formatResponse({ chat, request }: ChatContext, createdAt: number, state
 
 /** Returns the fields of a response that has ended. */
 function formatEnd(
-  { chat }: ChatContext,
+  context: ChatContext,
   end: { finishReason: string | null; bill: ChatBill; items: ResponseItems },
 ): object {
   const status = toResponseStatus(end.finishReason);
@@ -343,23 +344,37 @@ function formatEnd(
   return {
     status,
     incomplete_details: reason === undefined ? null : { reason },
-    output: end.items.output(status),
+    output: restoreOutput(context, end.items.output(status)),
     usage: formatUsage(end.bill),
     creditsConsumed: end.bill.creditsConsumed,
-    ...formatTried(chat),
+    ...formatTried(context.chat),
   };
+}
+
+/** Converts function calls in the output to calls of the caller's tools. */
+function restoreOutput({ request }: ChatContext, output: readonly object[]): object[] {
+  const restorer = new ToolRestorer(request.toolForms);
+  return output.map((item) => restorer.item(item));
 }
 
 /** Creates the presentation of one chat. It keeps the output items of the stream. */
 export function createResponsesPresentation(): Presentation {
   const createdAt = Math.floor(Date.now() / 1000);
   let items: ResponseItems | null = null;
+  let restorer: ToolRestorer | null = null;
   let sequenceNumber = 0;
 
   const formatEvent = ({ type, ...fields }: ResponseEvent): string => {
     const data = { type, sequence_number: sequenceNumber, ...fields };
     sequenceNumber += 1;
     return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+  };
+  const formatEvents = (context: ChatContext, events: readonly ResponseEvent[]): string => {
+    restorer ??= new ToolRestorer(context.request.toolForms);
+    return events
+      .flatMap((event) => restorer?.events(event) ?? [])
+      .map(formatEvent)
+      .join('');
   };
   /** Returns the output items, and at the first call also the events that start the stream. */
   const start = (context: ChatContext): { items: ResponseItems; text: string } => {
@@ -381,7 +396,7 @@ export function createResponsesPresentation(): Presentation {
     steps(context, steps) {
       const { items: outputItems, text: startText } = start(context);
       const events = steps.flatMap(({ chunk }) => outputItems.add(chunk));
-      return startText + events.map(formatEvent).join('');
+      return startText + formatEvents(context, events);
     },
     end(context, bill) {
       const { items: outputItems, text: startText } = start(context);
@@ -390,7 +405,7 @@ export function createResponsesPresentation(): Presentation {
       const end = formatEnd(context, { finishReason, bill, items: outputItems });
       const response = formatResponse(context, createdAt, end);
       const events = [...outputItems.end(status), { type: `response.${status}`, response }];
-      return startText + events.map(formatEvent).join('');
+      return startText + formatEvents(context, events);
     },
     failure(context, error, bill) {
       const { items: outputItems, text: startText } = start(context);
@@ -407,13 +422,13 @@ export function createResponsesPresentation(): Presentation {
       const response = formatResponse(context, createdAt, {
         status: 'failed',
         error: { code, message: error.message },
-        output: outputItems.output('incomplete'),
+        output: restoreOutput(context, outputItems.output('incomplete')),
         ...(bill && { usage: formatUsage(bill) }),
         ...charge,
       });
       // Clients act on either of the two last events.
       const events = [...ended, event, { type: 'response.failed', response }];
-      return startText + events.map(formatEvent).join('');
+      return startText + formatEvents(context, events);
     },
   };
 }

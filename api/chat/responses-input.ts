@@ -12,11 +12,13 @@ import {
   type MessageItem,
   type ReasoningItem,
 } from './responses-items.ts';
+import type { toolsSchema } from './responses-tools.ts';
 import { decodeProviderData } from './thoughts.ts';
 
-/** Translated messages, and the paths of the items that were ignored. */
+/** Translated messages, tools among the items, and the paths of the items that were ignored. */
 interface TranslatedInput {
   messages: ChatMessage[];
+  tools: z.infer<typeof toolsSchema>;
   ignored: string[];
 }
 
@@ -25,7 +27,11 @@ export const inputSchema = z
   .union([textSchema, inputItemsSchema])
   .transform((sentInput, ctx): TranslatedInput => {
     if (typeof sentInput === 'string')
-      return { messages: [{ role: 'user', path: 'input', content: sentInput }], ignored: [] };
+      return {
+        messages: [{ role: 'user', path: 'input', content: sentInput }],
+        tools: [],
+        ignored: [],
+      };
     const ignored: string[] = [];
     for (const [index, item] of sentInput.entries()) {
       if ('role' in item || item.type !== 'item_reference') continue;
@@ -35,7 +41,8 @@ export const inputSchema = z
         ctx.addIssue({ code: 'custom', path: [index, 'type'], message });
       }
     }
-    return { messages: toMessages(sentInput), ignored };
+    const tools = sentInput.flatMap((item) => ('tools' in item ? item.tools : []));
+    return { messages: toMessages(sentInput), tools, ignored };
   });
 
 /**

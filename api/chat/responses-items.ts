@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import type { PartContent } from '../../chat/chat-body.ts';
+import { anyJson } from '../http/body-schema.ts';
 import {
   fileIdSchema,
   fileSourceSchema,
@@ -13,6 +14,7 @@ import {
   textSchema,
   withoutNulls,
 } from './field-schemas.ts';
+import { toArguments, toFunctionName, toolsSchema } from './responses-tools.ts';
 
 /** Part of error messages: why a reference to a stored response is rejected, and what to send. */
 export const notStoredReason =
@@ -75,17 +77,47 @@ const outputMessage = z.object({
   role: z.literal('assistant'),
   content: z.union([textSchema, createPartsSchema(outputText, refusal, inputText)]),
 });
-const functionCall = z.object({
-  type: z.literal('function_call'),
-  call_id: nameSchema,
-  name: nameSchema,
-  arguments: textSchema,
-});
+const callFields = { call_id: nameSchema, name: nameSchema, namespace: nameSchema.nullish() };
+const functionCall = z
+  .object({ type: z.literal('function_call'), ...callFields, arguments: textSchema })
+  .transform(({ namespace, ...item }) => ({ ...item, name: toFunctionName(item.name, namespace) }));
+const outputField = { output: z.union([textSchema, createPartsSchema(inputText, inputImage)]) };
 const functionCallOutput = z.object({
   type: z.literal('function_call_output'),
   call_id: nameSchema,
-  output: z.union([textSchema, createPartsSchema(inputText, inputImage)]),
+  ...outputField,
 });
+/** Calls of other tools, and their results, become those of the functions that stand for the tools. */
+const customToolCall = z
+  .object({ type: z.literal('custom_tool_call'), ...callFields, input: textSchema })
+  .transform(({ call_id, name, namespace, input }) => ({
+    type: 'function_call' as const,
+    call_id,
+    name: toFunctionName(name, namespace),
+    arguments: toArguments(input),
+  }));
+const customToolCallOutput = z
+  .object({ type: z.literal('custom_tool_call_output'), call_id: nameSchema, ...outputField })
+  .transform((item) => ({ ...item, type: 'function_call_output' as const }));
+const toolSearchCall = z
+  .object({ type: z.literal('tool_search_call'), call_id: nameSchema, arguments: anyJson })
+  .transform(({ call_id, arguments: input }) => ({
+    type: 'function_call' as const,
+    call_id,
+    name: 'tool_search',
+    arguments: JSON.stringify(input),
+  }));
+/** Tools that a search found. They are added to the tools of the request. */
+const toolSearchOutput = z
+  .object({ type: z.literal('tool_search_output'), call_id: nameSchema, tools: toolsSchema })
+  .transform(({ call_id, tools }) => ({
+    type: 'function_call_output' as const,
+    call_id,
+    output: JSON.stringify(tools),
+    tools,
+  }));
+/** Tools that Codex sends as an item instead of in the field `tools`. */
+const additionalTools = z.object({ type: z.literal('additional_tools'), tools: toolsSchema });
 const reasoningItem = z.object({
   type: z.literal('reasoning'),
   summary: z
@@ -105,10 +137,18 @@ const inputItemSchema = z.discriminatedUnion(
     }),
     functionCall,
     functionCallOutput,
+    customToolCall,
+    customToolCallOutput,
+    toolSearchCall,
+    toolSearchOutput,
+    additionalTools,
     reasoningItem,
     itemReference,
   ],
-  { error: 'must be one of message, function_call, function_call_output, reasoning' },
+  {
+    error:
+      'must be one of message, function_call, function_call_output, custom_tool_call, custom_tool_call_output, tool_search_call, tool_search_output, additional_tools, reasoning',
+  },
 );
 
 /** Items of a conversation. */

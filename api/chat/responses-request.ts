@@ -5,35 +5,27 @@
  * Source: the types of the `openai` client, `ResponseCreateParams`.
  */
 import { z } from 'zod';
-import type { ChatBody } from '../../chat/chat-body.ts';
+import type { ChatBody, Tool } from '../../chat/chat-body.ts';
 import { anyJsonObject } from '../http/body-schema.ts';
 import { metadataSchema, nullIfEmpty } from '../http/metadata.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { openaiFields, sharedFields } from './completions-request.ts';
-import {
-  nameSchema,
-  createRejectedField,
-  textSchema,
-  toolNameSchema,
-  withoutNulls,
-} from './field-schemas.ts';
+import { nameSchema, createRejectedField, textSchema, withoutNulls } from './field-schemas.ts';
 import { effortSchema } from './reasoning-fields.ts';
 import { inputSchema } from './responses-input.ts';
 import { notStoredReason } from './responses-items.ts';
+import { flattenTools, toFunctionName, toolsSchema } from './responses-tools.ts';
 
-const tool = z.object({
-  type: z.literal('function', 'must be function: tools that the provider runs are not supported'),
-  name: toolNameSchema,
-  description: textSchema.nullish(),
-  parameters: anyJsonObject.nullish(),
-  strict: z.boolean().nullish(),
-});
 const toolChoice = z.union(
   [
     z.enum(['none', 'auto', 'required']),
-    z.object({ type: z.literal('function'), name: nameSchema }),
+    z.object({
+      type: z.enum(['function', 'custom']),
+      name: nameSchema,
+      namespace: nameSchema.nullish(),
+    }),
   ],
-  'must be none, auto, required or {type: "function", name}',
+  'must be none, auto, required, {type: "function", name} or {type: "custom", name}',
 );
 const textFormat = z.discriminatedUnion(
   'type',
@@ -67,7 +59,7 @@ const wireRequest = z.object({
       summary: z.enum(['auto', 'concise', 'detailed']).nullish(),
     })
     .nullish(),
-  tools: z.array(tool).max(512).nullish(),
+  tools: toolsSchema.nullish(),
   tool_choice: toolChoice.nullish(),
   parallel_tool_calls: openaiFields.parallel_tool_calls,
   prompt_cache_key: openaiFields.prompt_cache_key,
@@ -96,6 +88,7 @@ export const responsesRequestSchema = wireRequest.transform(toRequest);
 
 function toRequest(wire: WireRequest): ChatRequest {
   const system = wire.instructions;
+  const { tools, forms, ignored } = flattenTools([...(wire.tools ?? []), ...wire.input.tools]);
   return {
     model: wire.model,
     ...(wire.models && { fallbacks: wire.models }),
@@ -104,13 +97,15 @@ function toRequest(wire: WireRequest): ChatRequest {
     includeUsage: false,
     metadata: nullIfEmpty(wire.metadata),
     // `store` is ignored, because no response is stored.
-    ignored: [...(wire.store ? ['store'] : []), ...wire.input.ignored],
+    ignored: [...(wire.store ? ['store'] : []), ...ignored, ...wire.input.ignored],
+    toolForms: forms,
     body: {
       messages: [
         ...(system ? [{ role: 'system' as const, path: 'instructions', content: system }] : []),
         ...wire.input.messages,
       ],
       ...convertOptions(wire),
+      ...convertTools(wire, tools),
     },
   };
 }
@@ -130,7 +125,6 @@ function convertOptions(wire: WireRequest): Omit<ChatBody, 'messages'> {
       verbosity: output?.verbosity,
     }),
     ...(format && format.type !== 'text' && { response_format: convertFormat(format) }),
-    ...convertTools(wire),
   };
 }
 
@@ -142,18 +136,18 @@ function convertFormat(
   return { type, json_schema: { name: title, schema, ...withoutNulls({ description, strict }) } };
 }
 
-function convertTools({ tools, tool_choice: choice, parallel_tool_calls: parallel }: WireRequest) {
-  if (!tools || tools.length === 0) return {};
-  const body: Partial<ChatBody> = {
-    tools: tools.map(({ name: title, description, parameters, strict }) => ({
-      type: 'function',
-      function: { name: title, ...withoutNulls({ description, parameters, strict }) },
-    })),
-    ...(choice && {
-      tool_choice:
-        typeof choice === 'string' ? choice : { type: 'function', function: { name: choice.name } },
-    }),
+function convertTools(
+  { tool_choice: choice, parallel_tool_calls: parallel }: WireRequest,
+  tools: Tool[],
+): Partial<ChatBody> {
+  if (tools.length === 0) return {};
+  return {
+    tools,
+    ...(choice && { tool_choice: typeof choice === 'string' ? choice : toFunctionChoice(choice) }),
     ...withoutNulls({ parallel_tool_calls: parallel }),
   };
-  return body;
+}
+
+function toFunctionChoice({ name, namespace }: Exclude<z.infer<typeof toolChoice>, string>) {
+  return { type: 'function' as const, function: { name: toFunctionName(name, namespace) } };
 }

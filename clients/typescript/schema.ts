@@ -28,7 +28,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price of a chat
-         * @description Accepts the body of a chat request and returns the credits that the chat would reserve. Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.
+         * @description Accepts the body of the request and returns the credits that it would reserve. Nothing is sent to the provider, reserved or charged. The request is charged for the tokens used.
          *
          *     Scope: `chat`.
          */
@@ -38,7 +38,7 @@ export interface paths {
         parameters: {};
         /**
          * Estimate the price of a chat
-         * @description Accepts the body of a chat request and returns the credits that the chat would reserve. Nothing is sent to the provider, reserved or charged. A chat is charged for the tokens used.
+         * @description Accepts the body of the request and returns the credits that it would reserve. Nothing is sent to the provider, reserved or charged. The request is charged for the tokens used.
          *
          *     Scope: `chat`.
          */
@@ -479,6 +479,26 @@ export interface paths {
          *     Scope: `chat`.
          */
         post: operations["createResponse"];
+    };
+    "/api/v1/embeddings": {
+        parameters: {};
+        /**
+         * Create embeddings (OpenAI-compatible)
+         * @description Returns a vector for each input: a text, or a list of tokens for models that accept them. GET /api/v1/models lists the models, whose `kind` is `embedding`. The input tokens are charged as those of a chat. Unknown fields are ignored.
+         *
+         *     Scope: `chat`.
+         */
+        post: operations["createEmbeddings"];
+    };
+    "/api/v1/embeddings/estimate": {
+        parameters: {};
+        /**
+         * Estimate the price of embeddings
+         * @description Accepts the body of the request and returns the credits that it would reserve. Nothing is sent to the provider, reserved or charged. The request is charged for the tokens used.
+         *
+         *     Scope: `chat`.
+         */
+        post: operations["estimateEmbeddings"];
     };
     "/api/v1/images/generations": {
         parameters: {};
@@ -962,7 +982,7 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description Chat model with the fields of both OpenAI’s and Anthropic’s API. */
+        /** @description Model with the fields of both OpenAI’s and Anthropic’s API. */
         Model: {
             id: string;
             /** @constant */
@@ -971,6 +991,11 @@ export interface components {
             owned_by: string;
             /** @constant */
             type: "model";
+            /**
+             * @description Use of the model: chats, or `POST /api/v1/embeddings`.
+             * @enum {string}
+             */
+            kind: "chat" | "embedding";
             display_name: string;
             /** Format: date-time */
             created_at: string;
@@ -2389,6 +2414,11 @@ export interface components {
             models: {
                 id: string;
                 name: string;
+                /**
+                 * @description Use of the model: chats, or `POST /api/v1/embeddings`.
+                 * @enum {string}
+                 */
+                kind: "chat" | "embedding";
                 cost: {
                     input: number;
                     output: number;
@@ -2410,6 +2440,8 @@ export interface components {
                 supportsVideo?: true;
                 /** @constant */
                 supportsAudio?: true;
+                /** @description Length of the vectors of an embedding model, if a request does not set it. */
+                dimensions?: number;
                 description?: string;
             }[];
         };
@@ -3743,6 +3775,49 @@ export interface components {
             creditsConsumed: number;
         } & {
             [key: string]: unknown;
+        };
+        CreateEmbeddingsRequest: {
+            model: string;
+            input: string | string[] | number[] | number[][];
+            dimensions?: number | null;
+            encoding_format?: ("float" | "base64") | null;
+            user?: string | null;
+            metadata?: {
+                [key: string]: string;
+            } | null;
+        };
+        CreateEmbeddingsAnswer: {
+            /** @constant */
+            object: "list";
+            data: {
+                /** @constant */
+                object: "embedding";
+                index: number;
+                /** @description Numbers, or base64 of little-endian 32-bit floats. */
+                embedding: number[] | string;
+            }[];
+            model: string;
+            usage: {
+                prompt_tokens: number;
+                total_tokens: number;
+            };
+            id: string;
+            creditsConsumed: number;
+        };
+        EstimateEmbeddingsRequest: {
+            model: string;
+            input: string | string[] | number[] | number[][];
+            dimensions?: number | null;
+            encoding_format?: ("float" | "base64") | null;
+            user?: string | null;
+            metadata?: {
+                [key: string]: string;
+            } | null;
+        };
+        EstimateEmbeddingsAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["ChatEstimate"];
         };
         ImagesGenerationsRequest: {
             prompt: string;
@@ -5635,6 +5710,61 @@ export interface operations {
                         event: string;
                         data: string;
                     };
+                };
+            };
+        };
+    };
+    createEmbeddings: {
+        parameters: {
+            header?: {
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
+                "Idempotency-Key"?: string;
+            };
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "text-embedding-3-small",
+                 *       "input": [
+                 *         "A lighthouse.",
+                 *         "A pier at night."
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateEmbeddingsRequest"];
+            };
+        };
+        responses: {
+            /** @description The vectors, in the order of the inputs. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["CreateEmbeddingsAnswer"];
+                };
+            };
+        };
+    };
+    estimateEmbeddings: {
+        parameters: {};
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "text-embedding-3-small",
+                 *       "input": [
+                 *         "A lighthouse.",
+                 *         "A pier at night."
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["EstimateEmbeddingsRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["EstimateEmbeddingsAnswer"];
                 };
             };
         };

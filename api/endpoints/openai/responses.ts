@@ -21,6 +21,22 @@ const outputItem = z.discriminatedUnion('type', [
     status: z.string(),
   }),
   z.looseObject({
+    type: z.literal('custom_tool_call'),
+    id: z.string(),
+    call_id: z.string(),
+    name: z.string(),
+    input: z.string(),
+    status: z.string(),
+  }),
+  z.looseObject({
+    type: z.literal('tool_search_call'),
+    id: z.string(),
+    call_id: z.string(),
+    execution: z.literal('client'),
+    arguments: z.looseObject({}),
+    status: z.string(),
+  }),
+  z.looseObject({
     type: z.literal('reasoning'),
     id: z.string(),
     summary: z.array(z.object({ type: z.literal('summary_text'), text: z.string() })),
@@ -71,7 +87,7 @@ export const createResponse = defineChatEndpoint({
   summary: 'Create a response (OpenAI-compatible)',
   description:
     'Accepts every chat model. OpenAI SDKs call this endpoint as `responses`. No response is stored: send the whole conversation in ' +
-    '`input`. Only function tools are supported. Fields that are not listed here are ignored.',
+    '`input`. Only tools that run at the caller are supported. Fields that are not listed here are ignored.',
   body: responsesRequestSchema,
   example: {
     model: 'gpt-5-mini',

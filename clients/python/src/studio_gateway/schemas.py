@@ -163,6 +163,7 @@ class Model(TypedDict):
     created: int
     owned_by: str
     type: Literal['model']
+    kind: Literal['chat', 'embedding']
     display_name: str
     created_at: str
 
@@ -1560,12 +1561,14 @@ class ListModelsAnswerModelLimit(TypedDict):
 class ListModelsAnswerModel(TypedDict):
     id: str
     name: str
+    kind: Literal['chat', 'embedding']
     cost: ListModelsAnswerModelCost
     limit: ListModelsAnswerModelLimit
     reasoning: NotRequired[Literal[True]]
     supportsImages: NotRequired[Literal[True]]
     supportsVideo: NotRequired[Literal[True]]
     supportsAudio: NotRequired[Literal[True]]
+    dimensions: NotRequired[int]
     description: NotRequired[str]
 
 
@@ -2421,6 +2424,48 @@ class CreateResponseAnswer(TypedDict):
     output: list[CreateResponseAnswerAssistantMessageOutput | CreateResponseAnswerFunctionCallOutput | CreateResponseAnswerReasoningOutput]
     usage: CreateResponseAnswerUsage
     creditsConsumed: float
+
+
+class CreateEmbeddingsRequest(TypedDict):
+    model: str
+    input: str | list[str] | list[int] | list[list[int]]
+    dimensions: NotRequired[int | None]
+    encoding_format: NotRequired[Literal['float', 'base64'] | None]
+    user: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str] | None]
+
+
+class CreateEmbeddingsAnswerDatum(TypedDict):
+    object: Literal['embedding']
+    index: int
+    embedding: list[float] | str
+
+
+class CreateEmbeddingsAnswerUsage(TypedDict):
+    prompt_tokens: int
+    total_tokens: int
+
+
+class CreateEmbeddingsAnswer(TypedDict):
+    object: Literal['list']
+    data: list[CreateEmbeddingsAnswerDatum]
+    model: str
+    usage: CreateEmbeddingsAnswerUsage
+    id: str
+    creditsConsumed: float
+
+
+class EstimateEmbeddingsRequest(TypedDict):
+    model: str
+    input: str | list[str] | list[int] | list[list[int]]
+    dimensions: NotRequired[int | None]
+    encoding_format: NotRequired[Literal['float', 'base64'] | None]
+    user: NotRequired[str | None]
+    metadata: NotRequired[dict[str, str] | None]
+
+
+class EstimateEmbeddingsAnswer(ChatEstimateAnswer):
+    pass
 
 
 class ImagesGenerationsRequest(TypedDict):
