@@ -217,7 +217,7 @@ describe('errors of the Responses API', () => {
     ['previous_response_id', { previous_response_id: 'resp_1' }, 'send the whole conversation'],
     ['conversation', { conversation: 'conv_1' }, 'send the whole conversation'],
     ['background', { background: true }, 'must be false'],
-    ['tools.0.type', { tools: [{ type: 'web_search' }] }, 'must be function'],
+    ['tools.0.type', { tools: [{ type: 'file_search' }] }, 'must be one of function, custom'],
     ['input.0.type', { input: [{ type: 'item_reference', id: 'msg_1' }] }, 'item_reference is not'],
     [
       'input.1.type',
@@ -268,11 +268,11 @@ describe('errors of the Responses API', () => {
 
   it('have OpenAI’s shape for every unknown path and method below /v1', async () => {
     await expect(responses().retrieve('resp_1')).rejects.toBeInstanceOf(NotFoundError);
-    expect(await gateway.call('/v1/embeddings', { body: {} })).toMatchObject({
+    expect(await gateway.call('/v1/moderations', { body: {} })).toMatchObject({
       status: 404,
       body: {
         error: {
-          message: expect.stringContaining('POST /v1/embeddings does not exist'),
+          message: expect.stringContaining('POST /v1/moderations does not exist'),
           type: 'invalid_request_error',
           code: 'NOT_FOUND',
           param: null,

@@ -54,6 +54,7 @@ export async function installPythonFrameworks(): Promise<string> {
   const packages = [
     'anthropic==2.13.0',
     'instructor==1.17.0',
+    'langchain-openai==1.6.6',
     'litellm==1.106.2',
     // The newest version that all of them accept.
     'openai==2.54.0',

@@ -18,6 +18,7 @@ import anthropic
 import instructor
 import litellm
 import openai
+from langchain_openai import OpenAIEmbeddings
 from pydantic import BaseModel
 
 QUESTION = "[[tool-rounds:2]] [[preface]] how is the tide"
@@ -130,6 +131,29 @@ async def run_agents(model_class) -> str:
         return (await agents.Runner.run(agent, QUESTION, max_turns=TURNS_MAX)).final_output
 
 
+def embed() -> dict[str, int]:
+    """Returns the sizes of the vectors that each client receives with its default settings."""
+    texts = ["a pier", "a harbour"]
+    own = openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0).embeddings
+    tokens = own.create(model="text-embedding-3-small", input=[[64, 7], [9]]).data
+    lite = litellm.embedding(
+        model="openai/mistral-embed", api_base=f"{url}/v1", api_key=key, input=texts
+    ).data
+    # Without this option, it loads a tokenizer from the network, and sends tokens.
+    langchain = OpenAIEmbeddings(
+        model="gemini-embedding-001",
+        base_url=f"{url}/v1",
+        api_key=key,
+        check_embedding_ctx_length=False,
+    ).embed_documents(texts)
+    return {
+        "openai": len(own.create(model="text-embedding-3-large", input=texts).data[1].embedding),
+        "openai, tokens": len(tokens[1].embedding),
+        "litellm": len(lite[1]["embedding"]),
+        "langchain": len(langchain[1]),
+    }
+
+
 answers = {
     "openai": run_openai(),
     "openai, Responses API": run_openai_responses(),
@@ -140,5 +164,6 @@ answers = {
     "instructor, JSON_SCHEMA": run_instructor(instructor.Mode.JSON_SCHEMA),
     "openai-agents": asyncio.run(run_agents(agents.OpenAIResponsesModel)),
     "openai-agents, chat completions": asyncio.run(run_agents(agents.OpenAIChatCompletionsModel)),
+    "vectors": embed(),
 }
 print(json.dumps(answers))

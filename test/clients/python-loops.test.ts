@@ -23,7 +23,7 @@ it.for(['gemini-3.5-flash', 'claude-sonnet-5', 'gpt-5-mini'])(
     const caller = await gateway.newCaller({ credits: 1000 });
     const program = join(root, 'test', 'clients', 'loops.py');
     const { stdout } = await run(python, [program, gateway.url, caller.key, model]);
-    const answers: Record<string, string> = JSON.parse(stdout);
+    const answers: Record<string, unknown> = JSON.parse(stdout);
     expect(answers).toEqual({
       openai: toolAnswer,
       'openai, Responses API': toolAnswer,
@@ -34,10 +34,11 @@ it.for(['gemini-3.5-flash', 'claude-sonnet-5', 'gpt-5-mini'])(
       'instructor, JSON_SCHEMA': 'the tide',
       'openai-agents': toolAnswer,
       'openai-agents, chat completions': toolAnswer,
+      vectors: { openai: 3072, 'openai, tokens': 1536, litellm: 1024, langchain: 3072 },
     });
     const chats = await untilAllSettled(gateway, caller);
     expect(chats.map(({ state }) => state)).toEqual(
-      Array.from({ length: 7 * 3 + 2 }, () => 'charged'),
+      Array.from({ length: 7 * 3 + 2 + 4 }, () => 'charged'),
     );
   },
 );

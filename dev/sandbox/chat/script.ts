@@ -118,6 +118,11 @@ function planToolCalls(conversation: Conversation, faults: readonly Fault[]): Sc
   const { tools, toolChoice, afterTool, rounds } = conversation;
   const [first] = tools;
   if (!first || toolChoice === 'none') return [];
+  const scriptedCalls = faults.filter(({ name }) => name === 'tool');
+  if (scriptedCalls.length > 0) {
+    const { argument: name, options: input } = scriptedCalls[rounds] ?? {};
+    return tools.some((tool) => tool.name === name) ? [{ name: name ?? '', input }] : [];
+  }
   const wantedRounds = parseCount(findFault(faults, 'tool-rounds')) ?? 1;
   if (afterTool && toolChoice === 'auto' && rounds >= wantedRounds) return [];
   const named =

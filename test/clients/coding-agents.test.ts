@@ -1,0 +1,118 @@
+/**
+ * Claude Code and Codex from npm, with their default settings, in an empty home: each calls a tool that writes a file, and
+ * answers with the tool's result. They reach no other host than the gateway.
+ */
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { installNpm } from '../../dev/stack/tools.ts';
+import { untilAllSettled } from '../chat/chat-account.ts';
+import { newFolder } from '../harness/folders.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { runFile } from '../harness/programs.ts';
+import { installing, installMs } from './installed.ts';
+
+const gateway = useGateway();
+let modules = '';
+let missing: string | null;
+beforeAll(async () => {
+  const dependencies = { '@anthropic-ai/claude-code': '2.1.197', '@openai/codex': '0.171.0' };
+  ({ missing } = await installing(
+    async () => (modules = await installNpm('coding-agents', { dependencies })),
+  ));
+}, installMs);
+
+/** Environment of a program: an empty home, and a proxy that refuses every other host. */
+const isolated = (home: string): Record<string, string> => ({
+  PATH: process.env['PATH'] ?? '',
+  HOME: home,
+  HTTPS_PROXY: 'http://127.0.0.1:9',
+  HTTP_PROXY: 'http://127.0.0.1:9',
+  NO_PROXY: '127.0.0.1',
+});
+
+interface Agent {
+  caller: TestCaller;
+  model: string;
+  /** Folder in which the program works; its home is below. */
+  folder: string;
+}
+
+/** Runs a program of npm in a folder. */
+function start(
+  script: string,
+  args: readonly string[],
+  { folder }: Agent,
+  env: Record<string, string>,
+) {
+  const options = {
+    cwd: folder,
+    env: { ...isolated(join(folder, 'home')), ...env },
+    timeout: 240_000,
+  };
+  const child = runFile(process.execPath, [join(modules, script), ...args], options);
+  return child;
+}
+
+async function runClaudeCode(agent: Agent) {
+  const { caller, model, folder } = agent;
+  const prompt = `[[tool:Write;file_path=${folder}/note.txt;content=high water]] note the tide`;
+  const args = ['-p', prompt, '--model', model, '--allowedTools', 'Write'];
+  return start('@anthropic-ai/claude-code/cli-wrapper.cjs', args, agent, {
+    ANTHROPIC_BASE_URL: gateway.url,
+    ANTHROPIC_AUTH_TOKEN: caller.key,
+    CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+  });
+}
+
+/** Tool with which Codex writes a file, and its input, by model. Other models have a shell. */
+const codexTools: Readonly<Record<string, string>> = {
+  'gpt-5.5':
+    'apply_patch;input=*** Begin Patch\n*** Add File: note.txt\n+high water\n*** End Patch',
+  'gpt-5.6-sol': 'exec;input=text(await tools.exec_command({cmd: "echo high water > note.txt"}))',
+};
+
+async function runCodex(agent: Agent) {
+  const { caller, model, folder } = agent;
+  const home = join(folder, 'home', '.codex');
+  await mkdir(home, { recursive: true });
+  const provider = `name = "Gateway"\nbase_url = "${gateway.url}/v1"\nenv_key = "KEY"\nwire_api = "responses"`;
+  const config = `model = "${model}"\nmodel_provider = "gateway"\n[model_providers.gateway]\n${provider}\n`;
+  await writeFile(join(home, 'config.toml'), config);
+  const call = codexTools[model] ?? 'exec_command;cmd=echo high water > note.txt';
+  const args = ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox'];
+  const prompt = `[[tool:${call}]] note the tide`;
+  return start('@openai/codex/bin/codex.js', [...args, prompt], agent, { KEY: caller.key });
+}
+
+describe.each([
+  [
+    'Claude Code',
+    runClaudeCode,
+    ['claude-sonnet-5', 'claude-opus-5', 'gpt-5-mini', 'grok-4.7', 'gemini-3.5-flash'],
+  ],
+  ['Codex', runCodex, ['gpt-5-mini', 'gpt-5.5', 'gpt-5.6-sol', 'claude-sonnet-5']],
+] as const)('%s', (_name, run, models) => {
+  it.each(models)(
+    'writes a file with a tool, and answers (%s)',
+    async (model) => {
+      if (missing !== null) return;
+      const agent = {
+        model,
+        folder: newFolder(),
+        caller: await gateway.newCaller({ credits: 1000 }),
+      };
+      const { status, stdout, stderr } = await run(agent);
+      expect({ status, stdout, stderr: status === 0 ? '' : stderr }).toMatchObject({
+        status: 0,
+        stdout: expect.stringContaining('The tool said:'),
+        stderr: '',
+      });
+      expect(await readFile(join(agent.folder, 'note.txt'), 'utf8')).toMatch(/^high water\n?$/);
+      const chats = await untilAllSettled(gateway, agent.caller);
+      expect(chats.length).toBeGreaterThanOrEqual(2);
+      expect(new Set(chats.map(({ state }) => state))).toEqual(new Set(['charged']));
+    },
+    300_000,
+  );
+});
