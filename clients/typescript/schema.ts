@@ -474,7 +474,7 @@ export interface paths {
         parameters: {};
         /**
          * Create a response (OpenAI-compatible)
-         * @description Accepts every chat model. OpenAI SDKs call this endpoint as `responses`. No response is stored: send the whole conversation in `input`. Only function tools are supported. Fields that are not listed here are ignored.
+         * @description Accepts every chat model. OpenAI SDKs call this endpoint as `responses`. No response is stored: send the whole conversation in `input`. Only tools that run at the caller are supported. Fields that are not listed here are ignored.
          *
          *     Scope: `chat`.
          */
@@ -3623,6 +3623,7 @@ export interface components {
                 type: "function_call";
                 call_id: string;
                 name: string;
+                namespace?: string | null;
                 arguments: string;
             } | {
                 /** @constant */
@@ -3638,6 +3639,146 @@ export interface components {
                     file_id?: string | null;
                     image_url?: string | null;
                     detail?: ("auto" | "low" | "high" | "original") | null;
+                })[];
+            } | {
+                /** @constant */
+                type: "custom_tool_call";
+                call_id: string;
+                name: string;
+                namespace?: string | null;
+                input: string;
+            } | {
+                /** @constant */
+                type: "custom_tool_call_output";
+                call_id: string;
+                output: string | ({
+                    /** @constant */
+                    type: "input_text";
+                    text: string;
+                } | {
+                    /** @constant */
+                    type: "input_image";
+                    file_id?: string | null;
+                    image_url?: string | null;
+                    detail?: ("auto" | "low" | "high" | "original") | null;
+                })[];
+            } | {
+                /** @constant */
+                type: "tool_search_call";
+                call_id: string;
+                arguments: unknown;
+            } | {
+                /** @constant */
+                type: "tool_search_output";
+                call_id: string;
+                tools: ({
+                    /** @constant */
+                    type: "function";
+                    name: string;
+                    description?: string | null;
+                    parameters?: Record<string, never> | null;
+                    strict?: boolean | null;
+                } | {
+                    /** @constant */
+                    type: "custom";
+                    name: string;
+                    description?: string | null;
+                    format?: {
+                        /** @enum {string} */
+                        type: "text" | "grammar";
+                        syntax?: string | null;
+                        definition?: string | null;
+                    } | null;
+                } | {
+                    /** @constant */
+                    type: "namespace";
+                    name: string;
+                    description?: string | null;
+                    tools: ({
+                        /** @constant */
+                        type: "function";
+                        name: string;
+                        description?: string | null;
+                        parameters?: Record<string, never> | null;
+                        strict?: boolean | null;
+                    } | {
+                        /** @constant */
+                        type: "custom";
+                        name: string;
+                        description?: string | null;
+                        format?: {
+                            /** @enum {string} */
+                            type: "text" | "grammar";
+                            syntax?: string | null;
+                            definition?: string | null;
+                        } | null;
+                    })[];
+                } | {
+                    /** @constant */
+                    type: "tool_search";
+                    /** @constant */
+                    execution: "client";
+                    description?: string | null;
+                    parameters?: Record<string, never> | null;
+                } | {
+                    /** @enum {string} */
+                    type: "web_search" | "web_search_2025_08_26" | "web_search_preview" | "web_search_preview_2025_03_11";
+                })[];
+            } | {
+                /** @constant */
+                type: "additional_tools";
+                tools: ({
+                    /** @constant */
+                    type: "function";
+                    name: string;
+                    description?: string | null;
+                    parameters?: Record<string, never> | null;
+                    strict?: boolean | null;
+                } | {
+                    /** @constant */
+                    type: "custom";
+                    name: string;
+                    description?: string | null;
+                    format?: {
+                        /** @enum {string} */
+                        type: "text" | "grammar";
+                        syntax?: string | null;
+                        definition?: string | null;
+                    } | null;
+                } | {
+                    /** @constant */
+                    type: "namespace";
+                    name: string;
+                    description?: string | null;
+                    tools: ({
+                        /** @constant */
+                        type: "function";
+                        name: string;
+                        description?: string | null;
+                        parameters?: Record<string, never> | null;
+                        strict?: boolean | null;
+                    } | {
+                        /** @constant */
+                        type: "custom";
+                        name: string;
+                        description?: string | null;
+                        format?: {
+                            /** @enum {string} */
+                            type: "text" | "grammar";
+                            syntax?: string | null;
+                            definition?: string | null;
+                        } | null;
+                    })[];
+                } | {
+                    /** @constant */
+                    type: "tool_search";
+                    /** @constant */
+                    execution: "client";
+                    description?: string | null;
+                    parameters?: Record<string, never> | null;
+                } | {
+                    /** @enum {string} */
+                    type: "web_search" | "web_search_2025_08_26" | "web_search_preview" | "web_search_preview_2025_03_11";
                 })[];
             } | {
                 /** @constant */
@@ -3674,18 +3815,64 @@ export interface components {
                 effort?: ("none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max") | null;
                 summary?: ("auto" | "concise" | "detailed") | null;
             } | null;
-            tools?: {
+            tools?: ({
                 /** @constant */
                 type: "function";
                 name: string;
                 description?: string | null;
                 parameters?: Record<string, never> | null;
                 strict?: boolean | null;
-            }[] | null;
-            tool_choice?: (("none" | "auto" | "required") | {
+            } | {
                 /** @constant */
-                type: "function";
+                type: "custom";
                 name: string;
+                description?: string | null;
+                format?: {
+                    /** @enum {string} */
+                    type: "text" | "grammar";
+                    syntax?: string | null;
+                    definition?: string | null;
+                } | null;
+            } | {
+                /** @constant */
+                type: "namespace";
+                name: string;
+                description?: string | null;
+                tools: ({
+                    /** @constant */
+                    type: "function";
+                    name: string;
+                    description?: string | null;
+                    parameters?: Record<string, never> | null;
+                    strict?: boolean | null;
+                } | {
+                    /** @constant */
+                    type: "custom";
+                    name: string;
+                    description?: string | null;
+                    format?: {
+                        /** @enum {string} */
+                        type: "text" | "grammar";
+                        syntax?: string | null;
+                        definition?: string | null;
+                    } | null;
+                })[];
+            } | {
+                /** @constant */
+                type: "tool_search";
+                /** @constant */
+                execution: "client";
+                description?: string | null;
+                parameters?: Record<string, never> | null;
+            } | {
+                /** @enum {string} */
+                type: "web_search" | "web_search_2025_08_26" | "web_search_preview" | "web_search_preview_2025_03_11";
+            })[] | null;
+            tool_choice?: (("none" | "auto" | "required") | {
+                /** @enum {string} */
+                type: "function" | "custom";
+                name: string;
+                namespace?: string | null;
             }) | null;
             parallel_tool_calls?: boolean | null;
             prompt_cache_key?: string | null;
@@ -3745,6 +3932,29 @@ export interface components {
                 call_id: string;
                 name: string;
                 arguments: string;
+                status: string;
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "custom_tool_call";
+                id: string;
+                call_id: string;
+                name: string;
+                input: string;
+                status: string;
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "tool_search_call";
+                id: string;
+                call_id: string;
+                /** @constant */
+                execution: "client";
+                arguments: {
+                    [key: string]: unknown;
+                };
                 status: string;
             } & {
                 [key: string]: unknown;

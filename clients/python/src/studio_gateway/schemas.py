@@ -442,7 +442,7 @@ class JobOutput(TypedDict):
     cancelUrl: str
 
 
-class ChatRequestSystemMessagesTextContentEphemeralCacheControl(TypedDict):
+class ChatRequestSystemMessagesTextContentCacheControl(TypedDict):
     type: Literal['ephemeral']
     ttl: NotRequired[Literal['5m'] | None]
 
@@ -450,7 +450,7 @@ class ChatRequestSystemMessagesTextContentEphemeralCacheControl(TypedDict):
 class ChatRequestSystemMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatRequestSystemMessagesTextContentEphemeralCacheControl | None]
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl]
 
 
 class ChatRequestSystemMessages(TypedDict):
@@ -459,29 +459,29 @@ class ChatRequestSystemMessages(TypedDict):
     name: NotRequired[str | None]
 
 
-class ChatRequestUserMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class ChatRequestUserMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class ChatRequestUserMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatRequestUserMessagesTextContentEphemeralCacheControl | None]
+    cache_control: NotRequired[ChatRequestUserMessagesTextContentCacheControl]
 
 
 class ChatRequestUserMessagesImageUrlContentImageUrl(TypedDict):
     url: str
-    detail: NotRequired[Literal['auto', 'low', 'high', 'original'] | None]
+    detail: NotRequired[Literal['auto', 'low', 'high', 'original']]
 
 
-class ChatRequestUserMessagesImageUrlContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class ChatRequestUserMessagesImageUrlContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class ChatRequestUserMessagesImageUrlContent(TypedDict):
     type: Literal['image_url']
     image_url: ChatRequestUserMessagesImageUrlContentImageUrl | str
-    cache_control: NotRequired[ChatRequestUserMessagesImageUrlContentEphemeralCacheControl | None]
+    cache_control: NotRequired[ChatRequestUserMessagesImageUrlContentCacheControl]
 
 
 class ChatRequestUserMessagesInputAudioContentInputAudio(TypedDict):
@@ -506,17 +506,17 @@ class ChatRequestUserMessagesVideoUrlContent(TypedDict):
 class ChatRequestUserMessagesFileContentFile(TypedDict):
     file_id: NotRequired[str | None]
     file_data: NotRequired[str | None]
-    filename: NotRequired[str | None]
+    filename: NotRequired[str]
 
 
-class ChatRequestUserMessagesFileContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class ChatRequestUserMessagesFileContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class ChatRequestUserMessagesFileContent(TypedDict):
     type: Literal['file']
     file: ChatRequestUserMessagesFileContentFile
-    cache_control: NotRequired[ChatRequestUserMessagesFileContentEphemeralCacheControl | None]
+    cache_control: NotRequired[ChatRequestUserMessagesFileContentCacheControl]
 
 
 class ChatRequestUserMessages(TypedDict):
@@ -525,14 +525,14 @@ class ChatRequestUserMessages(TypedDict):
     name: NotRequired[str | None]
 
 
-class ChatRequestAssistantMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class ChatRequestAssistantMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class ChatRequestAssistantMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatRequestAssistantMessagesTextContentEphemeralCacheControl | None]
+    cache_control: NotRequired[ChatRequestAssistantMessagesTextContentCacheControl]
 
 
 class ChatRequestAssistantMessagesRefusalContent(TypedDict):
@@ -545,7 +545,7 @@ class ChatRequestAssistantMessagesToolCallFunction(TypedDict):
     arguments: str
 
 
-class ChatRequestAssistantMessagesToolCallEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class ChatRequestAssistantMessagesToolCallCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -554,8 +554,7 @@ class ChatRequestAssistantMessagesToolCall(TypedDict):
     type: Literal['function']
     function: ChatRequestAssistantMessagesToolCallFunction
     extra_content: NotRequired[dict[str, Any] | None]
-    content_offset: NotRequired[int | None]
-    cache_control: NotRequired[ChatRequestAssistantMessagesToolCallEphemeralCacheControl | None]
+    cache_control: NotRequired[ChatRequestAssistantMessagesToolCallCacheControl]
 
 
 class ChatRequestAssistantMessages(TypedDict):
@@ -603,14 +602,14 @@ class ChatAnswer(TypedDict):
     tried: NotRequired[list[ChatAnswerTriedItem]]
 
 
-class ChatCompletionsRequestSystemMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class ChatCompletionsRequestSystemMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class ChatCompletionsRequestSystemMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatCompletionsRequestSystemMessagesTextContentEphemeralCacheControl | None]
+    cache_control: NotRequired[ChatCompletionsRequestSystemMessagesTextContentCacheControl]
 
 
 class ChatCompletionsRequestSystemMessages(TypedDict):
@@ -619,14 +618,14 @@ class ChatCompletionsRequestSystemMessages(TypedDict):
     name: NotRequired[str | None]
 
 
-class ChatCompletionsRequestDeveloperMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class ChatCompletionsRequestDeveloperMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class ChatCompletionsRequestDeveloperMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatCompletionsRequestDeveloperMessagesTextContentEphemeralCacheControl | None]
+    cache_control: NotRequired[ChatCompletionsRequestDeveloperMessagesTextContentCacheControl]
 
 
 class ChatCompletionsRequestDeveloperMessages(TypedDict):
@@ -635,28 +634,28 @@ class ChatCompletionsRequestDeveloperMessages(TypedDict):
     name: NotRequired[str | None]
 
 
-class ChatCompletionsRequestUserMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class ChatCompletionsRequestUserMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class ChatCompletionsRequestUserMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatCompletionsRequestUserMessagesTextContentEphemeralCacheControl | None]
+    cache_control: NotRequired[ChatCompletionsRequestUserMessagesTextContentCacheControl]
 
 
 class ChatCompletionsRequestUserMessagesImageUrlContentImageUrl(ChatRequestUserMessagesImageUrlContentImageUrl):
     pass
 
 
-class ChatCompletionsRequestUserMessagesImageUrlContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class ChatCompletionsRequestUserMessagesImageUrlContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class ChatCompletionsRequestUserMessagesImageUrlContent(TypedDict):
     type: Literal['image_url']
     image_url: ChatCompletionsRequestUserMessagesImageUrlContentImageUrl | str
-    cache_control: NotRequired[ChatCompletionsRequestUserMessagesImageUrlContentEphemeralCacheControl | None]
+    cache_control: NotRequired[ChatCompletionsRequestUserMessagesImageUrlContentCacheControl]
 
 
 class ChatCompletionsRequestUserMessagesInputAudioContentInputAudio(ChatRequestUserMessagesInputAudioContentInputAudio):
@@ -681,14 +680,14 @@ class ChatCompletionsRequestUserMessagesFileContentFile(ChatRequestUserMessagesF
     pass
 
 
-class ChatCompletionsRequestUserMessagesFileContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class ChatCompletionsRequestUserMessagesFileContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class ChatCompletionsRequestUserMessagesFileContent(TypedDict):
     type: Literal['file']
     file: ChatCompletionsRequestUserMessagesFileContentFile
-    cache_control: NotRequired[ChatCompletionsRequestUserMessagesFileContentEphemeralCacheControl | None]
+    cache_control: NotRequired[ChatCompletionsRequestUserMessagesFileContentCacheControl]
 
 
 class ChatCompletionsRequestUserMessages(TypedDict):
@@ -697,14 +696,14 @@ class ChatCompletionsRequestUserMessages(TypedDict):
     name: NotRequired[str | None]
 
 
-class ChatCompletionsRequestAssistantMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class ChatCompletionsRequestAssistantMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class ChatCompletionsRequestAssistantMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatCompletionsRequestAssistantMessagesTextContentEphemeralCacheControl | None]
+    cache_control: NotRequired[ChatCompletionsRequestAssistantMessagesTextContentCacheControl]
 
 
 class ChatCompletionsRequestAssistantMessagesRefusalContent(ChatRequestAssistantMessagesRefusalContent):
@@ -715,7 +714,7 @@ class ChatCompletionsRequestAssistantMessagesToolCallFunction(ChatRequestAssista
     pass
 
 
-class ChatCompletionsRequestAssistantMessagesToolCallEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class ChatCompletionsRequestAssistantMessagesToolCallCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -724,8 +723,7 @@ class ChatCompletionsRequestAssistantMessagesToolCall(TypedDict):
     type: Literal['function']
     function: ChatCompletionsRequestAssistantMessagesToolCallFunction
     extra_content: NotRequired[dict[str, Any] | None]
-    content_offset: NotRequired[int | None]
-    cache_control: NotRequired[ChatCompletionsRequestAssistantMessagesToolCallEphemeralCacheControl | None]
+    cache_control: NotRequired[ChatCompletionsRequestAssistantMessagesToolCallCacheControl]
 
 
 class ChatCompletionsRequestAssistantMessages(TypedDict):
@@ -740,17 +738,17 @@ class ChatCompletionsRequestAssistantMessages(TypedDict):
     extra_content: NotRequired[dict[str, Any] | None]
 
 
-class ChatCompletionsRequestToolMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class ChatCompletionsRequestToolMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class ChatCompletionsRequestToolMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatCompletionsRequestToolMessagesTextContentEphemeralCacheControl | None]
+    cache_control: NotRequired[ChatCompletionsRequestToolMessagesTextContentCacheControl]
 
 
-class ChatCompletionsRequestToolMessagesEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class ChatCompletionsRequestToolMessagesCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -758,24 +756,24 @@ class ChatCompletionsRequestToolMessages(TypedDict):
     role: Literal['tool']
     content: str | list[ChatCompletionsRequestToolMessagesTextContent]
     tool_call_id: str
-    cache_control: NotRequired[ChatCompletionsRequestToolMessagesEphemeralCacheControl | None]
+    cache_control: NotRequired[ChatCompletionsRequestToolMessagesCacheControl]
 
 
 class ChatCompletionsRequestToolFunction(TypedDict):
     name: str
-    description: NotRequired[str | None]
-    parameters: NotRequired[dict[str, Any] | None]
+    description: NotRequired[str]
+    parameters: NotRequired[dict[str, Any]]
     strict: NotRequired[bool | None]
 
 
-class ChatCompletionsRequestToolEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class ChatCompletionsRequestToolCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class ChatCompletionsRequestTool(TypedDict):
     type: Literal['function']
     function: ChatCompletionsRequestToolFunction
-    cache_control: NotRequired[ChatCompletionsRequestToolEphemeralCacheControl | None]
+    cache_control: NotRequired[ChatCompletionsRequestToolCacheControl]
 
 
 class ChatCompletionsRequestFunctionToolChoiceFunction(TypedDict):
@@ -820,7 +818,7 @@ class ChatCompletionsRequestDisabledThinking(TypedDict):
     type: Literal['disabled']
 
 
-class ChatCompletionsRequestEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class ChatCompletionsRequestEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -832,10 +830,10 @@ class ChatCompletionsRequestStreamOptions(TypedDict):
 class ChatCompletionsRequestProvider(TypedDict):
     data_collection: NotRequired[Literal['allow'] | None]
     zdr: NotRequired[Literal[False] | None]
-    only: NotRequired[list[Any] | None]
-    ignore: NotRequired[list[Any] | None]
-    quantizations: NotRequired[list[Any] | None]
-    max_price: NotRequired[list[Any] | None]
+    only: NotRequired[None]
+    ignore: NotRequired[None]
+    quantizations: NotRequired[None]
+    max_price: NotRequired[None]
 
 
 class ChatCompletionsRequest(TypedDict):
@@ -876,10 +874,10 @@ class ChatCompletionsRequest(TypedDict):
     service_tier: NotRequired[Literal['auto', 'default'] | None]
     stream_options: NotRequired[ChatCompletionsRequestStreamOptions | None]
     provider: NotRequired[ChatCompletionsRequestProvider | None]
-    audio: NotRequired[list[Any] | None]
-    web_search_options: NotRequired[list[Any] | None]
-    functions: NotRequired[list[Any] | None]
-    function_call: NotRequired[list[Any] | None]
+    audio: NotRequired[None]
+    web_search_options: NotRequired[None]
+    functions: NotRequired[None]
+    function_call: NotRequired[None]
 
 
 class ChatCompletionsAnswerChoiceMessage(TypedDict):
@@ -935,7 +933,7 @@ class GetChatAnswer(TypedDict):
     data: UsageRecord
 
 
-class CreateMessageRequestUserMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CreateMessageRequestUserMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -961,7 +959,7 @@ class CreateMessageRequestUserMessagesImageContentFileSource(TypedDict):
     file_id: str
 
 
-class CreateMessageRequestUserMessagesImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CreateMessageRequestUserMessagesImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -989,7 +987,7 @@ class CreateMessageRequestUserMessagesDocumentContentTextSource(TypedDict):
     data: str
 
 
-class CreateMessageRequestUserMessagesDocumentContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CreateMessageRequestUserMessagesDocumentContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -1000,7 +998,7 @@ class CreateMessageRequestUserMessagesDocumentContent(TypedDict):
     cache_control: NotRequired[CreateMessageRequestUserMessagesDocumentContentEphemeralCacheControl | None]
 
 
-class CreateMessageRequestUserMessagesToolResultContentTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CreateMessageRequestUserMessagesToolResultContentTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -1022,7 +1020,7 @@ class CreateMessageRequestUserMessagesToolResultContentImageContentFileSource(Cr
     pass
 
 
-class CreateMessageRequestUserMessagesToolResultContentImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CreateMessageRequestUserMessagesToolResultContentImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -1032,41 +1030,14 @@ class CreateMessageRequestUserMessagesToolResultContentImageContent(TypedDict):
     cache_control: NotRequired[CreateMessageRequestUserMessagesToolResultContentImageContentEphemeralCacheControl | None]
 
 
-class CreateMessageRequestUserMessagesToolResultContentDocumentContentBase64Source(CreateMessageRequestUserMessagesImageContentBase64Source):
-    pass
-
-
-class CreateMessageRequestUserMessagesToolResultContentDocumentContentUrlSource(CreateMessageRequestUserMessagesImageContentUrlSource):
-    pass
-
-
-class CreateMessageRequestUserMessagesToolResultContentDocumentContentFileSource(CreateMessageRequestUserMessagesImageContentFileSource):
-    pass
-
-
-class CreateMessageRequestUserMessagesToolResultContentDocumentContentTextSource(CreateMessageRequestUserMessagesDocumentContentTextSource):
-    pass
-
-
-class CreateMessageRequestUserMessagesToolResultContentDocumentContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
-    pass
-
-
-class CreateMessageRequestUserMessagesToolResultContentDocumentContent(TypedDict):
-    type: Literal['document']
-    source: CreateMessageRequestUserMessagesToolResultContentDocumentContentBase64Source | CreateMessageRequestUserMessagesToolResultContentDocumentContentUrlSource | CreateMessageRequestUserMessagesToolResultContentDocumentContentFileSource | CreateMessageRequestUserMessagesToolResultContentDocumentContentTextSource
-    title: NotRequired[str | None]
-    cache_control: NotRequired[CreateMessageRequestUserMessagesToolResultContentDocumentContentEphemeralCacheControl | None]
-
-
-class CreateMessageRequestUserMessagesToolResultContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CreateMessageRequestUserMessagesToolResultContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class CreateMessageRequestUserMessagesToolResultContent(TypedDict):
     type: Literal['tool_result']
     tool_use_id: str
-    content: NotRequired[str | list[CreateMessageRequestUserMessagesToolResultContentTextContent | CreateMessageRequestUserMessagesToolResultContentImageContent | CreateMessageRequestUserMessagesToolResultContentDocumentContent] | None]
+    content: NotRequired[str | list[CreateMessageRequestUserMessagesToolResultContentTextContent | CreateMessageRequestUserMessagesToolResultContentImageContent]]
     is_error: NotRequired[bool | None]
     cache_control: NotRequired[CreateMessageRequestUserMessagesToolResultContentEphemeralCacheControl | None]
 
@@ -1076,7 +1047,7 @@ class CreateMessageRequestUserMessages(TypedDict):
     content: str | list[CreateMessageRequestUserMessagesTextContent | CreateMessageRequestUserMessagesImageContent | CreateMessageRequestUserMessagesDocumentContent | CreateMessageRequestUserMessagesToolResultContent]
 
 
-class CreateMessageRequestAssistantMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CreateMessageRequestAssistantMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -1086,7 +1057,7 @@ class CreateMessageRequestAssistantMessagesTextContent(TypedDict):
     cache_control: NotRequired[CreateMessageRequestAssistantMessagesTextContentEphemeralCacheControl | None]
 
 
-class CreateMessageRequestAssistantMessagesToolUseContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CreateMessageRequestAssistantMessagesToolUseContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -1101,7 +1072,7 @@ class CreateMessageRequestAssistantMessagesToolUseContent(TypedDict):
 class CreateMessageRequestAssistantMessagesThinkingContent(TypedDict):
     type: Literal['thinking']
     thinking: str
-    signature: NotRequired[str | None]
+    signature: str
 
 
 class CreateMessageRequestAssistantMessagesRedactedThinkingContent(TypedDict):
@@ -1114,22 +1085,7 @@ class CreateMessageRequestAssistantMessages(TypedDict):
     content: str | list[CreateMessageRequestAssistantMessagesTextContent | CreateMessageRequestAssistantMessagesToolUseContent | CreateMessageRequestAssistantMessagesThinkingContent | CreateMessageRequestAssistantMessagesRedactedThinkingContent]
 
 
-class CreateMessageRequestSystemMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
-    pass
-
-
-class CreateMessageRequestSystemMessagesTextContent(TypedDict):
-    type: Literal['text']
-    text: str
-    cache_control: NotRequired[CreateMessageRequestSystemMessagesTextContentEphemeralCacheControl | None]
-
-
-class CreateMessageRequestSystemMessages(TypedDict):
-    role: Literal['system']
-    content: str | list[CreateMessageRequestSystemMessagesTextContent]
-
-
-class CreateMessageRequestTextSystemEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CreateMessageRequestTextSystemEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -1139,14 +1095,14 @@ class CreateMessageRequestTextSystem(TypedDict):
     cache_control: NotRequired[CreateMessageRequestTextSystemEphemeralCacheControl | None]
 
 
-class CreateMessageRequestToolEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CreateMessageRequestToolEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class CreateMessageRequestTool(TypedDict):
-    type: NotRequired[Literal['custom'] | None]
+    type: NotRequired[Literal['custom']]
     name: str
-    description: NotRequired[str | None]
+    description: NotRequired[str]
     input_schema: dict[str, Any]
     strict: NotRequired[bool | None]
     cache_control: NotRequired[CreateMessageRequestToolEphemeralCacheControl | None]
@@ -1154,18 +1110,18 @@ class CreateMessageRequestTool(TypedDict):
 
 class CreateMessageRequestAutoToolChoice(TypedDict):
     type: Literal['auto']
-    disable_parallel_tool_use: NotRequired[bool | None]
+    disable_parallel_tool_use: NotRequired[bool]
 
 
 class CreateMessageRequestAnyToolChoice(TypedDict):
     type: Literal['any']
-    disable_parallel_tool_use: NotRequired[bool | None]
+    disable_parallel_tool_use: NotRequired[bool]
 
 
 class CreateMessageRequestToolToolChoice(TypedDict):
     type: Literal['tool']
     name: str
-    disable_parallel_tool_use: NotRequired[bool | None]
+    disable_parallel_tool_use: NotRequired[bool]
 
 
 class CreateMessageRequestNoneToolChoice(TypedDict):
@@ -1198,7 +1154,7 @@ class CreateMessageRequestDisabledThinking(ChatCompletionsRequestDisabledThinkin
     pass
 
 
-class CreateMessageRequestEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CreateMessageRequestEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -1206,23 +1162,23 @@ class CreateMessageRequest(TypedDict):
     model: str
     models: NotRequired[list[str] | None]
     max_tokens: int
-    messages: list[CreateMessageRequestUserMessages | CreateMessageRequestAssistantMessages | CreateMessageRequestSystemMessages]
-    system: NotRequired[str | list[CreateMessageRequestTextSystem] | None]
-    stream: NotRequired[bool | None]
-    temperature: NotRequired[float | None]
-    top_p: NotRequired[float | None]
-    stop_sequences: NotRequired[list[str] | None]
-    tools: NotRequired[list[CreateMessageRequestTool] | None]
-    tool_choice: NotRequired[CreateMessageRequestAutoToolChoice | CreateMessageRequestAnyToolChoice | CreateMessageRequestToolToolChoice | CreateMessageRequestNoneToolChoice | None]
-    metadata: NotRequired[CreateMessageRequestMetadata | None]
-    output_config: NotRequired[CreateMessageRequestOutputConfig | None]
-    service_tier: NotRequired[Literal['auto', 'standard_only'] | None]
+    messages: list[CreateMessageRequestUserMessages | CreateMessageRequestAssistantMessages]
+    system: NotRequired[str | list[CreateMessageRequestTextSystem]]
+    stream: NotRequired[bool]
+    temperature: NotRequired[float]
+    top_p: NotRequired[float]
+    stop_sequences: NotRequired[list[str]]
+    tools: NotRequired[list[CreateMessageRequestTool]]
+    tool_choice: NotRequired[CreateMessageRequestAutoToolChoice | CreateMessageRequestAnyToolChoice | CreateMessageRequestToolToolChoice | CreateMessageRequestNoneToolChoice]
+    metadata: NotRequired[CreateMessageRequestMetadata]
+    output_config: NotRequired[CreateMessageRequestOutputConfig]
+    service_tier: NotRequired[Literal['auto', 'standard_only']]
     speed: NotRequired[Literal['standard'] | None]
-    top_k: NotRequired[int | None]
+    top_k: NotRequired[int]
     thinking: NotRequired[CreateMessageRequestEnabledThinking | CreateMessageRequestAdaptiveThinking | CreateMessageRequestDisabledThinking | None]
     cache_control: NotRequired[CreateMessageRequestEphemeralCacheControl | None]
-    container: NotRequired[list[Any] | None]
-    mcp_servers: NotRequired[list[Any] | None]
+    container: NotRequired[None]
+    mcp_servers: NotRequired[None]
 
 
 class CreateMessageAnswerTextContent(TypedDict):
@@ -1237,10 +1193,8 @@ class CreateMessageAnswerToolUseContent(TypedDict):
     input: dict[str, Any]
 
 
-class CreateMessageAnswerThinkingContent(TypedDict):
-    type: Literal['thinking']
-    thinking: str
-    signature: str
+class CreateMessageAnswerThinkingContent(CreateMessageRequestAssistantMessagesThinkingContent):
+    pass
 
 
 class CreateMessageAnswerRedactedThinkingContent(CreateMessageRequestAssistantMessagesRedactedThinkingContent):
@@ -1266,7 +1220,7 @@ class CreateMessageAnswer(TypedDict):
     creditsConsumed: float
 
 
-class CountMessageTokensRequestUserMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CountMessageTokensRequestUserMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -1288,7 +1242,7 @@ class CountMessageTokensRequestUserMessagesImageContentFileSource(CreateMessageR
     pass
 
 
-class CountMessageTokensRequestUserMessagesImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CountMessageTokensRequestUserMessagesImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -1314,7 +1268,7 @@ class CountMessageTokensRequestUserMessagesDocumentContentTextSource(CreateMessa
     pass
 
 
-class CountMessageTokensRequestUserMessagesDocumentContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CountMessageTokensRequestUserMessagesDocumentContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -1325,7 +1279,7 @@ class CountMessageTokensRequestUserMessagesDocumentContent(TypedDict):
     cache_control: NotRequired[CountMessageTokensRequestUserMessagesDocumentContentEphemeralCacheControl | None]
 
 
-class CountMessageTokensRequestUserMessagesToolResultContentTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CountMessageTokensRequestUserMessagesToolResultContentTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -1347,7 +1301,7 @@ class CountMessageTokensRequestUserMessagesToolResultContentImageContentFileSour
     pass
 
 
-class CountMessageTokensRequestUserMessagesToolResultContentImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CountMessageTokensRequestUserMessagesToolResultContentImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -1357,41 +1311,14 @@ class CountMessageTokensRequestUserMessagesToolResultContentImageContent(TypedDi
     cache_control: NotRequired[CountMessageTokensRequestUserMessagesToolResultContentImageContentEphemeralCacheControl | None]
 
 
-class CountMessageTokensRequestUserMessagesToolResultContentDocumentContentBase64Source(CreateMessageRequestUserMessagesImageContentBase64Source):
-    pass
-
-
-class CountMessageTokensRequestUserMessagesToolResultContentDocumentContentUrlSource(CreateMessageRequestUserMessagesImageContentUrlSource):
-    pass
-
-
-class CountMessageTokensRequestUserMessagesToolResultContentDocumentContentFileSource(CreateMessageRequestUserMessagesImageContentFileSource):
-    pass
-
-
-class CountMessageTokensRequestUserMessagesToolResultContentDocumentContentTextSource(CreateMessageRequestUserMessagesDocumentContentTextSource):
-    pass
-
-
-class CountMessageTokensRequestUserMessagesToolResultContentDocumentContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
-    pass
-
-
-class CountMessageTokensRequestUserMessagesToolResultContentDocumentContent(TypedDict):
-    type: Literal['document']
-    source: CountMessageTokensRequestUserMessagesToolResultContentDocumentContentBase64Source | CountMessageTokensRequestUserMessagesToolResultContentDocumentContentUrlSource | CountMessageTokensRequestUserMessagesToolResultContentDocumentContentFileSource | CountMessageTokensRequestUserMessagesToolResultContentDocumentContentTextSource
-    title: NotRequired[str | None]
-    cache_control: NotRequired[CountMessageTokensRequestUserMessagesToolResultContentDocumentContentEphemeralCacheControl | None]
-
-
-class CountMessageTokensRequestUserMessagesToolResultContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CountMessageTokensRequestUserMessagesToolResultContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class CountMessageTokensRequestUserMessagesToolResultContent(TypedDict):
     type: Literal['tool_result']
     tool_use_id: str
-    content: NotRequired[str | list[CountMessageTokensRequestUserMessagesToolResultContentTextContent | CountMessageTokensRequestUserMessagesToolResultContentImageContent | CountMessageTokensRequestUserMessagesToolResultContentDocumentContent] | None]
+    content: NotRequired[str | list[CountMessageTokensRequestUserMessagesToolResultContentTextContent | CountMessageTokensRequestUserMessagesToolResultContentImageContent]]
     is_error: NotRequired[bool | None]
     cache_control: NotRequired[CountMessageTokensRequestUserMessagesToolResultContentEphemeralCacheControl | None]
 
@@ -1401,7 +1328,7 @@ class CountMessageTokensRequestUserMessages(TypedDict):
     content: str | list[CountMessageTokensRequestUserMessagesTextContent | CountMessageTokensRequestUserMessagesImageContent | CountMessageTokensRequestUserMessagesDocumentContent | CountMessageTokensRequestUserMessagesToolResultContent]
 
 
-class CountMessageTokensRequestAssistantMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CountMessageTokensRequestAssistantMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -1411,7 +1338,7 @@ class CountMessageTokensRequestAssistantMessagesTextContent(TypedDict):
     cache_control: NotRequired[CountMessageTokensRequestAssistantMessagesTextContentEphemeralCacheControl | None]
 
 
-class CountMessageTokensRequestAssistantMessagesToolUseContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CountMessageTokensRequestAssistantMessagesToolUseContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -1436,22 +1363,7 @@ class CountMessageTokensRequestAssistantMessages(TypedDict):
     content: str | list[CountMessageTokensRequestAssistantMessagesTextContent | CountMessageTokensRequestAssistantMessagesToolUseContent | CountMessageTokensRequestAssistantMessagesThinkingContent | CountMessageTokensRequestAssistantMessagesRedactedThinkingContent]
 
 
-class CountMessageTokensRequestSystemMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
-    pass
-
-
-class CountMessageTokensRequestSystemMessagesTextContent(TypedDict):
-    type: Literal['text']
-    text: str
-    cache_control: NotRequired[CountMessageTokensRequestSystemMessagesTextContentEphemeralCacheControl | None]
-
-
-class CountMessageTokensRequestSystemMessages(TypedDict):
-    role: Literal['system']
-    content: str | list[CountMessageTokensRequestSystemMessagesTextContent]
-
-
-class CountMessageTokensRequestTextSystemEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CountMessageTokensRequestTextSystemEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
@@ -1461,14 +1373,14 @@ class CountMessageTokensRequestTextSystem(TypedDict):
     cache_control: NotRequired[CountMessageTokensRequestTextSystemEphemeralCacheControl | None]
 
 
-class CountMessageTokensRequestToolEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CountMessageTokensRequestToolEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class CountMessageTokensRequestTool(TypedDict):
-    type: NotRequired[Literal['custom'] | None]
+    type: NotRequired[Literal['custom']]
     name: str
-    description: NotRequired[str | None]
+    description: NotRequired[str]
     input_schema: dict[str, Any]
     strict: NotRequired[bool | None]
     cache_control: NotRequired[CountMessageTokensRequestToolEphemeralCacheControl | None]
@@ -1515,30 +1427,30 @@ class CountMessageTokensRequestDisabledThinking(ChatCompletionsRequestDisabledTh
     pass
 
 
-class CountMessageTokensRequestEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+class CountMessageTokensRequestEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
     pass
 
 
 class CountMessageTokensRequest(TypedDict):
     model: str
     models: NotRequired[list[str] | None]
-    messages: list[CountMessageTokensRequestUserMessages | CountMessageTokensRequestAssistantMessages | CountMessageTokensRequestSystemMessages]
-    system: NotRequired[str | list[CountMessageTokensRequestTextSystem] | None]
-    stream: NotRequired[bool | None]
-    temperature: NotRequired[float | None]
-    top_p: NotRequired[float | None]
-    stop_sequences: NotRequired[list[str] | None]
-    tools: NotRequired[list[CountMessageTokensRequestTool] | None]
-    tool_choice: NotRequired[CountMessageTokensRequestAutoToolChoice | CountMessageTokensRequestAnyToolChoice | CountMessageTokensRequestToolToolChoice | CountMessageTokensRequestNoneToolChoice | None]
-    metadata: NotRequired[CountMessageTokensRequestMetadata | None]
-    output_config: NotRequired[CountMessageTokensRequestOutputConfig | None]
-    service_tier: NotRequired[Literal['auto', 'standard_only'] | None]
+    messages: list[CountMessageTokensRequestUserMessages | CountMessageTokensRequestAssistantMessages]
+    system: NotRequired[str | list[CountMessageTokensRequestTextSystem]]
+    stream: NotRequired[bool]
+    temperature: NotRequired[float]
+    top_p: NotRequired[float]
+    stop_sequences: NotRequired[list[str]]
+    tools: NotRequired[list[CountMessageTokensRequestTool]]
+    tool_choice: NotRequired[CountMessageTokensRequestAutoToolChoice | CountMessageTokensRequestAnyToolChoice | CountMessageTokensRequestToolToolChoice | CountMessageTokensRequestNoneToolChoice]
+    metadata: NotRequired[CountMessageTokensRequestMetadata]
+    output_config: NotRequired[CountMessageTokensRequestOutputConfig]
+    service_tier: NotRequired[Literal['auto', 'standard_only']]
     speed: NotRequired[Literal['standard'] | None]
-    top_k: NotRequired[int | None]
+    top_k: NotRequired[int]
     thinking: NotRequired[CountMessageTokensRequestEnabledThinking | CountMessageTokensRequestAdaptiveThinking | CountMessageTokensRequestDisabledThinking | None]
     cache_control: NotRequired[CountMessageTokensRequestEphemeralCacheControl | None]
-    container: NotRequired[list[Any] | None]
-    mcp_servers: NotRequired[list[Any] | None]
+    container: NotRequired[None]
+    mcp_servers: NotRequired[None]
 
 
 class CountMessageTokensAnswer(TypedDict):
@@ -2199,19 +2111,19 @@ class TestWebhookAnswer(TypedDict):
     data: WebhookTest
 
 
-class CreateResponseRequestUserInputInputTextContent(TypedDict):
+class CreateResponseRequestUserMessageInputInputTextContent(TypedDict):
     type: Literal['input_text']
     text: str
 
 
-class CreateResponseRequestUserInputInputImageContent(TypedDict):
+class CreateResponseRequestUserMessageInputInputImageContent(TypedDict):
     type: Literal['input_image']
     file_id: NotRequired[str | None]
     image_url: NotRequired[str | None]
     detail: NotRequired[Literal['auto', 'low', 'high', 'original'] | None]
 
 
-class CreateResponseRequestUserInputInputFileContent(TypedDict):
+class CreateResponseRequestUserMessageInputInputFileContent(TypedDict):
     type: Literal['input_file']
     file_id: NotRequired[str | None]
     file_url: NotRequired[str | None]
@@ -2219,53 +2131,54 @@ class CreateResponseRequestUserInputInputFileContent(TypedDict):
     filename: NotRequired[str | None]
 
 
-class CreateResponseRequestUserInput(TypedDict):
-    type: NotRequired[Literal['message'] | None]
+class CreateResponseRequestUserMessageInput(TypedDict):
+    type: NotRequired[Literal['message']]
     role: Literal['user']
-    content: str | list[CreateResponseRequestUserInputInputTextContent | CreateResponseRequestUserInputInputImageContent | CreateResponseRequestUserInputInputFileContent]
+    content: str | list[CreateResponseRequestUserMessageInputInputTextContent | CreateResponseRequestUserMessageInputInputImageContent | CreateResponseRequestUserMessageInputInputFileContent]
 
 
-class CreateResponseRequestSystemDeveloperInputInputTextContent(CreateResponseRequestUserInputInputTextContent):
+class CreateResponseRequestSystemDeveloperMessageInputInputTextContent(CreateResponseRequestUserMessageInputInputTextContent):
     pass
 
 
-class CreateResponseRequestSystemDeveloperInput(TypedDict):
-    type: NotRequired[Literal['message'] | None]
+class CreateResponseRequestSystemDeveloperMessageInput(TypedDict):
+    type: NotRequired[Literal['message']]
     role: Literal['system', 'developer']
-    content: str | list[CreateResponseRequestSystemDeveloperInputInputTextContent]
+    content: str | list[CreateResponseRequestSystemDeveloperMessageInputInputTextContent]
 
 
-class CreateResponseRequestAssistantInputOutputTextContent(TypedDict):
+class CreateResponseRequestAssistantMessageInputOutputTextContent(TypedDict):
     type: Literal['output_text']
     text: str
 
 
-class CreateResponseRequestAssistantInputRefusalContent(ChatRequestAssistantMessagesRefusalContent):
+class CreateResponseRequestAssistantMessageInputRefusalContent(ChatRequestAssistantMessagesRefusalContent):
     pass
 
 
-class CreateResponseRequestAssistantInputInputTextContent(CreateResponseRequestUserInputInputTextContent):
+class CreateResponseRequestAssistantMessageInputInputTextContent(CreateResponseRequestUserMessageInputInputTextContent):
     pass
 
 
-class CreateResponseRequestAssistantInput(TypedDict):
-    type: NotRequired[Literal['message'] | None]
+class CreateResponseRequestAssistantMessageInput(TypedDict):
+    type: NotRequired[Literal['message']]
     role: Literal['assistant']
-    content: str | list[CreateResponseRequestAssistantInputOutputTextContent | CreateResponseRequestAssistantInputRefusalContent | CreateResponseRequestAssistantInputInputTextContent]
+    content: str | list[CreateResponseRequestAssistantMessageInputOutputTextContent | CreateResponseRequestAssistantMessageInputRefusalContent | CreateResponseRequestAssistantMessageInputInputTextContent]
 
 
 class CreateResponseRequestFunctionCallInput(TypedDict):
     type: Literal['function_call']
     call_id: str
     name: str
+    namespace: NotRequired[str | None]
     arguments: str
 
 
-class CreateResponseRequestFunctionCallOutputInputInputTextOutput(CreateResponseRequestUserInputInputTextContent):
+class CreateResponseRequestFunctionCallOutputInputInputTextOutput(CreateResponseRequestUserMessageInputInputTextContent):
     pass
 
 
-class CreateResponseRequestFunctionCallOutputInputInputImageOutput(CreateResponseRequestUserInputInputImageContent):
+class CreateResponseRequestFunctionCallOutputInputInputImageOutput(CreateResponseRequestUserMessageInputInputImageContent):
     pass
 
 
@@ -2275,8 +2188,146 @@ class CreateResponseRequestFunctionCallOutputInput(TypedDict):
     output: str | list[CreateResponseRequestFunctionCallOutputInputInputTextOutput | CreateResponseRequestFunctionCallOutputInputInputImageOutput]
 
 
+class CreateResponseRequestCustomToolCallInput(TypedDict):
+    type: Literal['custom_tool_call']
+    call_id: str
+    name: str
+    namespace: NotRequired[str | None]
+    input: str
+
+
+class CreateResponseRequestCustomToolCallOutputInputInputTextOutput(CreateResponseRequestUserMessageInputInputTextContent):
+    pass
+
+
+class CreateResponseRequestCustomToolCallOutputInputInputImageOutput(CreateResponseRequestUserMessageInputInputImageContent):
+    pass
+
+
+class CreateResponseRequestCustomToolCallOutputInput(TypedDict):
+    type: Literal['custom_tool_call_output']
+    call_id: str
+    output: str | list[CreateResponseRequestCustomToolCallOutputInputInputTextOutput | CreateResponseRequestCustomToolCallOutputInputInputImageOutput]
+
+
+class CreateResponseRequestToolSearchCallInput(TypedDict):
+    type: Literal['tool_search_call']
+    call_id: str
+    arguments: Any
+
+
+class CreateResponseRequestToolSearchOutputInputFunctionTools(TypedDict):
+    type: Literal['function']
+    name: str
+    description: NotRequired[str | None]
+    parameters: NotRequired[dict[str, Any] | None]
+    strict: NotRequired[bool | None]
+
+
+class CreateResponseRequestToolSearchOutputInputCustomToolsTextGrammarFormat(TypedDict):
+    type: Literal['text', 'grammar']
+    syntax: NotRequired[str | None]
+    definition: NotRequired[str | None]
+
+
+class CreateResponseRequestToolSearchOutputInputCustomTools(TypedDict):
+    type: Literal['custom']
+    name: str
+    description: NotRequired[str | None]
+    format: NotRequired[CreateResponseRequestToolSearchOutputInputCustomToolsTextGrammarFormat | None]
+
+
+class CreateResponseRequestToolSearchOutputInputNamespaceToolsFunctionTools(CreateResponseRequestToolSearchOutputInputFunctionTools):
+    pass
+
+
+class CreateResponseRequestToolSearchOutputInputNamespaceToolsCustomToolsTextGrammarFormat(CreateResponseRequestToolSearchOutputInputCustomToolsTextGrammarFormat):
+    pass
+
+
+class CreateResponseRequestToolSearchOutputInputNamespaceToolsCustomTools(TypedDict):
+    type: Literal['custom']
+    name: str
+    description: NotRequired[str | None]
+    format: NotRequired[CreateResponseRequestToolSearchOutputInputNamespaceToolsCustomToolsTextGrammarFormat | None]
+
+
+class CreateResponseRequestToolSearchOutputInputNamespaceTools(TypedDict):
+    type: Literal['namespace']
+    name: str
+    description: NotRequired[str | None]
+    tools: list[CreateResponseRequestToolSearchOutputInputNamespaceToolsFunctionTools | CreateResponseRequestToolSearchOutputInputNamespaceToolsCustomTools]
+
+
+class CreateResponseRequestToolSearchOutputInputToolSearchTools(TypedDict):
+    type: Literal['tool_search']
+    execution: Literal['client']
+    description: NotRequired[str | None]
+    parameters: NotRequired[dict[str, Any] | None]
+
+
+class CreateResponseRequestToolSearchOutputInputWebSearchWebSearch20250826WebSearchPreviewWebSearchPreview20250311Tools(TypedDict):
+    type: Literal['web_search', 'web_search_2025_08_26', 'web_search_preview', 'web_search_preview_2025_03_11']
+
+
+class CreateResponseRequestToolSearchOutputInput(TypedDict):
+    type: Literal['tool_search_output']
+    call_id: str
+    tools: list[CreateResponseRequestToolSearchOutputInputFunctionTools | CreateResponseRequestToolSearchOutputInputCustomTools | CreateResponseRequestToolSearchOutputInputNamespaceTools | CreateResponseRequestToolSearchOutputInputToolSearchTools | CreateResponseRequestToolSearchOutputInputWebSearchWebSearch20250826WebSearchPreviewWebSearchPreview20250311Tools]
+
+
+class CreateResponseRequestAdditionalToolsInputFunctionTools(CreateResponseRequestToolSearchOutputInputFunctionTools):
+    pass
+
+
+class CreateResponseRequestAdditionalToolsInputCustomToolsTextGrammarFormat(CreateResponseRequestToolSearchOutputInputCustomToolsTextGrammarFormat):
+    pass
+
+
+class CreateResponseRequestAdditionalToolsInputCustomTools(TypedDict):
+    type: Literal['custom']
+    name: str
+    description: NotRequired[str | None]
+    format: NotRequired[CreateResponseRequestAdditionalToolsInputCustomToolsTextGrammarFormat | None]
+
+
+class CreateResponseRequestAdditionalToolsInputNamespaceToolsFunctionTools(CreateResponseRequestToolSearchOutputInputFunctionTools):
+    pass
+
+
+class CreateResponseRequestAdditionalToolsInputNamespaceToolsCustomToolsTextGrammarFormat(CreateResponseRequestToolSearchOutputInputCustomToolsTextGrammarFormat):
+    pass
+
+
+class CreateResponseRequestAdditionalToolsInputNamespaceToolsCustomTools(TypedDict):
+    type: Literal['custom']
+    name: str
+    description: NotRequired[str | None]
+    format: NotRequired[CreateResponseRequestAdditionalToolsInputNamespaceToolsCustomToolsTextGrammarFormat | None]
+
+
+class CreateResponseRequestAdditionalToolsInputNamespaceTools(TypedDict):
+    type: Literal['namespace']
+    name: str
+    description: NotRequired[str | None]
+    tools: list[CreateResponseRequestAdditionalToolsInputNamespaceToolsFunctionTools | CreateResponseRequestAdditionalToolsInputNamespaceToolsCustomTools]
+
+
+class CreateResponseRequestAdditionalToolsInputToolSearchTools(CreateResponseRequestToolSearchOutputInputToolSearchTools):
+    pass
+
+
+class CreateResponseRequestAdditionalToolsInputWebSearchWebSearch20250826WebSearchPreviewWebSearchPreview20250311Tools(CreateResponseRequestToolSearchOutputInputWebSearchWebSearch20250826WebSearchPreviewWebSearchPreview20250311Tools):
+    pass
+
+
+class CreateResponseRequestAdditionalToolsInput(TypedDict):
+    type: Literal['additional_tools']
+    tools: list[CreateResponseRequestAdditionalToolsInputFunctionTools | CreateResponseRequestAdditionalToolsInputCustomTools | CreateResponseRequestAdditionalToolsInputNamespaceTools | CreateResponseRequestAdditionalToolsInputToolSearchTools | CreateResponseRequestAdditionalToolsInputWebSearchWebSearch20250826WebSearchPreviewWebSearchPreview20250311Tools]
+
+
 class CreateResponseRequestReasoningInputSummaryItem(TypedDict):
-    text: NotRequired[str | None]
+    text: NotRequired[str]
 
 
 class CreateResponseRequestReasoningInput(TypedDict):
@@ -2316,17 +2367,55 @@ class CreateResponseRequestReasoning(TypedDict):
     summary: NotRequired[Literal['auto', 'concise', 'detailed'] | None]
 
 
-class CreateResponseRequestTool(TypedDict):
-    type: Literal['function']
+class CreateResponseRequestFunctionTools(CreateResponseRequestToolSearchOutputInputFunctionTools):
+    pass
+
+
+class CreateResponseRequestCustomToolsTextGrammarFormat(CreateResponseRequestToolSearchOutputInputCustomToolsTextGrammarFormat):
+    pass
+
+
+class CreateResponseRequestCustomTools(TypedDict):
+    type: Literal['custom']
     name: str
     description: NotRequired[str | None]
-    parameters: NotRequired[dict[str, Any] | None]
-    strict: NotRequired[bool | None]
+    format: NotRequired[CreateResponseRequestCustomToolsTextGrammarFormat | None]
 
 
-class CreateResponseRequestFunctionToolChoice(TypedDict):
-    type: Literal['function']
+class CreateResponseRequestNamespaceToolsFunctionTools(CreateResponseRequestToolSearchOutputInputFunctionTools):
+    pass
+
+
+class CreateResponseRequestNamespaceToolsCustomToolsTextGrammarFormat(CreateResponseRequestToolSearchOutputInputCustomToolsTextGrammarFormat):
+    pass
+
+
+class CreateResponseRequestNamespaceToolsCustomTools(TypedDict):
+    type: Literal['custom']
     name: str
+    description: NotRequired[str | None]
+    format: NotRequired[CreateResponseRequestNamespaceToolsCustomToolsTextGrammarFormat | None]
+
+
+class CreateResponseRequestNamespaceTools(TypedDict):
+    type: Literal['namespace']
+    name: str
+    description: NotRequired[str | None]
+    tools: list[CreateResponseRequestNamespaceToolsFunctionTools | CreateResponseRequestNamespaceToolsCustomTools]
+
+
+class CreateResponseRequestToolSearchTools(CreateResponseRequestToolSearchOutputInputToolSearchTools):
+    pass
+
+
+class CreateResponseRequestWebSearchWebSearch20250826WebSearchPreviewWebSearchPreview20250311Tools(CreateResponseRequestToolSearchOutputInputWebSearchWebSearch20250826WebSearchPreviewWebSearchPreview20250311Tools):
+    pass
+
+
+class CreateResponseRequestFunctionCustomToolChoice(TypedDict):
+    type: Literal['function', 'custom']
+    name: str
+    namespace: NotRequired[str | None]
 
 
 class CreateResponseRequest(TypedDict):
@@ -2336,13 +2425,13 @@ class CreateResponseRequest(TypedDict):
     temperature: NotRequired[float | None]
     top_p: NotRequired[float | None]
     user: NotRequired[str | None]
-    input: str | list[CreateResponseRequestUserInput | CreateResponseRequestSystemDeveloperInput | CreateResponseRequestAssistantInput | CreateResponseRequestFunctionCallInput | CreateResponseRequestFunctionCallOutputInput | CreateResponseRequestReasoningInput | CreateResponseRequestItemReferenceInput]
+    input: str | list[CreateResponseRequestUserMessageInput | CreateResponseRequestSystemDeveloperMessageInput | CreateResponseRequestAssistantMessageInput | CreateResponseRequestFunctionCallInput | CreateResponseRequestFunctionCallOutputInput | CreateResponseRequestCustomToolCallInput | CreateResponseRequestCustomToolCallOutputInput | CreateResponseRequestToolSearchCallInput | CreateResponseRequestToolSearchOutputInput | CreateResponseRequestAdditionalToolsInput | CreateResponseRequestReasoningInput | CreateResponseRequestItemReferenceInput]
     instructions: NotRequired[str | None]
     max_output_tokens: NotRequired[int | None]
     text: NotRequired[CreateResponseRequestText | None]
     reasoning: NotRequired[CreateResponseRequestReasoning | None]
-    tools: NotRequired[list[CreateResponseRequestTool] | None]
-    tool_choice: NotRequired[Literal['none', 'auto', 'required'] | CreateResponseRequestFunctionToolChoice | None]
+    tools: NotRequired[list[CreateResponseRequestFunctionTools | CreateResponseRequestCustomTools | CreateResponseRequestNamespaceTools | CreateResponseRequestToolSearchTools | CreateResponseRequestWebSearchWebSearch20250826WebSearchPreviewWebSearchPreview20250311Tools] | None]
+    tool_choice: NotRequired[Literal['none', 'auto', 'required'] | CreateResponseRequestFunctionCustomToolChoice | None]
     parallel_tool_calls: NotRequired[bool | None]
     prompt_cache_key: NotRequired[str | None]
     prompt_cache_retention: NotRequired[Literal['in_memory', '24h'] | None]
@@ -2353,11 +2442,11 @@ class CreateResponseRequest(TypedDict):
     truncation: NotRequired[Literal['disabled'] | None]
     store: NotRequired[bool | None]
     background: NotRequired[Literal[False] | None]
-    previous_response_id: NotRequired[list[Any] | None]
-    conversation: NotRequired[list[Any] | None]
-    context_management: NotRequired[list[Any] | None]
-    prompt: NotRequired[list[Any] | None]
-    moderation: NotRequired[list[Any] | None]
+    previous_response_id: NotRequired[None]
+    conversation: NotRequired[None]
+    context_management: NotRequired[None]
+    prompt: NotRequired[None]
+    moderation: NotRequired[None]
     top_logprobs: NotRequired[Literal[0] | None]
 
 
@@ -2383,6 +2472,24 @@ class CreateResponseAnswerFunctionCallOutput(TypedDict):
     call_id: str
     name: str
     arguments: str
+    status: str
+
+
+class CreateResponseAnswerCustomToolCallOutput(TypedDict):
+    type: Literal['custom_tool_call']
+    id: str
+    call_id: str
+    name: str
+    input: str
+    status: str
+
+
+class CreateResponseAnswerToolSearchCallOutput(TypedDict):
+    type: Literal['tool_search_call']
+    id: str
+    call_id: str
+    execution: Literal['client']
+    arguments: dict[str, Any]
     status: str
 
 
@@ -2421,7 +2528,7 @@ class CreateResponseAnswer(TypedDict):
     status: Literal['completed', 'incomplete']
     incomplete_details: CreateResponseAnswerIncompleteDetails | None
     model: str
-    output: list[CreateResponseAnswerAssistantMessageOutput | CreateResponseAnswerFunctionCallOutput | CreateResponseAnswerReasoningOutput]
+    output: list[CreateResponseAnswerAssistantMessageOutput | CreateResponseAnswerFunctionCallOutput | CreateResponseAnswerCustomToolCallOutput | CreateResponseAnswerToolSearchCallOutput | CreateResponseAnswerReasoningOutput]
     usage: CreateResponseAnswerUsage
     creditsConsumed: float
 
