@@ -30,14 +30,16 @@ const inputForms = z.union([
     .min(1)
     .max(inputsMax),
 ]);
+const { $schema: _, ...inputJsonSchema } = z.toJSONSchema(inputForms, { io: 'input' });
 const inputRule = `must be a text, up to ${inputsMax} texts, a list of tokens, or up to ${inputsMax} lists of tokens`;
 
 /** Schema of `input`. It is checked without `inputForms`, which is slow for thousands of tokens. */
 const inputSchema = z
   .custom<unknown>((value) => typeof value === 'string' || Array.isArray(value), inputRule)
   .meta({
+    ...inputJsonSchema,
     override: ({ jsonSchema }: { jsonSchema: object }) => {
-      Object.assign(jsonSchema, z.toJSONSchema(inputForms, { io: 'input' }));
+      Object.assign(jsonSchema, inputJsonSchema);
     },
   })
   .transform((value, ctx): EmbeddingInput['inputs'] => {
