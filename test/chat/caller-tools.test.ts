@@ -128,7 +128,6 @@ const respond = (body: object) =>
 
 async function stream(body: object): Promise<ResponseStreamEvent[]> {
   const events: ResponseStreamEvent[] = [];
-  // oxlint-disable-next-line no-unsafe-type-assertion -- the client's types lack some tools of Codex
   const request = { store: false, ...body, stream: true } as ResponseCreateParamsStreaming;
   for await (const event of await clients.openai.responses.create(request)) events.push(event);
   return events;
