@@ -442,7 +442,7 @@ class JobOutput(TypedDict):
     cancelUrl: str
 
 
-class ChatRequestSystemMessagesTextContentCacheControl(TypedDict):
+class ChatRequestSystemMessagesTextContentEphemeralCacheControl(TypedDict):
     type: Literal['ephemeral']
     ttl: NotRequired[Literal['5m'] | None]
 
@@ -450,7 +450,7 @@ class ChatRequestSystemMessagesTextContentCacheControl(TypedDict):
 class ChatRequestSystemMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatRequestSystemMessagesTextContentCacheControl]
+    cache_control: NotRequired[ChatRequestSystemMessagesTextContentEphemeralCacheControl | None]
 
 
 class ChatRequestSystemMessages(TypedDict):
@@ -459,29 +459,29 @@ class ChatRequestSystemMessages(TypedDict):
     name: NotRequired[str | None]
 
 
-class ChatRequestUserMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class ChatRequestUserMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class ChatRequestUserMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatRequestUserMessagesTextContentCacheControl]
+    cache_control: NotRequired[ChatRequestUserMessagesTextContentEphemeralCacheControl | None]
 
 
 class ChatRequestUserMessagesImageUrlContentImageUrl(TypedDict):
     url: str
-    detail: NotRequired[Literal['auto', 'low', 'high', 'original']]
+    detail: NotRequired[Literal['auto', 'low', 'high', 'original'] | None]
 
 
-class ChatRequestUserMessagesImageUrlContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class ChatRequestUserMessagesImageUrlContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class ChatRequestUserMessagesImageUrlContent(TypedDict):
     type: Literal['image_url']
     image_url: ChatRequestUserMessagesImageUrlContentImageUrl | str
-    cache_control: NotRequired[ChatRequestUserMessagesImageUrlContentCacheControl]
+    cache_control: NotRequired[ChatRequestUserMessagesImageUrlContentEphemeralCacheControl | None]
 
 
 class ChatRequestUserMessagesInputAudioContentInputAudio(TypedDict):
@@ -506,17 +506,17 @@ class ChatRequestUserMessagesVideoUrlContent(TypedDict):
 class ChatRequestUserMessagesFileContentFile(TypedDict):
     file_id: NotRequired[str | None]
     file_data: NotRequired[str | None]
-    filename: NotRequired[str]
+    filename: NotRequired[str | None]
 
 
-class ChatRequestUserMessagesFileContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class ChatRequestUserMessagesFileContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class ChatRequestUserMessagesFileContent(TypedDict):
     type: Literal['file']
     file: ChatRequestUserMessagesFileContentFile
-    cache_control: NotRequired[ChatRequestUserMessagesFileContentCacheControl]
+    cache_control: NotRequired[ChatRequestUserMessagesFileContentEphemeralCacheControl | None]
 
 
 class ChatRequestUserMessages(TypedDict):
@@ -525,14 +525,14 @@ class ChatRequestUserMessages(TypedDict):
     name: NotRequired[str | None]
 
 
-class ChatRequestAssistantMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class ChatRequestAssistantMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class ChatRequestAssistantMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatRequestAssistantMessagesTextContentCacheControl]
+    cache_control: NotRequired[ChatRequestAssistantMessagesTextContentEphemeralCacheControl | None]
 
 
 class ChatRequestAssistantMessagesRefusalContent(TypedDict):
@@ -545,7 +545,7 @@ class ChatRequestAssistantMessagesToolCallFunction(TypedDict):
     arguments: str
 
 
-class ChatRequestAssistantMessagesToolCallCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class ChatRequestAssistantMessagesToolCallEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -554,7 +554,8 @@ class ChatRequestAssistantMessagesToolCall(TypedDict):
     type: Literal['function']
     function: ChatRequestAssistantMessagesToolCallFunction
     extra_content: NotRequired[dict[str, Any] | None]
-    cache_control: NotRequired[ChatRequestAssistantMessagesToolCallCacheControl]
+    content_offset: NotRequired[int | None]
+    cache_control: NotRequired[ChatRequestAssistantMessagesToolCallEphemeralCacheControl | None]
 
 
 class ChatRequestAssistantMessages(TypedDict):
@@ -602,14 +603,14 @@ class ChatAnswer(TypedDict):
     tried: NotRequired[list[ChatAnswerTriedItem]]
 
 
-class ChatCompletionsRequestSystemMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class ChatCompletionsRequestSystemMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class ChatCompletionsRequestSystemMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatCompletionsRequestSystemMessagesTextContentCacheControl]
+    cache_control: NotRequired[ChatCompletionsRequestSystemMessagesTextContentEphemeralCacheControl | None]
 
 
 class ChatCompletionsRequestSystemMessages(TypedDict):
@@ -618,14 +619,14 @@ class ChatCompletionsRequestSystemMessages(TypedDict):
     name: NotRequired[str | None]
 
 
-class ChatCompletionsRequestDeveloperMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class ChatCompletionsRequestDeveloperMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class ChatCompletionsRequestDeveloperMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatCompletionsRequestDeveloperMessagesTextContentCacheControl]
+    cache_control: NotRequired[ChatCompletionsRequestDeveloperMessagesTextContentEphemeralCacheControl | None]
 
 
 class ChatCompletionsRequestDeveloperMessages(TypedDict):
@@ -634,28 +635,28 @@ class ChatCompletionsRequestDeveloperMessages(TypedDict):
     name: NotRequired[str | None]
 
 
-class ChatCompletionsRequestUserMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class ChatCompletionsRequestUserMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class ChatCompletionsRequestUserMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatCompletionsRequestUserMessagesTextContentCacheControl]
+    cache_control: NotRequired[ChatCompletionsRequestUserMessagesTextContentEphemeralCacheControl | None]
 
 
 class ChatCompletionsRequestUserMessagesImageUrlContentImageUrl(ChatRequestUserMessagesImageUrlContentImageUrl):
     pass
 
 
-class ChatCompletionsRequestUserMessagesImageUrlContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class ChatCompletionsRequestUserMessagesImageUrlContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class ChatCompletionsRequestUserMessagesImageUrlContent(TypedDict):
     type: Literal['image_url']
     image_url: ChatCompletionsRequestUserMessagesImageUrlContentImageUrl | str
-    cache_control: NotRequired[ChatCompletionsRequestUserMessagesImageUrlContentCacheControl]
+    cache_control: NotRequired[ChatCompletionsRequestUserMessagesImageUrlContentEphemeralCacheControl | None]
 
 
 class ChatCompletionsRequestUserMessagesInputAudioContentInputAudio(ChatRequestUserMessagesInputAudioContentInputAudio):
@@ -680,14 +681,14 @@ class ChatCompletionsRequestUserMessagesFileContentFile(ChatRequestUserMessagesF
     pass
 
 
-class ChatCompletionsRequestUserMessagesFileContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class ChatCompletionsRequestUserMessagesFileContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class ChatCompletionsRequestUserMessagesFileContent(TypedDict):
     type: Literal['file']
     file: ChatCompletionsRequestUserMessagesFileContentFile
-    cache_control: NotRequired[ChatCompletionsRequestUserMessagesFileContentCacheControl]
+    cache_control: NotRequired[ChatCompletionsRequestUserMessagesFileContentEphemeralCacheControl | None]
 
 
 class ChatCompletionsRequestUserMessages(TypedDict):
@@ -696,14 +697,14 @@ class ChatCompletionsRequestUserMessages(TypedDict):
     name: NotRequired[str | None]
 
 
-class ChatCompletionsRequestAssistantMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class ChatCompletionsRequestAssistantMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class ChatCompletionsRequestAssistantMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatCompletionsRequestAssistantMessagesTextContentCacheControl]
+    cache_control: NotRequired[ChatCompletionsRequestAssistantMessagesTextContentEphemeralCacheControl | None]
 
 
 class ChatCompletionsRequestAssistantMessagesRefusalContent(ChatRequestAssistantMessagesRefusalContent):
@@ -714,7 +715,7 @@ class ChatCompletionsRequestAssistantMessagesToolCallFunction(ChatRequestAssista
     pass
 
 
-class ChatCompletionsRequestAssistantMessagesToolCallCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class ChatCompletionsRequestAssistantMessagesToolCallEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -723,7 +724,8 @@ class ChatCompletionsRequestAssistantMessagesToolCall(TypedDict):
     type: Literal['function']
     function: ChatCompletionsRequestAssistantMessagesToolCallFunction
     extra_content: NotRequired[dict[str, Any] | None]
-    cache_control: NotRequired[ChatCompletionsRequestAssistantMessagesToolCallCacheControl]
+    content_offset: NotRequired[int | None]
+    cache_control: NotRequired[ChatCompletionsRequestAssistantMessagesToolCallEphemeralCacheControl | None]
 
 
 class ChatCompletionsRequestAssistantMessages(TypedDict):
@@ -738,17 +740,17 @@ class ChatCompletionsRequestAssistantMessages(TypedDict):
     extra_content: NotRequired[dict[str, Any] | None]
 
 
-class ChatCompletionsRequestToolMessagesTextContentCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class ChatCompletionsRequestToolMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class ChatCompletionsRequestToolMessagesTextContent(TypedDict):
     type: Literal['text']
     text: str
-    cache_control: NotRequired[ChatCompletionsRequestToolMessagesTextContentCacheControl]
+    cache_control: NotRequired[ChatCompletionsRequestToolMessagesTextContentEphemeralCacheControl | None]
 
 
-class ChatCompletionsRequestToolMessagesCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class ChatCompletionsRequestToolMessagesEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -756,24 +758,24 @@ class ChatCompletionsRequestToolMessages(TypedDict):
     role: Literal['tool']
     content: str | list[ChatCompletionsRequestToolMessagesTextContent]
     tool_call_id: str
-    cache_control: NotRequired[ChatCompletionsRequestToolMessagesCacheControl]
+    cache_control: NotRequired[ChatCompletionsRequestToolMessagesEphemeralCacheControl | None]
 
 
 class ChatCompletionsRequestToolFunction(TypedDict):
     name: str
-    description: NotRequired[str]
-    parameters: NotRequired[dict[str, Any]]
+    description: NotRequired[str | None]
+    parameters: NotRequired[dict[str, Any] | None]
     strict: NotRequired[bool | None]
 
 
-class ChatCompletionsRequestToolCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class ChatCompletionsRequestToolEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class ChatCompletionsRequestTool(TypedDict):
     type: Literal['function']
     function: ChatCompletionsRequestToolFunction
-    cache_control: NotRequired[ChatCompletionsRequestToolCacheControl]
+    cache_control: NotRequired[ChatCompletionsRequestToolEphemeralCacheControl | None]
 
 
 class ChatCompletionsRequestFunctionToolChoiceFunction(TypedDict):
@@ -818,7 +820,7 @@ class ChatCompletionsRequestDisabledThinking(TypedDict):
     type: Literal['disabled']
 
 
-class ChatCompletionsRequestEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class ChatCompletionsRequestEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -830,10 +832,10 @@ class ChatCompletionsRequestStreamOptions(TypedDict):
 class ChatCompletionsRequestProvider(TypedDict):
     data_collection: NotRequired[Literal['allow'] | None]
     zdr: NotRequired[Literal[False] | None]
-    only: NotRequired[None]
-    ignore: NotRequired[None]
-    quantizations: NotRequired[None]
-    max_price: NotRequired[None]
+    only: NotRequired[list[Any] | None]
+    ignore: NotRequired[list[Any] | None]
+    quantizations: NotRequired[list[Any] | None]
+    max_price: NotRequired[list[Any] | None]
 
 
 class ChatCompletionsRequest(TypedDict):
@@ -874,10 +876,10 @@ class ChatCompletionsRequest(TypedDict):
     service_tier: NotRequired[Literal['auto', 'default'] | None]
     stream_options: NotRequired[ChatCompletionsRequestStreamOptions | None]
     provider: NotRequired[ChatCompletionsRequestProvider | None]
-    audio: NotRequired[None]
-    web_search_options: NotRequired[None]
-    functions: NotRequired[None]
-    function_call: NotRequired[None]
+    audio: NotRequired[list[Any] | None]
+    web_search_options: NotRequired[list[Any] | None]
+    functions: NotRequired[list[Any] | None]
+    function_call: NotRequired[list[Any] | None]
 
 
 class ChatCompletionsAnswerChoiceMessage(TypedDict):
@@ -933,7 +935,7 @@ class GetChatAnswer(TypedDict):
     data: UsageRecord
 
 
-class CreateMessageRequestUserMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CreateMessageRequestUserMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -959,7 +961,7 @@ class CreateMessageRequestUserMessagesImageContentFileSource(TypedDict):
     file_id: str
 
 
-class CreateMessageRequestUserMessagesImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CreateMessageRequestUserMessagesImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -987,7 +989,7 @@ class CreateMessageRequestUserMessagesDocumentContentTextSource(TypedDict):
     data: str
 
 
-class CreateMessageRequestUserMessagesDocumentContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CreateMessageRequestUserMessagesDocumentContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -998,7 +1000,7 @@ class CreateMessageRequestUserMessagesDocumentContent(TypedDict):
     cache_control: NotRequired[CreateMessageRequestUserMessagesDocumentContentEphemeralCacheControl | None]
 
 
-class CreateMessageRequestUserMessagesToolResultContentTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CreateMessageRequestUserMessagesToolResultContentTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -1020,7 +1022,7 @@ class CreateMessageRequestUserMessagesToolResultContentImageContentFileSource(Cr
     pass
 
 
-class CreateMessageRequestUserMessagesToolResultContentImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CreateMessageRequestUserMessagesToolResultContentImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -1030,14 +1032,41 @@ class CreateMessageRequestUserMessagesToolResultContentImageContent(TypedDict):
     cache_control: NotRequired[CreateMessageRequestUserMessagesToolResultContentImageContentEphemeralCacheControl | None]
 
 
-class CreateMessageRequestUserMessagesToolResultContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CreateMessageRequestUserMessagesToolResultContentDocumentContentBase64Source(CreateMessageRequestUserMessagesImageContentBase64Source):
+    pass
+
+
+class CreateMessageRequestUserMessagesToolResultContentDocumentContentUrlSource(CreateMessageRequestUserMessagesImageContentUrlSource):
+    pass
+
+
+class CreateMessageRequestUserMessagesToolResultContentDocumentContentFileSource(CreateMessageRequestUserMessagesImageContentFileSource):
+    pass
+
+
+class CreateMessageRequestUserMessagesToolResultContentDocumentContentTextSource(CreateMessageRequestUserMessagesDocumentContentTextSource):
+    pass
+
+
+class CreateMessageRequestUserMessagesToolResultContentDocumentContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+    pass
+
+
+class CreateMessageRequestUserMessagesToolResultContentDocumentContent(TypedDict):
+    type: Literal['document']
+    source: CreateMessageRequestUserMessagesToolResultContentDocumentContentBase64Source | CreateMessageRequestUserMessagesToolResultContentDocumentContentUrlSource | CreateMessageRequestUserMessagesToolResultContentDocumentContentFileSource | CreateMessageRequestUserMessagesToolResultContentDocumentContentTextSource
+    title: NotRequired[str | None]
+    cache_control: NotRequired[CreateMessageRequestUserMessagesToolResultContentDocumentContentEphemeralCacheControl | None]
+
+
+class CreateMessageRequestUserMessagesToolResultContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class CreateMessageRequestUserMessagesToolResultContent(TypedDict):
     type: Literal['tool_result']
     tool_use_id: str
-    content: NotRequired[str | list[CreateMessageRequestUserMessagesToolResultContentTextContent | CreateMessageRequestUserMessagesToolResultContentImageContent]]
+    content: NotRequired[str | list[CreateMessageRequestUserMessagesToolResultContentTextContent | CreateMessageRequestUserMessagesToolResultContentImageContent | CreateMessageRequestUserMessagesToolResultContentDocumentContent] | None]
     is_error: NotRequired[bool | None]
     cache_control: NotRequired[CreateMessageRequestUserMessagesToolResultContentEphemeralCacheControl | None]
 
@@ -1047,7 +1076,7 @@ class CreateMessageRequestUserMessages(TypedDict):
     content: str | list[CreateMessageRequestUserMessagesTextContent | CreateMessageRequestUserMessagesImageContent | CreateMessageRequestUserMessagesDocumentContent | CreateMessageRequestUserMessagesToolResultContent]
 
 
-class CreateMessageRequestAssistantMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CreateMessageRequestAssistantMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -1057,7 +1086,7 @@ class CreateMessageRequestAssistantMessagesTextContent(TypedDict):
     cache_control: NotRequired[CreateMessageRequestAssistantMessagesTextContentEphemeralCacheControl | None]
 
 
-class CreateMessageRequestAssistantMessagesToolUseContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CreateMessageRequestAssistantMessagesToolUseContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -1072,7 +1101,7 @@ class CreateMessageRequestAssistantMessagesToolUseContent(TypedDict):
 class CreateMessageRequestAssistantMessagesThinkingContent(TypedDict):
     type: Literal['thinking']
     thinking: str
-    signature: str
+    signature: NotRequired[str | None]
 
 
 class CreateMessageRequestAssistantMessagesRedactedThinkingContent(TypedDict):
@@ -1085,7 +1114,22 @@ class CreateMessageRequestAssistantMessages(TypedDict):
     content: str | list[CreateMessageRequestAssistantMessagesTextContent | CreateMessageRequestAssistantMessagesToolUseContent | CreateMessageRequestAssistantMessagesThinkingContent | CreateMessageRequestAssistantMessagesRedactedThinkingContent]
 
 
-class CreateMessageRequestTextSystemEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CreateMessageRequestSystemMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+    pass
+
+
+class CreateMessageRequestSystemMessagesTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CreateMessageRequestSystemMessagesTextContentEphemeralCacheControl | None]
+
+
+class CreateMessageRequestSystemMessages(TypedDict):
+    role: Literal['system']
+    content: str | list[CreateMessageRequestSystemMessagesTextContent]
+
+
+class CreateMessageRequestTextSystemEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -1095,14 +1139,14 @@ class CreateMessageRequestTextSystem(TypedDict):
     cache_control: NotRequired[CreateMessageRequestTextSystemEphemeralCacheControl | None]
 
 
-class CreateMessageRequestToolEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CreateMessageRequestToolEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class CreateMessageRequestTool(TypedDict):
-    type: NotRequired[Literal['custom']]
+    type: NotRequired[Literal['custom'] | None]
     name: str
-    description: NotRequired[str]
+    description: NotRequired[str | None]
     input_schema: dict[str, Any]
     strict: NotRequired[bool | None]
     cache_control: NotRequired[CreateMessageRequestToolEphemeralCacheControl | None]
@@ -1110,18 +1154,18 @@ class CreateMessageRequestTool(TypedDict):
 
 class CreateMessageRequestAutoToolChoice(TypedDict):
     type: Literal['auto']
-    disable_parallel_tool_use: NotRequired[bool]
+    disable_parallel_tool_use: NotRequired[bool | None]
 
 
 class CreateMessageRequestAnyToolChoice(TypedDict):
     type: Literal['any']
-    disable_parallel_tool_use: NotRequired[bool]
+    disable_parallel_tool_use: NotRequired[bool | None]
 
 
 class CreateMessageRequestToolToolChoice(TypedDict):
     type: Literal['tool']
     name: str
-    disable_parallel_tool_use: NotRequired[bool]
+    disable_parallel_tool_use: NotRequired[bool | None]
 
 
 class CreateMessageRequestNoneToolChoice(TypedDict):
@@ -1154,7 +1198,7 @@ class CreateMessageRequestDisabledThinking(ChatCompletionsRequestDisabledThinkin
     pass
 
 
-class CreateMessageRequestEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CreateMessageRequestEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -1162,23 +1206,23 @@ class CreateMessageRequest(TypedDict):
     model: str
     models: NotRequired[list[str] | None]
     max_tokens: int
-    messages: list[CreateMessageRequestUserMessages | CreateMessageRequestAssistantMessages]
-    system: NotRequired[str | list[CreateMessageRequestTextSystem]]
-    stream: NotRequired[bool]
-    temperature: NotRequired[float]
-    top_p: NotRequired[float]
-    stop_sequences: NotRequired[list[str]]
-    tools: NotRequired[list[CreateMessageRequestTool]]
-    tool_choice: NotRequired[CreateMessageRequestAutoToolChoice | CreateMessageRequestAnyToolChoice | CreateMessageRequestToolToolChoice | CreateMessageRequestNoneToolChoice]
-    metadata: NotRequired[CreateMessageRequestMetadata]
-    output_config: NotRequired[CreateMessageRequestOutputConfig]
-    service_tier: NotRequired[Literal['auto', 'standard_only']]
+    messages: list[CreateMessageRequestUserMessages | CreateMessageRequestAssistantMessages | CreateMessageRequestSystemMessages]
+    system: NotRequired[str | list[CreateMessageRequestTextSystem] | None]
+    stream: NotRequired[bool | None]
+    temperature: NotRequired[float | None]
+    top_p: NotRequired[float | None]
+    stop_sequences: NotRequired[list[str] | None]
+    tools: NotRequired[list[CreateMessageRequestTool] | None]
+    tool_choice: NotRequired[CreateMessageRequestAutoToolChoice | CreateMessageRequestAnyToolChoice | CreateMessageRequestToolToolChoice | CreateMessageRequestNoneToolChoice | None]
+    metadata: NotRequired[CreateMessageRequestMetadata | None]
+    output_config: NotRequired[CreateMessageRequestOutputConfig | None]
+    service_tier: NotRequired[Literal['auto', 'standard_only'] | None]
     speed: NotRequired[Literal['standard'] | None]
-    top_k: NotRequired[int]
+    top_k: NotRequired[int | None]
     thinking: NotRequired[CreateMessageRequestEnabledThinking | CreateMessageRequestAdaptiveThinking | CreateMessageRequestDisabledThinking | None]
     cache_control: NotRequired[CreateMessageRequestEphemeralCacheControl | None]
-    container: NotRequired[None]
-    mcp_servers: NotRequired[None]
+    container: NotRequired[list[Any] | None]
+    mcp_servers: NotRequired[list[Any] | None]
 
 
 class CreateMessageAnswerTextContent(TypedDict):
@@ -1193,8 +1237,10 @@ class CreateMessageAnswerToolUseContent(TypedDict):
     input: dict[str, Any]
 
 
-class CreateMessageAnswerThinkingContent(CreateMessageRequestAssistantMessagesThinkingContent):
-    pass
+class CreateMessageAnswerThinkingContent(TypedDict):
+    type: Literal['thinking']
+    thinking: str
+    signature: str
 
 
 class CreateMessageAnswerRedactedThinkingContent(CreateMessageRequestAssistantMessagesRedactedThinkingContent):
@@ -1220,7 +1266,7 @@ class CreateMessageAnswer(TypedDict):
     creditsConsumed: float
 
 
-class CountMessageTokensRequestUserMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CountMessageTokensRequestUserMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -1242,7 +1288,7 @@ class CountMessageTokensRequestUserMessagesImageContentFileSource(CreateMessageR
     pass
 
 
-class CountMessageTokensRequestUserMessagesImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CountMessageTokensRequestUserMessagesImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -1268,7 +1314,7 @@ class CountMessageTokensRequestUserMessagesDocumentContentTextSource(CreateMessa
     pass
 
 
-class CountMessageTokensRequestUserMessagesDocumentContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CountMessageTokensRequestUserMessagesDocumentContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -1279,7 +1325,7 @@ class CountMessageTokensRequestUserMessagesDocumentContent(TypedDict):
     cache_control: NotRequired[CountMessageTokensRequestUserMessagesDocumentContentEphemeralCacheControl | None]
 
 
-class CountMessageTokensRequestUserMessagesToolResultContentTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CountMessageTokensRequestUserMessagesToolResultContentTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -1301,7 +1347,7 @@ class CountMessageTokensRequestUserMessagesToolResultContentImageContentFileSour
     pass
 
 
-class CountMessageTokensRequestUserMessagesToolResultContentImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CountMessageTokensRequestUserMessagesToolResultContentImageContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -1311,14 +1357,41 @@ class CountMessageTokensRequestUserMessagesToolResultContentImageContent(TypedDi
     cache_control: NotRequired[CountMessageTokensRequestUserMessagesToolResultContentImageContentEphemeralCacheControl | None]
 
 
-class CountMessageTokensRequestUserMessagesToolResultContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CountMessageTokensRequestUserMessagesToolResultContentDocumentContentBase64Source(CreateMessageRequestUserMessagesImageContentBase64Source):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesToolResultContentDocumentContentUrlSource(CreateMessageRequestUserMessagesImageContentUrlSource):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesToolResultContentDocumentContentFileSource(CreateMessageRequestUserMessagesImageContentFileSource):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesToolResultContentDocumentContentTextSource(CreateMessageRequestUserMessagesDocumentContentTextSource):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesToolResultContentDocumentContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+    pass
+
+
+class CountMessageTokensRequestUserMessagesToolResultContentDocumentContent(TypedDict):
+    type: Literal['document']
+    source: CountMessageTokensRequestUserMessagesToolResultContentDocumentContentBase64Source | CountMessageTokensRequestUserMessagesToolResultContentDocumentContentUrlSource | CountMessageTokensRequestUserMessagesToolResultContentDocumentContentFileSource | CountMessageTokensRequestUserMessagesToolResultContentDocumentContentTextSource
+    title: NotRequired[str | None]
+    cache_control: NotRequired[CountMessageTokensRequestUserMessagesToolResultContentDocumentContentEphemeralCacheControl | None]
+
+
+class CountMessageTokensRequestUserMessagesToolResultContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class CountMessageTokensRequestUserMessagesToolResultContent(TypedDict):
     type: Literal['tool_result']
     tool_use_id: str
-    content: NotRequired[str | list[CountMessageTokensRequestUserMessagesToolResultContentTextContent | CountMessageTokensRequestUserMessagesToolResultContentImageContent]]
+    content: NotRequired[str | list[CountMessageTokensRequestUserMessagesToolResultContentTextContent | CountMessageTokensRequestUserMessagesToolResultContentImageContent | CountMessageTokensRequestUserMessagesToolResultContentDocumentContent] | None]
     is_error: NotRequired[bool | None]
     cache_control: NotRequired[CountMessageTokensRequestUserMessagesToolResultContentEphemeralCacheControl | None]
 
@@ -1328,7 +1401,7 @@ class CountMessageTokensRequestUserMessages(TypedDict):
     content: str | list[CountMessageTokensRequestUserMessagesTextContent | CountMessageTokensRequestUserMessagesImageContent | CountMessageTokensRequestUserMessagesDocumentContent | CountMessageTokensRequestUserMessagesToolResultContent]
 
 
-class CountMessageTokensRequestAssistantMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CountMessageTokensRequestAssistantMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -1338,7 +1411,7 @@ class CountMessageTokensRequestAssistantMessagesTextContent(TypedDict):
     cache_control: NotRequired[CountMessageTokensRequestAssistantMessagesTextContentEphemeralCacheControl | None]
 
 
-class CountMessageTokensRequestAssistantMessagesToolUseContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CountMessageTokensRequestAssistantMessagesToolUseContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -1363,7 +1436,22 @@ class CountMessageTokensRequestAssistantMessages(TypedDict):
     content: str | list[CountMessageTokensRequestAssistantMessagesTextContent | CountMessageTokensRequestAssistantMessagesToolUseContent | CountMessageTokensRequestAssistantMessagesThinkingContent | CountMessageTokensRequestAssistantMessagesRedactedThinkingContent]
 
 
-class CountMessageTokensRequestTextSystemEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CountMessageTokensRequestSystemMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
+    pass
+
+
+class CountMessageTokensRequestSystemMessagesTextContent(TypedDict):
+    type: Literal['text']
+    text: str
+    cache_control: NotRequired[CountMessageTokensRequestSystemMessagesTextContentEphemeralCacheControl | None]
+
+
+class CountMessageTokensRequestSystemMessages(TypedDict):
+    role: Literal['system']
+    content: str | list[CountMessageTokensRequestSystemMessagesTextContent]
+
+
+class CountMessageTokensRequestTextSystemEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
@@ -1373,14 +1461,14 @@ class CountMessageTokensRequestTextSystem(TypedDict):
     cache_control: NotRequired[CountMessageTokensRequestTextSystemEphemeralCacheControl | None]
 
 
-class CountMessageTokensRequestToolEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CountMessageTokensRequestToolEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class CountMessageTokensRequestTool(TypedDict):
-    type: NotRequired[Literal['custom']]
+    type: NotRequired[Literal['custom'] | None]
     name: str
-    description: NotRequired[str]
+    description: NotRequired[str | None]
     input_schema: dict[str, Any]
     strict: NotRequired[bool | None]
     cache_control: NotRequired[CountMessageTokensRequestToolEphemeralCacheControl | None]
@@ -1427,30 +1515,30 @@ class CountMessageTokensRequestDisabledThinking(ChatCompletionsRequestDisabledTh
     pass
 
 
-class CountMessageTokensRequestEphemeralCacheControl(ChatRequestSystemMessagesTextContentCacheControl):
+class CountMessageTokensRequestEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
     pass
 
 
 class CountMessageTokensRequest(TypedDict):
     model: str
     models: NotRequired[list[str] | None]
-    messages: list[CountMessageTokensRequestUserMessages | CountMessageTokensRequestAssistantMessages]
-    system: NotRequired[str | list[CountMessageTokensRequestTextSystem]]
-    stream: NotRequired[bool]
-    temperature: NotRequired[float]
-    top_p: NotRequired[float]
-    stop_sequences: NotRequired[list[str]]
-    tools: NotRequired[list[CountMessageTokensRequestTool]]
-    tool_choice: NotRequired[CountMessageTokensRequestAutoToolChoice | CountMessageTokensRequestAnyToolChoice | CountMessageTokensRequestToolToolChoice | CountMessageTokensRequestNoneToolChoice]
-    metadata: NotRequired[CountMessageTokensRequestMetadata]
-    output_config: NotRequired[CountMessageTokensRequestOutputConfig]
-    service_tier: NotRequired[Literal['auto', 'standard_only']]
+    messages: list[CountMessageTokensRequestUserMessages | CountMessageTokensRequestAssistantMessages | CountMessageTokensRequestSystemMessages]
+    system: NotRequired[str | list[CountMessageTokensRequestTextSystem] | None]
+    stream: NotRequired[bool | None]
+    temperature: NotRequired[float | None]
+    top_p: NotRequired[float | None]
+    stop_sequences: NotRequired[list[str] | None]
+    tools: NotRequired[list[CountMessageTokensRequestTool] | None]
+    tool_choice: NotRequired[CountMessageTokensRequestAutoToolChoice | CountMessageTokensRequestAnyToolChoice | CountMessageTokensRequestToolToolChoice | CountMessageTokensRequestNoneToolChoice | None]
+    metadata: NotRequired[CountMessageTokensRequestMetadata | None]
+    output_config: NotRequired[CountMessageTokensRequestOutputConfig | None]
+    service_tier: NotRequired[Literal['auto', 'standard_only'] | None]
     speed: NotRequired[Literal['standard'] | None]
-    top_k: NotRequired[int]
+    top_k: NotRequired[int | None]
     thinking: NotRequired[CountMessageTokensRequestEnabledThinking | CountMessageTokensRequestAdaptiveThinking | CountMessageTokensRequestDisabledThinking | None]
     cache_control: NotRequired[CountMessageTokensRequestEphemeralCacheControl | None]
-    container: NotRequired[None]
-    mcp_servers: NotRequired[None]
+    container: NotRequired[list[Any] | None]
+    mcp_servers: NotRequired[list[Any] | None]
 
 
 class CountMessageTokensAnswer(TypedDict):
@@ -2111,19 +2199,19 @@ class TestWebhookAnswer(TypedDict):
     data: WebhookTest
 
 
-class CreateResponseRequestUserMessageInputInputTextContent(TypedDict):
+class CreateResponseRequestUserInputInputTextContent(TypedDict):
     type: Literal['input_text']
     text: str
 
 
-class CreateResponseRequestUserMessageInputInputImageContent(TypedDict):
+class CreateResponseRequestUserInputInputImageContent(TypedDict):
     type: Literal['input_image']
     file_id: NotRequired[str | None]
     image_url: NotRequired[str | None]
     detail: NotRequired[Literal['auto', 'low', 'high', 'original'] | None]
 
 
-class CreateResponseRequestUserMessageInputInputFileContent(TypedDict):
+class CreateResponseRequestUserInputInputFileContent(TypedDict):
     type: Literal['input_file']
     file_id: NotRequired[str | None]
     file_url: NotRequired[str | None]
@@ -2131,39 +2219,39 @@ class CreateResponseRequestUserMessageInputInputFileContent(TypedDict):
     filename: NotRequired[str | None]
 
 
-class CreateResponseRequestUserMessageInput(TypedDict):
-    type: NotRequired[Literal['message']]
+class CreateResponseRequestUserInput(TypedDict):
+    type: NotRequired[Literal['message'] | None]
     role: Literal['user']
-    content: str | list[CreateResponseRequestUserMessageInputInputTextContent | CreateResponseRequestUserMessageInputInputImageContent | CreateResponseRequestUserMessageInputInputFileContent]
+    content: str | list[CreateResponseRequestUserInputInputTextContent | CreateResponseRequestUserInputInputImageContent | CreateResponseRequestUserInputInputFileContent]
 
 
-class CreateResponseRequestSystemDeveloperMessageInputInputTextContent(CreateResponseRequestUserMessageInputInputTextContent):
+class CreateResponseRequestSystemDeveloperInputInputTextContent(CreateResponseRequestUserInputInputTextContent):
     pass
 
 
-class CreateResponseRequestSystemDeveloperMessageInput(TypedDict):
-    type: NotRequired[Literal['message']]
+class CreateResponseRequestSystemDeveloperInput(TypedDict):
+    type: NotRequired[Literal['message'] | None]
     role: Literal['system', 'developer']
-    content: str | list[CreateResponseRequestSystemDeveloperMessageInputInputTextContent]
+    content: str | list[CreateResponseRequestSystemDeveloperInputInputTextContent]
 
 
-class CreateResponseRequestAssistantMessageInputOutputTextContent(TypedDict):
+class CreateResponseRequestAssistantInputOutputTextContent(TypedDict):
     type: Literal['output_text']
     text: str
 
 
-class CreateResponseRequestAssistantMessageInputRefusalContent(ChatRequestAssistantMessagesRefusalContent):
+class CreateResponseRequestAssistantInputRefusalContent(ChatRequestAssistantMessagesRefusalContent):
     pass
 
 
-class CreateResponseRequestAssistantMessageInputInputTextContent(CreateResponseRequestUserMessageInputInputTextContent):
+class CreateResponseRequestAssistantInputInputTextContent(CreateResponseRequestUserInputInputTextContent):
     pass
 
 
-class CreateResponseRequestAssistantMessageInput(TypedDict):
-    type: NotRequired[Literal['message']]
+class CreateResponseRequestAssistantInput(TypedDict):
+    type: NotRequired[Literal['message'] | None]
     role: Literal['assistant']
-    content: str | list[CreateResponseRequestAssistantMessageInputOutputTextContent | CreateResponseRequestAssistantMessageInputRefusalContent | CreateResponseRequestAssistantMessageInputInputTextContent]
+    content: str | list[CreateResponseRequestAssistantInputOutputTextContent | CreateResponseRequestAssistantInputRefusalContent | CreateResponseRequestAssistantInputInputTextContent]
 
 
 class CreateResponseRequestFunctionCallInput(TypedDict):
@@ -2174,11 +2262,11 @@ class CreateResponseRequestFunctionCallInput(TypedDict):
     arguments: str
 
 
-class CreateResponseRequestFunctionCallOutputInputInputTextOutput(CreateResponseRequestUserMessageInputInputTextContent):
+class CreateResponseRequestFunctionCallOutputInputInputTextOutput(CreateResponseRequestUserInputInputTextContent):
     pass
 
 
-class CreateResponseRequestFunctionCallOutputInputInputImageOutput(CreateResponseRequestUserMessageInputInputImageContent):
+class CreateResponseRequestFunctionCallOutputInputInputImageOutput(CreateResponseRequestUserInputInputImageContent):
     pass
 
 
@@ -2196,11 +2284,11 @@ class CreateResponseRequestCustomToolCallInput(TypedDict):
     input: str
 
 
-class CreateResponseRequestCustomToolCallOutputInputInputTextOutput(CreateResponseRequestUserMessageInputInputTextContent):
+class CreateResponseRequestCustomToolCallOutputInputInputTextOutput(CreateResponseRequestUserInputInputTextContent):
     pass
 
 
-class CreateResponseRequestCustomToolCallOutputInputInputImageOutput(CreateResponseRequestUserMessageInputInputImageContent):
+class CreateResponseRequestCustomToolCallOutputInputInputImageOutput(CreateResponseRequestUserInputInputImageContent):
     pass
 
 
@@ -2327,7 +2415,7 @@ class CreateResponseRequestAdditionalToolsInput(TypedDict):
 
 
 class CreateResponseRequestReasoningInputSummaryItem(TypedDict):
-    text: NotRequired[str]
+    text: NotRequired[str | None]
 
 
 class CreateResponseRequestReasoningInput(TypedDict):
@@ -2425,7 +2513,7 @@ class CreateResponseRequest(TypedDict):
     temperature: NotRequired[float | None]
     top_p: NotRequired[float | None]
     user: NotRequired[str | None]
-    input: str | list[CreateResponseRequestUserMessageInput | CreateResponseRequestSystemDeveloperMessageInput | CreateResponseRequestAssistantMessageInput | CreateResponseRequestFunctionCallInput | CreateResponseRequestFunctionCallOutputInput | CreateResponseRequestCustomToolCallInput | CreateResponseRequestCustomToolCallOutputInput | CreateResponseRequestToolSearchCallInput | CreateResponseRequestToolSearchOutputInput | CreateResponseRequestAdditionalToolsInput | CreateResponseRequestReasoningInput | CreateResponseRequestItemReferenceInput]
+    input: str | list[CreateResponseRequestUserInput | CreateResponseRequestSystemDeveloperInput | CreateResponseRequestAssistantInput | CreateResponseRequestFunctionCallInput | CreateResponseRequestFunctionCallOutputInput | CreateResponseRequestCustomToolCallInput | CreateResponseRequestCustomToolCallOutputInput | CreateResponseRequestToolSearchCallInput | CreateResponseRequestToolSearchOutputInput | CreateResponseRequestAdditionalToolsInput | CreateResponseRequestReasoningInput | CreateResponseRequestItemReferenceInput]
     instructions: NotRequired[str | None]
     max_output_tokens: NotRequired[int | None]
     text: NotRequired[CreateResponseRequestText | None]
@@ -2442,11 +2530,11 @@ class CreateResponseRequest(TypedDict):
     truncation: NotRequired[Literal['disabled'] | None]
     store: NotRequired[bool | None]
     background: NotRequired[Literal[False] | None]
-    previous_response_id: NotRequired[None]
-    conversation: NotRequired[None]
-    context_management: NotRequired[None]
-    prompt: NotRequired[None]
-    moderation: NotRequired[None]
+    previous_response_id: NotRequired[list[Any] | None]
+    conversation: NotRequired[list[Any] | None]
+    context_management: NotRequired[list[Any] | None]
+    prompt: NotRequired[list[Any] | None]
+    moderation: NotRequired[list[Any] | None]
     top_logprobs: NotRequired[Literal[0] | None]
 
 
