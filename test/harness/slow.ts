@@ -13,6 +13,7 @@ export const slowFiles = [
   // installed from npm and PyPI.
   'test/api/decoders.test.ts',
   'test/api/schemathesis.test.ts',
+  'test/clients/coding-agents.test.ts',
   'test/clients/generated.test.ts',
   'test/clients/python-loops.test.ts',
   'test/clients/python.test.ts',
