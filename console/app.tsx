@@ -95,6 +95,9 @@ function Pages() {
           <Route path="/">
             <Redirect to="/playground/image/generate" replace />
           </Route>
+          <Route path="/chat">
+            <Redirect to="/playground/chat" replace />
+          </Route>
           <Route path="/playground/chat" component={Chat} />
           <Route path="/playground/*?">{(params) => <Playground name={params['*'] ?? ''} />}</Route>
           <Route path="/jobs" component={Jobs} />

@@ -48,6 +48,7 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
         args: [{ ...ids, taskQueue: webhookTaskQueue(deps.taskQueuePrefix) }],
         staticSummary: `webhook of ${ids.subjectId}`,
         workflowIdConflictPolicy,
+        priority: { fairnessKey: ids.organizationId },
       }),
     );
   }

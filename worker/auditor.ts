@@ -23,7 +23,11 @@ const firstAuditDelayMs = 5000;
 /** Starts the audits. Returns a function that stops them. */
 export function startAuditor(options: AuditorOptions): () => Promise<void> {
   const { intervalMs } = options;
-  if (intervalMs === 0) return () => Promise.resolve();
+  if (intervalMs === 0) {
+    // Without a value, the alert on its age stays silent.
+    options.state.auditedAt.remove();
+    return () => Promise.resolve();
+  }
   const firstAfterMs = Math.min(firstAuditDelayMs, intervalMs);
   return repeat(() => audit(options), { intervalMs, firstAfterMs });
 }

@@ -14,9 +14,11 @@ export function installRuntime(logger: Logger, metricsAddress?: string): void {
   Runtime.install({
     // The process itself handles signals (platform/process-life.ts).
     shutdownSignals: [],
-    logger: new DefaultLogger('TRACE', ({ level, message, meta }) =>
-      logger[pinoLevel[level]](meta ?? {}, message),
-    ),
+    logger: new DefaultLogger('TRACE', ({ level, message, meta }) => {
+      // Each provider's worker runs activities only, so this warning is no sign of a fault.
+      const isExpected = message.startsWith('No workflows registered');
+      logger[isExpected ? 'debug' : pinoLevel[level]](meta ?? {}, message);
+    }),
     telemetryOptions: {
       logging: { filter: { core: 'WARN', other: 'ERROR' }, forward: {} },
       ...(metricsAddress !== undefined && {

@@ -115,6 +115,8 @@ async function storeIfEnded(
         ? createFailure('DEADLINE_EXCEEDED', 'the provider did not finish in time')
         : createFailure('PROVIDER_ERROR', 'the provider canceled the call');
     }
+    // The message of the provider's failure does not say that the caller requested it.
+    if (type === 'CANCELED') throw createFailure('CANCELED', 'the job was canceled on request');
     throw error;
   }
 }

@@ -19,23 +19,31 @@ export const mcp = defineEndpoint({
   bucket: 'polls',
   answer: rawResponse,
   answers: {
-    200: 'The response as server-sent events.',
+    200: 'The response as server-sent events, or as JSON if the client does not name them in `Accept`.',
     202: 'The MCP notification was accepted.',
     400: 'The body is not an MCP message.',
-    406: 'The client does not accept server-sent events.',
+    406: 'The client accepts neither JSON nor server-sent events.',
   },
   errors: ['INVALID_REQUEST', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'],
   async handle({ ctx, caller }, services) {
     // The transport rejects a batch of messages: the rate limit would count it as one request.
     const parsedBody = await readJson(ctx, { bytesMax: dataUrlBodyBytesMax });
     const server = createMcpServer({ caller, services, sendRequest: createOwnApiClient(ctx.req) });
-    const transport = new WebStandardStreamableHTTPServerTransport({ keepAliveMs });
+    const acceptedTypes = ctx.get('accept');
+    // Clients of the protocol accept both types by name. Others expect JSON.
+    const transport = new WebStandardStreamableHTTPServerTransport({
+      keepAliveMs,
+      enableJsonResponse: !acceptedTypes.includes('text/event-stream'),
+    });
     await server.connect(transport);
     // If the client disconnects, the progress events end, but the job continues.
     ctx.res.once('close', () => void server.close());
     const headers = Object.entries(ctx.req.headersDistinct).flatMap(([name, values = []]) =>
       values.map((value): [string, string] => [name, value]),
     );
+    // The transport requires both types, although it sends one.
+    const isAccepted = ctx.accepts('application/json', 'text/event-stream') !== false;
+    if (isAccepted) headers.push(['accept', 'application/json, text/event-stream']);
     const request = new Request('http://mcp.invalid/mcp', { method: 'POST', headers });
     ctx.body = await transport.handleRequest(request, { parsedBody });
   },

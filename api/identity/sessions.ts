@@ -13,6 +13,8 @@ import { command, type DatabasePool } from '../../platform/database.ts';
 
 type Context = Pick<Koa.Context, 'cookies' | 'get' | 'method'>;
 
+/** Maximum number of sessions of a key. A new session ends the oldest one beyond it. */
+const sessionsMax = 20;
 const lifetimeMs = 12 * 3_600_000;
 const safeMethods = ['GET', 'HEAD'];
 
@@ -88,7 +90,10 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
       await pool.query(command`
         WITH ended AS (
           DELETE FROM console_session
-          WHERE expires_at < clock_timestamp() OR token_hash = ${hashToken(ctx)})
+          WHERE expires_at < clock_timestamp() OR token_hash = ${hashToken(ctx)}
+            OR id IN (SELECT id FROM console_session
+              WHERE key_id = ${keyId} OR operator_mac = decode(${operatorMac}, 'hex')
+              ORDER BY id DESC OFFSET ${sessionsMax - 1}))
         INSERT INTO console_session (id, token_hash, key_id, operator_mac, name, expires_at)
         VALUES (${newId('session')}, decode(${hash('sha256', token)}, 'hex'), ${keyId},
           decode(${operatorMac}, 'hex'), ${name}, to_timestamp(${expiresAtMs / 1000}))`);
@@ -132,7 +137,7 @@ export function createKeySessions(pool: DatabasePool) {
         FROM console_session s JOIN api_key k ON k.id = s.key_id
         WHERE k.member_id = ${memberId} AND k.revoked_at IS NULL
           AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
-          AND s.expires_at > clock_timestamp() ORDER BY s.id DESC LIMIT 100`),
+          AND s.expires_at > clock_timestamp() ORDER BY s.id DESC`),
     /** Ends a session of a user's key. @throws GatewayError NOT_FOUND */
     async endById(sessionId: string, memberId: string): Promise<void> {
       const { rowCount } = await pool.query(command`

@@ -17,6 +17,7 @@ import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import { idPattern } from '../../domain/ids.ts';
+import { isRecord } from '../../domain/json.ts';
 import {
   awaitJobResult,
   parseJobUri,
@@ -98,7 +99,7 @@ async function callTool(
 ): Promise<CallToolResult> {
   const tool = findTool(name);
   if (!tool) throw new McpError(ErrorCode.InvalidParams, `Unknown tool ${name}.`);
-  const apiRequest = tool.toApiRequest(input);
+  const apiRequest = tool.toApiRequest(dropNulls(input));
   const idempotencyKey = _meta?.[idempotencyMetaName];
   const response = await context.sendRequest({
     ...apiRequest,
@@ -119,6 +120,14 @@ async function callTool(
   } finally {
     endWait?.();
   }
+}
+
+/** Removes null fields: language models send null for an argument that they leave out. */
+function dropNulls(fields: Record<string, unknown>): Record<string, unknown> {
+  const present = Object.entries(fields).filter(([, value]) => value !== null);
+  return Object.fromEntries(
+    present.map(([name, value]) => [name, isRecord(value) ? dropNulls(value) : value]),
+  );
 }
 
 /**

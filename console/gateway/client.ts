@@ -48,23 +48,27 @@ export async function unwrap<Data>(
  */
 export async function requestJson<Data>(
   path: string,
-  { method = 'GET', body }: { method?: string; body?: unknown } = {},
+  options: { method?: string; body?: unknown; idempotencyKey?: string } = {},
 ): Promise<Data> {
-  const response = await sendRequest(path, { method, body });
+  const response = await sendRequest(path, options);
   return response.json();
 }
 
 /** Sends a request and returns the response without reading its body. @throws ApiError */
 export async function sendRequest(
   path: string,
-  { signal, method = 'GET', body }: { method?: string; body?: unknown; signal?: AbortSignal },
+  options: { method?: string; body?: unknown; idempotencyKey?: string; signal?: AbortSignal },
 ): Promise<Response> {
+  const { signal, method = 'GET', body, idempotencyKey } = options;
   const response = await fetch(path, {
     method,
     ...(signal && { signal }),
     ...(body !== undefined && {
       body: JSON.stringify(body),
-      headers: { 'content-type': 'application/json' },
+      headers: {
+        'content-type': 'application/json',
+        ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+      },
     }),
   }).catch((error: unknown) => {
     if (signal?.aborted) throw error;

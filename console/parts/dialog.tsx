@@ -2,6 +2,7 @@
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useId, useRef, useState, type ReactNode, type SubmitEvent } from 'react';
 import { ActionButton } from './action-button.tsx';
+import { copyText, selectedMessage } from './copy.ts';
 import { ErrorMessage } from './states.tsx';
 
 interface DialogProps {
@@ -126,16 +127,16 @@ export function NewSecret({ title, secret, onClose }: NewSecretProps) {
 /** Shows a secret with a button that copies it. */
 export function Secret({ text }: { text: string }) {
   const [message, setMessage] = useState('');
-  const copy = (): void => {
-    navigator.clipboard.writeText(text).then(
-      () => setMessage('Copied'),
-      () => setMessage('The browser does not allow copying. Select the text and copy it yourself.'),
-    );
+  const shown = useRef<HTMLElement>(null);
+  const copy = async (): Promise<void> => {
+    setMessage((await copyText(text, shown.current)) ? 'Copied' : selectedMessage);
   };
   return (
     <div className="secret">
-      <code data-secret>{text}</code>
-      <button type="button" onClick={copy}>
+      <code data-secret ref={shown}>
+        {text}
+      </code>
+      <button type="button" onClick={() => void copy()}>
         Copy
       </button>
       <output>{message}</output>

@@ -1,7 +1,10 @@
 /** Shows ids of jobs, keys and requests. */
-import { useState } from 'react';
+import { useRef, useState } from 'react';
+import { copyText, selectedMessage } from './copy.ts';
 
 const tailLength = 8;
+/** Time for which a message is shown, in milliseconds. */
+const messageMs = 3000;
 
 /** Shows the end of an id, because many ids start alike. The tooltip is the whole id. */
 export function IdTail({ id }: { id: string }) {
@@ -14,19 +17,16 @@ export function IdTail({ id }: { id: string }) {
 
 /** Shows an id with a button that copies it. */
 export function CopyId({ id }: { id: string }) {
-  const [isCopied, setCopied] = useState(false);
+  const [message, setMessage] = useState('');
+  const shown = useRef<HTMLElement>(null);
+  const copy = async (): Promise<void> => {
+    setMessage((await copyText(id, shown.current)) ? ' copied' : ` ${selectedMessage}`);
+    setTimeout(setMessage, messageMs, '');
+  };
   return (
-    <button
-      type="button"
-      className="id"
-      title={`Copy ${id}`}
-      onClick={() => {
-        void navigator.clipboard.writeText(id).then(() => setCopied(true));
-        setTimeout(() => setCopied(false), 1500);
-      }}
-    >
-      <code>{id}</code>
-      <span role="status">{isCopied ? ' copied' : ''}</span>
+    <button type="button" className="id" title={`Copy ${id}`} onClick={() => void copy()}>
+      <code ref={shown}>{id}</code>
+      <span role="status">{message}</span>
     </button>
   );
 }

@@ -63,6 +63,19 @@ async function expectFailure(name: string, parameters: object, message: RegExp, 
 }
 
 describe('the tools', () => {
+  it('take null for an argument that was left out', async () => {
+    const { jobId } = (await call('imageGenerate', { prompt: 'a dune', model: null, seed: null }))
+      .structuredContent;
+    const results = await Promise.all([
+      call('getJob', { jobId, wait: null }),
+      call('listJobs', { status: null, limit: null }),
+      call('createUploadUrl', { filename: null, contentType: null }),
+      call('estimate', { tool: 'imageGenerate', arguments: { prompt: 'a dune', model: null } }),
+    ]);
+    expect(results.map(({ isError }) => isError ?? false)).toEqual([false, false, false, false]);
+    await expectFailure('imageGenerate', { prompt: null }, /prompt/);
+  });
+
   it('are the capabilities with their own schemas, and the tools for jobs', async () => {
     const { tools } = await client.listTools();
     const others = `estimate getJob listJobs cancelJob createUploadUrl getStudioModel
@@ -252,7 +265,19 @@ describe('a failed call', () => {
     expect((await post({ hello: 1 })).status).toBe(400);
     const batch = [{ jsonrpc: '2.0', id: 1, method: 'tools/list' }];
     expect((await post(batch)).status).toBe(400);
-    expect((await gateway.call('/mcp', { body: batch[0] })).status).toBe(406);
+    for (const accept of ['*/*', 'application/json', 'text/event-stream', 'application/*']) {
+      const answer = await gateway.call('/mcp', { body: batch[0], headers: { accept } });
+      const type = accept === 'text/event-stream' ? accept : 'application/json';
+      expect([answer.status, answer.headers.get('content-type')], accept).toEqual([
+        200,
+        expect.stringContaining(type),
+      ]);
+    }
+    const refused = await gateway.call('/mcp', {
+      body: batch[0],
+      headers: { accept: 'image/png' },
+    });
+    expect(refused.status).toBe(406);
   });
 });
 

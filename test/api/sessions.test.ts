@@ -146,6 +146,20 @@ it('a session is listed with the keys of its user, and can be ended from the lis
   expect(users.body).toMatchObject({ data: [{ keys: 2 }] });
 });
 
+it('a key has at most twenty sessions, all of which are listed, and none of another user', async () => {
+  const [owner, other] = [await gateway.newCaller(), await gateway.newCaller()];
+  const first = readCookies(await begin(owner));
+  const foreign = readCookies(await begin(other));
+  for (let count = 0; count < 20; count += 1) await begin(owner);
+  const list = await gateway.call<{ sessions: { keyId: string }[] }>('/api/v1/sessions', {
+    key: owner.key,
+  });
+  const keyIds = list.body.sessions.map(({ keyId }) => keyId);
+  expect([keyIds.length, new Set(keyIds)]).toEqual([20, new Set([owner.keyId])]);
+  expect((await send(first, '/api/v1/key')).status).toBe(401);
+  expect((await send(foreign, '/api/v1/key')).status).toBe(200);
+});
+
 it('a session that has ended closes its event streams, and no others', async () => {
   const { key, keyId, cookie } = await newSession();
   const signal = AbortSignal.timeout(20_000);

@@ -322,7 +322,8 @@ it('deploy/upgrade.sh migrates first, then replaces one process after the other'
   const directory = newFolder();
   cpSync(`${root}deploy/upgrade.sh`, join(directory, 'deploy', 'upgrade.sh'));
   writeFileSync(join(directory, '.env'), 'GATEWAY_IMAGE=registry.example.com/gateway:2\n');
-  const docker = '#!/bin/sh\necho "$@" >>"$(dirname "$0")/calls"\n';
+  const names = Object.keys(compose.services).join('\\n');
+  const docker = `#!/bin/sh\necho "$@" >>"$(dirname "$0")/calls"\ncase $* in *--services) printf '${names}\\n' ;; esac\n`;
   writeFileSync(join(directory, 'docker'), docker, { mode: 0o755 });
   const env = { ...process.env, PATH: `${directory}:${process.env['PATH']}` };
   execFileSync('sh', [join(directory, 'deploy', 'upgrade.sh')], { env });
@@ -330,9 +331,17 @@ it('deploy/upgrade.sh migrates first, then replaces one process after the other'
   const [migrating, replacing] = [calls.slice(0, 3), calls.slice(3)];
   const run = 'compose run --rm --no-deps migrations';
   expect(migrating).toEqual(['compose version', 'compose pull --quiet api-1', run]);
-  const names = ['worker-1', 'worker-2', 'api-1', 'api-2'];
-  expect(replacing.slice(0, 4).map((call) => call.split(' ').at(-1))).toEqual(names);
-  expect(replacing.filter((call) => !call.includes('--wait'))).toEqual([]);
+  const replaced = ['worker-1', 'worker-2', 'api-1', 'api-2'];
+  expect(replacing.slice(0, 4).map((call) => call.split(' ').at(-1))).toEqual(replaced);
+  const [listing, ...waiting] = replacing.slice(4);
+  expect([listing, waiting.length]).toEqual(['compose config --services', 1]);
+  // The end of a service that runs once counts as a failure.
+  const awaited = waiting[0]?.split(' ') ?? [];
+  const once = Object.entries(compose.services).filter(([, { restart }]) => restart === 'no');
+  expect(awaited).toEqual(
+    expect.arrayContaining(['postgres', 'temporal', 'load-balancer', '--wait']),
+  );
+  expect(once.filter(([name]) => awaited.includes(name) && name !== 'replay')).toEqual([]);
 });
 
 describe('the Dockerfiles', () => {

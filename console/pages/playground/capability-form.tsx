@@ -18,7 +18,7 @@ import {
   type FormValues,
 } from './capability.ts';
 import { CopyAsCode } from './copy-as.tsx';
-import { readDraft, storeDraft } from './draft.ts';
+import { markAccepted, readDraft, readRequestKey, storeDraft } from './draft.ts';
 import { SchemaField } from './fields.tsx';
 
 interface CapabilityFormProps {
@@ -37,8 +37,12 @@ export function CapabilityForm({ capability, onStart }: CapabilityFormProps) {
       requestJson<{ data: Schemas['JobTicket'] }>(path, {
         method: 'POST',
         body: { ...body, async: true },
+        idempotencyKey: readRequestKey(capability.type, body),
       }),
-    onSuccess: ({ data }) => onStart(data.jobId),
+    onSuccess({ data }) {
+      markAccepted(capability.type);
+      onStart(data.jobId);
+    },
   });
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();

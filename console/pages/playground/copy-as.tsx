@@ -1,5 +1,6 @@
 /** Shows the request of a form as code. */
-import { useState } from 'react';
+import { useRef, useState } from 'react';
+import { copyText, selectedMessage } from '../../parts/copy.ts';
 import type { FormValues } from './capability.ts';
 
 interface CopyAsProps {
@@ -8,17 +9,20 @@ interface CopyAsProps {
   body: FormValues;
 }
 
+/** Time for which the button shows the result, in milliseconds. */
+const labelMs = 3000;
 const languages = ['curl', 'TypeScript', 'Python'] as const;
 type Language = (typeof languages)[number];
 
 /** Shows a request as code, with a choice of language and a copy button. */
 export function CopyAsCode({ path, body }: CopyAsProps) {
   const [language, setLanguage] = useState<Language>('curl');
-  const [isCopied, setCopied] = useState(false);
+  const [label, setLabel] = useState('Copy');
+  const shown = useRef<HTMLPreElement>(null);
   const text = writeCode[language](path, body);
-  const copy = (): void => {
-    void navigator.clipboard.writeText(text).then(() => setCopied(true));
-    setTimeout(() => setCopied(false), 1500);
+  const copy = async (): Promise<void> => {
+    setLabel((await copyText(text, shown.current)) ? 'Copied' : selectedMessage);
+    setTimeout(setLabel, labelMs, 'Copy');
   };
   return (
     <details>
@@ -35,12 +39,12 @@ export function CopyAsCode({ path, body }: CopyAsProps) {
               {name}
             </button>
           ))}
-          <button type="button" onClick={copy}>
-            {isCopied ? 'Copied' : 'Copy'}
+          <button type="button" onClick={() => void copy()}>
+            {label}
           </button>
         </div>
         {/* oxlint-disable-next-line no-noninteractive-tabindex -- a scrolling element must be reachable by keyboard */}
-        <pre className="code" tabIndex={0}>
+        <pre className="code" tabIndex={0} ref={shown}>
           {text}
         </pre>
       </div>

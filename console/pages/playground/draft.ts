@@ -1,4 +1,7 @@
-/** Stores the form values of the playground in the browser until the tab is closed. */
+/**
+ * Stores the form values of the playground in the browser until the tab is closed, and the
+ * Idempotency-Key of the request that they make.
+ */
 import type { FormValues } from './capability.ts';
 
 const storageKey = (type: string): string => `draft ${type}`;
@@ -10,3 +13,43 @@ export const readDraft = (type: string): FormValues =>
 /** Stores the form values for a job type. */
 export const storeDraft = (type: string, values: FormValues): void =>
   sessionStorage.setItem(storageKey(type), JSON.stringify(values));
+
+/** Time after which a further click on an unchanged form starts a new job, in milliseconds. */
+const sameRequestMs = 10_000;
+
+interface KeyedRequest {
+  /** Body of the request as JSON. */
+  content: string;
+  key: string;
+  /** Time at which the gateway accepted the request, in Unix ms. Null before the response. */
+  acceptedAtMs: number | null;
+}
+
+const requestKey = (type: string): string => `request ${type}`;
+const readRequest = (type: string): KeyedRequest | null =>
+  JSON.parse(sessionStorage.getItem(requestKey(type)) ?? 'null');
+const storeRequest = (type: string, request: KeyedRequest): void =>
+  sessionStorage.setItem(requestKey(type), JSON.stringify(request));
+
+/**
+ * Returns the Idempotency-Key of a request. It stays the same while the form is unchanged, so that a
+ * second click, or a click after a lost response, starts no second job.
+ */
+export function readRequestKey(type: string, body: FormValues): string {
+  const content = JSON.stringify(body);
+  const last = readRequest(type);
+  const isSame =
+    last?.content === content &&
+    (last.acceptedAtMs === null || Date.now() - last.acceptedAtMs < sameRequestMs);
+  if (isSame) return last.key;
+  // Pages on plain HTTP have no `crypto.randomUUID`.
+  const key = `console-${crypto.getRandomValues(new Uint32Array(4)).join('-')}`;
+  storeRequest(type, { content, key, acceptedAtMs: null });
+  return key;
+}
+
+/** Notes that the gateway has accepted the latest request. A repetition does not count. */
+export function markAccepted(type: string): void {
+  const last = readRequest(type);
+  if (last?.acceptedAtMs === null) storeRequest(type, { ...last, acceptedAtMs: Date.now() });
+}
