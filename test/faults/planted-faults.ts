@@ -135,7 +135,7 @@ const money: Fault[] = [
   {
     name: 'more units are charged than were requested',
     file: 'jobs/charge-rule.ts',
-    original: 'Math.min(delivered, call.quantity)',
+    original: 'Math.min(delivered, call.quantityMax ?? call.quantity)',
     planted: 'delivered',
     tests: ['test/activities/output-check.test.ts'],
   },
