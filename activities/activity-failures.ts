@@ -66,8 +66,10 @@ export function toApplicationFailure(
   }
   if (!(error instanceof ProviderFailure)) return error;
   const failureType = failureTypes[error.kind];
+  // Attempts that found no free slot have sent nothing.
+  const submits = Math.min(attempt, error.unacceptedSubmits ?? attempt);
   const isLastAttempt =
-    error.kind === 'not_accepted' ? attempt >= submitAttemptsMax : isLastReadAttempt;
+    error.kind === 'not_accepted' ? submits >= submitAttemptsMax : isLastReadAttempt;
   return ApplicationFailure.create({
     message: error.message,
     type: failureType.type,

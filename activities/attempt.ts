@@ -1,40 +1,71 @@
 /** Runs one attempt of an activity: occupies a slot of the provider and sends heartbeats. */
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
+import { assert } from '../domain/errors.ts';
 import type { CallTask } from '../jobs/job-plan.ts';
+import type { Shares } from '../platform/shares.ts';
 import { toApplicationFailure } from './activity-failures.ts';
 
 const heartbeatIntervalMs = 4000;
 
 /**
- * Runs one attempt in a slot of its provider. `freeSlots` has the number of free slots in this
- * process for each provider. The worker of the provider's task queue never runs more attempts than
- * there are slots. A local activity that finds no free slot does not wait but fails with
- * `PROVIDER_BUSY`, because only the task queue shares the slots fairly between organizations.
+ * Maximum time that a submit from the task queue waits for a slot, in milliseconds. It is short,
+ * because a submit that waits here does not notice that its job is canceled.
+ */
+const slotWaitMs = 2000;
+/** Minimum delay before a submit without a slot is tried again, in milliseconds. */
+const busyDelayMs = 1000;
+
+/**
+ * Runs one attempt in a slot of its provider. An organization holds at most as many slots as stay
+ * free. A submit without a slot fails with `PROVIDER_BUSY` and is tried again: a local activity at
+ * once, because the task queue orders the submits of organizations fairly, others after a short
+ * wait. Checks, results and cancellations of accepted calls do not wait here for submits.
  * @throws ApplicationFailure
  */
 export async function attemptInSlot<Outcome>(
-  freeSlots: Map<string, number>,
-  { route: { provider, submitTimeoutMs }, submitAttemptsMax }: CallTask,
+  slots: Map<string, Shares>,
+  task: CallTask,
   run: () => Promise<Outcome>,
 ): Promise<Outcome> {
-  const { activityType, isLocal } = Context.current().info;
-  const countFreeSlots = (): number => freeSlots.get(provider) ?? 0;
-  if (isLocal && countFreeSlots() <= 0) {
-    throw ApplicationFailure.create({
-      message: 'no request was sent: all slots of the provider in this process are occupied',
-      type: 'PROVIDER_BUSY',
-      category: ApplicationFailureCategory.BENIGN,
-    });
-  }
-  freeSlots.set(provider, countFreeSlots() - 1);
+  const { submitAttemptsMax } = task;
+  const { provider, submitTimeoutMs } = task.route;
+  const { activityType } = Context.current().info;
+  const release = await takeSlot(slots, task);
   try {
     const timeLimit =
       activityType === 'submit' ? { providerLimitSeconds: submitTimeoutMs / 1000 } : {};
     return await attempt(run, { submitAttemptsMax, detail: { provider, ...timeLimit } });
   } finally {
-    freeSlots.set(provider, countFreeSlots() + 1);
+    release();
   }
+}
+
+/** Takes a slot, and returns the function that releases it. @throws ApplicationFailure */
+async function takeSlot(
+  slots: Map<string, Shares>,
+  { organizationId, route: { provider } }: CallTask,
+): Promise<() => void> {
+  const { info, cancellationSignal } = Context.current();
+  const providerSlots = slots.get(provider);
+  assert(providerSlots, `the provider ${provider} has no slots`);
+  if (!info.isLocal && info.activityType !== 'submit') {
+    const slot = providerSlots.open(organizationId);
+    slot.force(1);
+    return slot.release;
+  }
+  const release = info.isLocal
+    ? providerSlots.take(organizationId)
+    : await providerSlots.enter(organizationId, slotWaitMs);
+  if (release && !cancellationSignal.aborted) return release;
+  release?.();
+  throw ApplicationFailure.create({
+    message: 'no request was sent: the organization has its share of the slots of the provider',
+    type: 'PROVIDER_BUSY',
+    category: ApplicationFailureCategory.BENIGN,
+    // Not all at the same time.
+    ...(!info.isLocal && { nextRetryDelay: busyDelayMs * (1 + Math.random()) }),
+  });
 }
 
 /** Options of an attempt. */

@@ -3,6 +3,7 @@ import { Context } from '@temporalio/activity';
 import { assert } from '../domain/errors.ts';
 import type { CallOutputs, CallTask } from '../jobs/job-plan.ts';
 import type { Logger } from '../platform/logger.ts';
+import type { Shares } from '../platform/shares.ts';
 import type { Inputs } from '../storage/inputs/inputs.ts';
 import type { Provider, OperationsApi, ProviderResult } from '../providers/provider.ts';
 import type { ArtifactStore } from '../storage/artifacts.ts';
@@ -14,11 +15,8 @@ import type { NotificationUrls } from '../providers/notification-urls.ts';
 export interface ProviderCallDeps {
   providers: Map<string, Provider>;
   records: CallRecords;
-  /**
-   * Number of free slots for each provider: the number of further calls that this process may run
-   * at the same time.
-   */
-  slots: Map<string, number>;
+  /** Slots of this process for simultaneous calls, by provider. Organizations share them. */
+  slots: Map<string, Shares>;
   artifacts: ArtifactStore;
   inputs: Inputs;
   urls: NotificationUrls;

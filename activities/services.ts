@@ -30,7 +30,7 @@ import { observeChatLedger } from '../chat/observed-chat.ts';
 import { observeProviders } from '../providers/observed-providers.ts';
 import { createCallChecker } from '../jobs/records/status-checks.ts';
 import { createUnknownOutcomes } from '../jobs/records/unknown-outcomes.ts';
-import { createProviders, providerConcurrency } from '../providers/registry.ts';
+import { createProviders, createProviderSlots } from '../providers/registry.ts';
 import { createRequestFiles } from '../storage/inputs/request-files.ts';
 import { createRecordings } from '../storage/inputs/recordings.ts';
 import { createArtifactStore, observeArtifacts } from '../storage/artifacts.ts';
@@ -85,7 +85,7 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     inbox: createInbox(pool),
     checkCalls: createCallChecker({ pool, providers }),
     outcomes: createUnknownOutcomes(pool),
-    slots: providerConcurrency(config),
+    slots: createProviderSlots(config),
     providers,
     chatCatalog: await openChatCatalog(config),
     storage,

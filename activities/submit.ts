@@ -133,11 +133,11 @@ async function send(deps: ProviderCallDeps, task: CallTask): Promise<SubmitResul
     const mayBeAccepted = !(error instanceof ProviderFailure) || ambiguousFailures.has(error.kind);
     const providerRequestId = error instanceof ProviderFailure ? error.providerRequestId : null;
     const { message } = error instanceof Error ? error : new Error(String(error));
-    await record(deps, task, (call) =>
-      mayBeAccepted
-        ? deps.records.markUnknown(call, providerRequestId)
-        : deps.records.markNotAccepted(call, { message, providerRequestId }),
-    );
+    await record(deps, task, async (call) => {
+      if (mayBeAccepted) return deps.records.markUnknown(call, providerRequestId);
+      const submit = { message, providerRequestId };
+      error.unacceptedSubmits = await deps.records.markNotAccepted(call, submit);
+    });
     throw error;
   }
 }

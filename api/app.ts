@@ -7,8 +7,7 @@ import { publicBaseUrl } from '../activities/services.ts';
 import { errorTable } from '../domain/errors.ts';
 import { compose, type AppDeps } from './composition.ts';
 import type { Middleware, RequestState } from './context.ts';
-import { limitBytes } from './middleware/byte-limits.ts';
-import { createByteBudget } from '../platform/byte-budget.ts';
+import { shareBytes } from './middleware/shares.ts';
 import { createCors } from './middleware/cors.ts';
 import { handleErrors } from './middleware/errors.ts';
 import { observeRequests, logRequests } from './middleware/request-telemetry.ts';
@@ -18,14 +17,6 @@ import { createRouter } from './endpoints/runner.ts';
 
 /** Request handler of a Node.js HTTP server. */
 export type RequestHandler = (request: IncomingMessage, response: ServerResponse) => void;
-
-/** Bytes of each request that the process's budget does not count, so that small ones fit. */
-const smallBodyBytesMax = 64 * 1024;
-/** Maximum number of bytes of stream text that is kept in memory until it is stored for replays. */
-const replayTextBytesMax = 64 * 1024 * 1024;
-
-/** Timeout in milliseconds after which the connection of a client that reads no bytes is closed. */
-const stalledReaderMs = 30_000;
 
 /** Paths that the error message for an unknown path may suggest. */
 const suggestedPaths = [...new Set(endpoints.map(({ path }) => path))].filter(
@@ -38,32 +29,19 @@ export function createApp(deps: AppDeps): RequestHandler {
   const services = compose(deps, createDocuments(publicBaseUrl(config), endpoints));
   const { logger, telemetry } = services;
   const app = new Koa<RequestState>();
-  app.use(closeStalledConnections);
   app.use(expandShortPaths);
   app.use(logRequests(logger));
   app.use(securityHeaders);
   app.use(observeRequests(telemetry));
   app.use(createCors(config.CORS_ORIGINS));
   app.use(handleErrors(logger, suggestedPaths));
-  app.use(
-    limitBytes({
-      body: createByteBudget({ bytesMax: config.BODY_BYTES_MAX, smallMax: smallBodyBytesMax }),
-      spool: createByteBudget({ bytesMax: config.SPOOL_BYTES_MAX, smallMax: smallBodyBytesMax }),
-      replayText: createByteBudget({ bytesMax: replayTextBytesMax, smallMax: smallBodyBytesMax }),
-    }),
-  );
+  app.use(shareBytes(services.shares.bytes));
   if (deps.observe) app.use(deps.observe);
   app.use(createRouter(endpoints, services).routes());
   app.silent = true;
   const handle = app.callback();
   return (request, response) => void handle(request, response);
 }
-
-/** Closes the connection of a client that does not read its response. */
-const closeStalledConnections: Middleware = async (ctx, next) => {
-  await next();
-  ctx.res.setTimeout(stalledReaderMs);
-};
 
 /**
  * Maps `/v1/…` to `/api/v1/…`, because OpenAI's and Anthropic's clients append `/v1` to the base

@@ -13,10 +13,13 @@ import { createProviderPauses } from '../providers/provider-pauses.ts';
 import { createRelays, publicBaseUrl, type Services } from '../activities/services.ts';
 import type { Config } from '../platform/config.ts';
 import { codecAccessToken, createPayloadCodec } from '../platform/payload-codec.ts';
-import type { Readiness } from '../platform/readiness.ts';
+import { checkReadiness, type Readiness } from '../platform/readiness.ts';
+import { cacheResult } from '../platform/task-queues.ts';
 import { isSecret } from '../platform/secret-comparison.ts';
 import { createJobView } from '../studio/job-view.ts';
 import type { Middleware } from './context.ts';
+import { createConstants } from './http/constants.ts';
+import { createRequestShares } from './middleware/shares.ts';
 import { createClaims } from './idempotency/claim-renewal.ts';
 import { createAccess } from './identity/access.ts';
 import { createKeys } from './identity/keys.ts';
@@ -26,7 +29,6 @@ import type { Documents } from './openapi/document.ts';
 import { createAdmission } from './studio/admission.ts';
 import { createJobFeed } from './studio/job-feed.ts';
 import { createJobWaits } from './studio/job-waits.ts';
-import { createOpenWaits } from './studio/open-waits.ts';
 import type { JobUpdates } from './studio/job-updates.ts';
 import { createPriceList } from './studio/prices.ts';
 
@@ -39,6 +41,9 @@ export interface AppDeps {
   readiness: Readiness;
   observe?: Middleware | undefined;
 }
+
+/** Maximum age of the readiness that a probe gets, in milliseconds. */
+const readinessAgeMaxMs = 200;
 
 export type Composition = ReturnType<typeof compose>;
 
@@ -56,13 +61,15 @@ export function compose(deps: AppDeps, documents: Documents) {
     ...createRelays(services, client, config),
     config,
     client,
-    readiness: deps.readiness,
+    // Probes share their results, so that a flood of them costs no queries.
+    checkReadiness: cacheResult(() => checkReadiness(deps.readiness), readinessAgeMaxMs),
     documents,
     claims,
     admission: createAdmission({ client, updates, reads, config }),
-    jobWaits: createJobWaits({ updates, reads, config }),
+    jobWaits: createJobWaits({ updates, reads }),
     view,
-    openWaits: createOpenWaits(),
+    shares: createRequestShares(config),
+    constants: createConstants(),
     jobFeed: createJobFeed({ pool, updates, reads, view, logger }),
     readCalls: createReadCalls(pool),
     access: createAccess(pool, config, services.telemetry.metrics),

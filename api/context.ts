@@ -4,20 +4,20 @@ import type Koa from 'koa';
 import type { Caller } from './identity/access.ts';
 import type { Operator } from './identity/operators.ts';
 import type { ErrorFormat } from './http/error-bodies.ts';
-import type { ExceededLimit } from '../platform/byte-budget.ts';
+import type { ExceededLimit } from '../platform/shares.ts';
 
 /**
- * Kinds of bytes that have a limit. `body`: request bodies in memory; `spool`: uploaded files on
- * disk; `replayText`: stream text that is kept for replays.
+ * Kinds of bytes that requests hold: request body, response in memory, text of a stream that is
+ * stored for replays, and uploaded files on disk (`spool`).
  */
-export type ByteKind = 'body' | 'spool' | 'replayText';
+export type ByteKind = 'body' | 'response' | 'replayText' | 'spool';
 
-/** Bytes to add to a byte budget. */
+/** Bytes to add to those that a request holds. */
 export interface CountedBytes {
   kind: ByteKind;
   bytes: number;
   /**
-   * Owner of the budget. Defaults to the organization, or to the client's IP address if the request
+   * Owner of the bytes. Defaults to the organization, or to the client's IP address if the request
    * has no key.
    */
   owner?: string;
@@ -30,10 +30,14 @@ export interface RequestState {
   operator: Operator;
   /** Id of the request's console session. Absent if the request has an API key. */
   sessionId?: string;
-  /** Adds bytes to a budget until the request ends. Returns the limit that is exceeded, or null. */
+  /** Adds bytes until the response has closed. Returns the limit that is exceeded, or null. */
   countBytes: (bytes: CountedBytes) => ExceededLimit | null;
-  /** Releases the bytes of a kind before the request ends. */
+  /** Releases the bytes of a kind before the response has closed. */
   releaseBytes: (kind: ByteKind) => void;
+  /** True if the body is a constant of the process, which is shared by all its responses. */
+  isConstant?: true;
+  /** Ends the turn of a read before a wait. */
+  endTurn?: () => void;
   /** Error format of the endpoint. Before routing, OpenAI's format for paths below `/v1`. */
   errorFormat?: ErrorFormat;
 }

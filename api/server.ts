@@ -13,6 +13,7 @@ import { databaseChecks, jobChecks } from '../platform/readiness.ts';
 import { polledQueues } from '../jobs/contract.ts';
 import { respondWhileStarting, createApp, type RequestHandler } from './app.ts';
 import type { Middleware } from './context.ts';
+import { closeServer, handleInOrder } from './http/connections.ts';
 import { openJobUpdates, type JobUpdates } from './studio/job-updates.ts';
 
 interface ApiOptions {
@@ -34,9 +35,6 @@ export interface Api {
   close: () => Promise<void>;
 }
 
-/** Time after which `close` terminates the connections that are still open, in milliseconds. */
-const closeTimeoutMs = 15_000;
-
 /** Maximum duration of an upload in milliseconds. Other bodies have shorter timeouts. */
 const requestTimeoutMs = 900_000;
 
@@ -56,7 +54,10 @@ const serverTimeouts = {
 export async function startApi(options: ApiOptions): Promise<Api> {
   const { config, logger } = options;
   let handle: RequestHandler = respondWhileStarting;
-  const server = createServer(serverTimeouts, (request, response) => handle(request, response));
+  const server = createServer(
+    serverTimeouts,
+    handleInOrder(() => handle),
+  );
   const port = await listen(server, config);
   const resources = await openProcess(config, logger, 'api');
   const { services, connection, client } = resources;
@@ -116,11 +117,4 @@ async function listen(server: Server, config: Config): Promise<number> {
   const address = server.address();
   assert(typeof address === 'object' && address, 'the server has no port');
   return address.port;
-}
-
-async function closeServer(server: Server): Promise<void> {
-  const closed = once(server.close(), 'close');
-  const closeTimer = setTimeout(() => server.closeAllConnections(), closeTimeoutMs);
-  await closed;
-  clearTimeout(closeTimer);
 }

@@ -15,7 +15,7 @@ import { getKind, type ChatModel } from '../catalog/chat-model.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { correlation } from '../platform/correlation.ts';
-import { createFairShare, type FairShare } from '../platform/fair-share.ts';
+import { createShares, type Shares } from '../platform/shares.ts';
 import { anthropicProtocol } from './protocols/anthropic-protocol.ts';
 import { embeddingsProtocol } from './protocols/embeddings-protocol.ts';
 import { openaiProtocol } from './protocols/openai-protocol.ts';
@@ -82,7 +82,7 @@ export function createUpstreams(config: Config) {
       keepAliveTimeout: keepAliveTimeoutMs,
     });
     pools.push(pool);
-    const connections = createFairShare(config.CHAT_CONNECTIONS_MAX);
+    const connections = createShares(config.CHAT_CONNECTIONS_MAX);
     const headers = {
       ...protocol.headers(apiKey),
       'content-type': 'application/json',
@@ -166,13 +166,14 @@ function findAddress(model: ChatModel, config: Config): Address {
  * @throws UnbilledFailure with status 429 if the organization uses its whole share of the
  * connections, or 503 if other organizations leave too few
  */
-function takeConnection(connections: FairShare): () => void {
+function takeConnection(connections: Shares): () => void {
   const organizationId = correlation().organizationId ?? '';
-  const release = connections.take(organizationId);
-  if (release) return release;
+  const connection = connections.open(organizationId);
+  const exceeded = connection.add(1);
+  if (!exceeded) return connection.release;
   const extras = { retryAfterSeconds: 2 };
   throw new UnbilledFailure(
-    connections.holdsHalf(organizationId)
+    exceeded === 'owner'
       ? new GatewayError(
           'Rate limit exceeded. Please slow down.',
           'This organization has too many running chats with the provider of this model. Wait until one of them ends.',

@@ -35,6 +35,8 @@ export class ProviderFailure extends Error {
   readonly kind: FailureKind;
   readonly retryAfterMs: number | undefined;
   readonly providerRequestId: string | null;
+  /** Number of submits of the call on this route that the provider did not accept, if known. */
+  unacceptedSubmits: number | undefined;
 
   constructor(kind: FailureKind, message: string, extras: FailureExtras = {}) {
     super(message, { cause: extras.cause });

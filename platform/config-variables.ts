@@ -60,6 +60,8 @@ export const gatewayVariables = {
   RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(60),
   POLL_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
   CONSOLE_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
+  /** Requests that an organization may make per minute, in multiples of a key's limits. */
+  ORGANIZATION_RATE_FACTOR: count(1, 10_000).default(10),
   SYNC_WAIT_MS: count(0, 600_000).default(60_000),
   /**
    * Maximum time that an OpenAI-compatible endpoint waits for a job. It is below 600 s, because
@@ -72,9 +74,13 @@ export const gatewayVariables = {
    * status 503 and contains the job id.
    */
   VERDICT_WAIT_MS: count(1000, 600_000).default(60_000),
-  SYNC_WAITERS_MAX: count(1, 100_000).default(2000),
   /**
-   * Maximum bytes of request bodies that the unfinished requests of one process hold. One
+   * Maximum number of requests that one process serves at the same time, with event streams and
+   * waiting requests. One organization gets at most half of them.
+   */
+  REQUESTS_MAX: count(32, 100_000).default(4096),
+  /**
+   * Maximum bytes of bodies and responses that the open requests of one process hold in memory. One
    * organization may hold half of them, so half must be enough for the largest request.
    */
   BODY_BYTES_MAX: count(41_943_040, 68_719_476_736).default(134_217_728),
@@ -194,8 +200,6 @@ export const gatewayVariables = {
   CHAT_ANSWER_TIMEOUT_MS: count(1000, 3_600_000).default(600_000),
   /** Maximum time between two packets of a provider's stream. */
   CHAT_SILENCE_TIMEOUT_MS: count(1000, 3_600_000).default(120_000),
-  /** Maximum time for which a caller may stop reading a stream before it is disconnected. */
-  CHAT_STALL_TIMEOUT_MS: count(100, 600_000).default(30_000),
   /** Interval of the comments that are sent in a silent stream, so that proxies do not close it. */
   CHAT_KEEPALIVE_MS: count(50, 15_000).default(10_000),
   /**

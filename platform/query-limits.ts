@@ -3,7 +3,7 @@ import type { DatabasePool } from 'slonik';
 import { assert } from '../domain/errors.ts';
 import { correlation } from './correlation.ts';
 import { DatabaseSilentError } from './database-errors.ts';
-import { createFairLimiter } from './fair-limiter.ts';
+import { createShares } from './shares.ts';
 
 /**
  * Time limit of a query, including its wait for a connection. After that, the query fails as if the
@@ -38,7 +38,7 @@ const queryMethods = [
  */
 export function limitQueries(pool: DatabasePool, poolMax: number): void {
   let unfinishedQueries = 0;
-  const shares = createFairLimiter(poolMax);
+  const shares = createShares(poolMax);
 
   async function takeSlot(): Promise<() => void> {
     const { organizationId } = correlation();

@@ -58,6 +58,7 @@ const beginResult = z.discriminatedUnion('verdict', [
 export type BeginResult = z.infer<typeof beginResult>;
 
 const beginRow = z.object({ result: beginResult });
+const countRow = z.object({ count: z.number() });
 
 /** Attempt to send a call on one of its routes. */
 interface CallAttempt extends CallIds {
@@ -97,9 +98,17 @@ export function createCallRecords(pool: DatabasePool) {
         WHERE job_id = ${jobId} AND call_index = ${callIndex}`),
     /** Records that the attempt that sends the call is still running. */
     markRunning: (call: CallIds): Promise<void> => record(call, {}),
-    /** Records that the provider certainly did not accept the call. The call may be sent again. */
-    markNotAccepted: (call: CallIds, submit: UnacceptedSubmit): Promise<void> =>
-      record(call, { state: 'not_accepted', ...submit }),
+    /**
+     * Records that the provider certainly did not accept the call. The call may be sent again.
+     * Returns how often the provider of the current route did not accept it.
+     */
+    async markNotAccepted(call: CallIds, submit: UnacceptedSubmit): Promise<number> {
+      await record(call, { state: 'not_accepted', ...submit });
+      return pool.oneFirst(sql.type(countRow)`
+        SELECT count(*) AS count FROM provider_call c, jsonb_array_elements(unaccepted_submits) AS s
+        WHERE job_id = ${call.jobId} AND call_index = ${call.callIndex}
+          AND (s->>'routeIndex')::integer = c.route_index`);
+    },
     /** Records that the call was sent and its outcome is unknown. The call is never sent again. */
     markUnknown: (call: CallIds, providerRequestId: string | null): Promise<void> =>
       record(call, { state: 'unknown', providerRequestId }),

@@ -43,3 +43,10 @@ export function providerConcurrency(config: Config): Map<string, number> {
     [...providerDefinitions].map(([name, { concurrency }]) => [name, concurrency(config)]),
   );
 }
+
+/**
+ * Creates the slots of a worker process for simultaneous calls, by provider name. Organizations
+ * share them.
+ */
+export const createProviderSlots = (config: Config): Map<string, Shares> =>
+  new Map([...providerConcurrency(config)].map(([name, count]) => [name, createShares(count)]));

@@ -6,7 +6,7 @@
 import { Worker } from 'node:worker_threads';
 import { GatewayError } from '../domain/errors.ts';
 import { correlation } from '../platform/correlation.ts';
-import { createFairLimiter } from '../platform/fair-limiter.ts';
+import { createShares } from '../platform/shares.ts';
 import type { ByteSource } from './byte-source.ts';
 import type { MediaType } from './media-types.ts';
 
@@ -50,7 +50,7 @@ const cpuCheckMs = 200;
 const rangeBytesMax = 16 * 1024 * 1024;
 const resourceLimits = { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 32 };
 
-const threadSlots = createFairLimiter(threadsMax);
+const threadSlots = createShares(threadsMax);
 const idleThreads: Worker[] = [];
 
 /**

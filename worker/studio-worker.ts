@@ -48,6 +48,11 @@ const localActivitiesMax = 1000;
  * these activities wait for the database.
  */
 const studioActivitiesMax = 500;
+/**
+ * Maximum number of submits per provider that wait in the worker for a slot (attempt.ts). They leave
+ * the submits of other organizations a way to the free slots.
+ */
+const waitingSubmitsMax = 16;
 /** Maximum number of concurrent webhook attempts, which mostly wait for receivers. */
 const webhookAttemptsMax = 100;
 
@@ -90,7 +95,7 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
         ...sharedOptions,
         taskQueue: providerTaskQueue(config.TASK_QUEUE_PREFIX, name),
         activities: selectCallActivities(activities),
-        maxConcurrentActivityTaskExecutions: concurrency,
+        maxConcurrentActivityTaskExecutions: concurrency + waitingSubmitsMax,
       }),
     ),
   );

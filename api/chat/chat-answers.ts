@@ -74,9 +74,11 @@ async function openChat(call: ChatCall, services: Services): Promise<OpenedChat 
   if (claim.state === 'done') {
     assert(claim.response, 'a finished claim has no stored answer');
     ctx.set('Idempotent-Replayed', 'true');
-    ctx.set('Content-Type', claim.response.contentType);
+    const { bytes, contentType, stream } = claim.response;
     ctx.status = 200;
-    ctx.body = claim.response.body;
+    ctx.body = stream;
+    ctx.set('Content-Type', contentType);
+    ctx.length = bytes;
     return null;
   }
   try {
@@ -99,7 +101,6 @@ async function streamAnswer(
   { presentation, rename, config }: AnswerFormat & { config: Config },
 ): Promise<void> {
   const eventStream = createEventStream(ctx.res, {
-    stallTimeoutMs: config.CHAT_STALL_TIMEOUT_MS,
     keepaliveMs: config.CHAT_KEEPALIVE_MS,
     keepalive: presentation.keepalive,
     open() {

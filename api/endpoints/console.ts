@@ -3,9 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { z } from 'zod';
 import { publicBaseUrl } from '../../activities/services.ts';
-import { GatewayError } from '../../domain/errors.ts';
+import { assert, GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
-import type { Context } from '../context.ts';
+import { constantAnswers, type ConstantBodies } from '../http/constants.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 
 const buildDirectory = join(import.meta.dirname, '../../console/dist');
@@ -48,23 +48,22 @@ function buildContentSecurityPolicy(config: Config): string {
   ].join('; ');
 }
 
-/** File name suffixes of the compressed build files, by encoding. */
-const encodingSuffixes = { br: '.br', gzip: '.gz' };
-
 /**
- * Sends a build file in the best encoding that the client accepts.
+ * Reads a build file and its compressed forms, which the build has made.
  * @throws GatewayError NOT_FOUND
  */
-async function sendFile(ctx: Context, name: string, type: string): Promise<void> {
-  const encoding = ctx.acceptsEncodings('br', 'gzip', 'identity');
-  const isCompressed = encoding === 'br' || encoding === 'gzip';
+async function readBuildFile(name: string): Promise<ConstantBodies> {
+  const path = join(buildDirectory, name);
   try {
-    ctx.body = await readFile(
-      join(buildDirectory, name + (isCompressed ? encodingSuffixes[encoding] : '')),
+    const [identity, br, gzip] = await Promise.all(
+      ['', '.br', '.gz'].map((suffix) => readFile(path + suffix)),
     );
-    ctx.type = type;
-    ctx.vary('Accept-Encoding');
-    if (isCompressed) ctx.set('Content-Encoding', encoding);
+    assert(identity && br && gzip, 'a build file was not read');
+    return new Map([
+      ['identity', identity],
+      ['br', br],
+      ['gzip', gzip],
+    ]);
   } catch (error) {
     const message =
       name === 'index.html'
@@ -79,8 +78,10 @@ const definePage = (path: `/${string}`) =>
     route: `GET ${path}`,
     scope: 'open',
     answer: rawResponse,
-    async handle({ ctx }, { config }) {
-      await sendFile(ctx, 'index.html', 'html');
+    answers: constantAnswers,
+    async handle({ ctx }, { config, constants }) {
+      const page = { name: 'console', type: 'html' };
+      await constants.send(ctx, page, () => readBuildFile('index.html'));
       ctx.set('Content-Security-Policy', buildContentSecurityPolicy(config));
       // The page links to the scripts of one build, so browsers must revalidate a cached copy.
       ctx.set('Cache-Control', 'no-cache');
@@ -109,10 +110,13 @@ export const consolePages = [
     scope: 'open',
     request: { params: z.object({ name: z.string().regex(/^[\w.-]+$/) }) },
     answer: rawResponse,
-    async handle({ ctx, params: { name } }) {
+    answers: constantAnswers,
+    async handle({ ctx, params: { name } }, { constants }) {
       const type = assetTypes[extname(name)];
       if (type === undefined) throw new GatewayError('NOT_FOUND');
-      await sendFile(ctx, join('assets', name), type);
+      await constants.send(ctx, { name: `console ${name}`, type }, () =>
+        readBuildFile(join('assets', name)),
+      );
       ctx.set('Cache-Control', 'public, max-age=31536000, immutable');
     },
   }),

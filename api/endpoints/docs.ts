@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
+import { constantAnswers } from '../http/constants.ts';
 import type { Documents } from '../openapi/document.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 import { listPriceLines } from './pricing.ts';
@@ -54,10 +55,11 @@ const defineText = (
     route: `GET ${path}`,
     scope: 'open',
     answer: rawResponse,
-    handle({ ctx }, services) {
-      ctx.type = type;
-      ctx.body = getContent(services.documents, services);
-    },
+    answers: constantAnswers,
+    handle: ({ ctx }, services) =>
+      services.constants.send(ctx, { name: path, type }, () =>
+        Buffer.from(getContent(services.documents, services)),
+      ),
   });
 
 /** Endpoints that serve the documentation of the callers' API. */
@@ -75,12 +77,14 @@ export const docs = [
     scope: 'open',
     request: { params: z.object({ asset: z.string() }) },
     answer: rawResponse,
-    async handle({ ctx, params: { asset } }) {
+    answers: constantAnswers,
+    async handle({ ctx, params: { asset } }, { constants }) {
       const type = Object.hasOwn(assets, asset) ? assets[asset] : undefined;
       if (type === undefined) throw new GatewayError('NOT_FOUND');
-      ctx.type = type;
+      await constants.send(ctx, { name: `/docs/${asset}`, type }, () =>
+        readFile(join(assetDirectory, asset)),
+      );
       ctx.set('Cache-Control', 'public, max-age=86400');
-      ctx.body = await readFile(join(assetDirectory, asset));
     },
   }),
 ];

@@ -3,7 +3,6 @@
  * requests.
  */
 import { z } from 'zod';
-import { checkReadiness } from '../../platform/readiness.ts';
 import { defineEndpoint } from './endpoint.ts';
 
 /** Endpoints of the liveness and readiness probes. */
@@ -20,8 +19,8 @@ export const health = [
     scope: 'open',
     answer: z.object({ status: z.string(), checks: z.record(z.string(), z.boolean()) }),
     answers: { 200: 'The process can serve requests.', 503: 'The process cannot serve requests.' },
-    async handle({ ctx }, { readiness }) {
-      const { ready, ...report } = await checkReadiness(readiness);
+    async handle({ ctx }, { checkReadiness }) {
+      const { ready, ...report } = await checkReadiness();
       ctx.status = ready ? 200 : 503;
       if (!ready) ctx.set('Retry-After', '2');
       return report;

@@ -16,20 +16,16 @@ const eventStreamResponse = {
   },
 };
 
-/**
- * Sends an event stream of one job, or of all jobs of the organization if `jobId` is null.
- * @throws GatewayError 429 or SERVICE_UNAVAILABLE if too many streams are open
- */
-function sendEvents(
+/** Sends an event stream of one job, or of all jobs of the organization if `jobId` is null. */
+async function sendEvents(
   ctx: Context,
   { caller, jobId }: { caller: Caller; jobId: string | null },
-  { jobFeed, openWaits }: Pick<Composition, 'jobFeed' | 'openWaits'>,
-): void {
+  { jobFeed }: Pick<Composition, 'jobFeed'>,
+): Promise<void> {
   const { organizationId, keyId } = caller;
   const eventStream = new PassThrough();
-  eventStream.once('close', openWaits.enter(caller));
   const { sessionId } = ctx.state;
-  jobFeed.follow({ organizationId, keyId, sessionId, jobId, events: eventStream });
+  await jobFeed.follow({ organizationId, keyId, sessionId, jobId, events: eventStream });
   ctx.set({
     'Content-Type': 'text/event-stream',
     'Cache-Control': 'no-cache, no-transform',
@@ -54,8 +50,8 @@ export const jobEvents = defineSection('Jobs', {
       'The stream ends if the key loses access or if an event may have been lost; then reconnect and list the jobs.',
     answer: rawResponse,
     answers: eventStreamResponse,
-    handle({ ctx, caller }, services) {
-      sendEvents(ctx, { caller, jobId: null }, services);
+    async handle({ ctx, caller }, services) {
+      await sendEvents(ctx, { caller, jobId: null }, services);
     },
   }),
 
@@ -72,7 +68,7 @@ export const jobEvents = defineSection('Jobs', {
     errors: ['JOB_NOT_FOUND'],
     async handle({ ctx, ...call }, services) {
       const { id: jobId } = await findJob(call, services);
-      sendEvents(ctx, { caller: call.caller, jobId }, services);
+      await sendEvents(ctx, { caller: call.caller, jobId }, services);
     },
   }),
 });

@@ -1,6 +1,7 @@
 /** POST /mcp: offers Studio endpoints as tools of the Model Context Protocol (docs/mcp.md). */
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import { createOwnApiClient } from '../mcp/own-api-client.ts';
+import { closedSignal } from '../middleware/shares.ts';
 import { createMcpServer } from '../mcp/server.ts';
 import { readJson } from '../http/body.ts';
 import { dataUrlBodyBytesMax } from '../studio/data-urls.ts';
@@ -28,7 +29,8 @@ export const mcp = defineEndpoint({
   async handle({ ctx, caller }, services) {
     // The transport rejects a batch of messages: the rate limit would count it as one request.
     const parsedBody = await readJson(ctx, { bytesMax: dataUrlBodyBytesMax });
-    const server = createMcpServer({ caller, services, sendRequest: createOwnApiClient(ctx.req) });
+    const sendRequest = createOwnApiClient(ctx.req, closedSignal(ctx));
+    const server = createMcpServer({ caller, services, sendRequest });
     const acceptedTypes = ctx.get('accept');
     // Clients of the protocol accept both types by name. Others expect JSON.
     const transport = new WebStandardStreamableHTTPServerTransport({

@@ -33,10 +33,11 @@ export function createRouter(
     const { path, method } = endpoint;
     const middlewares = [
       ...listAccessChecks(endpoint, services),
+      holdShares(endpoint, services),
       createHandler(endpoint, services),
     ];
     // Chat responses are not compressed, so that each token is sent immediately.
-    if (endpoint.scope !== 'chat') middlewares.unshift(gzipResponses);
+    if (endpoint.scope !== 'chat') middlewares.unshift(encodeJson);
     middlewares.unshift(setErrorFormat(endpoint));
     router.register(path, [method], middlewares);
   }
@@ -87,6 +88,25 @@ async function authenticateOperator(
     return findOperator.findByKey(parseBearerKey(ctx.req));
   const session = await operatorSessions.admit(ctx);
   return session ? findOperator.findBySession(session) : null;
+}
+
+/**
+ * Takes a place for the request until its response has closed, and for a read of an organization or
+ * an address a turn until its handler has ended or begins to wait.
+ */
+function holdShares({ method, scope }: Endpoint, { shares }: Composition): Middleware {
+  const takesTurn = method === 'GET' && scope !== 'admin';
+  return async (ctx, next) => {
+    shares.takePlace(ctx);
+    if (!takesTurn) return next();
+    const endTurn = await shares.takeTurn(ctx);
+    ctx.state.endTurn = endTurn;
+    try {
+      await next();
+    } finally {
+      endTurn();
+    }
+  };
 }
 
 function createHandler(endpoint: Endpoint, services: Composition): Middleware {
@@ -178,18 +198,19 @@ function parseParams(
 const compressBytesMin = 1024;
 const compress = promisify(gzip);
 
-/** Compresses JSON responses in the thread pool. Streams and short bodies are sent uncompressed. */
-const gzipResponses: Middleware = async (ctx, next) => {
+/** Encodes JSON responses, and compresses long ones in the thread pool. */
+const encodeJson: Middleware = async (ctx, next) => {
   await next();
   const { body } = ctx;
   const isJson = ctx.response.is('json') === 'json';
   if (ctx.respond === false || !isJson || body == null || body instanceof Stream) return;
+  if (ctx.state.isConstant || ctx.method === 'HEAD') return;
   ctx.vary('Accept-Encoding');
-  if (ctx.method === 'HEAD' || ctx.acceptsEncodings('gzip', 'identity') !== 'gzip') return;
-  const bytes = Buffer.isBuffer(body)
-    ? body
-    : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
-  if (bytes.length < compressBytesMin) return;
-  ctx.body = await compress(bytes);
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  if (text.length < compressBytesMin || ctx.acceptsEncodings('gzip', 'identity') !== 'gzip') {
+    ctx.body = text;
+    return;
+  }
+  ctx.body = await compress(text);
   ctx.set('Content-Encoding', 'gzip');
 };

@@ -10,6 +10,7 @@ import { creditsSchema, jobSchema } from '../../studio/job-resource.ts';
 import type { JobView } from '../../studio/job-view.ts';
 import type { Composition } from '../composition.ts';
 import { parsePreferredWaitMs } from '../http/prefer.ts';
+import { closedSignal } from '../middleware/shares.ts';
 import { cancelJob } from '../studio/cancellation.ts';
 import { stepSchema, listSteps } from '../studio/job-steps.ts';
 import { toData, toPage, dataSchema, pageSchema, pathId, time } from './fields.ts';
@@ -117,18 +118,15 @@ export const studioJobs = defineSection('Jobs', {
     },
     answer: jobResponse,
     errors: ['JOB_NOT_FOUND'],
-    async handle({ ctx, query, ...call }, { reads, jobWaits, openWaits, view }) {
+    async handle({ ctx, query, ...call }, { reads, jobWaits, view }) {
       const job = await findJob(call, { reads });
       const waitMs = parsePreferredWaitMs(ctx, (query.wait ?? 0) * 1000, longPollMaxMs);
       const { organizationId } = call.caller;
       if (waitMs === 0 || job.status !== 'open') return buildJobResponse(ctx, view, job);
-      const endWait = openWaits.enter(call.caller);
-      try {
-        const awaited = await jobWaits.awaitEnd({ organizationId, jobId: job.id }, waitMs);
-        return await buildJobResponse(ctx, view, awaited ?? job);
-      } finally {
-        endWait();
-      }
+      ctx.state.endTurn?.();
+      const signal = closedSignal(ctx);
+      const awaited = await jobWaits.awaitEnd({ organizationId, jobId: job.id, signal }, waitMs);
+      return buildJobResponse(ctx, view, awaited ?? job);
     },
   }),
 

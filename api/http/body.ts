@@ -3,10 +3,10 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as serveOtherRequests } from 'node:timers/promises';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { findUnstorable, isRecord, isStorable } from '../../domain/json.ts';
-import { createFairLimiter } from '../../platform/fair-limiter.ts';
+import { createShares } from '../../platform/shares.ts';
 import type { Context } from '../context.ts';
 import { readChunks } from './body-timeouts.ts';
-import { countBytes, findByteOwner } from '../middleware/byte-limits.ts';
+import { countBytes, findOwner } from '../middleware/shares.ts';
 import { findJsonError } from './json-error.ts';
 import { JsonMeter, invalidBodyError } from './json-meter.ts';
 
@@ -22,7 +22,7 @@ const oneStepBytesMax = 64 * 1024;
  * Reads the raw body of at most `bytesMax` bytes. `checkChunk` receives each chunk as it arrives,
  * and may throw to reject the request.
  * @throws GatewayError PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, REQUEST_TIMEOUT if the body
- * arrives too slowly, 429 or SERVICE_UNAVAILABLE if a byte budget is exhausted, and errors of
+ * arrives too slowly, 429 or SERVICE_UNAVAILABLE if the organization has its share of bytes, and errors of
  * `checkChunk`
  */
 export async function readBody(
@@ -103,7 +103,7 @@ export async function readJson(
   const meter = new JsonMeter(valuesMax);
   const bytes = await readBody(ctx, bytesMax, (chunk) => meter.count(chunk));
   if (bytes.length <= oneStepBytesMax) return checkStorable(parseObject(decodeUtf8(bytes)), repair);
-  const owner = findByteOwner(ctx);
+  const owner = findOwner(ctx);
   const text = await runInTurn(owner, () => decodeUtf8(bytes));
   const value = await runInTurn(owner, () => parseObject(text));
   await runInTurn(owner, () => checkStorable(value, repair));
@@ -112,7 +112,7 @@ export async function readJson(
 }
 
 /** Limiter that lets one large body be parsed at a time. */
-const parseTurns = createFairLimiter(1);
+const parseTurns = createShares(1);
 /** Maximum time that a large body waits for its next parsing step, in milliseconds. */
 const turnWaitMs = 60_000;
 

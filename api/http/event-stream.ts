@@ -1,6 +1,6 @@
 /**
  * Responses as event streams (server-sent events). The headers are sent with the first text, idle
- * connections are kept open, and a client that does not read is disconnected after a timeout.
+ * connections are kept open, and a client that does not read is disconnected (connections.ts).
  */
 import type { ServerResponse } from 'node:http';
 
@@ -15,8 +15,6 @@ export class ReaderDisconnected extends Error {
 export type EventStream = ReturnType<typeof createEventStream>;
 
 interface EventStreamOptions {
-  /** Maximum time to wait for a client that does not read, in milliseconds. */
-  stallTimeoutMs: number;
   /** Idle time after which `keepalive` is sent, in milliseconds. */
   keepaliveMs: number;
   /** Comment or event that keeps the connection open. */
@@ -48,18 +46,14 @@ export function createEventStream(response: ServerResponse, options: EventStream
 
   async function waitForDrain(): Promise<void> {
     await new Promise<void>((resolve, reject) => {
-      const finish = (outcome: () => void): void => {
-        clearTimeout(timer);
-        response.off('drain', onDrain).off('close', onClose);
-        outcome();
+      const onDrain = (): void => {
+        response.off('close', onClose);
+        resolve();
       };
-      const onDrain = (): void => finish(resolve);
-      const onClose = (): void =>
-        finish(() => reject(new ReaderDisconnected('the client has disconnected')));
-      const timer = setTimeout(
-        () => finish(() => reject(new ReaderDisconnected('the client does not read the stream'))),
-        options.stallTimeoutMs,
-      );
+      const onClose = (): void => {
+        response.off('drain', onDrain);
+        reject(new ReaderDisconnected('the client has disconnected or does not read the stream'));
+      };
       response.once('drain', onDrain).once('close', onClose);
     });
   }
@@ -87,10 +81,6 @@ export function createEventStream(response: ServerResponse, options: EventStream
       if (response.destroyed) return;
       send(text);
       response.end();
-      if (response.writableFinished) return;
-      // Closes the connection if the client does not read the rest in time.
-      const stallTimer = setTimeout(() => response.destroy(), options.stallTimeoutMs);
-      response.once('close', () => clearTimeout(stallTimer));
     },
     /** Stops to keep the connection open. If no event was written, no headers are sent. */
     stop: () => clearTimeout(keepalive),

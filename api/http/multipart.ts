@@ -6,7 +6,7 @@ import type { RequestFiles } from '../../storage/inputs/request-files.ts';
 import type { Context } from '../context.ts';
 import { parseIdempotencyKey } from '../idempotency/idempotency-key.ts';
 import { formTimeoutMs, startBodyTimers } from './body-timeouts.ts';
-import { countBytes } from '../middleware/byte-limits.ts';
+import { countBytes } from '../middleware/shares.ts';
 
 /** Fields and files that a form may contain, and their limits. */
 export interface FormRules<Stored> {
@@ -58,7 +58,7 @@ function createPartError(path: string, message: string): GatewayError {
 /**
  * Reads a form. Its bytes count toward the organization's spool budget until the request ends.
  * @throws GatewayError INVALID_REQUEST that names the part, FILE_TOO_LARGE, REQUEST_TIMEOUT if the
- * form arrives too slowly, 429 or SERVICE_UNAVAILABLE if a byte budget is exhausted, and errors of
+ * form arrives too slowly, 429 or SERVICE_UNAVAILABLE if the organization has its share of bytes, and errors of
  * `store`
  */
 export async function receiveForm<Stored>(

@@ -5,6 +5,7 @@
  * with a new token, and the first request stops.
  */
 import { createHash, randomUUID } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { GatewayError, assert } from '../../domain/errors.ts';
@@ -25,7 +26,9 @@ export interface KeyedRequest {
 
 /** Response that was stored for later requests with the same key. */
 export interface StoredResponse {
-  body: Buffer;
+  /** Reads the body piece by piece, as fast as the client takes it. */
+  stream: Readable;
+  bytes: number;
   contentType: string;
 }
 
@@ -62,9 +65,12 @@ export const claimDuration = '10 seconds';
 const claimRow = z.object({
   verdict: z.enum(['claimed', 'done', 'other', 'in_progress', 'not_kept']),
   subject: z.string().nullable(),
-  answer: z.instanceof(Buffer).nullable(),
+  answer_bytes: z.number().nullable(),
   answer_type: z.string().nullable(),
 });
+const pieceRow = z.object({ piece: z.instanceof(Buffer).nullable() });
+/** Number of bytes of a stored response that one query reads. */
+const pieceBytes = 256 * 1024;
 
 /**
  * Claims a key. If another request claims it in an open transaction, waits until that ends.
@@ -80,18 +86,38 @@ export async function claimKey(
     .update(`${path}\n${JSON.stringify(body)}`)
     .digest('hex');
   const result = await connection.one(sql.type(claimRow)`
-    SELECT verdict, subject, answer, answer_type FROM claim_key(${organizationId}, ${key},
+    SELECT verdict, subject, answer_bytes, answer_type FROM claim_key(${organizationId}, ${key},
       ${fingerprint}, ${subjectId}, ${attempt}, ${claimDuration}::interval)`);
   if (result.verdict === 'other') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
   if (result.verdict === 'not_kept') throw new GatewayError('ANSWER_NOT_KEPT');
   if (result.verdict === 'in_progress') throw requestInProgressError();
-  const { answer, answer_type: contentType, subject } = result;
+  const { answer_bytes: bytes, answer_type: contentType, subject } = result;
   assert(subject !== null, 'claim_key returned no id');
   if (result.verdict === 'claimed') {
     return { state: 'claimed', subjectId: subject, claim: { organizationId, key, attempt } };
   }
-  const response = answer && contentType ? { body: answer, contentType } : null;
-  return { state: 'done', subjectId: subject, response };
+  const hasResponse = bytes !== null && contentType !== null;
+  const response = hasResponse && {
+    bytes,
+    contentType,
+    stream: Readable.from(readPieces(connection, request, bytes)),
+  };
+  return { state: 'done', subjectId: subject, response: response || null };
+}
+
+/** Reads a stored response in pieces, so that no process holds it as a whole. */
+async function* readPieces(
+  connection: CommonQueryMethods,
+  { organizationId, idempotencyKey }: KeyedRequest,
+  bytes: number,
+): AsyncGenerator<Buffer> {
+  for (let offset = 0; offset < bytes; offset += pieceBytes) {
+    const piece = await connection.oneFirst(sql.type(pieceRow)`
+      SELECT substring(answer FROM ${offset + 1} FOR ${pieceBytes}) AS piece FROM idempotency_claim
+      WHERE organization_id = ${organizationId} AND idempotency_key = ${idempotencyKey}`);
+    assert(piece, 'the stored response was deleted while it was read');
+    yield piece;
+  }
 }
 
 /**

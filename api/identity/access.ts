@@ -31,7 +31,17 @@ export const roleSchema = z.enum(['owner', 'admin', 'member', 'viewer']);
 /** Status of an organization. Requests of a suspended organization are rejected. */
 export const organizationStatusSchema = z.enum(['active', 'suspended']);
 
-/** Schema of a caller, with the state of its rate-limit window. */
+/** Owners of rate-limit windows that count a request. */
+const windowOwners = ['key', 'user', 'organization'] as const;
+type WindowOwner = (typeof windowOwners)[number];
+const windowSchema = z.object({
+  /** Number of the request in the window. */
+  hits: z.number(),
+  /** End of the window in milliseconds since 1970, by the database's clock. */
+  resetAtMs: z.number(),
+});
+
+/** Schema of a caller, with the state of its rate-limit windows. */
 const callerSchema = z.object({
   keyId: z.string(),
   organizationId: z.string(),
@@ -41,17 +51,14 @@ const callerSchema = z.object({
   /** Ids of the models that the key may use. Null if it may use all models. */
   allowedModels: z.array(z.string()).nullable(),
   organizationStatus: organizationStatusSchema,
-  /** Number of requests of this key in the current rate-limit window, including this one. */
-  hits: z.number(),
-  /** End of the rate-limit window in milliseconds since 1970, by the database's clock. */
-  resetAtMs: z.number(),
+  windows: z.record(z.enum(windowOwners), windowSchema),
   nowMs: z.number(),
 });
 export type Caller = z.infer<typeof callerSchema>;
 
 /**
  * Kinds of requests that have separate rate limits. `polls`: requests that read jobs; `console`:
- * requests of console sessions; `requests`: all others.
+ * reads of console sessions; `requests`: all others.
  */
 export type RateBucket = 'requests' | 'polls' | 'console';
 
@@ -66,7 +73,19 @@ type AccessConfig = Pick<
   | 'RATE_LIMIT_PER_MINUTE'
   | 'POLL_RATE_LIMIT_PER_MINUTE'
   | 'CONSOLE_RATE_LIMIT_PER_MINUTE'
+  | 'ORGANIZATION_RATE_FACTOR'
 >;
+
+/** State of the rate-limit window that leaves a caller the fewest requests. */
+export interface RateState {
+  limit: number;
+  /** Requests that the window still allows. Negative if the request is beyond the limit. */
+  remaining: number;
+  resetAtMs: number;
+}
+
+/** Maximum number of API keys of one user (spec §8), and of the limits that they have together. */
+export const keysPerUserMax = 10;
 
 /**
  * Creates the functions that admit requests. A key whose MAC was calculated with the previous
@@ -74,10 +93,15 @@ type AccessConfig = Pick<
  */
 export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?: Metrics) {
   const { KEY_PEPPER: pepper, KEY_PEPPER_PREVIOUS: previousPepper } = config;
-  const limits: Record<RateBucket, number> = {
+  const keyLimits: Record<RateBucket, number> = {
     requests: config.RATE_LIMIT_PER_MINUTE,
     polls: config.POLL_RATE_LIMIT_PER_MINUTE,
     console: config.CONSOLE_RATE_LIMIT_PER_MINUTE,
+  };
+  const factors: Record<WindowOwner, number> = {
+    key: 1,
+    user: keysPerUserMax,
+    organization: config.ORGANIZATION_RATE_FACTOR,
   };
   const enqueue = createBatcher<{ mac: string; bucket: RateBucket }, Caller | null>({
     name: 'access',
@@ -93,15 +117,27 @@ export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?:
         requests.map(({ bucket }) => bucket),
         'text',
       );
+      const limits = sql.array(
+        requests.map(({ bucket }) => keyLimits[bucket]),
+        'int4',
+      );
       return pool.oneFirst(
-        sql.type(answersRow)`SELECT admit_requests(${macs}, ${buckets}) AS answers`,
+        sql.type(answersRow)`SELECT admit_requests(${macs}, ${buckets}, ${limits}) AS answers`,
       );
     },
   });
   const admitMac = (mac: string, bucket: RateBucket): Promise<Caller | null> =>
     enqueue({ mac, bucket });
   return {
-    limits,
+    /** Returns the state of the window that limits a caller most; a key's own if they are equal. */
+    findRate({ windows }: Caller, bucket: RateBucket): RateState {
+      const states = windowOwners.map((owner) => {
+        const limit = keyLimits[bucket] * factors[owner];
+        const { hits, resetAtMs } = windows[owner];
+        return { limit, remaining: limit - hits, resetAtMs };
+      });
+      return states.reduce((least, state) => (state.remaining < least.remaining ? state : least));
+    },
     /** Admits a request. Returns null for an invalid key, whose requests are not counted. */
     async admit(key: string, bucket: RateBucket): Promise<Caller | null> {
       if (!isApiKey(key)) return null;

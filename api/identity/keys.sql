@@ -103,6 +103,12 @@ BEGIN
     RETURN '{"verdict": "quota_reached"}';
   END IF;
   INSERT INTO api_key SELECT k.*;
+  -- A key adds no requests to the current minute: it begins in the windows of the acting key, or of
+  -- the key that it replaces if that has made more requests.
+  INSERT INTO rate_window (owner_id, bucket, started_at, hits)
+    SELECT DISTINCT ON (bucket) k.id, bucket, started_at, hits FROM rate_window
+    WHERE owner_id IN (acting_key.id, request->>'keyId')
+    ORDER BY bucket, (started_at > clock_timestamp() - interval '1 minute') DESC, hits DESC;
   RETURN jsonb_build_object('verdict', 'created', 'organizationId', k.organization_id,
     'meta', api_key_meta(k));
 END $$;

@@ -9,13 +9,10 @@ import { GatewayError, assert } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { keyBudget } from '../../jobs/ledger-results.ts';
-import { scopes, type Scope } from './access.ts';
+import { keysPerUserMax, scopes, type Scope } from './access.ts';
 import { formatBudget, keyMeta, type keyLimit, type ListedKey } from './key-fields.ts';
 import { calculateKeyMac, generateApiKey, extractKeyPrefix } from './key-format.ts';
 import { requireChanged, keyResult, type ChangedKey } from './key-results.ts';
-
-/** Maximum number of API keys of one user (spec §8). */
-const keysPerUserMax = 10;
 
 type ApiKeyMeta = z.infer<typeof keyMeta>;
 type KeyLimit = z.infer<typeof keyLimit>;

@@ -14,7 +14,7 @@ import type { JobResource } from '../../studio/job-resource.ts';
 import type { Composition } from '../composition.ts';
 import type { Caller } from '../identity/access.ts';
 
-type Services = Pick<Composition, 'jobWaits' | 'openWaits' | 'reads' | 'storage' | 'view'>;
+type Services = Pick<Composition, 'jobWaits' | 'reads' | 'storage' | 'view'>;
 /** Caller of an MCP request, and the services that read the caller's jobs. */
 export interface JobReader {
   caller: Caller;
@@ -47,7 +47,7 @@ export async function awaitJobResult(
       0,
       Math.min(progress === 0 ? 0 : progressIntervalMs, waitMaxMs - waitedMs),
     );
-    const job = await services.jobWaits.awaitEnd({ organizationId, jobId }, waitMs);
+    const job = await services.jobWaits.awaitEnd({ organizationId, jobId, signal }, waitMs);
     if (!job) throw new McpError(ErrorCode.InternalError, `The job ${jobId} was not found.`);
     const mustReturn = job.status !== 'open' || signal.aborted || services.jobWaits.isDraining();
     if (mustReturn || performance.now() - startedAtMs >= waitMaxMs)

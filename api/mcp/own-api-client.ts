@@ -24,8 +24,11 @@ export interface ApiResponse {
 /** Function that sends a request to the API of this process. */
 export type SendApiRequest = (request: ApiRequest) => Promise<ApiResponse>;
 
-/** Creates the function that sends requests with the API key of an incoming request. */
-export function createOwnApiClient(incoming: IncomingMessage): SendApiRequest {
+/**
+ * Creates the function that sends requests with the API key of an incoming request, until `signal`
+ * aborts.
+ */
+export function createOwnApiClient(incoming: IncomingMessage, signal: AbortSignal): SendApiRequest {
   const { localAddress = '127.0.0.1', localPort } = incoming.socket;
   const host = localAddress.includes(':') ? `[${localAddress}]` : localAddress;
   const authorization = incoming.headers.authorization ?? '';
@@ -39,6 +42,7 @@ export function createOwnApiClient(incoming: IncomingMessage): SendApiRequest {
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
       redirect: 'error',
+      signal,
     });
     const { ok, status } = response;
     return { ok, status, body: await response.json(), jobId: response.headers.get('x-job-id') };

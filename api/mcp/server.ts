@@ -14,7 +14,6 @@ import {
   type CallToolResult,
 } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
-import { GatewayError } from '../../domain/errors.ts';
 import type { JobRecord } from '../../jobs/records/job-reads.ts';
 import { idPattern } from '../../domain/ids.ts';
 import { isRecord } from '../../domain/json.ts';
@@ -114,12 +113,7 @@ async function callTool(
     const { body } = response;
     return toToolResult({ ...response, body: tool.present ? tool.present(body) : body });
   }
-  const endWait = input['async'] === true ? null : beginWait(context);
-  try {
-    return await awaitJobResult(context, { jobId, wait: endWait !== null }, extra);
-  } finally {
-    endWait?.();
-  }
+  return awaitJobResult(context, { jobId, wait: input['async'] !== true }, extra);
 }
 
 /** Removes null fields: language models send null for an argument that they leave out. */
@@ -128,19 +122,6 @@ function dropNulls(fields: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
     present.map(([name, value]) => [name, isRecord(value) ? dropNulls(value) : value]),
   );
-}
-
-/**
- * Counts a tool call that waits for a job. Returns the function to call when the wait ends, or null
- * if too many calls wait.
- */
-function beginWait({ caller, services }: McpRequestContext): (() => void) | null {
-  try {
-    return services.openWaits.enter(caller);
-  } catch (error) {
-    if (error instanceof GatewayError) return null;
-    throw error;
-  }
 }
 
 /**

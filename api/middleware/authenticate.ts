@@ -7,7 +7,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import { correlate } from '../../platform/correlation.ts';
 import type { Composition } from '../composition.ts';
 import type { Context, Middleware } from '../context.ts';
-import type { Caller, Scope } from '../identity/access.ts';
+import type { Caller, RateBucket, Scope } from '../identity/access.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
 
 /** Pattern of a bearer credential. The scheme is case-insensitive (RFC 9110 §11.1). */
@@ -21,33 +21,36 @@ export function authenticate(
   { access, sessions }: Pick<Composition, 'access' | 'sessions'>,
   { bucket = 'requests', acceptsXApiKey }: Pick<Endpoint, 'bucket' | 'acceptsXApiKey'>,
 ): Middleware {
-  async function findCaller(ctx: Context): Promise<{ caller: Caller | null; limit: number }> {
+  async function findCaller(ctx: Context): Promise<{ caller: Caller | null; counted: RateBucket }> {
     const key = parseBearerKey(ctx.req) ?? (acceptsXApiKey ? parseXApiKey(ctx.req) : undefined);
-    if (key !== undefined) {
-      return { caller: await access.admit(key, bucket), limit: access.limits[bucket] };
-    }
+    if (key !== undefined) return { caller: await access.admit(key, bucket), counted: bucket };
     // The session is used only if the request has no key at all, not even an invalid one.
     const session = ctx.headers.authorization === undefined ? await sessions.admit(ctx) : undefined;
-    const caller = session ? await access.admitMac(session.mac, 'console') : null;
+    // A page of the console reads more than a key may, but it changes things no more often.
+    const counted = isRead(ctx) ? 'console' : bucket;
+    const caller = session ? await access.admitMac(session.mac, counted) : null;
     if (session) ctx.state.sessionId = session.sessionId;
-    return { caller, limit: access.limits.console };
+    return { caller, counted };
   }
   return async (ctx, next) => {
-    const { caller, limit } = await findCaller(ctx);
+    const { caller, counted } = await findCaller(ctx);
     if (!caller) throw new GatewayError('Unauthorized', describeMissingKey(ctx, acceptsXApiKey));
     ctx.state.caller = caller;
     correlate({ organizationId: caller.organizationId });
+    const { limit, remaining, resetAtMs } = access.findRate(caller, counted);
     ctx.set('X-RateLimit-Limit', String(limit));
-    ctx.set('X-RateLimit-Remaining', String(Math.max(0, limit - caller.hits)));
-    ctx.set('X-RateLimit-Reset', String(Math.ceil(caller.resetAtMs / 1000)));
-    if (caller.hits > limit) {
+    ctx.set('X-RateLimit-Remaining', String(Math.max(0, remaining)));
+    ctx.set('X-RateLimit-Reset', String(Math.ceil(resetAtMs / 1000)));
+    if (remaining < 0) {
       throw new GatewayError('Rate limit exceeded. Please slow down.', undefined, {
-        retryAfterSeconds: Math.max(1, Math.ceil((caller.resetAtMs - caller.nowMs) / 1000)),
+        retryAfterSeconds: Math.max(1, Math.ceil((resetAtMs - caller.nowMs) / 1000)),
       });
     }
     await next();
   };
 }
+
+const isRead = ({ method }: Context): boolean => method === 'GET' || method === 'HEAD';
 
 /** Returns the message for a request without credentials; undefined if it has (invalid) ones. */
 function describeMissingKey(

@@ -12,7 +12,7 @@ import type { JobPlan } from '../../jobs/job-plan.ts';
 import type { Rejection } from '../../jobs/ledger-results.ts';
 import type { Config } from '../../platform/config.ts';
 import { correlate } from '../../platform/correlation.ts';
-import { createFairLimiter } from '../../platform/fair-limiter.ts';
+import { createShares } from '../../platform/shares.ts';
 import { callTemporal } from '../../platform/temporal.ts';
 import type { HeldClaim } from '../idempotency/claim-renewal.ts';
 import type { JobSubscription } from './job-topics.ts';
@@ -36,13 +36,21 @@ type StartClaim = Pick<HeldClaim, 'recordStart' | 'noteRejection'>;
 const rowPollMs = 1000;
 
 /**
- * Creates the function that starts workflows. At most TEMPORAL_STARTS_MAX start requests are in
- * flight at a time, because more would only delay each other. A limiter distributes them fairly
- * between organizations. If it rejects a job, no start request was sent for this job.
+ * Maximum time that a start holds its slot while it waits for the reservation, in milliseconds. A
+ * busy worker thus slows the starts of the organization that keeps it busy; without a worker, jobs
+ * still start, and wait in Temporal.
+ */
+const startHoldMaxMs = 1000;
+
+/**
+ * Creates the function that starts workflows, and returns the function to call when the job has
+ * its reservation. At most TEMPORAL_STARTS_MAX starts are in progress at a time, because more would
+ * only delay each other; organizations take turns. If a job gets no turn, no start request was sent
+ * for it.
  */
 function createFairStart(deps: AdmissionDeps) {
-  const limiter = createFairLimiter(deps.config.TEMPORAL_STARTS_MAX);
-  return async (plan: JobPlan, claim: StartClaim): Promise<void> => {
+  const limiter = createShares(deps.config.TEMPORAL_STARTS_MAX);
+  return async (plan: JobPlan, claim: StartClaim): Promise<() => void> => {
     const release = await limiter.enter(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
     if (!release) {
       throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many jobs are waiting to start.', {
@@ -55,9 +63,15 @@ function createFairStart(deps: AdmissionDeps) {
         if (!(error instanceof ServiceError)) throw error;
         throw unconfirmedStartError(plan, 'The job could not be started.', error);
       });
-    } finally {
+    } catch (error) {
       release();
+      throw error;
     }
+    const timer = setTimeout(release, startHoldMaxMs);
+    return () => {
+      clearTimeout(timer);
+      release();
+    };
   };
 }
 
@@ -75,8 +89,8 @@ export function createAdmission(deps: AdmissionDeps) {
       correlate({ jobId: plan.jobId, workflowId: jobWorkflowId(plan.jobId) });
       const updates = deps.updates.subscribe(plan.jobId);
       try {
-        await startFairly(plan, claim);
-        const rejection = await awaitReservation(deps, plan, updates);
+        const endStart = await startFairly(plan, claim);
+        const rejection = await awaitReservation(deps, plan, updates).finally(endStart);
         if (rejection) {
           claim.noteRejection();
           throwRejection(rejection);

@@ -104,9 +104,9 @@ export function createJobFeed(deps: JobFeedDeps) {
   return {
     /**
      * Writes the jobs of a reader to its stream `events`, until the stream is closed or the
-     * reader's only job has ended.
+     * reader's only job has ended. Resolves when the current jobs are written.
      */
-    follow(reader: Reader): void {
+    async follow(reader: Reader): Promise<void> {
       const { organizationId, events } = reader;
       const topic: Topic = topics.get(organizationId) ?? {
         readers: new Set(),
@@ -119,7 +119,7 @@ export function createJobFeed(deps: JobFeedDeps) {
       events.once('close', () => disconnect(reader));
       events.write(': following\n\n');
       timer ??= withoutCorrelation(() => setInterval(tick, tickMs));
-      void sendCurrentJobs(deps, reader, topic).catch(() => disconnect(reader));
+      await sendCurrentJobs(deps, reader, topic).catch(() => disconnect(reader));
     },
   };
 }

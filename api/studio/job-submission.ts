@@ -11,6 +11,7 @@ import { countBytes } from '../middleware/byte-limits.ts';
 import type { Context } from '../context.ts';
 import { parsePreferredWaitMs } from '../http/prefer.ts';
 import type { HeldClaim } from '../idempotency/claim-renewal.ts';
+import { closedSignal } from '../middleware/shares.ts';
 import type { JobSubscription } from './job-topics.ts';
 import { completePlan } from './planner.ts';
 import { authorizeRequest, draftRequest, measurePrices } from './request-draft.ts';
@@ -82,8 +83,9 @@ export async function startJob(
   return {
     jobId,
     async awaitEnd() {
-      const job = await services.jobWaits.awaitEndLimited(
-        { organizationId, jobId, updates },
+      const signal = closedSignal(ctx);
+      const job = await services.jobWaits.awaitEnd(
+        { organizationId, jobId, updates, signal },
         waitMs,
       );
       if (!job) {

@@ -18,7 +18,7 @@ type JobEvent = z.infer<typeof jobEvent>;
 export interface JobSubscription {
   /** Waits up to `waitMs` milliseconds for the next event. Returns null if there is none. */
   next: (waitMs: number) => Promise<JobEvent | null>;
-  /** Ends the subscription. */
+  /** Ends the subscription, and a pending call of `next`. */
   end: () => void;
 }
 
@@ -54,6 +54,7 @@ export function createTopics() {
         return queue.shift() ?? null;
       },
       end() {
+        wake?.();
         topic.delete(receive);
         if (topic.size === 0 && topics.get(jobId) === topic) topics.delete(jobId);
       },

@@ -1,14 +1,11 @@
 /** Waits for jobs to end, for synchronous requests and long polls. */
 import type { JobReads, JobRecord } from '../../jobs/records/job-reads.ts';
-import type { Config } from '../../platform/config.ts';
-import { createFairShare } from '../../platform/fair-share.ts';
 import type { JobSubscription } from './job-topics.ts';
 import type { JobUpdates } from './job-updates.ts';
 
 interface WaitDeps {
   updates: JobUpdates;
   reads: JobReads;
-  config: Pick<Config, 'SYNC_WAITERS_MAX'>;
 }
 
 /** Job to wait for. */
@@ -20,30 +17,16 @@ interface AwaitedJob {
    * before it reads the row; otherwise it reads the row immediately.
    */
   updates?: JobSubscription | null;
+  /** Ends the wait early, because nobody reads its result. */
+  signal?: AbortSignal;
 }
 
 /** Creates the functions that wait for jobs. */
 export function createJobWaits(deps: WaitDeps) {
-  const waiting = createFairShare(deps.config.SYNC_WAITERS_MAX);
-
   return {
     /**
-     * Waits like `awaitEnd`, but returns immediately if too many requests of the organization are
-     * waiting (`SYNC_WAITERS_MAX`). The response is then 202.
-     */
-    async awaitEndLimited(job: AwaitedJob, waitMs: number): Promise<JobRecord | null> {
-      const release = waitMs > 0 ? waiting.take(job.organizationId) : null;
-      if (!release) return awaitEnd(deps, job, 0);
-      try {
-        return await awaitEnd(deps, job, waitMs);
-      } finally {
-        release();
-      }
-    },
-
-    /**
      * Waits until the job ends, for at most `waitMs` milliseconds. Returns earlier if the process
-     * is stopping. Returns the job's row, or null if the job has none.
+     * is stopping or the signal aborts. Returns the job's row, or null if the job has none.
      */
     awaitEnd: (job: AwaitedJob, waitMs: number) => awaitEnd(deps, job, waitMs),
 
@@ -54,21 +37,25 @@ export function createJobWaits(deps: WaitDeps) {
 
 async function awaitEnd(
   deps: Pick<WaitDeps, 'updates' | 'reads'>,
-  { organizationId, jobId, updates: subscription }: AwaitedJob,
+  { organizationId, jobId, updates: subscription, signal }: AwaitedJob,
   waitMs: number,
 ): Promise<JobRecord | null> {
   const updates = subscription ?? deps.updates.subscribe(jobId);
+  const end = (): void => updates.end();
+  signal?.addEventListener('abort', end);
   try {
     const deadlineAtMs = performance.now() + waitMs;
     if (subscription) await awaitEndEvent(subscription, waitMs);
     for (;;) {
       const job = await deps.reads.read(organizationId, jobId);
       const remainingMs = deadlineAtMs - performance.now();
-      if (!job || job.status !== 'open' || remainingMs <= 0 || deps.updates.isDraining) return job;
+      if (!job || job.status !== 'open' || remainingMs <= 0) return job;
+      if (deps.updates.isDraining || signal?.aborted) return job;
       await awaitEndEvent(updates, remainingMs);
     }
   } finally {
-    updates.end();
+    signal?.removeEventListener('abort', end);
+    end();
   }
 }
 

@@ -56,11 +56,12 @@ CREATE INDEX api_key_of_organization ON api_key (organization_id);
 -- (access.sql). The table is UNLOGGED: after a crash of Postgres, the requests of one minute are
 -- not counted, but no request waits for a disk write.
 CREATE UNLOGGED TABLE rate_window (
-  key_id text NOT NULL,
+  -- Id of an API key, a user or an organization.
+  owner_id text NOT NULL,
   bucket text NOT NULL,
   started_at timestamptz NOT NULL,
   hits integer NOT NULL,
-  PRIMARY KEY (key_id, bucket)
+  PRIMARY KEY (owner_id, bucket)
 ) WITH (fillfactor = 50);
 
 -- Sessions of the console. A cookie contains the token of a session. The row is deleted when the
@@ -104,7 +105,8 @@ CREATE TABLE idempotency_claim (
   -- Time after which another request may take over the claim. The holder regularly extends it.
   held_until timestamptz NOT NULL DEFAULT now() + interval '10 seconds',
   -- Stored response body of a request that creates no job, such as a chat's answer or stream.
-  answer bytea,
+  -- It is not compressed, so that it can be read in pieces.
+  answer bytea STORAGE EXTERNAL,
   answer_type text,
   created_at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (organization_id, idempotency_key)

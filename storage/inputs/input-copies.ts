@@ -9,7 +9,7 @@ import { z } from 'zod';
 import { newId } from '../../domain/ids.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
-import { createFairLimiter } from '../../platform/fair-limiter.ts';
+import { createShares } from '../../platform/shares.ts';
 import { forEachIsolated, type IsolationReport } from '../../platform/isolation.ts';
 import type { Logger } from '../../platform/logger.ts';
 import { OutboundError } from '../../platform/outbound-addresses.ts';
@@ -151,7 +151,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
  * @throws GatewayError SERVICE_UNAVAILABLE
  */
 function createSlots(): (organizationId: string) => Promise<() => void> {
-  const slots = createFairLimiter(copiesMax);
+  const slots = createShares(copiesMax);
   return async (organizationId) => {
     const release = await slots.enter(organizationId, slotWaitMs);
     if (release) return release;

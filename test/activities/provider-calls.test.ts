@@ -23,6 +23,7 @@ import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { checkReadiness, databaseChecks } from '../../platform/readiness.ts';
 import { createOutbound } from '../../platform/outbound.ts';
+import { createShares } from '../../platform/shares.ts';
 import { during } from '../harness/during.ts';
 import { openTestDisk } from '../harness/folders.ts';
 import { startPostgresProxy } from '../harness/postgres-proxy.ts';
@@ -89,7 +90,7 @@ const pending = {
   progress: { state: 'generating', queuePosition: null },
 } as const;
 
-/** Returns the activities of a process with two slots; `answer` responds to submits. */
+/** Returns the activities of a process with four slots; `answer` responds to submits. */
 function processWith(answer: () => Promise<SubmitResult> = async () => taken) {
   /** Submissions that the provider received. */
   const sent: Submission[] = [];
@@ -106,9 +107,10 @@ function processWith(answer: () => Promise<SubmitResult> = async () => taken) {
       verify: async () => ({ operationId: 'nobody asks' }),
     },
   };
-  const slots = new Map([['own', 2]]);
+  const ownSlots = createShares(4);
+  const slots = new Map([['own', ownSlots]]);
   const providers = new Map([[provider.name, provider]]);
-  return { calls: createCallActivities({ ...deps, providers, slots }), slots, sent };
+  return { calls: createCallActivities({ ...deps, providers, slots }), ownSlots, sent };
 }
 
 /** Returns such a process whose provider responds when the test resolves `answered`. */
@@ -120,7 +122,8 @@ function waitingProcess() {
 /** Logger without the SDK's warnings of failed attempts, which are expected. */
 const quiet = { logger: new DefaultLogger('ERROR') };
 const inTask = (attempt = 1) => new MockActivityEnvironment({ isLocal: true, attempt }, quiet);
-const fromQueue = (attempt = 1) => new MockActivityEnvironment({ isLocal: false, attempt }, quiet);
+const fromQueue = (attempt = 1, activityType = 'submit') =>
+  new MockActivityEnvironment({ isLocal: false, attempt, activityType }, quiet);
 
 async function readState({ jobId }: CallTask): Promise<string | undefined> {
   const rows = await ledgers.query<{ state: string }>(
@@ -253,21 +256,41 @@ describe('a submit', () => {
     expect(await ledgers.database.query(row, [task.jobId])).toEqual([{ verifying: false }]);
   });
 
-  it('without a free slot fails in the workflow task, and runs from the queue', async () => {
+  it('without a slot fails and is tried again, but not a check of an accepted call', async () => {
     const task = await newTask();
-    const { calls, slots, sent } = processWith();
+    const { calls, ownSlots, sent } = processWith();
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     onTestFinished(() => void vi.useRealTimers());
-    slots.set('own', 0);
-    await expect(inTask().run(calls.submit, task)).rejects.toMatchObject({
-      type: 'PROVIDER_BUSY',
-      nonRetryable: false,
+    const own = [ownSlots.take(task.organizationId), ownSlots.take(task.organizationId)];
+    const busy = { type: 'PROVIDER_BUSY', nonRetryable: false };
+    await expect(inTask().run(calls.submit, task)).rejects.toMatchObject(busy);
+    await expect(fromQueue().run(calls.submit, task)).rejects.toMatchObject({
+      ...busy,
+      nextRetryDelay: expect.any(Number),
     });
     expect(sent).toEqual([]);
-    expect(await fromQueue().run(calls.submit, task)).toEqual(taken);
-    // Both attempts have returned their slots, and neither still reports that it is running.
-    expect(slots.get('own')).toBe(0);
+    const operation = { id: 'taken', providerEndpoint: task.route.providerEndpoint };
+    const check = fromQueue(1, 'check').run(calls.check, { ...task, operation });
+    expect(await check).toEqual(pending);
+    // The organization holds half of the slots; another one gets one of the others.
+    expect(ownSlots.take('another')).not.toBeNull();
+    const waiting = fromQueue().run(calls.submit, task);
+    own[0]?.();
+    expect(await waiting).toEqual(taken);
+    own[1]?.();
+    // All attempts have returned their slots, and none still reports that it is running.
+    expect(ownSlots.countHeld(task.organizationId)).toBe(0);
     expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('counts as not accepted only when it was sent', async () => {
+    const task = await newTask();
+    const { calls } = processWith(async () => {
+      throw new ProviderFailure('not_accepted', 'not now');
+    });
+    // The earlier attempts found no slot.
+    const late = fromQueue(task.submitAttemptsMax + 3).run(calls.submit, task);
+    await expect(late).rejects.toMatchObject({ nonRetryable: false });
   });
 
   it('is repeated after rejections until the queue has used its attempts', async () => {

@@ -5,6 +5,7 @@
 import { describe, expect, it } from 'vitest';
 import { createAccess, type Access, type Caller } from '../../api/identity/access.ts';
 import { generateApiKey } from '../../api/identity/key-format.ts';
+import { createKey, createKeys } from '../../api/identity/keys.ts';
 import { createCaller } from '../harness/callers.ts';
 import { useDatabase } from '../harness/database.ts';
 
@@ -13,13 +14,14 @@ const database = useDatabase();
 
 const newKey = () => createCaller(database.pool, pepper);
 
-function newAccess(perMinute: number): Access {
+function newAccess(perMinute: number, factor = 10): Access {
   return createAccess(database.pool, {
     KEY_PEPPER: pepper,
     KEY_PEPPER_PREVIOUS: undefined,
     RATE_LIMIT_PER_MINUTE: perMinute,
     POLL_RATE_LIMIT_PER_MINUTE: perMinute,
     CONSOLE_RATE_LIMIT_PER_MINUTE: 60,
+    ORGANIZATION_RATE_FACTOR: factor,
   });
 }
 
@@ -33,18 +35,18 @@ describe('the rate limit', () => {
         // One after the other: each sees those before it.
         callers.push(await access.admit(key, 'requests'));
       }
-      return callers.map((caller) => caller?.hits ?? 0);
+      return callers.map((caller) => caller?.windows.key.hits ?? 0);
     };
     const wait = (ms: number) =>
       database.query(
         `UPDATE rate_window SET started_at = started_at - ${ms} * interval '1 millisecond'
-          WHERE key_id = '${keyId}'`,
+          WHERE owner_id = '${keyId}'`,
       );
     expect((await hits(30)).at(-1)).toBe(30);
     await wait(50_000);
     expect((await hits(60)).filter((each) => each <= 60)).toHaveLength(30);
     const rejected = await access.admit(key, 'requests');
-    const waitMs = (rejected?.resetAtMs ?? 0) - (rejected?.nowMs ?? 0);
+    const waitMs = (rejected?.windows.key.resetAtMs ?? 0) - (rejected?.nowMs ?? 0);
     expect(waitMs).toBeGreaterThan(5000);
     expect(waitMs).toBeLessThanOrEqual(10_000);
     await wait(waitMs);
@@ -56,14 +58,14 @@ describe('the rate limit', () => {
     const access = newAccess(60);
     const hits = async (count: number) => {
       const admissions = Array.from({ length: count }, () => access.admit(key, 'requests'));
-      return (await Promise.all(admissions)).map((caller) => caller?.hits);
+      return (await Promise.all(admissions)).map((caller) => caller?.windows.key.hits);
     };
     const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
     expect(await hits(1)).toEqual([1]);
     expect(await hits(1)).toEqual([2]);
     expect(await hits(38)).toEqual(upTo(40).slice(2));
     expect((await hits(500)).toSorted((a = 0, b = 0) => a - b)).toEqual(upTo(540).slice(40));
-    const query = `SELECT hits FROM rate_window WHERE key_id = '${keyId}'`;
+    const query = `SELECT hits FROM rate_window WHERE owner_id = '${keyId}'`;
     expect(await database.query(query)).toEqual([{ hits: 540 }]);
   });
 
@@ -78,7 +80,7 @@ describe('the rate limit', () => {
       access.admit(one.key, 'requests'),
       access.admit('no key at all', 'requests'),
     ]);
-    expect(callers.map((caller) => caller && [caller.keyId, caller.hits])).toEqual([
+    expect(callers.map((caller) => caller && [caller.keyId, caller.windows.key.hits])).toEqual([
       [one.keyId, 1],
       null,
       [two.keyId, 1],
@@ -87,4 +89,44 @@ describe('the rate limit', () => {
       null,
     ]);
   });
+
+  it('of an organization counts the requests of all its keys, but none beyond the limit of a key', async () => {
+    const { key, organizationId, memberId } = await newKey();
+    const owner = { organizationId, memberId, name: 'test' };
+    const again = await createKey(database.pool, pepper, owner);
+    const access = newAccess(10, 2);
+    const admit = async (sentKey: string, count: number) => {
+      const callers = await Promise.all(
+        Array.from({ length: count }, () => access.admit(sentKey, 'requests')),
+      );
+      return callers.flatMap((caller) => (caller ? [access.findRate(caller, 'requests')] : []));
+    };
+    const passed = (rates: { remaining: number }[]) =>
+      rates.filter(({ remaining }) => remaining >= 0).length;
+    // The 90 rejected requests of the first key use up nothing of the second one's.
+    expect(passed(await admit(key, 100))).toBe(10);
+    expect(passed(await admit(again.key, 6))).toBe(6);
+    const third = await createKey(database.pool, pepper, owner);
+    const rates = await admit(third.key, 10);
+    expect(passed(rates)).toBe(4);
+    expect(rates.map(({ limit, remaining }) => [limit, remaining])).toContainEqual([20, 0]);
+  });
+
+  it.each(['rotated', 'new'])(
+    'of a %s key continues in the window of the key that made it',
+    async (kind) => {
+      const { key, keyId, memberId } = await newKey();
+      const access = newAccess(60);
+      for (let sent = 0; sent < 50; sent += 1) await access.admit(key, 'requests');
+      const keys = createKeys(database.pool, pepper);
+      const acting = { memberId, actingKeyId: keyId, name: 'next' };
+      const next =
+        kind === 'new'
+          ? await keys.create(acting)
+          : await keys.rotate({ ...acting, keyId, overlapMs: 0 });
+      expect(await access.admit(next.key, 'requests')).toMatchObject({
+        windows: { key: { hits: 51 }, user: { hits: 51 }, organization: { hits: 51 } },
+      });
+    },
+  );
 });

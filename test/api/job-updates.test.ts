@@ -81,20 +81,19 @@ describe('the updates of a job', () => {
     expect(changes).toEqual([change, change]);
   });
 
-  it('are awaited by at most half of the waiting requests, for each organization', async () => {
+  it('are no longer awaited when the response has closed', async () => {
     const { updates } = await listen();
     const job = await newJob(4);
-    const other = { ...job, id: newId('job') };
-    for (const each of [job, other]) await ledger.reserve(each);
-    const reads = createJobReads(database.pool);
-    const waits = createJobWaits({ updates, reads, config: { SYNC_WAITERS_MAX: 2 } });
-    const wait = ({ organizationId, id: jobId }: Reservation) =>
-      waits.awaitEndLimited({ organizationId, jobId }, hangMs);
-    const first = wait(job);
-    expect(await wait(other)).toMatchObject({ status: 'open' });
-    for (const each of [job, other]) await release(each);
-    expect(await first).toMatchObject({ status: 'failed' });
-    expect(await wait(other)).toMatchObject({ status: 'failed' });
+    await ledger.reserve(job);
+    const waits = createJobWaits({ updates, reads: createJobReads(database.pool) });
+    const closed = new AbortController();
+    const { organizationId, id: jobId } = job;
+    const wait = waits.awaitEnd({ organizationId, jobId, signal: closed.signal }, hangMs);
+    const startedAt = performance.now();
+    setTimeout(() => closed.abort(), 200);
+    expect(await wait).toMatchObject({ status: 'open' });
+    expect(performance.now() - startedAt).toBeLessThan(hangMs / 2);
+    await release(job);
   });
 
   it("contain the full rejection, which is sent to the job's own subscriber only", async () => {

@@ -23,6 +23,7 @@ function startAccess(pepper: string, previousPepper?: string): Access {
     RATE_LIMIT_PER_MINUTE: 100,
     POLL_RATE_LIMIT_PER_MINUTE: 100,
     CONSOLE_RATE_LIMIT_PER_MINUTE: 60,
+    ORGANIZATION_RATE_FACTOR: 10,
   });
 }
 
@@ -35,9 +36,12 @@ describe('a key hashed with the previous pepper', () => {
   it('is accepted with KEY_PEPPER_PREVIOUS, and after its use without it', async () => {
     const { key, keyId } = await newKey();
     const first = await startAccess(newer, older).admit(key, 'requests');
-    expect(first).toMatchObject({ keyId, hits: 1 });
+    expect(first).toMatchObject({ keyId, windows: { key: { hits: 1 } } });
     const second = await startAccess(newer).admit(key, 'requests');
-    expect(second).toMatchObject({ keyId, hits: 2, resetAtMs: first?.resetAtMs });
+    expect(second).toMatchObject({
+      keyId,
+      windows: { key: { hits: 2, resetAtMs: first?.windows.key.resetAtMs } },
+    });
     expect(await startAccess(older).admit(key, 'requests')).toBeNull();
   });
 

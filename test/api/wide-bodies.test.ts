@@ -184,7 +184,7 @@ describe('a request without access to a route is rejected before its body is rea
   it('with a key that is over its rate limit', async () => {
     const limited = await gateway.newCaller({ credits: 0 });
     await gateway.database.query(
-      `INSERT INTO rate_window (key_id, bucket, started_at, hits)
+      `INSERT INTO rate_window (owner_id, bucket, started_at, hits)
          VALUES ($1, 'requests', clock_timestamp(), $2)`,
       [limited.keyId, gateway.config.RATE_LIMIT_PER_MINUTE],
     );

@@ -16,7 +16,6 @@ const gateway = useGateway({
     CHAT_CHECKPOINT_MS: '200',
     CHAT_RESERVATION_TTL_MS: '1000',
     // Longer than the pauses of readers and providers on a busy machine.
-    CHAT_STALL_TIMEOUT_MS: '4000',
     CHAT_SILENCE_TIMEOUT_MS: '6000',
   },
 });

@@ -148,7 +148,6 @@ describe.runIf(process.platform === 'linux')(`${slowReaders} readers at one byte
   it('use little memory, are disconnected and settled, and leave nothing open', async () => {
     const { child, port } = await gateway.spawn('api', {
       API_PORT: '0',
-      CHAT_STALL_TIMEOUT_MS: '4000',
       // The sweeper must not settle chats of this process on a busy machine.
       CHAT_RESERVATION_TTL_MS: '60000',
     });

@@ -1,13 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { createFairLimiter } from '../../platform/fair-limiter.ts';
-import { createFairShare } from '../../platform/fair-share.ts';
+import { createShares, type Shares } from '../../platform/shares.ts';
 
 const long = 60_000;
 
 describe('a fair share', () => {
   it('is half of the slots for one owner, and as many as stay free for each of several', () => {
-    const share = createFairShare(12);
+    const share = createShares(12);
     const countTasks = (owner: string): number => {
       let count = 0;
       while (share.take(owner)) count += 1;
@@ -16,18 +15,8 @@ describe('a fair share', () => {
     expect(['a', 'b', 'c', 'd', 'e'].map(countTasks)).toEqual([6, 3, 2, 1, 0]);
   });
 
-  it('is held by an owner with at least half of the slots', () => {
-    const share = createFairShare(3);
-    share.take('a');
-    expect(share.holdsHalf('a')).toBe(false);
-    share.take('a');
-    expect(share.holdsHalf('a')).toBe(true);
-    share.take('b');
-    expect([share.take('b'), share.holdsHalf('b')]).toEqual([null, false]);
-  });
-
   it('is at least one slot while any is free, and its slots are released once', () => {
-    const share = createFairShare(1);
+    const share = createShares(1);
     const release = share.take('a');
     expect(share.take('b')).toBeNull();
     release?.();
@@ -41,7 +30,7 @@ describe('a fair share', () => {
 
 describe('the slots of a fair limiter', () => {
   it('are held by at most that number of tasks, in each owner’s order', async () => {
-    const limiter = createFairLimiter(4);
+    const limiter = createShares(4);
     const order: number[] = [];
     let running = 0;
     let most = 0;
@@ -61,7 +50,7 @@ describe('the slots of a fair limiter', () => {
   });
 
   it('leave room for another owner, although one has many waiting tasks', async () => {
-    const limiter = createFairLimiter(4);
+    const limiter = createShares(4);
     const busy = Array.from({ length: 9 }, () => limiter.enter('busy', long));
     expect(await limiter.enter('modest', 5)).toBeTypeOf('function');
     const [first] = busy;
@@ -70,7 +59,7 @@ describe('the slots of a fair limiter', () => {
   });
 
   it('alternate between owners', async () => {
-    const limiter = createFairLimiter(1);
+    const limiter = createShares(1);
     const order: string[] = [];
     const first = await limiter.enter('busy', long);
     const taking = ['busy', 'busy', 'busy', 'modest', 'modest', 'third'].map(async (owner) => {
@@ -84,11 +73,52 @@ describe('the slots of a fair limiter', () => {
   });
 
   it('are not granted after the wait timed out', async () => {
-    const limiter = createFairLimiter(1);
+    const limiter = createShares(1);
     const leave = await limiter.enter('crane', long);
     expect(await limiter.enter('crane', 5)).toBeNull();
     const next = limiter.enter('crane', long);
     leave?.();
     expect(await next).toBeTypeOf('function');
+  });
+});
+
+/** Holds bytes one by one until a bound is exceeded; returns their number and the bound. */
+function fill(shares: Shares, owner: string): [number, string] {
+  const hold = shares.open(owner);
+  for (let bytes = 0; ; bytes += 1) {
+    const exceeded = hold.add(1);
+    if (exceeded) return [bytes, exceeded];
+  }
+}
+
+describe('the shares of bytes', () => {
+  it('allows one owner half, and each next owner half of the free bytes', () => {
+    const shares = createShares(1000);
+    expect(['a', 'b', 'c', 'd'].map((owner) => fill(shares, owner))).toEqual([
+      [500, 'owner'],
+      [250, 'free'],
+      [125, 'free'],
+      [63, 'free'],
+    ]);
+  });
+
+  it('accepts small requests of an owner although other owners use all the rest', () => {
+    const shares = createShares(1000, 10);
+    for (let owner = 0; owner < 50; owner += 1) shares.open(`owner ${owner}`).add(1000 / 2);
+    for (let owner = 0; owner < 50; owner += 1) fill(shares, `owner ${owner}`);
+    const small = shares.open('small');
+    expect([small.add(10), small.add(1)]).toEqual([null, 'free']);
+    // The small holds of one owner are bounded by its half.
+    const many = Array.from({ length: 60 }, () => shares.open('many').add(10));
+    expect(many.filter((exceeded) => exceeded === null)).toHaveLength(50);
+    expect(many.at(-1)).toBe('owner');
+  });
+
+  it('has free bytes again after a release', () => {
+    const shares = createShares(10);
+    const hold = shares.open('a');
+    expect([hold.add(5), hold.add(1)]).toEqual([null, 'owner']);
+    hold.release();
+    expect(hold.add(5)).toBeNull();
   });
 });

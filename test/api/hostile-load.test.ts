@@ -1,0 +1,179 @@
+/**
+ * One client sends the dearest requests that its limits allow, and reads nothing where it can. The
+ * verdict is the same for each: another organization is served at its usual speed, and the memory
+ * of the API is bounded. The API is a process of its own.
+ */
+import { readFile } from 'node:fs/promises';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { say } from '../chat/chat-clients.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
+
+const megabyte = 1024 * 1024;
+const gateway = useGateway({ settled: 'last' });
+let other: TestCaller;
+let busy: TestCaller;
+let busyKeys: string[];
+let base: string;
+let port: number;
+let pid: number;
+beforeAll(async () => {
+  other = await gateway.newCaller({ credits: 1000 });
+  busy = await gateway.newCaller({ credits: 1000 });
+  const made = Array.from({ length: 9 }, () => gateway.newKey({}, busy.key));
+  busyKeys = [busy.key, ...(await Promise.all(made)).map(({ key }) => key)];
+  await fillJobList();
+  const spawned = await gateway.spawn('api', { API_PORT: '0', REQUESTS_MAX: '400' });
+  ({ port } = spawned);
+  pid = spawned.child.pid ?? 0;
+  base = `http://127.0.0.1:${port}`;
+  // Made at their first request.
+  for (const path of ['/api/v1/openapi.json', '/api/v1/pricing']) await fetch(base + path);
+  await measureOther();
+});
+
+/** Gives the busy organization a hundred ended jobs. */
+async function fillJobList(): Promise<void> {
+  const jobId = await gateway.startImage({ prompt: 'a boat' }, busy.key);
+  await gateway.untilDone(jobId, busy.key);
+  for (const table of ['reservation', 'job']) {
+    await gateway.database.query(
+      `INSERT INTO ${table} SELECT (jsonb_populate_record(t,
+        jsonb_build_object('id', 'job_' || md5(n::text || $1)))).*
+      FROM ${table} t, generate_series(1, 110) n WHERE t.id = $1`,
+      [jobId],
+    );
+  }
+}
+
+const call = (path: string, key: string, body?: object) =>
+  gateway.call(path, { base, key, ...(body && { body }) });
+const chat = (content: string) => ({ model: 'gpt-4o', messages: say(content), max_tokens: 20 });
+
+/** Returns the slowest of some chats and reads of the other organization, in milliseconds. */
+async function measureOther(): Promise<number> {
+  let slowest = 0;
+  for (let round = 0; round < 10; round += 1) {
+    const startedAt = performance.now();
+    expect((await call('/api/v1/chat', other.key, chat('hi'))).status).toBe(200);
+    expect((await call('/api/v1/usage', other.key)).status).toBe(200);
+    slowest = Math.max(slowest, performance.now() - startedAt);
+  }
+  return slowest;
+}
+
+async function readResidentBytes(): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1024;
+}
+
+interface Sent {
+  method?: string;
+  headers?: Record<string, string>;
+  body?: object;
+}
+
+const sockets: Socket[] = [];
+/** Sends a request `count` times over one connection, at once, and reads nothing. */
+function pipeline(path: string, count: number, { method = 'GET', headers, body }: Sent = {}): void {
+  const text = body ? JSON.stringify(body) : '';
+  const head = Object.entries({
+    host: 'localhost',
+    ...headers,
+    ...(body && { 'content-type': 'application/json', 'content-length': String(text.length) }),
+  }).map(([name, value]) => `${name}: ${value}\r\n`);
+  const socket = connect(port, '127.0.0.1').pause();
+  socket.on('error', () => {});
+  socket.write(`${method} ${path} HTTP/1.1\r\n${head.join('')}\r\n${text}`.repeat(count));
+  sockets.push(socket);
+}
+
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+const repeat = (count: number, run: (index: number) => void) => {
+  for (let index = 0; index < count; index += 1) run(index);
+};
+
+/** Sends with all keys of the busy organization until the signal aborts: at most 100 a second. */
+async function sendSteadily(
+  signal: AbortSignal,
+  send: (key: string) => Promise<unknown>,
+): Promise<void> {
+  const sendEachSecond = async (at: number): Promise<void> => {
+    while (!signal.aborted) {
+      const second = sleep(1000);
+      await send(busyKeys[at % busyKeys.length] ?? '').catch(() => {});
+      await second;
+    }
+  };
+  await Promise.all(Array.from({ length: 100 }, (_, at) => sendEachSecond(at)));
+}
+
+const keptAnswer = { model: 'gpt-4o', messages: say('[[words:2000;size=4000]] kept') };
+const keptHeaders = (key: string) => ({ ...bearer(key), 'idempotency-key': 'kept' });
+
+/** What a client does, until the signal aborts. */
+const attacks: Record<string, (signal: AbortSignal) => void | Promise<void>> = {
+  'a thousand pipelined requests for a script': () =>
+    repeat(4, () => pipeline('/docs/swagger-ui-bundle.js', 250)),
+  'the same on forty connections': () =>
+    repeat(40, () => pipeline('/docs/swagger-ui-bundle.js', 10)),
+  'descriptions of the API': () => repeat(20, () => pipeline('/api/v1/openapi.json', 10)),
+  'compressed descriptions': () =>
+    repeat(20, () =>
+      pipeline('/api/v1/openapi.json', 10, { headers: { 'accept-encoding': 'gzip' } }),
+    ),
+  probes: () => repeat(20, () => pipeline('/readyz', 16)),
+  'sessions with any cookie': () =>
+    repeat(20, () =>
+      pipeline('/api/v1/session', 16, { headers: { cookie: `studio_session=${'x'.repeat(43)}` } }),
+    ),
+  'price lists': () => repeat(20, () => pipeline('/api/v1/pricing', 10)),
+  'a hundred lists of jobs per second, by ten keys': (signal) =>
+    sendSteadily(signal, (key) => call('/api/v1/studio/jobs?limit=100', key)),
+  'streams of all jobs': (signal) =>
+    sendSteadily(signal, async (key) => {
+      const url = `${base}/api/v1/studio/jobs/events`;
+      const response = await fetch(url, { headers: bearer(key), signal });
+      await response.text();
+    }),
+  'a hundred invalid chats per second': (signal) =>
+    sendSteadily(signal, (key) => call('/api/v1/chat', key, { model: 7, messages: 'no' })),
+  'repeats of a large kept answer': () =>
+    repeat(40, () =>
+      pipeline('/api/v1/chat', 1, {
+        method: 'POST',
+        headers: keptHeaders(busy.key),
+        body: keptAnswer,
+      }),
+    ),
+};
+
+describe('another organization is served at its usual speed during', () => {
+  it.each(Object.entries(attacks))('%s', async (name, attack) => {
+    if (name.includes('kept')) {
+      const options = { base, key: busy.key, body: keptAnswer };
+      const headers = { 'idempotency-key': 'kept' };
+      expect((await gateway.call('/api/v1/chat', { ...options, headers })).status).toBe(200);
+    }
+    const usualMs = await measureOther();
+    const usualBytes = await readResidentBytes();
+    const stop = new AbortController();
+    const attacking = Promise.resolve(attack(stop.signal));
+    await sleep(300);
+    const slowestMs = await measureOther();
+    const addedBytes = (await readResidentBytes()) - usualBytes;
+    stop.abort();
+    for (const socket of sockets.splice(0)) socket.destroy();
+    await attacking;
+    console.log(
+      name,
+      Math.round(usualMs),
+      Math.round(slowestMs),
+      Math.round(addedBytes / megabyte),
+    );
+    expect(slowestMs).toBeLessThan(10 * usualMs + 500);
+    expect(addedBytes).toBeLessThan(150 * megabyte);
+    await sleep(500);
+  });
+});
