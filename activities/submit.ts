@@ -135,8 +135,8 @@ async function send(deps: ProviderCallDeps, task: CallTask): Promise<SubmitResul
     const { message } = error instanceof Error ? error : new Error(String(error));
     await record(deps, task, async (call) => {
       if (mayBeAccepted) return deps.records.markUnknown(call, providerRequestId);
-      const submit = { message, providerRequestId };
-      error.unacceptedSubmits = await deps.records.markNotAccepted(call, submit);
+      const reason = { message, providerRequestId };
+      error.unacceptedSubmits = await deps.records.markNotAccepted(call, reason);
     });
     throw error;
   }

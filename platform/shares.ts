@@ -40,8 +40,6 @@ export type Shares = ReturnType<typeof createShares>;
 export function createShares(total: number, smallMax = 0) {
   const owners = new Map<string, HeldUnits>();
   let largeUnits = 0;
-  /** Waiting tasks by owner. The first owner of the map gets the next free unit. */
-  const waitingTasks = new Map<string, Set<Start>>();
   const countLarge = (units: number): number => Math.max(0, units - smallMax);
   const getHeld = (owner: string): HeldUnits => owners.get(owner) ?? { all: 0, large: 0 };
 
@@ -71,7 +69,7 @@ export function createShares(total: number, smallMax = 0) {
       release() {
         if (held === 0) return;
         setHeld(0);
-        startWaiting();
+        queue.startWaiting();
       },
     };
   }
@@ -81,6 +79,27 @@ export function createShares(total: number, smallMax = 0) {
     return hold.add(1) === null ? hold.release : null;
   }
 
+  const queue = createQueue(take);
+  return {
+    /** Starts to count the units that one task of an owner holds. */
+    open,
+    /** Takes one unit. Returns the function that releases it, or null if the owner has its share. */
+    take: (owner: string): Release | null => (queue.isWaiting(owner) ? null : take(owner)),
+    /** Returns the number of units that an owner holds. */
+    countHeld: (owner: string): number => getHeld(owner).all,
+    /**
+     * Waits for one unit; owners take turns. Returns the function that releases the unit. Returns
+     * null if the owner received none within `waitMs` milliseconds.
+     */
+    enter: (owner: string, waitMs: number): Promise<Release | null> => queue.enter(owner, waitMs),
+  };
+}
+
+/** Creates the queue of the tasks that wait for a unit, which `take` takes for an owner. */
+function createQueue(take: (owner: string) => Release | null) {
+  /** Waiting tasks by owner. The first owner of the map gets the next free unit. */
+  const waitingTasks = new Map<string, Set<Start>>();
+
   function remove(owner: string, start: Start): boolean {
     const ownerTasks = waitingTasks.get(owner);
     const wasWaiting = ownerTasks?.delete(start) ?? false;
@@ -88,33 +107,25 @@ export function createShares(total: number, smallMax = 0) {
     return wasWaiting;
   }
 
-  function startWaiting(): void {
-    // An owner that receives a unit is moved to the end of the map, so the loop visits this owner
-    // again. The loop ends when no owner may take another unit.
-    for (const [owner, ownerTasks] of waitingTasks) {
-      const release = take(owner);
-      if (!release) continue;
-      waitingTasks.delete(owner);
-      waitingTasks.set(owner, ownerTasks);
-      for (const start of ownerTasks) {
-        remove(owner, start);
-        start(release);
-        break;
-      }
-    }
-  }
-
   return {
-    /** Starts to count the units that one task of an owner holds. */
-    open,
-    /** Takes one unit. Returns the function that releases it, or null if the owner has its share. */
-    take: (owner: string): Release | null => (waitingTasks.has(owner) ? null : take(owner)),
-    /** Returns the number of units that an owner holds. */
-    countHeld: (owner: string): number => getHeld(owner).all,
-    /**
-     * Waits for one unit; owners take turns. Returns the function that releases the unit. Returns
-     * null if the owner received none within `waitMs` milliseconds.
-     */
+    isWaiting: (owner: string): boolean => waitingTasks.has(owner),
+
+    startWaiting(): void {
+      // An owner that receives a unit is moved to the end of the map, so the loop visits this owner
+      // again. The loop ends when no owner may take another unit.
+      for (const [owner, ownerTasks] of waitingTasks) {
+        const release = take(owner);
+        if (!release) continue;
+        waitingTasks.delete(owner);
+        waitingTasks.set(owner, ownerTasks);
+        for (const start of ownerTasks) {
+          remove(owner, start);
+          start(release);
+          break;
+        }
+      }
+    },
+
     async enter(owner: string, waitMs: number): Promise<Release | null> {
       const release = waitingTasks.has(owner) ? null : take(owner);
       if (release) return release;

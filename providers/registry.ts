@@ -4,6 +4,7 @@
  */
 import { chatProviders } from '../catalog/chat-providers.ts';
 import type { Config, KnownProviders } from '../platform/config.ts';
+import { createShares, type Shares } from '../platform/shares.ts';
 import type { ProviderDefinition, AdapterServices } from './provider-definition.ts';
 import type { Provider } from './provider.ts';
 import elevenlabs from './elevenlabs/index.ts';

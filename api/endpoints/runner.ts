@@ -98,13 +98,11 @@ function holdShares({ method, scope }: Endpoint, { shares }: Composition): Middl
   const takesTurn = method === 'GET' && scope !== 'admin';
   return async (ctx, next) => {
     shares.takePlace(ctx);
-    if (!takesTurn) return next();
-    const endTurn = await shares.takeTurn(ctx);
-    ctx.state.endTurn = endTurn;
+    if (takesTurn) ctx.state.endTurn = await shares.takeTurn(ctx);
     try {
       await next();
     } finally {
-      endTurn();
+      ctx.state.endTurn?.();
     }
   };
 }

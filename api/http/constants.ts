@@ -27,16 +27,6 @@ const compress = promisify(gzip);
 export function createConstants() {
   const constants = new Map<string, Promise<Constant>>();
 
-  async function create(make: () => Buffer | Promise<Buffer | ConstantBodies>): Promise<Constant> {
-    const made = await make();
-    const bodies: ConstantBodies = Buffer.isBuffer(made) ? new Map([['identity', made]]) : made;
-    const body = bodies.get('identity') ?? Buffer.alloc(0);
-    if (bodies.size === 1 && body.length >= compressBytesMin)
-      bodies.set('gzip', await compress(body));
-    // A weak tag, because all encodings share it.
-    return { bodies, etag: `W/"${createHash('sha256').update(body).digest('base64url')}"` };
-  }
-
   return {
     /** Sends the constant with this name and media type, or 304 if the client has it. */
     async send(
@@ -70,4 +60,15 @@ export function createConstants() {
       ctx.body = encoded ?? bodies.get('identity');
     },
   };
+}
+
+/** Makes a constant, and compresses it if `make` has not. */
+async function create(make: () => Buffer | Promise<Buffer | ConstantBodies>): Promise<Constant> {
+  const made = await make();
+  const bodies: ConstantBodies = Buffer.isBuffer(made) ? new Map([['identity', made]]) : made;
+  const body = bodies.get('identity') ?? Buffer.alloc(0);
+  if (bodies.size === 1 && body.length >= compressBytesMin)
+    bodies.set('gzip', await compress(body));
+  // A weak tag, because all encodings share it.
+  return { bodies, etag: `W/"${createHash('sha256').update(body).digest('base64url')}"` };
 }

@@ -6,7 +6,8 @@
 import { readFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
 import { say } from '../chat/chat-clients.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
@@ -33,16 +34,22 @@ beforeAll(async () => {
   await measureOther();
 });
 
+// They have no entries in the ledger.
+afterAll(async () => {
+  for (const table of ['job', 'reservation'])
+    await gateway.database.query(`DELETE FROM ${table} WHERE id = ANY($1)`, [copiedIds]);
+});
+
+const copiedIds = Array.from({ length: 110 }, () => newId('job'));
 /** Gives the busy organization a hundred ended jobs. */
 async function fillJobList(): Promise<void> {
   const jobId = await gateway.startImage({ prompt: 'a boat' }, busy.key);
   await gateway.untilDone(jobId, busy.key);
   for (const table of ['reservation', 'job']) {
     await gateway.database.query(
-      `INSERT INTO ${table} SELECT (jsonb_populate_record(t,
-        jsonb_build_object('id', 'job_' || md5(n::text || $1)))).*
-      FROM ${table} t, generate_series(1, 110) n WHERE t.id = $1`,
-      [jobId],
+      `INSERT INTO ${table} SELECT (jsonb_populate_record(t, jsonb_build_object('id', copy))).*
+      FROM ${table} t, unnest($2::text[]) copy WHERE t.id = $1`,
+      [jobId, copiedIds],
     );
   }
 }
