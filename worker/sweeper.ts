@@ -69,6 +69,11 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
     report.skipped += (await services.copies.sweep()).skipped;
   });
   await step('claims', () => deleteExpiredClaims(services.pool));
+  // Most of them belong to keys that were rotated or revoked.
+  await step('rate windows', async () => {
+    await services.pool.query(command`DELETE FROM rate_window
+      WHERE started_at < clock_timestamp() - interval '1 hour'`);
+  });
   await step('account notices', () => services.accountNotices.createDue());
   await step('reservations', async () => {
     const { skipped, ...decisions } = await sweepReservations(deps);

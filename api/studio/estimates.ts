@@ -7,7 +7,7 @@ import { newId } from '../../domain/ids.ts';
 import type { Capability } from '../../studio/capability.ts';
 import type { DraftCall } from '../../studio/draft-plan.ts';
 import type { Composition } from '../composition.ts';
-import { countBytes } from '../middleware/byte-limits.ts';
+import { countBytes } from '../middleware/shares.ts';
 import type { Context } from '../context.ts';
 import { priceCalls } from './planner.ts';
 import type { Estimate, EstimateItem } from './prices.ts';
