@@ -70,7 +70,7 @@ const claimRow = z.object({
 });
 const pieceRow = z.object({ piece: z.instanceof(Buffer).nullable() });
 /** Number of bytes of a stored response that one query reads. */
-const pieceBytes = 256 * 1024;
+const pieceBytes = 64 * 1024;
 
 /**
  * Claims a key. If another request claims it in an open transaction, waits until that ends.

@@ -4,6 +4,7 @@
  * IP address if nobody is signed in, and are held until the response has closed.
  */
 import { GatewayError } from '../../domain/errors.ts';
+import { isId } from '../../domain/ids.ts';
 import type { Config } from '../../platform/config.ts';
 import { createShares, type ExceededLimit, type Hold, type Shares } from '../../platform/shares.ts';
 import type { ByteKind, Context, Middleware } from '../context.ts';
@@ -53,10 +54,10 @@ export function createRequestShares(
       const owner = findOwner(ctx);
       const place = places.open(owner);
       if (loop.isLate() && places.countHeld(owner) >= placesWhileLateMax) {
-        throw createShareError(ctx, 'free', 'requests');
+        throw createShareError(owner, 'free', 'requests');
       }
       const exceeded = place.add(1);
-      if (exceeded) throw createShareError(ctx, exceeded, 'requests');
+      if (exceeded) throw createShareError(owner, exceeded, 'requests');
       onceClosed(ctx, place.release);
     },
     /**
@@ -64,8 +65,9 @@ export function createRequestShares(
      * @throws GatewayError SERVICE_UNAVAILABLE if others take too long
      */
     async takeTurn(ctx: Context): Promise<() => void> {
-      const endTurn = await turns.enter(findOwner(ctx), turnWaitMs);
-      if (!endTurn) throw createShareError(ctx, 'free', 'requests');
+      const owner = findOwner(ctx);
+      const endTurn = await turns.enter(owner, turnWaitMs);
+      if (!endTurn) throw createShareError(owner, 'free', 'requests');
       return endTurn;
     },
   };
@@ -137,7 +139,7 @@ function countResponse(ctx: Context, hold: Hold): void {
   const bytes = Buffer.byteLength(body);
   const exceeded = hold.add(bytes);
   if (!exceeded) return;
-  if (ctx.method === 'GET') throw createShareError(ctx, exceeded, 'bytes');
+  if (ctx.method === 'GET') throw createShareError(findOwner(ctx), exceeded, 'bytes');
   hold.force(bytes);
 }
 
@@ -164,7 +166,7 @@ export function countBytes(
   bytes: Parameters<Context['state']['countBytes']>[0],
 ): void {
   const exceeded = ctx.state.countBytes(bytes);
-  if (exceeded) throw createShareError(ctx, exceeded, 'bytes');
+  if (exceeded) throw createShareError(bytes.owner ?? findOwner(ctx), exceeded, 'bytes');
 }
 
 const messages = {
@@ -181,13 +183,12 @@ const messages = {
 
 /** Creates the error of a request without a share. Only an organization can have too much itself. */
 function createShareError(
-  { state }: Context,
+  owner: string,
   exceeded: ExceededLimit,
   held: keyof typeof messages,
 ): GatewayError {
-  const { caller } = state as Partial<Context['state']>;
   const retry = { retryAfterSeconds: 1 };
-  return exceeded === 'owner' && caller
+  return exceeded === 'owner' && isId('organization', owner)
     ? new GatewayError('Rate limit exceeded. Please slow down.', messages[held].owner, retry)
     : new GatewayError('SERVICE_UNAVAILABLE', messages[held].free, retry);
 }

@@ -11,7 +11,10 @@ import { untilHolds } from '../harness/until.ts';
 
 const megabyte = 1024 * 1024;
 
-const gateway = useGateway({ unchecked: { SPOOL_BYTES_MAX: 8 * megabyte }, settled: 'last' });
+const gateway = useGateway({
+  unchecked: { SPOOL_BYTES_MAX: 8 * megabyte, BODY_BYTES_MAX: 64 * megabyte },
+  settled: 'last',
+});
 
 describe('files of unfinished forms', () => {
   /** Sends 1.2 MB of a file, of which an organization may hold 4 MiB; `end` finishes the form. */
