@@ -77,7 +77,7 @@ type AccessConfig = Pick<
 >;
 
 /** State of the rate-limit window that leaves a caller the fewest requests. */
-export interface RateState {
+interface RateState {
   limit: number;
   /** Requests that the window still allows. Negative if the request is beyond the limit. */
   remaining: number;

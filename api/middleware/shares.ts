@@ -31,7 +31,6 @@ const lateSamplesMin = 3;
 
 /** Shares of each kind of bytes. */
 type ByteShares = Record<ByteKind, Shares>;
-export type RequestShares = ReturnType<typeof createRequestShares>;
 
 /** Creates the shares of a process in what requests hold. */
 export function createRequestShares(
