@@ -91,13 +91,14 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
       const candidates = draftCandidates(order);
       const ttlMs = config.CHAT_RESERVATION_TTL_MS;
       const reservation = buildReservation(order, { ...identity, ttlMs }, candidates);
-      const payableMicro = await reserve(ledger, reservation);
+      const reservedMicro = await reserve(ledger, reservation);
       return new ObservedChat({
         ...order,
         id: identity.id,
-        candidates: candidates.limitTo(payableMicro),
+        candidates: candidates.limitTo(reservedMicro),
         usdPerCredit,
         running: runningChats,
+        answerTimeoutMs: config.CHAT_ANSWER_TIMEOUT_MS,
         metrics: telemetry.metrics,
         logger,
         priceMarkup: config.CHAT_PRICE_MARKUP,
@@ -109,12 +110,12 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
      */
     async estimate(order: ChatOrder): Promise<ChatEstimate> {
       const candidates = draftCandidates(order);
-      const { amountMinMicro, amountMaxMicro } = candidates;
+      const { amounts } = candidates;
       const { organizationId, keyId } = order;
       const parts = splitCharge(candidates.findMostExpensive(), usdPerCredit);
       return {
-        reserveMicro: await ledger.price({ organizationId, keyId, amountMinMicro, amountMaxMicro }),
-        reserveMinMicro: amountMinMicro,
+        reserveMicro: await ledger.price({ organizationId, keyId }, amounts),
+        reserveMinMicro: amounts.amountMinMicro,
         chargeMaxMicro: parts.reduce((sum, { amountMicro }) => sum + amountMicro, 0),
         parts,
       };
@@ -127,13 +128,10 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
 }
 export type ChatService = ReturnType<typeof createChat>;
 
-/**
- * Reserves the credits of a chat. Returns the most that the balance and the budget of the API key
- * can pay for the chat, in micro-credits.
- */
+/** Reserves the credits of a chat. Returns the reserved micro-credits. */
 async function reserve(ledger: ChatLedger, reservation: ChatReserve): Promise<number> {
   const result = await ledger.reserve(reservation);
-  if (result.verdict === 'reserved') return result.payable;
+  if (result.verdict === 'reserved') return result.amount;
   if (result.verdict !== 'claim_lost') throwRejection(result);
   throw new GatewayError('REQUEST_IN_PROGRESS', undefined, { retryAfterSeconds: 1 });
 }
@@ -141,14 +139,13 @@ async function reserve(ledger: ChatLedger, reservation: ChatReserve): Promise<nu
 function buildReservation(
   { organizationId, keyId, models: [first], stream, requestId, metadata }: ChatOrder,
   { id, claim, ttlMs }: ChatIdentity & { ttlMs: number },
-  { amountMinMicro, amountMaxMicro }: CandidatesDraft,
+  { amounts }: CandidatesDraft,
 ): ChatReserve {
   const { id: model, provider } = first;
   return {
     organizationId,
     id,
-    amountMinMicro,
-    amountMaxMicro,
+    ...amounts,
     ttlMs,
     ...(claim && { claim: { key: claim.key, attempt: claim.attempt } }),
     chat: { keyId, model, provider, streamed: stream, requestId, ...(metadata && { metadata }) },

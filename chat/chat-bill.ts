@@ -1,9 +1,10 @@
 /**
- * Calculates the tokens for which a chat is charged: the provider's counts if they are plausible,
- * otherwise the gateway's own counts (docs/chat.md).
+ * Calculates the tokens for which a chat is charged: the provider's counts, each limited to the
+ * maximum that the request allows, and the gateway's own counts where the provider reports none
+ * (docs/chat.md).
  */
 import type { ChatCandidate, EncodedRequest } from './chat-candidates.ts';
-import { calculateChatPrice, type ReportedUsage, type TokenUsage } from './chat-price.ts';
+import type { ReportedUsage, TokenUsage } from './chat-price.ts';
 
 /** Way in which a chat ended. */
 export type ChatEnd =
@@ -21,8 +22,11 @@ export interface ChatCounts {
   candidate: ChatCandidate;
   /** Request to the model; null before the first call. */
   request: EncodedRequest | null;
-  /** True if the provider responded with a success status. */
-  isAccepted: boolean;
+  /**
+   * True if the request was sent and the provider has not responded with an error status, so that
+   * it may bill the input.
+   */
+  mayBeBilled: boolean;
   /** True if any output of the model was sent to the caller. */
   hasDelivered: boolean;
   reported: ReportedUsage;
@@ -42,80 +46,72 @@ const released: Billing = { to: 'released', inputTokens: 0, outputTokens: 0, cou
  * Calculates the tokens to charge. The rule depends on the end of the chat:
  * - `failed`: none
  * - `broken`: none if no output was delivered; otherwise the same tokens as for `complete`
- * - `left`: none if the provider had not yet responded with a success status. Otherwise the same
- *   tokens as for `complete`, because the provider bills the input once it has responded.
- * - `complete`: the tokens of `getUsageToCharge`
+ * - `left`: none if the request was not sent, or the provider responded with an error status.
+ *   Otherwise the same tokens as for `complete`, because the provider bills the input.
+ * - `complete`: the tokens of `calculateUsage`
  */
 export function calculateBilling(end: ChatEnd, counts: ChatCounts): Billing {
-  const { isAccepted, hasDelivered } = counts;
-  if (end === 'failed' || (end === 'broken' && !hasDelivered) || (end === 'left' && !isAccepted)) {
+  const { mayBeBilled, hasDelivered, reported } = counts;
+  if (end === 'failed' || (end === 'broken' && !hasDelivered) || (end === 'left' && !mayBeBilled)) {
     return released;
   }
-  const { final, ...reported } = getPlausibleUsage(counts);
-  const { cachedInputTokens, cacheWriteTokens, reasoningTokens } = reported;
+  const { final, inputTokens, outputTokens } = reported;
+  const isReported = final && inputTokens !== undefined && outputTokens !== undefined;
   return {
     to: 'charged',
-    ...getUsageToCharge(counts),
-    ...(cachedInputTokens && { cachedInputTokens }),
-    ...(cacheWriteTokens && { cacheWriteTokens }),
-    ...(final && reasoningTokens && { reasoningTokens }),
-    countedBy: final ? 'provider' : 'gateway',
+    ...calculateUsage(counts),
+    countedBy: isReported ? 'provider' : 'gateway',
   };
 }
 
-/** Returns whether the reported usage is at most the maximum usage that the request allows. */
-export function isPlausible({ reported, request }: ChatCounts): boolean {
-  const { inputTokens = 0, outputTokens = 0 } = reported;
-  if (!request) return true;
+/** Returns whether the provider reported more tokens than the request can have. */
+export function exceedsMaximum({ reported, request }: ChatCounts): boolean {
+  const { inputTokens = 0, cachedInputTokens = 0, outputTokens = 0 } = reported;
+  if (!request) return false;
+  const { usageMax } = request;
   return (
-    inputTokens <= request.usageMax.inputTokens && outputTokens <= request.usageMax.outputTokens
+    inputTokens > usageMax.inputTokens ||
+    cachedInputTokens > Math.min(reported.inputTokens ?? Infinity, usageMax.inputTokens) ||
+    outputTokens > usageMax.outputTokens
   );
 }
 
-/** Returns the usage that the provider reported, or no usage if the report is not plausible. */
-export function getPlausibleUsage(counts: ChatCounts): ReportedUsage {
-  const { reported, request } = counts;
-  if (!isPlausible(counts)) return { final: false };
-  const { inputTokens = 0, cachedInputTokens = 0, cacheWriteTokens = 0 } = reported;
-  // If the request enables no prompt cache, reported cache writes are billed as plain input.
-  const writeMax = request?.usageMax.cacheWriteTokens ?? 0;
-  return {
-    ...reported,
-    cachedInputTokens: Math.min(cachedInputTokens, inputTokens),
-    cacheWriteTokens: Math.min(cacheWriteTokens, writeMax),
-  };
-}
-
 /**
- * Returns the tokens to charge if the chat ended now: those of the provider's final report, even if
- * they are zero. Without one: the reported input (or the gateway's estimate if none was reported),
- * and the gateway's count of the delivered output.
+ * Returns the tokens to charge if the chat ended now. Each number that the provider's final report
+ * contains counts as reported, even if it is zero. Before that, the reported input counts if it is
+ * not zero, and the reported output if it is more than the gateway's count. Where nothing was
+ * reported, the gateway's estimate of the input and its count of the delivered output apply. No
+ * number exceeds its maximum: that of the request, and for a part of the input or the output, the
+ * rest of the whole.
  */
-export function getUsageToCharge(counts: ChatCounts): TokenUsage {
-  const { candidate, request, outputTokens } = counts;
-  const reported = getPlausibleUsage(counts);
-  const { inputTokens = 0, outputTokens: reportedOutput = 0 } = reported;
-  if (reported.final) return { inputTokens, outputTokens: reportedOutput };
+export function calculateUsage(counts: ChatCounts): TokenUsage {
+  const { candidate, request, reported } = counts;
+  const { final, cachedInputTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 } = reported;
+  const inputTokens = countInput(counts);
+  const counted = final
+    ? (reported.outputTokens ?? counts.outputTokens)
+    : Math.max(reported.outputTokens ?? 0, counts.outputTokens);
+  const outputTokens = Math.min(counted, request?.usageMax.outputTokens ?? 0);
+  const cached = Math.min(cachedInputTokens, inputTokens);
+  // If the request enables no prompt cache, reported cache writes are billed as plain input.
+  const writeMax = Math.min(request?.usageMax.cacheWriteTokens ?? 0, inputTokens - cached);
+  const written = Math.min(cacheWriteTokens, writeMax);
+  const reasoning = final ? Math.min(reasoningTokens, outputTokens) : 0;
+  const { input, audioInput } = candidate.tokens;
+  // If no audio tokens are reported, all input beyond the estimated text is priced as audio.
+  const audio = reported.audioInputTokens ?? Math.max(0, inputTokens - (input - audioInput));
   return {
-    inputTokens: inputTokens || candidate.tokens.input,
-    outputTokens: Math.min(outputTokens, request?.usageMax.outputTokens ?? 0),
+    inputTokens,
+    ...(audioInput > 0 && { audioInputTokens: Math.min(audio, inputTokens - cached - written) }),
+    ...(cached > 0 && { cachedInputTokens: cached }),
+    ...(written > 0 && { cacheWriteTokens: written }),
+    outputTokens,
+    ...(reasoning > 0 && { reasoningTokens: reasoning }),
   };
 }
 
-/** Calculates the price of tokens in micro-credits, with the reported counts of cached tokens. */
-export function calculateUsagePrice(
-  counts: ChatCounts,
-  { inputTokens, outputTokens }: TokenUsage,
-  usdPerCredit: number,
-): number {
-  const { model, tokens } = counts.candidate;
-  const reported = getPlausibleUsage(counts);
-  const { cachedInputTokens = 0, cacheWriteTokens = 0 } = reported;
-  const uncachedTokens = inputTokens - cachedInputTokens - cacheWriteTokens;
-  // If no audio tokens are reported, all input beyond the estimated text is priced as audio.
-  const audioTokens = reported.audioInputTokens ?? inputTokens - (tokens.input - tokens.audioInput);
-  const audioInputTokens =
-    tokens.audioInput > 0 ? Math.min(Math.max(0, audioTokens), uncachedTokens) : 0;
-  const input = { inputTokens, audioInputTokens, cachedInputTokens, cacheWriteTokens };
-  return calculateChatPrice(model, { ...input, outputTokens }, usdPerCredit);
+function countInput({ candidate, request, reported }: ChatCounts): number {
+  const { final, inputTokens } = reported;
+  if (inputTokens === undefined || (inputTokens === 0 && !final)) return candidate.tokens.input;
+  return Math.min(inputTokens, request?.usageMax.inputTokens ?? 0);
 }

@@ -11,9 +11,11 @@ import {
   calculateAnswerLimit,
   buildExpectedUsage,
   estimateTokens,
+  freeDivisor,
   getInputTokensMax,
   type ChatTokens,
 } from './chat-tokens.ts';
+import type { ReserveAmounts } from './chat-ledger-types.ts';
 import { countMaximumTokens, type InputCount } from './input-count.ts';
 import type { Upstream, Upstreams } from './upstreams.ts';
 
@@ -60,23 +62,15 @@ interface DraftContext {
 
 /** Candidates whose answers are not yet limited by the reserved credits. */
 export interface CandidatesDraft {
-  /**
-   * Minimum reservation in micro-credits, for the most expensive model. The chat is rejected if
-   * fewer credits are available.
-   */
-  amountMinMicro: number;
-  /**
-   * Maximum reservation in micro-credits. Less is reserved if the balance or the key's budget does
-   * not allow this amount.
-   */
-  amountMaxMicro: number;
+  /** Amounts of the reservation, for the most expensive model. */
+  amounts: ReserveAmounts;
   /** Returns the model with the highest possible charge, and the usage that causes this charge. */
   findMostExpensive: () => { model: ChatModel; usageMax: EncodedRequest['usageMax'] };
   /**
-   * Returns the candidates, and limits their answers to the length that `payableMicro`
-   * micro-credits pay for.
+   * Returns the candidates, and limits their answers to the length for which `reservedMicro`
+   * micro-credits pay.
    */
-  limitTo: (payableMicro: number) => ChatCandidates;
+  limitTo: (reservedMicro: number) => ChatCandidates;
 }
 
 /**
@@ -92,9 +86,15 @@ export function createCandidatesDraft(
   const firstDraft = createCandidateDraft(first, request, context);
   const otherDrafts = others.map((model) => createCandidateDraft(model, request, context));
   const drafts = [firstDraft, ...otherDrafts];
+  const findMaximum = (name: 'outputMin' | 'outputExpected' | 'outputMax'): number =>
+    Math.max(...drafts.map(({ tokens, calculatePrice }) => calculatePrice(tokens[name])));
   return {
-    amountMinMicro: Math.max(...drafts.map(({ amountMinMicro }) => amountMinMicro)),
-    amountMaxMicro: Math.max(...drafts.map(({ amountMaxMicro }) => amountMaxMicro)),
+    amounts: {
+      amountMinMicro: findMaximum('outputMin'),
+      amountExpectedMicro: findMaximum('outputExpected'),
+      amountMaxMicro: findMaximum('outputMax'),
+      freeDivisor: request.maxTokens === null ? freeDivisor.unlimited : freeDivisor.requested,
+    },
     findMostExpensive() {
       const charges = drafts.map(({ model, limitTo }) => {
         const { usageMax } = limitTo(Infinity).encode();
@@ -103,9 +103,9 @@ export function createCandidatesDraft(
       });
       return charges.reduce((a, b) => (b.micro > a.micro ? b : a));
     },
-    limitTo: (payableMicro) => [
-      firstDraft.limitTo(payableMicro),
-      ...otherDrafts.map(({ limitTo }) => limitTo(payableMicro)),
+    limitTo: (reservedMicro) => [
+      firstDraft.limitTo(reservedMicro),
+      ...otherDrafts.map(({ limitTo }) => limitTo(reservedMicro)),
     ],
   };
 }
@@ -126,14 +126,14 @@ function createCandidateDraft(
     calculateChatPrice(model, buildExpectedUsage(tokens, outputTokens), usdPerCredit);
   return {
     model,
-    amountMinMicro: calculatePrice(tokens.outputMin),
-    amountMaxMicro: calculatePrice(tokens.outputExpected),
-    limitTo: (payableMicro: number): ChatCandidate => ({
+    tokens,
+    calculatePrice,
+    limitTo: (reservedMicro: number): ChatCandidate => ({
       model,
       upstream,
       tokens,
       encode() {
-        const answerTokens = calculateAnswerLimit(model, { tokens, payableMicro }, usdPerCredit);
+        const answerTokens = calculateAnswerLimit(model, { tokens, reservedMicro }, usdPerCredit);
         const requestBody = JSON.stringify(
           upstream.protocol.withTokenLimit(fields, { model, answerTokens }),
         );

@@ -14,19 +14,29 @@ export interface ChatClaim {
 }
 
 /**
- * Amounts of a reservation in micro-credits. The ledger reserves `amountMaxMicro`, or as much of it
- * as the balance and the budget of the key allow, but never less than `amountMinMicro`.
+ * Amounts of a reservation in micro-credits. Free credits are those that the balance and the budget
+ * of the key allow to spend.
  */
 export interface ReserveAmounts {
+  /** Price of the shortest answer. With fewer free credits, the chat is rejected. */
+  amountMinMicro: number;
+  /** Price of an answer of the expected length: reserved if there are enough free credits. */
+  amountExpectedMicro: number;
+  /** Price of the longest answer: reserved if it is at most the free credits / `freeDivisor`. */
+  amountMaxMicro: number;
+  freeDivisor: number;
+}
+
+/** Organization and API key whose credits are reserved. */
+interface Holder {
   organizationId: string;
   keyId: string;
-  amountMinMicro: number;
-  amountMaxMicro: number;
 }
 
 /** Reservation for a chat. */
-export interface ChatReserve extends Omit<ReserveAmounts, 'keyId'> {
+export interface ChatReserve extends ReserveAmounts {
   id: string;
+  organizationId: string;
   /** Milliseconds without a checkpoint after which the sweeper settles the chat. */
   ttlMs: number;
   /**
@@ -44,15 +54,11 @@ export interface ChatReserve extends Omit<ReserveAmounts, 'keyId'> {
   };
 }
 
-/**
- * Result of a reservation. `amount`: the reserved micro-credits; `payable`: the maximum
- * micro-credits that the balance and the key's budget can pay for the chat.
- */
+/** Result of a reservation. `amount`: the reserved micro-credits. */
 export const chatReserveResult = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.literal('reserved'),
     amount: z.number(),
-    payable: z.number(),
     balance,
   }),
   insufficientCredits,
@@ -66,8 +72,8 @@ export interface ChatSettle {
   id: string;
   to: 'charged' | 'released';
   /**
-   * Price in micro-credits. It may exceed the reservation. The charge is limited to what the
-   * balance and the key's budget can pay.
+   * Price in micro-credits, which is charged in full. It may exceed the reservation, because the
+   * provider may count more input than the gateway.
    */
   amountMicro: number;
   reason: string;
@@ -104,8 +110,8 @@ export const sweptChat = z.object({ id: z.string(), state: z.string(), charged: 
 /** Ledger of chats. */
 export interface ChatLedger {
   reserve: (reserve: ChatReserve) => Promise<z.infer<typeof chatReserveResult>>;
-  /** Returns the micro-credits that the balance and the key's budget let `reserve` reserve now. */
-  price: (amounts: ReserveAmounts) => Promise<number>;
+  /** Returns the micro-credits that `reserve` would reserve now; if it rejects, the minimum. */
+  price: (holder: Holder, amounts: ReserveAmounts) => Promise<number>;
   settle: (settle: ChatSettle) => Promise<SettleResult>;
   /** Records a chat's progress and extends its reservation. Concurrent calls share a statement. */
   checkpoint: (progress: ChatProgress) => Promise<void>;

@@ -16,6 +16,7 @@ import {
   type ChatLedger,
   type ChatProgress,
   type ChatSweep,
+  type ReserveAmounts,
 } from './chat-ledger-types.ts';
 
 const priceRow = z.object({ price: z.number() });
@@ -40,23 +41,24 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
     },
   });
   return {
-    reserve: ({ amountMinMicro, amountMaxMicro, claim, ...rest }) =>
+    reserve: ({ id, organizationId, ttlMs, chat, claim, ...amounts }) =>
       applyOperation(
         {
           verb: 'reserve',
-          kind: 'chat',
-          amountMin: amountMinMicro,
-          amountMax: amountMaxMicro,
+          ...toReserveFields(amounts),
+          id,
+          organizationId,
+          ttlMs,
+          chat,
           ...(claim && { claim: { ...claim } }),
-          ...rest,
         },
         chatReserveResult,
       ),
-    price: ({ organizationId, keyId, amountMinMicro: amountMin, amountMaxMicro: amountMax }) =>
+    price: ({ organizationId, keyId }, amounts) =>
       pool.oneFirst(sql.type(priceRow)`
         SELECT coalesce(answer->>'amount', answer->>'required')::bigint AS price
         FROM account a, LATERAL (SELECT (decide_reserve(a, NULL,
-          ${sql.jsonb({ kind: 'chat', amountMin, amountMax })}, key_budget(${keyId}))).answer) AS decided
+          ${sql.jsonb(toReserveFields(amounts))}, key_budget(${keyId}))).answer) AS decided
         WHERE organization_id = ${organizationId}`),
     async settle({ amountMicro, servedBy, ...rest }) {
       assert(
@@ -70,6 +72,17 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
     },
     checkpoint: async (progress) => void (await checkpoint(progress)),
     sweep: (terms) => sweep(pool, terms),
+  };
+}
+
+/** Returns the fields of a ledger operation that define how much it reserves. */
+function toReserveFields(amounts: ReserveAmounts) {
+  return {
+    kind: 'chat',
+    amountMin: amounts.amountMinMicro,
+    amountExpected: amounts.amountExpectedMicro,
+    amountMax: amounts.amountMaxMicro,
+    freeDivisor: amounts.freeDivisor,
   };
 }
 

@@ -1,4 +1,4 @@
-/** Estimates the tokens of a chat, and the length of the answer that its credits allow. */
+/** Estimates the tokens of a chat, the credits it reserves, and the length of answer they allow. */
 import { selectChatPrice, type ChatModel } from '../catalog/chat-model.ts';
 import { calculateChatPrice, type TokenUsage } from './chat-price.ts';
 import type { InputCount } from './input-count.ts';
@@ -20,12 +20,20 @@ export interface ChatTokens {
   answers: number;
 }
 
+/**
+ * Numbers by which the free credits are divided: a chat reserves at most that part of them. With
+ * `max_tokens` it may take half, because the caller asks for that length. Without, nearly all
+ * answers are much shorter than the model's limit, so it takes an eighth: with 1,000 credits, 26
+ * chats of claude-opus-5 run at once, and the first answer may have 49,000 tokens.
+ */
+export const freeDivisor = { requested: 2, unlimited: 8 };
+
 /** Minimum output tokens that the balance must cover for a request without `max_tokens`. */
 const outputTokensMin = 16;
 
 /**
- * Estimates the tokens of a request. Without `max_tokens` an answer may be as long as the model and
- * the balance allow, so credits are reserved only for the expected length.
+ * Estimates the tokens of a request. An answer without `max_tokens` may be as long as the model and
+ * the balance allow.
  */
 export function estimateTokens(
   model: ChatModel,
@@ -39,14 +47,14 @@ export function estimateTokens(
   const answerRoom = Math.max(limit.context - inputTokens, Math.min(limit.output, 1024));
   const answerMax = Math.min(limit.output, maxTokens ?? answerRoom);
   const expected = Math.min(answerMax, answerTokensExpected);
-  const payable = maxTokens === null ? Math.min(outputTokensMin, expected) : expected;
+  const shortest = maxTokens === null ? Math.min(outputTokensMin, expected) : expected;
   return {
     input: inputTokens,
     audioInput: Math.min(request.input.audioTokens, inputTokens),
     cacheWrite: request.input.writesCache ? inputTokens : 0,
     outputExpected: expected * answers,
     outputMax: answerMax * answers,
-    outputMin: payable * answers,
+    outputMin: shortest * answers,
     answers,
   };
 }
@@ -67,16 +75,20 @@ export function buildExpectedUsage(tokens: ChatTokens, outputTokens: number): To
   };
 }
 
-/** Calculates how many tokens each answer may have if the chat costs at most `payableMicro`. */
+/** Calculates the most tokens of each answer for which `reservedMicro` pays. */
 export function calculateAnswerLimit(
   model: ChatModel,
-  { tokens, payableMicro }: { tokens: ChatTokens; payableMicro: number },
+  { tokens, reservedMicro }: { tokens: ChatTokens; reservedMicro: number },
   usdPerCredit: number,
 ): number {
-  const inputMicro = calculateChatPrice(model, buildExpectedUsage(tokens, 0), usdPerCredit);
+  const calculatePrice = (outputTokens: number): number =>
+    calculateChatPrice(model, buildExpectedUsage(tokens, outputTokens), usdPerCredit);
+  if (calculatePrice(tokens.outputMax) <= reservedMicro) {
+    return Math.floor(tokens.outputMax / tokens.answers);
+  }
   const tokenMicro = selectChatPrice(model.cost, tokens.input).outputUsdPerMillion / usdPerCredit;
-  const affordable =
-    tokenMicro > 0 ? Math.floor((payableMicro - inputMicro) / tokenMicro) : Infinity;
-  const output = Math.max(tokens.outputMin, Math.min(affordable, tokens.outputMax));
-  return Math.floor(output / tokens.answers);
+  // Prices are rounded up, so one token more than the quotient may be paid too.
+  const quotient = Math.floor((reservedMicro - calculatePrice(0)) / tokenMicro);
+  const affordable = quotient + (calculatePrice(quotient + 1) <= reservedMicro ? 1 : 0);
+  return Math.floor(Math.max(tokens.outputMin, affordable) / tokens.answers);
 }

@@ -53,9 +53,8 @@ export function observeUpstreams(
       const labels = { provider: model.provider, verb: 'chat' } as const;
       return {
         ...upstream,
-        fetchStream: (body, signal) =>
-          observe(labels, () => upstream.fetchStream(body, signal), ok),
-        fetchText: (body, signal) => observe(labels, () => upstream.fetchText(body, signal), ok),
+        fetchStream: (request) => observe(labels, () => upstream.fetchStream(request), ok),
+        fetchText: (request) => observe(labels, () => upstream.fetchText(request), ok),
       };
     },
   };
@@ -174,6 +173,7 @@ export class ObservedChat extends OpenChat {
     if (!bill) return;
     const { inputTokens, outputTokens, cachedInputTokens, cacheWriteTokens, reasoningTokens } =
       bill.usage;
+    const credits = bill.creditsConsumed ?? creditsFromMicro(bill.priceMicro);
     span.setAttributes({
       'gen_ai.usage.input_tokens': inputTokens,
       'gen_ai.usage.output_tokens': outputTokens,
@@ -181,8 +181,8 @@ export class ObservedChat extends OpenChat {
       ...(cacheWriteTokens && { 'gen_ai.usage.cache_creation.input_tokens': cacheWriteTokens }),
       ...(reasoningTokens && { 'gen_ai.usage.reasoning.output_tokens': reasoningTokens }),
       // OpenTelemetry defines no attribute for the price. Langfuse reads this one, in USD.
-      'gen_ai.usage.cost': bill.creditsConsumed * usdPerCredit,
-      'gateway.credits.charged': bill.creditsConsumed,
+      'gen_ai.usage.cost': credits * usdPerCredit,
+      'gateway.credits.charged': credits,
     });
     if (bill.priceMicro === 0) return;
     metrics.genAiTokens.observe({ ...labels, gen_ai_token_type: 'input' }, inputTokens);

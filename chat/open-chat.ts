@@ -8,15 +8,13 @@ import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import {
   calculateBilling,
-  getUsageToCharge,
-  isPlausible,
-  getPlausibleUsage,
-  calculateUsagePrice,
+  calculateUsage,
+  exceedsMaximum,
   type Billing,
   type ChatCounts,
   type ChatEnd,
 } from './chat-bill.ts';
-import type { TokenUsage } from './chat-price.ts';
+import { calculateChatPrice, type TokenUsage } from './chat-price.ts';
 import { TextMeter } from './input-count.ts';
 import type { ChatProgress, ServedBy } from './chat-ledger-types.ts';
 import {
@@ -29,8 +27,8 @@ import {
 import type { AnswerReader, ChatAnswer, StreamStep } from './protocols/protocol.ts';
 import type { RunningChat, RunningChats } from './running-chats.ts';
 import { readAnswer, readSteps } from './stream-steps.ts';
-import { UnbilledFailure } from './upstream-failures.ts';
-import type { Upstream } from './upstreams.ts';
+import { UnbilledFailure, providerTimeout } from './upstream-failures.ts';
+import type { Upstream, UpstreamRequest } from './upstreams.ts';
 
 /** Data and services of an open chat. */
 export interface OpenChatParts {
@@ -39,6 +37,8 @@ export interface OpenChatParts {
   candidates: ChatCandidates;
   stream: boolean;
   usdPerCredit: number;
+  /** Maximum time in milliseconds for which the provider sends no output of the model. */
+  answerTimeoutMs: number;
   /** Registry that records the progress of the running chat, and settles it when it ends. */
   running: Pick<RunningChats, 'add' | 'advanceCheckpoint' | 'settle'>;
   metrics: Metrics;
@@ -48,11 +48,9 @@ export interface OpenChatParts {
 /** Tokens that a chat used, and the credits charged for them. */
 export interface ChatBill {
   usage: TokenUsage;
-  creditsConsumed: number;
-  /**
-   * Full price of the tokens in micro-credits. The charge is lower if the balance or the budget of
-   * the key could not cover it.
-   */
+  /** Charged credits; null if the settlement is not confirmed in time (`RunningChats.settle`). */
+  creditsConsumed: number | null;
+  /** Price of the tokens in micro-credits. */
   priceMicro: number;
 }
 
@@ -66,15 +64,17 @@ export class OpenChat implements RunningChat {
   #candidate: ChatCandidate;
   /** Request to the model that was called most recently; null before the first call. */
   #request: EncodedRequest | null = null;
-  /** True if the provider responded to the most recent call with a success status. */
-  #isAccepted = false;
+  /** True if the most recent call was sent, and the provider sent no error status. */
+  #mayBeBilled = false;
+  /** Aborts the most recent call if the provider sends no output for too long. */
+  #outputTimer: NodeJS.Timeout | undefined;
   readonly #cancellation = new AbortController();
   readonly #meter = new TextMeter();
   #reader: AnswerReader | null = null;
   #hasDelivered = false;
   #hasCallerLeft = false;
   #hasEnded = false;
-  #bill: (Billing & { amountMicro: number; priceMicro: number }) | null = null;
+  #bill: (Billing & { amountMicro: number | null; priceMicro: number }) | null = null;
 
   constructor(parts: OpenChatParts) {
     this.id = parts.id;
@@ -87,7 +87,8 @@ export class OpenChat implements RunningChat {
   get bill(): ChatBill | null {
     if (!this.#bill) return null;
     const { to: _, countedBy: __, amountMicro, priceMicro, ...usage } = this.#bill;
-    return { usage, creditsConsumed: creditsFromMicro(amountMicro), priceMicro };
+    const creditsConsumed = amountMicro === null ? null : creditsFromMicro(amountMicro);
+    return { usage, creditsConsumed, priceMicro };
   }
 
   /** Model and provider that were called most recently. */
@@ -105,25 +106,24 @@ export class OpenChat implements RunningChat {
 
   /** Usage so far, as reported by the provider, or counted by the gateway if it reported none. */
   get usage(): TokenUsage {
-    const { final: _, ...reported } = getPlausibleUsage(this.#counts);
-    return { ...reported, ...getUsageToCharge(this.#counts) };
+    return calculateUsage(this.#counts);
   }
 
   progress(): Omit<ChatProgress, 'ttlMs'> {
-    const usage = getUsageToCharge(this.#counts);
-    const amountMicro = this.#hasDelivered ? this.#calculatePrice(usage) : 0;
-    return { id: this.id, servedBy: this.servedBy, ...usage, amountMicro };
+    const { inputTokens, outputTokens } = this.usage;
+    const isCharged = this.#hasDelivered || (this.#hasCallerLeft && this.#mayBeBilled);
+    const amountMicro = isCharged ? this.#calculatePrice(this.usage) : 0;
+    return { id: this.id, servedBy: this.servedBy, inputTokens, outputTokens, amountMicro };
   }
 
   /**
    * Waits for the answer and returns it.
-   * @throws GatewayError if the provider fails; nothing is charged in this case
+   * @throws GatewayError if the provider fails. Nothing is charged in this case, unless the caller
+   * has disconnected.
    */
   async answer(): Promise<ChatAnswer> {
     try {
-      const text = await this.#call(({ upstream, request }) =>
-        upstream.fetchText(request, this.#cancellation.signal),
-      );
+      const text = await this.#call((upstream, request) => upstream.fetchText(request));
       this.#reader = this.#createReader();
       const answer = readAnswer(text, this.#reader);
       this.#meter.add(answer.outputText);
@@ -131,7 +131,7 @@ export class OpenChat implements RunningChat {
       return answer;
     } catch (error) {
       this.#cancellation.abort();
-      await this.#end('failed');
+      await this.#end(this.#hasCallerLeft ? 'left' : 'failed');
       throw this.#hasCallerLeft ? callerLeftError(error) : error;
     }
   }
@@ -145,9 +145,7 @@ export class OpenChat implements RunningChat {
   async stream(deliver: (steps: StreamStep[]) => Promise<void>): Promise<void> {
     let isDelivering = false;
     try {
-      const packets = await this.#call(({ upstream, request }) =>
-        upstream.fetchStream(request, this.#cancellation.signal),
-      );
+      const packets = await this.#call((upstream, request) => upstream.fetchStream(request));
       this.#reader = this.#createReader();
       for await (const steps of readSteps(packets, this.#reader)) {
         this.#recordDelivery(steps);
@@ -172,20 +170,25 @@ export class OpenChat implements RunningChat {
     if (this.#hasEnded) return;
     this.#hasCallerLeft = true;
     if (this.#parts.stream) this.#cancellation.abort();
+    else this.#parts.running.advanceCheckpoint(this);
   }
 
   /** Calls the models in order, until one starts to answer or fails in a way that may be billed. */
   async #call<Answer>(
-    send: (call: { upstream: Upstream; request: string }) => Promise<Answer>,
+    send: (upstream: Upstream, request: UpstreamRequest) => Promise<Answer>,
   ): Promise<Answer> {
     for (;;) {
       if (this.#hasCallerLeft) throw callerLeftError(null);
       try {
         const { upstream, encode } = this.#candidate;
         this.#request = encode();
-        const answer = await send({ upstream, request: this.#request.body });
-        this.#isAccepted = true;
-        return answer;
+        this.#awaitOutput();
+        return await send(upstream, {
+          body: this.#request.body,
+          signal: this.#cancellation.signal,
+          onSent: () => (this.#mayBeBilled = true),
+          onRejected: () => (this.#mayBeBilled = false),
+        });
       } catch (error) {
         if (!(error instanceof GatewayError)) throw error;
         this.tried.push({ model: this.#candidate.model.id, error: error.code });
@@ -202,9 +205,19 @@ export class OpenChat implements RunningChat {
     return upstream.protocol.createReader({ answers: tokens.answers, provider });
   }
 
+  /** Starts the time limit for the provider's next output. Comments and empty events do not count. */
+  #awaitOutput(): void {
+    clearTimeout(this.#outputTimer);
+    this.#outputTimer = setTimeout(
+      () => this.#cancellation.abort(providerTimeout()),
+      this.#parts.answerTimeoutMs,
+    );
+  }
+
   #recordDelivery(steps: StreamStep[]): void {
     for (const { outputText } of steps) {
       if (outputText === '') continue;
+      this.#outputTimer?.refresh();
       if (!this.#hasDelivered) this.#parts.running.advanceCheckpoint(this);
       this.#hasDelivered = true;
       this.#meter.add(outputText);
@@ -212,7 +225,7 @@ export class OpenChat implements RunningChat {
   }
 
   #calculatePrice(usage: TokenUsage): number {
-    return calculateUsagePrice(this.#counts, usage, this.#parts.usdPerCredit);
+    return calculateChatPrice(this.#candidate.model, usage, this.#parts.usdPerCredit);
   }
 
   /** Data from which the charged tokens of the chat are calculated. */
@@ -220,17 +233,18 @@ export class OpenChat implements RunningChat {
     return {
       candidate: this.#candidate,
       request: this.#request,
-      isAccepted: this.#isAccepted,
+      mayBeBilled: this.#mayBeBilled,
       hasDelivered: this.#hasDelivered,
       reported: this.#reader?.usage ?? { final: false },
       outputTokens: this.#meter.tokens,
     };
   }
 
-  /** Settles the chat and waits for the first attempt. Only the first call has an effect. */
+  /** Settles the chat, and waits until it is settled. Only the first call has an effect. */
   async #end(end: ChatEnd): Promise<void> {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
+    clearTimeout(this.#outputTimer);
     const { id, organizationId, running } = this.#parts;
     const billing = calculateBilling(end, this.#counts);
     const priceMicro = billing.to === 'charged' ? this.#calculatePrice(billing) : 0;
@@ -245,10 +259,6 @@ export class OpenChat implements RunningChat {
       ...billing,
     });
     this.#bill = { ...billing, amountMicro: chargedMicro, priceMicro };
-    if (chargedMicro < priceMicro) {
-      const { logger } = this.#parts;
-      logger.error({ chatId: id, model: servedBy.model, priceMicro, chargedMicro }, 'chat.loss');
-    }
   }
 
   #logAnomalies(end: ChatEnd, billing: Billing): void {
@@ -256,9 +266,9 @@ export class OpenChat implements RunningChat {
     const { model, provider } = this.servedBy;
     if (end === 'broken') logger.warn({ chatId: id, model, ...billing }, 'chat.broken');
     const { reported } = this.#counts;
-    if (isPlausible(this.#counts)) return;
-    metrics.chatUsageRejected.inc({ provider });
-    logger.error({ chatId: id, model, reported, ...billing }, 'chat.usage_rejected');
+    if (!exceedsMaximum(this.#counts)) return;
+    metrics.chatUsageCapped.inc({ provider });
+    logger.error({ chatId: id, model, reported, ...billing }, 'chat.usage_capped');
   }
 }
 

@@ -26,6 +26,8 @@ interface Options {
  * crashes earlier, nothing is charged.
  */
 const firstCheckpointMs = 1000;
+/** Maximum time in milliseconds that the last bytes of an answer wait for the settlement. */
+const settleWaitMs = 5000;
 /** Maximum attempts to settle a chat during shutdown. If all fail, the sweeper settles it later. */
 const shutdownAttempts = 5;
 
@@ -50,17 +52,23 @@ export class RunningChats {
   }
 
   /**
-   * Settles a chat. If the first attempt fails, retries continue in the background, and the chat
-   * counts as running until it is settled.
-   * @returns the charged micro-credits; if the first attempt fails, the micro-credits that the
-   * retries will charge
+   * Settles a chat. Attempts that fail are retried, and the chat counts as running until it is
+   * settled.
+   * @returns the charged micro-credits; null if they are not known after a few seconds, while
+   * retries continue in the background
    */
-  settle(chat: RunningChat, settle: ChatSettle): Promise<number> {
+  settle(chat: RunningChat, settle: ChatSettle): Promise<number | null> {
     clearTimeout(this.#timers.get(chat));
     this.#timers.set(chat, undefined);
-    return new Promise((resolve) => {
-      void this.#settleWithRetries(settle, resolve).finally(() => this.#remove(chat));
-    });
+    const { promise, resolve } = Promise.withResolvers<number | null>();
+    const waitTimer = setTimeout(() => resolve(null), settleWaitMs);
+    void this.#settleWithRetries(settle)
+      .then(resolve)
+      .finally(() => {
+        clearTimeout(waitTimer);
+        this.#remove(chat);
+      });
+    return promise;
   }
 
   /** Returns a promise that resolves when no chat is running. */
@@ -92,13 +100,10 @@ export class RunningChats {
   }
 
   /**
-   * Settles a chat, and retries after a failure. Calls `onCharge` after each failed attempt with
-   * the amount that the retries will charge, and after the settlement with the charged amount.
+   * Settles a chat, and retries after a failure.
+   * @returns the charged micro-credits; null if the process ends before the chat is settled
    */
-  async #settleWithRetries(
-    settle: ChatSettle,
-    onCharge: (chargedMicro: number) => void,
-  ): Promise<void> {
+  async #settleWithRetries(settle: ChatSettle): Promise<number | null> {
     const { ledger, logger } = this.#options;
     const result = await pRetry(() => ledger.settle(settle), {
       retries: Infinity,
@@ -107,15 +112,15 @@ export class RunningChats {
       maxTimeout: 5000,
       onFailedAttempt({ error }) {
         logger.warn({ error, chatId: settle.id }, 'chat.settle_failed');
-        onCharge(settle.amountMicro);
       },
       shouldRetry: ({ attemptNumber }) => !this.#idleWaiter || attemptNumber < shutdownAttempts,
       // The errors have been logged by `onFailedAttempt`, and the sweeper will settle the chat.
     }).catch(() => null);
-    if (!result) return;
-    onCharge(result.verdict === 'not_reserved' ? 0 : result.charged);
-    if (result.verdict === 'settled') return;
-    logger.error({ chatId: settle.id, verdict: result.verdict }, 'chat.not_settled');
+    if (!result) return null;
+    if (result.verdict !== 'settled') {
+      logger.error({ chatId: settle.id, verdict: result.verdict }, 'chat.not_settled');
+    }
+    return result.verdict === 'not_reserved' ? 0 : result.charged;
   }
 
   #remove(chat: RunningChat): void {

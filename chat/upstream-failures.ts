@@ -130,13 +130,17 @@ export function invalidResponseError(cause: unknown): GatewayError {
   });
 }
 
+/** Creates the error for a provider that takes longer than a time limit. */
+export function providerTimeout(cause?: unknown): GatewayError {
+  return new GatewayError('DEADLINE_EXCEEDED', 'The provider did not respond in time.', { cause });
+}
+
 /** Converts a network error (no connection, a timeout or a broken connection) to a GatewayError. */
 export function networkFailure(error: unknown): GatewayError {
+  if (error instanceof GatewayError) return error;
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') {
-    return new GatewayError('DEADLINE_EXCEEDED', 'The provider did not respond in time.', {
-      cause: error,
-    });
+    return providerTimeout(error);
   }
   if (findUnsentCode(error) !== null) {
     const message = 'The provider of this model cannot be reached.';

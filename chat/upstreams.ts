@@ -27,6 +27,16 @@ import {
   networkFailure,
 } from './upstream-failures.ts';
 
+/** Request to a provider. */
+export interface UpstreamRequest {
+  body: string;
+  signal: AbortSignal;
+  /** Called once the whole request has been passed to a connection. */
+  onSent: () => void;
+  /** Called if the provider responds with an error status. */
+  onRejected: () => void;
+}
+
 /** Connection to the chat endpoint of a provider. */
 export interface Upstream {
   protocol: ChatProtocol;
@@ -34,21 +44,15 @@ export interface Upstream {
    * Sends a request and returns the body of a streamed response once its headers have arrived.
    * @throws GatewayError if there is no response, or its status is an error
    */
-  fetchStream: (body: string, signal: AbortSignal) => Promise<Readable>;
+  fetchStream: (request: UpstreamRequest) => Promise<Readable>;
   /**
    * Sends a request and returns the text of the response.
    * @throws GatewayError if there is no response, its status is an error, or it ends early or is
    * too long
    */
-  fetchText: (body: string, signal: AbortSignal) => Promise<string>;
+  fetchText: (request: UpstreamRequest) => Promise<string>;
 }
 
-interface PostOptions {
-  body: string;
-  /** Maximum time between two packets of the response body, in milliseconds. */
-  bodyTimeout: number;
-  signal: AbortSignal;
-}
 
 interface Address {
   baseUrl: string;
@@ -70,17 +74,13 @@ const errorBytesMax = 64 * 1024;
 /** Creates the connections of a process. They are opened at their first use. */
 export function createUpstreams(config: Config) {
   const connectedUpstreams = new Map<string, Upstream>();
-  const pools: Pool[] = [];
+  const pools: Dispatcher[] = [];
 
   function connect(model: ChatModel): Upstream {
     const { baseUrl, apiKey } = findAddress(model, config);
     const protocol = model.embedding ? embeddingsProtocol : protocols[model.protocol];
     const url = new URL(baseUrl.replace(/\/$/, '') + protocol.path);
-    const pool = new Pool(url.origin, {
-      connections: config.CHAT_CONNECTIONS_MAX,
-      connect: { timeout: connectTimeoutMs },
-      keepAliveTimeout: keepAliveTimeoutMs,
-    });
+    const pool = createPool(url.origin, config.CHAT_CONNECTIONS_MAX);
     pools.push(pool);
     const connections = createShares(config.CHAT_CONNECTIONS_MAX);
     const headers = {
@@ -95,15 +95,19 @@ export function createUpstreams(config: Config) {
       headers,
       headersTimeout: config.CHAT_ANSWER_TIMEOUT_MS,
     } as const;
-    async function send(request: PostOptions): Promise<Readable> {
+    /** Sends a request. `bodyTimeout`: maximum milliseconds between two packets of its response. */
+    async function send(sent: UpstreamRequest, bodyTimeout: number): Promise<Readable> {
       const release = takeConnection(connections);
-      const response = await pool.request({ ...options, ...request }).catch((error: unknown) => {
+      const { body: requestBody, signal, onSent: opaque } = sent;
+      const request = { ...options, body: requestBody, signal, bodyTimeout, opaque };
+      const response = await pool.request(request).catch((error: unknown) => {
         release();
         throw networkFailure(error);
       });
       response.body.once('close', release);
       const { statusCode: status, headers: responseHeaders } = response;
       if (status < 300) return decompress(response);
+      sent.onRejected();
       const retryAfter = responseHeaders['retry-after'];
       const body = await readErrorJson(response.body);
       throw markUnbilled(status, errorFromResponse(status, { body, retryAfter }));
@@ -111,10 +115,9 @@ export function createUpstreams(config: Config) {
 
     return {
       protocol,
-      fetchStream: (body, signal) =>
-        send({ body, signal, bodyTimeout: config.CHAT_SILENCE_TIMEOUT_MS }),
-      async fetchText(body, signal) {
-        const response = await send({ body, signal, bodyTimeout: config.CHAT_ANSWER_TIMEOUT_MS });
+      fetchStream: (request) => send(request, config.CHAT_SILENCE_TIMEOUT_MS),
+      async fetchText(request) {
+        const response = await send(request, config.CHAT_ANSWER_TIMEOUT_MS);
         return readText(response, responseBytesMax).catch((error: unknown) => {
           throw networkFailure(error);
         });
@@ -140,6 +143,19 @@ export function createUpstreams(config: Config) {
 }
 /** Connections to all chat providers. */
 export type Upstreams = ReturnType<typeof createUpstreams>;
+
+function createPool(origin: string, connections: number): Dispatcher {
+  const connect = { timeout: connectTimeoutMs };
+  const pool = new Pool(origin, { connections, connect, keepAliveTimeout: keepAliveTimeoutMs });
+  return pool.compose(reportSent);
+}
+
+/** Calls the function in `opaque` of a request's options once the request has been sent. */
+const reportSent: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) => {
+  const onSent = 'opaque' in options ? options.opaque : null;
+  if (typeof onSent === 'function') handler.onRequestSent = () => void onSent();
+  return dispatch(options, handler);
+};
 
 function findAddress(model: ChatModel, config: Config): Address {
   const configuredUpstream = config.CHAT_UPSTREAMS[model.provider];

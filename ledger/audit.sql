@@ -32,8 +32,12 @@ SELECT 'the totals of a ledger entry do not follow from the previous entry', org
       lag(reserved_after, 1, 0::bigint) OVER chain AS reserved_before
     FROM ledger_entry WINDOW chain AS (PARTITION BY organization_id ORDER BY sequence)) e
   WHERE posted_after <> posted_before + posted_change
-    OR reserved_after <> reserved_before + reserved_change
-    OR posted_after < 0 OR reserved_after < 0 OR reserved_after > posted_after
+    OR reserved_after <> reserved_before + reserved_change OR reserved_after < 0
+UNION ALL
+SELECT 'something other than the charge of a chat made a balance negative', e.organization_id || ':' || e.sequence
+  FROM ledger_entry e LEFT JOIN reservation r ON r.id = e.reservation_id
+  WHERE e.reserved_after > e.posted_after AND e.reserved_change > e.posted_change
+    AND (e.kind = 'charge' AND r.kind = 'chat') IS NOT TRUE
 UNION ALL
 SELECT 'the use of a six-hour window differs from its reservations', a.organization_id FROM account a
   LEFT JOIN (SELECT organization_id, window_started_at,

@@ -44,8 +44,6 @@ export interface AuditReport {
   at: string;
   tookMs: number;
   checks: AuditCheck[];
-  /** Micro-credits of chat usage that the balance or the key's budget could not pay. */
-  chatLossMicro: number;
 }
 
 const missingWorkflowCheck = 'an open reservation has no running workflow';
@@ -75,8 +73,6 @@ export async function runAudit(sources: AuditSources): Promise<AuditReport> {
     at,
     tookMs: Math.round(performance.now() - startedAt),
     checks,
-    chatLossMicro: await sources.pool.oneFirst(sql.type(lossRow)`
-      SELECT coalesce(sum(loss_micro), 0)::bigint AS loss FROM reservation WHERE loss_micro > 0`),
   };
 }
 
@@ -89,7 +85,6 @@ function groupByName(findings: readonly Finding[]): AuditCheck[] {
   }));
 }
 
-const lossRow = z.object({ loss: z.number() });
 const idRow = z.object({ id: z.string() });
 
 function listOpenReservations(pool: DatabasePool, ids: readonly string[] | null) {

@@ -18,6 +18,7 @@ export const invariantNames: readonly string[] = [
   'a reservation differs from its charge or release entry',
   'the refunds of a reservation differ from its refund entries',
   'the totals of a ledger entry do not follow from the previous entry',
+  'something other than the charge of a chat made a balance negative',
   'the use of a six-hour window differs from its reservations',
   'the spending of a budget differs from its reservations and charges',
   'a job or chat is counted in another budget than that of its API key',

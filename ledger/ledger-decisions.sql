@@ -17,11 +17,14 @@ CREATE FUNCTION ledger_balance(a account) RETURNS json LANGUAGE sql STABLE RETUR
 
 -- Reserves credits.
 -- Properties of a Studio operation: {organizationId, id, kind, ttlMs, amount, job?}.
--- Properties of a chat operation: {organizationId, id, kind, ttlMs, amountMin, amountMax, claim?,
--- chat}. It reserves as much of `amountMax` as the balance and the budget allow; if they allow less
--- than `amountMin`, it is rejected.
+-- Properties of a chat operation: {organizationId, id, kind, ttlMs, amountMin, amountExpected,
+-- amountMax, freeDivisor, claim?, chat}. It reserves `amountMax`, but at most the free credits
+-- divided by `freeDivisor`, so that one chat leaves credits for others, and then at least
+-- `amountExpected`. It never reserves more than the free credits; with less than `amountMin`, it is
+-- rejected. Free credits are the available ones that the budget of the key allows to spend.
 -- `budget` is the budget of the API key (budgets.sql); null if the key has no limit.
--- `payable` in the result is the most that the balance and the budget can pay.
+-- The balance is negative after chats that cost more than they reserved; then even a price of zero
+-- is rejected.
 CREATE FUNCTION decide_reserve(INOUT a account, INOUT r reservation, operation jsonb, budget jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -29,9 +32,10 @@ DECLARE
   available bigint := a.posted - a.reserved;
   key_limit bigint := budget->>'limit';
   key_used bigint := budget->>'used';
-  payable bigint := least(available, key_limit - key_used);
-  price bigint := coalesce((operation->>'amount')::bigint,
-    greatest((operation->>'amountMin')::bigint, least((operation->>'amountMax')::bigint, payable)));
+  free bigint := least(available, key_limit - key_used);
+  price bigint := coalesce((operation->>'amount')::bigint, r.amount,
+    greatest((operation->>'amountMin')::bigint, least((operation->>'amountMax')::bigint, free,
+      greatest((operation->>'amountExpected')::bigint, free / (operation->>'freeDivisor')::bigint))));
   is_studio boolean := operation->>'kind' = 'studio';
   chat jsonb := operation->'chat';
 BEGIN
@@ -48,7 +52,7 @@ BEGIN
     answer := '{"verdict": "mismatch"}';
   ELSIF r.id IS NOT NULL THEN
     answer := json_build_object('verdict', 'reserved', 'repeated', true, 'state', r.state,
-      'amount', price, 'payable', price, 'createdAt', r.created_at, 'balance', ledger_balance(a));
+      'amount', price, 'createdAt', r.created_at, 'balance', ledger_balance(a));
   ELSIF key_limit = 0 OR key_used + price > key_limit THEN
     answer := (budget || jsonb_build_object('verdict', 'key_limit_exceeded', 'required', price))::json;
   ELSIF available < price THEN
@@ -69,14 +73,14 @@ BEGIN
     ELSE
       r.key_id := chat->>'keyId'; r.model := chat->>'model'; r.provider := chat->>'provider';
       r.streamed := chat->'streamed'; r.request_id := chat->>'requestId'; r.metadata := chat->'metadata';
-      r.input_tokens := 0; r.output_tokens := 0; r.checkpoint_micro := 0; r.loss_micro := 0;
+      r.input_tokens := 0; r.output_tokens := 0; r.checkpoint_micro := 0;
     END IF;
     r.id := operation->>'id'; r.organization_id := a.organization_id; r.kind := operation->>'kind';
     r.amount := price; r.state := 'reserved'; r.created_at := decided_at;
     r.expires_at := decided_at + (operation->>'ttlMs')::bigint * interval '1 millisecond';
     key := 'reserve:' || r.id; kind := 'reserve';
     answer := json_build_object('verdict', 'reserved', 'repeated', false, 'state', 'reserved',
-      'amount', price, 'payable', payable, 'createdAt', decided_at, 'balance', ledger_balance(a));
+      'amount', price, 'createdAt', decided_at, 'balance', ledger_balance(a));
   END IF;
 END $$;
 
@@ -87,16 +91,13 @@ END $$;
 -- Properties of a chat operation: {organizationId, id, to, amount?, reason, inputTokens,
 -- outputTokens, countedBy, model?, provider?}. `model` and `provider` are those that were called
 -- most recently.
--- A chat may cost more than its reservation. The balance and the budget of its API key pay the
--- difference; `loss_micro` is the part that they cannot pay.
-CREATE FUNCTION decide_settle(INOUT a account, INOUT r reservation, operation jsonb, budget jsonb,
+-- The price of a chat is charged in full, and may make the balance negative. A Studio job costs more
+-- than its reservation only with `excess`, which is bounded before (add_payable_excess).
+CREATE FUNCTION decide_settle(INOUT a account, INOUT r reservation, operation jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
   is_charge boolean := operation->>'to' = 'charged';
   price bigint := CASE WHEN is_charge THEN (operation->>'amount')::bigint ELSE 0 END;
-  payable bigint := r.amount + greatest(0,
-    least(a.posted - a.reserved, (budget->>'limit')::bigint - (budget->>'used')::bigint));
-  cost bigint := least(price, payable);
 BEGIN
   IF (r.organization_id = a.organization_id) IS NOT TRUE THEN
     answer := '{"verdict": "not_reserved"}';
@@ -106,22 +107,22 @@ BEGIN
   ELSIF price > r.amount AND r.kind = 'studio' AND NOT operation ? 'excess' THEN
     answer := '{"verdict": "above_reservation"}';
   ELSE
-    a.posted := a.posted - cost; a.reserved := a.reserved - r.amount;
+    a.posted := a.posted - price; a.reserved := a.reserved - r.amount;
     -- Unused credits are returned only to the six-hour window in which they were reserved.
     IF a.window_started_at = r.window_started_at THEN
-      a.window_used := a.window_used - (r.amount - cost);
+      a.window_used := a.window_used - (r.amount - price);
     END IF;
     r.state := operation->>'to'; r.reason := operation->>'reason'; r.settled_at := clock_timestamp();
-    IF is_charge THEN r.charged := cost; END IF;
+    IF is_charge THEN r.charged := price; END IF;
     IF r.kind = 'chat' THEN
       r.input_tokens := operation->'inputTokens'; r.output_tokens := operation->'outputTokens';
       r.cached_input_tokens := operation->'cachedInputTokens'; r.cache_write_tokens := operation->'cacheWriteTokens';
       r.reasoning_tokens := operation->'reasoningTokens';
-      r.counted_by := operation->>'countedBy'; r.loss_micro := price - cost;
+      r.counted_by := operation->>'countedBy';
       r.model := coalesce(operation->>'model', r.model); r.provider := coalesce(operation->>'provider', r.provider);
     END IF;
     key := 'settle:' || r.id; kind := CASE WHEN is_charge THEN 'charge' ELSE 'release' END;
-    answer := json_build_object('verdict', 'settled', 'state', r.state, 'charged', cost,
+    answer := json_build_object('verdict', 'settled', 'state', r.state, 'charged', price,
       'balance', ledger_balance(a));
   END IF;
 END $$;
@@ -188,7 +189,7 @@ BEGIN
   ELSIF granted_amount IS NOT NULL THEN
     answer := json_build_object('repeated', true, 'balance', ledger_balance(a),
       'verdict', CASE WHEN granted_amount = change THEN 'granted' ELSE 'mismatch' END);
-  ELSIF a.posted - a.reserved + change < 0 THEN
+  ELSIF change < 0 AND a.posted - a.reserved + change < 0 THEN
     answer := json_build_object('verdict', 'insufficient_credits', 'required', -change,
       'balance', ledger_balance(a));
   ELSE

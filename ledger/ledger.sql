@@ -36,9 +36,9 @@ BEGIN
     FROM jsonb_array_elements(operations) WITH ORDINALITY AS x(operation, position)
     LEFT JOIN reservation r ON r.id = x.operation->>'id'
     LEFT JOIN api_key k ON k.id = coalesce(x.operation->'job'->>'keyId', x.operation->'chat'->>'keyId')
-    -- API key whose spending limit applies to the operation; null if there is none.
-    LEFT JOIN api_key limited_key ON limited_key.id = coalesce(r.budget_id, k.budget_of, k.id)
-      AND limited_key.limit_micro IS NOT NULL AND (x.operation->>'verb' = 'reserve' OR r.kind = 'chat')
+    -- API key whose spending limit applies to the reservation; null if there is none.
+    LEFT JOIN api_key limited_key ON limited_key.id = coalesce(k.budget_of, k.id)
+      AND limited_key.limit_micro IS NOT NULL AND x.operation->>'verb' = 'reserve'
     ORDER BY x.operation->>'organizationId', x.operation->>'id'
   LOOP
     IF a.organization_id IS DISTINCT FROM o.organization THEN
@@ -50,10 +50,10 @@ BEGIN
       o.operation := add_payable_excess(a, o.found, o.operation, spends);
     END IF;
     budget := CASE WHEN (o.limited_key).id IS NOT NULL
-      THEN budget_state(o.limited_key, coalesce((o.found).created_at, clock_timestamp()), spends) END;
+      THEN budget_state(o.limited_key, clock_timestamp(), spends) END;
     d := CASE o.verb
       WHEN 'reserve' THEN decide_reserve(a, o.found, o.operation, budget)
-      WHEN 'settle' THEN decide_settle(a, o.found, o.operation, budget)
+      WHEN 'settle' THEN decide_settle(a, o.found, o.operation)
       WHEN 'refund' THEN decide_refund(a, o.found, o.operation)
       WHEN 'grant' THEN decide_grant(a, o.found, o.operation)
     END;
@@ -87,8 +87,7 @@ BEGIN
       model = excluded.model, provider = excluded.provider, input_tokens = excluded.input_tokens,
       output_tokens = excluded.output_tokens, cached_input_tokens = excluded.cached_input_tokens,
       cache_write_tokens = excluded.cache_write_tokens, reasoning_tokens = excluded.reasoning_tokens,
-      counted_by = excluded.counted_by,
-      loss_micro = excluded.loss_micro;
+      counted_by = excluded.counted_by;
   INSERT INTO ledger_entry SELECT * FROM unnest(entries);
   IF operations @? '$[*].chat.metadata' THEN
     INSERT INTO tag (organization_id, name, value, created_at, id)

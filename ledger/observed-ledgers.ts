@@ -72,7 +72,6 @@ const settledRow = z.object({
   kind: z.string(),
   amount: z.number(),
   charged: z.number(),
-  loss: z.number(),
   seconds: z.number(),
   /** Seconds of a completed job outside its calls; null if the end of a call is not recorded. */
   overheadSeconds: z.number().nullable(),
@@ -107,7 +106,6 @@ export function createSettlements(
     try {
       const rows = await pool.any(sql.type(settledRow)`
         SELECT r.kind, r.amount, coalesce(r.charged, 0) AS charged,
-          coalesce(r.loss_micro, 0) AS loss,
           extract(epoch FROM r.settled_at - r.created_at)::float8 AS seconds,
           extract(epoch FROM r.settled_at - r.created_at - p.worked)::float8 AS "overheadSeconds",
           j.type, j.status, j.error->>'code' AS reason,
@@ -141,10 +139,9 @@ export function createSettlements(
 type Settlements = ReturnType<typeof createSettlements>;
 
 function countOne(metrics: Metrics, row: z.infer<typeof settledRow>): void {
-  const { kind, amount, charged, loss, type, status, provider, model } = row;
+  const { kind, amount, charged, type, status, provider, model } = row;
   metrics.creditsCharged.inc({ kind, provider, model }, creditsFromMicro(charged));
   metrics.creditsReleased.inc({ kind }, creditsFromMicro(Math.max(0, amount - charged)));
-  metrics.chatLoss.inc(creditsFromMicro(loss));
   if (type === null || status === null) return;
   metrics.jobsEnded.inc({ type, status, reason: row.reason ?? 'none' });
   metrics.jobSeconds.observe({ type, status }, row.seconds);

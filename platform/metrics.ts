@@ -59,7 +59,7 @@ function requestMetrics(registry: Registry) {
       'Time from a streamed chat request to its first token, by provider.',
       'provider',
     ]),
-    chatUsageRejected: counter(registry, 'chat_usage_rejected_total', [
+    chatUsageCapped: counter(registry, 'chat_usage_capped_total', [
       'Chats whose provider reported more tokens than the request allows.',
       'provider',
     ]),
@@ -88,9 +88,6 @@ function ledgerMetrics(registry: Registry) {
     creditsReleased: counter(registry, 'credits_released_total', [
       'Reserved credits that were released.',
       'kind',
-    ]),
-    chatLoss: counter(registry, 'chat_loss_credits_total', [
-      'Credits that chats were not charged, because their price exceeded the balance or the limit of the key.',
     ]),
     reservationsRejected: counter(registry, 'reservations_rejected_total', [
       'Reservations that the ledger rejected.',

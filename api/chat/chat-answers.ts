@@ -60,7 +60,8 @@ export async function answerChat(
     else await sendAnswer(ctx, opened, format);
   } finally {
     // If nothing was charged, the Idempotency-Key can be used again.
-    if (!opened.chat.bill?.creditsConsumed) await opened.claim.release();
+    const { bill } = opened.chat;
+    if (bill === null || bill.creditsConsumed === 0) await opened.claim.release();
   }
 }
 

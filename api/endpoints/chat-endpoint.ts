@@ -19,6 +19,12 @@ const chatHeaders = z.object({
 /** Maximum size of a chat request in bytes. It is large because requests may contain images. */
 export const chatBodyBytesMax = 20 * 1024 * 1024;
 
+/** Field of a chat response with the charged credits. */
+export const creditsConsumed = z.number().nullable().meta({
+  description:
+    'Charged credits. Null if the charge is not confirmed within some seconds; GET /api/v1/chats/{id} shows it later.',
+});
+
 /** Example of a chat request. */
 export const chatExample = {
   model: 'gpt-5-mini',

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { completionsPresentation, servicePresentation } from '../chat/chat-presentation.ts';
 import { chatRequestSchema, completionsRequestSchema } from '../chat/completions-request.ts';
-import { defineChatEndpoint, chatExample } from './chat-endpoint.ts';
+import { creditsConsumed, defineChatEndpoint, chatExample } from './chat-endpoint.ts';
 import { defineEstimateEndpoint } from './chat-estimates.ts';
 import { defineSection } from './endpoint.ts';
 
@@ -26,7 +26,7 @@ const chatResponse = z.object({
   content: z.string(),
   finishReason: z.string().nullable(),
   usage: tokenUsage,
-  creditsConsumed: z.number(),
+  creditsConsumed,
   tried: failedModels,
 });
 export type ChatResponse = z.infer<typeof chatResponse>;
@@ -50,7 +50,7 @@ const completionResponse = z.looseObject({
     ...tokenUsage.shape,
   }),
   content: z.string(),
-  creditsConsumed: z.number(),
+  creditsConsumed,
   tried: failedModels,
 });
 
@@ -67,7 +67,7 @@ export const chat = defineSection('Chat', {
     path: '/api/v1/chat',
     summary: 'Chat with a model',
     description:
-      'Reserves credits for the input and for the expected length of the output, then charges the tokens used.',
+      'Reserves credits for the input and for the longest answer, then charges the tokens used.',
     body: chatRequestSchema,
     example: chatExample,
     response: describeResponse(chatResponse),

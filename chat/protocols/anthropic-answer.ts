@@ -113,7 +113,9 @@ export class AnthropicReader implements AnswerReader {
   #readMessageStart({ id, model, usage }: Fields): StreamStep[] {
     this.head.id = asText(id);
     this.head.model = asText(model);
-    this.usage = { ...parseAnthropicUsage(asRecord(usage)), final: false };
+    // The count of output tokens here covers none of the deltas that follow.
+    const { outputTokens: _, ...input } = parseAnthropicUsage(asRecord(usage));
+    this.usage = { ...input, final: false };
     return this.#add({ content: '' });
   }
 
@@ -218,7 +220,7 @@ export class AnthropicReader implements AnswerReader {
     if ((input.inputTokens ?? -1) >= inputTokensAtStart) this.usage = { ...this.usage, ...input };
     if (outputTokens !== undefined) this.usage.outputTokens = outputTokens;
     // Unlike the count in `message_start`, that in `message_delta` covers the whole output.
-    this.usage.final = this.usage.inputTokens !== undefined && outputTokens !== undefined;
+    this.usage.final = outputTokens !== undefined;
     const ended = [...this.#blocks.values()].flatMap((block) => this.#endBlock(block));
     this.stopSequence ??= asText(delta['stop_sequence']) || null;
     this.#choice.finish(delta['stop_reason']);
@@ -252,7 +254,7 @@ function hasFields(input: unknown): boolean {
  * Parses the usage that Anthropic reports; missing fields stay missing. Anthropic's `input_tokens`
  * does not include the tokens read from and written to the cache; `inputTokens` includes them.
  */
-function parseAnthropicUsage(reported: Fields): Partial<TokenUsage> {
+export function parseAnthropicUsage(reported: Fields): Partial<TokenUsage> {
   const uncachedInputTokens = parseTokenCount(reported['input_tokens']);
   const outputTokens = parseTokenCount(reported['output_tokens']);
   const cachedInputTokens = parseTokenCount(reported['cache_read_input_tokens']) ?? 0;

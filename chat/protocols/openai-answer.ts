@@ -156,20 +156,26 @@ export class OpenaiReader implements AnswerReader {
 }
 
 /**
- * Parses usage in OpenAI's format. Some providers count reasoning tokens only in `total_tokens`,
- * not in `completion_tokens`, so every token that is not input counts as output.
+ * Parses usage in OpenAI's format; numbers that are missing or invalid stay missing. Some providers
+ * count reasoning tokens only in `total_tokens`, not in `completion_tokens`, so every token that is
+ * not input counts as output. Returns null if neither input nor output is reported.
  */
-function parseOpenaiUsage(usage: Fields): TokenUsage | null {
+export function parseOpenaiUsage(usage: Fields): Partial<TokenUsage> | null {
   const inputTokens = parseTokenCount(usage['prompt_tokens']);
   const completionTokens = parseTokenCount(usage['completion_tokens']);
-  if (inputTokens === undefined || completionTokens === undefined) return null;
-  const totalTokens = parseTokenCount(usage['total_tokens']) ?? 0;
+  if (inputTokens === undefined && completionTokens === undefined) return null;
+  const totalTokens = parseTokenCount(usage['total_tokens']);
   const inputDetails = asRecord(usage['prompt_tokens_details']);
   const outputDetails = asRecord(usage['completion_tokens_details']);
   const audioTokens = parseTokenCount(inputDetails['audio_tokens']);
-  const outputTokens = Math.max(completionTokens, totalTokens - inputTokens);
+  const beyondInput =
+    inputTokens === undefined || totalTokens === undefined ? 0 : totalTokens - inputTokens;
+  const outputTokens =
+    completionTokens === undefined && beyondInput <= 0
+      ? undefined
+      : Math.max(completionTokens ?? 0, beyondInput);
   return {
-    inputTokens,
+    ...(inputTokens !== undefined && { inputTokens }),
     ...(audioTokens !== undefined && { audioInputTokens: audioTokens }),
     // DeepSeek and Moonshot AI report cached tokens outside of `prompt_tokens_details`.
     cachedInputTokens:
@@ -177,11 +183,8 @@ function parseOpenaiUsage(usage: Fields): TokenUsage | null {
       parseTokenCount(usage['prompt_cache_hit_tokens']) ??
       parseTokenCount(usage['cached_tokens']) ??
       0,
-    outputTokens,
-    reasoningTokens: Math.min(
-      parseTokenCount(outputDetails['reasoning_tokens']) ?? 0,
-      outputTokens,
-    ),
+    ...(outputTokens !== undefined && { outputTokens }),
+    reasoningTokens: parseTokenCount(outputDetails['reasoning_tokens']) ?? 0,
   };
 }
 

@@ -111,9 +111,13 @@ export function toReminder(text: string): string {
   return `<system-reminder>\n${text}\n</system-reminder>`;
 }
 
-/** Returns the value as a token count if it is a non-negative integer; otherwise undefined. */
+/**
+ * Returns the value as a token count if it is a non-negative integer, at most the largest safe one;
+ * otherwise undefined.
+ */
 export function parseTokenCount(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < 0) return undefined;
+  return Math.min(value, Number.MAX_SAFE_INTEGER);
 }
 
 /**

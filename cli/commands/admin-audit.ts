@@ -13,7 +13,6 @@ export function addAudit(admin: Command): void {
       const session = openSession(command);
       const schema = z.looseObject({
         clean: z.boolean(),
-        chatLossCredits: z.number(),
         findings: z.array(fields),
         checks: z.array(z.looseObject({ found: z.number() })),
       });
@@ -25,7 +24,7 @@ export function addAudit(admin: Command): void {
       const columns = { check: 'finding', record: 'subject' };
       session.output.show(raw, () =>
         body.clean
-          ? `clean${body.chatLossCredits > 0 ? `; chat costs not covered by balances: ${body.chatLossCredits} credits` : ''}\n`
+          ? 'clean\n'
           : `${formatTable(violated.map((check) => toCells(check, counts)))}\n${formatTable(body.findings.map((finding) => toCells(finding, columns)))}`,
       );
       if (!body.clean) process.exitCode = 1;

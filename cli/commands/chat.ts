@@ -98,12 +98,16 @@ const usage = z.looseObject({ inputTokens: z.number(), outputTokens: z.number() 
 const chatResponse = z.looseObject({
   content: z.string(),
   usage,
-  creditsConsumed: z.number(),
+  creditsConsumed: z.number().nullable(),
 });
 /** Event in the stream of POST /api/v1/chat. */
 const chatEvent = z.union([
   z.looseObject({ type: z.literal('delta'), delta: z.string() }),
-  z.looseObject({ type: z.literal('done'), usage: usage.optional(), creditsConsumed: z.number() }),
+  z.looseObject({
+    type: z.literal('done'),
+    usage: usage.optional(),
+    creditsConsumed: z.number().nullable(),
+  }),
   z.looseObject({ type: z.literal('error'), error: z.string(), message: z.string().optional() }),
 ]);
 
@@ -179,10 +183,10 @@ async function streamResponse(session: Session, body: object): Promise<void> {
 function noteUsage(
   session: Session,
   tokens: z.infer<typeof usage> | undefined,
-  credits: number,
+  credits: number | null,
 ): void {
   const counted = tokens
     ? `${tokens.inputTokens} input tokens, ${tokens.outputTokens} output tokens, `
     : '';
-  session.output.note(`${counted}${credits} credits`);
+  session.output.note(`${counted}${credits ?? 'not yet known'} credits`);
 }

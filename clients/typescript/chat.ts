@@ -27,7 +27,8 @@ export interface ChatDone {
   model: string;
   finishReason: string | null;
   usage: components['schemas']['TokenUsage'];
-  creditsConsumed: number;
+  /** Null if the charge is not confirmed within some seconds; GET /api/v1/chats/{id} shows it. */
+  creditsConsumed: number | null;
 }
 
 /** Any event of a streamed answer. */

@@ -8,7 +8,7 @@ export interface paths {
         parameters: {};
         /**
          * Chat with a model
-         * @description Reserves credits for the input and for the expected length of the output, then charges the tokens used.
+         * @description Reserves credits for the input and for the longest answer, then charges the tokens used.
          *
          *     Scope: `chat`.
          */
@@ -1516,7 +1516,8 @@ export interface components {
             content: string;
             finishReason: string | null;
             usage: components["schemas"]["TokenUsage"];
-            creditsConsumed: number;
+            /** @description Charged credits. Null if the charge is not confirmed within some seconds; GET /api/v1/chats/{id} shows it later. */
+            creditsConsumed: number | null;
             /** @description Models that failed before another model responded, with their errors. */
             tried?: {
                 model: string;
@@ -1810,7 +1811,8 @@ export interface components {
                 [key: string]: unknown;
             };
             content: string;
-            creditsConsumed: number;
+            /** @description Charged credits. Null if the charge is not confirmed within some seconds; GET /api/v1/chats/{id} shows it later. */
+            creditsConsumed: number | null;
             /** @description Models that failed before another model responded, with their errors. */
             tried?: {
                 model: string;
@@ -2135,7 +2137,8 @@ export interface components {
                 cache_creation_input_tokens: number;
                 output_tokens: number;
             };
-            creditsConsumed: number;
+            /** @description Charged credits. Null if the charge is not confirmed within some seconds; GET /api/v1/chats/{id} shows it later. */
+            creditsConsumed: number | null;
         } & {
             [key: string]: unknown;
         };
@@ -3982,7 +3985,8 @@ export interface components {
                 };
                 total_tokens: number;
             };
-            creditsConsumed: number;
+            /** @description Charged credits. Null if the charge is not confirmed within some seconds; GET /api/v1/chats/{id} shows it later. */
+            creditsConsumed: number | null;
         } & {
             [key: string]: unknown;
         };

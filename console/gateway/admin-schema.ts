@@ -827,8 +827,6 @@ export interface operations {
                 content: {
                     "application/json": {
                         clean: boolean;
-                        /** @description Total cost of chats, in credits, that was not charged because the balance or the key limit did not cover it. */
-                        chatLossCredits: number;
                         findings: {
                             finding: string;
                             subject: string;

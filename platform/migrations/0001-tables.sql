@@ -126,13 +126,13 @@ CREATE DOMAIN chat_counter AS text CHECK (VALUE IN ('provider', 'gateway'));
 
 CREATE TABLE account (
   organization_id text PRIMARY KEY REFERENCES organization,
-  posted micro NOT NULL DEFAULT 0,
+  -- Negative if chats cost more than they reserved; `ledger_entry` has the CHECK.
+  posted bigint NOT NULL DEFAULT 0,
   reserved micro NOT NULL DEFAULT 0,
   window_started_at timestamptz,
   window_used micro NOT NULL DEFAULT 0,
   window_limit micro,
-  sequence bigint NOT NULL DEFAULT 0,
-  CHECK (reserved <= posted)
+  sequence bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
 CREATE TABLE reservation (
@@ -176,8 +176,6 @@ CREATE TABLE reservation (
   counted_by chat_counter,
   -- Price of the tokens that had been used at the last checkpoint.
   checkpoint_micro micro,
-  -- Part of the price that neither the balance nor the budget of the key could pay.
-  loss_micro micro,
   -- A charge may exceed its reservation, because a provider may count more tokens of a chat, or more
   -- seconds of a recording (ledger-decisions.sql).
   CHECK ((state = 'reserved') = (settled_at IS NULL) AND (state = 'charged') = (charged IS NOT NULL)
@@ -205,7 +203,10 @@ CREATE TABLE ledger_entry (
   reason text,
   created_at timestamptz NOT NULL,
   PRIMARY KEY (organization_id, sequence),
-  UNIQUE (organization_id, idempotency_key)
+  UNIQUE (organization_id, idempotency_key),
+  -- Only a charge may lower the available credits below zero. That of a Studio job cannot, because
+  -- it is at most its reservation.
+  CHECK (reserved_after <= posted_after OR reserved_change <= posted_change OR kind = 'charge')
 );
 CREATE INDEX ledger_refund ON ledger_entry (reservation_id) WHERE kind = 'refund';
 

@@ -1,12 +1,18 @@
 /**
- * Input tokens of a chat: the count includes every field that is sent, so a usage report above the
- * limit is false.
+ * Tokens of a chat: the count of the input includes every field that is sent, so a usage report
+ * above its maximum is false, and is limited to it.
  */
 import * as fc from 'fast-check';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { calculateUsage } from '../../chat/chat-bill.ts';
 import type { ChatBody } from '../../chat/chat-body.ts';
+import type { ChatCandidate } from '../../chat/chat-candidates.ts';
+import { calculateChatPrice, type TokenUsage } from '../../chat/chat-price.ts';
+import type { ChatTokens } from '../../chat/chat-tokens.ts';
 import { estimateInput, countMaximumTokens } from '../../chat/input-count.ts';
 import { anthropicProtocol } from '../../chat/protocols/anthropic-protocol.ts';
+import { parseAnthropicUsage } from '../../chat/protocols/anthropic-answer.ts';
+import { parseOpenaiUsage } from '../../chat/protocols/openai-answer.ts';
 import { openaiProtocol } from '../../chat/protocols/openai-protocol.ts';
 import { chatModels } from '../../catalog/chat-catalog.ts';
 
@@ -161,4 +167,72 @@ it.each([
   const messages = [{ role: 'user' as const, path: '', content }];
   // Four tokens are those of the message.
   expect(estimateInput({ messages }).tokens).toBe(tokens + 4);
+});
+
+const sonnet = chatModels.find(({ id }) => id === 'claude-sonnet-5');
+const audioModel = chatModels.find(({ cost }) => cost.audioInputUsdPerMillion !== undefined);
+if (!sonnet || !audioModel) throw new Error('the catalog has no model with cache or audio prices');
+const tokenNumber = fc.oneof(
+  fc.nat(20_000),
+  fc.constantFrom(0, -1, 0.5, 1e15, Number.MAX_SAFE_INTEGER, 1e300, NaN, '7', null, undefined),
+);
+
+const reportedNumbers =
+  'prompt_tokens completion_tokens total_tokens input_tokens output_tokens cached_tokens cache_read_input_tokens cache_creation_input_tokens audio_tokens reasoning_tokens'.split(
+    ' ',
+  );
+
+describe.each([sonnet, audioModel])('any report of usage of $id', (model) => {
+  const usageMax = {
+    inputTokens: 10_000,
+    outputTokens: 1000,
+    cacheWriteTokens: 5000,
+    audioInputTokens: 10_000,
+    cachedInputTokens: 0,
+    reasoningTokens: 0,
+  };
+  const counted = 500;
+  const audioInput = model === audioModel ? 100 : 0;
+  const tokens = { input: 2000, audioInput, answers: 1 } as ChatTokens;
+  const price = (usage: TokenUsage) => calculateChatPrice(model, usage, 0.01);
+
+  it('is limited number by number, and makes no chat cheaper than if all input were cached', () => {
+    fc.assert(
+      fc.property(
+        fc.dictionary(fc.constantFrom(...reportedNumbers), tokenNumber, { noNullPrototype: true }),
+        fc.boolean(),
+        fc.boolean(),
+        (fields, isAnthropic, final) => {
+          const details = { prompt_tokens_details: fields, completion_tokens_details: fields };
+          const report = isAnthropic
+            ? parseAnthropicUsage(fields)
+            : (parseOpenaiUsage({ ...fields, ...details }) ?? {});
+          const usage = calculateUsage({
+            candidate: { model, tokens } as ChatCandidate,
+            request: { body: '', usageMax },
+            mayBeBilled: true,
+            hasDelivered: true,
+            outputTokens: counted,
+            reported: { ...report, final },
+          });
+          const { inputTokens, outputTokens } = usage;
+          const { audioInputTokens = 0, cachedInputTokens = 0, cacheWriteTokens = 0 } = usage;
+          const isInputReported =
+            report.inputTokens !== undefined && (final || report.inputTokens > 0);
+          const input = isInputReported ? report.inputTokens : tokens.input;
+          expect(inputTokens).toBe(Math.min(input ?? 0, usageMax.inputTokens));
+          const output = final
+            ? (report.outputTokens ?? counted)
+            : Math.max(report.outputTokens ?? 0, counted);
+          expect(outputTokens).toBe(Math.min(output, usageMax.outputTokens));
+          const parts = audioInputTokens + cachedInputTokens + cacheWriteTokens;
+          expect(parts).toBeLessThanOrEqual(inputTokens);
+          for (const number of Object.values(usage)) expect(number).toBeGreaterThanOrEqual(0);
+          const allCached = { inputTokens, cachedInputTokens: inputTokens, outputTokens };
+          expect(price(usage)).toBeGreaterThanOrEqual(price(allCached));
+        },
+      ),
+      { numRuns: 2000 },
+    );
+  });
 });

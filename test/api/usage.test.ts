@@ -27,7 +27,9 @@ async function chat(caller: TestCaller, id: string, chargedMicro: number): Promi
     organizationId,
     id,
     amountMinMicro: chargedMicro * 2,
+    amountExpectedMicro: chargedMicro * 2,
     amountMaxMicro: chargedMicro * 2,
+    freeDivisor: 2,
     ttlMs: 60_000,
     chat: { keyId, ...servedBy, streamed: false, requestId: `req_of_${id}` },
   });

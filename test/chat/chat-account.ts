@@ -15,14 +15,13 @@ export interface ChatRow {
   output_tokens: number;
   counted_by: 'provider' | 'gateway' | null;
   checkpoint_micro: number;
-  loss_micro: number;
 }
 
 /** Returns the chats of a caller's organization, oldest first. */
 export async function readChats(gateway: TestGateway, caller: TestCaller): Promise<ChatRow[]> {
   return gateway.database.query<ChatRow>(
     `SELECT id, state, amount::float8, coalesce(charged, 0)::float8 AS charged, reason, model, provider,
-      input_tokens::float8, output_tokens::float8, counted_by, checkpoint_micro::float8, loss_micro::float8
+      input_tokens::float8, output_tokens::float8, counted_by, checkpoint_micro::float8
      FROM reservation WHERE kind = 'chat' AND organization_id = $1 ORDER BY created_at, id`,
     [caller.organizationId],
   );

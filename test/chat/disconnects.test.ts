@@ -1,6 +1,6 @@
 /**
- * Callers that disconnect: once the provider has responded with a success status, the input is
- * charged.
+ * Callers that disconnect: once the request was sent to the provider, the input is charged, unless
+ * the provider responds with an error.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
@@ -79,15 +79,26 @@ describe('a caller that disconnects before the first token of a stream', () => {
     expect(row).toMatchObject({ state: 'charged', output_tokens: 0, counted_by: 'gateway' });
     expect(row.charged).toBe(row.input_tokens * 250);
   });
+});
 
-  it('is charged nothing before the provider responds', async () => {
-    const caller = await newCaller();
-    await disconnect(caller, { content: '[[slow:5s]] tell me' });
-    expect(await untilSettled(gateway, caller)).toMatchObject({
-      state: 'released',
-      reason: 'chat left',
-    });
-  });
+describe('a caller that disconnects before the provider responds', () => {
+  it.each(['gpt-4o', 'claude-sonnet-5'])(
+    'is charged for the estimated input (%s)',
+    async (model) => {
+      const caller = await newCaller();
+      // 20 streams of 99,000 tokens, left after 0.6 s, once cost nothing.
+      await disconnect(caller, { content: `[[slow:5s]] ${'word '.repeat(20_000)}`, model });
+      const row = await untilSettled(gateway, caller);
+      expect(row).toMatchObject({
+        state: 'charged',
+        reason: 'chat left',
+        counted_by: 'gateway',
+        output_tokens: 0,
+        charged: row.input_tokens * (model === 'gpt-4o' ? 250 : 200),
+      });
+      expect(row.input_tokens).toBeGreaterThan(25_000);
+    },
+  );
 });
 
 it('a caller that disconnects before its request is sent to the provider is charged nothing', async () => {

@@ -142,8 +142,10 @@ describe('a chat', () => {
     const { end } = await startChat({ checkpointMs: ttlMs });
     await takePostgresAway();
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    void end();
+    const told = end();
     await vi.advanceTimersByTimeAsync(60_000);
+    // The response did not wait for Postgres, and shows no price.
+    expect(await told).toBeNull();
     expect(await readOpenChats()).toHaveLength(1);
     away = false;
     await vi.advanceTimersByTimeAsync(5000);

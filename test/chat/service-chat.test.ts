@@ -198,12 +198,12 @@ describe('the reservation of a chat', () => {
     expect((await chat({ model: 'gpt-4o', messages: say('x') }, caller)).status).toBe(402);
   });
 
-  it('covers the expected length of a long answer; max_tokens above the model’s limit is rejected', async () => {
+  it('covers the longest answer; max_tokens above the model’s limit is rejected', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const body = { model: 'gpt-4o', messages: say('huge') };
     await chat({ ...body, max_tokens: 16_384 }, caller);
     expect(await untilSettled(gateway, caller)).toMatchObject({
-      amount: 4096 * 1000 + (1 + 4) * 250,
+      amount: 16_384 * 1000 + (1 + 4) * 250,
     });
     const more = await chat({ ...body, max_tokens: 16_385 }, caller);
     expect(more).toMatchObject({
@@ -248,7 +248,12 @@ describe('the settings of chat providers', () => {
     };
     const upstreams = createUpstreams({ ...gateway.config, CHAT_UPSTREAMS });
     onTestFinished(upstreams.close);
-    const sent = upstreams.get(model).fetchText('{}', AbortSignal.timeout(30_000));
+    const sent = upstreams.get(model).fetchText({
+      body: '{}',
+      signal: AbortSignal.timeout(30_000),
+      onSent: () => {},
+      onRejected: () => {},
+    });
     const failure = await sent.catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(UnbilledFailure);
     expect(failure).toMatchObject({ code: 'SERVICE_UNAVAILABLE' });

@@ -1,6 +1,6 @@
 /**
  * Documents and images, which only the provider can count. An estimate is reserved, and the
- * provider’s count is charged up to the balance; the operator bears the rest.
+ * provider’s count is charged in full, also if the balance becomes negative.
  */
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
@@ -68,21 +68,25 @@ describe('a document or an image in its original size', () => {
       expect(row).toMatchObject({
         state: 'charged',
         charged,
-        loss_micro: 0,
         counted_by: 'provider',
       });
       expect(row.amount).toBeLessThan(4000 * price.input);
     },
   );
 
-  it('is not charged by a count that exceeds the context of the model', async () => {
+  it('is charged at most for the context of the model', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     await send(caller, 'document', context + 1);
-    expect(await untilSettled(gateway, caller)).toMatchObject({ counted_by: 'gateway' });
+    expect(await untilSettled(gateway, caller)).toMatchObject({
+      counted_by: 'provider',
+      input_tokens: context,
+      charged: context * price.input + 5 * price.output,
+    });
   });
 
   it('leaves the output limit at the model’s maximum', async () => {
     const caller = await gateway.newCaller({ credits: 300 });
+    // An eighth of the balance pays for 16,384 tokens.
     const answer = await send(caller, 'document', 1000, {});
     expect(answer.status).toBe(200);
     const requests = await gateway.sandbox.chatRequests('[[counted-input:1000]]');
@@ -94,23 +98,54 @@ describe('a document or an image in its original size', () => {
 });
 
 describe('an image that counts many times the estimate', () => {
-  it.each([true, false])(
-    'is charged by the provider’s count, up to the balance (balance left: %s)',
-    async (rich) => {
-      const caller = await gateway.newCaller({ credits: rich ? 100 : 5 });
-      const answer = await send(caller, 'picture', 40_000);
-      const priceMicro = 40_000 * price.input + 5 * price.output;
-      const charged = rich ? priceMicro : 5_000_000;
-      expect(answer.status).toBe(200);
-      expect(answer.body.creditsConsumed).toBe(charged / 1e6);
-      const row = await untilSettled(gateway, caller);
-      expect(row).toMatchObject({ state: 'charged', charged, loss_micro: priceMicro - charged });
-      expect(await gateway.database.balance(caller.organizationId)).toMatchObject({
-        posted: (rich ? 100_000_000 : 5_000_000) - charged,
-        reserved: 0,
+  it.each([true, false])('is charged by the provider’s count (balance left: %s)', async (rich) => {
+    const caller = await gateway.newCaller({ credits: rich ? 100 : 5 });
+    const answer = await send(caller, 'picture', 40_000);
+    const charged = 40_000 * price.input + 5 * price.output;
+    expect(answer.status).toBe(200);
+    expect(answer.body.creditsConsumed).toBe(charged / 1e6);
+    expect(await untilSettled(gateway, caller)).toMatchObject({ state: 'charged', charged });
+    expect(await gateway.database.balance(caller.organizationId)).toMatchObject({
+      posted: (rich ? 100_000_000 : 5_000_000) - charged,
+      reserved: 0,
+    });
+  });
+
+  it('makes the balance negative: nothing new starts, and the next grant pays it first', async () => {
+    const caller = await gateway.newCaller({ credits: 5 });
+    await send(caller, 'picture', 40_000);
+    const debt = 40_000 * price.input + 5 * price.output - 5_000_000;
+    const usage = async () =>
+      (await gateway.call('/api/v1/usage', { key: caller.key })).body as unknown as {
+        credits: number;
+        balance: { available: number; total: number };
+      };
+    const balance = { available: -debt / 1e6, total: -debt / 1e6, reserved: 0 };
+    expect(await usage()).toMatchObject({ credits: -debt / 1e6, balance });
+    const paint = () =>
+      gateway.call('/api/v1/studio/image/generate', {
+        key: caller.key,
+        body: { prompt: 'a lighthouse' },
       });
-    },
-  );
+    const starts = [() => send(caller, 'picture', 1), () => paint()];
+    for (const start of starts) {
+      expect(await start()).toMatchObject({
+        status: 402,
+        body: { error: 'INSUFFICIENT_CREDITS', available: -debt / 1e6 },
+      });
+    }
+    const grant = (credits: number) =>
+      gateway.admin(`/organizations/${caller.organizationId}/grants`, {
+        id: `g${credits}`,
+        credits,
+      });
+    await grant(1);
+    expect(await usage()).toMatchObject({ credits: 1 - debt / 1e6 });
+    for (const start of starts) expect(await start()).toMatchObject({ status: 402 });
+    await grant(100);
+    expect(await usage()).toMatchObject({ credits: 101 - debt / 1e6 });
+    for (const start of starts) expect(await start()).toMatchObject({ status: 200 });
+  });
 
   it('is charged by the provider’s count in a stream too, on both protocols', async () => {
     for (const [model, input] of [

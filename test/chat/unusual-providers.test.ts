@@ -2,7 +2,10 @@
  * Responses of providers that differ from their documentation: fields of other types, early usage,
  * choices one after the other. The charge is that of the delivered output, and no chat stays open.
  */
+import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
+import { createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 import { startHttpServer } from '../harness/http-server.ts';
@@ -11,14 +14,25 @@ import { say } from './chat-clients.ts';
 import { postChat } from './raw-chat.ts';
 
 /** Sends the response of the provider to the next request. */
-let respond: (response: ServerResponse) => void;
+let respond: (response: ServerResponse) => unknown;
 const server = await startHttpServer((request, response) => {
   request.resume().once('end', () => respond(response));
 });
-afterAll(server.close);
+/** Accepts connections, and never completes the TLS handshake on them. */
+const silentServer = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1');
+await once(silentServer, 'listening');
+const { port: silentPort } = silentServer.address() as { port: number };
+afterAll(() => {
+  server.close();
+  silentServer.close();
+});
 const gateway = useGateway({
   settled: 'last',
   env: {
+    // Longer than the pauses of a busy machine.
+    CHAT_ANSWER_TIMEOUT_MS: '10000',
+    DEEPSEEK_API_KEY: 'key',
+    DEEPSEEK_BASE_URL: `https://127.0.0.1:${silentPort}`,
     MISTRAL_API_KEY: 'key',
     MISTRAL_BASE_URL: server.url,
     MINIMAX_API_KEY: 'key',
@@ -295,5 +309,135 @@ describe('vectors', () => {
       charge,
       charge === 'provider' ? 5 : 2,
     ]);
+  });
+});
+
+describe('a provider that sends no output of the model', () => {
+  const comments = (head: object, text: string) => {
+    respond = (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream', ...head });
+      const timer = setInterval(() => response.write(text), 100);
+      response.once('close', () => clearInterval(timer));
+    };
+  };
+  it.each([
+    ['comments', true, ': waiting\n\n'],
+    ['empty events', true, `data: ${JSON.stringify(delta({ content: '' }))}\n\n`],
+    ['white space', false, '\n'],
+  ])('but %s forever is stopped, and nothing is charged', async (_name, isStream, text) => {
+    comments(isStream ? {} : { 'content-type': 'application/json' }, text);
+    const { caller, text: received } = await send({ stream: isStream });
+    expect(received).toContain('DEADLINE_EXCEEDED');
+    expect(await untilSettled(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
+  });
+
+  it('but comments for a while, between its output, is waited for', async () => {
+    respond = async (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      for (let count = 0; count < 12; count += 1) {
+        response.write(': waiting\n\n');
+        await sleep(1000);
+        response.write(`data: ${JSON.stringify(delta({ content: x40 }))}\n\n`);
+      }
+      response.end('data: [DONE]\n\n');
+    };
+    expect(await settledStream()).toMatchObject({ state: 'charged', output_tokens: 120 });
+  });
+});
+
+describe('a caller that left before the provider responds', () => {
+  const answered = (status: number, text: string) => (response: ServerResponse) =>
+    response.writeHead(status, { 'content-type': 'application/json' }).end(text);
+  const complete = JSON.stringify({
+    object: 'chat.completion',
+    created: 1,
+    choices: [{ index: 0, message: { role: 'assistant', content: x40 }, finish_reason: 'stop' }],
+    usage: { prompt_tokens: 3, completion_tokens: 4 },
+  });
+  const cut = (response: ServerResponse) => response.socket?.destroy();
+
+  it.each<[string, boolean, (response: ServerResponse) => unknown, object]>([
+    ['an error of the provider', false, answered(500, '{}'), { state: 'released' }],
+    ['a busy provider', false, answered(429, '{}'), { state: 'released' }],
+    ['an error of its proxy', false, answered(502, 'bad gateway'), { state: 'released' }],
+    ['a broken connection', false, cut, { state: 'charged', output_tokens: 0 }],
+    ['silence', false, () => {}, { state: 'charged', output_tokens: 0 }],
+    ['half a response', false, answered(200, '{"id'), { state: 'charged', output_tokens: 0 }],
+    ['the response', false, answered(200, complete), { input_tokens: 3, output_tokens: 4 }],
+    ['silence, of a stream', true, () => {}, { state: 'charged', output_tokens: 0 }],
+  ])(
+    'with %s is charged for what the provider may bill',
+    async (_name, isStream, act, expected) => {
+      const leaving = new AbortController();
+      respond = (response) => {
+        leaving.abort();
+        setTimeout(() => act(response), 500);
+      };
+      const caller = await gateway.newCaller({ credits: 100 });
+      const body = { model: 'mistral-medium-latest', messages: say('x'.repeat(4000)) };
+      const request = { body: { ...body, stream: isStream }, signal: leaving.signal };
+      await expect(postChat(gateway, caller, request)).rejects.toThrow('aborted');
+      const row = await untilSettled(gateway, caller);
+      expect(row).toMatchObject(expected);
+      if (row.counted_by === 'gateway') expect(row.input_tokens).toBe(1004);
+      expect(row.charged > 0).toBe(row.state === 'charged');
+    },
+  );
+
+  it('is charged nothing while no connection to the provider is established', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const connected = once(silentServer, 'connection');
+    const leaving = new AbortController();
+    const body = { model: 'deepseek-flash', messages: say('x'.repeat(4000)), stream: true };
+    const posted = postChat(gateway, caller, { body, signal: leaving.signal });
+    await connected;
+    leaving.abort();
+    await expect(posted).rejects.toThrow('aborted');
+    expect(await untilSettled(gateway, caller)).toMatchObject({ state: 'released', charged: 0 });
+  });
+});
+
+describe('a report of usage', () => {
+  const send40 = (usage: object, body: object = {}) => {
+    const message = { role: 'assistant', content: x40 };
+    whole({ choices: [{ index: 0, message, finish_reason: 'stop' }], usage });
+    return send({ max_tokens: 5000, ...body });
+  };
+
+  it.each<[string, object, object]>([
+    [
+      'reasoning that it counts only in its total',
+      { prompt_tokens: 5, completion_tokens: 10, total_tokens: 3015 },
+      { input_tokens: 5, output_tokens: 3010, counted_by: 'provider' },
+    ],
+    [
+      'reasoning beyond the limit of the answer',
+      { prompt_tokens: 5, completion_tokens: 10, total_tokens: 30_015 },
+      { input_tokens: 5, output_tokens: 5000, counted_by: 'provider' },
+    ],
+    [
+      'an absurd input beside a plausible output',
+      { prompt_tokens: 1e15, completion_tokens: 3000 },
+      { output_tokens: 3000, counted_by: 'provider' },
+    ],
+    [
+      'an invalid input beside a plausible output',
+      { prompt_tokens: -1, completion_tokens: 3000 },
+      { input_tokens: 6, output_tokens: 3000, counted_by: 'gateway' },
+    ],
+    [
+      'an invalid output beside a plausible input',
+      { prompt_tokens: 7, completion_tokens: 'many' },
+      { input_tokens: 7, output_tokens: 10, counted_by: 'gateway' },
+    ],
+  ])('with %s is limited number by number', async (_name, usage, expected) => {
+    const { caller } = await send40(usage);
+    expect(await untilSettled(gateway, caller)).toMatchObject(expected);
+  });
+
+  it('before the last output counts if it is more than what was delivered', async () => {
+    const usage = { prompt_tokens: 7, completion_tokens: 3000 };
+    stream([{ ...delta({ content: x40 }), usage }, delta({ content: x40 })], true);
+    expect(await settledStream()).toMatchObject({ input_tokens: 7, output_tokens: 3000 });
   });
 });

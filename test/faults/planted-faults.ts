@@ -35,8 +35,8 @@ const money: Fault[] = [
   {
     name: 'a release charges the reservation',
     file: decisionsSql,
-    original: 'a.posted := a.posted - cost;',
-    planted: 'a.posted := a.posted - CASE WHEN charging THEN cost ELSE r.amount END;',
+    original: 'a.posted := a.posted - price;',
+    planted: 'a.posted := a.posted - CASE WHEN is_charge THEN price ELSE r.amount END;',
     tests: [ledger],
   },
   {
@@ -85,16 +85,38 @@ const money: Fault[] = [
   {
     name: 'a budget does not count the other operations of its batch',
     file: ledgerSql,
-    original: 'coalesce((o.found).created_at, clock_timestamp()), spends)',
-    planted: 'coalesce((o.found).created_at, clock_timestamp()), NULL)',
+    original: 'clock_timestamp(), spends)',
+    planted: 'clock_timestamp(), NULL)',
     tests: ['test/ledger/budgets.test.ts', 'test/ledger/batches.test.ts'],
   },
   {
-    name: 'a chat costs more than the balance',
+    name: 'a chat is charged only what the balance can pay when it ends',
     file: decisionsSql,
-    original: 'cost bigint := least(price, payable);',
-    planted: 'cost bigint := price;',
-    tests: ['test/chat/settlements.test.ts', 'test/ledger/budgets.test.ts'],
+    original: "THEN (operation->>'amount')::bigint ELSE 0 END;",
+    planted:
+      "THEN least((operation->>'amount')::bigint, r.amount + greatest(0, a.posted - a.reserved)) ELSE 0 END;",
+    tests: ['test/chat/uncountable-input.test.ts', 'test/chat/settlements.test.ts'],
+  },
+  {
+    name: 'a chat may reserve everything that is free',
+    file: decisionsSql,
+    original: "free / (operation->>'freeDivisor')::bigint",
+    planted: 'free',
+    tests: ['test/chat/reservations.test.ts'],
+  },
+  {
+    name: 'a chat reserves less than an expected answer',
+    file: decisionsSql,
+    original: "greatest((operation->>'amountExpected')::bigint, free /",
+    planted: "greatest((operation->>'amountMin')::bigint, free /",
+    tests: ['test/chat/reservations.test.ts'],
+  },
+  {
+    name: 'a grant that leaves the balance negative is rejected',
+    file: decisionsSql,
+    original: 'ELSIF change < 0 AND a.posted - a.reserved + change < 0 THEN',
+    planted: 'ELSIF a.posted - a.reserved + change < 0 THEN',
+    tests: ['test/chat/uncountable-input.test.ts'],
   },
   {
     name: 'refunds exceed the charge',
@@ -168,13 +190,6 @@ const money: Fault[] = [
     tests: ['test/api/tags.test.ts'],
   },
   {
-    name: 'a chat that ends on a later day is paid from the budget of that day',
-    file: ledgerSql,
-    original: 'coalesce((o.found).created_at, clock_timestamp())',
-    planted: 'clock_timestamp()',
-    tests: ['test/ledger/budgets.test.ts'],
-  },
-  {
     name: 'settlements that follow while the database is away are not counted',
     file: 'ledger/observed-ledgers.ts',
     original: '[...ids, ...pending]',
@@ -184,6 +199,63 @@ const money: Fault[] = [
 ];
 
 const chat: Fault[] = [
+  {
+    name: 'more cached tokens than input are believed',
+    file: 'chat/chat-bill.ts',
+    original: 'Math.min(cachedInputTokens, inputTokens)',
+    planted: 'cachedInputTokens',
+    tests: ['test/activities/chat-input.test.ts'],
+  },
+  {
+    name: 'more cache writes than the rest of the input are believed',
+    file: 'chat/chat-bill.ts',
+    original: 'inputTokens - cached);',
+    planted: 'Infinity);',
+    tests: ['test/activities/chat-input.test.ts'],
+  },
+  {
+    name: 'audio tokens replace cached tokens',
+    file: 'chat/chat-bill.ts',
+    original: 'Math.min(audio, inputTokens - cached - written)',
+    planted: 'audio',
+    tests: ['test/activities/chat-input.test.ts'],
+  },
+  {
+    name: 'an absurd number of output tokens drops the report',
+    file: 'chat/chat-bill.ts',
+    original: '? (reported.outputTokens ?? counts.outputTokens)',
+    planted:
+      '? ((reported.outputTokens ?? 0) > 1e6 ? counts.outputTokens : (reported.outputTokens ?? counts.outputTokens))',
+    tests: ['test/activities/chat-input.test.ts', 'test/chat/endings.test.ts'],
+  },
+  {
+    name: 'a report of usage has no maximum',
+    file: 'chat/chat-bill.ts',
+    original: 'Math.min(counted, request?.usageMax.outputTokens ?? 0)',
+    planted: 'counted',
+    tests: ['test/activities/chat-input.test.ts'],
+  },
+  {
+    name: 'an error status of the provider does not make leaving free',
+    file: 'chat/upstreams.ts',
+    original: '      sent.onRejected();\n',
+    planted: '',
+    tests: ['test/chat/unusual-providers.test.ts'],
+  },
+  {
+    name: 'a response shows a price that is not settled',
+    file: 'chat/running-chats.ts',
+    original: 'setTimeout(() => resolve(null), settleWaitMs)',
+    planted: 'setTimeout(() => resolve(settle.amountMicro), settleWaitMs)',
+    tests: ['test/chat/settlements.test.ts'],
+  },
+  {
+    name: 'comments of a provider keep its stream open',
+    file: 'chat/open-chat.ts',
+    original: '      () => this.#cancellation.abort(providerTimeout()),\n',
+    planted: '      () => {},\n',
+    tests: ['test/chat/unusual-providers.test.ts'],
+  },
   {
     name: 'tool calls and other objects are not counted as input',
     file: 'chat/input-count.ts',
@@ -216,7 +288,7 @@ const chat: Fault[] = [
   {
     name: 'a caller who disconnects early pays nothing',
     file: 'chat/chat-bill.ts',
-    original: "(end === 'left' && !isAccepted)",
+    original: "(end === 'left' && !mayBeBilled)",
     planted: "end === 'left'",
     tests: ['test/chat/disconnects.test.ts'],
   },

@@ -131,21 +131,31 @@ describe('a budget of a key', () => {
     },
   );
 
-  it('limits the reservation and the charge of a chat', async () => {
+  it('limits the reservation of a chat, but not its charge', async () => {
     const of = await holder(10);
     const id = newId('chat');
-    const first = { verdict: 'reserved', amount: 4, payable: 10 };
+    const first = { verdict: 'reserved', amount: 4 };
     expect(await ledgers.reserveChat(of, 2, 4, id)).toMatchObject(first);
     await settleChat(of, id, 7);
     expect(await used(of)).toBe(7);
     expect(await ledgers.reserveChat(of, 4, 50)).toMatchObject({ ...exceeded, required: 4 });
     const last = newId('chat');
     expect(await ledgers.reserveChat(of, 2, 50, last)).toMatchObject({ amount: 3 });
-    // More than the budget: the rest is the loss of the operator.
-    expect(await settleChat(of, last, 40)).toMatchObject({ verdict: 'settled', charged: 3 });
-    expect(await used(of)).toBe(10);
-    const loss = 'SELECT loss_micro::integer AS loss FROM reservation WHERE id = $1';
-    expect(await ledgers.query(loss, [last])).toEqual([{ loss: 37 }]);
+    expect(await settleChat(of, last, 40)).toMatchObject({ verdict: 'settled', charged: 40 });
+    expect(await used(of)).toBe(47);
+    for (const next of [() => ledgers.reserveChat(of, 0), () => reserve(of, 0)]) {
+      expect(await next()).toMatchObject({ ...exceeded, used: 47 });
+    }
+  });
+
+  it('is not read when a chat is settled: its limit may be lowered while the chat runs', async () => {
+    const of = await holder(10);
+    const id = newId('chat');
+    await ledgers.reserveChat(of, 4, 4, id);
+    const { keyId } = of;
+    const none = { credits: 0, per: 'day' } as const;
+    await ledgers.keys.setLimit({ keyId, memberId: null, actingKeyId: null, limit: none });
+    expect(await settleChat(of, id, 40)).toMatchObject({ verdict: 'settled', charged: 40 });
   });
 });
 
@@ -177,7 +187,7 @@ describe('a budget period', () => {
     expect(await used(of)).toBe(expected ?? (counts ? 10 : 0));
   });
 
-  it('counts what is settled on a later day, and pays for it, on the day of the reservation', async () => {
+  it('counts what is settled on a later day on the day of the reservation', async () => {
     const of = await holder(10);
     const [id, chat] = [newId('job'), newId('chat')];
     await reserve(of, 5, { id });
@@ -185,9 +195,9 @@ describe('a budget period', () => {
     await age(of, '1 day');
     await reserve(of, 10);
     await settle(of, id, null);
-    expect(await settleChat(of, chat, 12)).toMatchObject({ charged: 10 });
+    expect(await settleChat(of, chat, 12)).toMatchObject({ charged: 12 });
     const days = 'SELECT spent::int FROM budget_spend WHERE budget_id = $1 ORDER BY day';
-    expect(await ledgers.query(days, [of.keyId])).toEqual([{ spent: 10 }, { spent: 10 }]);
+    expect(await ledgers.query(days, [of.keyId])).toEqual([{ spent: 12 }, { spent: 10 }]);
   });
 
   it.each([

@@ -69,11 +69,12 @@ it('the sweeper settles a chat from its last checkpoint if its own settlement fa
   running.add(chat);
   running.advanceCheckpoint(chat);
   await expect.poll(() => readRow(id), { interval: 20 }).toMatchObject({ checkpoint: 7 });
-  // The response shows the price; the settlement is repeated in the background.
-  expect(await running.settle(chat, makeSettlement(id, tooMany))).toBe(5);
+  const told = running.settle(chat, makeSettlement(id, tooMany));
   await expect
     .poll(() => ledger.sweep({ graceMs: 0, everyMs: 1000 }), { interval: 50 })
     .toMatchObject([{ id, state: 'charged', charged: 7 }]);
   expect(await readRow(id)).toMatchObject({ state: 'charged', charged: 7, reason: 'CHAT_LOST' });
+  // The response shows what was charged, or no price if that took too long.
+  expect([7, null]).toContain(await told);
   await running.waitUntilIdle();
 });

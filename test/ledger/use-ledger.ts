@@ -97,9 +97,10 @@ async function start() {
       amountMaxMicro = amountMinMicro,
       id = newId('chat'),
     ) {
-      const amounts = { amountMinMicro, amountMaxMicro, ttlMs: 60_000 };
+      const amounts = { amountMinMicro, amountExpectedMicro: amountMaxMicro, amountMaxMicro };
       const chat = { keyId, ...servedBy, streamed: false, requestId: 'req_1' };
-      return chatLedger.reserve({ organizationId, id, ...amounts, chat });
+      const reservation = { organizationId, id, ...amounts, freeDivisor: 2, ttlMs: 60_000 };
+      return chatLedger.reserve({ ...reservation, chat });
     },
 
     async close(): Promise<void> {

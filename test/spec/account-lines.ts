@@ -102,7 +102,7 @@ export const foreignKeyIsUnknown: Check = async (bench) => {
 
 /** Of 21 chats, the list has 20 unless the request has a limit. */
 export const usageOfTwenty: Check = async (bench) => {
-  const caller = await bench.gateway.newCaller({ credits: 100 });
+  const caller = await bench.gateway.newCaller({ credits: 10_000 });
   await Promise.all(Array.from({ length: 21 }, () => send(bench, chat, caller)));
   const count = async (query: string): Promise<number> => {
     const { body } = await send(bench, get(`/usage${query}`), caller);

@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import { violationsShownMax } from '../../../ledger/audit.ts';
 import { lastAudit, ledgerEntry, openReservation } from '../../../ledger/ledger-reads.ts';
-import { creditsFromMicro } from '../../../domain/credits.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { readOrganization } from '../../identity/organizations.ts';
 import {
@@ -28,10 +27,6 @@ const reservationSchema = responseSchema(openReservation).meta({ id: 'Reservatio
 
 const auditSchema = z.object({
   clean: z.boolean(),
-  chatLossCredits: z.number().meta({
-    description:
-      'Total cost of chats, in credits, that was not charged because the balance or the key limit did not cover it.',
-  }),
   findings: z.array(z.object({ finding: z.string(), subject: z.string() })),
   checks: z.array(
     z.object({
@@ -117,10 +112,9 @@ export const ledger = defineSection('Credits', {
     },
     answer: auditSchema,
     async handle({ query }, { audit }) {
-      const { clean, checks, chatLossMicro } = await audit({ results: query.results === 'true' });
+      const { clean, checks } = await audit({ results: query.results === 'true' });
       return {
         clean,
-        chatLossCredits: creditsFromMicro(chatLossMicro),
         findings: checks.flatMap(({ name, subjects }) =>
           subjects.slice(0, violationsShownMax).map((subject) => ({ finding: name, subject })),
         ),

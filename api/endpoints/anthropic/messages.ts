@@ -4,7 +4,7 @@ import { estimateInput } from '../../../chat/input-count.ts';
 import { repairAnswers } from '../../chat/chat-request.ts';
 import { createMessagesPresentation } from '../../chat/messages-answer.ts';
 import { countRequestSchema, messagesRequestSchema } from '../../chat/messages-request.ts';
-import { chatBodyBytesMax, defineChatEndpoint } from '../chat-endpoint.ts';
+import { chatBodyBytesMax, creditsConsumed, defineChatEndpoint } from '../chat-endpoint.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const messageResponse = z.looseObject({
@@ -33,7 +33,7 @@ const messageResponse = z.looseObject({
     cache_creation_input_tokens: z.int(),
     output_tokens: z.int(),
   }),
-  creditsConsumed: z.number(),
+  creditsConsumed,
 });
 /** Field names in the Messages API, keyed by the field name in the internal chat request. */
 const messagesNames: Readonly<Record<string, string>> = {

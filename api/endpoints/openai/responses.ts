@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { createResponsesPresentation } from '../../chat/responses-answer.ts';
 import { responsesRequestSchema } from '../../chat/responses-request.ts';
-import { defineChatEndpoint } from '../chat-endpoint.ts';
+import { creditsConsumed, defineChatEndpoint } from '../chat-endpoint.ts';
 
 const outputItem = z.discriminatedUnion('type', [
   z.looseObject({
@@ -60,7 +60,7 @@ const responseResource = z.looseObject({
     output_tokens_details: z.object({ reasoning_tokens: z.int() }),
     total_tokens: z.int(),
   }),
-  creditsConsumed: z.number(),
+  creditsConsumed,
 });
 
 /** Field names in the Responses API, keyed by the field name in the internal chat request. */

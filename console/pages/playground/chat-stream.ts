@@ -16,7 +16,7 @@ export interface Message {
 interface ChatEvent {
   type?: string;
   delta?: string;
-  creditsConsumed?: number;
+  creditsConsumed?: number | null;
   error?: string;
   message?: string;
 }

@@ -52,7 +52,7 @@ class ChatDone(TypedDict):
     model: str
     finishReason: str | None
     usage: TokenUsage
-    creditsConsumed: float
+    creditsConsumed: float | None
 
 
 #: Any event of a streamed answer.

@@ -599,7 +599,7 @@ class ChatAnswer(TypedDict):
     content: str
     finishReason: str | None
     usage: TokenUsage
-    creditsConsumed: float
+    creditsConsumed: float | None
     tried: NotRequired[list[ChatAnswerTriedItem]]
 
 
@@ -917,7 +917,7 @@ class ChatCompletionsAnswer(TypedDict):
     choices: list[ChatCompletionsAnswerChoice]
     usage: ChatCompletionsAnswerUsage
     content: str
-    creditsConsumed: float
+    creditsConsumed: float | None
     tried: NotRequired[list[ChatCompletionsAnswerTriedItem]]
 
 
@@ -1263,7 +1263,7 @@ class CreateMessageAnswer(TypedDict):
     stop_reason: Literal['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'refusal']
     stop_sequence: str | None
     usage: CreateMessageAnswerUsage
-    creditsConsumed: float
+    creditsConsumed: float | None
 
 
 class CountMessageTokensRequestUserMessagesTextContentEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
@@ -2618,7 +2618,7 @@ class CreateResponseAnswer(TypedDict):
     model: str
     output: list[CreateResponseAnswerAssistantMessageOutput | CreateResponseAnswerFunctionCallOutput | CreateResponseAnswerCustomToolCallOutput | CreateResponseAnswerToolSearchCallOutput | CreateResponseAnswerReasoningOutput]
     usage: CreateResponseAnswerUsage
-    creditsConsumed: float
+    creditsConsumed: float | None
 
 
 class CreateEmbeddingsRequest(TypedDict):
