@@ -53,7 +53,6 @@ export interface Upstream {
   fetchText: (request: UpstreamRequest) => Promise<string>;
 }
 
-
 interface Address {
   baseUrl: string;
   apiKey: string;
@@ -204,7 +203,7 @@ function takeConnection(connections: Shares): () => void {
 }
 
 /** Returns the body of a response; some providers compress it although they must not. */
-function decompress({ body, headers }: Dispatcher.ResponseData): Readable {
+function decompress({ body, headers }: Dispatcher.ResponseData<unknown>): Readable {
   const decoder = decoders[String(headers['content-encoding'] ?? 'identity').toLowerCase()];
   if (!decoder) return body;
   const decoded = decoder();
