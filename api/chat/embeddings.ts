@@ -175,7 +175,7 @@ export const embeddingsResponse = z.object({
   model: z.string(),
   usage: z.object({ prompt_tokens: z.int(), total_tokens: z.int() }),
   id: z.string(),
-  creditsConsumed: z.number(),
+  creditsConsumed: z.number().nullable(),
 });
 
 /** Formats responses. An embedding request is never streamed, so only `body` is called. */

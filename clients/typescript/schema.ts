@@ -4016,7 +4016,7 @@ export interface components {
                 total_tokens: number;
             };
             id: string;
-            creditsConsumed: number;
+            creditsConsumed: number | null;
         };
         EstimateEmbeddingsRequest: {
             model: string;

@@ -2647,7 +2647,7 @@ class CreateEmbeddingsAnswer(TypedDict):
     model: str
     usage: CreateEmbeddingsAnswerUsage
     id: str
-    creditsConsumed: float
+    creditsConsumed: float | None
 
 
 class EstimateEmbeddingsRequest(TypedDict):
