@@ -3,6 +3,7 @@ import type { Page, Request } from 'playwright-core';
 import { createServer, connect, type AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { expect, it, onTestFinished } from 'vitest';
+import { until } from '../harness/until.ts';
 import { describeInBrowser, expectAccessible, expectFit, signIn, useConsole } from './browser.ts';
 
 /** Starts a proxy, whose URL stays the same when `port` becomes that of another process. */
@@ -160,6 +161,21 @@ describeInBrowser('the console of a caller', () => {
       .toMatch(/completed|canceled/);
     await expectAccessible(page);
     expect(problems).toEqual([]);
+  });
+
+  it('starts one job for two clicks, and another one when the form has changed', async () => {
+    const { page } = await openAs();
+    const submits = () => gateway.sandbox.submits({ match: 'a twice clicked buoy' });
+    await getPrompt(page).fill('a twice clicked buoy');
+    await page.getByText('at most 3.90 credits').waitFor();
+    await generate(page).click();
+    await until(async () => (await submits()).length === 1);
+    const repeated = page.waitForResponse((response) => response.request().method() === 'POST');
+    await generate(page).click();
+    expect((await repeated).headers()['idempotent-replayed']).toBe('true');
+    await getPrompt(page).fill('a twice clicked buoy at night');
+    await generate(page).click();
+    await until(async () => (await submits()).length === 2);
   });
 
   it('shows why a job failed, and that it was not charged', async () => {
