@@ -4,6 +4,7 @@
  */
 import { toReasoningDetail } from '../../chat/answer-blocks.ts';
 import type { ChatBill } from '../../chat/open-chat.ts';
+import type { GatewayError } from '../../domain/errors.ts';
 import { asText, isRecord, type JsonObject } from '../../domain/json.ts';
 import { toOpenaiCode, formatOpenaiError } from '../http/error-bodies.ts';
 import {
@@ -357,6 +358,16 @@ function restoreOutput({ request }: ChatContext, output: readonly object[]): obj
   return output.map((item) => restorer.item(item));
 }
 
+function formatErrorEvent(error: GatewayError, { requestId }: ChatContext): ResponseEvent {
+  const param = error.details?.[0]?.path ?? null;
+  return {
+    ...formatOpenaiError(error, requestId),
+    type: 'error',
+    code: toOpenaiCode(error),
+    param,
+  };
+}
+
 /** Creates the presentation of one chat. It keeps the output items of the stream. */
 export function createResponsesPresentation(): Presentation {
   const createdAt = Math.floor(Date.now() / 1000);
@@ -411,13 +422,7 @@ export function createResponsesPresentation(): Presentation {
       const { items: outputItems, text: startText } = start(context);
       const code = toOpenaiCode(error);
       const charge = bill && { creditsConsumed: bill.creditsConsumed };
-      const event = {
-        ...formatOpenaiError(error, context.requestId),
-        type: 'error',
-        code,
-        param: error.details?.[0]?.path ?? null,
-        ...charge,
-      };
+      const event = { ...formatErrorEvent(error, context), ...charge };
       const ended = outputItems.end('incomplete');
       const response = formatResponse(context, createdAt, {
         status: 'failed',
