@@ -40,6 +40,16 @@ export const exampleAuditFields = { actor: 'olga', reason: 'ticket 7' };
 /** Schema of the body of an operator request that contains only the actor and the reason. */
 export const auditFieldsBody = z.strictObject(auditFields);
 
+/**
+ * Creates the schema of a whole number from 1 to a maximum, also as the decimal digits that a form
+ * contains. Other texts, booleans and lists are rejected, because such a number decides a price.
+ */
+export const wholeNumber = (max: number) =>
+  z.preprocess(
+    (value) => (typeof value === 'string' && /^\d{1,9}$/.test(value) ? Number(value) : value),
+    z.number().int().min(1).max(max),
+  );
+
 /** Schema of `limit`, the page size of the operators' lists, in items. */
 export const pageLimit = z.coerce.number().int().min(1).max(200).default(50);
 

@@ -16,7 +16,7 @@ import {
   throwIfViewer,
 } from '../middleware/authenticate.ts';
 import { readJson } from '../http/body.ts';
-import { findIgnoredFields } from '../http/ignored-fields.ts';
+import { parseBody } from '../http/ignored-fields.ts';
 import { parseWith } from '../http/parsing.ts';
 import { collectMetadata } from '../http/metadata.ts';
 import type { Endpoint } from './endpoint.ts';
@@ -153,9 +153,7 @@ async function readParsedBody(ctx: Context, { scope, request }: Endpoint): Promi
     valuesMax: bodyValuesMax,
     repair,
   });
-  const parsedBody = parseWith(body, json);
-  const ignoredFields = findIgnoredFields(body, json);
-  if (ignoredFields.length > 0) ctx.set('X-Ignored-Fields', ignoredFields.join(', '));
+  const parsedBody = parseBody(ctx, { schema: body, value: json });
   return scope === 'admin' ? setActor(parsedBody, ctx.state.operator) : parsedBody;
 }
 

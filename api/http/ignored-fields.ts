@@ -3,17 +3,40 @@
  */
 import { z } from 'zod';
 import { isRecord } from '../../domain/json.ts';
+import type { Context } from '../context.ts';
+import { parseWith } from './parsing.ts';
 
 const namesMax = 20;
 /** Pattern of the field names that the header may contain. Other names are not listed. */
 const listedName = /^[\w$-]{1,64}$/;
 
 /**
+ * Parses a JSON body or the texts of a form, and lists the ignored fields in `X-Ignored-Fields`.
+ * @throws GatewayError INVALID_REQUEST
+ */
+export function parseBody<Value>(
+  ctx: Context,
+  { schema, value, part = 'body' }: BodyToParse<Value>,
+): Value {
+  const parsed = parseWith(schema, value, part);
+  const ignoredFields = findIgnoredFields(schema, value);
+  if (ignoredFields.length > 0) ctx.set('X-Ignored-Fields', ignoredFields.join(', '));
+  return parsed;
+}
+
+interface BodyToParse<Value> {
+  schema: z.ZodType<Value>;
+  value: unknown;
+  /** Defaults to `body`, which is JSON. */
+  part?: 'body' | 'form';
+}
+
+/**
  * Returns the paths of the fields that are not in the schema and are therefore ignored. They
  * include fields of nested objects (`provider.order`), but not fields of objects in arrays.
  */
-export function findIgnoredFields(schema: z.ZodType, value: unknown): string[] {
-  return [...listIgnored(schema, value, '')].slice(0, namesMax);
+function findIgnoredFields(schema: z.ZodType, value: unknown): string[] {
+  return [...new Set(listIgnored(schema, value, ''))].slice(0, namesMax);
 }
 
 function* listIgnored(schema: z.core.$ZodType, value: unknown, prefix: string): Generator<string> {
@@ -22,7 +45,12 @@ function* listIgnored(schema: z.core.$ZodType, value: unknown, prefix: string): 
   for (const [name, field] of Object.entries(value)) {
     const fieldSchema = Object.hasOwn(object.shape, name) ? object.shape[name] : undefined;
     if (fieldSchema) yield* listIgnored(fieldSchema, field, `${prefix}${name}.`);
-    else if (listedName.test(name)) yield prefix + name;
+    else {
+      // The fields `metadata[a]` and `metadata[b]` of a form are `metadata` in JSON.
+      const listed = name.replace(/\[.*$/, '');
+      if (listedName.test(listed))
+        yield prefix + (Object.hasOwn(object.shape, listed) ? name : listed);
+    }
   }
 }
 

@@ -14,7 +14,7 @@ import { describeNode, type SchemaNode } from './schema-nodes.ts';
 /** Violation of a schema. */
 export type Issue = z.core.$ZodIssue;
 /** Part of the request that contains the invalid value. */
-export type RequestPart = 'body' | 'query';
+export type RequestPart = 'body' | 'form' | 'query';
 
 /** Maximum number of allowed field names that an error message lists. */
 const namesMax = 24;
@@ -49,7 +49,7 @@ interface InvalidField {
  */
 export function describeIssue(issue: Issue, { nodes, input, part }: InvalidField): string {
   const isList = nodes.some(({ type }) => type === 'array');
-  if (part === 'query' && Array.isArray(input) && !isList) {
+  if (part !== 'body' && Array.isArray(input) && !isList) {
     return `must not be repeated (received ${input.length})`;
   }
   if (issue.message !== '') {

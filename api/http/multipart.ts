@@ -10,10 +10,8 @@ import { countBytes } from '../middleware/shares.ts';
 
 /** Fields and files that a form may contain, and their limits. */
 export interface FormRules<Stored> {
-  /** Names of the file fields. A field `name[]` is treated as `name`. */
-  fields: readonly string[];
-  /** Maximum number of files in the form. Defaults to 1. */
-  filesMax?: number;
+  /** Maximum number of files of each file field. A field `name[]` is treated as `name`. */
+  files: Readonly<Record<string, number>>;
   /** Maximum size of one file, in bytes. */
   bytesMax: number;
   /** Maximum size of one text field, in bytes. Defaults to 4,096. */
@@ -36,13 +34,16 @@ interface ReceivedFile<Stored> {
 
 /** Parsed form. */
 export interface ReceivedForm<Stored> {
-  /** Values of the text fields by field name. Fields named `name[]` are ignored. */
-  texts: Record<string, string>;
+  /**
+   * Values of the text fields by field name; a list if a field is repeated. A field `name[]` is
+   * treated as `name`. An empty field counts as not sent.
+   */
+  texts: Record<string, string | string[]>;
   files: ReceivedFile<Stored>[];
 }
 
 const formLimits = {
-  fields: 16,
+  fields: 48,
   fieldNameSize: 100,
   headerPairs: 20,
 } as const;
@@ -66,7 +67,7 @@ export async function receiveForm<Stored>(
   rules: FormRules<Stored>,
 ): Promise<ReceivedForm<Stored>> {
   try {
-    const bytesMax = rules.bytesMax * (rules.filesMax ?? 1) + overheadBytesMax;
+    const bytesMax = rules.bytesMax * countFilesMax(rules) + overheadBytesMax;
     if ((ctx.request.length ?? 0) > bytesMax) {
       throw new GatewayError(
         'FILE_TOO_LARGE',
@@ -84,47 +85,63 @@ export async function receiveForm<Stored>(
   }
 }
 
-function openParser(
-  ctx: Context,
-  { bytesMax, filesMax: files = 1, textBytesMax: fieldSize = defaultTextBytesMax }: Limits,
-): InstanceType<typeof Busboy> {
+function openParser(ctx: Context, rules: Limits): InstanceType<typeof Busboy> {
   const contentType = ctx.get('content-type');
   try {
     const headers: BusboyHeaders = { 'content-type': contentType };
+    // One more than allowed, so that the excess file is received and rejected by its name.
+    const files = countFilesMax(rules) + 1;
     const parts = formLimits.fields + files;
+    const fieldSize = (rules.textBytesMax ?? defaultTextBytesMax) + 1;
     return new Busboy({
       headers,
-      limits: { ...formLimits, files, parts, fieldSize: fieldSize + 1, fileSize: bytesMax },
+      limits: { ...formLimits, files, parts, fieldSize, fileSize: rules.bytesMax },
     });
   } catch {
     throw createPartError('(body)', invalidForm);
   }
 }
 
-type Limits = Pick<FormRules<unknown>, 'bytesMax' | 'filesMax' | 'textBytesMax'>;
+type Limits = Pick<FormRules<unknown>, 'bytesMax' | 'files' | 'textBytesMax'>;
 
-/** Creates a collector of text fields. Calls `reject` for a field that is too long or repeated. */
-function createTextCollector(textBytesMax: number, reject: (error: GatewayError) => void) {
-  const texts = new Map<string, string>();
+const countFilesMax = ({ files }: Limits): number =>
+  Object.values(files).reduce((sum, count) => sum + count, 0);
+
+/** Strips the brackets from a field `name[]`. */
+const stripBrackets = (name: string): string => (name.endsWith('[]') ? name.slice(0, -2) : name);
+
+/**
+ * Creates a collector of text fields. Calls `reject` for a field that is too long, and for a text in
+ * place of a file.
+ */
+function createTextCollector(
+  { files, textBytesMax = defaultTextBytesMax }: Limits,
+  reject: (error: GatewayError) => void,
+) {
+  const texts = new Map<string, string | string[]>();
   return {
     texts,
-    add: (name: string, value: string): void => {
+    add: (part: string, value: string): void => {
+      const name = stripBrackets(part);
+      const earlier = texts.get(name);
+      if (value === '') return;
       // The parser truncates a name at `fieldNameSize`, so a name of this length may be incomplete.
-      if (name.length >= formLimits.fieldNameSize) {
+      if (part.length >= formLimits.fieldNameSize) {
         reject(
           createPartError(name, `must have a name shorter than ${formLimits.fieldNameSize} bytes`),
         );
       } else if (Buffer.byteLength(value) > textBytesMax) {
         reject(createPartError(name, `must have at most ${textBytesMax} bytes`));
-      } else if (texts.has(name)) reject(createPartError(name, 'must not be repeated'));
-      else if (value.includes('\0') || !value.isWellFormed()) {
+      } else if (Object.hasOwn(files, name)) {
+        reject(createPartError(name, 'must be a file, with a file name (received a text)'));
+      } else if (value.includes('\0') || !value.isWellFormed()) {
         reject(createPartError(name, 'must not contain NUL characters or lone surrogates'));
-      } else if (!name.endsWith('[]')) texts.set(name, value);
+      } else texts.set(name, earlier === undefined ? value : [earlier, value].flat());
     },
   };
 }
 
-function describeFilesMax({ filesMax = 1 }: FormRules<unknown>): string {
+function describeFilesMax(filesMax: number): string {
   return filesMax === 1 ? 'only one file is allowed' : `at most ${filesMax} files are allowed`;
 }
 
@@ -134,16 +151,15 @@ async function parseForm<Stored>(
 ): Promise<ReceivedForm<Stored>> {
   const parser = openParser(ctx, rules);
   const { promise: parsed, resolve, reject } = Promise.withResolvers<void>();
-  const { texts, add: addText } = createTextCollector(
-    rules.textBytesMax ?? defaultTextBytesMax,
-    reject,
-  );
+  const { texts, add: addText } = createTextCollector(rules, reject);
   const storedFiles: Promise<ReceivedFile<Stored>>[] = [];
   const streams: BusboyFileStream[] = [];
-  const fields = rules.fields.join(', ');
+  const received = new Map<string, number>();
   const rejectBody = (message: string): void => reject(createPartError('(body)', message));
   const rejectParts = (): void =>
-    rejectBody(`must have at most ${formLimits.fields} text fields; ${describeFilesMax(rules)}`);
+    rejectBody(
+      `must have at most ${formLimits.fields} text fields; ${describeFilesMax(countFilesMax(rules))}`,
+    );
 
   parser.on('field', addText);
   parser.on('file', (part, stream, fileName) => {
@@ -151,10 +167,15 @@ async function parseForm<Stored>(
     // a listener, that error would end the process.
     stream.on('error', () => {});
     streams.push(stream);
-    const field = part.endsWith('[]') ? part.slice(0, -2) : part;
-    if (!rules.fields.includes(field)) {
+    const field = stripBrackets(part);
+    const count = (received.get(field) ?? 0) + 1;
+    received.set(field, count);
+    const countMax = Object.hasOwn(rules.files, field) ? rules.files[field] : undefined;
+    if (countMax === undefined || count > countMax) {
       stream.resume();
-      reject(createPartError(part, `unknown file field; allowed: ${fields}`));
+      const unknownField = `unknown file field; allowed: ${Object.keys(rules.files).join(', ')}`;
+      const message = countMax === undefined ? unknownField : describeFilesMax(countMax);
+      reject(createPartError(countMax === undefined ? part : field, message));
       return;
     }
     const file = rules
@@ -163,7 +184,6 @@ async function parseForm<Stored>(
     file.catch(reject);
     storedFiles.push(file);
   });
-  parser.once('filesLimit', () => reject(createPartError(fields, describeFilesMax(rules))));
   parser.once('fieldsLimit', rejectParts);
   parser.once('partsLimit', rejectParts);
   parser.on('error', () => rejectBody(invalidForm));

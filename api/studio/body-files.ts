@@ -10,10 +10,7 @@ export interface FileReceiver {
   onReceiving: (file: Promise<ReceivedFile>) => void;
 }
 
-interface FileRules extends Pick<
-  FormRules<ReceivedFile>,
-  'fields' | 'filesMax' | 'bytesMax' | 'textBytesMax'
-> {
+interface FileRules extends Pick<FormRules<ReceivedFile>, 'files' | 'bytesMax' | 'textBytesMax'> {
   /** Name of the `requestFiles` function that receives and checks each file. */
   receive: 'receivePicture' | 'receiveRecording';
 }

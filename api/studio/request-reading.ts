@@ -103,7 +103,7 @@ async function readForm(
   const { field = '', bytesMax = 0 } = capability.upload ?? {};
   const { texts, files } = await receiveFiles(ctx, receiver, {
     receive: 'receiveRecording',
-    fields: [field],
+    files: { [field]: 1 },
     bytesMax,
   });
   const [file] = files;
@@ -117,7 +117,7 @@ async function readForm(
   if (!file) {
     // A missing file must be reported before unknown fields.
     capability.recording?.(fieldsWithAsync);
-    const request = parseWith(capability.request, fieldsWithAsync);
+    const request = parseWith(capability.request, fieldsWithAsync, 'form');
     const store = null;
     return {
       webhook,
@@ -129,11 +129,13 @@ async function readForm(
     const message = `cannot be used together: send ${field} or fileId`;
     throw fieldsError('CONFLICTING_FIELDS', [field, 'fileId'], message);
   }
-  const request = parseWith(capability.request, {
-    ...(file.name !== '' && { fileName: file.name }),
-    ...fieldsWithAsync,
-    fileId: file.stored.contentId,
-  });
+  const fileName = file.name === '' ? {} : { fileName: file.name };
+  const fileId = file.stored.contentId;
+  const request = parseWith(
+    capability.request,
+    { ...fileName, ...fieldsWithAsync, fileId },
+    'form',
+  );
   // Throws if the request names a recording in addition to the file.
   capability.recording?.(request);
   return { request, webhook, metadata, complete: createRecordingStore(request, file.stored) };
@@ -167,10 +169,13 @@ export function createRecordingStore(
   };
 }
 
-/** Parses a form field as JSON. Returns invalid JSON unchanged, so that the schema rejects it. */
-function parseJsonOrText(text: string | undefined): unknown {
+/**
+ * Parses a form field as JSON. Returns invalid JSON and a repeated field unchanged, so that the
+ * schema decides.
+ */
+function parseJsonOrText(text: string | string[] | undefined): unknown {
   try {
-    return text === undefined ? undefined : JSON.parse(text);
+    return typeof text === 'string' ? JSON.parse(text) : text;
   } catch {
     return text;
   }
@@ -180,6 +185,6 @@ function parseJsonOrText(text: string | undefined): unknown {
  * Parses the form values `true` and `false`. Returns other values unchanged, so that the schema
  * rejects them.
  */
-function parseBooleanText(text: string): boolean | string {
+function parseBooleanText(text: string | string[]): boolean | string | string[] {
   return text === 'true' || (text === 'false' ? false : text);
 }

@@ -94,7 +94,7 @@ describe('/images/generations', () => {
       const request = { ...openai, response_format: format };
       const { images } = clients.openai;
       const { data, response } = await images.generate(request, { headers }).withResponse();
-      expect(Object.keys(data.data?.[0] ?? {})).toEqual([format]);
+      expect(Object.keys(data.data?.[0] ?? {})).toEqual([format, 'contentCredentials']);
       return response.headers;
     };
     const first = await generate('url');
@@ -369,5 +369,207 @@ describe('/videos', () => {
   ])('are rejected in OpenAI’s error format: %j', async (extra, error, text) => {
     const body = { prompt: 'waves', ...extra } as OpenAI.VideoCreateParams;
     await expectRejection(clients.openai.videos.create(body), error, text);
+  });
+});
+
+describe('fields of forms and of /videos', () => {
+  type Value = string | number | boolean | number[] | object | File;
+  type Fields = [name: string, value: Value][];
+  const [text, file] = ['audio/transcriptions', 'images/edits'];
+  const [films, films2] = ['videos', 'videos as a form'];
+  const native = 'studio/audio/transcribe';
+  const pictures = 'images/generations';
+  let speech: Buffer<ArrayBuffer>;
+  beforeAll(async () => {
+    speech = Buffer.from(await recordTone(2));
+  });
+
+  /** Sends the fields, after those that the endpoint requires, as JSON or as a form. */
+  async function send(door: string, fields: Fields) {
+    const image = (): File => new File([new Uint8Array(picture)], 'a.png');
+    const required: Record<string, Record<string, Value>> = {
+      [text]: { model: 'scribe_v2', file: new File([speech], 'a.mp3') },
+      [native]: { file: new File([speech], 'a.mp3') },
+      [file]: { prompt: 'a red hat', model: 'gpt-image-2', image: image() },
+      [pictures]: { prompt: 'a pier', model: 'nano-banana' },
+      [films]: { prompt: 'waves at night', model: 'veo' },
+      [films2]: { prompt: 'waves at night', model: 'veo' },
+    };
+    const parts: Fields = [...Object.entries(required[door] ?? {}), ...fields];
+    const form = new FormData();
+    for (const [name, value] of parts) {
+      const part = name === 'mask' && value === 'FILE' ? image() : value;
+      if (part instanceof File) form.append(name, part);
+      else form.append(name, String(part));
+    }
+    const isJson = door === films || door === pictures;
+    const answer = await gateway.call(`/api/v1/${door.split(' ')[0]}`, {
+      key: clients.caller.key,
+      body: isJson ? Object.fromEntries(parts) : form,
+    });
+    const { error } = answer.body as unknown as { error?: { param?: string; message: string } };
+    return { ...answer, error };
+  }
+
+  it.each<[string, Fields, string | null]>([
+    [
+      text,
+      [
+        ['prompt', 'names'],
+        ['temperature', '0'],
+      ],
+      'prompt, temperature',
+    ],
+    [
+      text,
+      [
+        ['include[]', 'logprobs'],
+        ['include[]', 'x'],
+      ],
+      'include',
+    ],
+    [
+      text,
+      [
+        ['language', ''],
+        ['stream', ''],
+        ['response_format', ''],
+      ],
+      null,
+    ],
+    [
+      native,
+      [
+        ['language', ''],
+        ['async', ''],
+        ['metadata', ''],
+        ['webhookUrl', ''],
+      ],
+      null,
+    ],
+    [
+      file,
+      [
+        ['input_fidelity', 'high'],
+        ['metadata[a]', '1'],
+        ['metadata[b]', '2'],
+      ],
+      'input_fidelity, metadata',
+    ],
+    [
+      file,
+      [
+        ['user', 'a'],
+        ['user', 'b'],
+        ['n', ''],
+        ['size', ''],
+        ['quality', ''],
+      ],
+      'user',
+    ],
+    [
+      file,
+      [
+        ['mask', ''],
+        ['n[]', '1'],
+        ['stream', ''],
+        ['background', ''],
+      ],
+      null,
+    ],
+    [
+      films,
+      [
+        ['foo', 1],
+        ['metadata', {}],
+        ['seconds', 4],
+      ],
+      'foo, metadata',
+    ],
+    [films, [['input_reference', { detail: 'low' }]], 'input_reference.detail'],
+    [
+      films2,
+      [
+        ['foo', 'a'],
+        ['foo', 'b'],
+        ['seconds', ''],
+        ['size', ''],
+        ['input_reference', ''],
+      ],
+      'foo',
+    ],
+    [films2, [['seconds', '08']], null],
+  ])('of %s %j: X-Ignored-Fields is %s', async (door, fields, ignored) => {
+    const { status, headers, body } = await send(door, fields);
+    expect([status, headers.get('x-ignored-fields'), body.details]).toEqual([
+      200,
+      ignored,
+      undefined,
+    ]);
+  });
+
+  const noDigits = ['0x8', '8e0', ' 8', '+8', '8.0', '-8', 'two', 'true', '[8]', '8 '];
+  it.each<[string, Fields, string]>([
+    ...noDigits.map((value): [string, Fields, string] => [file, [['n', value]], 'n']),
+    ...noDigits.map((value): [string, Fields, string] => [films2, [['seconds', value]], 'seconds']),
+    ...[true, [8], '0x8', '8e0', '', {}].flatMap((value): [string, Fields, string][] => [
+      [pictures, [['n', value]], 'n'],
+      [films, [['seconds', value]], 'seconds'],
+    ]),
+    [
+      file,
+      [
+        ['n', '1'],
+        ['n', '2'],
+      ],
+      'n',
+    ],
+    [
+      file,
+      [
+        ['n', '1'],
+        ['n[]', '1'],
+      ],
+      'n',
+    ],
+    [
+      file,
+      [
+        ['mask', 'FILE'],
+        ['mask', 'FILE'],
+      ],
+      'mask',
+    ],
+    [file, [['mask', 'https://example.com/mask.png']], 'mask'],
+    [films2, [['input_reference', 'https://example.com/a.png']], 'input_reference'],
+    [
+      text,
+      [
+        ['language', 'en'],
+        ['language', 'de'],
+      ],
+      'language',
+    ],
+    [
+      native,
+      [
+        ['metadata', '{}'],
+        ['metadata', '{}'],
+      ],
+      'metadata',
+    ],
+    [
+      native,
+      [
+        ['tempo', '1'],
+        ['tempo', '2'],
+      ],
+      'tempo',
+    ],
+  ])('of %s %j are rejected by name: %s', async (door, fields, param) => {
+    const { status, body, error } = await send(door, fields);
+    const path = error?.param ?? body.details?.[0]?.path;
+    expect([status, path]).toEqual([400, param]);
+    expect(await listJobs()).toEqual([]);
   });
 });

@@ -9,15 +9,16 @@ import { findByAnyName } from '../../../catalog/maker-names.ts';
 import { fieldError } from '../../../domain/errors.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 import { reduceRatio } from '../../../studio/aspect-ratio.ts';
-import { parseWith } from '../../http/parsing.ts';
+import { parseBody } from '../../http/ignored-fields.ts';
 import { receiveFiles } from '../../studio/body-files.ts';
 import { parseCapabilityFields, type RequestBodyReader } from '../../studio/request-reading.ts';
+import { wholeNumber } from '../fields.ts';
 
 /** Fields that generation requests and edit requests share. Other fields are ignored. */
 export const imageFields = {
   prompt: z.string().max(32_000),
   model: z.string().max(256).nullish().meta({ example: 'gpt-image-2' }),
-  n: z.coerce.number().int().min(1).max(10).nullish(),
+  n: wholeNumber(10).nullish(),
   size: z
     .string()
     .max(20)
@@ -86,8 +87,6 @@ function toSizeFields(
   throw fieldError('UNSUPPORTED_PARAMETER', 'size', message);
 }
 
-/** Maximum number of files in an edit request: ten images and a mask. */
-const filesMax = 11;
 const textBytesMax = 32 * 1024;
 const form = z.object(imageFields);
 
@@ -104,12 +103,11 @@ export function createEditReader(onFields: (fields: ImageRequest) => void): Requ
   return async (ctx, capability, receiver) => {
     const { texts, files } = await receiveFiles(ctx, receiver, {
       receive: 'receivePicture',
-      fields: ['image', 'mask'],
-      filesMax,
+      files: { image: 10, mask: 1 },
       textBytesMax,
       bytesMax: fileBytesMax.image,
     });
-    const fields = parseWith(form, texts);
+    const fields = parseBody(ctx, { schema: form, value: texts, part: 'form' });
     onFields(fields);
     const model = findByAnyName(editModels, fields.model);
     const filesOfField = (name: string): ReceivedFile[] =>

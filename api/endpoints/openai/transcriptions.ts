@@ -6,7 +6,7 @@ import { findByAnyName } from '../../../catalog/maker-names.ts';
 import { fieldError } from '../../../domain/errors.ts';
 import { keysOf } from '../../../domain/json.ts';
 import { audioTranscribe } from '../../../studio/audio-transcribe.ts';
-import { parseWith } from '../../http/parsing.ts';
+import { parseBody } from '../../http/ignored-fields.ts';
 import { receiveFiles } from '../../studio/body-files.ts';
 import {
   createRecordingStore,
@@ -37,16 +37,17 @@ function createRecordingReader(onFormat: (format: Format) => void): RequestBodyR
     const field = 'file';
     const { texts, files } = await receiveFiles(ctx, receiver, {
       receive: 'receiveRecording',
-      fields: [field],
+      files: { [field]: 1 },
       bytesMax: recordingBytesMax,
     });
-    const { model, language, response_format: format } = parseWith(form, texts);
+    const fields = parseBody(ctx, { schema: form, value: texts, part: 'form' });
+    const { model, language, response_format: format } = fields;
     onFormat(format);
     findByAnyName([audioModels.transcription], model);
     const [file] = files;
     if (!file) throw fieldError('INVALID_REQUEST', field, 'is required');
     const fileName = file.name === '' ? {} : { fileName: file.name };
-    const languageField = language == null || language === '' ? {} : { language };
+    const languageField = language == null ? {} : { language };
     const parsedRequest = parseCapabilityFields(capability, {
       fileId: file.stored.contentId,
       ...fileName,

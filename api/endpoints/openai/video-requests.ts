@@ -8,9 +8,10 @@ import { fieldError } from '../../../domain/errors.ts';
 import { reduceRatio } from '../../../studio/aspect-ratio.ts';
 import type { Context } from '../../context.ts';
 import { readJson } from '../../http/body.ts';
-import { parseWith } from '../../http/parsing.ts';
+import { parseBody } from '../../http/ignored-fields.ts';
 import { receiveFiles, type FileReceiver } from '../../studio/body-files.ts';
 import { parseCapabilityFields, type RequestBodyReader } from '../../studio/request-reading.ts';
+import { wholeNumber } from '../fields.ts';
 
 const imageReference = z.object({
   file_id: z.string().max(64).optional(),
@@ -20,7 +21,7 @@ const imageReference = z.object({
 export const videoFields = {
   prompt: z.string().max(32_000),
   model: z.string().max(256).nullish().meta({ example: 'veo' }),
-  seconds: z.coerce.number().int().min(1).max(60).nullish(),
+  seconds: wholeNumber(60).nullish(),
   size: z
     .string()
     .max(20)
@@ -37,22 +38,29 @@ async function readBodyOrForm(
   ctx: Context,
   receiver: FileReceiver,
 ): Promise<VideoRequest & { image?: ReceivedFile }> {
-  if (!ctx.is('multipart/form-data')) return parseWith(videoRequest, await readJson(ctx));
+  if (!ctx.is('multipart/form-data')) {
+    return parseBody(ctx, { schema: videoRequest, value: await readJson(ctx) });
+  }
   const { texts, files } = await receiveFiles(ctx, receiver, {
     receive: 'receivePicture',
-    fields: ['input_reference'],
+    files: { input_reference: 1 },
     textBytesMax,
     bytesMax: fileBytesMax.image,
   });
-  const { 'input_reference[file_id]': fileId, 'input_reference[image_url]': url } = texts;
+  const {
+    'input_reference[file_id]': fileId,
+    'input_reference[image_url]': url,
+    ...others
+  } = texts;
   const inputReference = {
     ...(fileId !== undefined && { file_id: fileId }),
     ...(url !== undefined && { image_url: url }),
   };
-  const body = parseWith(videoRequest, {
-    ...texts,
+  const value = {
+    ...others,
     ...(Object.keys(inputReference).length > 0 && { input_reference: inputReference }),
-  });
+  };
+  const body = parseBody(ctx, { schema: videoRequest, value, part: 'form' });
   const [file] = files;
   return file ? { ...body, image: file.stored } : body;
 }
