@@ -1,7 +1,11 @@
 /** Answers of providers that are read as far as they can be: transcripts, and lists of rejected fields. */
 import { describe, expect, it } from 'vitest';
 import { transcriptFormats } from '../../api/endpoints/openai/transcript-formats.ts';
-import { toStatusFailure, readInvalidFields } from '../../providers/error-responses.ts';
+import {
+  parseRetryAfter,
+  toStatusFailure,
+  readInvalidFields,
+} from '../../providers/error-responses.ts';
 import { parseTranscript } from '../../providers/elevenlabs/transcript.ts';
 
 const hello = { text: 'hello', start: 0, end: 1, type: 'word' };
@@ -59,4 +63,18 @@ it.each<[unknown, string]>([
   const { fields } = readInvalidFields({ detail });
   const failure = toStatusFailure({ status: 422, headers: {} }, { fields, isOwnError: true });
   expect(failure.message).toBe(`the provider rejected the input${suffix}`);
+});
+
+it.each<[string | undefined, number | undefined]>([
+  ['7', 7000],
+  ['0', 0],
+  ['3600', 3_600_000],
+  ['259200', 3_600_000],
+  ['9'.repeat(400), undefined],
+  ['Fri, 01 Jan 2100 00:00:00 GMT', 3_600_000],
+  ['Thu, 01 Jan 1970 00:00:00 GMT', 0],
+  ['soon', undefined],
+  [undefined, undefined],
+])('Retry-After %s is obeyed for at most an hour', (header, waitMs) => {
+  expect(parseRetryAfter(header)).toBe(waitMs);
 });

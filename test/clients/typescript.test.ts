@@ -2,6 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { Webhook as Signature } from 'standardwebhooks';
 import { beforeAll, describe, expect } from 'vitest';
 import type * as Library from '../../clients/typescript/index.ts';
 import { root, run } from '../../dev/clients/tools.ts';
@@ -316,7 +317,18 @@ describe('a webhook', () => {
     for (const other of [new Headers(headers), Object.fromEntries(upperCase)])
       await library.verifyWebhook({ body, headers: other, secret });
 
+    // The timestamp is signed too, so only its distance from now is wrong.
+    const shift = (seconds: number) => {
+      const date = new Date(Date.now() + seconds * 1000);
+      const signature = new Signature(secret).sign(headers['webhook-id'] ?? '', date, body);
+      const timestamp = String(Math.floor(date.getTime() / 1000));
+      return { ...headers, 'webhook-timestamp': timestamp, 'webhook-signature': signature };
+    };
+    await library.verifyWebhook({ body, headers: shift(100), secret });
+
     const wrong = [
+      { body, headers: shift(400), secret },
+      { body, headers: shift(-400), secret },
       { body: `${body} `, headers, secret },
       { body, headers, secret: 'whsec_c29tZXRoaW5nIGVsc2U=' },
       { body, headers: { ...headers, 'webhook-timestamp': '1' }, secret },

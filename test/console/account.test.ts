@@ -43,15 +43,29 @@ describeInBrowser('the account in the console', () => {
     await page.getByRole('heading', { name: 'Image · generate' }).waitFor();
     await page.goto(`${gateway.url}/console/jobs?tag=team=a=b`);
     await page.getByRole('list', { name: 'Jobs' }).getByText('seedream').waitFor();
-    // The chart has colors for eight models.
+    // The chart has colors for eight series; the last of them is the sum of all smaller ones.
+    let models = 'abcdefgh';
     await page.route('**/usage/summary?*', async (route) => {
       const json = await (await route.fetch()).json();
-      const rows = 'abcdefgh'.split('').map((model) => ({ ...json.rows[0], model }));
+      const rows = [...models].map((model, index) => ({
+        ...json.rows[0],
+        model,
+        requests: 1,
+        credits: 100 - index,
+      }));
       await route.fulfill({ json: { ...json, rows } });
     });
+    const chart = page.locator('.chart i');
     await visit(page, 'Usage');
     await page.getByLabel('Split by').selectOption('model');
-    await totals.getByRole('row', { name: /^h \d/ }).waitFor();
+    await totals.getByRole('row', { name: 'h 1 93.00' }).waitFor();
+    expect(await chart.count()).toBe(8);
+    models = 'abcdefghij';
+    await page.getByLabel('Period').selectOption('7');
+    await totals.getByRole('row', { name: 'Other 3 276.00' }).waitFor();
+    await totals.getByRole('row', { name: 'g 1 94.00' }).waitFor();
+    await totals.getByRole('row', { name: 'Total 10 955.00' }).waitFor();
+    expect(await chart.count()).toBe(8);
     expect(problems).toEqual([]);
   });
 

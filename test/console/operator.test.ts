@@ -84,6 +84,27 @@ describeInBrowser('the console of an operator', () => {
     expect(problems).toEqual([]);
   });
 
+  it('shows the attempts at each provider of a job that a second provider accepted', async () => {
+    await gateway.sandbox.inject({ match: 'openai/gpt-image-2', faults: 'submit:503x9' });
+    const prompt = 'an owl that moved';
+    const jobId = await gateway.startImage({ prompt, model: 'alpha-image-2' });
+    await gateway.untilDone(jobId);
+    await gateway.sandbox.clearFaults();
+    const { page } = await openAsOperator();
+    await page.goto(`${gateway.url}/console/operator/jobs/${jobId}`);
+    const calls = page.getByRole('list', { name: 'Timeline' }).locator('[data-kind=call]');
+    await calls.first().waitFor();
+    const story = await gateway.admin<{ data: { unacceptedSubmits: object[] } }>(`/jobs/${jobId}`);
+    const texts = await calls.allInnerTexts();
+    expect(texts).toHaveLength(4);
+    const attempts = story.body.data.unacceptedSubmits.length;
+    expect(texts[0]).toMatch(new RegExp(`call 1 to fal[^]*${attempts} attempts`));
+    expect(texts[1]).toMatch(/call 1: not accepted by fal[^]*\(503\)/);
+    expect(texts[2]).toMatch(/call 1 to openai/);
+    expect(texts[2]).not.toContain('attempts');
+    expect(texts[3]).toMatch(/call 1: answered/);
+  });
+
   it('refunds a part and then the rest of a charged job, and shows both refunds', async () => {
     const jobId = await gateway.startImage({ prompt: 'a blurred owl' });
     await gateway.untilDone(jobId);

@@ -604,5 +604,43 @@ const files: Fault[] = [
   },
 ];
 
+const clients: Fault[] = [
+  {
+    name: 'a Retry-After of days is obeyed',
+    file: 'providers/error-responses.ts',
+    original: 'Math.min(Math.max(waitMs, 0), 3_600_000)',
+    planted: 'Math.max(waitMs, 0)',
+    tests: ['test/activities/provider-answers.test.ts'],
+  },
+  {
+    name: 'the Python client accepts webhooks from the future',
+    file: 'clients/python/src/studio_gateway/_webhooks.py',
+    original: 'abs(time.time() - int(timestamp))',
+    planted: '(time.time() - int(timestamp))',
+    tests: ['test/clients/python.test.ts'],
+  },
+  {
+    name: 'the TypeScript client accepts webhooks from the future',
+    file: 'clients/typescript/webhooks.ts',
+    original: 'Math.abs(ageSeconds)',
+    planted: 'ageSeconds',
+    tests: ['test/clients/typescript.test.ts'],
+  },
+  {
+    name: 'the usage chart loses its smallest series',
+    file: 'console/pages/usage/usage-sums.ts',
+    original: 'series.slice(seriesMax - 1)',
+    planted: 'series.slice(seriesMax)',
+    tests: ['test/console/account.test.ts'],
+  },
+];
+
 /** All known faults. */
-export const faults: readonly Fault[] = [...money, ...chat, ...access, ...providers, ...files];
+export const faults: readonly Fault[] = [
+  ...money,
+  ...chat,
+  ...access,
+  ...providers,
+  ...files,
+  ...clients,
+];

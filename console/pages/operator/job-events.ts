@@ -71,26 +71,55 @@ function listLedgerEvents({ ledger }: Explanation): TimelineEvent[] {
   }));
 }
 
-function listCallEvents({ calls }: Explanation): TimelineEvent[] {
-  return calls.flatMap(
-    ({ index, provider, providerEndpoint, begunAt, updatedAt, state, attempts }) => {
-      const name = `call ${index + 1}`;
-      const start: TimelineEvent = {
-        id: `${name} begun`,
-        time: begunAt,
-        kind: 'call',
-        text: `${name} to ${provider}`,
-        detail: [providerEndpoint, attempts > 1 ? `${attempts} attempts` : null]
-          .filter(Boolean)
-          .join(', '),
-      };
-      const latest: TimelineEvent = {
+/**
+ * Lists two events of each call, its start and its state now, and two of each earlier route, whose
+ * provider did not accept the call.
+ */
+function listCallEvents({ calls, unacceptedSubmits }: Explanation): TimelineEvent[] {
+  return calls.flatMap((call) => {
+    const { index, provider, providerEndpoint, routeIndex, begunAt, updatedAt, state } = call;
+    const name = `call ${index + 1}`;
+    const earlierSubmits = unacceptedSubmits.filter(
+      (submit) => submit.callIndex === index && submit.routeIndex !== routeIndex,
+    );
+    const routes = [...Map.groupBy(earlierSubmits, (submit) => submit.routeIndex).values()];
+    let sentAt = begunAt;
+    const earlierEvents = routes.flatMap((submits): TimelineEvent[] => {
+      const last = submits.at(-1);
+      if (!last) return [];
+      const id = `${name} route ${last.routeIndex}`;
+      const start = startEvent(`${id} begun`, sentAt, `${name} to ${last.provider}`, [
+        formatAttempts(submits.length),
+      ]);
+      sentAt = last.failedAt;
+      const text = `${name}: not accepted by ${last.provider}`;
+      return [start, { id, time: last.failedAt, kind: 'call', text, detail: last.message }];
+    });
+    return [
+      ...earlierEvents,
+      startEvent(`${name} begun`, sentAt, `${name} to ${provider}`, [
+        providerEndpoint,
+        formatAttempts(call.attempts - earlierSubmits.length),
+      ]),
+      {
         id: `${name} now`,
         time: updatedAt,
         kind: 'call',
         text: `${name}: ${state.replaceAll('_', ' ')}`,
-      };
-      return [start, latest];
-    },
-  );
+      },
+    ];
+  });
+}
+
+function startEvent(
+  id: string,
+  time: string,
+  text: string,
+  details: (string | null)[],
+): TimelineEvent {
+  return { id, time, kind: 'call', text, detail: details.filter(Boolean).join(', ') };
+}
+
+function formatAttempts(count: number): string | null {
+  return count > 1 ? `${count} attempts` : null;
 }
