@@ -43,7 +43,11 @@ export async function estimateRequest(
   try {
     const parsedRequest = await readRequest(ctx, capability, { ...services, ...files });
     authorizeRequest(ctx, capability, parsedRequest);
-    const { draft } = await draftRequest(ctx, { capability, parsedRequest }, services);
+    const { draft } = await draftRequest(
+      ctx,
+      { capability, parsedRequest },
+      { ...services, copies },
+    );
     const { model, calls } = await measurePrices({ storage, copies }, draft);
     const pricedCalls = priceCalls(config, calls);
     return {

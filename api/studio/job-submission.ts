@@ -172,7 +172,7 @@ async function admit(
     const { request, draft: unpricedDraft } = await draftRequest(
       ctx,
       { capability, parsedRequest },
-      services,
+      { ...services, copies },
     );
     const draft = await measurePrices({ storage, copies }, unpricedDraft);
     const planInput = { requestId, caller, capability, request, metadata, webhook, draft };

@@ -15,6 +15,7 @@ import {
   type PlannedCall,
 } from '../../jobs/job-plan.ts';
 import type { Config } from '../../platform/config.ts';
+import { listSecretParameters } from '../../storage/inputs/storage-references.ts';
 import type { Capability } from '../../studio/capability.ts';
 import type { DraftCall, DraftPlan } from '../../studio/draft-plan.ts';
 import type { Caller } from '../identity/access.ts';
@@ -134,10 +135,6 @@ function describeRequest({ request, draft: { rejectedItems } }: PlanInput): Json
   return rejectedItems ? { ...shown, rejectedItems } : shown;
 }
 
-/** Parameters that give access to a file, in the URLs of S3, Google Cloud, Azure and others. */
-const secretParameters =
-  /^(?:sig|key|code|auth|(?:.*[-_])?(?:signature|credential|token|policy|secret)|awsaccesskeyid|googleaccessid|key-pair-id)$/i;
-
 /** Replaces secret parameters of each string that is a URL, also in lists and objects. */
 function hideSignatures(value: Json): Json {
   if (Array.isArray(value)) return value.map(hideSignatures);
@@ -151,7 +148,7 @@ function hideSignatures(value: Json): Json {
   if (typeof value !== 'string' || !/^https?:\/\/\S+\?\S+$/i.test(value)) return value;
   if (!URL.canParse(value)) return value;
   const url = new URL(value);
-  const secretNames = [...url.searchParams.keys()].filter((name) => secretParameters.test(name));
+  const secretNames = listSecretParameters(url);
   // A URL without secrets stays exactly as it was sent.
   if (secretNames.length === 0) return value;
   for (const name of secretNames) url.searchParams.set(name, 'REDACTED');

@@ -47,11 +47,11 @@ export function authorizeRequest(
 export async function draftRequest(
   ctx: Context,
   { capability, parsedRequest }: { capability: Capability; parsedRequest: ParsedRequest },
-  { inputs }: { inputs: Inputs },
+  { inputs, copies }: { inputs: Inputs; copies: RequestCopies },
 ): Promise<{ request: JsonObject; draft: DraftPlan }> {
   const { organizationId } = ctx.state.caller;
   const { request, recording } = parsedRequest.complete
-    ? await parsedRequest.complete()
+    ? await parsedRequest.complete(copies)
     : { request: parsedRequest.request };
   const unpreparedDraft = capability.plan(request, recording);
   const prepare = (plan: DraftPlan) => inputs.prepare(plan, organizationId);

@@ -4,6 +4,7 @@
  * the files of the request.
  */
 import type { ReceivedFile } from '../../storage/inputs/request-files.ts';
+import type { RequestCopies } from '../../storage/inputs/input-copies.ts';
 import type { Recordings } from '../../storage/inputs/recordings.ts';
 import { fieldsError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
@@ -29,9 +30,10 @@ export interface ParsedRequest {
   /** Name-value pairs that the caller chose. Null if the request has none. */
   metadata: Record<string, string> | null;
   /**
-   * Stores the files of the request and finds its recording. Undefined if the request has neither.
+   * Stores the files of the request and finds its recording, which is copied if its URL has
+   * secrets. Undefined if the request has neither.
    */
-  complete?: () => Promise<{ request: JsonObject; recording?: Recording }>;
+  complete?: (copies: RequestCopies) => Promise<{ request: JsonObject; recording?: Recording }>;
 }
 
 /** Services needed to read a request. */
@@ -86,11 +88,12 @@ function addCompletion(
   const { organizationId } = ctx.state.caller;
   return {
     request,
-    async complete() {
+    async complete(copies) {
       const storedRequest = store ? await store(request) : request;
       const source = capability.recording?.(storedRequest);
       if (!source) return { request: storedRequest };
-      return { request: storedRequest, recording: await recordings.find(source, organizationId) };
+      const recording = await recordings.find(source, { organizationId, copies });
+      return { request: storedRequest, recording };
     },
   };
 }

@@ -42,11 +42,11 @@ interface CopyingRequest {
 export interface RequestCopies {
   /**
    * Copies a file from another server into the storage. Its size limit is that of an upload of the
-   * same medium.
+   * same medium; that of a film for a recording, which may be the sound of a film.
    * @returns a reference to the copy (storage-references.ts)
    * @throws UnusableFile; GatewayError SERVICE_UNAVAILABLE if too many copies are in progress
    */
-  add: (url: string, medium: 'image' | 'video') => Promise<string>;
+  add: (url: string, medium: keyof typeof inputUses) => Promise<string>;
   /** Removes the copies of a rejected request, and aborts those in progress. */
   discard: () => Promise<void>;
 }
@@ -61,7 +61,8 @@ interface InputCopiesDeps {
 }
 
 /** Timeout for downloading a complete file, in milliseconds. */
-const timeoutMs = { image: 20_000, video: 60_000 };
+const timeoutMs = { image: 20_000, video: 60_000, audio: 60_000 };
+const bytesMax = { ...fileBytesMax, audio: fileBytesMax.video };
 /**
  * Maximum number of simultaneous copies in this process; each may occupy disk space for a video.
  * Organizations share the slots fairly, so that a slow server of one organization does not delay
@@ -96,7 +97,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
     const { url, medium, signal, organizationId, jobId } = source;
     const path = await storage.spoolPath();
     try {
-      const limits = { bytesMax: fileBytesMax[medium], timeoutMs: timeoutMs[medium], signal };
+      const limits = { bytesMax: bytesMax[medium], timeoutMs: timeoutMs[medium], signal };
       const body = readCounted(await deps.outbound.fetch(url, limits), source);
       await writeSpoolFile(path, () => stopAtOtherMedium(body, medium));
       // The file is checked before it is stored; `measureInput` reads the stored copy.
@@ -210,7 +211,7 @@ async function* readCounted(
 /** File to copy. */
 interface CopySource extends CopyingRequest {
   url: string;
-  medium: 'image' | 'video';
+  medium: keyof typeof inputUses;
   signal: AbortSignal;
 }
 
@@ -220,7 +221,7 @@ interface CopySource extends CopyingRequest {
  */
 async function* stopAtOtherMedium(
   body: AsyncIterable<Buffer>,
-  medium: 'image' | 'video',
+  medium: keyof typeof inputUses,
 ): AsyncGenerator<Buffer> {
   let head: Buffer | null = Buffer.alloc(0);
   for await (const chunk of body) {
@@ -230,7 +231,9 @@ async function* stopAtOtherMedium(
     if (head.length < signatureBytes) continue;
     const signature = recognizeFormat(head);
     const extensions = signature && 'extensions' in signature ? signature.extensions : [];
-    if (!extensions.some((extension) => findMediaType(extension)?.medium === medium)) return;
+    const media = extensions.map((extension) => findMediaType(extension)?.medium);
+    if (!media.some((found) => found === medium || (found === 'video' && medium === 'audio')))
+      return;
     head = null;
   }
 }

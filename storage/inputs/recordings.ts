@@ -1,11 +1,13 @@
 /** Finds the recordings that requests refer to, and reads their duration from the container. */
-import { fieldError } from '../../domain/errors.ts';
+import { assert, fieldError } from '../../domain/errors.ts';
 import type { Recording, RecordingSource } from '../../studio/capability.ts';
 import { createObjectSource, type ByteSource } from '../byte-source.ts';
 import { readAccepted, UnusableFile } from '../media-rules.ts';
 import type { MediaType } from '../media-types.ts';
 import type { Storage } from '../storage.ts';
+import type { RequestCopies } from './input-copies.ts';
 import type { Inputs } from './inputs.ts';
+import { listSecretParameters, parseStorageReference } from './storage-references.ts';
 
 interface RecordingsDeps {
   storage: Storage;
@@ -16,15 +18,22 @@ interface RecordingsDeps {
 export function createRecordings({ storage, inputs }: RecordingsDeps) {
   return {
     /**
-     * Checks the recording that a request refers to. Measures it if it is a stored file of the
-     * organization; does not fetch URLs of other servers.
-     * @throws GatewayError INVALID_INPUT_URL with the field; INVALID_REQUEST if the stored file is
-     * not readable audio
+     * Checks the recording that a request refers to, and measures a stored file of the
+     * organization. A URL of another server is not fetched unless it has secret parameters: the
+     * plan then refers to a copy, because Temporal's history must not contain the secrets.
+     * @throws GatewayError INVALID_INPUT_URL or FILE_TOO_LARGE with the field; INVALID_REQUEST if
+     * the stored file is not readable audio
      */
-    async find({ field, source }: RecordingSource, organizationId: string): Promise<Recording> {
+    async find(
+      { field, source }: RecordingSource,
+      { organizationId, copies }: { organizationId: string; copies: RequestCopies },
+    ): Promise<Recording> {
       const input = await inputs.resolve({ field, url: source }, organizationId);
-      if (input.kind === 'url') return input;
-      const { storageKey } = input;
+      const hasSecrets =
+        input.kind === 'url' && listSecretParameters(new URL(input.url)).length > 0;
+      if (input.kind === 'url' && !hasSecrets) return input;
+      const storageKey =
+        input.kind === 'url' ? await copy(input.url, field, copies) : input.storageKey;
       const object = createObjectSource(storage, storageKey);
       const sizeBytes = await object.size();
       return { kind: 'file', storageKey, sizeBytes, ...(await measureRecording(object, field)) };
@@ -32,6 +41,19 @@ export function createRecordings({ storage, inputs }: RecordingsDeps) {
   };
 }
 export type Recordings = ReturnType<typeof createRecordings>;
+
+/** Copies a recording of another server, and returns the storage key of the copy. */
+async function copy(url: string, field: string, copies: RequestCopies): Promise<string> {
+  try {
+    const storageKey = parseStorageReference(await copies.add(url, 'audio'));
+    assert(storageKey !== null, 'the copied recording has no storage key');
+    return storageKey;
+  } catch (error) {
+    if (!(error instanceof UnusableFile)) throw error;
+    const code = error.code === 'FILE_TOO_LARGE' ? error.code : 'INVALID_INPUT_URL';
+    throw fieldError(code, field, error.message);
+  }
+}
 
 /** Type and duration (in seconds) of a recording. */
 export interface MeasuredRecording {

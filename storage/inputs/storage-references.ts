@@ -23,6 +23,14 @@ export function parseStorageReference(text: string): string | null {
   return isStorageKey(key) ? key : null;
 }
 
+/** Parameters that give access to a file, in the URLs of S3, Google Cloud, Azure and others. */
+const secretParameters =
+  /^(?:sig|key|code|auth|(?:.*[-_])?(?:signature|credential|token|policy|secret)|awsaccesskeyid|googleaccessid|key-pair-id)$/i;
+
+/** Returns the names of the secret parameters of a URL, with which anyone can read the file. */
+export const listSecretParameters = ({ searchParams }: URL): string[] =>
+  [...searchParams.keys()].filter((name) => secretParameters.test(name));
+
 /**
  * Replaces the inputs of a draft plan, also in its calls and measured prices; returns the new
  * plan. `replacements` maps each URL or file id to its replacement.

@@ -178,3 +178,53 @@ describe('a recording at an external URL', () => {
     expect(done.body.data.billing.charged).toBeCloseTo(13 * secondCredits, 6);
   });
 });
+
+describe('a recording at an external URL with secrets', () => {
+  const secret = 'hush-7f3a9';
+
+  it.each([`X-Amz-Signature=${secret}&X-Amz-Date=1`, `sv=1&sig=${secret}`, `token=${secret}`])(
+    'is copied and measured, and its secrets are in no history and no row: %s',
+    async (query) => {
+      const audioUrl = gateway.media.put(`/talk.mp3?${query}`, Buffer.from(speech));
+      const estimated = await gateway.call(`${path}/estimate`, { body: { audioUrl } });
+      const accepted = await transcribe({ audioUrl, async: true });
+      expect([estimated.status, accepted.status]).toEqual([200, 202]);
+      expect(accepted.body.credits.cost).toBeCloseTo(13 * secondCredits, 6);
+      expect(estimated.body.data).toMatchObject({ credits: accepted.body.credits.cost });
+      const { jobId } = accepted.body.data;
+      const done = await gateway.untilDone(jobId);
+      expect(done.body.data).toMatchObject({ status: 'completed', result: { source: 'url' } });
+      expect(done.body.data.billing.charged).toBeCloseTo(13 * secondCredits, 6);
+      const payloads = (await gateway.events(jobId)).flatMap((event) =>
+        [
+          ...(event.workflowExecutionStartedEventAttributes?.input?.payloads ?? []),
+          ...(event.activityTaskScheduledEventAttributes?.input?.payloads ?? []),
+          ...(event.activityTaskCompletedEventAttributes?.result?.payloads ?? []),
+        ].map((payload) => Buffer.from(payload.data ?? []).toString('utf8')),
+      );
+      expect(payloads.length).toBeGreaterThan(1);
+      expect(payloads.join('\n')).not.toContain(secret);
+      const rows = await gateway.database.query(
+        'SELECT to_jsonb(j) AS job FROM job j WHERE id = $1',
+        [jobId],
+      );
+      expect(JSON.stringify(rows)).toContain('REDACTED');
+      expect(JSON.stringify(rows)).not.toContain(secret);
+      // The provider received the file itself, not a URL.
+      const submits = await gateway.sandbox.submits({ match: 'talk' });
+      expect(JSON.stringify(submits)).not.toContain(secret);
+    },
+  );
+
+  it('that cannot be read or is no recording is rejected by name', async () => {
+    const text = gateway.media.put('/a.txt?sig=x', Buffer.from('no sound in here'));
+    for (const audioUrl of [text, `${gateway.media.origin}/missing.mp3?sig=x`]) {
+      const { status, body } = await transcribe({ audioUrl });
+      expect([status, body.error, body.details[0]?.path]).toEqual([
+        400,
+        'INVALID_INPUT_URL',
+        'audioUrl',
+      ]);
+    }
+  });
+});
