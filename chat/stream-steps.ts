@@ -28,8 +28,10 @@ class AnswerText {
     this.#reader = reader;
     this.#parser = createParser({
       maxBufferSize: answerLengthMax,
-      onEvent: (event) =>
-        this.#steps.push(...reader.read({ ...event, data: this.#repair.repair(event.data) })),
+      onEvent: ({ event, data }) => {
+        const steps = reader.read({ event, data: this.#repair.repair(data) });
+        for (const step of steps) this.#steps.push(step);
+      },
     });
   }
 

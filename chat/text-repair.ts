@@ -5,7 +5,7 @@
 import { isRecord, toStorable, toStorableText, type Json } from '../domain/json.ts';
 
 /** Escapes of surrogates and NUL, the only way in which JSON contains them. */
-const escapePattern = /\\u(?:d[89a-f]|0000)/i;
+const escapePattern = /\\u(?:[dD][89a-fA-F]|0000)/;
 
 /** Repairs the texts of a JSON document. Data that are not JSON stay as they are. */
 export function repairDocument(json: string): string {
@@ -27,7 +27,9 @@ export class StreamTextRepair {
 
   /** Repairs the data of an event. Data that are not JSON stay as they are. */
   repair(data: string): string {
-    if (this.#held.size === 0 && !escapePattern.test(data)) return data;
+    // Most events contain no escape, and a plain search costs a third of the pattern.
+    const needsRepair = this.#held.size > 0 || (data.includes('\\u') && escapePattern.test(data));
+    if (!needsRepair) return data;
     let event: unknown;
     try {
       event = JSON.parse(data);

@@ -61,7 +61,7 @@ export class OpenaiReader implements AnswerReader {
     const value = parseReport(data, event);
     if (!value) return [];
     const choices = Array.isArray(value['choices']) ? value['choices'].filter(isRecord) : [];
-    const { usage, id, created, model, choices: _, ...fields } = value;
+    const { usage, id, created, model } = value;
     if (this.head.id === '') {
       const start = parseTokenCount(Math.floor(Number(created))) ?? 0;
       this.head = {
@@ -73,7 +73,9 @@ export class OpenaiReader implements AnswerReader {
     const hasUsage = this.#readUsage(
       usage ?? choices[0]?.['usage'] ?? asRecord(value['x_groq'])['usage'],
     );
-    return choices.flatMap((entry) => this.#readChoice(entry, { chunk: fields, hasUsage }));
+    const steps: StreamStep[] = [];
+    for (const entry of choices) this.#readChoice(entry, { chunk: value, hasUsage, steps });
+    return steps;
   }
 
   readDocument(text: string): StreamStep[] {
@@ -106,26 +108,28 @@ export class OpenaiReader implements AnswerReader {
 
   #readChoice(
     entry: Fields,
-    { chunk, hasUsage }: { chunk: Fields; hasUsage: boolean },
-  ): StreamStep[] {
+    { chunk, hasUsage, steps }: { chunk: Fields; hasUsage: boolean; steps: StreamStep[] },
+  ): void {
     if (entry['error']) throw errorFromEvent(entry);
     const index = parseTokenCount(entry['index']) ?? 0;
-    const { delta, message, finish_reason: reason, index: _, ...rest } = entry;
+    const { delta, message, finish_reason: reason } = entry;
     const choice = this.#findChoice(index);
-    Object.assign(choice, { chunk, entry: rest });
+    choice.chunk = chunk;
+    choice.entry = entry;
     // A whole message is the answer, unless its text was already streamed.
     const whole = choice.hasOutput ? {} : asRecord(message);
-    const fields = normalizeDelta(isRecord(delta) ? delta : whole);
+    const fields = isRecord(delta) ? delta : whole;
+    normalizeDelta(fields);
     const output = joinOutput(fields);
     if (output !== '') choice.hasOutput = true;
     // The usage that was reported earlier does not include the output in this chunk.
     if (output !== '' && !hasUsage) this.usage.final = false;
     const deltas = choice.streamed.add(fields);
     choice.streamed.finish(reason);
-    return deltas.map((part, position) => {
-      if (position > 0) choice.entry['logprobs'] = null;
-      return this.#buildStep(choice, part);
-    });
+    for (const part of deltas) {
+      steps.push(this.#buildStep(choice, part));
+      entry['logprobs'] = null;
+    }
   }
 
   #findChoice(index: number): ReadChoice {
@@ -145,9 +149,10 @@ export class OpenaiReader implements AnswerReader {
     return {
       chunk: {
         ...chunk,
+        usage: undefined,
         object: 'chat.completion.chunk',
         created: this.head.created,
-        choices: [{ ...entry, index, delta, finish_reason: reason }],
+        choices: [{ ...entry, message: undefined, index, delta, finish_reason: reason }],
       },
       text: index === 0 ? asText(delta['content']) + asText(delta['refusal']) : '',
       outputText: joinOutput(delta),
@@ -190,25 +195,23 @@ export function parseOpenaiUsage(usage: Fields): Partial<TokenUsage> | null {
 
 /**
  * Converts a content list (`thinking` and `text` parts of Mistral's reasoning models) to text, and
- * reasoning under another name to `reasoning_content`.
+ * reasoning under another name to `reasoning_content`, in the parsed delta itself.
  */
-function normalizeDelta({ content, ...fields }: Fields): Delta {
+function normalizeDelta(delta: Delta): void {
+  const { content } = delta;
   const parts = Array.isArray(content) ? content : null;
   const thoughts = parts?.flatMap((part) => {
     const { thinking } = asRecord(part);
     return Array.isArray(thinking) ? thinking : [];
   });
   const reasoning =
-    joinTexts(thoughts ?? []) ||
-    asText(fields['reasoning_content']) ||
-    asText(fields['reasoning']) ||
-    asText(fields['reasoning_text']) ||
-    asText(fields['thinking']);
-  return {
-    ...fields,
-    ...(content !== undefined && { content: parts ? joinTexts(parts) : content }),
-    ...(reasoning !== '' && { reasoning_content: reasoning }),
-  };
+    (thoughts ? joinTexts(thoughts) : '') ||
+    asText(delta['reasoning_content']) ||
+    asText(delta['reasoning']) ||
+    asText(delta['reasoning_text']) ||
+    asText(delta['thinking']);
+  if (parts) delta['content'] = joinTexts(parts);
+  if (reasoning !== '') delta['reasoning_content'] = reasoning;
 }
 
 function joinTexts(parts: readonly unknown[]): string {

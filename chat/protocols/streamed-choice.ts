@@ -45,6 +45,14 @@ function toFinishReason(reported: string): string {
   return finishReasons.find(([, names]) => names.test(name))?.[0] ?? 'stop';
 }
 
+/** Returns the delta without the fields that a choice sends in its own form. */
+function omitReplaced(delta: Delta): Delta {
+  // Most deltas contain none of them, and need no copy.
+  if (!('role' in delta || 'tool_calls' in delta || 'function_call' in delta)) return delta;
+  const { role: _, tool_calls: _calls, function_call: _legacyCall, ...rest } = delta;
+  return rest;
+}
+
 /** Choice that is being assembled. */
 export class StreamedChoice {
   readonly #calls: StreamedCall[] = [];
@@ -85,8 +93,9 @@ export class StreamedChoice {
    * Adds a delta, and returns the deltas to send now.
    * @throws GatewayError if a piece of a tool call belongs to no call
    */
-  add({ tool_calls: calls, function_call: legacyCall, ...delta }: Delta): Delta[] {
-    delete delta['role'];
+  add(added: Delta): Delta[] {
+    const { tool_calls: calls, function_call: legacyCall } = added;
+    const delta = omitReplaced(added);
     const pieces = Array.isArray(calls) ? calls : calls ? [calls] : [];
     if (pieces.length === 0 && legacyCall) pieces.push({ index: 0, function: legacyCall });
     const hasOutput = joinOutput(delta) !== '' || Array.isArray(delta['reasoning_details']);
@@ -142,9 +151,10 @@ export class StreamedChoice {
   /** Returns the deltas, and what else can be sent. A call is followed by the next when it is whole. */
   #send(deltas: Delta[], isEnd: boolean): Delta[] {
     for (;;) {
-      const [first, next] = this.#waiting;
+      const first = this.#waiting[0];
       if (!first) break;
       if (first instanceof StreamedCall) {
+        const next = this.#waiting[1];
         const ends = isEnd || first.isStopped || (next !== undefined && first.isWhole);
         this.#sendCall(first, deltas, ends);
         if (!ends) break;

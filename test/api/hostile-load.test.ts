@@ -173,12 +173,6 @@ describe('another organization is served at its usual speed during', () => {
     stop.abort();
     for (const socket of sockets.splice(0)) socket.destroy();
     await attacking;
-    console.log(
-      name,
-      Math.round(usualMs),
-      Math.round(slowestMs),
-      Math.round(addedBytes / megabyte),
-    );
     expect(slowestMs).toBeLessThan(10 * usualMs + 500);
     expect(addedBytes).toBeLessThan(150 * megabyte);
     await sleep(500);
