@@ -45,8 +45,9 @@ it('characters that are split between two chunks stay whole; half a character an
   const pieces = ['a\ud83d', '\ude00b', 'cut \ud83d', '\0x', 'end \ud83d'];
   const reader = openaiProtocol.createReader({ answers: 1, provider: 'openai' });
   const received: string[] = [];
-  for await (const steps of readSteps(Readable.from(pieces.map(chunk)), reader)) {
+  const packets = [...pieces.map(chunk), 'data: [DONE]\n\n'];
+  for await (const steps of readSteps(Readable.from(packets), reader)) {
     received.push(...steps.map(({ text }) => text));
   }
-  expect(received).toEqual(['a', '😀b', 'cut ', '\ufffdx', 'end ']);
+  expect(received).toEqual(['a', '😀b', 'cut ', '\ufffdx', 'end ', '']);
 });
