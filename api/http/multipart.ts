@@ -145,6 +145,22 @@ function describeFilesMax(filesMax: number): string {
   return filesMax === 1 ? 'only one file is allowed' : `at most ${filesMax} files are allowed`;
 }
 
+/** Creates a function that counts the files of each field; it returns an error for one too many. */
+function createFileCheck({ files }: Limits): (part: string) => GatewayError | null {
+  const counts = new Map<string, number>();
+  return (part) => {
+    const field = stripBrackets(part);
+    const count = (counts.get(field) ?? 0) + 1;
+    counts.set(field, count);
+    const countMax = Object.hasOwn(files, field) ? files[field] : undefined;
+    if (countMax === undefined) {
+      const names = Object.keys(files).join(', ');
+      return createPartError(part, `unknown file field; allowed: ${names}`);
+    }
+    return count > countMax ? createPartError(field, describeFilesMax(countMax)) : null;
+  };
+}
+
 async function parseForm<Stored>(
   ctx: Context,
   rules: FormRules<Stored>,
@@ -154,7 +170,7 @@ async function parseForm<Stored>(
   const { texts, add: addText } = createTextCollector(rules, reject);
   const storedFiles: Promise<ReceivedFile<Stored>>[] = [];
   const streams: BusboyFileStream[] = [];
-  const received = new Map<string, number>();
+  const checkFile = createFileCheck(rules);
   const rejectBody = (message: string): void => reject(createPartError('(body)', message));
   const rejectParts = (): void =>
     rejectBody(
@@ -168,14 +184,10 @@ async function parseForm<Stored>(
     stream.on('error', () => {});
     streams.push(stream);
     const field = stripBrackets(part);
-    const count = (received.get(field) ?? 0) + 1;
-    received.set(field, count);
-    const countMax = Object.hasOwn(rules.files, field) ? rules.files[field] : undefined;
-    if (countMax === undefined || count > countMax) {
+    const error = checkFile(part);
+    if (error) {
       stream.resume();
-      const unknownField = `unknown file field; allowed: ${Object.keys(rules.files).join(', ')}`;
-      const message = countMax === undefined ? unknownField : describeFilesMax(countMax);
-      reject(createPartError(countMax === undefined ? part : field, message));
+      reject(error);
       return;
     }
     const file = rules

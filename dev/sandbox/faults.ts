@@ -26,6 +26,7 @@ const faultNames = [
   'silent-film', // a video without sound, even if sound was requested
   'short-film', // short-film:2 returns a video of two seconds
   'small-media', // small-media:2 halves width and height
+  'long-recording', // long-recording:30 transcribes a recording as if it lasted 30 seconds
   'ignore-cancel', // acknowledges a cancellation but still finishes
   // Faults when the status or the result is fetched.
   'status', // status:500x3 responds with 500 to three polls

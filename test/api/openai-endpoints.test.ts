@@ -400,7 +400,7 @@ describe('fields of forms and of /videos', () => {
     for (const [name, value] of parts) {
       const part = name === 'mask' && value === 'FILE' ? image() : value;
       if (part instanceof File) form.append(name, part);
-      else form.append(name, String(part));
+      else form.append(name, `${part as string | number}`);
     }
     const isJson = door === films || door === pictures;
     const answer = await gateway.call(`/api/v1/${door.split(' ')[0]}`, {

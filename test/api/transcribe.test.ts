@@ -167,6 +167,28 @@ describe('an uploaded recording', () => {
   );
 });
 
+describe('a recording of which the provider reports more seconds', () => {
+  it.each<[string, { seconds: number; credits?: number }, number | null]>([
+    ['is charged for them', { seconds: 100 }, 100 * secondCredits],
+    ['is charged as far as the balance goes', { seconds: 100, credits: 0.3 }, 0.3],
+    ['is charged as far as its bytes can hold', { seconds: 3e7 }, null],
+  ])('%s', async (_name, { seconds, credits = 100 }, charged) => {
+    const { key } = await gateway.newCaller({ credits });
+    const name = `[[long-recording:${seconds}]] talk.mp3`;
+    const started = await gateway.call<Body>(path, {
+      key,
+      body: makeForm({ file: new File([speech], name), async: 'true' }),
+    });
+    expect(started.body.credits.cost).toBeCloseTo(13 * secondCredits, 6);
+    const { jobId } = started.body.data;
+    const done = await gateway.untilDone(jobId, key);
+    expect(done.body.data).toMatchObject({ status: 'completed', billing: { state: 'charged' } });
+    const expected = charged ?? Math.ceil(speech.length / 100) * secondCredits;
+    expect(done.body.data.billing.charged).toBeCloseTo(expected, 5);
+    await gateway.expectSettled();
+  });
+});
+
 describe('a recording at an external URL', () => {
   it('is reserved at a maximum and charged by its length', async () => {
     const accepted = await transcribe({ audioUrl: talkUrl, async: true });

@@ -1,7 +1,13 @@
 /** Speech to text: generates words that depend on the audio, spread over its actual duration. */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { CallRejectedError, buildJsonReply, type CallEndpoint } from '../calls/call.ts';
+import {
+  CallRejectedError,
+  buildJsonReply,
+  type CallContext,
+  type CallEndpoint,
+} from '../calls/call.ts';
+import { findFault } from '../faults.ts';
 import { fetchInput, MediaInputError } from '../media/media.ts';
 import { probeDurationSeconds } from '../media/probe.ts';
 import { describeForm, readForm, type Form } from '../multipart.ts';
@@ -83,8 +89,13 @@ function generateWords(bytes: Buffer, durationSeconds: number): TranscribedWord[
   }).flat();
 }
 
-async function transcribe(bytes: Buffer, form: TranscriptionForm, requestId: string) {
-  const durationSeconds = await readDuration(bytes);
+async function transcribe(
+  bytes: Buffer,
+  form: TranscriptionForm,
+  { requestId, faults }: CallContext,
+) {
+  const longer = findFault(faults, 'long-recording')?.argument;
+  const durationSeconds = longer === undefined ? await readDuration(bytes) : Number(longer);
   const words = generateWords(bytes, durationSeconds);
   const granularity = form.timestamps_granularity;
   return {
@@ -133,8 +144,8 @@ export function transcriptionEndpoint(): CallEndpoint {
             throw new CallRejectedError(400, { code: 'no_webhooks_configured', message });
           }
           const load = findSource(parsed.data, form);
-          return async ({ requestId }) => {
-            return buildJsonReply(await transcribe(await load(), parsed.data, requestId));
+          return async (context) => {
+            return buildJsonReply(await transcribe(await load(), parsed.data, context));
           };
         },
       };
