@@ -202,7 +202,8 @@ const encodeJson: Middleware = async (ctx, next) => {
   if (ctx.respond === false || !isJson || body == null || body instanceof Stream) return;
   if (ctx.state.isConstant || ctx.method === 'HEAD') return;
   ctx.vary('Accept-Encoding');
-  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  const isSerialized = typeof body === 'string' || Buffer.isBuffer(body);
+  const text = isSerialized ? body.toString() : JSON.stringify(body);
   if (text.length < compressBytesMin || ctx.acceptsEncodings('gzip', 'identity') !== 'gzip') {
     ctx.body = text;
     return;
