@@ -144,7 +144,7 @@ describeJobs('a step', () => {
     const [call] = job.plan.calls;
     const order = { output: call?.output, meter: 'artifact', quantity: 3, source: null };
     const where = { callIndex: 0, routeIndex: 0, route: call?.routes[0], submitAttemptsMax: 6 };
-    const task = { jobId, organizationId, ...where, ...order };
+    const task = { jobId, organizationId, model: job.plan.model, ...where, ...order };
     expect(end.steps).toBe('reserve, submit, check, store, charge');
     expect(job.readInputs('reserve')).toEqual([job.plan]);
     expect(job.readInputs('submit')).toEqual([task]);
