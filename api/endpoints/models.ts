@@ -12,6 +12,7 @@ import {
   modelEntrySchema,
   modelListSchema,
 } from '../chat/model-list.ts';
+import { getKind } from '../../catalog/chat-model.ts';
 import { selectPage, pagingSchema } from '../chat/model-pages.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 
@@ -27,7 +28,11 @@ export const models = defineSection('Chat', {
     scope: 'models:read',
     acceptsXApiKey: true,
     summary: 'List the chat models',
-    request: { query: pagingSchema },
+    description:
+      'The list has the models that a chat can use; `kind=embedding` lists those of `POST /api/v1/embeddings`.',
+    request: {
+      query: pagingSchema.extend({ kind: modelEntrySchema.shape.kind.default('chat') }),
+    },
     answer: rawResponse,
     answers: {
       200: { description: 'All chat models, or the requested page.', schema: modelListSchema },
@@ -37,8 +42,8 @@ export const models = defineSection('Chat', {
       },
     },
     errors: ['CONFLICTING_FIELDS'],
-    handle({ ctx, query }, { chatCatalog }) {
-      const allModels = chatCatalog.listCurrent();
+    handle({ ctx, query: { kind, ...query } }, { chatCatalog }) {
+      const allModels = chatCatalog.listCurrent().filter((model) => getKind(model) === kind);
       if (Object.values(query).some((value) => value !== undefined)) {
         ctx.body = formatModelList(selectPage(allModels, query));
         return;

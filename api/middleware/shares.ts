@@ -84,10 +84,22 @@ function watchEventLoop() {
   return { isLate: (): boolean => lateSamples >= lateSamplesMin };
 }
 
+/** Functions to run when a response has closed. One listener of a response runs all of them. */
+const closings = new WeakMap<Context['res'], (() => void)[]>();
+
 /** Runs a function when the response of a request has closed; at once if it has. */
 function onceClosed({ res }: Pick<Context, 'res'>, run: () => void): void {
-  if (res.closed) run();
-  else res.once('close', run);
+  if (res.closed) return run();
+  const waiting = closings.get(res);
+  if (waiting) {
+    waiting.push(run);
+    return;
+  }
+  const functions = [run];
+  closings.set(res, functions);
+  res.once('close', () => {
+    for (const close of functions) close();
+  });
 }
 
 /** Returns a signal that aborts when the response of a request has closed. */

@@ -78,7 +78,9 @@ export interface paths {
         parameters: {};
         /**
          * List the chat models
-         * @description Scope: `models:read`.
+         * @description The list has the models that a chat can use; `kind=embedding` lists those of `POST /api/v1/embeddings`.
+         *
+         *     Scope: `models:read`.
          */
         get: operations["listModels"];
     };
@@ -4672,6 +4674,7 @@ export interface operations {
                 limit?: number;
                 after_id?: string;
                 before_id?: string;
+                kind?: "chat" | "embedding";
             };
         };
         responses: {

@@ -153,7 +153,13 @@ describeJobs('a step', () => {
     expect(job.readInputs('store')).toEqual([storing]);
     // One of the three requested images was delivered.
     expect(job.readInputs('charge')).toEqual([
-      { jobId, organizationId, chargeMicro: 1_000_000, outputs: [delivered] },
+      {
+        jobId,
+        organizationId,
+        chargeMicro: 1_000_000,
+        priceMicro: 3_000_000,
+        outputs: [delivered],
+      },
     ]);
     const charged = { billing: 'charged', chargedMicro: 1_000_000, reason: null };
     expect(end).toMatchObject({
