@@ -38,31 +38,30 @@ interface Agent {
   folder: string;
 }
 
-/** Runs a program of npm in a folder. */
+/** Runs a program of npm in a folder, without an input, which both programs would wait for. */
 function start(
   script: string,
   args: readonly string[],
-  { folder }: Agent,
-  env: Record<string, string>,
+  { folder, env }: { folder: string; env: Record<string, string> },
 ) {
-  const options = {
+  const command = ['-c', 'exec "$@" < /dev/null', 'sh', process.execPath, join(modules, script)];
+  return runFile('sh', [...command, ...args], {
     cwd: folder,
     env: { ...isolated(join(folder, 'home')), ...env },
     timeout: 240_000,
-  };
-  const child = runFile(process.execPath, [join(modules, script), ...args], options);
-  return child;
+  });
 }
 
 async function runClaudeCode(agent: Agent) {
   const { caller, model, folder } = agent;
   const prompt = `[[tool:Write;file_path=${folder}/note.txt;content=high water]] note the tide`;
   const args = ['-p', prompt, '--model', model, '--allowedTools', 'Write'];
-  return start('@anthropic-ai/claude-code/cli-wrapper.cjs', args, agent, {
+  const env = {
     ANTHROPIC_BASE_URL: gateway.url,
     ANTHROPIC_AUTH_TOKEN: caller.key,
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
-  });
+  };
+  return start('@anthropic-ai/claude-code/cli-wrapper.cjs', args, { folder, env });
 }
 
 /** Tool with which Codex writes a file, and its input, by model. Other models have a shell. */
@@ -82,7 +81,10 @@ async function runCodex(agent: Agent) {
   const call = codexTools[model] ?? 'exec_command;cmd=echo high water > note.txt';
   const args = ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox'];
   const prompt = `[[tool:${call}]] note the tide`;
-  return start('@openai/codex/bin/codex.js', [...args, prompt], agent, { KEY: caller.key });
+  return start('@openai/codex/bin/codex.js', [...args, prompt], {
+    folder,
+    env: { KEY: caller.key },
+  });
 }
 
 describe.each([
