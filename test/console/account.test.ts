@@ -47,7 +47,7 @@ describeInBrowser('the account in the console', () => {
     let models = 'abcdefgh';
     await page.route('**/usage/summary?*', async (route) => {
       const json = await (await route.fetch()).json();
-      const rows = [...models].map((model, index) => ({
+      const rows = models.split('').map((model, index) => ({
         ...json.rows[0],
         model,
         requests: 1,

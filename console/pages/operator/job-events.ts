@@ -88,7 +88,7 @@ function listCallEvents({ calls, unacceptedSubmits }: Explanation): TimelineEven
       const last = submits.at(-1);
       if (!last) return [];
       const id = `${name} route ${last.routeIndex}`;
-      const start = startEvent(`${id} begun`, sentAt, `${name} to ${last.provider}`, [
+      const start = startEvent({ id, time: sentAt, text: `${name} to ${last.provider}` }, [
         formatAttempts(submits.length),
       ]);
       sentAt = last.failedAt;
@@ -97,7 +97,7 @@ function listCallEvents({ calls, unacceptedSubmits }: Explanation): TimelineEven
     });
     return [
       ...earlierEvents,
-      startEvent(`${name} begun`, sentAt, `${name} to ${provider}`, [
+      startEvent({ id: name, time: sentAt, text: `${name} to ${provider}` }, [
         providerEndpoint,
         formatAttempts(call.attempts - earlierSubmits.length),
       ]),
@@ -112,12 +112,11 @@ function listCallEvents({ calls, unacceptedSubmits }: Explanation): TimelineEven
 }
 
 function startEvent(
-  id: string,
-  time: string,
-  text: string,
+  { id, time, text }: Pick<TimelineEvent, 'id' | 'time' | 'text'>,
   details: (string | null)[],
 ): TimelineEvent {
-  return { id, time, kind: 'call', text, detail: details.filter(Boolean).join(', ') };
+  const detail = details.filter(Boolean).join(', ');
+  return { id: `${id} begun`, time, kind: 'call', text, detail };
 }
 
 function formatAttempts(count: number): string | null {
