@@ -152,6 +152,7 @@ describeInBrowser('the console of a caller', () => {
     await steps.locator('[data-step=charge][data-state=done]').waitFor();
     expect(await getPrompt(page).inputValue()).toContain('waves at night');
 
+    await getPrompt(page).fill('waves at noon [[slow:3s]]');
     await generate(page).click();
     await page.getByText('in progress').waitFor();
     await page.getByRole('link', { name: 'View job' }).click();
