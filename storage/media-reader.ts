@@ -42,7 +42,7 @@ const threadsMax = 4;
 /** Maximum wait for a free worker thread, in milliseconds. */
 const slotWaitMs = 60_000;
 /** Maximum time to read one file, in milliseconds. */
-const timeoutMs = 30_000;
+export const timeoutMs = 30_000;
 /** Maximum CPU time to read one file, in milliseconds, and the interval of its checks. */
 const cpuMsMax = 1000;
 const cpuCheckMs = 200;

@@ -36,6 +36,7 @@ it('a picture decodes, is charged exactly once, and is readable only with its si
           contentType: 'image/png',
           width,
           height,
+          contentCredentials: 'gateway',
           expiresAt: expect.any(String),
         },
       ],

@@ -88,6 +88,7 @@ describe('POST /studio/image/upscale', () => {
         scaleFactor,
         persisted: false,
         storagePath: null,
+        contentCredentials: 'gateway',
         expiresAt: expect.any(String),
       });
       expect(answer.body.credits).toMatchObject({ used: credits, cost: credits });
@@ -171,7 +172,8 @@ describe('POST /studio/image/batch', () => {
     const answer = await callTool('batch', { operation: 'remove-background', imageUrls });
     const error = { code: 'PROVIDER_ERROR', message: expect.any(String) };
     const failed = { success: false, error };
-    const cut = { success: true, data: expect.any(String), expiresAt: expect.any(String) };
+    const stored = { contentCredentials: 'gateway', expiresAt: expect.any(String) };
+    const cut = { success: true, data: expect.any(String), ...stored };
     expect(answer.body.data).toEqual({
       total: 5,
       successful: 2,

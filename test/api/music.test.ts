@@ -81,6 +81,8 @@ describe('POST /studio/music/generate', () => {
       model: 'music_v1',
       coverUrl: expect.stringMatching(/\.jpg\?/),
       lyrics: expect.stringContaining('A calm song about'),
+      contentCredentials: 'gateway',
+      coverContentCredentials: 'gateway',
     });
     const recording = await fetchRecording(data.url);
     expect(Math.abs(recording.durationSeconds - 40.5)).toBeLessThan(0.2);
@@ -104,6 +106,7 @@ describe('POST /studio/music/generate', () => {
       duration: expect.any(Number),
       title: null,
       model: 'music_v1',
+      contentCredentials: 'gateway',
     });
     expect(answer.body.credits.used).toBe(3 * secondCredits);
     expect(await gateway.sandbox.submits({ match: 'a march' })).toHaveLength(1);

@@ -75,6 +75,7 @@ const exceptions: [why: string, statuses: string[], ids: string][] = [
     'createApiKey rotateApiKey createKey getUsage getUsageSummary listFiles listJobs listModels',
   ],
   ['the model belongs to another capability', ['400'], 'listStudioModels'],
+  ['the vectors of a model have a maximum length', ['400'], 'createEmbeddings estimateEmbeddings'],
   ['a new organization has no credits', ['402'], 'takeCreditsBack'],
   ['a size and a media type have statuses of their own', ['413', '415'], 'createUploadUrl'],
   [

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createFileSource } from '../../storage/byte-source.ts';
-import { readMedia } from '../../storage/media-reader.ts';
+import { readMedia, timeoutMs } from '../../storage/media-reader.ts';
 import { newFolder } from '../harness/folders.ts';
 
 const megabyte = 1024 * 1024;
@@ -141,8 +141,9 @@ describe('a malicious media container', () => {
   it('does not affect the next file', async () => {
     const path = join(directory, 'small.mp4');
     await writeFile(path, mp4(second));
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    onTestFinished(() => void vi.useRealTimers());
+    const begun = vi.spyOn(globalThis, 'setTimeout');
+    const ended = vi.spyOn(globalThis, 'clearTimeout');
+    onTestFinished(() => void vi.restoreAllMocks());
     const films = await Promise.all(
       Array.from({ length: 9 }, () => readMedia(createFileSource(path))),
     );
@@ -150,6 +151,10 @@ describe('a malicious media container', () => {
       expect(film).toMatchObject({ video: { width: 320, height: 180, durationSeconds: 1 } });
     }
     // No time limit is left to end a thread that reads another file.
-    expect(vi.getTimerCount()).toBe(0);
+    const limits = begun.mock.results
+      .filter((_, index) => begun.mock.calls[index]?.[1] === timeoutMs)
+      .map(({ value }) => value);
+    expect(limits).toHaveLength(films.length);
+    expect(ended.mock.calls.map(([timer]) => timer)).toEqual(expect.arrayContaining(limits));
   });
 });
