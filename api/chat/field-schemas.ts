@@ -52,7 +52,7 @@ export const cacheControlField = { cache_control: cacheControlSchema.nullish() }
  * empty list changes nothing.
  */
 export const createRejectedField = (reason: string) =>
-  z.union([z.null(), z.tuple([])], `is not supported: ${reason}`).optional();
+  z.union([z.null(), z.array(z.never()).max(0)], `is not supported: ${reason}`).optional();
 
 type Part = z.core.$ZodTypeDiscriminable;
 

@@ -1762,23 +1762,15 @@ export interface components {
             provider?: {
                 data_collection?: "allow" | null;
                 zdr?: false | null;
-                only?: null | [
-                ];
-                ignore?: null | [
-                ];
-                quantizations?: null | [
-                ];
-                max_price?: null | [
-                ];
+                only?: null | unknown[];
+                ignore?: null | unknown[];
+                quantizations?: null | unknown[];
+                max_price?: null | unknown[];
             } | null;
-            audio?: null | [
-            ];
-            web_search_options?: null | [
-            ];
-            functions?: null | [
-            ];
-            function_call?: null | [
-            ];
+            audio?: null | unknown[];
+            web_search_options?: null | unknown[];
+            functions?: null | unknown[];
+            function_call?: null | unknown[];
         };
         ChatCompletionsAnswer: {
             id: string;
@@ -2096,10 +2088,8 @@ export interface components {
                 type: "ephemeral";
                 ttl?: "5m" | null;
             } | null;
-            container?: null | [
-            ];
-            mcp_servers?: null | [
-            ];
+            container?: null | unknown[];
+            mcp_servers?: null | unknown[];
         };
         CreateMessageAnswer: {
             id: string;
@@ -2401,10 +2391,8 @@ export interface components {
                 type: "ephemeral";
                 ttl?: "5m" | null;
             } | null;
-            container?: null | [
-            ];
-            mcp_servers?: null | [
-            ];
+            container?: null | unknown[];
+            mcp_servers?: null | unknown[];
         };
         CountMessageTokensAnswer: {
             input_tokens: number;
@@ -3891,16 +3879,11 @@ export interface components {
             truncation?: "disabled" | null;
             store?: boolean | null;
             background?: false | null;
-            previous_response_id?: null | [
-            ];
-            conversation?: null | [
-            ];
-            context_management?: null | [
-            ];
-            prompt?: null | [
-            ];
-            moderation?: null | [
-            ];
+            previous_response_id?: null | unknown[];
+            conversation?: null | unknown[];
+            context_management?: null | unknown[];
+            prompt?: null | unknown[];
+            moderation?: null | unknown[];
             top_logprobs?: 0 | null;
         };
         CreateResponseAnswer: {
