@@ -54,7 +54,7 @@ const faultNames = [
   'lying-usage', // multiplies the reported usage by 10; by -1 with lying-usage:-1
   'tool-rounds', // tool-rounds:2 calls tools in two successive messages before it responds
   'parallel-calls', // parallel-calls:2 calls a tool twice in one message
-  'tool', // tool:Write;file_path=/tmp/a;content=hi calls a tool with these fields, one marker for each message before it responds
+  'tool', // tool:Write;file_path=a.txt;content=hi calls a tool with these fields, one marker for each message before it responds
   'preface', // writes a sentence before its tool calls
   'answer', // answer:calls-at-index-zero sends an answer that differs from the documentation (chat/odd-….ts)
 ] as const;
