@@ -24,6 +24,7 @@ function* findUnbounded(described: Described, path: string): Generator<string> {
   const { $defs = {}, type } = described;
   for (const [name, each] of Object.entries($defs)) yield* findUnbounded(each, name);
   if (described.$ref !== undefined || described.enum || 'const' in described) return;
+  if (described.maxItems === 0 && described.type === 'array') return;
   const parts = described.anyOf ?? described.oneOf ?? described.allOf;
   if (parts) {
     for (const part of parts) yield* findUnbounded(part, path);
