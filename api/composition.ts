@@ -1,6 +1,7 @@
 /** Creates the services that the API endpoints use, once per process. */
 import type { Client } from '@temporalio/client';
 import { runAudit, type AuditReport } from '../ledger/audit.ts';
+import type { AuditScope } from '../ledger/invariants.ts';
 import { createReadCalls } from '../jobs/records/job-calls.ts';
 import { createJobOverview } from '../jobs/records/job-reads.ts';
 import { hasRunningWorkflow } from '../jobs/records/job-owner.ts';
@@ -108,12 +109,15 @@ function createOperatorServices({ config, services, client }: AppDeps) {
     stuckJobs: createStuckJobs({ pool, client }),
     readFigures: createReadProviderFigures(pool),
     pauses: createProviderPauses(pool, [...providers.keys()]),
-    audit: ({ results }: { results: boolean }): Promise<AuditReport> =>
-      runAudit({
-        databaseUrl: config.DATABASE_URL,
-        pool,
-        hasRunningWorkflow: (jobId) => hasRunningWorkflow(client, jobId),
-        ...(results && { storage }),
-      }),
+    audit: ({ results, scope }: { results: boolean; scope: AuditScope }): Promise<AuditReport> =>
+      runAudit(
+        {
+          databaseUrl: config.DATABASE_URL,
+          pool,
+          hasRunningWorkflow: (jobId) => hasRunningWorkflow(client, jobId),
+          ...(results && { storage }),
+        },
+        { scope },
+      ),
   };
 }

@@ -5,10 +5,16 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import type { DatabasePool } from '../platform/database.ts';
+import { command, type DatabasePool } from '../platform/database.ts';
 import { digestStream } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
-import { findViolations, invariantNames, type Finding } from './invariants.ts';
+import {
+  findViolations,
+  invariantNames,
+  type AuditOptions,
+  type AuditScope,
+  type Finding,
+} from './invariants.ts';
 
 /** Call that the provider sandbox logged as accepted. */
 export interface LoggedCall {
@@ -40,9 +46,13 @@ export const violationsShownMax = 100;
 
 /** Report of an audit. */
 export interface AuditReport {
+  scope: AuditScope;
   clean: boolean;
   at: string;
   tookMs: number;
+  /** Numbers of ledger entries and reservations that were checked. */
+  entries: number;
+  reservations: number;
   checks: AuditCheck[];
 }
 
@@ -53,27 +63,48 @@ const repeatedCallCheck = 'a provider accepted one call more than once';
 const emptyRow = z.object({});
 
 /**
- * Runs every check whose source is given, and stores the number of violations.
+ * Runs every check whose source is given, and stores the result. `scope` selects the rows of the
+ * ledger that are checked.
  * @throws any error of a source
  */
-export async function runAudit(sources: AuditSources): Promise<AuditReport> {
+export async function runAudit(sources: AuditSources, options: AuditOptions): Promise<AuditReport> {
+  const { pool } = sources;
   const startedAt = performance.now();
   const at = new Date().toISOString();
-  const checks = groupByName(await findViolations(sources.databaseUrl));
+  const { findings, entries, reservations } = await findViolations(sources.databaseUrl, options);
+  const checks = groupByName(findings);
   if (sources.hasRunningWorkflow)
-    checks.push(await checkWorkflows(sources.pool, sources.hasRunningWorkflow));
-  if (sources.storage) checks.push(await checkResults(sources.pool, sources.storage));
+    checks.push(await checkWorkflows(pool, sources.hasRunningWorkflow));
+  if (sources.storage) checks.push(await checkResults(pool, sources.storage));
   if (sources.acceptedCalls) checks.push(checkAcceptedCalls(await sources.acceptedCalls()));
-  const findings = checks.reduce((sum, { subjects }) => sum + subjects.length, 0);
-  await sources.pool.query(sql.type(emptyRow)`
-    INSERT INTO last_audit (findings, finished_at) VALUES (${findings}, clock_timestamp())
-    ON CONFLICT (id) DO UPDATE SET findings = excluded.findings, finished_at = excluded.finished_at`);
+  const found = checks.reduce((sum, { subjects }) => sum + subjects.length, 0);
+  await pool.query(command`
+    INSERT INTO last_audit (scope, entries, reservations, findings, started_at, finished_at)
+    VALUES (${options.scope}, ${entries}, ${reservations}, ${found}, ${at}, clock_timestamp())
+    ON CONFLICT (scope) DO UPDATE SET entries = excluded.entries, reservations = excluded.reservations,
+      findings = excluded.findings, started_at = excluded.started_at, finished_at = excluded.finished_at`);
   return {
-    clean: findings === 0,
+    scope: options.scope,
+    clean: found === 0,
     at,
     tookMs: Math.round(performance.now() - startedAt),
+    entries,
+    reservations,
     checks,
   };
+}
+
+/**
+ * Returns whether this process is to audit all rows now: no process has begun to in the last 24
+ * hours. The next call, of any process, then returns false.
+ */
+export async function claimDailyAudit(pool: DatabasePool): Promise<boolean> {
+  const claimed = await pool.maybeOne(sql.type(emptyRow)`
+    INSERT INTO last_audit (scope, started_at) VALUES ('all', clock_timestamp())
+    ON CONFLICT (scope) DO UPDATE SET started_at = excluded.started_at
+      WHERE last_audit.started_at < clock_timestamp() - interval '24 hours'
+    RETURNING scope`);
+  return claimed !== null;
 }
 
 function groupByName(findings: readonly Finding[]): AuditCheck[] {

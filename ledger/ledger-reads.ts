@@ -40,8 +40,22 @@ export const openReservation = z.object({
 });
 type OpenReservation = z.infer<typeof openReservation>;
 
-/** Schema of the last audit. */
-export const lastAudit = z.object({ findings: z.int(), finishedAtMs: z.number() });
+/** Schema of the last audit of a scope. */
+export const lastAudit = z.object({
+  scope: z.enum(['changes', 'all']),
+  findings: z.int(),
+  entries: z.int(),
+  reservations: z.int(),
+  finishedAtMs: z.number(),
+});
+export type LastAudit = z.infer<typeof lastAudit>;
+
+/** Reads the last audit of each scope that has ended. */
+export function readLastAudits(pool: DatabasePool): Promise<readonly LastAudit[]> {
+  return pool.any(sql.type(lastAudit)`
+    SELECT scope, findings, entries, reservations, finished_at AS "finishedAtMs"
+    FROM last_audit WHERE finished_at IS NOT NULL ORDER BY scope`);
+}
 
 const entryColumns = sql.fragment`sequence, kind, reservation_id AS "reservationId",
   posted_change AS "postedChangeMicro", reserved_change AS "reservedChangeMicro",
@@ -51,10 +65,7 @@ const entryColumns = sql.fragment`sequence, kind, reservation_id AS "reservation
 /** Creates the functions that read the ledger. */
 export function createLedgerReads(pool: DatabasePool) {
   return {
-    /** Returns the last audit; null if none has run. */
-    lastAudit: () =>
-      pool.maybeOne(sql.type(lastAudit)`
-        SELECT findings, finished_at AS "finishedAtMs" FROM last_audit`),
+    lastAudits: () => readLastAudits(pool),
     /** Lists the ledger entries of an organization, newest first. */
     entries: (
       organizationId: string,

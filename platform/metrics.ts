@@ -223,10 +223,12 @@ export function createStateGauges({ registry }: Metrics) {
       'Age of the oldest caller webhook that is still being retried, measured from the end of its job.',
     ]),
     auditRows: gauge(registry, 'ledger_audit_rows', [
-      'Violated invariants of the ledger at the last audit; 0 if there are none.',
+      'Violated invariants of the ledger at the last audit of the scope; 0 if there are none.',
+      'scope',
     ]),
     auditedAt: gauge(registry, 'ledger_audit_success_timestamp_seconds', [
-      'Time of the last audit (Unix time).',
+      'Time of the last audit of the scope (Unix time).',
+      'scope',
     ]),
     sweeperActions: counter(registry, 'sweeper_actions_total', [
       'Number of actions of the sweeper, by kind of action.',

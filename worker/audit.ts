@@ -37,7 +37,8 @@ async function readAcceptedCalls(sandboxUrl: string): Promise<LoggedCall[]> {
 }
 
 /** Formats a report: a table with the counts of each check, then the ids of the violations. */
-function formatReport({ checks, tookMs }: AuditReport): string {
+function formatReport(report: AuditReport): string {
+  const { checks, tookMs, scope, entries, reservations } = report;
   const width = Math.max(...checks.map(({ name }) => name.length));
   const counts = checks.map(({ name, examined, subjects }) => {
     const count = examined === null ? 'all' : String(examined);
@@ -51,7 +52,8 @@ function formatReport({ checks, tookMs }: AuditReport): string {
       ...subjects.slice(0, violationsShownMax).map((id) => `    ${id}`),
     ]);
   const head = `${'check'.padEnd(width)}  examined  violations`;
-  return [head, ...counts, `${tookMs} ms`, ...findings].join('\n');
+  const covered = `${scope === 'all' ? 'all' : 'changed'} rows: ${entries} ledger entries, ${reservations} reservations, ${tookMs} ms`;
+  return [head, ...counts, covered, ...findings].join('\n');
 }
 
 interface Options {
@@ -59,9 +61,11 @@ interface Options {
   submits?: string;
   owners: boolean;
   json?: true;
+  changes?: true;
 }
 const options = new Command('audit')
   .description('Checks every guarantee about credits and results.')
+  .option('--changes', 'check only what has changed since the last audit without violations')
   .option('--results', 'read every charged result and compare its hash with the recorded hash')
   .option(
     '--submits <url>',
@@ -95,7 +99,9 @@ async function openSources(): Promise<AuditSources> {
 }
 
 try {
-  const report = await runAudit(await openSources());
+  const report = await runAudit(await openSources(), {
+    scope: options.changes ? 'changes' : 'all',
+  });
   process.stdout.write(
     `${options.json ? JSON.stringify(report, null, 2) : formatReport(report)}\n`,
   );

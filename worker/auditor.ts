@@ -1,5 +1,7 @@
 /** Audits credits and results repeatedly in a worker process. */
-import { runAudit, type AuditSources } from '../ledger/audit.ts';
+import { claimDailyAudit, runAudit, type AuditSources } from '../ledger/audit.ts';
+import type { AuditOptions } from '../ledger/invariants.ts';
+import { readLastAudits } from '../ledger/ledger-reads.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { StateGauges } from '../platform/metrics.ts';
 import { repeat } from './repeat.ts';
@@ -7,7 +9,7 @@ import { repeat } from './repeat.ts';
 interface AuditorOptions {
   sources: AuditSources;
   logger: Logger;
-  /** Interval between audits, in milliseconds. If it is 0, no audits run. */
+  /** Interval between audits of the changes, in milliseconds. If it is 0, no audits run. */
   intervalMs: number;
   state: StateGauges;
 }
@@ -19,33 +21,51 @@ const loggedFindingsMax = 20;
  * when the process starts are found soon.
  */
 const firstAuditDelayMs = 5000;
+/** Share of one connection's time that the daily audit of all rows uses, so that requests stay fast. */
+const dailyShare = 0.5;
 
 /** Starts the audits. Returns a function that stops them. */
 export function startAuditor(options: AuditorOptions): () => Promise<void> {
-  const { intervalMs } = options;
+  const { intervalMs, sources } = options;
   if (intervalMs === 0) {
     // Without a value, the alert on its age stays silent.
     options.state.auditedAt.remove();
     return () => Promise.resolve();
   }
   const firstAfterMs = Math.min(firstAuditDelayMs, intervalMs);
-  return repeat(() => audit(options), { intervalMs, firstAfterMs });
+  const run = async (signal: AbortSignal): Promise<void> => {
+    try {
+      await audit(options, { scope: 'changes', signal });
+      if (await claimDailyAudit(sources.pool)) {
+        await audit(options, { scope: 'all', share: dailyShare, signal });
+      }
+    } catch (error) {
+      if (!signal.aborted) options.logger.warn({ error }, 'ledger.not_audited');
+    }
+  };
+  return repeat(run, { intervalMs, firstAfterMs });
 }
 
-async function audit({ sources, logger, state }: AuditorOptions): Promise<void> {
-  try {
-    const { checks } = await runAudit(sources);
-    const findings = checks.flatMap(({ name, subjects }) =>
-      subjects.map((subject) => ({ finding: name, subject })),
-    );
-    state.auditRows.set(findings.length);
-    state.auditedAt.setToCurrentTime();
-    if (findings.length === 0) return;
-    logger.error(
-      { rows: findings.length, findings: findings.slice(0, loggedFindingsMax) },
-      'ledger.broken',
-    );
-  } catch (error) {
-    logger.warn({ error }, 'ledger.not_audited');
+async function audit(
+  { sources, logger, state }: AuditorOptions,
+  options: AuditOptions,
+): Promise<void> {
+  const { checks } = await runAudit(sources, options);
+  // The results of all workers are shown, because only one of them runs the daily audit.
+  for (const { scope, findings, finishedAtMs } of await readLastAudits(sources.pool)) {
+    state.auditRows.set({ scope }, findings);
+    state.auditedAt.set({ scope }, finishedAtMs / 1000);
   }
+  const findings = checks.flatMap(({ name, subjects }) =>
+    subjects.map((subject) => ({ finding: name, subject })),
+  );
+  if (findings.length === 0) return;
+  logger.error(
+    {
+      scope: options.scope,
+      rows: findings.length,
+      findings: findings.slice(0, loggedFindingsMax),
+    },
+    'ledger.broken',
+  );
 }

@@ -10,9 +10,12 @@ interface RepeatOptions {
 
 /**
  * Runs a task repeatedly. The task must handle its own errors. Returns a function that stops the
- * repetition and waits for the current run.
+ * repetition, aborts the signal of the current run and waits for its end.
  */
-export function repeat(task: () => Promise<void>, options: RepeatOptions): () => Promise<void> {
+export function repeat(
+  task: (signal: AbortSignal) => Promise<void>,
+  options: RepeatOptions,
+): () => Promise<void> {
   const stopController = new AbortController();
   const { signal } = stopController;
   const wait = async (waitMs: number): Promise<void> => {
@@ -21,7 +24,7 @@ export function repeat(task: () => Promise<void>, options: RepeatOptions): () =>
   const loop = (async () => {
     if (options.firstAfterMs !== undefined) await wait(options.firstAfterMs);
     while (!signal.aborted) {
-      await task();
+      await task(signal);
       await wait(options.intervalMs);
     }
   })();

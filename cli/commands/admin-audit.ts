@@ -9,7 +9,8 @@ export function addAudit(admin: Command): void {
   admin
     .command('audit')
     .description('audit the ledger; exit with 1 if an invariant is violated')
-    .action(async (_options: object, command: Command) => {
+    .option('--all', 'check every row, not only what has changed since the last audit')
+    .action(async ({ all }: { all?: true }, command: Command) => {
       const session = openSession(command);
       const schema = z.looseObject({
         clean: z.boolean(),
@@ -18,7 +19,7 @@ export function addAudit(admin: Command): void {
       });
       const { body, raw } = await session
         .client('operator')
-        .send(`${apiRoots.operator}/audit`, schema);
+        .send(`${apiRoots.operator}/audit${all ? '?scope=all' : ''}`, schema);
       const violated = body.checks.filter(({ found }) => found > 0);
       const counts = { violations: 'found', check: 'name' };
       const columns = { check: 'finding', record: 'subject' };

@@ -185,6 +185,8 @@ CREATE TABLE reservation (
 CREATE INDEX reservation_open ON reservation (expires_at) WHERE state = 'reserved';
 CREATE INDEX chat_of_organization ON reservation (organization_id, created_at DESC, id DESC)
   WHERE kind = 'chat';
+-- Jobs of a six-hour window, which the audit sums up.
+CREATE INDEX studio_of_window ON reservation (organization_id, window_started_at) WHERE kind = 'studio';
 CREATE INDEX chat_of_key ON reservation (key_id, created_at DESC, id DESC) WHERE kind = 'chat';
 
 -- Ledger entries, which are never changed. The charge and the release of a reservation have the
@@ -527,11 +529,27 @@ CREATE TABLE admin_action (
 );
 CREATE INDEX admin_action_of_organization ON admin_action (organization_id, id);
 
--- Result of the last audit, in one row. Operators see its time and its number of findings.
+-- Results of the last audits: of the changes since the audit before, and of all rows.
 CREATE TABLE last_audit (
-  id boolean PRIMARY KEY DEFAULT true CHECK (id),
-  findings integer NOT NULL,
-  finished_at timestamptz NOT NULL
+  scope text PRIMARY KEY CHECK (scope IN ('changes', 'all')),
+  -- Numbers of checked ledger entries and reservations, and of violations.
+  entries bigint NOT NULL DEFAULT 0,
+  reservations bigint NOT NULL DEFAULT 0,
+  findings integer NOT NULL DEFAULT 0,
+  -- Time at which the newest audit began, so that only one worker runs the daily audit of all rows.
+  started_at timestamptz NOT NULL,
+  -- Time at which the audit with these results ended; null if none has ended.
+  finished_at timestamptz
+);
+
+-- Last ledger entry of each account up to which an audit found no violation, with its totals. The
+-- audit of the changes begins behind it.
+CREATE TABLE audit_checkpoint (
+  organization_id text PRIMARY KEY REFERENCES account,
+  sequence bigint NOT NULL,
+  posted bigint NOT NULL,
+  reserved bigint NOT NULL,
+  audited_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
 -- Paused providers. They receive no new calls, but results of earlier calls are still collected.

@@ -247,7 +247,10 @@ export async function audit(stack: FaultStack): Promise<string[]> {
     const { storage } = await openStorage(config, stack.url);
     const submits = () => createCalls(stack).sandbox<LoggedCall[]>('submits');
     const { databaseUrl } = stack;
-    const { checks } = await runAudit({ databaseUrl, pool, storage, acceptedCalls: submits });
+    const { checks } = await runAudit(
+      { databaseUrl, pool, storage, acceptedCalls: submits },
+      { scope: 'all' },
+    );
     return checks.flatMap(({ name, subjects }) => subjects.map((subject) => `${name}: ${subject}`));
   } finally {
     await pool.end();

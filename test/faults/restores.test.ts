@@ -24,7 +24,7 @@ const useStack = (env: Record<string, string> = {}) =>
 afterEach(async () => {
   const open = () => stack.query(`SELECT id FROM reservation WHERE state = 'reserved'`);
   await expect.poll(open, { interval: lookMs }).toEqual([]);
-  expect(await findViolations(stack.databaseUrl)).toEqual([]);
+  expect((await findViolations(stack.databaseUrl, { scope: 'all' })).findings).toEqual([]);
   await stack.close();
 });
 

@@ -198,7 +198,10 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
     },
     async expectSettled() {
       await api.services.chat.waitUntilIdle();
-      const { checks } = await runAudit({ databaseUrl: database.url, pool: api.services.pool });
+      const { checks } = await runAudit(
+        { databaseUrl: database.url, pool: api.services.pool },
+        { scope: 'all' },
+      );
       expect(checks.filter(({ subjects }) => subjects.length > 0)).toEqual([]);
       // The settlement of a chat can follow its response.
       await untilHolds(async () =>

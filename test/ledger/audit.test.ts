@@ -3,8 +3,8 @@ import { appendFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { runAudit, type AuditReport } from '../../ledger/audit.ts';
-import { invariantNames } from '../../ledger/invariants.ts';
+import { claimDailyAudit, runAudit, type AuditReport } from '../../ledger/audit.ts';
+import { invariantNames, type AuditScope } from '../../ledger/invariants.ts';
 import { hasRunningWorkflow } from '../../jobs/records/job-owner.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createMetrics, createStateGauges } from '../../platform/metrics.ts';
@@ -46,7 +46,7 @@ const sources = () => ({
   pool: gateway.api.services.pool,
   hasRunningWorkflow: (id: string) => hasRunningWorkflow(gateway.api.client, id),
 });
-const audit = (): Promise<AuditReport> => runAudit(sources());
+const audit = (scope: AuditScope = 'all'): Promise<AuditReport> => runAudit(sources(), { scope });
 const found = ({ checks }: AuditReport): string[] =>
   checks.filter(({ subjects }) => subjects.length > 0).map(({ name }) => name);
 
@@ -122,22 +122,22 @@ describe('the audit', () => {
 
   it('reads results, and finds one with changed bytes', async () => {
     const { storage } = gateway.api.services;
-    const whole = await runAudit({ ...sources(), storage });
+    const whole = await runAudit({ ...sources(), storage }, { scope: 'all' });
     expect(whole.clean).toBe(true);
     expect(whole.checks.find(({ name }) => name.startsWith('a charged result'))?.examined).toBe(1);
     await appendFile(join(gateway.config.STORAGE_DIR, 'objects', storageKey), 'x');
-    const report = await runAudit({ ...sources(), storage });
+    const report = await runAudit({ ...sources(), storage }, { scope: 'all' });
     expect(found(report)).toEqual([
       'a charged result is missing, or its hash is not the recorded one',
     ]);
     await storage.remove(storageKey);
-    expect((await runAudit({ ...sources(), storage })).clean).toBe(false);
+    expect((await runAudit({ ...sources(), storage }, { scope: 'all' })).clean).toBe(false);
   });
 
   it('finds a call that the provider accepted twice', async () => {
     const acceptedCalls = async () =>
       (await gateway.sandbox.submits({})).map((submit) => ({ ...submit, idempotencyKey: null }));
-    expect((await runAudit({ ...sources(), acceptedCalls })).clean).toBe(true);
+    expect((await runAudit({ ...sources(), acceptedCalls }, { scope: 'all' })).clean).toBe(true);
     const [first] = await gateway.sandbox.submits({ jobId });
     const again = new URL(`${gateway.env['FAL_QUEUE_URL']}/${first?.endpoint}`);
     again.searchParams.set('fal_webhook', first?.webhookUrl ?? '');
@@ -145,9 +145,66 @@ describe('the audit', () => {
     const headers = { authorization, 'content-type': 'application/json' };
     const body = JSON.stringify(first?.body);
     expect((await fetch(again, { method: 'POST', headers, body })).status).toBe(200);
-    const report = await runAudit({ ...sources(), acceptedCalls });
+    const report = await runAudit({ ...sources(), acceptedCalls }, { scope: 'all' });
     expect(report.checks.at(-1)?.subjects).toEqual([`${jobId}:0`]);
   });
+});
+
+describe('the audit of the changes', () => {
+  const covered = async () => {
+    const { entries, reservations, clean } = await audit('changes');
+    return { entries, reservations, clean };
+  };
+
+  it('checks the entries since the last audit without violations, and their reservations', async () => {
+    expect(await covered()).toEqual({ entries: 0, reservations: 0, clean: true });
+    await gateway.untilDone(await gateway.startImage({ prompt: 'a change' }));
+    expect(await covered()).toEqual({ entries: 2, reservations: 1, clean: true });
+    expect(await covered()).toEqual({ entries: 0, reservations: 0, clean: true });
+  });
+
+  it('finds a violation in changed rows until it is repaired, and one in old rows not at all', async () => {
+    const spend = (credits: number) =>
+      vandal.query(`UPDATE budget_spend SET spent = spent + ${credits}`);
+    await spend(1);
+    expect(await covered()).toMatchObject({ clean: true });
+    await gateway.untilDone(await gateway.startImage({ prompt: 'another change' }));
+    for (const attempt of [1, 2]) {
+      const report = await audit('changes');
+      expect([attempt, found(report), report.entries]).toEqual([
+        attempt,
+        ['the spending of a budget differs from its reservations and charges'],
+        2,
+      ]);
+    }
+    await spend(-1);
+    expect(await covered()).toEqual({ entries: 2, reservations: 1, clean: true });
+    expect(await covered()).toMatchObject({ entries: 0 });
+  });
+
+  it('finds a changed balance without entries, and an entry removed behind the last audit', async () => {
+    await vandal.query('UPDATE account SET posted = posted + 1');
+    expect(found(await audit('changes'))).toEqual([
+      'the totals of an account differ from its ledger entries',
+    ]);
+    await vandal.query('UPDATE account SET posted = posted - 1');
+    await vandal.query(
+      'DELETE FROM ledger_entry WHERE sequence = (SELECT max(sequence) FROM ledger_entry)',
+    );
+    await vandal.query('UPDATE account SET sequence = sequence - 1');
+    expect(found(await audit('changes'))).toContain(
+      'the totals of an account differ from its ledger entries',
+    );
+  });
+});
+
+it('only one of two workers audits all rows in 24 hours', async () => {
+  await vandal.query(
+    `UPDATE last_audit SET started_at = now() - interval '25 hours' WHERE scope = 'all'`,
+  );
+  const { pool } = gateway.api.services;
+  const claims = await Promise.all([claimDailyAudit(pool), claimDailyAudit(pool)]);
+  expect(claims.toSorted()).toEqual([false, true]);
 });
 
 it('npm run audit prints its checks, and exits with 1 if there is a violation', async () => {
@@ -196,7 +253,8 @@ it('the auditor of a worker counts and logs its findings', async () => {
   const state = createStateGauges(metrics);
   const logger = createLogger('test', 'silent');
   const stop = startAuditor({ sources: sources(), intervalMs: 50, logger, state });
-  const rows = async () => (await state.auditRows.get()).values.at(-1)?.value;
+  const rows = async () =>
+    (await state.auditRows.get()).values.find(({ labels }) => labels.scope === 'changes')?.value;
   await expect.poll(rows).toBe(0);
   await vandal.query('UPDATE account SET posted = posted + 1');
   await expect.poll(rows).toBeGreaterThan(0);

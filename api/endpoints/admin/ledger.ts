@@ -9,7 +9,6 @@ import {
   toPage,
   idField,
   listSchema,
-  dataSchema,
   pageLimit,
   pageSchema,
   pathId,
@@ -26,7 +25,10 @@ export const entrySchema = responseSchema(ledgerEntry).meta({ id: 'LedgerEntry' 
 const reservationSchema = responseSchema(openReservation).meta({ id: 'Reservation' });
 
 const auditSchema = z.object({
+  scope: lastAudit.shape.scope,
   clean: z.boolean(),
+  entries: z.int().meta({ description: 'Number of ledger entries that were checked.' }),
+  reservations: z.int().meta({ description: 'Number of reservations that were checked.' }),
   findings: z.array(z.object({ finding: z.string(), subject: z.string() })),
   checks: z.array(
     z.object({
@@ -86,24 +88,20 @@ export const ledger = defineSection('Credits', {
     },
   }),
 
-  getLastAudit: defineEndpoint({
+  listLastAudits: defineEndpoint({
     route: 'GET /api/admin/v1/audit/last',
-    summary: 'Get the age and the number of findings of the last ledger audit',
-    answer: dataSchema(
-      responseSchema(lastAudit).nullable().meta({ description: 'Null if no audit has run yet.' }),
-    ),
-    async handle(_, { ledgerReads }) {
-      const audit = await ledgerReads.lastAudit();
-      return toData(audit && toResponse(audit));
-    },
+    summary: 'Get the time and the result of the last audit of each scope',
+    answer: listSchema(responseSchema(lastAudit)),
+    handle: async (_, { ledgerReads }) => toData((await ledgerReads.lastAudits()).map(toResponse)),
   }),
 
   audit: defineEndpoint({
     route: 'GET /api/admin/v1/audit',
     summary: 'Audit the ledger',
-    description: `\`checks\` contains the number of findings of each check; \`findings\` lists at most ${violationsShownMax} ids for each check.`,
+    description: `The audit checks the ledger entries since the last audit without violations, their reservations, and all open reservations. With \`scope=all\` it checks every row, which takes minutes in a large database; each day a worker does so. \`checks\` contains the number of findings of each check; \`findings\` lists at most ${violationsShownMax} ids for each check.`,
     request: {
       query: z.strictObject({
+        scope: lastAudit.shape.scope.prefault('changes'),
         results: z
           .enum(['true', 'false'])
           .optional()
@@ -111,10 +109,16 @@ export const ledger = defineSection('Credits', {
       }),
     },
     answer: auditSchema,
-    async handle({ query }, { audit }) {
-      const { clean, checks } = await audit({ results: query.results === 'true' });
+    async handle({ query: { scope, results } }, { audit }) {
+      const { checks, clean, entries, reservations } = await audit({
+        results: results === 'true',
+        scope,
+      });
       return {
+        scope,
         clean,
+        entries,
+        reservations,
         findings: checks.flatMap(({ name, subjects }) =>
           subjects.slice(0, violationsShownMax).map((subject) => ({ finding: name, subject })),
         ),

@@ -13,7 +13,7 @@ export function Audit() {
   const { data, error, isFetching, refetch } = useQuery({
     queryKey: ['operator-audit'],
     queryFn: () => unwrap(operatorApi.GET('/api/admin/v1/audit')),
-    // The audit reads the whole ledger, so it runs only when the operator requests it.
+    // An audit writes its result, so it runs only when the operator requests it.
     enabled: false,
   });
   const lastAudit = useQuery({
@@ -36,9 +36,15 @@ export function Audit() {
         </button>
       </div>
       <ErrorMessage error={error} />
-      {lastAudit.data && <LastAudit audit={lastAudit.data.data} />}
+      {lastAudit.data?.data.length === 0 && <p>Last audit: never</p>}
+      {lastAudit.data?.data.map((audit) => (
+        <LastAudit key={audit.scope} audit={audit} />
+      ))}
       {!data && (
-        <p className="dim">Compares the ledger with all jobs and chats. This can take a minute.</p>
+        <p className="dim">
+          Compares the changes since the last audit with jobs and chats. A worker compares all rows
+          each day.
+        </p>
       )}
       {data?.clean && <Empty title="No findings">All {data.checks.length} checks passed.</Empty>}
       {violated.map(({ name, found }) => (
@@ -65,13 +71,16 @@ export function Audit() {
   );
 }
 
-function LastAudit({ audit }: { audit: { findings: number; finishedAt: string } | null }) {
-  if (!audit) return <p>Last audit: never</p>;
-  const { findings, finishedAt } = audit;
+interface LastAuditProps {
+  audit: { scope: 'changes' | 'all'; findings: number; entries: number; finishedAt: string };
+}
+
+function LastAudit({ audit: { scope, findings, entries, finishedAt } }: LastAuditProps) {
   return (
     <p className={findings === 0 ? undefined : 'wrong'}>
-      Last audit: <RelativeTime time={finishedAt} />, {findings.toLocaleString()}{' '}
-      {findings === 1 ? 'finding' : 'findings'}
+      Last audit of {scope === 'all' ? 'all rows' : 'the changes'}:{' '}
+      <RelativeTime time={finishedAt} />, {entries.toLocaleString()} ledger entries,{' '}
+      {findings.toLocaleString()} {findings === 1 ? 'finding' : 'findings'}
     </p>
   );
 }
