@@ -37,6 +37,7 @@ import { createArtifactStore, observeArtifacts } from '../storage/artifacts.ts';
 import { createStoredFiles } from '../storage/stored-files.ts';
 import { observeStorage } from '../storage/observed-storage.ts';
 import { openStorage } from '../storage/open-storage.ts';
+import { createUsageSums } from '../ledger/usage-sums.ts';
 import { createUploads } from '../storage/uploads.ts';
 import { createAccountNotices } from '../webhooks/notices.ts';
 import { createSigningSecrets } from '../webhooks/signing-secrets.ts';
@@ -82,6 +83,7 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     chat: createChat({ config, ledger: chatLedger, logger, telemetry }),
     records: createCallRecords(pool),
     reads: createJobReads(pool, storage),
+    usageSums: createUsageSums(pool),
     inbox: createInbox(pool),
     checkCalls: createCallChecker({ pool, providers }),
     outcomes: createUnknownOutcomes(pool),

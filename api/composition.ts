@@ -8,7 +8,6 @@ import { hasRunningWorkflow } from '../jobs/records/job-owner.ts';
 import { createStuckJobs } from '../jobs/records/stuck-jobs.ts';
 import { createLedgerReads } from '../ledger/ledger-reads.ts';
 import { createUsageReads } from '../ledger/usage-records.ts';
-import { createSumUsage } from '../ledger/usage-sums.ts';
 import { createReadProviderFigures } from '../providers/provider-figures.ts';
 import { createProviderPauses } from '../providers/provider-pauses.ts';
 import { createRelays, publicBaseUrl, type Services } from '../activities/services.ts';
@@ -91,7 +90,6 @@ export function compose(deps: AppDeps, documents: Documents) {
     keys: createKeys(pool, config.KEY_PEPPER),
     prices: createPriceList(config),
     usageReads: createUsageReads(pool),
-    sumUsage: createSumUsage(pool),
     ...createOperatorServices(deps),
   };
 }

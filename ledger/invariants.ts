@@ -25,6 +25,7 @@ export const invariantNames: readonly string[] = [
   'a job that was not charged has artifacts',
   'the outputs of a job differ from its artifacts',
   'the spending of a budget differs from its reservations and charges',
+  'the sums of a closed day differ from its jobs and chats',
   'the reserved credits of an account differ from its open reservations',
   'the use of a six-hour window differs from its reservations',
   'an open Studio reservation has no open job',
@@ -172,7 +173,10 @@ class Audit {
   async checkAll(): Promise<Violations> {
     const ends = new Map<string, Checked>();
     await this.#forPages('SELECT organization_id AS id FROM account', async (accountIds) => {
-      for (const id of accountIds) ends.set(id, await this.#checkEntries(id, nothingChecked));
+      for (const id of accountIds) {
+        ends.set(id, await this.#checkEntries(id, nothingChecked));
+        await this.#checkUsage(id);
+      }
     });
     await this.#forPages('SELECT id FROM reservation', (ids) => this.#checkReservations(ids));
     const budgets =
@@ -225,6 +229,17 @@ class Audit {
     );
     for (const { starts, ends } of ranges) {
       await this.#collect('SELECT * FROM audit_budget($1, $2, $3)', [id, starts, ends]);
+    }
+  }
+
+  /** Checks the sums of the closed days of an account, one day in each statement. */
+  async #checkUsage(accountId: string): Promise<void> {
+    const closed = await this.#query<{ day: string }>(
+      'SELECT day::text FROM usage_closed_day WHERE organization_id = $1 AND NOT stale ORDER BY day',
+      [accountId],
+    );
+    for (const { day } of closed) {
+      await this.#collect('SELECT * FROM audit_usage($1, $2)', [accountId, day]);
     }
   }
 

@@ -94,6 +94,13 @@ BEGIN
       SELECT r.organization_id, pair.key, pair.value, r.created_at, r.id
       FROM unnest(reservations) AS r, jsonb_each_text(r.metadata) AS pair ON CONFLICT DO NOTHING;
   END IF;
+  -- A refund changes the sums of the day on which its job or chat began (usage-days.sql).
+  IF operations @? '$[*] ? (@.verb == "refund")' THEN
+    INSERT INTO usage_closed_day
+      SELECT DISTINCT e.organization_id, (r.created_at AT TIME ZONE 'UTC')::date, true, true
+      FROM unnest(entries) AS e JOIN unnest(reservations) AS r ON r.id = e.reservation_id WHERE e.kind = 'refund'
+      ON CONFLICT (organization_id, day) DO UPDATE SET stale = true;
+  END IF;
   INSERT INTO budget_spend AS b SELECT budget_id, day, sum(spent) FROM unnest(spends)
     GROUP BY budget_id, day HAVING sum(spent) <> 0
     ON CONFLICT (budget_id, day) DO UPDATE SET spent = b.spent + excluded.spent;

@@ -1,4 +1,4 @@
-/** Sums usage records by day, model, key, type and metadata. */
+/** Sums usage by day, model, key, type and metadata: closed days from their sums, open ones row by row. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../platform/database.ts';
@@ -27,7 +27,7 @@ interface UsageSummary extends UsageFilter {
 }
 
 const columnByGroup: Record<Exclude<UsageGroup, `metadata.${string}`>, FragmentSqlToken> = {
-  day: sql.fragment`to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')`,
+  day: sql.fragment`to_char(day, 'YYYY-MM-DD')`,
   model: sql.fragment`model`,
   key: sql.fragment`key_id`,
   type: sql.fragment`type`,
@@ -40,19 +40,114 @@ function groupColumn(group: UsageGroup): FragmentSqlToken {
   return columnByGroup[group as keyof typeof columnByGroup];
 }
 
-/** Creates the function that sums usage records by group. */
-export function createSumUsage(pool: DatabasePool) {
-  return (
-    organizationId: string,
-    { groupBy, limit, ...filter }: UsageSummary,
-  ): Promise<readonly UsageSum[]> => {
-    const records = sql.join(usageRecords(organizationId, filter), sql.fragment` UNION ALL `);
-    const keys = sql.join(groupBy.map(groupColumn), sql.fragment`, `);
-    return pool.any(sql.type(usageSum)`
-      SELECT jsonb_build_array(${keys}) AS keys, count(*) AS requests,
-        sum(net)::bigint AS "creditsMicro",
-        coalesce(sum(input_tokens), 0)::bigint AS "inputTokens",
-        coalesce(sum(output_tokens), 0)::bigint AS "outputTokens"
-      FROM (${records}) AS records GROUP BY 1 ORDER BY 1 LIMIT ${limit}`);
+/**
+ * Builds the statement that selects the filtered usage: one row for each sum of a closed day, and
+ * one for each job and chat of the other days. Without limits of the time, it selects all usage
+ * from the creation of the organization until now. Columns: day, model, key_id, type, metadata,
+ * requests, net (micro-credits), input_tokens, output_tokens.
+ */
+function selectUsage(
+  organizationId: string,
+  { afterMs, beforeMs, ...filter }: UsageFilter,
+  byMetadata: boolean,
+): FragmentSqlToken {
+  const needsMetadata = byMetadata || Object.keys(filter.metadata ?? {}).length > 0;
+  const bounds = [
+    sql.fragment`x.created_at >= open_day.starts`,
+    sql.fragment`x.created_at < open_day.ends`,
+  ];
+  const records = usageRecords(organizationId, { ...filter, bounds }).map(
+    (select) => sql.fragment`
+      SELECT open_day.day, model, key_id, type, metadata, 1::bigint AS requests, net, input_tokens, output_tokens
+      -- Without OFFSET, Postgres would compare every row of the organization with every day.
+      FROM open_day, LATERAL (${select} OFFSET 0) AS record`,
+  );
+  const closed = [sql.fragment`u.organization_id = ${organizationId}`];
+  if (filter.keyId !== undefined) closed.push(sql.fragment`u.key_id = ${filter.keyId}`);
+  if (filter.model !== undefined) closed.push(sql.fragment`u.model = ${filter.model}`);
+  if (filter.type !== undefined) closed.push(sql.fragment`u.type = ${filter.type}`);
+  if (filter.status !== undefined) closed.push(sql.fragment`u.status = ${filter.status}`);
+  if (filter.metadata !== undefined) {
+    closed.push(sql.fragment`u.metadata @> ${sql.jsonb(filter.metadata)}`);
+  }
+  // A period that begins within a day reads the rest of that day row by row.
+  return sql.fragment`
+    WITH period AS (
+        SELECT coalesce(timestamp_of_ms(${afterMs === undefined ? null : afterMs + 1}::bigint), created_at) AS starts,
+          coalesce(timestamp_of_ms(${beforeMs ?? null}::bigint), 'tomorrow') AS ends
+        FROM organization WHERE id = ${organizationId}),
+      days AS (SELECT d::date AS day, d AT TIME ZONE 'UTC' AS day_starts,
+          (d + interval '1 day') AT TIME ZONE 'UTC' AS day_ends
+        FROM period, generate_series(date_trunc('day', starts AT TIME ZONE 'UTC'), ends AT TIME ZONE 'UTC',
+          interval '1 day') AS d),
+      closed_day AS MATERIALIZED (SELECT c.day FROM usage_closed_day c JOIN days USING (day), period
+        WHERE c.organization_id = ${organizationId} AND NOT c.stale
+          AND (c.has_metadata OR NOT ${needsMetadata}) AND day_starts >= starts AND day_ends <= ends),
+      open_day AS MATERIALIZED (SELECT day, greatest(day_starts, starts) AS starts, least(day_ends, ends) AS ends
+        FROM days, period WHERE day NOT IN (SELECT day FROM closed_day))
+    SELECT u.day, u.model, u.key_id, u.type, u.metadata, u.requests, u.net, u.input_tokens, u.output_tokens
+      FROM usage_day u JOIN closed_day USING (day) WHERE ${sql.join(closed, sql.fragment` AND `)}
+    UNION ALL ${sql.join(records, sql.fragment` UNION ALL `)}`;
+}
+
+/**
+ * Maximum number of sums of an organization's day. A day whose metadata would make more, such as an
+ * id of each request, is summed up without metadata.
+ */
+const dayRowsMax = 1000;
+/** Number of past days in which a pass of the sweeper looks for days to sum up. */
+const recentDays = 7;
+/** Time in milliseconds after which a pass sums up no further day. */
+const passMs = 5000;
+
+const dayRow = z.object({ organizationId: z.string(), day: z.string() });
+const countRow = z.object({ count: z.number() });
+const closedRow = z.object({ closed: z.boolean() });
+
+/** Creates the functions that sum up usage. */
+export function createUsageSums(pool: DatabasePool) {
+  /** Becomes true after this process has looked for days to sum up in the whole past. */
+  let hasSearchedAll = false;
+  return {
+    /** Sums usage records by group. */
+    sum: (
+      organizationId: string,
+      { groupBy, limit, ...filter }: UsageSummary,
+    ): Promise<readonly UsageSum[]> => {
+      const byMetadata = groupBy.some((group) => group.startsWith('metadata.'));
+      const usage = selectUsage(organizationId, filter, byMetadata);
+      const columns = groupBy.map(groupColumn);
+      return pool.any(sql.type(usageSum)`
+        SELECT jsonb_build_array(${sql.join(columns, sql.fragment`, `)}) AS keys, sum(requests)::bigint AS requests,
+          sum(net)::bigint AS "creditsMicro",
+          coalesce(sum(input_tokens), 0)::bigint AS "inputTokens",
+          coalesce(sum(output_tokens), 0)::bigint AS "outputTokens"
+        FROM (${usage}) AS usage GROUP BY 1 ORDER BY 1 LIMIT ${limit}`);
+    },
+    countJobs: (organizationId: string, filter: UsageFilter): Promise<number> =>
+      pool.oneFirst(sql.type(countRow)`
+        SELECT coalesce(sum(requests), 0)::bigint AS count
+        FROM (${selectUsage(organizationId, filter, false)}) AS usage WHERE type <> 'chat'`),
+    /** Sums up the days that can be closed, for some seconds. Returns their number. */
+    async closeDays(): Promise<number> {
+      const startedAt = performance.now();
+      const first = hasSearchedAll
+        ? sql.fragment`(now() AT TIME ZONE 'UTC')::date - ${recentDays}::integer`
+        : sql.fragment`'-infinity'::date`;
+      // A day may get jobs and chats until shortly after midnight, because clocks differ.
+      const days = await pool.any(sql.type(dayRow)`
+        SELECT organization_id AS "organizationId", day::text AS day
+        FROM usage_days_to_close(${first}, (now() AT TIME ZONE 'UTC' - interval '10 minutes')::date)
+        ORDER BY day DESC`);
+      let count = 0;
+      for (const { organizationId, day } of days) {
+        if (performance.now() - startedAt > passMs) return count;
+        const closed = await pool.oneFirst(sql.type(closedRow)`
+          SELECT close_usage_day(${organizationId}, ${day}::date, ${dayRowsMax}) AS closed`);
+        if (closed) count += 1;
+      }
+      hasSearchedAll = true;
+      return count;
+    },
   };
 }

@@ -31,11 +31,13 @@ const listQuery = z.strictObject({
     .regex(/^job_[0-9a-f]{32}$/, 'must be the nextCursor of an earlier page')
     .optional(),
 });
-const countMax = 100_000;
+/** Maximum number of jobs that a count examines one by one. */
+const examinedMax = 20_000;
 const jobCount = z.object({
-  count: z
-    .int()
-    .meta({ description: `Number of jobs, but at most ${countMax.toLocaleString('en')}.` }),
+  count: z.int().meta({ description: 'Number of jobs.' }),
+  complete: z.boolean().meta({
+    description: `False if older jobs were not counted: with \`status\` or \`search\`, only the newest ${examinedMax.toLocaleString('en')} jobs are counted.`,
+  }),
 });
 const timeline = z
   .object({
@@ -81,8 +83,14 @@ export const studioJobs = defineSection('Jobs', {
     summary: 'Count jobs',
     request: { query: z.strictObject(jobFilter) },
     answer: dataSchema(jobCount),
-    handle: async ({ caller, query }, { reads }) =>
-      toData({ count: await reads.count(caller.organizationId, toJobFilter(query), countMax) }),
+    async handle({ caller: { organizationId }, query }, { reads, usageSums }) {
+      const { status, search, ...filter } = toJobFilter(query);
+      return toData(
+        status === undefined && search === undefined
+          ? { count: await usageSums.countJobs(organizationId, filter), complete: true }
+          : await reads.count(organizationId, toJobFilter(query), examinedMax),
+      );
+    },
   }),
 
   getJobTimeline: defineEndpoint({

@@ -83,9 +83,9 @@ export const usageSummary = defineSection('Usage', {
     answers: {
       200: { description: 'The sums. A CSV response contains only the rows.', schema: summary },
     },
-    async handle({ ctx, caller, query: { groupBy: groups, format, ...selection } }, { sumUsage }) {
+    async handle({ ctx, caller, query: { groupBy: groups, format, ...selection } }, { usageSums }) {
       const { afterMs, beforeMs, ...filter } = completePeriod(toRecordFilter(selection));
-      const sumsByGroup = await sumUsage(caller.organizationId, {
+      const sumsByGroup = await usageSums.sum(caller.organizationId, {
         ...filter,
         type: selection.type,
         status: selection.status,

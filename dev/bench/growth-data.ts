@@ -108,7 +108,7 @@ const insertDay = [
 export async function fillDatabase(
   databaseUrl: string,
   plan: GrowthPlan,
-  report: (days: number) => void,
+  report: (days: number) => void = () => {},
 ): Promise<void> {
   const client = new Client({ connectionString: databaseUrl });
   await client.connect();

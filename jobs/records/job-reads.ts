@@ -14,7 +14,9 @@ import { recordConditions, type RecordFilter } from '../../platform/record-lists
 import { matchesSearch } from './job-search.ts';
 
 const idRow = z.object({ id: z.string() });
-const countRow = z.object({ count: z.number() });
+/** Schema of a count of jobs. */
+const jobCount = z.object({ count: z.number(), complete: z.boolean() });
+type JobCount = z.infer<typeof jobCount>;
 
 const planHead = z.looseObject({ planVersion: z.literal(planVersion) });
 /** Schema of a stored plan. A plan of another version is read as null. */
@@ -87,11 +89,21 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
       )`${selectJobs(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
         ORDER BY x.created_at DESC, x.id DESC LIMIT ${listing.limit}`);
     },
-    /** Counts the jobs that match a filter, up to `countMax`. */
-    count(organizationId: string, filter: JobFilter, countMax: number): Promise<number> {
-      const where = sql.join(buildConditions(organizationId, filter), sql.fragment` AND `);
-      return pool.oneFirst(sql.type(countRow)`SELECT count(*) AS count FROM (
-        SELECT FROM job x JOIN reservation r ON r.id = x.id WHERE ${where} LIMIT ${countMax}) AS n`);
+    /**
+     * Counts the jobs that match a filter among the newest `examinedMax` jobs that match its time,
+     * key, model, type, metadata and status. `complete` is false if older jobs were not examined.
+     */
+    count(organizationId: string, filter: JobFilter, examinedMax: number): Promise<JobCount> {
+      const { search, ...indexed } = filter;
+      const inner = buildConditions(organizationId, indexed);
+      const outer =
+        search === undefined ? [sql.fragment`true`] : [matchesSearch(organizationId, search)];
+      return pool.one(sql.type(jobCount)`
+        SELECT count(*) FILTER (WHERE ${sql.join(outer, sql.fragment` AND `)}) AS count,
+          count(*) < ${examinedMax} AS complete
+        FROM (SELECT x.* FROM job x JOIN reservation r ON r.id = x.id
+          WHERE ${sql.join(inner, sql.fragment` AND `)}
+          ORDER BY x.created_at DESC, x.id DESC LIMIT ${examinedMax}) AS x`);
     },
     /** Reads the jobs with the given ids. Omits jobs of other organizations. */
     readMany: (organizationId: string, jobIds: readonly string[]): Promise<readonly JobRecord[]> =>

@@ -222,6 +222,36 @@ CREATE TABLE budget_spend (
   PRIMARY KEY (budget_id, day)
 ) WITH (fillfactor = 50);
 
+CREATE INDEX budget_spend_by_day ON budget_spend (day);
+
+-- UTC days of organizations that were summed up in `usage_day` (usage-days.sql). `stale`: the sums
+-- are not those of the rows. `has_metadata`: the sums are also split by metadata.
+CREATE TABLE usage_closed_day (
+  organization_id text NOT NULL REFERENCES account,
+  day date NOT NULL,
+  stale boolean NOT NULL,
+  has_metadata boolean NOT NULL,
+  PRIMARY KEY (organization_id, day)
+);
+CREATE INDEX usage_stale_day ON usage_closed_day (day) WHERE stale;
+
+-- Sums of the jobs and chats that began on a closed day. `net` is micro-credits charged, less refunds.
+CREATE TABLE usage_day (
+  organization_id text NOT NULL REFERENCES account,
+  day date NOT NULL,
+  -- `chat`, or the type of the Studio job.
+  type text NOT NULL,
+  model text,
+  key_id text NOT NULL,
+  status text NOT NULL,
+  metadata jsonb,
+  requests bigint NOT NULL,
+  net bigint NOT NULL,
+  input_tokens bigint NOT NULL,
+  output_tokens bigint NOT NULL
+);
+CREATE INDEX usage_of_organization ON usage_day (organization_id, day);
+
 -- Limits because of which a request was rejected, by UTC day. Such a limit counts as reached, even
 -- if it is not completely used.
 CREATE TABLE budget_rejection (

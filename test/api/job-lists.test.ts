@@ -94,10 +94,10 @@ it('GET /studio/jobs/count counts the jobs of the organization that match the fi
   for (const prompt of ['one', 'two', '[[fail:422]] three']) await runJob(key, { prompt });
   const count = async (query: string) =>
     (await gateway.call(`${jobsPath}/count${query}`, { key })).body.data;
-  expect(await count('')).toEqual({ count: 3 });
-  expect(await count('?status=failed')).toEqual({ count: 1 });
-  expect(await count('?status=in_progress')).toEqual({ count: 0 });
-  expect(await count('?search=two')).toEqual({ count: 1 });
+  expect(await count('')).toEqual({ count: 3, complete: true });
+  expect(await count('?status=failed')).toEqual({ count: 1, complete: true });
+  expect(await count('?status=in_progress')).toEqual({ count: 0, complete: true });
+  expect(await count('?search=two')).toEqual({ count: 1, complete: true });
   expect((await gateway.call(`${jobsPath}/count?limit=5`)).status).toBe(400);
 });
 

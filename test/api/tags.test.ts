@@ -279,9 +279,9 @@ describe('GET /usage/summary', () => {
     const endpoint = endpoints.find(({ id }) => id === 'getUsageSummary');
     const call = { ctx: { vary: () => {} }, caller: gateway.caller, query: { groupBy: ['day'] } };
     const row = { keys: ['x'], requests: 1, creditsMicro: 1, inputTokens: 0, outputTokens: 0 };
-    const sumUsage = (_: string, { limit }: { limit: number }) =>
+    const sum = (_: string, { limit }: { limit: number }) =>
       Array.from({ length: limit }, () => row);
-    const handle = async () => endpoint?.handle(call as never, { sumUsage } as never);
+    const handle = async () => endpoint?.handle(call as never, { usageSums: { sum } } as never);
     await expect(handle()).rejects.toThrow('more than 10000 rows');
   });
 

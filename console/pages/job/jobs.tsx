@@ -39,10 +39,11 @@ function JobCount({ filter }: { filter: JobFilter }) {
       unwrap(api.GET('/api/v1/studio/jobs/count', { params: { query: { ...filter } } })),
   });
   if (!data) return null;
-  const { count } = data.data;
+  const { count, complete } = data.data;
   return (
     <p className="dim" data-total={count}>
-      {count.toLocaleString()} {count === 1 ? 'job' : 'jobs'}
+      {count.toLocaleString()}
+      {complete ? '' : '+'} {count === 1 && complete ? 'job' : 'jobs'}
     </p>
   );
 }

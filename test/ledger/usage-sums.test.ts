@@ -1,0 +1,153 @@
+/** Sums of usage: the same from closed days as from the rows of jobs and chats. */
+import * as fc from 'fast-check';
+import { beforeAll, expect, it } from 'vitest';
+import { fillDatabase } from '../../dev/bench/growth-data.ts';
+import { createLedger } from '../../ledger/ledger.ts';
+import { findViolations } from '../../ledger/invariants.ts';
+import { createUsageSums, type UsageGroup } from '../../ledger/usage-sums.ts';
+import { useDatabase } from '../harness/database.ts';
+
+const database = useDatabase();
+const organizationId = 'org_with_history';
+const keyIds = ['key_one', 'key_two'];
+const dayMs = 86_400_000;
+const sums = () => createUsageSums(database.pool);
+
+beforeAll(async () => {
+  await database.query(`INSERT INTO organization (id, name, created_at)
+    VALUES ('${organizationId}', 'history', now() - interval '10 days')`);
+  await database.query(
+    `INSERT INTO member VALUES ('usr_one', '${organizationId}', 'one', 'owner')`,
+  );
+  for (const id of keyIds) {
+    await database.query(`INSERT INTO api_key (id, organization_id, member_id, name, prefix, mac, scopes)
+      VALUES ('${id}', '${organizationId}', 'usr_one', 'key', 'gk', '${id}', '{}')`);
+  }
+  await database.query(`INSERT INTO account (organization_id) VALUES ('${organizationId}')`);
+  const ledger = createLedger(database.pool);
+  await ledger.grant({
+    organizationId,
+    id: 'start',
+    amountMicro: 1_000_000_000_000,
+    actor: 'test',
+    reason: 'test',
+  });
+  await fillDatabase(database.url, { jobs: 400, chats: 600, days: 6, organizationId, keyIds });
+});
+
+const closedDays = async () =>
+  (await database.query('SELECT day FROM usage_closed_day WHERE NOT stale')).length;
+const violations = async () => (await findViolations(database.url, { scope: 'all' })).findings;
+
+it('the sums of random periods, filters and groups do not change when days are closed, or read again', async () => {
+  const queries = fc.sample(
+    fc.record({
+      groupBy: fc.subarray<UsageGroup>(['day', 'model', 'key', 'type', 'metadata.team'], {
+        minLength: 1,
+      }),
+      keyId: fc.option(fc.constantFrom(...keyIds), { nil: undefined }),
+      model: fc.option(fc.constantFrom('gpt-5', 'seedream'), { nil: undefined }),
+      type: fc.option(fc.constantFrom('chat', 'image/edit'), { nil: undefined }),
+      status: fc.option(fc.constantFrom('charged', 'released'), { nil: undefined }),
+      metadata: fc.option(fc.constant({ team: 'team-3' }), { nil: undefined }),
+      afterMs: fc.option(fc.integer({ min: Date.now() - 8 * dayMs, max: Date.now() - 3 * dayMs }), {
+        nil: undefined,
+      }),
+      beforeMs: fc.option(fc.integer({ min: Date.now() - 2 * dayMs, max: Date.now() }), {
+        nil: undefined,
+      }),
+    }),
+    40,
+  );
+  // Periods at midnight UTC include or exclude whole days.
+  const midnight = Math.floor(Date.now() / dayMs) * dayMs;
+  queries.push({
+    keyId: undefined,
+    model: undefined,
+    type: undefined,
+    status: undefined,
+    metadata: undefined,
+    groupBy: ['day'],
+    afterMs: midnight - 4 * dayMs - 1,
+    beforeMs: midnight - dayMs,
+  });
+  const read = () =>
+    Promise.all(
+      queries.map(async (query) => ({
+        rows: await sums().sum(organizationId, { ...query, limit: 10_000 }),
+        jobs: await sums().countJobs(organizationId, query),
+      })),
+    );
+  const fromRows = await read();
+  expect(fromRows.flatMap(({ rows }) => rows).length).toBeGreaterThan(100);
+  expect(await sums().closeDays()).toBeGreaterThanOrEqual(5);
+  const closed = await closedDays();
+  expect(closed).toBeGreaterThanOrEqual(5);
+  expect(await read()).toEqual(fromRows);
+  expect(await sums().closeDays()).toBe(0);
+  expect(await violations()).toEqual([]);
+});
+
+it('a refund changes the sum of its day at once, and the day is summed up again', async () => {
+  const [job] = await database.query<{ id: string; day: string }>(`
+    SELECT id, (created_at AT TIME ZONE 'UTC')::date::text AS day FROM reservation
+    WHERE kind = 'studio' AND state = 'charged' ORDER BY id LIMIT 1`);
+  const spent = async () =>
+    (await sums().sum(organizationId, { groupBy: ['day'], limit: 100 })).find(
+      ({ keys }) => keys[0] === job?.day,
+    )?.creditsMicro ?? 0;
+  const before = await spent();
+  const closed = await closedDays();
+  const refund = {
+    organizationId,
+    id: job?.id ?? '',
+    refundId: 'one',
+    actor: 'test',
+    reason: 'test',
+  };
+  expect(await createLedger(database.pool).refund(refund)).toMatchObject({ amount: 3_900_000 });
+  expect(await closedDays()).toBe(closed - 1);
+  expect(await spent()).toBe(before - 3_900_000);
+  expect(await sums().closeDays()).toBe(1);
+  expect(await spent()).toBe(before - 3_900_000);
+  expect(await violations()).toEqual([]);
+});
+
+it('a day with an open reservation is not closed, and one with ever different metadata has sums without it', async () => {
+  const [day] = await database.query<{ day: string }>(
+    'SELECT day::text FROM usage_closed_day ORDER BY day LIMIT 1 OFFSET 1',
+  );
+  const close = async (rowsMax: number) =>
+    (
+      await database.query<{ closed: boolean }>(`SELECT close_usage_day($1, $2, $3) AS closed`, [
+        organizationId,
+        day?.day,
+        rowsMax,
+      ])
+    )[0]?.closed;
+  const byTeam = { groupBy: ['metadata.team', 'day'] as const, limit: 1000 };
+  const before = await sums().sum(organizationId, byTeam);
+  expect(await close(40)).toBe(true);
+  expect(
+    await database.query(`SELECT FROM usage_day WHERE day = $1 AND metadata IS NOT NULL`, [
+      day?.day,
+    ]),
+  ).toEqual([]);
+  expect(await sums().sum(organizationId, byTeam)).toEqual(before);
+  expect(await violations()).toEqual([]);
+  await database.query(
+    `UPDATE reservation SET state = 'reserved', settled_at = NULL, charged = NULL WHERE id =
+      (SELECT id FROM reservation WHERE (created_at AT TIME ZONE 'UTC')::date = $1 LIMIT 1)`,
+    [day?.day],
+  );
+  expect(await close(1000)).toBe(false);
+});
+
+it('the audit of all rows finds a changed sum', async () => {
+  await database.query(
+    'UPDATE usage_day SET net = net + 1 WHERE NOT EXISTS (SELECT FROM usage_closed_day c WHERE c.day = usage_day.day AND stale)',
+  );
+  expect(await violations()).toContainEqual(
+    expect.objectContaining({ finding: 'the sums of a closed day differ from its jobs and chats' }),
+  );
+});
