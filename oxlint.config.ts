@@ -8,47 +8,47 @@ interface Edge {
   value: string[];
   type?: string[];
 }
-/** Folders with one subject each, which activities and the API use. */
-const subjects = ['ledger', 'storage', 'providers', 'chat', 'webhooks', 'jobs/records'];
+/** Folders with one subject each, which the products use. */
+const subjects = ['storage', 'webhooks', 'providers', 'ledger'];
 export const graph: Readonly<Record<string, Edge>> = {
   domain: { value: [] },
-  catalog: { value: ['domain'] },
-  jobs: { value: ['domain'] },
-  studio: { value: ['domain', 'catalog', 'jobs'] },
   platform: { value: ['domain'] },
-  ledger: { value: ['domain', 'jobs', 'platform', 'storage'] },
-  storage: { value: ['domain', 'jobs', 'platform'], type: ['studio'] },
-  providers: { value: ['domain', 'catalog', 'jobs', 'platform', 'storage'], type: ['studio'] },
-  chat: { value: ['domain', 'catalog', 'jobs', 'platform', 'ledger', 'providers'] },
-  webhooks: { value: ['domain', 'jobs', 'platform'] },
-  'jobs/records': { value: ['domain', 'jobs', 'platform', 'storage', 'providers'] },
-  activities: { value: ['domain', 'catalog', 'jobs', 'platform', ...subjects] },
-  workflows: { value: ['domain', 'jobs'], type: ['activities', 'providers'] },
-  api: { value: ['domain', 'catalog', 'jobs', 'studio', 'platform', ...subjects, 'activities'] },
-  worker: {
+  storage: { value: ['domain', 'platform'] },
+  webhooks: { value: ['domain', 'platform'] },
+  providers: { value: ['domain', 'platform', 'storage'] },
+  ledger: { value: ['domain', 'platform', 'storage'] },
+  identity: { value: ['domain', 'platform', 'ledger'] },
+  chat: { value: ['domain', 'platform', ...subjects, 'identity'] },
+  studio: { value: ['domain', 'platform', ...subjects, 'identity'] },
+  process: { value: ['domain', 'platform', ...subjects, 'identity', 'chat', 'studio'] },
+  activities: { value: ['domain', 'platform', ...subjects, 'chat', 'process'] },
+  workflows: { value: ['domain'], type: ['activities', 'providers'] },
+  api: {
     value: [
       'domain',
-      'catalog',
-      'jobs',
-      'studio',
       'platform',
       ...subjects,
+      'identity',
+      'chat',
+      'studio',
+      'process',
       'activities',
-      'workflows',
     ],
   },
-  cli: { value: ['domain', 'clients'] },
-  // Packages for others' programs: they know the public API only.
+  worker: {
+    value: ['domain', 'platform', ...subjects, 'studio', 'process', 'activities', 'workflows'],
+  },
+  // Programs and packages that know the public API only.
   clients: { value: [] },
-  console: { value: ['clients'] },
   dev: {
     value: [
       'domain',
-      'catalog',
-      'jobs',
-      'studio',
       'platform',
       ...subjects,
+      'identity',
+      'chat',
+      'studio',
+      'process',
       'activities',
       'workflows',
       'api',
@@ -104,8 +104,8 @@ export default defineConfig({
     '.cache',
     'test/histories',
     'clients/typescript/schema.ts',
-    'console/gateway/admin-schema.ts',
-    'console/dist',
+    'clients/console/gateway/admin-schema.ts',
+    'clients/console/dist',
   ],
   rules: {
     'import/no-cycle': 'error',
@@ -124,7 +124,7 @@ export default defineConfig({
   overrides: [
     ...folders.map(boundary),
     {
-      files: ['console/**/*.tsx'],
+      files: ['clients/console/**/*.tsx'],
       plugins: ['react', 'jsx-a11y'],
       rules: {
         // The runtime of JSX is imported by the compiler, and nothing is memoized by another.

@@ -1,7 +1,7 @@
 /** Activity `adopt`: reads the recorded outcome of an earlier submit. It sends no call. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
-import type { CallOutputs, CallTask } from '../jobs/job-plan.ts';
+import type { CallOutputs, CallTask } from '../domain/job-plan.ts';
 import type { BeginResult } from '../providers/call-records.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { ProviderOperation } from '../providers/provider.ts';

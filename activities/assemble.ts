@@ -11,7 +11,7 @@ import {
   UnsupportedInputFormatError,
   type Source,
 } from 'mediabunny';
-import type { CallOutputs, JobPlan, StoredArtifact } from '../jobs/job-plan.ts';
+import type { CallOutputs, JobPlan, StoredArtifact } from '../domain/job-plan.ts';
 import { attempt } from './attempt.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import { StorageFailure } from '../storage/storage-failure.ts';

@@ -2,7 +2,7 @@
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { assert } from '../domain/errors.ts';
-import type { CallTask } from '../jobs/job-plan.ts';
+import type { CallTask } from '../domain/job-plan.ts';
 import type { Shares } from '../platform/shares.ts';
 import { toApplicationFailure } from './activity-failures.ts';
 

@@ -1,6 +1,6 @@
 /** Activity `awaitResume`: waits until a paused provider is resumed. */
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
-import type { CallTask } from '../jobs/job-plan.ts';
+import type { CallTask } from '../domain/job-plan.ts';
 import { getCallIds, type ProviderCallDeps } from './called-provider.ts';
 
 /**

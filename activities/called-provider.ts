@@ -1,7 +1,7 @@
 /** Functions and services that the activities of provider calls share. */
 import { Context } from '@temporalio/activity';
 import { assert } from '../domain/errors.ts';
-import type { CallOutputs, CallTask } from '../jobs/job-plan.ts';
+import type { CallOutputs, CallTask } from '../domain/job-plan.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Shares } from '../platform/shares.ts';
 import type { Inputs } from '../storage/inputs/inputs.ts';

@@ -3,7 +3,7 @@
  * directly, without Temporal (docs/architecture.md). `open` reserves the credits of a chat; its
  * methods `answer` and `stream` settle them. If the process crashes, the sweeper settles its chats.
  */
-import type { ChatModel } from '../catalog/chat-model.ts';
+import type { ChatModel } from '../chat/model.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -11,10 +11,10 @@ import type { Telemetry } from '../platform/telemetry.ts';
 import { throwRejection } from '../ledger/rejections.ts';
 import { ObservedChat, observeUpstreams } from '../chat/observed-chat.ts';
 import { RunningChats } from '../chat/running-chats.ts';
-import type { ChatBody } from '../chat/chat-body.ts';
-import { createCandidatesDraft, type CandidatesDraft } from '../chat/chat-candidates.ts';
-import type { ChatClaim, ChatLedger, ChatReserve } from '../chat/chat-ledger-types.ts';
-import { calculateChatPrice } from '../chat/chat-price.ts';
+import type { ChatBody } from '../chat/body.ts';
+import { createCandidatesDraft, type CandidatesDraft } from '../chat/candidates.ts';
+import type { ChatClaim, ChatLedger, ChatReserve } from '../chat/ledger-types.ts';
+import { calculateChatPrice } from '../chat/price.ts';
 import { estimateInput } from '../chat/input-count.ts';
 import type { OpenChat } from '../chat/open-chat.ts';
 import { createUpstreams } from '../chat/upstreams.ts';

@@ -1,5 +1,5 @@
 /** Activity `check`: requests the status of a call from its provider. */
-import type { CallTask } from '../jobs/job-plan.ts';
+import type { CallTask } from '../domain/job-plan.ts';
 import type { CallProgress, ProviderOperation } from '../providers/provider.ts';
 import { getCallIds, getOperations, type ProviderCallDeps } from './called-provider.ts';
 

@@ -9,8 +9,8 @@ import { isId } from '../domain/ids.ts';
 import { isoTime } from '../domain/json.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { Outbound } from '../platform/outbound.ts';
-import { findStartedJobId } from '../jobs/contract.ts';
-import type { JobRecord } from '../jobs/job-record.ts';
+import { findStartedJobId } from '../domain/job-contract.ts';
+import type { JobRecord } from '../domain/job-record.ts';
 import { parseRetryAfter } from '../providers/error-responses.ts';
 import type { AccountNotices } from '../webhooks/notices.ts';
 import {
@@ -30,7 +30,7 @@ export interface DeliveryDeps {
   outbound: Outbound;
   /** Reads a job; null if the organization has no such job. */
   readJob: (organizationId: string, jobId: string) => Promise<JobRecord | null>;
-  /** Returns the representation of a job in API responses (studio/job-view.ts). */
+  /** Returns the representation of a job in API responses (studio/jobs/job-view.ts). */
   showJob: (job: JobRecord) => Promise<Record<string, unknown>>;
   accountNotices: Pick<AccountNotices, 'read'>;
   telemetry: { metrics: Metrics };

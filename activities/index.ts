@@ -1,5 +1,5 @@
 /** Creates all activities of the workers. Workflows import only types from this file. */
-import type { CallTask, JobPlan } from '../jobs/job-plan.ts';
+import type { CallTask, JobPlan } from '../domain/job-plan.ts';
 import type { Config } from '../platform/config.ts';
 import { adopt } from './adopt.ts';
 import { assemble, type AssemblyTask } from './assemble.ts';
@@ -13,7 +13,7 @@ import { createDeliveries, type DeliveryDeps } from './deliver-webhook.ts';
 import { markVerifying } from './mark-verifying.ts';
 import { release, type UndeliveredJob } from './release.ts';
 import { reserve } from './reserve.ts';
-import type { Services } from './services.ts';
+import type { Services } from '../process/services.ts';
 import { store } from './store.ts';
 import { submit } from './submit.ts';
 

@@ -1,6 +1,6 @@
 /** Activity `release`: releases the credits of a job and ends it, in one transaction. */
 import { errorTable, type ErrorCode } from '../domain/errors.ts';
-import type { SettleResult } from '../jobs/ledger-results.ts';
+import type { SettleResult } from '../domain/ledger-results.ts';
 import type { Ledger, Settlement } from '../ledger/ledger.ts';
 import { settleJob, type SettlementDeps } from './job-settlement.ts';
 

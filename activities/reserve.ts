@@ -2,8 +2,8 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { asJson } from '../domain/json.ts';
-import type { JobPlan } from '../jobs/job-plan.ts';
-import type { Rejection, ReserveResult } from '../jobs/ledger-results.ts';
+import type { JobPlan } from '../domain/job-plan.ts';
+import type { Rejection, ReserveResult } from '../domain/ledger-results.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { correlate } from '../platform/correlation.ts';
 import type { DatabasePool } from '../platform/database.ts';

@@ -1,5 +1,5 @@
 /** Activity `store`: reads the result of a call that has ended, and stores its outputs. */
-import type { CallOutputs } from '../jobs/job-plan.ts';
+import type { CallOutputs } from '../domain/job-plan.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import { getOperations, storeOutputs, type ProviderCallDeps } from './called-provider.ts';
 import { statusTimeoutMs, type AcceptedCall } from './check.ts';

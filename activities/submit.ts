@@ -1,7 +1,7 @@
 /** Activity `submit`: sends a call to its provider, unless an earlier attempt may have sent it. */
 import { randomUUID } from 'node:crypto';
 import pRetry, { type Options } from 'p-retry';
-import type { CallTask } from '../jobs/job-plan.ts';
+import type { CallTask } from '../domain/job-plan.ts';
 import { isDatabaseUnavailable } from '../platform/database-errors.ts';
 import type { CallIds } from '../providers/call-records.ts';
 import { ProviderFailure, type FailureKind } from '../domain/provider-failure.ts';

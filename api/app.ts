@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { promisify } from 'node:util';
 import helmet from 'helmet';
 import Koa from 'koa';
-import { publicBaseUrl } from '../activities/services.ts';
+import { publicBaseUrl } from '../process/services.ts';
 import { errorTable } from '../domain/errors.ts';
 import { compose, type AppDeps } from './composition.ts';
 import type { Middleware, RequestState } from './context.ts';

@@ -1,9 +1,9 @@
 /** Types of the Koa request context and of the state that middleware sets for the endpoints. */
 import type { RouterContext } from '@koa/router';
 import type Koa from 'koa';
-import type { Caller } from './identity/access.ts';
-import type { Operator } from './identity/operators.ts';
-import type { ErrorFormat } from './http/error-bodies.ts';
+import type { Caller } from '../identity/access.ts';
+import type { Operator } from '../identity/operators.ts';
+import type { ErrorFormat } from '../domain/error-bodies.ts';
 import type { ExceededLimit } from '../platform/shares.ts';
 
 /**

@@ -1,6 +1,6 @@
 /** Starts the API process: `node api/main.ts`. */
 import { knownProviders } from '../providers/registry.ts';
-import { runProcess } from '../platform/run-process.ts';
+import { runProcess } from '../process/run-process.ts';
 import { startApi } from './server.ts';
 
 await runProcess('api', knownProviders, startApi);

@@ -4,17 +4,17 @@ import { createServer, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { providerDefinitions } from '../providers/registry.ts';
-import { openProcess, type Services } from '../activities/services.ts';
+import { openProcess, type Services } from '../process/services.ts';
 import { assert } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
-import { openMetricsServer } from '../platform/metrics-server.ts';
-import { databaseChecks, jobChecks } from '../platform/readiness.ts';
-import { polledQueues } from '../jobs/contract.ts';
+import { openMetricsServer } from '../process/metrics-server.ts';
+import { databaseChecks, jobChecks } from '../process/readiness.ts';
+import { polledQueues } from '../domain/job-contract.ts';
 import { respondWhileStarting, createApp, type RequestHandler } from './app.ts';
 import type { Middleware } from './context.ts';
 import { closeServer, handleInOrder } from './http/connections.ts';
-import { openJobUpdates, type JobUpdates } from './studio/job-updates.ts';
+import { openJobUpdates, type JobUpdates } from '../studio/jobs/job-updates.ts';
 
 interface ApiOptions {
   config: Config;

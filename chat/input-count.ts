@@ -1,11 +1,5 @@
 /** Estimates token counts without a tokenizer (docs/chat.md lists the rates). */
-import type {
-  AnswerBlock,
-  ChatBody,
-  ChatMessage,
-  ContentPart,
-  EmbeddingInput,
-} from './chat-body.ts';
+import type { AnswerBlock, ChatBody, ChatMessage, ContentPart, EmbeddingInput } from './body.ts';
 
 /** Estimated input tokens of a request. */
 export interface InputCount {

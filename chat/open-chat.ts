@@ -13,17 +13,17 @@ import {
   type Billing,
   type ChatCounts,
   type ChatEnd,
-} from './chat-bill.ts';
-import { calculateChatPrice, type TokenUsage } from './chat-price.ts';
+} from './bill.ts';
+import { calculateChatPrice, type TokenUsage } from './price.ts';
 import { TextMeter } from './input-count.ts';
-import type { ChatProgress, ServedBy } from './chat-ledger-types.ts';
+import type { ChatProgress, ServedBy } from './ledger-types.ts';
 import {
   addFailedTries,
   type ChatCandidate,
   type ChatCandidates,
   type FailedTry,
   type EncodedRequest,
-} from './chat-candidates.ts';
+} from './candidates.ts';
 import type { AnswerReader, ChatAnswer, StreamStep } from './protocols/protocol.ts';
 import type { RunningChat, RunningChats } from './running-chats.ts';
 import { readAnswer, readSteps } from './stream-steps.ts';

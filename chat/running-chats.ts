@@ -6,7 +6,7 @@
 import pRetry from 'p-retry';
 import { withoutCorrelation } from '../platform/correlation.ts';
 import type { Logger } from '../platform/logger.ts';
-import type { ChatLedger, ChatProgress, ChatSettle } from './chat-ledger-types.ts';
+import type { ChatLedger, ChatProgress, ChatSettle } from './ledger-types.ts';
 
 /** Chat that has not been settled. */
 export interface RunningChat {

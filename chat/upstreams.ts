@@ -10,8 +10,8 @@ import {
   createZstdDecompress,
 } from 'node:zlib';
 import { Pool, type Dispatcher } from 'undici';
-import { chatProviders, type ChatProtocol as ProtocolName } from '../catalog/chat-providers.ts';
-import { getKind, type ChatModel } from '../catalog/chat-model.ts';
+import { chatProviders, type ChatProtocol as ProtocolName } from './providers.ts';
+import { getKind, type ChatModel } from './model.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { correlation } from '../platform/correlation.ts';

@@ -6,7 +6,7 @@ set -eu
 file=$1
 export STUDIO_API_URL="${STUDIO_API_URL:-http://api-1:4000}"
 admin() {
-  STUDIO_ADMIN_KEY=$ADMIN_API_KEY node cli/main.ts --json admin "$@" --actor first-key --reason 'the first start'
+  STUDIO_ADMIN_KEY=$ADMIN_API_KEY node clients/cli/main.ts --json admin "$@" --actor first-key --reason 'the first start'
 }
 field() { node -p "JSON.parse(fs.readFileSync(0, 'utf8')).data.$1"; }
 key="printed at the first start; to create another: docker compose exec api-1 studio admin key create"

@@ -44,9 +44,9 @@ const commands: Readonly<Record<string, DevCommand>> = {
   },
   console: {
     about: 'serves the console with live reload; needs a gateway on port 4000',
-    script: ['node_modules/vite/bin/vite.js', 'console'],
+    script: ['node_modules/vite/bin/vite.js', 'clients/console'],
   },
-  'console-build': { about: 'builds the console', script: ['console/build.ts'] },
+  'console-build': { about: 'builds the console', script: ['clients/console/build.ts'] },
   draw: {
     about: 'draws the import graph into docs/architecture.md',
     script: ['dev/docs/draw.ts'],

@@ -1,7 +1,7 @@
 -- Writes the rows of Studio jobs, in the transaction of their ledger operations.
 
 -- Inserts a job for each reservation of a batch, and stores the end of the job of each settlement.
--- Notifies the API processes of both, and of rejected reservations (api/studio/job-updates.ts).
+-- Notifies the API processes of both, and of rejected reservations (studio/jobs/job-updates.ts).
 CREATE FUNCTION ledger_write_jobs(operations jsonb, answers json[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF operations @? '$[*] ? (@.verb == "reserve").job' THEN
@@ -35,7 +35,7 @@ BEGIN
       END || jsonb_build_object('id', o->>'id', 'organizationId', o->>'organizationId'))::text)
     FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(o, answer)
     -- A repeated operation sends no notification, because the first one has sent it. Every rejected
-    -- reservation has the property `required` (jobs/ledger-results.ts).
+    -- reservation has the property `required` (domain/ledger-results.ts).
     WHERE o ? 'job' AND (answer->>'verdict' = 'settled' OR answer->>'repeated' = 'false'
       OR answer->>'required' IS NOT NULL);
 END $$;

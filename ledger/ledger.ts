@@ -7,7 +7,7 @@ import { type ErrorCode, assert } from '../domain/errors.ts';
 import { asJson, type Json, type JsonObject } from '../domain/json.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
-import type { CallOutputs, StoredArtifact } from '../jobs/job-plan.ts';
+import type { CallOutputs, StoredArtifact } from '../domain/job-plan.ts';
 import {
   balance,
   insufficientCredits,
@@ -15,7 +15,7 @@ import {
   settleResult,
   type ReserveResult,
   type SettleResult,
-} from '../jobs/ledger-results.ts';
+} from '../domain/ledger-results.ts';
 import { createApplyOperation } from './ledger-batches.ts';
 
 /** Reservation of credits. The row of its `job` is inserted in the same transaction. */

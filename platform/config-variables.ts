@@ -54,7 +54,7 @@ export const gatewayVariables = {
   CORS_ORIGINS: openOriginList,
   /**
    * Time for which a stopping process still serves while /readyz reports that it is not ready. The
-   * process ends after 45 s (platform/run-process.ts), 15 s of which its open requests may need.
+   * process ends after 45 s (process/run-process.ts), 15 s of which its open requests may need.
    */
   DRAIN_DELAY_MS: count(0, 25_000).default(0),
   RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(60),

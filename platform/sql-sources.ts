@@ -8,7 +8,7 @@ import { assert } from '../domain/errors.ts';
 const migrationsDirectory = new URL('./migrations/', import.meta.url);
 const root = new URL('../', import.meta.url);
 /** Glob pattern of the files that contain functions and views. */
-const functionFiles = '{api,chat,ledger,platform,providers,storage,webhooks}/**/*.sql';
+const functionFiles = '{chat,identity,ledger,platform,providers,storage,webhooks}/**/*.sql';
 /** SQL file. */
 export interface SqlSource {
   name: string;

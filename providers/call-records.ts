@@ -6,8 +6,8 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { asJson, toStorable, type JsonObject } from '../domain/json.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
-import { callOutputs } from '../jobs/job-record.ts';
-import type { CallOutputs } from '../jobs/job-plan.ts';
+import { callOutputs } from '../domain/job-record.ts';
+import type { CallOutputs } from '../domain/job-plan.ts';
 import { providerOperation, type CallProgress, type ProviderOperation } from './provider.ts';
 
 /** Identification of a provider call: the id of its job, and its index in the job. */

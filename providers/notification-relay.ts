@@ -4,7 +4,7 @@
  * notification arrives, the workflow checks the call after a timer.
  */
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
-import { providerNotification, jobWorkflowId } from '../jobs/contract.ts';
+import { providerNotification, jobWorkflowId } from '../domain/job-contract.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { InboxNotification, NotificationInbox } from './notification-inbox.ts';

@@ -2,7 +2,7 @@
  * Registry of the Studio providers. A new provider needs a folder, an import in this file and an
  * entry in the list of definitions.
  */
-import { chatProviders } from '../catalog/chat-providers.ts';
+import { chatProviders } from '../chat/providers.ts';
 import type { Config, KnownProviders } from '../platform/config.ts';
 import { createShares, type Shares } from '../platform/shares.ts';
 import type { ProviderDefinition, AdapterServices } from './provider-definition.ts';

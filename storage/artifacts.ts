@@ -10,7 +10,7 @@ import pRetry from 'p-retry';
 import sharp from 'sharp';
 import type { Outbound } from '../platform/outbound.ts';
 import { inSpan } from '../platform/telemetry.ts';
-import type { OutputMark, OutputSpec, StoredArtifact } from '../jobs/job-plan.ts';
+import type { OutputMark, OutputSpec, StoredArtifact } from '../domain/job-plan.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import { markFile, readCredentials } from './credentials/content-credentials.ts';
 import { pixelsMax } from './media-types.ts';

@@ -5,7 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import sharp from 'sharp';
 import { ProviderFailure } from '../domain/provider-failure.ts';
-import type { OutputSpec } from '../jobs/job-plan.ts';
+import type { OutputSpec } from '../domain/job-plan.ts';
 import { createFileSource } from './byte-source.ts';
 import { readMedia } from './media-reader.ts';
 import { pixelsMax } from './media-types.ts';

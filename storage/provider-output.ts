@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { ProviderFailure } from '../domain/provider-failure.ts';
-import type { OutputSpec } from '../jobs/job-plan.ts';
+import type { OutputSpec } from '../domain/job-plan.ts';
 import { OutboundError } from '../platform/outbound-addresses.ts';
 import type { Outbound } from '../platform/outbound.ts';
 import { fillSpoolFile } from './spool.ts';

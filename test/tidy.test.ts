@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { providerDefinitions } from '../providers/registry.ts';
 import { updateArchitecture } from '../dev/docs/draw.ts';
 import { errorTable } from '../domain/errors.ts';
-import { capabilities } from '../studio/registry.ts';
+import { capabilities } from '../studio/capabilities/registry.ts';
 import { faults } from './faults/planted-faults.ts';
 import { callerEndpoints, operatorEndpoints } from './harness/endpoints.ts';
 

@@ -9,7 +9,7 @@ import {
   studioTaskQueue,
   webhookDeliveryType,
   webhookTaskQueue,
-} from '../jobs/contract.ts';
+} from '../domain/job-contract.ts';
 import { forEachIsolated, type IsolationReport } from '../platform/isolation.ts';
 import type { Logger } from '../platform/logger.ts';
 import { callTemporal } from '../platform/temporal.ts';

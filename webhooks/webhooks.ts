@@ -5,7 +5,7 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { startSubjectId, webhookEvents, type WebhookEventName } from '../jobs/contract.ts';
+import { startSubjectId, webhookEvents, type WebhookEventName } from '../domain/job-contract.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 
 const begunAttempt = z.object({

@@ -116,7 +116,7 @@ async function recordJob(
 
 /**
  * Returns the job id and the workflow id of an activity. The workflow id of a job equals its job
- * id; the workflow id of its webhook delivery begins with the job id (jobs/contract.ts).
+ * id; the workflow id of its webhook delivery begins with the job id (domain/job-contract.ts).
  */
 function getIds({ info }: Context): { jobId?: string; workflowId?: string } {
   const workflowId = info.workflowExecution?.workflowId;

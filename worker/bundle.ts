@@ -18,7 +18,6 @@ const cacheUrl = new URL('.cache/', projectUrl);
 const sourcePatterns = [
   'workflows/**/*.ts',
   'domain/**/*.ts',
-  'jobs/**/*.ts',
   'platform/failure-converter.ts',
   'package-lock.json',
   // This file determines how the bundle is built.

@@ -1,6 +1,6 @@
 /** `node worker/main.ts`: a worker process. */
 import { knownProviders } from '../providers/registry.ts';
-import { runProcess } from '../platform/run-process.ts';
+import { runProcess } from '../process/run-process.ts';
 import { installMeasuredRuntime } from './runtime.ts';
 import { startWorkerProcess } from './worker-process.ts';
 

@@ -6,13 +6,13 @@ import type { Connection } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { providerDefinitions } from '../providers/registry.ts';
-import type { Services } from '../activities/services.ts';
+import type { Services } from '../process/services.ts';
 import { creditsFromMicro } from '../domain/credits.ts';
 import { keysOf } from '../domain/json.ts';
 import type { Config } from '../platform/config.ts';
 import type { Metrics, StateGauges } from '../platform/metrics.ts';
 import { describeTaskQueue, cacheResult } from '../platform/task-queues.ts';
-import { polledQueues } from '../jobs/contract.ts';
+import { polledQueues } from '../domain/job-contract.ts';
 
 interface StateGaugesOptions {
   config: Config;

@@ -6,11 +6,11 @@
 import { Worker, type NativeConnection, type WorkerDeploymentOptions } from '@temporalio/worker';
 import { createActivities, type Activities } from '../activities/index.ts';
 import { providerConcurrency } from '../providers/registry.ts';
-import { publicBaseUrl, type Services } from '../activities/services.ts';
+import { publicBaseUrl, type Services } from '../process/services.ts';
 import type { Config } from '../platform/config.ts';
 import { createDataConverter } from '../platform/payload-codec.ts';
-import { createJobView } from '../studio/job-view.ts';
-import { providerTaskQueue, studioTaskQueue, webhookTaskQueue } from '../jobs/contract.ts';
+import { createJobView } from '../studio/jobs/job-view.ts';
+import { providerTaskQueue, studioTaskQueue, webhookTaskQueue } from '../domain/job-contract.ts';
 import { createActivityContext } from './activity-context.ts';
 import { loadWorkflowBundle } from './bundle.ts';
 

@@ -4,7 +4,7 @@
  */
 import type { Client } from '@temporalio/client';
 import type { WebhookRelay } from '../webhooks/relay.ts';
-import type { Services } from '../activities/services.ts';
+import type { Services } from '../process/services.ts';
 import type { Config } from '../platform/config.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import { missingGraceMs, sweepReservations } from './reservation-sweep.ts';

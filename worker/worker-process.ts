@@ -1,15 +1,15 @@
 /** Starts a worker process: Temporal workers, sweeper, state gauges and auditor. */
 import type { Client } from '@temporalio/client';
 import type { AuditSources } from '../ledger/audit.ts';
-import { hasRunningWorkflow } from '../jobs/records/job-owner.ts';
+import { hasRunningWorkflow } from '../studio/jobs/job-workflow.ts';
 import { providerDefinitions } from '../providers/registry.ts';
-import { createRelays, openProcess, type Services } from '../activities/services.ts';
+import { createRelays, openProcess, type Services } from '../process/services.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createStateGauges, type StateGauges } from '../platform/metrics.ts';
-import { openMetricsServer } from '../platform/metrics-server.ts';
-import { databaseChecks, jobChecks } from '../platform/readiness.ts';
-import { polledQueues } from '../jobs/contract.ts';
+import { openMetricsServer } from '../process/metrics-server.ts';
+import { databaseChecks, jobChecks } from '../process/readiness.ts';
+import { polledQueues } from '../domain/job-contract.ts';
 import { startAuditor } from './auditor.ts';
 import { repeat } from './repeat.ts';
 import { connectWorkers } from './runtime.ts';

@@ -4,7 +4,7 @@
  * outcome is unknown, no credits are released.
  */
 import { condition } from '@temporalio/workflow';
-import type { CallOutputs } from '../jobs/job-plan.ts';
+import type { CallOutputs } from '../domain/job-plan.ts';
 import type { ProviderOperation } from '../providers/provider.ts';
 import { createFailure, readFailure } from './failures.ts';
 import { markVerifying } from './mark-verifying.ts';

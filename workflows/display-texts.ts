@@ -1,6 +1,6 @@
 /** Texts that operators see in the timeline of the Temporal UI and in the progress of a job. */
 import { creditsFromMicro } from '../domain/credits.ts';
-import type { CallRoute, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
+import type { CallRoute, JobPlan, PlannedCall } from '../domain/job-plan.ts';
 
 /**
  * Returns a prefix that identifies a call, such as `call 2 of 4 · `. The prefix is empty if the job

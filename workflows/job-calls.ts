@@ -1,5 +1,5 @@
 /** Runs the calls of a job in parallel, except a call that needs the result of another call. */
-import type { CallOutputs, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
+import type { CallOutputs, JobPlan, PlannedCall } from '../domain/job-plan.ts';
 import { createFailure } from './failures.ts';
 import { runCall } from './provider-call.ts';
 import { toPublicError } from './public-errors.ts';

@@ -3,8 +3,8 @@
  * Neither of them adds a history event.
  */
 import { setCurrentDetails, setHandler } from '@temporalio/workflow';
-import { progressQuery, type JobProgress } from '../jobs/contract.ts';
-import type { JobPlan } from '../jobs/job-plan.ts';
+import { progressQuery, type JobProgress } from '../domain/job-contract.ts';
+import type { JobPlan } from '../domain/job-plan.ts';
 import type { StepFailure } from './failures.ts';
 import { formatTimeUtc, formatCredits } from './display-texts.ts';
 import type { Step } from './step.ts';

@@ -3,7 +3,7 @@
  * routes are paused.
  */
 import { CancellationScope, condition } from '@temporalio/workflow';
-import { createCallTask, type CallOutputs, type PlannedCall } from '../jobs/job-plan.ts';
+import { createCallTask, type CallOutputs, type PlannedCall } from '../domain/job-plan.ts';
 import { createFailure, readFailure } from './failures.ts';
 import { awaitOutputs } from './await-outputs.ts';
 import { throwIfCanceledOrOverdue, type RunningCall, type RunningJob } from './running-job.ts';

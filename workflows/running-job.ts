@@ -1,5 +1,5 @@
 /** State of a running job and of its calls, shared by the modules of the workflow. */
-import type { CallRoute, CallTask, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
+import type { CallRoute, CallTask, JobPlan, PlannedCall } from '../domain/job-plan.ts';
 import { createFailure } from './failures.ts';
 import type { ProgressReport } from './progress.ts';
 import type { JobSignals } from './signals.ts';

@@ -4,10 +4,10 @@
  */
 import { ApplicationFailure, CancelledFailure, upsertSearchAttributes } from '@temporalio/workflow';
 import type { EarlierSettlement } from '../activities/reserve.ts';
-import { searchAttributes, type JobOutcome } from '../jobs/contract.ts';
-import { calculateChargeMicro } from '../jobs/charge-rule.ts';
-import type { CallOutputs, JobPlan } from '../jobs/job-plan.ts';
-import type { Rejection, SettleResult } from '../jobs/ledger-results.ts';
+import { searchAttributes, type JobOutcome } from '../domain/job-contract.ts';
+import { calculateChargeMicro } from '../domain/charge-rule.ts';
+import type { CallOutputs, JobPlan } from '../domain/job-plan.ts';
+import type { Rejection, SettleResult } from '../domain/ledger-results.ts';
 import { toPublicError } from './public-errors.ts';
 import { formatCredits } from './display-texts.ts';
 import type { RunningJob } from './running-job.ts';

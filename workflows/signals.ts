@@ -1,6 +1,6 @@
 /** Receives the signals and the cancellation request of a running job. */
 import { CancellationScope, log, setHandler } from '@temporalio/workflow';
-import { checkNow, providerNotification } from '../jobs/contract.ts';
+import { checkNow, providerNotification } from '../domain/job-contract.ts';
 
 /**
  * Registers the signal handlers. The workflow calls this function first, because the SDK delivers

@@ -1,5 +1,5 @@
 /** Defines the steps of a job, such as `submit`. */
-import type { CallRoute, JobPlan, PlannedCall } from '../jobs/job-plan.ts';
+import type { CallRoute, JobPlan, PlannedCall } from '../domain/job-plan.ts';
 import { callPrefix } from './display-texts.ts';
 
 /** Name of a step. The activity that executes the step has the same name. */

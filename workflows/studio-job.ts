@@ -5,8 +5,8 @@
  * effect. Cancellation never interrupts a running step: the workflow checks for it between steps.
  */
 import { CancellationScope } from '@temporalio/workflow';
-import type { JobOutcome } from '../jobs/contract.ts';
-import { planVersion, type CallOutputs, type JobPlan } from '../jobs/job-plan.ts';
+import type { JobOutcome } from '../domain/job-contract.ts';
+import { planVersion, type CallOutputs, type JobPlan } from '../domain/job-plan.ts';
 import { createFailure } from './failures.ts';
 import { runCalls } from './job-calls.ts';
 import { reportProgress } from './progress.ts';

@@ -6,7 +6,7 @@
 import { condition, upsertSearchAttributes } from '@temporalio/workflow';
 import type { AcceptedOutcome, AdoptOutcome } from '../activities/adopt.ts';
 import type { SubmitOutcome } from '../activities/submit.ts';
-import { searchAttributes } from '../jobs/contract.ts';
+import { searchAttributes } from '../domain/job-contract.ts';
 import { createFailure, readFailure } from './failures.ts';
 import { markVerifying } from './mark-verifying.ts';
 import { callPrefix } from './display-texts.ts';

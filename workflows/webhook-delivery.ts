@@ -5,7 +5,7 @@
  */
 import { CancellationScope, isCancellation, proxyActivities } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.ts';
-import type { WebhookDelivery } from '../jobs/contract.ts';
+import type { WebhookDelivery } from '../domain/job-contract.ts';
 
 /**
  * Delivers one webhook. Fails if the webhook could not be delivered. Canceling the workflow stops

@@ -5,8 +5,8 @@ import {
   startSubjectId,
   webhookDeliveryType,
   type WebhookDelivery,
-} from '../jobs/contract.ts';
-import type { JobPlan } from '../jobs/job-plan.ts';
+} from '../domain/job-contract.ts';
+import type { JobPlan } from '../domain/job-plan.ts';
 
 /**
  * Creates the function that starts the delivery of the webhook `studio.job.started`. Only the first

@@ -2,12 +2,12 @@
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { claimInTransaction } from '../idempotency/claims.ts';
-import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
-import type { Caller } from '../identity/access.ts';
-import { keyExpiry, keyLimit, keyMeta, listedKey, unixMs } from '../identity/key-fields.ts';
-import { pastExpiryError } from '../identity/key-results.ts';
-import { createKeys } from '../identity/keys.ts';
+import { claimInTransaction } from '../../ledger/claims.ts';
+import { idempotencyHeader } from '../http/idempotency-key.ts';
+import type { Caller } from '../../identity/access.ts';
+import { keyExpiry, keyLimit, keyMeta, listedKey, unixMs } from '../../identity/key-fields.ts';
+import { pastExpiryError } from '../../identity/key-results.ts';
+import { createKeys } from '../../identity/keys.ts';
 import { pathId } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 import { newKey, newKeyFields, buildNewKeyResponse } from './new-key.ts';

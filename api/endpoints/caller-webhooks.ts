@@ -9,8 +9,8 @@ import {
 } from '../../webhooks/webhooks.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { toResponse } from '../../domain/json.ts';
-import { getRequiredScope } from '../../studio/capability.ts';
-import { findCapability } from '../../studio/registry.ts';
+import { getRequiredScope } from '../../studio/capabilities/capability.ts';
+import { findCapability } from '../../studio/capabilities/registry.ts';
 import type { Composition } from '../composition.ts';
 import { authorize } from '../middleware/authenticate.ts';
 import { responseSchema, toData, toPage, idField, dataSchema, pageSchema } from './fields.ts';

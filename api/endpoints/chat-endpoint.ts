@@ -1,9 +1,9 @@
 /** Declares chat endpoints. Each has its own request format and response format. */
 import { z } from 'zod';
-import { answerChat } from '../chat/chat-answers.ts';
-import type { Presentation } from '../chat/chat-presentation.ts';
-import { repairAnswers, type ChatRequest } from '../chat/chat-request.ts';
-import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
+import { answerChat } from './chat-answer.ts';
+import type { Presentation } from '../../chat/formats/completions-answer.ts';
+import { repairAnswers, type ChatRequest } from '../../chat/formats/chat-request.ts';
+import { idempotencyHeader } from '../http/idempotency-key.ts';
 import type { EndpointDescription } from './description.ts';
 import { defineEndpoint, rawResponse, type Endpoint } from './endpoint.ts';
 import { withRenamedFields } from './openai/field-names.ts';

@@ -1,8 +1,8 @@
 /** Declares the endpoints `…/estimate`, which estimate the price of a chat. */
 import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import { estimateChat } from '../chat/chat-orders.ts';
-import { repairAnswers, type ChatRequest } from '../chat/chat-request.ts';
+import { estimateChat } from '../../chat/orders.ts';
+import { repairAnswers, type ChatRequest } from '../../chat/formats/chat-request.ts';
 import { chatBodyBytesMax, chatExample, chatRequestErrors } from './chat-endpoint.ts';
 import { defineEndpoint } from './endpoint.ts';
 import { dataSchema, toData } from './fields.ts';

@@ -1,7 +1,13 @@
 /** POST /api/v1/chat and POST /api/v1/chat/completions: send a chat to a chat model (spec §4.1). */
 import { z } from 'zod';
-import { completionsPresentation, servicePresentation } from '../chat/chat-presentation.ts';
-import { chatRequestSchema, completionsRequestSchema } from '../chat/completions-request.ts';
+import {
+  completionsPresentation,
+  servicePresentation,
+} from '../../chat/formats/completions-answer.ts';
+import {
+  chatRequestSchema,
+  completionsRequestSchema,
+} from '../../chat/formats/completions-request.ts';
 import { creditsConsumed, defineChatEndpoint, chatExample } from './chat-endpoint.ts';
 import { defineEstimateEndpoint } from './chat-estimates.ts';
 import { defineSection } from './endpoint.ts';

@@ -1,14 +1,14 @@
-/** /console: serves the built console from console/dist. `/` redirects browsers to /console. */
+/** /console: serves the built console from clients/console/dist. `/` redirects browsers to /console. */
 import { readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { z } from 'zod';
-import { publicBaseUrl } from '../../activities/services.ts';
+import { publicBaseUrl } from '../../process/services.ts';
 import { assert, GatewayError } from '../../domain/errors.ts';
 import type { Config } from '../../platform/config.ts';
 import { constantAnswers, type ConstantBodies } from '../http/constants.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 
-const buildDirectory = join(import.meta.dirname, '../../console/dist');
+const buildDirectory = join(import.meta.dirname, '../../clients/console/dist');
 
 const assetTypes: Record<string, string> = {
   '.js': 'text/javascript',

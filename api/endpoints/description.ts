@@ -1,8 +1,8 @@
 /** Description of an endpoint. The OpenAPI documents are generated from it. */
 import type { z } from 'zod';
 import type { ErrorCode } from '../../domain/errors.ts';
-import type { ErrorFormat } from '../http/error-bodies.ts';
-import type { RateBucket, Scope } from '../identity/access.ts';
+import type { ErrorFormat } from '../../domain/error-bodies.ts';
+import type { RateBucket, Scope } from '../../identity/access.ts';
 
 /** Schemas that parse the parts of a request and describe them in OpenAPI. */
 export interface RequestParts {

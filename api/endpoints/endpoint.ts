@@ -7,8 +7,8 @@ import { z } from 'zod';
 import type { ErrorCode } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { RequestState } from '../context.ts';
-import type { Caller } from '../identity/access.ts';
-import type { Operator } from '../identity/operators.ts';
+import type { Caller } from '../../identity/access.ts';
+import type { Operator } from '../../identity/operators.ts';
 import type {
   ResponseDescription,
   EndpointDescription,

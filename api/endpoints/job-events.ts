@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { z } from 'zod';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
-import type { Caller } from '../identity/access.ts';
+import type { Caller } from '../../identity/access.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
 

@@ -4,7 +4,7 @@ import { createOwnApiClient } from '../mcp/own-api-client.ts';
 import { closedSignal } from '../middleware/shares.ts';
 import { createMcpServer } from '../mcp/server.ts';
 import { readJson } from '../http/body.ts';
-import { dataUrlBodyBytesMax } from '../studio/data-urls.ts';
+import { dataUrlBodyBytesMax } from './data-urls.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 
 /**

@@ -5,15 +5,15 @@
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import type { ChatModel } from '../../catalog/chat-model.ts';
+import type { ChatModel } from '../../chat/model.ts';
 import {
   formatModelEntry,
   formatModelList,
   modelEntrySchema,
   modelListSchema,
-} from '../chat/model-list.ts';
-import { getKind } from '../../catalog/chat-model.ts';
-import { selectPage, pagingSchema } from '../chat/model-pages.ts';
+} from './model-list.ts';
+import { getKind } from '../../chat/model.ts';
+import { selectPage, pagingSchema } from './model-pages.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 
 const unknownModelError = z.object({

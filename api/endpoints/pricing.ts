@@ -1,12 +1,12 @@
 /** GET /api/v1/pricing: lists all prices in credits, without an API key. */
 import { z } from 'zod';
-import type { ChatModel } from '../../catalog/chat-model.ts';
+import type { ChatModel } from '../../chat/model.ts';
 import {
   type PricedCapability,
   priceExampleSchema,
   priceRuleSchema,
   type PriceRuleView,
-} from '../studio/prices.ts';
+} from '../../studio/requests/prices.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 
 const tokenPrice = { input: z.number(), output: z.number() };

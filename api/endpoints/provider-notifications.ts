@@ -8,7 +8,7 @@ import { NotificationRejected } from '../../providers/provider.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
 import { correlate } from '../../platform/correlation.ts';
-import { jobWorkflowId } from '../../jobs/contract.ts';
+import { jobWorkflowId } from '../../domain/job-contract.ts';
 import { readBody } from '../http/body.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 

@@ -8,7 +8,7 @@ import { errorTable, fieldError, GatewayError, assert } from '../../domain/error
 import { isStorable } from '../../domain/json.ts';
 import type { Composition } from '../composition.ts';
 import type { Context, RequestState } from '../context.ts';
-import type { Operator } from '../identity/operators.ts';
+import type { Operator } from '../../identity/operators.ts';
 import {
   authenticate,
   authorize,
@@ -17,8 +17,8 @@ import {
 } from '../middleware/authenticate.ts';
 import { readJson } from '../http/body.ts';
 import { parseBody } from '../http/ignored-fields.ts';
-import { parseWith } from '../http/parsing.ts';
-import { collectMetadata } from '../http/metadata.ts';
+import { parseWith } from '../../domain/parsing.ts';
+import { collectMetadata } from '../../domain/metadata.ts';
 import type { Endpoint } from './endpoint.ts';
 
 type Middleware = RouterMiddleware<RequestState>;

@@ -3,7 +3,7 @@ import { command } from '../../platform/database.ts';
 import { hash, randomBytes } from 'node:crypto';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { publicBaseUrl } from '../../activities/services.ts';
+import { publicBaseUrl } from '../../process/services.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isoTime, toResponse } from '../../domain/json.ts';
 import { parseBearerKey } from '../middleware/authenticate.ts';

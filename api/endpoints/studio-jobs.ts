@@ -1,18 +1,18 @@
 /** /api/v1/studio/jobs: gets (with long polling), lists, counts and cancels jobs. */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
-import type { JobRecord } from '../../jobs/records/job-reads.ts';
+import type { JobRecord } from '../../studio/jobs/job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
-import { jobWorkflowId } from '../../jobs/contract.ts';
+import { jobWorkflowId } from '../../domain/job-contract.ts';
 import { correlate } from '../../platform/correlation.ts';
-import { creditsSchema, jobSchema } from '../../studio/job-resource.ts';
-import type { JobView } from '../../studio/job-view.ts';
+import { creditsSchema, jobSchema } from '../../studio/jobs/job-resource.ts';
+import type { JobView } from '../../studio/jobs/job-view.ts';
 import type { Composition } from '../composition.ts';
 import { parsePreferredWaitMs } from '../http/prefer.ts';
 import { closedSignal } from '../middleware/shares.ts';
-import { cancelJob } from '../studio/cancellation.ts';
-import { stepSchema, listSteps } from '../studio/job-steps.ts';
+import { cancelJob } from '../../studio/jobs/cancellation.ts';
+import { stepSchema, listSteps } from '../../studio/jobs/job-steps.ts';
 import { toData, toPage, dataSchema, pageSchema, pathId, time } from './fields.ts';
 import { jobFilter, toJobFilter } from './job-filter.ts';
 import { defineEndpoint, defineSection, type EndpointCall } from './endpoint.ts';

@@ -3,12 +3,16 @@
  * Studio's models, using the same data that validates requests.
  */
 import { z } from 'zod';
-import { defaultVoiceName, voices } from '../../catalog/voices.ts';
+import { defaultVoiceName, voices } from '../../studio/models/voices.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { formatAllowedValues } from '../../domain/field-messages.ts';
-import { getRequiredScope } from '../../studio/capability.ts';
-import { capabilities } from '../../studio/registry.ts';
-import { type PricedCapability, priceExampleSchema, priceRuleSchema } from '../studio/prices.ts';
+import { getRequiredScope } from '../../studio/capabilities/capability.ts';
+import { capabilities } from '../../studio/capabilities/registry.ts';
+import {
+  type PricedCapability,
+  priceExampleSchema,
+  priceRuleSchema,
+} from '../../studio/requests/prices.ts';
 import { toData, listSchema } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 

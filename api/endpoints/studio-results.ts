@@ -4,11 +4,11 @@
  */
 import type { ParameterizedContext } from 'koa';
 import type { z } from 'zod';
-import type { JobRecord } from '../../jobs/records/job-reads.ts';
+import type { JobRecord } from '../../studio/jobs/job-reads.ts';
 import type { CreditsBlock } from '../../domain/credits.ts';
 import { GatewayError, type ErrorDetail } from '../../domain/errors.ts';
-import { creditsSchema, ticketSchema } from '../../studio/job-resource.ts';
-import type { JobView } from '../../studio/job-view.ts';
+import { creditsSchema, ticketSchema } from '../../studio/jobs/job-resource.ts';
+import type { JobView } from '../../studio/jobs/job-view.ts';
 import { toData, dataSchema } from './fields.ts';
 
 /** Schema of a 202 response. */

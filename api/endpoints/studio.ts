@@ -1,14 +1,14 @@
 /** POST /api/v1/studio/…: one endpoint for each capability of the registry. */
 import { z } from 'zod';
 import { type ErrorCode, assert } from '../../domain/errors.ts';
-import { getRequiredScope, type Capability } from '../../studio/capability.ts';
-import { creditsSchema } from '../../studio/job-resource.ts';
-import { capabilities } from '../../studio/registry.ts';
-import { metadataFields } from '../http/metadata.ts';
-import { estimateRequest } from '../studio/estimates.ts';
-import { submitJob } from '../studio/job-submission.ts';
-import { estimateSchema } from '../studio/prices.ts';
-import { webhookFields } from '../studio/webhook-fields.ts';
+import { getRequiredScope, type Capability } from '../../studio/capabilities/capability.ts';
+import { creditsSchema } from '../../studio/jobs/job-resource.ts';
+import { capabilities } from '../../studio/capabilities/registry.ts';
+import { metadataFields } from '../../domain/metadata.ts';
+import { estimateRequest } from '../../studio/requests/estimates.ts';
+import { submitJob } from '../../studio/requests/job-submission.ts';
+import { estimateSchema } from '../../studio/requests/prices.ts';
+import { webhookFields } from './webhook-fields.ts';
 import { toData, dataSchema } from './fields.ts';
 import type { ResponseDescription } from './description.ts';
 import { defineEndpoint, defineSection, type Endpoint } from './endpoint.ts';

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import type { UsageGroup, UsageSum } from '../../ledger/usage-sums.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isoTime, toResponse } from '../../domain/json.ts';
-import { isMetadataName } from '../http/metadata.ts';
+import { isMetadataName } from '../../domain/metadata.ts';
 import { time, toRecordFilter } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 import { usageFilter } from './usage.ts';

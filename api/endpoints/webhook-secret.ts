@@ -6,8 +6,8 @@ import { z } from 'zod';
 import { createSigningSecrets, type SigningSecrets } from '../../webhooks/signing-secrets.ts';
 import { assert } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
-import { claimInTransaction } from '../idempotency/claims.ts';
-import { idempotencyHeader } from '../idempotency/idempotency-key.ts';
+import { claimInTransaction } from '../../ledger/claims.ts';
+import { idempotencyHeader } from '../http/idempotency-key.ts';
 import { time } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 

@@ -4,7 +4,7 @@
 import { z } from 'zod';
 import { isRecord } from '../../domain/json.ts';
 import type { Context } from '../context.ts';
-import { parseWith } from './parsing.ts';
+import { parseWith } from '../../domain/parsing.ts';
 
 const namesMax = 20;
 /** Pattern of the field names that the header may contain. Other names are not listed. */

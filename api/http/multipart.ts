@@ -4,7 +4,7 @@ import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { toStorableText } from '../../domain/json.ts';
 import type { RequestFiles } from '../../storage/inputs/request-files.ts';
 import type { Context } from '../context.ts';
-import { parseIdempotencyKey } from '../idempotency/idempotency-key.ts';
+import { parseIdempotencyKey } from './idempotency-key.ts';
 import { formTimeoutMs, startBodyTimers } from './body-timeouts.ts';
 import { countBytes } from '../middleware/shares.ts';
 

@@ -1,7 +1,7 @@
 /** MCP tools that each call one API endpoint. */
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
-import type { Scope } from '../identity/access.ts';
+import type { Scope } from '../../identity/access.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
 import { studioJobs } from '../endpoints/studio-jobs.ts';
 import { studioModels } from '../endpoints/studio-models.ts';

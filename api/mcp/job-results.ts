@@ -9,10 +9,10 @@ import {
   type ServerNotification,
   type ServerRequest,
 } from '@modelcontextprotocol/sdk/types.js';
-import type { JobRecord } from '../../jobs/records/job-reads.ts';
-import type { JobResource } from '../../studio/job-resource.ts';
+import type { JobRecord } from '../../studio/jobs/job-reads.ts';
+import type { JobResource } from '../../studio/jobs/job-resource.ts';
 import type { Composition } from '../composition.ts';
-import type { Caller } from '../identity/access.ts';
+import type { Caller } from '../../identity/access.ts';
 
 type Services = Pick<Composition, 'jobWaits' | 'reads' | 'storage' | 'view'>;
 /** Caller of an MCP request, and the services that read the caller's jobs. */

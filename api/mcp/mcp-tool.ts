@@ -2,7 +2,7 @@
 import { ErrorCode, McpError, ToolSchema, type Tool } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { isRecord } from '../../domain/json.ts';
-import type { Scope } from '../identity/access.ts';
+import type { Scope } from '../../identity/access.ts';
 import type { ApiRequest } from './own-api-client.ts';
 
 /** Arguments of a tool call. */

@@ -14,7 +14,7 @@ import {
   type CallToolResult,
 } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
-import type { JobRecord } from '../../jobs/records/job-reads.ts';
+import type { JobRecord } from '../../studio/jobs/job-reads.ts';
 import { idPattern } from '../../domain/ids.ts';
 import { isRecord } from '../../domain/json.ts';
 import {

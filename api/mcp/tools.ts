@@ -5,9 +5,9 @@
  */
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
-import { getRequiredScope } from '../../studio/capability.ts';
-import { capabilities, findCapability } from '../../studio/registry.ts';
-import type { Caller } from '../identity/access.ts';
+import { getRequiredScope } from '../../studio/capabilities/capability.ts';
+import { capabilities, findCapability } from '../../studio/capabilities/registry.ts';
+import type { Caller } from '../../identity/access.ts';
 import { endpointTools } from './endpoint-tools.ts';
 import { modelTools } from './model-tools.ts';
 import { toInputSchema, type McpTool } from './mcp-tool.ts';

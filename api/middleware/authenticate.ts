@@ -7,7 +7,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import { correlate } from '../../platform/correlation.ts';
 import type { Composition } from '../composition.ts';
 import type { Context, Middleware } from '../context.ts';
-import type { Caller, RateBucket, Scope } from '../identity/access.ts';
+import type { Caller, RateBucket, Scope } from '../../identity/access.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
 
 /** Pattern of a bearer credential. The scheme is case-insensitive (RFC 9110 §11.1). */

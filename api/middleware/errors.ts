@@ -5,7 +5,7 @@ import { createSuggester } from '../../domain/field-messages.ts';
 import { isDatabaseUnavailable } from '../../platform/database-errors.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context, Middleware } from '../context.ts';
-import { errorFormatters } from '../http/error-bodies.ts';
+import { errorFormatters } from '../../domain/error-bodies.ts';
 
 /**
  * Creates the middleware that converts errors to responses. A response contains no details of an

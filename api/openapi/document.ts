@@ -3,7 +3,7 @@ import { stringify } from 'yaml';
 import { z } from 'zod';
 import { createDocument } from 'zod-openapi';
 import { errorTable } from '../../domain/errors.ts';
-import { errorSchemas } from '../http/error-bodies.ts';
+import { errorSchemas } from '../../domain/error-bodies.ts';
 import {
   toOpenapiPath,
   type ResponseDescription,

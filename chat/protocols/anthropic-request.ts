@@ -2,7 +2,7 @@
  * Translates the internal chat request to Anthropic's Messages API. A field that Anthropic's API
  * does not have is rejected, unless it is a hint or its value has no effect.
  */
-import type { ChatModel } from '../../catalog/chat-model.ts';
+import type { ChatModel } from '../model.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { asText, isRecord, type JsonObject } from '../../domain/json.ts';
 import {
@@ -12,7 +12,7 @@ import {
   type ContentPart,
   type ToolCall,
   type ToolMessage,
-} from '../chat-body.ts';
+} from '../body.ts';
 import { toReasoning, toThinkingBlock } from './anthropic-thinking.ts';
 import { CallIds, callIdRules } from './call-ids.ts';
 import { pickHints, withoutHints } from './hints.ts';

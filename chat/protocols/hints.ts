@@ -3,8 +3,8 @@
  * not know a hint may reject the whole request, so only the hints in its list are sent.
  */
 import { createHash } from 'node:crypto';
-import type { ChatModel } from '../../catalog/chat-model.ts';
-import type { ChatBody } from '../chat-body.ts';
+import type { ChatModel } from '../model.ts';
+import type { ChatBody } from '../body.ts';
 
 const openaiHints = [
   'metadata',

@@ -1,5 +1,5 @@
 /** Translates the internal chat request to OpenAI's chat completions, as each provider requires. */
-import type { ChatModel } from '../../catalog/chat-model.ts';
+import type { ChatModel } from '../model.ts';
 import type {
   AssistantMessage,
   ChatBody,
@@ -9,7 +9,7 @@ import type {
   ToolCall,
   ToolMessage,
   UserMessage,
-} from '../chat-body.ts';
+} from '../body.ts';
 import { getEffortForBudget } from './anthropic-thinking.ts';
 import { CallIds } from './call-ids.ts';
 import { pickHints, withoutHints } from './hints.ts';

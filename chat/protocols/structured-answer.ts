@@ -3,8 +3,8 @@
  * a strict schema. Other models must call a tool; its arguments become the text of the answer.
  */
 import { asRecord, isRecord, type Json, type JsonObject } from '../../domain/json.ts';
-import type { ChatBody } from '../chat-body.ts';
-import type { ChatModel } from '../../catalog/chat-model.ts';
+import type { ChatBody } from '../body.ts';
+import type { ChatModel } from '../model.ts';
 import { unsupportedField } from './protocol.ts';
 
 /** Name of the tool whose arguments are the answer. */

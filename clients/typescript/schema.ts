@@ -3503,8 +3503,10 @@ export interface components {
             /** @constant */
             success: true;
             data: {
-                /** @description Number of jobs, but at most 100,000. */
+                /** @description Number of jobs. */
                 count: number;
+                /** @description False if older jobs were not counted: with `status` or `search`, only the newest 20,000 jobs are counted. */
+                complete: boolean;
             };
         };
         GetJobTimelineAnswer: {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Creates the Temporal namespace and the search attributes of jobs/contract.ts. Retains closed workflows for a week, so that
+# Creates the Temporal namespace and the search attributes of domain/job-contract.ts. Retains closed workflows for a week, so that
 # they can be inspected and replayed. Safe to run again.
 set -eu
 until temporal operator cluster health --address "$TEMPORAL_ADDRESS"; do sleep 2; done

@@ -2,7 +2,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { createLedger } from '../../ledger/ledger.ts';
-import { createOrganization } from '../../api/identity/organizations.ts';
+import { createOrganization } from '../../identity/organizations.ts';
 import { newId } from '../../domain/ids.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';

@@ -1,16 +1,16 @@
 /**
- * `npm run dev -- catalog`: rebuilds catalog/chat-models.json from its sources, and prints what was left out and where
+ * `npm run dev -- catalog`: rebuilds chat/chat-models.json from its sources, and prints what was left out and where
  * sources disagree. Review the diff before you commit it.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { chatProviders } from '../../catalog/chat-providers.ts';
+import { chatProviders } from '../../chat/providers.ts';
 import { buildChatRows, sourceNames } from './chat-rows.ts';
 import { buildEmbeddingRows } from './embedding-rows.ts';
 import { fetchChatSources, packages } from './chat-sources.ts';
 
 const cache = fileURLToPath(new URL('../../.cache/catalog-sources', import.meta.url));
-const target = fileURLToPath(new URL('../../catalog/chat-models.json', import.meta.url));
+const target = fileURLToPath(new URL('../../chat/chat-models.json', import.meta.url));
 
 await mkdir(cache, { recursive: true });
 const names = chatProviders.map(({ name }) => sourceNames(name).piAi);

@@ -16,7 +16,7 @@ const python = 'clients/python/src/studio_gateway';
 /** Paths of the generated files, relative to the root of the project. */
 export const generatedFiles = {
   schema: 'clients/typescript/schema.ts',
-  operators: 'console/gateway/admin-schema.ts',
+  operators: 'clients/console/gateway/admin-schema.ts',
   schemas: `${python}/schemas.py`,
   asyncRuns: `${python}/_async_runs.py`,
   runs: `${python}/_runs.py`,

@@ -1,9 +1,9 @@
 /** Creates the demo organization of a local stack, with credits and an API key. */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { createKey } from '../../api/identity/keys.ts';
-import { createOrganization } from '../../api/identity/organizations.ts';
-import { calculateKeyMac } from '../../api/identity/key-format.ts';
+import { createKey } from '../../identity/keys.ts';
+import { createOrganization } from '../../identity/organizations.ts';
+import { calculateKeyMac } from '../../identity/key-format.ts';
 import { createLedger } from '../../ledger/ledger.ts';
 import { microFromCredits } from '../../domain/credits.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';

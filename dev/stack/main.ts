@@ -48,7 +48,7 @@ function readyMessage(stack: StackDescription, settings: Settings, consoleUrl: s
  * that their memory is freed afterwards.
  */
 async function build({ dataDir }: Settings): Promise<void> {
-  const parts = { console: 'console/build.ts', workflows: 'worker/build.ts' };
+  const parts = { console: 'clients/console/build.ts', workflows: 'worker/build.ts' };
   await Promise.all(
     Object.entries(parts).map(([name, script]) =>
       runNode({ name, script, env: process.env, logPath: join(dataDir, 'logs', `${name}.log`) }),

@@ -4,7 +4,7 @@
  * (docs/files.md).
  */
 import { open, type FileHandle } from 'node:fs/promises';
-import type { StoredArtifact } from '../../jobs/job-plan.ts';
+import type { StoredArtifact } from '../../domain/job-plan.ts';
 import type { Edit, FileMetadata } from './file-metadata.ts';
 import { withFileWindow, type FileWindow } from './file-window.ts';
 import { readJpeg, readPng, readWebp } from './pictures.ts';

@@ -10,7 +10,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import { OutboundError } from '../../platform/outbound-addresses.ts';
 import type { Outbound } from '../../platform/outbound.ts';
-import type { DraftPlan, PlanInput } from '../../studio/draft-plan.ts';
+import type { DraftPlan, PlanInput } from '../../domain/draft-plan.ts';
 import { findMediaType, listAccepted } from '../media-types.ts';
 import { contentTypeOf, type Storage } from '../storage.ts';
 import type { Uploads } from '../uploads.ts';

@@ -1,5 +1,5 @@
 /** Measures stored pictures and videos before a provider receives them. */
-import type { InputMeasurements } from '../../studio/draft-plan.ts';
+import type { InputMeasurements } from '../../domain/draft-plan.ts';
 import { createObjectSource } from '../byte-source.ts';
 import { readAccepted, UnusableFile } from '../media-rules.ts';
 import type { MediaUse } from '../media-types.ts';

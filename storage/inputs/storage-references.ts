@@ -4,7 +4,7 @@
  * cannot expire while its job waits.
  */
 import type { Json, JsonObject } from '../../domain/json.ts';
-import type { DraftPlan } from '../../studio/draft-plan.ts';
+import type { DraftPlan } from '../../domain/draft-plan.ts';
 import { isStorageKey } from '../storage.ts';
 
 const referencePrefix = 'storage:';

@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
-import type { CallTask, StoredArtifact } from '../../jobs/job-plan.ts';
+import type { CallTask, StoredArtifact } from '../../domain/job-plan.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { storeResult } from '../../providers/call-results.ts';
 import { StorageFailure } from '../../storage/storage-failure.ts';

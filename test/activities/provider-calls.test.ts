@@ -18,10 +18,10 @@ import type { Provider, Submission, SubmitResult } from '../../providers/provide
 import { createArtifactStore } from '../../storage/artifacts.ts';
 import { createUploads } from '../../storage/uploads.ts';
 import { newId } from '../../domain/ids.ts';
-import type { CallTask } from '../../jobs/job-plan.ts';
+import type { CallTask } from '../../domain/job-plan.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
-import { checkReadiness, databaseChecks } from '../../platform/readiness.ts';
+import { checkReadiness, databaseChecks } from '../../process/readiness.ts';
 import { createOutbound } from '../../platform/outbound.ts';
 import { createShares } from '../../platform/shares.ts';
 import { during } from '../harness/during.ts';

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import type { newKey } from '../../api/endpoints/new-key.ts';
-import { scopes, type Scope } from '../../api/identity/access.ts';
-import type { ListedKey } from '../../api/identity/key-fields.ts';
+import { scopes, type Scope } from '../../identity/access.ts';
+import type { ListedKey } from '../../identity/key-fields.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';
 

@@ -3,7 +3,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { anyJson, createRecordSchema } from '../../api/http/body-schema.ts';
+import { anyJson, createRecordSchema } from '../../domain/body-schema.ts';
 import { endpoints } from '../../api/endpoints/index.ts';
 
 const text = z.string().max(5);

@@ -4,17 +4,17 @@
  */
 import * as fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { imageSizes } from '../../catalog/image-model.ts';
-import type { ParameterRules } from '../../catalog/model-parameters.ts';
-import { priceCalls } from '../../api/studio/planner.ts';
+import { imageSizes } from '../../studio/models/image-model.ts';
+import type { ParameterRules } from '../../studio/models/model-parameters.ts';
+import { priceCalls } from '../../studio/requests/planner.ts';
 import {
   createPriceList,
   type PricedModel,
   type Estimate,
   type PriceRuleView,
-} from '../../api/studio/prices.ts';
+} from '../../studio/requests/prices.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import type { Capability } from '../../studio/capability.ts';
+import type { Capability } from '../../studio/capabilities/capability.ts';
 import { planRequest } from '../harness/capability.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { drawDisc, makeFilm } from '../harness/media.ts';

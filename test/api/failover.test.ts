@@ -4,7 +4,7 @@
  */
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { imageGenerate } from '../../studio/image-generate.ts';
+import { imageGenerate } from '../../studio/capabilities/image-generate.ts';
 import { planRequest } from '../harness/capability.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { drawDisc, download, isPainted, drawHalfMask } from '../harness/media.ts';

@@ -2,10 +2,10 @@
  * Job updates come from Postgres alone, whichever process reserved, rejected or settled the job.
  */
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { createJobReads } from '../../jobs/records/job-reads.ts';
+import { createJobReads } from '../../studio/jobs/job-reads.ts';
 import { createLedger, type Ledger, type Reservation } from '../../ledger/ledger.ts';
-import { createJobWaits } from '../../api/studio/job-waits.ts';
-import { openJobUpdates, type JobChange, type JobUpdates } from '../../api/studio/job-updates.ts';
+import { createJobWaits } from '../../studio/jobs/job-waits.ts';
+import { openJobUpdates, type JobChange, type JobUpdates } from '../../studio/jobs/job-updates.ts';
 import { newId } from '../../domain/ids.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createCaller } from '../harness/callers.ts';

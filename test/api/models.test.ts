@@ -5,8 +5,8 @@ import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { z } from 'zod';
-import type { modelListSchema } from '../../api/chat/model-list.ts';
-import type { ChatModel } from '../../catalog/chat-model.ts';
+import type { modelListSchema } from '../../api/endpoints/model-list.ts';
+import type { ChatModel } from '../../chat/model.ts';
 import { newFolder } from '../harness/folders.ts';
 import { useGateway } from '../harness/gateway.ts';
 

@@ -1,6 +1,6 @@
 /** Credits, the six-hour window and Idempotency-Keys of Studio requests. */
 import { describe, expect, it } from 'vitest';
-import { searchAttributes } from '../../jobs/contract.ts';
+import { searchAttributes } from '../../domain/job-contract.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
 const gateway = useGateway({ settled: 'last' });

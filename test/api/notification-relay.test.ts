@@ -4,7 +4,7 @@
  */
 import { Client, Connection } from '@temporalio/client';
 import { expect, it } from 'vitest';
-import { createRelays } from '../../activities/services.ts';
+import { createRelays } from '../../process/services.ts';
 import { newId } from '../../domain/ids.ts';
 import { useGateway } from '../harness/gateway.ts';
 

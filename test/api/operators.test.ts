@@ -3,10 +3,10 @@
  * charged twice.
  */
 import { describe, expect, it } from 'vitest';
-import { resettle } from '../../api/studio/resettlement.ts';
+import { resettle } from '../../studio/jobs/resettlement.ts';
 import { newId } from '../../domain/ids.ts';
-import { createJobOverview, type JobRecord } from '../../jobs/records/job-reads.ts';
-import type { CallFinding } from '../../jobs/records/status-checks.ts';
+import { createJobOverview, type JobRecord } from '../../studio/jobs/job-reads.ts';
+import type { CallFinding } from '../../studio/jobs/status-checks.ts';
 import {
   operatorAction,
   useGateway,

@@ -3,8 +3,8 @@
  * pepper is not needed.
  */
 import { describe, expect, it } from 'vitest';
-import { createAccess, type Access } from '../../api/identity/access.ts';
-import { createKeys } from '../../api/identity/keys.ts';
+import { createAccess, type Access } from '../../identity/access.ts';
+import { createKeys } from '../../identity/keys.ts';
 import { findOrganizationByKey } from '../../dev/stack/demo.ts';
 import { createCaller } from '../harness/callers.ts';
 import { useDatabase } from '../harness/database.ts';

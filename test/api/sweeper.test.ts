@@ -5,8 +5,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { describe, expect, it } from 'vitest';
-import { createStuckJobs } from '../../jobs/records/stuck-jobs.ts';
-import type { Services } from '../../activities/services.ts';
+import { createStuckJobs } from '../../studio/jobs/stuck-jobs.ts';
+import type { Services } from '../../process/services.ts';
 import { newId } from '../../domain/ids.ts';
 import { repeat } from '../../worker/repeat.ts';
 import { useOwnGateway } from '../harness/gateway.ts';

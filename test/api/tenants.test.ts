@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { scopes } from '../../api/identity/access.ts';
+import { scopes } from '../../identity/access.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { callerEndpoints, operatorEndpoints, protocolEndpoints } from '../harness/endpoints.ts';
 import { signUpload } from '../harness/uploads.ts';

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { progressQuery, searchAttributes } from '../../jobs/contract.ts';
+import { progressQuery, searchAttributes } from '../../domain/job-contract.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { startWorkers } from '../harness/running-gateway.ts';
 import { readTimeline, listSteps, type TimelineRow } from '../harness/timeline.ts';

@@ -1,7 +1,7 @@
 /** Events of a job that its webhook reports: the start, and each end, as the request lists them. */
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
-import { createRelays } from '../../activities/services.ts';
+import { createRelays } from '../../process/services.ts';
 import { useGateway } from '../harness/gateway.ts';
 
 const gateway = useGateway({ settled: 'last' });

@@ -2,9 +2,9 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { openChatCatalog } from '../../chat/chat-models.ts';
-import { chatModels, configureChatModels, createChatCatalog } from '../../catalog/chat-catalog.ts';
-import { getKind, selectChatPrice, type ChatModel } from '../../catalog/chat-model.ts';
+import { openChatCatalog } from '../../chat/accepted-models.ts';
+import { chatModels, configureChatModels, createChatCatalog } from '../../chat/catalog.ts';
+import { getKind, selectChatPrice, type ChatModel } from '../../chat/model.ts';
 import { ConfigError } from '../../platform/config-error.ts';
 import { catchFailure, catchGatewayError } from '../harness/failures.ts';
 import { newFolder } from '../harness/folders.ts';

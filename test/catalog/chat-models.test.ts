@@ -1,13 +1,13 @@
 /** The committed catalog: the properties that callers can expect of every row. */
 import { stat } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import { chatModels, createChatCatalog } from '../../catalog/chat-catalog.ts';
-import { isRetired } from '../../catalog/chat-model.ts';
-import committed from '../../catalog/chat-models.json' with { type: 'json' };
-import { chatProviders } from '../../catalog/chat-providers.ts';
+import { chatModels, createChatCatalog } from '../../chat/catalog.ts';
+import { isRetired } from '../../chat/model.ts';
+import committed from '../../chat/chat-models.json' with { type: 'json' };
+import { chatProviders } from '../../chat/providers.ts';
 
 const builtAtMs = Date.parse(committed.builtOn);
-const file = new URL('../../catalog/chat-models.json', import.meta.url);
+const file = new URL('../../chat/chat-models.json', import.meta.url);
 
 describe('the committed chat catalog', () => {
   it('has more than a hundred models in service today, from several makers', () => {

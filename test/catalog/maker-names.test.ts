@@ -3,9 +3,9 @@
  */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { editModels, imageModels } from '../../catalog/image-models.ts';
-import { findByAnyName, publicIdsByMakerName } from '../../catalog/maker-names.ts';
-import { videoModels } from '../../catalog/video-models.ts';
+import { editModels, imageModels } from '../../studio/models/image-models.ts';
+import { findByAnyName, publicIdsByMakerName } from '../../domain/maker-names.ts';
+import { videoModels } from '../../studio/models/video-models.ts';
 import { catchGatewayError } from '../harness/failures.ts';
 
 const rows: { id: string }[] = [...imageModels, ...videoModels];

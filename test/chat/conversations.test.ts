@@ -4,9 +4,12 @@
  */
 import { afterAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { chatRequestSchema, completionsRequestSchema } from '../../api/chat/completions-request.ts';
-import { countRequestSchema, messagesRequestSchema } from '../../api/chat/messages-request.ts';
-import { responsesRequestSchema } from '../../api/chat/responses-request.ts';
+import {
+  chatRequestSchema,
+  completionsRequestSchema,
+} from '../../chat/formats/completions-request.ts';
+import { countRequestSchema, messagesRequestSchema } from '../../chat/formats/messages-request.ts';
+import { responsesRequestSchema } from '../../chat/formats/responses-request.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { startHttpServer } from '../harness/http-server.ts';
 import { readChats } from './chat-account.ts';

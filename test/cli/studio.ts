@@ -8,5 +8,5 @@ const splitWords = (line: string): string[] =>
 /** Runs `studio` with a command line and only this environment. */
 export function studio(line: string | string[], env: Record<string, string>): Promise<Ended> {
   const args = typeof line === 'string' ? splitWords(line) : line;
-  return runProgram('cli/main.ts', args, { DATA_DIR: '/nonexistent', ...env });
+  return runProgram('clients/cli/main.ts', args, { DATA_DIR: '/nonexistent', ...env });
 }

@@ -20,7 +20,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { parse } from 'yaml';
 import { fixedInCompose, documentedSettings } from '../../dev/compose/settings.ts';
 import { sandboxOptions } from '../../dev/sandbox/server.ts';
-import { searchAttributes } from '../../jobs/contract.ts';
+import { searchAttributes } from '../../domain/job-contract.ts';
 import { loadConfig } from '../../platform/config.ts';
 import { codecAccessToken, readPayloadKeys } from '../../platform/payload-codec.ts';
 import { newFolder } from '../harness/folders.ts';

@@ -36,7 +36,7 @@ it.each<[string, Record<string, string>, string, number]>([
   [`${replay} job_1`, {}, 'replay: no stack runs in /none, and TEMPORAL_ADDRESS is not set', 2],
   [`${replay} --since noon`, {}, "error: option '--since <time>' argument 'noon' is ", 2],
   [temporal, { TEMPORAL_ADDRESS: 'x' }, 'temporal: invalid settings: TEMPORAL_ADDRESS', 2],
-  ['cli/main.ts admin jobs', {}, 'studio: No operator key: set STUDIO_ADMIN_KEY, ', 1],
+  ['clients/cli/main.ts admin jobs', {}, 'studio: No operator key: set STUDIO_ADMIN_KEY, ', 1],
 ])('node %s with %j prints one sentence', async (line, env, sentence, status) => {
   const [program = '', ...args] = line.split(' ');
   const ended = await runProgram(program, args, { DATA_DIR: '/none', ...env });

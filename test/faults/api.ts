@@ -4,7 +4,7 @@ import { knownProviders } from '../../providers/registry.ts';
 import { loadConfigOrExit } from '../../platform/config.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { assertSchemaCurrent } from '../../platform/migrations.ts';
-import { announceReady, drainOnExit } from '../../platform/process-life.ts';
+import { announceReady, drainOnExit } from '../../process/process-life.ts';
 import { stopAnswers, stopStarts } from './points.ts';
 
 const config = loadConfigOrExit(knownProviders);

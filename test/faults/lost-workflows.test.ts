@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { JobPlan } from '../../jobs/job-plan.ts';
+import type { JobPlan } from '../../domain/job-plan.ts';
 import { findViolations } from '../../ledger/invariants.ts';
 import { createCalls, states } from './calls.ts';
 import { startStack, type FaultStack } from './stack.ts';

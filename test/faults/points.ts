@@ -5,7 +5,7 @@
  */
 import { ServerResponse } from 'node:http';
 import type { Client } from '@temporalio/client';
-import type { Services } from '../../activities/services.ts';
+import type { Services } from '../../process/services.ts';
 
 /** Points in the order in which a job reaches them. */
 export const points = [

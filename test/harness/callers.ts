@@ -1,6 +1,6 @@
 /** Organizations with credits and a key, made without a request. */
-import { createKey } from '../../api/identity/keys.ts';
-import { createOrganization } from '../../api/identity/organizations.ts';
+import { createKey } from '../../identity/keys.ts';
+import { createOrganization } from '../../identity/organizations.ts';
 import { createLedger } from '../../ledger/ledger.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 

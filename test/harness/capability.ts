@@ -1,8 +1,8 @@
 /** Calls a capability without a server: validates a body, plans it, and returns its rejection. */
-import { parseWith } from '../../api/http/parsing.ts';
+import { parseWith } from '../../domain/parsing.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import type { Capability } from '../../studio/capability.ts';
-import type { DraftPlan } from '../../studio/draft-plan.ts';
+import type { Capability } from '../../studio/capabilities/capability.ts';
+import type { DraftPlan } from '../../domain/draft-plan.ts';
 import { catchGatewayError } from './failures.ts';
 
 /** Returns the plan of a body. @throws the error of the capability */

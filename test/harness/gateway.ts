@@ -5,10 +5,10 @@
  */
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
-import type { Scope } from '../../api/identity/access.ts';
+import type { Scope } from '../../identity/access.ts';
 import { microFromCredits, type CreditsBlock } from '../../domain/credits.ts';
 import type { ErrorDetail } from '../../domain/errors.ts';
-import { jobWorkflowId } from '../../jobs/contract.ts';
+import { jobWorkflowId } from '../../domain/job-contract.ts';
 import { runAudit } from '../../ledger/audit.ts';
 import type { Config } from '../../platform/config.ts';
 import { createCaller, type TestCaller } from './callers.ts';

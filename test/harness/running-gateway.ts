@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { inject } from 'vitest';
-import type { Services } from '../../activities/services.ts';
+import type { Services } from '../../process/services.ts';
 import { startApi, type Api } from '../../api/server.ts';
 import { freePort } from '../../dev/stack/free-port.ts';
 import { compileCache } from '../../dev/stack/node-service.ts';

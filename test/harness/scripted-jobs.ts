@@ -11,7 +11,7 @@ import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Worker } from '@temporalio/worker';
 import { expect, inject } from 'vitest';
 import type { Activities } from '../../activities/index.ts';
-import { describeJob } from '../../api/studio/workflow-start.ts';
+import { describeJob } from '../../studio/jobs/workflow-start.ts';
 import { newId } from '../../domain/ids.ts';
 import {
   progressQuery,
@@ -22,7 +22,7 @@ import {
   webhookTaskQueue,
   type JobOutcome,
   type JobProgress,
-} from '../../jobs/contract.ts';
+} from '../../domain/job-contract.ts';
 import {
   planVersion,
   type CallOutputs,
@@ -30,7 +30,7 @@ import {
   type JobPlan,
   type PlannedCall,
   type StoredArtifact,
-} from '../../jobs/job-plan.ts';
+} from '../../domain/job-plan.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { registerSearchAttributes } from '../../platform/temporal.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';

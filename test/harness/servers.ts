@@ -39,7 +39,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     startTemporal({ dataDir: null, port: await freePort(), uiPort: null, executable }),
     // Builds the cached bundle once for all test processes.
     loadWorkflowBundle(),
-    promisify(execFile)(process.execPath, ['console/build.ts']),
+    promisify(execFile)(process.execPath, ['clients/console/build.ts']),
   ]);
   await migrate(postgres.url);
   // Postgres copies a template only without open connections, so this forbids them.

@@ -1,5 +1,5 @@
 /** Runs the sweeper in the process of the test, when the test needs a pass. */
-import { createRelays } from '../../activities/services.ts';
+import { createRelays } from '../../process/services.ts';
 import type { Config } from '../../platform/config.ts';
 import { sweep } from '../../worker/sweeper.ts';
 import type { TestGateway } from './gateway.ts';

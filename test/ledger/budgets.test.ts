@@ -4,8 +4,8 @@
  */
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createMember } from '../../api/identity/organizations.ts';
-import { scopes } from '../../api/identity/access.ts';
+import { createMember } from '../../identity/organizations.ts';
+import { scopes } from '../../identity/access.ts';
 import { newId } from '../../domain/ids.ts';
 import { by, servedBy, useLedger, type Holder } from './use-ledger.ts';
 

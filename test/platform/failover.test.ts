@@ -14,7 +14,7 @@ import { isDatabaseUnavailable } from '../../platform/database-errors.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { migrate } from '../../platform/migrations.ts';
 import { openListener } from '../../platform/notifications.ts';
-import { checkReadiness, databaseChecks } from '../../platform/readiness.ts';
+import { checkReadiness, databaseChecks } from '../../process/readiness.ts';
 import { newFolder } from '../harness/folders.ts';
 import { startPostgresProxy } from '../harness/postgres-proxy.ts';
 import { until, untilHolds } from '../harness/until.ts';

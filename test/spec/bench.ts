@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { expect } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { capabilities } from '../../studio/registry.ts';
-import type { Capability } from '../../studio/capability.ts';
+import { capabilities } from '../../studio/capabilities/registry.ts';
+import type { Capability } from '../../studio/capabilities/capability.ts';
 import { planRequest, catchRejection } from '../harness/capability.ts';
 import type { Answer, TestCaller, TestGateway } from '../harness/gateway.ts';
 

@@ -1,6 +1,6 @@
 /** Spec §4.7 (image), line by line. */
 import { expect } from 'vitest';
-import { imageModels } from '../../catalog/image-models.ts';
+import { imageModels } from '../../studio/models/image-models.ts';
 import {
   answers,
   anUrl,

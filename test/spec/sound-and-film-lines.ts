@@ -1,6 +1,6 @@
 /** Spec §4.8 (voice), §4.9 (music) and §4.10 (video, sound effects, transcription), line by line. */
 import { expect } from 'vitest';
-import { voices } from '../../catalog/voices.ts';
+import { voices } from '../../studio/models/voices.ts';
 import { makeForm, uploadFile } from '../harness/uploads.ts';
 import { modelsAreGenerated } from './image-lines.ts';
 import {

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import type { OutputSpec } from '../../jobs/job-plan.ts';
+import type { OutputSpec } from '../../domain/job-plan.ts';
 import { createOutbound } from '../../platform/outbound.ts';
 import { createArtifactStore } from '../../storage/artifacts.ts';
 import { openC2pa, readExif } from '../harness/c2pa.ts';

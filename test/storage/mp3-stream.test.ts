@@ -5,7 +5,7 @@ import { BufferSource } from 'mediabunny';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { assemble, framesOf, NotMp3Error } from '../../activities/assemble.ts';
 import { newId } from '../../domain/ids.ts';
-import type { StoredArtifact } from '../../jobs/job-plan.ts';
+import type { StoredArtifact } from '../../domain/job-plan.ts';
 import { createOutbound } from '../../platform/outbound.ts';
 import { createArtifactStore } from '../../storage/artifacts.ts';
 import { openTestDisk } from '../harness/folders.ts';

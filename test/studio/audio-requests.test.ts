@@ -3,15 +3,15 @@
  * plan.
  */
 import { describe, expect, it } from 'vitest';
-import { audioModels } from '../../catalog/audio-models.ts';
-import { defaultVoiceName, voices } from '../../catalog/voices.ts';
-import type { Capability } from '../../studio/capability.ts';
-import { audioTranscribe } from '../../studio/audio-transcribe.ts';
-import { dialogueGenerate } from '../../studio/dialogue-generate.ts';
-import { musicGenerate } from '../../studio/music-generate.ts';
-import { musicPlan } from '../../studio/music-plan.ts';
-import { sfxGenerate } from '../../studio/sfx-generate.ts';
-import { voiceoverGenerate } from '../../studio/voiceover-generate.ts';
+import { audioModels } from '../../studio/models/audio-models.ts';
+import { defaultVoiceName, voices } from '../../studio/models/voices.ts';
+import type { Capability } from '../../studio/capabilities/capability.ts';
+import { audioTranscribe } from '../../studio/capabilities/audio-transcribe.ts';
+import { dialogueGenerate } from '../../studio/capabilities/dialogue-generate.ts';
+import { musicGenerate } from '../../studio/capabilities/music-generate.ts';
+import { musicPlan } from '../../studio/capabilities/music-plan.ts';
+import { sfxGenerate } from '../../studio/capabilities/sfx-generate.ts';
+import { voiceoverGenerate } from '../../studio/capabilities/voiceover-generate.ts';
 import { planRequest, catchRejection } from '../harness/capability.ts';
 
 const text = (length: number, character = 'x'): string => character.repeat(length);

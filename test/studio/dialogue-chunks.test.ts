@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { splitIntoChunks } from '../../studio/dialogue-generate.ts';
+import { splitIntoChunks } from '../../studio/capabilities/dialogue-generate.ts';
 
 const line = (text: string, voice = 'a') => ({ text, voice_id: voice });
 const listTexts = (chunks: ReturnType<typeof splitIntoChunks>) =>

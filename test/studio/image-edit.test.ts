@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { imageEdit } from '../../studio/image-edit.ts';
+import { imageEdit } from '../../studio/capabilities/image-edit.ts';
 import { planRequest, catchRejection } from '../harness/capability.ts';
 
 const base = { prompt: 'add a hat', imageUrls: ['https://example.com/a.png'] };

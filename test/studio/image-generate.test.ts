@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { imageModels } from '../../catalog/image-models.ts';
-import { imageGenerate } from '../../studio/image-generate.ts';
-import { imageUpscale } from '../../studio/image-upscale.ts';
+import { imageModels } from '../../studio/models/image-models.ts';
+import { imageGenerate } from '../../studio/capabilities/image-generate.ts';
+import { imageUpscale } from '../../studio/capabilities/image-upscale.ts';
 import { planRequest, catchRejection } from '../harness/capability.ts';
 
 const withPrompt = (body: object) => ({ prompt: 'a tree', ...body });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { DraftCall, InputMeasurements } from '../../studio/draft-plan.ts';
-import { imageBatch } from '../../studio/image-batch.ts';
-import { imageRemoveBackground } from '../../studio/image-remove-background.ts';
-import { imageUpscale } from '../../studio/image-upscale.ts';
+import type { DraftCall, InputMeasurements } from '../../domain/draft-plan.ts';
+import { imageBatch } from '../../studio/capabilities/image-batch.ts';
+import { imageRemoveBackground } from '../../studio/capabilities/image-remove-background.ts';
+import { imageUpscale } from '../../studio/capabilities/image-upscale.ts';
 import { planRequest, catchRejection, isAccepted } from '../harness/capability.ts';
 
 const imageUrl = 'https://example.com/a.png';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { videoModels } from '../../catalog/video-models.ts';
-import { videoGenerate } from '../../studio/video-generate.ts';
-import { videoRemoveBackground } from '../../studio/video-remove-background.ts';
-import { videoUpscale } from '../../studio/video-upscale.ts';
+import { videoModels } from '../../studio/models/video-models.ts';
+import { videoGenerate } from '../../studio/capabilities/video-generate.ts';
+import { videoRemoveBackground } from '../../studio/capabilities/video-remove-background.ts';
+import { videoUpscale } from '../../studio/capabilities/video-upscale.ts';
 import { planRequest, catchRejection, isAccepted } from '../harness/capability.ts';
 
 const prompt = 'waves at night';

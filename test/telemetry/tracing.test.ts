@@ -287,7 +287,7 @@ describe('the exporter', () => {
       const loaded = [];
       registerHooks({ load(url, context, next) { loaded.push(url); return next(url, context); } });
       const { openTelemetry } = await import('${root}platform/telemetry.ts');
-      await import('${root}activities/services.ts');
+      await import('${root}process/services.ts');
       const config = process.argv[1] ? { OTEL_EXPORTER_OTLP_ENDPOINT: process.argv[1],
         OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf', OTEL_TRACES_SAMPLER_ARG: 1,
         OTEL_BSP_SCHEDULE_DELAY: 100 } : {};

@@ -1,9 +1,9 @@
 /** The bodies that the plans of all capabilities, models and routes contain, for every value that a field publishes. */
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
-import { capabilities } from '../../studio/registry.ts';
-import type { Capability } from '../../studio/capability.ts';
-import type { PublishedModel } from '../../studio/published-models.ts';
+import { capabilities } from '../../studio/capabilities/registry.ts';
+import type { Capability } from '../../studio/capabilities/capability.ts';
+import type { PublishedModel } from '../../studio/models/published-models.ts';
 import { planRequest } from '../harness/capability.ts';
 
 /** A body for an endpoint of a provider. */

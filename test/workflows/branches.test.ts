@@ -13,8 +13,8 @@ import type { SubmitOutcome } from '../../activities/submit.ts';
 import type { ReserveOutcome, EarlierSettlement } from '../../activities/reserve.ts';
 import { toApplicationFailure } from '../../activities/activity-failures.ts';
 import { ProviderFailure, type FailureKind } from '../../domain/provider-failure.ts';
-import { checkNow, progressQuery } from '../../jobs/contract.ts';
-import type { CallOutputs, JobPlan, PlannedCall } from '../../jobs/job-plan.ts';
+import { checkNow, progressQuery } from '../../domain/job-contract.ts';
+import type { CallOutputs, JobPlan, PlannedCall } from '../../domain/job-plan.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import { during } from '../harness/during.ts';
 import {

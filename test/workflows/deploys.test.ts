@@ -7,7 +7,7 @@ import type { NativeConnection } from '@temporalio/worker';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { connectWorkers } from '../../worker/runtime.ts';
 import { startStudioWorkers, type StudioWorkers } from '../../worker/studio-worker.ts';
-import { checkNow } from '../../jobs/contract.ts';
+import { checkNow } from '../../domain/job-contract.ts';
 import { additionalStep, bundleChanged, type SourceChange } from '../harness/changed-workflows.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 

@@ -7,7 +7,7 @@ import { Client } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
 import { historyToJSON, payloadToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
-import { readWorkflow, type JobWorkflow } from '../../jobs/records/job-owner.ts';
+import { readWorkflow, type JobWorkflow } from '../../studio/jobs/job-workflow.ts';
 import { codecAccessToken, createDataConverter } from '../../platform/payload-codec.ts';
 import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';

@@ -1,8 +1,8 @@
 /** Request schema, response schema and lookup that the operator endpoints for one job share. */
 import { z } from 'zod';
-import type { JobRecord } from '../../../jobs/records/job-reads.ts';
+import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import { jobSchema } from '../../../studio/job-resource.ts';
+import { jobSchema } from '../../../studio/jobs/job-resource.ts';
 import type { Composition } from '../../composition.ts';
 import { auditFieldsBody, pathId } from '../fields.ts';
 

@@ -1,11 +1,11 @@
 /** Operator endpoints that cancel, check or settle a job. */
 import { z } from 'zod';
-import type { JobRecord } from '../../../jobs/records/job-reads.ts';
-import { jobWorkflow, requestCheck, readWorkflow } from '../../../jobs/records/job-owner.ts';
+import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
+import { jobWorkflow, requestCheck, readWorkflow } from '../../../studio/jobs/job-workflow.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import { recordAction } from '../../identity/admin-actions.ts';
-import { cancelJob } from '../../studio/cancellation.ts';
-import { resettle } from '../../studio/resettlement.ts';
+import { recordAction } from '../../../identity/operator-actions.ts';
+import { cancelJob } from '../../../studio/jobs/cancellation.ts';
+import { resettle } from '../../../studio/jobs/resettlement.ts';
 import { auditFields, toData, dataSchema } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { jobSummary, formatJobSummary } from './jobs.ts';

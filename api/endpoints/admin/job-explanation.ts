@@ -3,17 +3,17 @@
  * possible next steps.
  */
 import { z } from 'zod';
-import { jobWorkflow, readWorkflow, type JobWorkflow } from '../../../jobs/records/job-owner.ts';
-import { jobCall } from '../../../jobs/records/job-calls.ts';
-import type { JobRecord } from '../../../jobs/records/job-reads.ts';
+import { jobWorkflow, readWorkflow, type JobWorkflow } from '../../../studio/jobs/job-workflow.ts';
+import { jobCall } from '../../../studio/jobs/job-calls.ts';
+import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { isoTime, toResponse } from '../../../domain/json.ts';
-import { jobWorkflowId } from '../../../jobs/contract.ts';
+import { jobWorkflowId } from '../../../domain/job-contract.ts';
 import type { Config } from '../../../platform/config.ts';
 import type { Composition } from '../../composition.ts';
-import { listActions } from '../../identity/admin-actions.ts';
-import { explainJob, type JobEvidence } from '../../studio/job-explanation.ts';
-import { suggestNextSteps, remedyOperations } from '../../studio/next-steps.ts';
-import { stepSchema, listSteps } from '../../studio/job-steps.ts';
+import { listActions } from '../../../identity/operator-actions.ts';
+import { explainJob, type JobEvidence } from '../../../studio/jobs/job-explanation.ts';
+import { suggestNextSteps, remedyOperations } from '../../../studio/jobs/next-steps.ts';
+import { stepSchema, listSteps } from '../../../studio/jobs/job-steps.ts';
 import { toData, dataSchema, responseSchema, time } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { buildWebhookResponse, webhookSchema } from '../caller-webhooks.ts';

@@ -1,11 +1,11 @@
 /** Operator endpoint that lists the jobs of all organizations. */
 import { z } from 'zod';
-import type { JobRecord } from '../../../jobs/records/job-reads.ts';
+import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { errorTable } from '../../../domain/errors.ts';
 import { isoTime, keysOf } from '../../../domain/json.ts';
-import { buildBilling, extractPromptLine } from '../../../studio/job-view.ts';
-import { jobSchema } from '../../../studio/job-resource.ts';
-import { addOrganizationNames } from '../../identity/organizations.ts';
+import { buildBilling, extractPromptLine } from '../../../studio/jobs/job-view.ts';
+import { jobSchema } from '../../../studio/jobs/job-resource.ts';
+import { addOrganizationNames } from '../../../identity/organizations.ts';
 import {
   toPage,
   idField,

@@ -1,10 +1,10 @@
 /** Operator endpoints that list, create, limit and revoke a user's API keys. */
 import { z } from 'zod';
-import { scopes } from '../../identity/access.ts';
-import { recordAction } from '../../identity/admin-actions.ts';
-import { keyLimit, keyMeta, listedKey } from '../../identity/key-fields.ts';
-import { createKeys } from '../../identity/keys.ts';
-import { readMember } from '../../identity/organizations.ts';
+import { scopes } from '../../../identity/access.ts';
+import { recordAction } from '../../../identity/operator-actions.ts';
+import { keyLimit, keyMeta, listedKey } from '../../../identity/key-fields.ts';
+import { createKeys } from '../../../identity/keys.ts';
+import { readMember } from '../../../identity/organizations.ts';
 import {
   auditFields,
   auditFieldsBody,

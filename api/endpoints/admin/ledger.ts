@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { violationsShownMax } from '../../../ledger/audit.ts';
 import { lastAudit, ledgerEntry, openReservation } from '../../../ledger/ledger-reads.ts';
 import { toResponse } from '../../../domain/json.ts';
-import { readOrganization } from '../../identity/organizations.ts';
+import { readOrganization } from '../../../identity/organizations.ts';
 import {
   toData,
   toPage,

@@ -2,15 +2,15 @@
 import { z } from 'zod';
 import { GatewayError } from '../../../domain/errors.ts';
 import { toResponse, isoTime } from '../../../domain/json.ts';
-import { recordAction, listActions, actionRecord } from '../../identity/admin-actions.ts';
+import { recordAction, listActions, actionRecord } from '../../../identity/operator-actions.ts';
 import {
   createOperator,
   listOperators,
   operatorRecord,
   revokeOperator,
   type Operator,
-} from '../../identity/operators.ts';
-import { calculateKeyMac } from '../../identity/key-format.ts';
+} from '../../../identity/operators.ts';
+import { calculateKeyMac } from '../../../identity/key-format.ts';
 import { parseBearerKey } from '../../middleware/authenticate.ts';
 import {
   responseSchema,

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { microFromCredits } from '../../../domain/credits.ts';
 import { toResponse } from '../../../domain/json.ts';
-import { organizationStatusSchema as status } from '../../identity/access.ts';
+import { organizationStatusSchema as status } from '../../../identity/access.ts';
 import {
   createOrganization,
   listOrganizations,
@@ -10,9 +10,9 @@ import {
   setOrganizationStatus,
   setWindowLimit,
   type OrganizationRecord,
-} from '../../identity/organizations.ts';
-import { recordAction } from '../../identity/admin-actions.ts';
-import { plainTextSchema } from '../../identity/key-fields.ts';
+} from '../../../identity/organizations.ts';
+import { recordAction } from '../../../identity/operator-actions.ts';
+import { plainTextSchema } from '../../../identity/key-fields.ts';
 import {
   auditFields,
   auditFieldsBody,

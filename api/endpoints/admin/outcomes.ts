@@ -7,12 +7,12 @@ import {
   listedCall,
   outcomeCounts,
   jobWithUnknownOutcome,
-} from '../../../jobs/records/unknown-outcomes.ts';
-import { openReservationWithCalls } from '../../../jobs/records/stuck-jobs.ts';
+} from '../../../studio/jobs/unknown-outcomes.ts';
+import { openReservationWithCalls } from '../../../studio/jobs/stuck-jobs.ts';
 import { storedNotification } from '../../../providers/notification-inbox.ts';
 import { toResponse } from '../../../domain/json.ts';
-import { addOrganizationNames } from '../../identity/organizations.ts';
-import { jobWorkflow } from '../../../jobs/records/job-owner.ts';
+import { addOrganizationNames } from '../../../identity/organizations.ts';
+import { jobWorkflow } from '../../../studio/jobs/job-workflow.ts';
 import {
   toData,
   toPage,

@@ -1,6 +1,6 @@
 /** Operator endpoints that list providers with recent statistics, and pause and resume them. */
 import { z } from 'zod';
-import { requestCheck } from '../../../jobs/records/job-owner.ts';
+import { requestCheck } from '../../../studio/jobs/job-workflow.ts';
 import {
   pauseProvider,
   resumeProvider,
@@ -11,7 +11,7 @@ import type { ProviderFigures } from '../../../providers/provider-figures.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/json.ts';
 import type { Composition } from '../../composition.ts';
-import { recordAction } from '../../identity/admin-actions.ts';
+import { recordAction } from '../../../identity/operator-actions.ts';
 import { auditFieldsBody, toData, listSchema, dataSchema, time } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 

@@ -13,8 +13,8 @@ import { PayloadUnreadableError } from '../../../platform/payload-codec.ts';
 import type { Config } from '../../../platform/config.ts';
 import { parseBearerKey } from '../../middleware/authenticate.ts';
 import { readJson } from '../../http/body.ts';
-import { createRecordSchema } from '../../http/body-schema.ts';
-import { parseWith } from '../../http/parsing.ts';
+import { createRecordSchema } from '../../../domain/body-schema.ts';
+import { parseWith } from '../../../domain/parsing.ts';
 import { defineEndpoint, rawResponse, type EndpointCall } from '../endpoint.ts';
 
 const { Payloads } = proto.temporal.api.common.v1;

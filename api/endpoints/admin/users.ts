@@ -1,16 +1,16 @@
 /** Operator endpoints for the users of an organization. */
 import { z } from 'zod';
 import { toResponse } from '../../../domain/json.ts';
-import { roleSchema } from '../../identity/access.ts';
+import { roleSchema } from '../../../identity/access.ts';
 import {
   createMember,
   listMembers,
   memberRecord,
   readMember,
   readOrganization,
-} from '../../identity/organizations.ts';
-import { recordAction } from '../../identity/admin-actions.ts';
-import { plainTextSchema } from '../../identity/key-fields.ts';
+} from '../../../identity/organizations.ts';
+import { recordAction } from '../../../identity/operator-actions.ts';
+import { plainTextSchema } from '../../../identity/key-fields.ts';
 import {
   responseSchema,
   auditFields,

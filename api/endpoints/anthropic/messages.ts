@@ -1,9 +1,12 @@
 /** POST /api/v1/messages: a chat with any model, in the format of Anthropic's Messages API. */
 import { z } from 'zod';
 import { estimateInput } from '../../../chat/input-count.ts';
-import { repairAnswers } from '../../chat/chat-request.ts';
-import { createMessagesPresentation } from '../../chat/messages-answer.ts';
-import { countRequestSchema, messagesRequestSchema } from '../../chat/messages-request.ts';
+import { repairAnswers } from '../../../chat/formats/chat-request.ts';
+import { createMessagesPresentation } from '../../../chat/formats/messages-answer.ts';
+import {
+  countRequestSchema,
+  messagesRequestSchema,
+} from '../../../chat/formats/messages-request.ts';
 import { chatBodyBytesMax, creditsConsumed, defineChatEndpoint } from '../chat-endpoint.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 

@@ -1,8 +1,8 @@
 /** Formats the images of a job as a response of OpenAI's images API. */
 import { z } from 'zod';
-import type { JobRecord } from '../../../jobs/records/job-reads.ts';
-import type { StoredArtifact } from '../../../jobs/job-plan.ts';
-import { contentCredentials } from '../../../jobs/job-record.ts';
+import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
+import type { StoredArtifact } from '../../../domain/job-plan.ts';
+import { contentCredentials } from '../../../domain/job-record.ts';
 import type { Composition } from '../../composition.ts';
 import { listArtifacts, openArtifact } from './finished-job.ts';
 import type { ImageRequest } from './image-requests.ts';

@@ -2,16 +2,16 @@
 import { z } from 'zod';
 import type { ReceivedFile } from '../../../storage/inputs/request-files.ts';
 import { fileBytesMax } from '../../../storage/media-types.ts';
-import type { ImageModel } from '../../../catalog/image-model.ts';
-import { editModels } from '../../../catalog/image-models.ts';
-import type { ParameterRules } from '../../../catalog/model-parameters.ts';
-import { findByAnyName } from '../../../catalog/maker-names.ts';
+import type { ImageModel } from '../../../studio/models/image-model.ts';
+import { editModels } from '../../../studio/models/image-models.ts';
+import type { ParameterRules } from '../../../studio/models/model-parameters.ts';
+import { findByAnyName } from '../../../domain/maker-names.ts';
 import { fieldError } from '../../../domain/errors.ts';
 import type { JsonObject } from '../../../domain/json.ts';
-import { reduceRatio } from '../../../studio/aspect-ratio.ts';
+import { reduceRatio } from '../../../studio/capabilities/aspect-ratio.ts';
 import { parseBody } from '../../http/ignored-fields.ts';
-import { receiveFiles } from '../../studio/body-files.ts';
-import { parseCapabilityFields, type RequestBodyReader } from '../../studio/request-reading.ts';
+import { receiveFiles } from '../body-files.ts';
+import { parseCapabilityFields, type RequestBodyReader } from '../request-reading.ts';
 import { wholeNumber } from '../fields.ts';
 
 /** Fields that generation requests and edit requests share. Other fields are ignored. */

@@ -1,11 +1,11 @@
 /** POST /api/v1/images/…: imageGenerate and imageEdit in the format of OpenAI's images API. */
 import { z } from 'zod';
-import type { JobRecord } from '../../../jobs/records/job-reads.ts';
-import { imageModels } from '../../../catalog/image-models.ts';
-import { findByAnyName } from '../../../catalog/maker-names.ts';
-import { imageEdit } from '../../../studio/image-edit.ts';
-import { imageGenerate } from '../../../studio/image-generate.ts';
-import { parseCapabilityFields } from '../../studio/request-reading.ts';
+import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
+import { imageModels } from '../../../studio/models/image-models.ts';
+import { findByAnyName } from '../../../domain/maker-names.ts';
+import { imageEdit } from '../../../studio/capabilities/image-edit.ts';
+import { imageGenerate } from '../../../studio/capabilities/image-generate.ts';
+import { parseCapabilityFields } from '../request-reading.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { fileErrors, studioHeaders } from '../studio-description.ts';
 import { describeFinishedJob, jobErrors, sendJson, startAwaitedJob } from './finished-job.ts';

@@ -1,7 +1,7 @@
 /** POST /api/v1/responses: a chat with any model, in the format of OpenAI's Responses API. */
 import { z } from 'zod';
-import { createResponsesPresentation } from '../../chat/responses-answer.ts';
-import { responsesRequestSchema } from '../../chat/responses-request.ts';
+import { createResponsesPresentation } from '../../../chat/formats/responses-answer.ts';
+import { responsesRequestSchema } from '../../../chat/formats/responses-request.ts';
 import { creditsConsumed, defineChatEndpoint } from '../chat-endpoint.ts';
 
 const outputItem = z.discriminatedUnion('type', [

@@ -1,9 +1,9 @@
 /** POST /api/v1/audio/speech: voiceoverGenerate in the format of OpenAI's speech API. */
 import { z } from 'zod';
-import { audioModels } from '../../../catalog/audio-models.ts';
-import { findByAnyName } from '../../../catalog/maker-names.ts';
-import { voiceoverGenerate } from '../../../studio/voiceover-generate.ts';
-import { parseCapabilityFields } from '../../studio/request-reading.ts';
+import { audioModels } from '../../../studio/models/audio-models.ts';
+import { findByAnyName } from '../../../domain/maker-names.ts';
+import { voiceoverGenerate } from '../../../studio/capabilities/voiceover-generate.ts';
+import { parseCapabilityFields } from '../request-reading.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { creditHeaders, studioHeaders } from '../studio-description.ts';
 import { fileHeaders, jobErrors, sendArtifact, startAwaitedJob } from './finished-job.ts';

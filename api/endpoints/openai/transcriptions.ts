@@ -1,18 +1,18 @@
 /** POST /api/v1/audio/transcriptions: audioTranscribe in the format of OpenAI's audio API. */
 import { z } from 'zod';
-import type { JobRecord } from '../../../jobs/records/job-reads.ts';
-import { audioModels } from '../../../catalog/audio-models.ts';
-import { findByAnyName } from '../../../catalog/maker-names.ts';
+import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
+import { audioModels } from '../../../studio/models/audio-models.ts';
+import { findByAnyName } from '../../../domain/maker-names.ts';
 import { fieldError } from '../../../domain/errors.ts';
 import { keysOf } from '../../../domain/json.ts';
-import { audioTranscribe } from '../../../studio/audio-transcribe.ts';
+import { audioTranscribe } from '../../../studio/capabilities/audio-transcribe.ts';
 import { parseBody } from '../../http/ignored-fields.ts';
-import { receiveFiles } from '../../studio/body-files.ts';
+import { receiveFiles } from '../body-files.ts';
 import {
   createRecordingStore,
   parseCapabilityFields,
   type RequestBodyReader,
-} from '../../studio/request-reading.ts';
+} from '../request-reading.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { fileErrors, studioHeaders } from '../studio-description.ts';
 import { describeFinishedJob, jobErrors, sendJson, startAwaitedJob } from './finished-job.ts';

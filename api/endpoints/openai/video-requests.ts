@@ -2,15 +2,15 @@
 import { z } from 'zod';
 import type { ReceivedFile } from '../../../storage/inputs/request-files.ts';
 import { fileBytesMax } from '../../../storage/media-types.ts';
-import { findByAnyName } from '../../../catalog/maker-names.ts';
-import { videoModels, type VideoModel } from '../../../catalog/video-models.ts';
+import { findByAnyName } from '../../../domain/maker-names.ts';
+import { videoModels, type VideoModel } from '../../../studio/models/video-models.ts';
 import { fieldError } from '../../../domain/errors.ts';
-import { reduceRatio } from '../../../studio/aspect-ratio.ts';
+import { reduceRatio } from '../../../studio/capabilities/aspect-ratio.ts';
 import type { Context } from '../../context.ts';
 import { readJson } from '../../http/body.ts';
 import { parseBody } from '../../http/ignored-fields.ts';
-import { receiveFiles, type FileReceiver } from '../../studio/body-files.ts';
-import { parseCapabilityFields, type RequestBodyReader } from '../../studio/request-reading.ts';
+import { receiveFiles, type FileReceiver } from '../body-files.ts';
+import { parseCapabilityFields, type RequestBodyReader } from '../request-reading.ts';
 import { wholeNumber } from '../fields.ts';
 
 const imageReference = z.object({

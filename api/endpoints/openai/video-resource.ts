@@ -1,9 +1,9 @@
 /** Video resource of OpenAI's videos API, which describes a job of videoGenerate. */
 import { z } from 'zod';
-import type { JobRecord } from '../../../jobs/records/job-reads.ts';
-import { getMissingDefaults } from '../../../catalog/model-parameters.ts';
-import { videoModels } from '../../../catalog/video-models.ts';
-import type { JobView } from '../../../studio/job-view.ts';
+import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
+import { getMissingDefaults } from '../../../studio/models/model-parameters.ts';
+import { videoModels } from '../../../studio/models/video-models.ts';
+import type { JobView } from '../../../studio/jobs/job-view.ts';
 import { listArtifacts } from './finished-job.ts';
 
 /** Schema of a video. */

@@ -1,10 +1,10 @@
 /** /api/v1/videos: creates (videoGenerate), gets, lists and downloads videos as in OpenAI's API. */
 import { z } from 'zod';
-import type { JobRecord } from '../../../jobs/records/job-reads.ts';
+import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import { videoGenerate } from '../../../studio/video-generate.ts';
+import { videoGenerate } from '../../../studio/capabilities/video-generate.ts';
 import type { Composition } from '../../composition.ts';
-import { submitJob } from '../../studio/job-submission.ts';
+import { submitJob } from '../../../studio/requests/job-submission.ts';
 import { pathId } from '../fields.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { findJob, jobRequest as request } from '../studio-jobs.ts';

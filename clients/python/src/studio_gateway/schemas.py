@@ -2159,6 +2159,7 @@ class GetPricingAnswer(TypedDict):
 
 class CountJobsAnswerData(TypedDict):
     count: int
+    complete: bool
 
 
 class CountJobsAnswer(TypedDict):

@@ -1,0 +1,201 @@
+/**
+ * Answers a chat request (spec §4.1): claims the Idempotency-Key, reserves credits, and sends the
+ * answer as one body or as a stream.
+ */
+import type { OpenChat } from '../../chat/open-chat.ts';
+import { listIgnoredHints } from '../../chat/protocols/hints.ts';
+import type { ChatOrder } from '../../activities/chat.ts';
+import { assert } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import type { Config } from '../../platform/config.ts';
+import type { Composition } from '../composition.ts';
+import type { ChatContext, Presentation } from '../../chat/formats/completions-answer.ts';
+import { buildOrder, checkModels } from '../../chat/orders.ts';
+import type { ChatCall } from '../../chat/formats/chat-request.ts';
+import { signUploads } from '../../chat/formats/media-parts.ts';
+import {
+  createEventStream,
+  eventStreamType,
+  ReaderDisconnected,
+  type EventStream,
+} from '../http/event-stream.ts';
+import type { Context } from '../context.ts';
+import type { HeldClaim } from '../../ledger/claim-renewal.ts';
+import { toGatewayError } from '../middleware/errors.ts';
+
+type Services = Pick<
+  Composition,
+  'chat' | 'chatCatalog' | 'outbound' | 'inputs' | 'storage' | 'claims' | 'config' | 'telemetry'
+>;
+
+/** Chat that was opened for a request, with the claim of the request's Idempotency-Key. */
+interface OpenedChat extends ChatContext {
+  /** Claim of the request's Idempotency-Key, with which the answer is stored for replays. */
+  claim: HeldClaim;
+  models: ChatOrder['models'];
+  /** Records the time from the request to the first output of the stream. */
+  firstToken: (labels: { provider: string }) => unknown;
+}
+
+const jsonType = 'application/json; charset=utf-8';
+
+/** Format of an endpoint's answers. */
+export interface AnswerFormat {
+  presentation: Presentation;
+  /** Converts a field name of the internal request to the endpoint's own. */
+  rename: (path: string) => string;
+}
+
+/** Opens a chat and sends its answer, as one body or as a stream. */
+export async function answerChat(
+  call: ChatCall,
+  format: AnswerFormat,
+  services: Services,
+): Promise<void> {
+  const { ctx, body: request } = call;
+  const opened = await openChat(call, services);
+  if (!opened) return;
+  try {
+    if (request.stream) await streamAnswer(ctx, opened, { ...format, config: services.config });
+    else await sendAnswer(ctx, opened, format);
+  } finally {
+    // If nothing was charged, the Idempotency-Key can be used again.
+    const { bill } = opened.chat;
+    if (bill === null || bill.creditsConsumed === 0) await opened.claim.release();
+  }
+}
+
+/** Opens the chat. Returns null if it sent the stored answer of an earlier request instead. */
+async function openChat(call: ChatCall, services: Services): Promise<OpenedChat | null> {
+  const { ctx, body: request } = call;
+  const firstToken = services.telemetry.metrics.firstTokenSeconds.startTimer();
+  const models = checkModels(call, services);
+  const claimRequest = { path: ctx.path, body: request, subjectId: newId('chat') };
+  const claim = await services.claims.claim(ctx, claimRequest);
+  if (claim.state === 'done') {
+    assert(claim.response, 'a finished claim has no stored answer');
+    ctx.set('Idempotent-Replayed', 'true');
+    const { bytes, contentType, stream } = claim.response;
+    ctx.status = 200;
+    ctx.body = stream;
+    ctx.set('Content-Type', contentType);
+    ctx.length = bytes;
+    return null;
+  }
+  try {
+    const order = buildOrder(await signUploads(call, services), models);
+    const chat = await services.chat.open(order, { id: claim.subjectId, claim: claim.id });
+    // From now on, the reservation keeps other requests from using the Idempotency-Key.
+    claim.stopRenewal();
+    watchDisconnect(ctx, chat);
+    return { chat, request, requestId: ctx.state.requestId, claim, models, firstToken };
+  } catch (error) {
+    await claim.release();
+    throw error;
+  }
+}
+
+/** Sends the answer as a stream of server-sent events. */
+async function streamAnswer(
+  ctx: Context,
+  opened: OpenedChat,
+  { presentation, rename, config }: AnswerFormat & { config: Config },
+): Promise<void> {
+  const eventStream = createEventStream(ctx.res, {
+    keepaliveMs: config.CHAT_KEEPALIVE_MS,
+    keepalive: presentation.keepalive,
+    open() {
+      ctx.status = 200;
+      nameIgnoredFields(ctx, opened, rename);
+      ctx.set('Content-Type', eventStreamType);
+      ctx.set('Cache-Control', 'no-cache, no-transform');
+      ctx.set('X-Accel-Buffering', 'no');
+      ctx.respond = false;
+    },
+  });
+  try {
+    const sentText = await relayStream(ctx, opened, { presentation, eventStream });
+    const end = presentation.end(opened, requireBill(opened.chat));
+    if (sentText !== null) {
+      await opened.claim.storeResponse({ text: sentText + end, contentType: eventStreamType });
+    }
+    eventStream.end(end);
+  } catch (error) {
+    if (!eventStream.headersSent) throw error;
+    if (error instanceof ReaderDisconnected) ctx.res.destroy();
+    else eventStream.end(presentation.failure(opened, toGatewayError(error), opened.chat.bill));
+  } finally {
+    eventStream.stop();
+  }
+}
+
+/** Sends the answer as one body. */
+async function sendAnswer(
+  ctx: Context,
+  opened: OpenedChat,
+  { presentation, rename }: AnswerFormat,
+): Promise<void> {
+  const answer = await opened.chat.answer();
+  nameIgnoredFields(ctx, opened, rename);
+  const body = presentation.body(opened, answer, requireBill(opened.chat));
+  await opened.claim.storeResponse({ text: body, contentType: jsonType });
+  ctx.status = 200;
+  ctx.set('Content-Type', jsonType);
+  ctx.body = body;
+}
+
+/** Names the fields and hints that the provider of the answer has not received. */
+function nameIgnoredFields(
+  ctx: Context,
+  { chat, request, models }: OpenedChat,
+  rename: AnswerFormat['rename'],
+): void {
+  const model = models.find(({ id }) => id === chat.servedBy.model) ?? models[0];
+  const hints = listIgnoredHints(model, request.body).map(rename);
+  const ignored = [...(request.ignored ?? []), ...hints];
+  if (ignored.length > 0) ctx.append('X-Ignored-Fields', ignored.join(', '));
+}
+
+/** Notifies the chat when its caller disconnects. */
+function watchDisconnect({ res }: Context, chat: OpenChat): void {
+  if (res.destroyed) chat.handleDisconnect();
+  else res.once('close', () => chat.handleDisconnect());
+}
+
+/**
+ * Sends the steps of a stream, and returns their text, which is stored for replays. Returns null if
+ * the request has no Idempotency-Key, or if the text exceeds a byte budget.
+ */
+async function relayStream(
+  ctx: Context,
+  opened: OpenedChat,
+  { presentation, eventStream }: { presentation: Presentation; eventStream: EventStream },
+): Promise<string | null> {
+  let sentText: string[] | null = opened.claim.id ? [] : null;
+  let hasOutput = false;
+  await opened.chat.stream(async (steps) => {
+    const text = presentation.steps(opened, steps);
+    if (text === '') return;
+    const bytes = Buffer.byteLength(text);
+    if (sentText && ctx.state.countBytes({ kind: 'replayText', bytes })) {
+      sentText = null;
+      ctx.state.releaseBytes('replayText');
+    }
+    sentText?.push(text);
+    if (!hasOutput && steps.every((step) => step.outputText === '')) {
+      // A provider that fails before its first output causes an ordinary error response.
+      eventStream.hold(text);
+      return;
+    }
+    const written = eventStream.write(text);
+    if (!hasOutput) opened.firstToken({ provider: opened.chat.servedBy.provider });
+    hasOutput = true;
+    await written;
+  });
+  return sentText?.join('') ?? null;
+}
+
+function requireBill(chat: OpenChat): NonNullable<OpenChat['bill']> {
+  assert(chat.bill, 'the chat has ended without a bill');
+  return chat.bill;
+}

@@ -1,0 +1,57 @@
+/**
+ * Parses the fields `webhookUrl` and `webhookEvents` of a Studio request. All capabilities share
+ * them, so they are removed before the capability's schema parses the request.
+ */
+import { z } from 'zod';
+import { fieldError } from '../../domain/errors.ts';
+import { webhookEvents as names } from '../../domain/job-contract.ts';
+import type { Outbound } from '../../platform/outbound.ts';
+import { parseWith } from '../../domain/parsing.ts';
+import { parseWebhookUrl, webhookUrlLengthMax } from './webhook-url.ts';
+
+const webhookEvents = z
+  .array(z.enum(names))
+  .min(1)
+  .max(names.length)
+  .refine((events) => new Set(events).size === events.length, 'must not repeat an event')
+  .optional();
+const eventsSchema = z.object({ webhookEvents });
+
+/** Webhook that a request specifies. If `events` is not set, it only reports the end of the job. */
+export interface RequestedWebhook {
+  url: string;
+  events: z.infer<typeof webhookEvents>;
+}
+
+/** Webhook fields in the schema of every Studio request. */
+export const webhookFields = {
+  webhookUrl: z
+    .url({ protocol: /^https$/ })
+    .max(webhookUrlLengthMax)
+    .optional()
+    .meta({
+      description: 'HTTPS URL that receives the events of the job (docs/webhooks.md).',
+    }),
+  webhookEvents: webhookEvents.meta({
+    description:
+      'Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.',
+    example: ['started', 'completed'],
+  }),
+};
+
+/**
+ * Parses the webhook fields. Returns null if the request has no webhook.
+ * @throws GatewayError INVALID_REQUEST naming `webhookUrl` or `webhookEvents`
+ */
+export function parseWebhook(
+  fields: { webhookUrl?: unknown; webhookEvents?: unknown },
+  outbound: Outbound,
+): RequestedWebhook | null {
+  const url = parseWebhookUrl(fields.webhookUrl, outbound);
+  const { webhookEvents: events } = parseWith(eventsSchema, {
+    webhookEvents: fields.webhookEvents,
+  });
+  if (url !== null) return { url, events };
+  if (events) throw fieldError('INVALID_REQUEST', 'webhookEvents', 'requires webhookUrl');
+  return null;
+}

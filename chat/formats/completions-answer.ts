@@ -1,0 +1,152 @@
+/** Formats chat responses in the gateway's format, or in OpenAI's with additional fields. */
+import type { ChatAnswer, StreamStep } from '../protocols/protocol.ts';
+import type { ChatBill, OpenChat } from '../open-chat.ts';
+import type { FailedTry } from '../candidates.ts';
+import type { TokenUsage } from '../price.ts';
+import type { GatewayError } from '../../domain/errors.ts';
+import { formatOpenaiError } from '../../domain/error-bodies.ts';
+import type { ChatRequest } from './chat-request.ts';
+
+/** Chat and request whose response a presentation formats. */
+export interface ChatContext {
+  chat: OpenChat;
+  request: ChatRequest;
+  requestId: string;
+}
+
+/** Functions that format the response bodies and stream events of a chat endpoint. */
+export interface Presentation {
+  /** Text that keeps an idle stream open. */
+  keepalive: string;
+  /** Formats an answer that is not streamed. */
+  body: (context: ChatContext, answer: ChatAnswer, bill: ChatBill) => string;
+  /** Formats the next steps of a stream. Returns an empty string if there is nothing to send. */
+  steps: (context: ChatContext, steps: readonly StreamStep[]) => string;
+  /** Formats the last events of a complete stream. */
+  end: (context: ChatContext, bill: ChatBill) => string;
+  /** Formats the last events of a failed stream, which does not end with `[DONE]`. */
+  failure: (context: ChatContext, error: GatewayError, bill: ChatBill | null) => string;
+}
+
+/**
+ * Comment that keeps an idle stream open. No blank line follows it, because older versions of
+ * OpenAI's client for Go parse an event without data at each blank line.
+ */
+export const commentKeepalive = ': keepalive\n';
+
+const doneEvent = 'data: [DONE]\n\n';
+
+function formatEvent(data: unknown): string {
+  return `data: ${JSON.stringify(data)}\n\n`;
+}
+
+function formatServiceUsage(usage: TokenUsage) {
+  const { inputTokens, outputTokens, cachedInputTokens, cacheWriteTokens, reasoningTokens } = usage;
+  return {
+    inputTokens,
+    outputTokens,
+    totalTokens: inputTokens + outputTokens,
+    ...(cachedInputTokens && { cachedInputTokens }),
+    ...(cacheWriteTokens && { cacheWriteTokens }),
+    ...(reasoningTokens && { reasoningTokens }),
+  };
+}
+
+/** Formats the token usage twice: with OpenAI's field names and with the gateway's. */
+function formatBothUsages(usage: TokenUsage): Record<string, unknown> {
+  const serviceUsage = formatServiceUsage(usage);
+  const { cachedInputTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 } = usage;
+  return {
+    prompt_tokens: serviceUsage.inputTokens,
+    completion_tokens: serviceUsage.outputTokens,
+    total_tokens: serviceUsage.totalTokens,
+    prompt_tokens_details: {
+      cached_tokens: cachedInputTokens,
+      cache_write_tokens: cacheWriteTokens,
+    },
+    completion_tokens_details: { reasoning_tokens: reasoningTokens },
+    ...serviceUsage,
+  };
+}
+
+/** Returns the field `tried` (errors of models that failed before one answered), if any failed. */
+export function formatTried({ tried }: OpenChat): { tried?: readonly FailedTry[] } {
+  return tried.length > 0 ? { tried } : {};
+}
+
+/** Returns the gateway's ids of a chat and its model, which replace the provider's ids. */
+function formatIds({ id, servedBy }: OpenChat): { id: string; model: string } {
+  return { id, model: servedBy.model };
+}
+
+function formatServiceEnd(chat: OpenChat, finishReason: string | null, bill: ChatBill): object {
+  const { creditsConsumed } = bill;
+  return {
+    finishReason,
+    usage: formatServiceUsage(bill.usage),
+    creditsConsumed,
+    ...formatTried(chat),
+  };
+}
+
+/** Format of POST /api/v1/chat (spec §2.4). */
+export const servicePresentation: Presentation = {
+  keepalive: commentKeepalive,
+  body: ({ chat }, { text: content, finishReason }, bill) =>
+    JSON.stringify({ ...formatIds(chat), content, ...formatServiceEnd(chat, finishReason, bill) }),
+  steps({ chat }, steps) {
+    const delta = steps.map((step) => step.text).join('');
+    return delta === '' ? '' : formatEvent({ ...formatIds(chat), type: 'delta', delta });
+  },
+  end: ({ chat }, bill) =>
+    formatEvent({
+      ...formatIds(chat),
+      type: 'done',
+      ...formatServiceEnd(chat, chat.streamMetadata.finishReason, bill),
+    }) + doneEvent,
+  failure: ({ chat, requestId }, { code: error, message }, bill) =>
+    formatEvent({
+      ...formatIds(chat),
+      type: 'error',
+      error,
+      message,
+      requestId,
+      ...(bill && { usage: formatServiceUsage(bill.usage), creditsConsumed: bill.creditsConsumed }),
+    }),
+};
+
+/** Format of POST /api/v1/chat/completions: OpenAI's, with the gateway's additional fields. */
+export const completionsPresentation: Presentation = {
+  keepalive: commentKeepalive,
+  body: ({ chat }, { completion, text }, bill) =>
+    JSON.stringify({
+      ...completion,
+      ...formatIds(chat),
+      content: text,
+      usage: formatBothUsages(bill.usage),
+      creditsConsumed: bill.creditsConsumed,
+      ...formatTried(chat),
+    }),
+  steps: ({ chat }, steps) =>
+    steps.map(({ chunk }) => formatEvent({ ...chunk, ...formatIds(chat) })).join(''),
+  end({ chat, request }, bill) {
+    if (!request.includeUsage) return doneEvent;
+    return (
+      formatEvent({
+        ...formatIds(chat),
+        object: 'chat.completion.chunk',
+        created: chat.streamMetadata.head.created,
+        choices: [],
+        usage: formatBothUsages(bill.usage),
+        creditsConsumed: bill.creditsConsumed,
+        ...formatTried(chat),
+      }) + doneEvent
+    );
+  },
+  // The `openai` clients throw an error for a chunk with an `error` field.
+  failure: ({ requestId }, error, bill) =>
+    formatEvent({
+      ...formatOpenaiError(error, requestId),
+      ...(bill && { creditsConsumed: bill.creditsConsumed }),
+    }),
+};

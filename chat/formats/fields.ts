@@ -1,0 +1,85 @@
+/** Schemas of fields that the chat endpoints share. */
+import { z } from 'zod';
+import type { ContentPart, PartContent } from '../body.ts';
+import { idPattern } from '../../domain/ids.ts';
+
+/** Schema of a text. Its maximum length exceeds the context length of every model. */
+export const textSchema = z.string().max(10_000_000);
+/** Schema of a name or id in a conversation. */
+export const nameSchema = z.string().min(1).max(256);
+/** Schema of the name of a tool. */
+export const toolNameSchema = z
+  .string()
+  .max(128)
+  .regex(/^[\w.-]{1,128}$/, 'must be 1–128 characters of A–Z a–z 0–9 _ . -');
+/** Schema of the id of a model. */
+export const modelIdSchema = z.string().min(1).max(256);
+/** Maximum number of fallback models. Each failed model adds its response time to the request. */
+const fallbacksMax = 4;
+/** Schema of the ids of fallback models. */
+export const fallbacksSchema = z.array(modelIdSchema).max(fallbacksMax).nullish().meta({
+  description: 'Fallback models, called in this order until one succeeds, if `model` fails.',
+});
+/** Schema of the URL or base64 data of a file. Its maximum length is that of a request. */
+export const fileSourceSchema = z
+  .string()
+  .min(1)
+  .max(20 * 1024 * 1024);
+/** Schema of the id of an uploaded file of the caller's organization. */
+export const fileIdSchema = z
+  .string()
+  .max(256)
+  .regex(
+    idPattern('upload'),
+    'must be the id of an uploaded file (POST /api/v1/storage/upload-url)',
+  );
+
+/**
+ * Schema of `cache_control`, which marks the end of a prompt prefix to cache. The only allowed TTL
+ * is `5m`, because the gateway has no price for other ones.
+ */
+export const cacheControlSchema = z
+  .object({
+    type: z.literal('ephemeral'),
+    ttl: z.literal('5m', 'must be 5m: a longer TTL is not available').nullish(),
+  })
+  .transform(({ type }) => ({ type }));
+/** Field `cache_control` of a part, a tool or a message. Null means the same as a missing field. */
+export const cacheControlField = { cache_control: cacheControlSchema.nullish() };
+
+/**
+ * Creates the schema of a field that is rejected, because ignoring it would change the answer. An
+ * empty list changes nothing.
+ */
+export const createRejectedField = (reason: string) =>
+  z.union([z.null(), z.array(z.never()).max(0)], `is not supported: ${reason}`).optional();
+
+type Part = z.core.$ZodTypeDiscriminable;
+
+/** Creates the schema of a list of message parts. Its error message lists the allowed types. */
+export function createPartsSchema<Parts extends readonly [Part, ...Part[]]>(...parts: Parts) {
+  const types = parts.flatMap(({ _zod: { propValues } }) => [...(propValues?.['type'] ?? [])]);
+  const part = z.discriminatedUnion('type', parts, { error: `must be one of ${types.join(', ')}` });
+  return z.array(part).max(1024);
+}
+
+/** Adds their paths to the parts of a content. */
+export function locateParts(
+  content: string | readonly PartContent[],
+  path: string,
+): string | ContentPart[] {
+  if (typeof content === 'string') return content;
+  return content.map((part, index) => ({ ...part, path: `${path}.${index}` }));
+}
+
+type WithoutNulls<Fields> = { [Field in keyof Fields]?: NonNullable<Fields[Field]> };
+
+/**
+ * Removes null and undefined fields from an object, because no provider accepts `null` in every
+ * field.
+ */
+export function withoutNulls<Fields extends object>(fields: Fields): WithoutNulls<Fields> {
+  const entries = Object.entries(fields).filter(([, value]) => value != null);
+  // oxlint-disable-next-line no-unsafe-type-assertion -- only entries without a value were removed
+  return Object.fromEntries(entries) as WithoutNulls<Fields>;
+}

@@ -1,0 +1,171 @@
+/**
+ * Media in chat requests: reads data URIs, checks that a model supports the parts and that the
+ * addresses of URLs are public, because providers fetch them, and signs URLs of uploaded pictures.
+ */
+import type { ChatModel } from '../model.ts';
+import { iterateParts, type ChatBody, type ContentPart } from '../body.ts';
+import { fieldError, type GatewayError } from '../../domain/errors.ts';
+import { formatReceived } from '../../domain/field-messages.ts';
+import { isId } from '../../domain/ids.ts';
+import { OutboundError } from '../../platform/outbound-addresses.ts';
+import type { Outbound } from '../../platform/outbound.ts';
+import type { Composition } from '../../api/composition.ts';
+import type { ChatCall, ChatRequest } from './chat-request.ts';
+import { decodeBase64, detectType, formatDataUrl, parseDataUrl } from './data-urls.ts';
+
+/**
+ * Replaces the data URIs in the messages by canonical ones: standard base64, and the type of the
+ * bytes. A provider rejects others, or bills a picture that it cannot see.
+ * @throws GatewayError INVALID_INPUT_URL
+ */
+export function readMedia({ messages }: ChatBody): void {
+  for (const message of messages) {
+    if (message.role === 'assistant' || typeof message.content === 'string') continue;
+    message.content = message.content.map(readPart);
+  }
+}
+
+function readPart(part: ContentPart): ContentPart {
+  switch (part.type) {
+    case 'text':
+      return part;
+    case 'image_url': {
+      const { url, ...image } = part.image_url;
+      if (!isDataUrl(url)) return part;
+      const data = parseDataUrl(url);
+      const type = data ? detectType(data) : '';
+      if (data && type.startsWith('image/')) {
+        return { ...part, image_url: { ...image, url: formatDataUrl({ ...data, type }) } };
+      }
+      const rule = 'a data URI must contain a PNG, JPEG, WebP or GIF image in base64';
+      throw invalidUrl(`${part.path}.image_url.url`, rule, url);
+    }
+    case 'input_audio': {
+      const { data: base64, format } = part.input_audio;
+      const bytes = decodeBase64(base64);
+      if (!bytes) throw invalidUrl(`${part.path}.input_audio.data`, 'must be base64', base64);
+      const type = detectType({ type: '', bytes });
+      const formats: Record<string, string> = { 'audio/wav': 'wav', 'audio/mpeg': 'mp3' };
+      const data = bytes.toString('base64');
+      return { ...part, input_audio: { data, format: formats[type] ?? format } };
+    }
+    case 'video_url': {
+      const { url } = part.video_url;
+      const data = parseDataUrl(url);
+      const type = data ? detectType(data) : '';
+      if (data && type.startsWith('video/')) {
+        return { ...part, video_url: { url: formatDataUrl({ ...data, type }) } };
+      }
+      throw invalidUrl(`${part.path}.video_url.url`, 'must be a data URI of a video', url);
+    }
+    case 'file':
+      break;
+  }
+  return part.file.file_data === undefined ? part : readDocument(part, part.file.file_data);
+}
+
+/** Reads a document. One that is a picture becomes an image part. */
+function readDocument(part: Extract<ContentPart, { type: 'file' }>, sentUrl: string): ContentPart {
+  const path = `${part.path}.file.file_data`;
+  const data = parseDataUrl(sentUrl);
+  if (!data) throw invalidUrl(path, 'must be a data URI with base64 data', sentUrl);
+  const type = detectType(data);
+  const url = formatDataUrl({ ...data, type });
+  if (type === '') {
+    const rule =
+      data.type === 'application/pdf'
+        ? 'must contain a PDF, as its type says'
+        : 'must name the type of its data, such as application/pdf';
+    throw invalidUrl(path, rule, sentUrl);
+  }
+  const { path: partPath, cache_control: marker } = part;
+  const located = { path: partPath, ...(marker && { cache_control: marker }) };
+  if (isPicture(type)) return { ...located, type: 'image_url', image_url: { url } };
+  const filename = part.file.filename ?? data.name;
+  const file = { file_data: url, ...(filename !== undefined && { filename }) };
+  return { ...located, type: 'file', file };
+}
+
+const isPicture = (type: string): boolean => type.startsWith('image/');
+const isDataUrl = (url: string): boolean => /^data:/i.test(url.slice(0, 5));
+
+function invalidUrl(path: string, rule: string, received: string): GatewayError {
+  return fieldError('INVALID_INPUT_URL', path, rule + formatReceived(received));
+}
+
+/**
+ * Checks the message parts of a request.
+ * @throws GatewayError UNSUPPORTED_PARAMETER, INVALID_INPUT_URL
+ */
+export function checkParts(request: ChatRequest, model: ChatModel, outbound: Outbound): void {
+  for (const part of iterateParts(request.body)) {
+    const { path } = part;
+    const createUnsupportedError = (kind: string): GatewayError =>
+      fieldError('UNSUPPORTED_PARAMETER', path, `${model.id} does not accept ${kind}`);
+    switch (part.type) {
+      case 'image_url':
+        if (!model.supportsImages) throw createUnsupportedError('images');
+        checkImageUrl(part.image_url.url, `${path}.image_url.url`, outbound);
+        break;
+      case 'file':
+        if (!model.supportsImages) throw createUnsupportedError('documents');
+        if (part.file.file_url !== undefined) {
+          checkUrl(part.file.file_url, `${path}.file.file_url`, outbound);
+        }
+        break;
+      case 'input_audio':
+        if (!model.supportsAudio) throw createUnsupportedError('audio');
+        break;
+      case 'video_url':
+        if (!model.supportsVideo) throw createUnsupportedError('video');
+        break;
+      case 'text':
+        break;
+    }
+  }
+}
+
+function checkImageUrl(url: string, path: string, outbound: Outbound): void {
+  if (!isId('upload', url) && !isDataUrl(url)) checkUrl(url, path, outbound);
+}
+
+function checkUrl(url: string, path: string, outbound: Outbound): void {
+  try {
+    outbound.check(url);
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error;
+    throw invalidUrl(path, error.message, url);
+  }
+}
+
+/** Lifetime of the signed URL of a picture, in milliseconds. */
+const urlTtlMs = 3_600_000;
+
+/** Returns whether a part is an uploaded picture, referenced by its file id. */
+function isUpload(part: ContentPart): part is Extract<ContentPart, { type: 'image_url' }> {
+  return part.type === 'image_url' && isId('upload', part.image_url.url);
+}
+
+/**
+ * Returns the chat request with the ids of uploaded pictures replaced by signed URLs, which
+ * providers can fetch.
+ * @throws GatewayError INVALID_INPUT_URL if a file is not a picture of this organization
+ */
+export async function signUploads(
+  call: ChatCall,
+  { inputs, storage }: Pick<Composition, 'inputs' | 'storage'>,
+): Promise<ChatCall> {
+  const { ctx, body: request } = call;
+  if (![...iterateParts(request.body)].some(isUpload)) return call;
+  const body = structuredClone(request.body);
+  for (const part of iterateParts(body)) {
+    if (!isUpload(part)) continue;
+    const field = `${part.path}.file_id`;
+    const source = { field, url: part.image_url.url, medium: 'image' as const };
+    const input = await inputs.resolve(source, ctx.state.caller.organizationId);
+    if (input.kind === 'file') {
+      part.image_url.url = await storage.urlOf(input.storageKey, urlTtlMs);
+    }
+  }
+  return { ctx, body: { ...request, body } };
+}

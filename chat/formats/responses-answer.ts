@@ -1,0 +1,439 @@
+/**
+ * Formats chats as responses and stream events of OpenAI's Responses API. The output items are built
+ * from the chunks of a chat.
+ */
+import { toReasoningDetail } from '../answer-blocks.ts';
+import type { ChatBill } from '../open-chat.ts';
+import type { GatewayError } from '../../domain/errors.ts';
+import { asText, isRecord, type JsonObject } from '../../domain/json.ts';
+import { toOpenaiCode, formatOpenaiError } from '../../domain/error-bodies.ts';
+import {
+  commentKeepalive,
+  formatTried,
+  type Presentation,
+  type ChatContext,
+} from './completions-answer.ts';
+import { readToolCalls, readFirstMessage, type ToolCallPiece } from './first-choice.ts';
+import { ToolRestorer } from './responses-tools.ts';
+import { encodeProviderData, readThoughts, type ThoughtPiece } from './thoughts.ts';
+
+/** Part of an output message. */
+interface TextPart {
+  kind: 'output_text' | 'refusal';
+  text: string;
+}
+
+/** Message of the model. */
+interface MessageItem {
+  type: 'message';
+  id: string;
+  parts: TextPart[];
+}
+
+/** Tool call. `json` contains its arguments. */
+interface ToolCallItem {
+  type: 'function_call';
+  id: string;
+  callId: string;
+  name: string;
+  json: string;
+}
+
+/** Reasoning, with the provider data that the next request must contain. */
+interface ReasoningItem {
+  type: 'reasoning';
+  id: string;
+  text: string;
+  details: JsonObject[];
+  extraContent?: JsonObject;
+}
+
+/** Output item of a response. */
+type OutputItem = MessageItem | ToolCallItem | ReasoningItem;
+/** Status of an output item. */
+type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
+
+/** Formats a part of an output message. */
+function formatPart({ kind, text }: TextPart): object {
+  return kind === 'refusal'
+    ? { type: kind, refusal: text }
+    : { type: kind, text, annotations: [], logprobs: [] };
+}
+
+/** Formats an output item. */
+function formatItem(item: OutputItem, status: ItemStatus): object {
+  const { type, id } = item;
+  if (item.type === 'message') {
+    return { id, type, status, role: 'assistant', content: item.parts.map(formatPart) };
+  }
+  if (item.type === 'function_call') {
+    return { id, type, status, call_id: item.callId, name: item.name, arguments: item.json };
+  }
+  const { text, details, extraContent } = item;
+  const content = {
+    ...(details.length > 0 && { details }),
+    ...(extraContent && { extraContent }),
+  };
+  return {
+    id,
+    type,
+    summary: text === '' ? [] : [formatSummary(text)],
+    encrypted_content: Object.keys(content).length > 0 ? encodeProviderData(content) : null,
+  };
+}
+
+/** Formats the summary of a reasoning item. */
+function formatSummary(text: string): object {
+  return { type: 'summary_text', text };
+}
+
+/** Stream event without its sequence number. */
+interface ResponseEvent {
+  type: string;
+  [field: string]: unknown;
+}
+
+/** Collects the output items of one response, which follow one another. */
+class ResponseItems {
+  readonly #chatId: string;
+  readonly #items: OutputItem[] = [];
+  /** Item to which the next piece of its kind is added. */
+  #open: OutputItem | null = null;
+  /** Index in the chunks of the most recent tool call. */
+  #lastCall = -1;
+
+  constructor(chatId: string) {
+    this.#chatId = chatId;
+  }
+
+  /** Adds a chunk, and returns the events that report it. */
+  add(chunk: unknown): ResponseEvent[] {
+    const message = readFirstMessage(chunk);
+    return [
+      ...readThoughts(message).flatMap((piece) => this.#addThought(piece)),
+      ...this.#addText('output_text', asText(message['content'])),
+      ...this.#addText('refusal', asText(message['refusal'])),
+      ...readToolCalls(chunk).flatMap((piece) => this.#addCall(piece)),
+    ];
+  }
+
+  /** Ends the open item, and returns the events that report it. */
+  end(status: ItemStatus): ResponseEvent[] {
+    const item = this.#open;
+    if (!item) return [];
+    this.#open = null;
+    const done = {
+      type: 'response.output_item.done',
+      output_index: this.#items.indexOf(item),
+      item: formatItem(item, item.type === 'reasoning' ? 'completed' : status),
+    };
+    return [...this.#endContent(item), done];
+  }
+
+  /** Returns the field `output` of the response. */
+  output(status: ItemStatus): object[] {
+    return this.#items.map((item) => formatItem(item, status));
+  }
+
+  #locateItem(item: OutputItem): { item_id: string; output_index: number } {
+    return { item_id: item.id, output_index: this.#items.indexOf(item) };
+  }
+
+  #createId(prefix: string): string {
+    return `${prefix}_${this.#chatId}_${this.#items.length}`;
+  }
+
+  /** Ends the open item, and begins another one. */
+  #beginItem(item: OutputItem): ResponseEvent[] {
+    const events = this.end('completed');
+    this.#items.push(item);
+    this.#open = item;
+    return [
+      ...events,
+      {
+        type: 'response.output_item.added',
+        output_index: this.#items.length - 1,
+        item: formatItem(item, 'in_progress'),
+      },
+    ];
+  }
+
+  #addText(kind: TextPart['kind'], delta: string): ResponseEvent[] {
+    if (delta === '') return [];
+    const events: ResponseEvent[] = [];
+    let message = this.#open;
+    if (message?.type !== 'message') {
+      message = { type: 'message', id: this.#createId('msg'), parts: [] };
+      events.push(...this.#beginItem(message));
+    }
+    const { parts } = message;
+    let part = parts.at(-1);
+    if (part?.kind !== kind) {
+      events.push(...this.#endPart(message));
+      part = { kind, text: '' };
+      parts.push(part);
+      const location = this.#locatePart(message);
+      events.push({ type: 'response.content_part.added', ...location, part: formatPart(part) });
+    }
+    part.text += delta;
+    events.push({
+      type: `response.${kind}.delta`,
+      ...this.#locatePart(message),
+      delta,
+      ...(kind === 'output_text' && { logprobs: [] }),
+    });
+    return events;
+  }
+
+  #locatePart(message: MessageItem): object {
+    return { ...this.#locateItem(message), content_index: message.parts.length - 1 };
+  }
+
+  #endPart(message: MessageItem): ResponseEvent[] {
+    const part = message.parts.at(-1);
+    if (!part) return [];
+    const location = this.#locatePart(message);
+    const { kind, text } = part;
+    const content = kind === 'refusal' ? { refusal: text } : { text, logprobs: [] };
+    return [
+      { type: `response.${kind}.done`, ...location, ...content },
+      { type: 'response.content_part.done', ...location, part: formatPart(part) },
+    ];
+  }
+
+  /** Returns the events that precede the end of an item. */
+  #endContent(item: OutputItem): ResponseEvent[] {
+    if (item.type === 'message') return this.#endPart(item);
+    const location = this.#locateItem(item);
+    if (item.type === 'function_call') {
+      const { name, json } = item;
+      const type = 'response.function_call_arguments.done';
+      return [{ type, ...location, name, arguments: json }];
+    }
+    if (item.text === '') return [];
+    const { text } = item;
+    const part = { ...location, summary_index: 0 };
+    return [
+      { type: 'response.reasoning_summary_text.done', ...part, text },
+      { type: 'response.reasoning_summary_part.done', ...part, part: formatSummary(text) },
+    ];
+  }
+
+  #addThought({ isWhole, ...thought }: ThoughtPiece): ResponseEvent[] {
+    const { text, signature, data } = thought;
+    const events: ResponseEvent[] = [];
+    let item = this.#open;
+    if (item?.type !== 'reasoning') {
+      item = { type: 'reasoning', id: this.#createId('rs'), text: '', details: [] };
+      events.push(...this.#beginItem(item));
+    }
+    if (signature + data !== '') item.details.push(toReasoningDetail(thought));
+    const isAlreadySent = isWhole && item.text.endsWith(text);
+    if (text === '' || isAlreadySent) return events;
+    const location = { ...this.#locateItem(item), summary_index: 0 };
+    if (item.text === '') {
+      const type = 'response.reasoning_summary_part.added';
+      events.push({ type, ...location, part: formatSummary('') });
+    }
+    item.text += text;
+    events.push({ type: 'response.reasoning_summary_text.delta', ...location, delta: text });
+    return events;
+  }
+
+  #addCall({ index, id, name, json, extraContent }: ToolCallPiece): ResponseEvent[] {
+    const events: ResponseEvent[] = [];
+    let item = this.#open;
+    if (item?.type !== 'function_call' || index !== this.#lastCall) {
+      this.#lastCall = index;
+      if (extraContent) {
+        // A reasoning item without text contains the provider's data for the call after it.
+        const dataId = this.#createId('rs');
+        const data = { type: 'reasoning' as const, id: dataId, text: '', details: [] };
+        events.push(...this.#beginItem({ ...data, extraContent }));
+      }
+      item = { type: 'function_call', id: this.#createId('fc'), callId: id, name, json: '' };
+      events.push(...this.#beginItem(item));
+    }
+    item.json += json;
+    if (json !== '') {
+      const type = 'response.function_call_arguments.delta';
+      events.push({ type, ...this.#locateItem(item), delta: json });
+    }
+    return events;
+  }
+}
+
+/** Names of the reasons for an incomplete response in the Responses API, keyed by finish reason. */
+const incompleteReasons: Readonly<Record<string, string>> = {
+  length: 'max_output_tokens',
+  content_filter: 'content_filter',
+};
+
+function toResponseStatus(finishReason: string | null): 'completed' | 'incomplete' {
+  return incompleteReasons[finishReason ?? ''] === undefined ? 'completed' : 'incomplete';
+}
+
+/** Formats usage. Cached and reasoning tokens are 0 if the provider does not report them. */
+function formatUsage({ usage }: ChatBill): object {
+  const { inputTokens, outputTokens, cachedInputTokens = 0, reasoningTokens = 0 } = usage;
+  return {
+    input_tokens: inputTokens,
+    input_tokens_details: { cached_tokens: cachedInputTokens },
+    output_tokens: outputTokens,
+    output_tokens_details: { reasoning_tokens: reasoningTokens },
+    total_tokens: inputTokens + outputTokens,
+  };
+}
+
+/** Returns the response fields that repeat fields of the request. */
+function formatSettings({ body, maxTokens, metadata }: ChatContext['request']): object {
+  const { tools = [], tool_choice: choice = 'auto', response_format: format } = body;
+  return {
+    instructions: null,
+    max_output_tokens: maxTokens,
+    metadata: metadata ?? {},
+    parallel_tool_calls: body.parallel_tool_calls ?? true,
+    reasoning: { effort: body.reasoning_effort ?? null, summary: null },
+    temperature: body.temperature ?? null,
+    text: {
+      format: formatTextFormat(format),
+      ...(body.verbosity && { verbosity: body.verbosity }),
+    },
+    tool_choice: typeof choice === 'string' ? choice : { type: 'function', ...choice.function },
+    tools: tools.map(({ type, function: { parameters = null, strict = null, ...tool } }) => ({
+      type,
+      ...tool,
+      parameters,
+      strict,
+    })),
+    top_p: body.top_p ?? null,
+  };
+}
+
+function formatTextFormat(format: ChatContext['request']['body']['response_format']): object {
+  if (!format) return { type: 'text' };
+  const { type, json_schema: schema } = format;
+  return { type, ...(isRecord(schema) && schema) };
+}
+
+function formatResponse({ chat, request }: ChatContext, createdAt: number, state: object): object {
+  return {
+    id: chat.id,
+    object: 'response',
+    created_at: createdAt,
+    background: false,
+    error: null,
+    incomplete_details: null,
+    model: chat.servedBy.model,
+    previous_response_id: null,
+    service_tier: 'default',
+    store: false,
+    truncation: 'disabled',
+    usage: null,
+    ...formatSettings(request),
+    ...state,
+  };
+}
+
+/** Returns the fields of a response that has ended. */
+function formatEnd(
+  context: ChatContext,
+  end: { finishReason: string | null; bill: ChatBill; items: ResponseItems },
+): object {
+  const status = toResponseStatus(end.finishReason);
+  const reason = incompleteReasons[end.finishReason ?? ''];
+  return {
+    status,
+    incomplete_details: reason === undefined ? null : { reason },
+    output: restoreOutput(context, end.items.output(status)),
+    usage: formatUsage(end.bill),
+    creditsConsumed: end.bill.creditsConsumed,
+    ...formatTried(context.chat),
+  };
+}
+
+/** Converts function calls in the output to calls of the caller's tools. */
+function restoreOutput({ request }: ChatContext, output: readonly object[]): object[] {
+  const restorer = new ToolRestorer(request.toolForms);
+  return output.map((item) => restorer.item(item));
+}
+
+function formatErrorEvent(error: GatewayError, { requestId }: ChatContext): ResponseEvent {
+  const param = error.details?.[0]?.path ?? null;
+  return {
+    ...formatOpenaiError(error, requestId),
+    type: 'error',
+    code: toOpenaiCode(error),
+    param,
+  };
+}
+
+/** Creates the presentation of one chat. It keeps the output items of the stream. */
+export function createResponsesPresentation(): Presentation {
+  const createdAt = Math.floor(Date.now() / 1000);
+  let items: ResponseItems | null = null;
+  let restorer: ToolRestorer | null = null;
+  let sequenceNumber = 0;
+
+  const formatEvent = ({ type, ...fields }: ResponseEvent): string => {
+    const data = { type, sequence_number: sequenceNumber, ...fields };
+    sequenceNumber += 1;
+    return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+  };
+  const formatEvents = (context: ChatContext, events: readonly ResponseEvent[]): string => {
+    restorer ??= new ToolRestorer(context.request.toolForms);
+    return events
+      .flatMap((event) => restorer?.events(event) ?? [])
+      .map(formatEvent)
+      .join('');
+  };
+  /** Returns the output items, and at the first call also the events that start the stream. */
+  const start = (context: ChatContext): { items: ResponseItems; text: string } => {
+    if (items) return { items, text: '' };
+    items = new ResponseItems(context.chat.id);
+    const response = formatResponse(context, createdAt, { status: 'in_progress', output: [] });
+    const created = formatEvent({ type: 'response.created', response });
+    return { items, text: created + formatEvent({ type: 'response.in_progress', response }) };
+  };
+
+  return {
+    keepalive: commentKeepalive,
+    body(context, { steps, finishReason }, bill) {
+      const responseItems = new ResponseItems(context.chat.id);
+      for (const { chunk } of steps) responseItems.add(chunk);
+      const end = formatEnd(context, { finishReason, bill, items: responseItems });
+      return JSON.stringify(formatResponse(context, createdAt, end));
+    },
+    steps(context, steps) {
+      const { items: outputItems, text: startText } = start(context);
+      const events = steps.flatMap(({ chunk }) => outputItems.add(chunk));
+      return startText + formatEvents(context, events);
+    },
+    end(context, bill) {
+      const { items: outputItems, text: startText } = start(context);
+      const { finishReason } = context.chat.streamMetadata;
+      const status = toResponseStatus(finishReason);
+      const end = formatEnd(context, { finishReason, bill, items: outputItems });
+      const response = formatResponse(context, createdAt, end);
+      const events = [...outputItems.end(status), { type: `response.${status}`, response }];
+      return startText + formatEvents(context, events);
+    },
+    failure(context, error, bill) {
+      const { items: outputItems, text: startText } = start(context);
+      const code = toOpenaiCode(error);
+      const charge = bill && { creditsConsumed: bill.creditsConsumed };
+      const event = { ...formatErrorEvent(error, context), ...charge };
+      const ended = outputItems.end('incomplete');
+      const response = formatResponse(context, createdAt, {
+        status: 'failed',
+        error: { code, message: error.message },
+        output: restoreOutput(context, outputItems.output('incomplete')),
+        ...(bill && { usage: formatUsage(bill) }),
+        ...charge,
+      });
+      // Clients act on either of the two last events.
+      const events = [...ended, event, { type: 'response.failed', response }];
+      return startText + formatEvents(context, events);
+    },
+  };
+}

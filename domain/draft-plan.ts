@@ -1,0 +1,100 @@
+/**
+ * Draft plan of a request: its calls and inputs. A capability creates it, and the API completes it.
+ */
+import type { JsonObject } from './json.ts';
+import type { ExpectedOutput, JobPlan, Meter, OutputSpec, OutputVariant } from './job-plan.ts';
+
+/** Route to which the API has not yet added the task queue of the provider. */
+export interface DraftRoute {
+  provider: string;
+  providerEndpoint: string;
+  input: JsonObject;
+}
+
+/** Input of a request that the provider reads: a URL, or the id of an uploaded file. */
+export interface PlanInput {
+  /** Path of the request field, e.g. `imageUrls.0`. */
+  field: string;
+  /** URL or file id, exactly as it appears in the inputs of the calls. */
+  url: string;
+  /** Medium that the field accepts; omit if it accepts every medium. */
+  medium?: 'image' | 'audio' | 'video';
+}
+
+/** Measured properties of an input. */
+export interface InputMeasurements {
+  /** Width in pixels. */
+  width: number;
+  /** Height in pixels. */
+  height: number;
+  /** Duration in seconds; null for pictures. */
+  durationSeconds: number | null;
+}
+
+/** Cheaper output that the provider may deliver instead, with its unit price in USD. */
+export type DraftVariant = Omit<OutputVariant, 'unitDiscountMicro'> & { unitPriceUsd: number };
+
+/** Properties of an output that depend on a measured input. */
+export interface MeasuredOutput {
+  /** Quantity in units of the call's meter; defaults to `DraftCall.quantity`. */
+  quantity?: number;
+  expected: ExpectedOutput;
+  variants: DraftVariant[];
+}
+
+/** Price that depends on an input, which is measured before credits are reserved. */
+export interface MeasuredPrice {
+  input: PlanInput & { medium: 'image' | 'video' };
+  /**
+   * Calculates the price of one delivered unit, in USD.
+   * @throws GatewayError INVALID_REQUEST if the input exceeds the limits
+   */
+  calculateUsd: (input: InputMeasurements) => number;
+  /** Returns the properties of the output for a measured input. */
+  describeOutput: (input: InputMeasurements) => MeasuredOutput;
+}
+
+/** Planned call, before the API calculates its price in micro-credits. */
+export interface DraftCall {
+  routes: DraftRoute[];
+  output: OutputSpec;
+  /** Unit of `quantity`; defaults to `artifact`. */
+  meter?: Meter;
+  quantity: number;
+  /** Maximum number of units that may be charged (`PlannedCall.quantityMax`). */
+  quantityMax?: number;
+  /** Price of one delivered unit in USD, from the catalog. */
+  unitPriceUsd: number | MeasuredPrice;
+  /** Typical duration of a queued call in seconds; absent if unknown. */
+  typicalSeconds?: number;
+  /** Note for callers about the price. */
+  priceNote?: string | undefined;
+  /** Cheaper outputs that the provider may deliver instead of the requested one. */
+  variants?: DraftVariant[];
+  /** Whether a failure of this call fails the job. */
+  required: boolean;
+  /**
+   * Earlier call whose result is the input of this call: `callIndex` is its index, and `field` is
+   * the input field, in each route, that receives the result.
+   */
+  inputFrom?: { callIndex: number; field: string };
+}
+
+/** Errors of rejected items, keyed by the field of their input; stored with the job's request. */
+export type RejectedItems = Record<string, { code: string; message: string }>;
+
+/** Draft plan of a request. */
+export interface DraftPlan {
+  model: string | null;
+  calls: DraftCall[];
+  /** All inputs; each is checked before credits are reserved. */
+  inputs?: PlanInput[];
+  /**
+   * True if each input is a separate item with the same number of calls. If one item is rejected,
+   * the others are still processed.
+   */
+  itemized?: true;
+  /** Rejected items, whose calls were removed. */
+  rejectedItems?: RejectedItems;
+  assembly?: JobPlan['assembly'];
+}

@@ -1,0 +1,224 @@
+/**
+ * The job plan: everything that the workflow of a job needs, decided once by the API. A workflow
+ * does not read the catalog or the configuration, so later changes to them do not affect a running
+ * job.
+ */
+import type { z } from 'zod';
+import type { JsonObject } from './json.ts';
+import type { callOutputs, storedArtifact } from './job-record.ts';
+
+/** Route of a call: provider, provider endpoint, and request body in the provider's format. */
+export interface CallRoute {
+  provider: string;
+  /** Temporal task queue of the provider's calls. */
+  taskQueue: string;
+  /** Endpoint of the provider, for example fal's endpoint id. */
+  providerEndpoint: string;
+  /** Request body in the provider's format. */
+  input: JsonObject;
+  /**
+   * True if the provider sends a notification when the call ends. It sends the notification even if
+   * its response to the submit was lost.
+   */
+  notifies: boolean;
+  /** Timeout of a submit in milliseconds. When it expires, the outcome of the call is unknown. */
+  submitTimeoutMs: number;
+}
+
+/**
+ * Unit in which a call is charged. `artifact`: a delivered output. `second`: a second of the
+ * processed or generated media, rounded up. `character`: a character of the input; all characters
+ * are charged if the output is delivered.
+ */
+export type Meter = 'artifact' | 'second' | 'character';
+
+/**
+ * Properties of an output that follow from the request. If the delivered output has other
+ * properties, a warning is logged.
+ */
+export interface ExpectedOutput {
+  /** Width of the output in pixels. */
+  width?: number;
+  /** Height of the output in pixels. */
+  height?: number;
+  durationSeconds?: number;
+  hasAudio?: boolean;
+}
+
+/**
+ * Variant of an output that costs less than the requested output. A delivered output is this
+ * variant if it has all of these properties.
+ */
+export interface OutputVariant {
+  /** False if only an output without sound is this variant; absent if sound does not matter. */
+  hasAudio?: false;
+  /** Only outputs with fewer pixels than this are this variant; absent if pixels do not matter. */
+  pixelsBelow?: number;
+  /** Discount on the price of each unit, in micro-credits. */
+  unitDiscountMicro: number;
+}
+
+/** Outputs of a call: medium, stored format, and expected properties. */
+export interface OutputSpec {
+  medium: 'image' | 'video' | 'audio' | 'json';
+  /** Requested format, to which outputs are converted; null if they are stored as delivered. */
+  format: 'png' | 'jpeg' | 'webp' | null;
+  /** Model of these outputs; absent if it is the model of the job. */
+  model?: string;
+  /** True if a picture or film of the caller is part of the outputs. */
+  hasCallerMedia?: true;
+  /** Expected properties, compared with the delivered outputs before they are charged. */
+  expected?: ExpectedOutput;
+  /**
+   * Cheaper variants of the output that the provider may deliver. If an output matches several
+   * variants, the largest discount applies.
+   */
+  variants?: OutputVariant[];
+}
+
+/** Properties of an output that its mark as generated media contains. */
+export interface OutputMark {
+  model: string | null;
+  hasCallerMedia: boolean;
+}
+
+/**
+ * Call of a plan: one request to a provider. Its routes are tried in order. The next route is tried
+ * only if the provider of the previous route certainly did not accept the call.
+ */
+export interface PlannedCall {
+  index: number;
+  routes: CallRoute[];
+  output: OutputSpec;
+  meter: Meter;
+  /** Number of requested units (`Meter`), which the reservation pays for. */
+  quantity: number;
+  /**
+   * Maximum number of units that are charged if the provider reports more than were measured.
+   * Absent: at most `quantity`.
+   */
+  quantityMax?: number;
+  /** Price of one delivered unit, in micro-credits. */
+  unitPriceMicro: number;
+  /** True if the job fails when this call fails. */
+  required: boolean;
+  /** Time to wait for a notification before the first status check, in milliseconds. */
+  firstCheckMs: number;
+  /**
+   * Input from an earlier call: the index of that call, and the input field that receives the URL
+   * of its first artifact. Null if this call needs no earlier call.
+   */
+  inputFrom: { callIndex: number; field: string } | null;
+}
+
+/** Version of the plan format that this code creates and runs. */
+export const planVersion = 1;
+
+/** Plan of a Studio job. */
+export interface JobPlan {
+  planVersion: number;
+  jobId: string;
+  organizationId: string;
+  keyId: string;
+  requestId: string;
+  /** Temporal workflow type, e.g. `imageGenerate`. */
+  type: string;
+  model: string | null;
+  /** Reserved micro-credits: the sum of quantity × unit price of all calls. */
+  priceMicro: number;
+  /** Metadata of the caller; absent if the request has none. */
+  metadata?: Record<string, string>;
+  /** Validated request of the caller, which responses contain. Never part of a Temporal summary. */
+  request: JsonObject;
+  calls: PlannedCall[];
+  /**
+   * Method of joining the artifacts of all calls into an additional output; null if they are not
+   * joined.
+   */
+  assembly: 'concat_audio' | null;
+  /**
+   * Deadline of the job in ISO 8601. When it passes, the workflow requests cancellation from the
+   * provider, and then waits up to `outcomeWaitMs` for the outcome.
+   */
+  deadlineAt: string;
+  deadlineMs: number;
+  /** Sum of the typical seconds of the calls; null if the catalog lacks one of them. */
+  typicalSeconds: number | null;
+  /**
+   * Webhook of the caller: its task queue, and `started` if it also reports the start of the job.
+   * Null if the caller did not request a webhook.
+   */
+  webhook: { taskQueue: string; started?: true } | null;
+  outcomeWaitMs: number;
+  /** Milliseconds between the sweeper's checks whether the workflow is still running. */
+  reservationTtlMs: number;
+}
+
+export type StoredArtifact = z.infer<typeof storedArtifact>;
+
+export type CallOutputs = z.infer<typeof callOutputs>;
+
+/** Input of an activity that calls a provider: a call and one of its routes. */
+export interface CallTask {
+  jobId: string;
+  organizationId: string;
+  callIndex: number;
+  /** Model of the job; absent in calls that an older version planned. */
+  model?: string | null;
+  routeIndex: number;
+  route: CallRoute;
+  output: OutputSpec;
+  meter: Meter;
+  quantity: number;
+  quantityMax?: number;
+  /**
+   * Input from an earlier call: the storage key of the artifact, and the input field that receives
+   * its URL. Null if the call needs no earlier call.
+   */
+  source: { field: string; storageKey: string } | null;
+  /** Maximum number of attempts on the task queue that the provider does not accept. */
+  submitAttemptsMax: number;
+}
+
+/** Call of the plan on one of its routes, with its input from an earlier call. */
+export interface RoutedCall {
+  call: PlannedCall;
+  routeIndex: number;
+  /** Storage key of the artifact of an earlier call that this call uses as input. */
+  inputKey?: string | undefined;
+}
+
+const submitAttemptsMax = 4;
+/**
+ * Maximum number of attempts on the last route. It is larger than on the other routes, so that the
+ * provider has about 15 seconds to recover before the call fails.
+ */
+const lastRouteSubmitAttemptsMax = 6;
+
+/**
+ * Creates the input of an activity that calls a provider; null if the call has no route with this
+ * index.
+ */
+export function createCallTask(plan: JobPlan, routed: RoutedCall): CallTask | null {
+  const { call, routeIndex, inputKey } = routed;
+  const route = call.routes[routeIndex];
+  if (!route) return null;
+  return {
+    jobId: plan.jobId,
+    organizationId: plan.organizationId,
+    callIndex: call.index,
+    model: plan.model,
+    routeIndex,
+    route,
+    output: call.output,
+    meter: call.meter,
+    quantity: call.quantity,
+    ...(call.quantityMax !== undefined && { quantityMax: call.quantityMax }),
+    source:
+      call.inputFrom && inputKey !== undefined
+        ? { field: call.inputFrom.field, storageKey: inputKey }
+        : null,
+    submitAttemptsMax:
+      routeIndex === call.routes.length - 1 ? lastRouteSubmitAttemptsMax : submitAttemptsMax,
+  };
+}

@@ -1,0 +1,96 @@
+/** Job as it is read from the database. Every response that shows a job is built from it. */
+import { z } from 'zod';
+import { errorTable } from './errors.ts';
+import { keysOf, type Json } from './json.ts';
+
+/**
+ * Schema of the origin of a file's marks as generated media: the provider, the gateway, or none.
+ */
+export const contentCredentials = z.enum(['provider', 'gateway', 'none']).meta({
+  description:
+    'Origin of the marks (C2PA, IPTC) that declare the file as generated: the provider, the gateway, or none.',
+});
+
+/** Schema of a stored output. */
+export const storedArtifact = z.object({
+  storageKey: z.string(),
+  contentType: z.string(),
+  sizeBytes: z.number(),
+  /** SHA-256 of the stored bytes, in hex. */
+  sha256: z.string(),
+  width: z.number().nullable(),
+  height: z.number().nullable(),
+  durationSeconds: z.number().nullable(),
+  /** True if a video has sound; null for other media. */
+  hasAudio: z.boolean().nullable(),
+  /** Origin of the marks of generated media in the file (docs/files.md). */
+  contentCredentials: contentCredentials.default('none'),
+});
+
+/** Schema of the outputs of a call. */
+export const callOutputs = z.object({
+  callIndex: z.number(),
+  artifacts: z.array(storedArtifact),
+  /**
+   * Data that the provider returned in addition to artifacts. If the result has no artifacts, the
+   * data is the result.
+   */
+  data: z.json(),
+  /** Number of delivered units that are charged, at most the quantity of the call. */
+  delivered: z.number(),
+  /**
+   * Discount on the whole charge of the call in micro-credits; absent if no delivered output is
+   * cheaper than the requested output.
+   */
+  discountMicro: z.number().exactOptional(),
+  /** Error of a call that delivered less than requested; null if it delivered everything. */
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+});
+
+/**
+ * Schema of a job with its billing state and the available credits of its organization. Times are
+ * Unix milliseconds; amounts are micro-credits.
+ */
+export const jobRow = z.object({
+  id: z.string(),
+  organization_id: z.string(),
+  key_id: z.string(),
+  type: z.string(),
+  model: z.string().nullable(),
+  /** Provider of the first call. */
+  provider: z.string(),
+  status: z.enum(['open', 'completed', 'failed', 'canceled']),
+  verifying: z.boolean(),
+  request: z.record(z.string(), z.json()),
+  /** The caller's metadata; null if there is none. */
+  metadata: z.record(z.string(), z.string()).nullable(),
+  outputs: z.array(callOutputs).nullable(),
+  error: z.object({ code: z.enum(keysOf(errorTable)), message: z.string() }).nullable(),
+  request_id: z.string(),
+  created_at: z.number(),
+  deadline_at: z.number(),
+  completed_at: z.number().nullable(),
+  /** Time at which the outputs were deleted; null if they were not deleted. */
+  media_deleted_at: z.number().nullable(),
+  /** Time at which the first call was recorded, just before it was sent; null if none was. */
+  started_at: z.number().nullable(),
+  /**
+   * States of the recorded calls. `storing`: the provider has finished the call, and its result is
+   * being stored.
+   */
+  call_states: z.array(z.string()).nullable(),
+  /** Largest queue position that a provider reports for a call; null if none reports one. */
+  queue_position: z.number().nullable(),
+  /** Typical duration in seconds; null if the catalog has none or the job has ended. */
+  typical_seconds: z.number().nullable(),
+  billing_state: z.enum(['reserved', 'charged', 'released']),
+  reserved: z.number(),
+  charged: z.number().nullable(),
+  refunded: z.number(),
+  available: z.number(),
+});
+
+/** Parsed contents of JSON artifacts, by storage key. */
+export type Documents = ReadonlyMap<string, Json>;
+
+export type JobRecord = z.infer<typeof jobRow> & { documents?: Documents };

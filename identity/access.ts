@@ -1,0 +1,162 @@
+/**
+ * Admission of requests: looks up an API key and counts the request in one round trip to Postgres.
+ */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { createBatcher } from '../platform/batch.ts';
+import type { Config } from '../platform/config.ts';
+import { command, type DatabasePool } from '../platform/database.ts';
+import type { Metrics } from '../platform/metrics.ts';
+import { isApiKey, calculateKeyMac } from './key-format.ts';
+
+/** All scopes that an API key can have (docs/keys.md). */
+export const scopes = [
+  'chat',
+  'models:read',
+  'keys:read',
+  'keys:write',
+  'usage:read',
+  'storage:write',
+  'files:delete',
+  'studio:image',
+  'studio:video',
+  'studio:audio',
+  'studio:read',
+] as const;
+
+export type Scope = (typeof scopes)[number];
+
+/** Role of a user in an organization. */
+export const roleSchema = z.enum(['owner', 'admin', 'member', 'viewer']);
+/** Status of an organization. Requests of a suspended organization are rejected. */
+export const organizationStatusSchema = z.enum(['active', 'suspended']);
+
+/** Owners of rate-limit windows that count a request. */
+const windowOwners = ['key', 'user', 'organization'] as const;
+type WindowOwner = (typeof windowOwners)[number];
+const windowSchema = z.object({
+  /** Number of the request in the window. */
+  hits: z.number(),
+  /** End of the window in milliseconds since 1970, by the database's clock. */
+  resetAtMs: z.number(),
+});
+
+/** Schema of a caller, with the state of its rate-limit windows. */
+const callerSchema = z.object({
+  keyId: z.string(),
+  organizationId: z.string(),
+  memberId: z.string(),
+  role: roleSchema,
+  scopes: z.array(z.enum(scopes)),
+  /** Ids of the models that the key may use. Null if it may use all models. */
+  allowedModels: z.array(z.string()).nullable(),
+  organizationStatus: organizationStatusSchema,
+  windows: z.record(z.enum(windowOwners), windowSchema),
+  nowMs: z.number(),
+});
+export type Caller = z.infer<typeof callerSchema>;
+
+/**
+ * Kinds of requests that have separate rate limits. `polls`: requests that read jobs; `console`:
+ * reads of console sessions; `requests`: all others.
+ */
+export type RateBucket = 'requests' | 'polls' | 'console';
+
+const answersRow = z.object({ answers: z.array(callerSchema.nullable()) });
+
+export type Access = ReturnType<typeof createAccess>;
+
+type AccessConfig = Pick<
+  Config,
+  | 'KEY_PEPPER'
+  | 'KEY_PEPPER_PREVIOUS'
+  | 'RATE_LIMIT_PER_MINUTE'
+  | 'POLL_RATE_LIMIT_PER_MINUTE'
+  | 'CONSOLE_RATE_LIMIT_PER_MINUTE'
+  | 'ORGANIZATION_RATE_FACTOR'
+>;
+
+/** State of the rate-limit window that leaves a caller the fewest requests. */
+interface RateState {
+  limit: number;
+  /** Requests that the window still allows. Negative if the request is beyond the limit. */
+  remaining: number;
+  resetAtMs: number;
+}
+
+/** Maximum number of API keys of one user (spec §8), and of the limits that they have together. */
+export const keysPerUserMax = 10;
+
+/**
+ * Creates the functions that admit requests. A key whose MAC was calculated with the previous
+ * pepper is also accepted. Its MAC is then replaced by one with the new pepper.
+ */
+export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?: Metrics) {
+  const { KEY_PEPPER: pepper, KEY_PEPPER_PREVIOUS: previousPepper } = config;
+  const keyLimits: Record<RateBucket, number> = {
+    requests: config.RATE_LIMIT_PER_MINUTE,
+    polls: config.POLL_RATE_LIMIT_PER_MINUTE,
+    console: config.CONSOLE_RATE_LIMIT_PER_MINUTE,
+  };
+  const factors: Record<WindowOwner, number> = {
+    key: 1,
+    user: keysPerUserMax,
+    organization: config.ORGANIZATION_RATE_FACTOR,
+  };
+  const enqueue = createBatcher<{ mac: string; bucket: RateBucket }, Caller | null>({
+    name: 'access',
+    metrics,
+    sizeMax: 200,
+    parallelMax: 2,
+    run(requests) {
+      const macs = sql.array(
+        requests.map(({ mac }) => Buffer.from(mac, 'hex')),
+        'bytea',
+      );
+      const buckets = sql.array(
+        requests.map(({ bucket }) => bucket),
+        'text',
+      );
+      const limits = sql.array(
+        requests.map(({ bucket }) => keyLimits[bucket]),
+        'int4',
+      );
+      return pool.oneFirst(
+        sql.type(answersRow)`SELECT admit_requests(${macs}, ${buckets}, ${limits}) AS answers`,
+      );
+    },
+  });
+  const admitMac = (mac: string, bucket: RateBucket): Promise<Caller | null> =>
+    enqueue({ mac, bucket });
+  return {
+    /** Returns the state of the window that limits a caller most; a key's own if they are equal. */
+    findRate({ windows }: Caller, bucket: RateBucket): RateState {
+      const states = windowOwners.map((owner) => {
+        const limit = keyLimits[bucket] * factors[owner];
+        const { hits, resetAtMs } = windows[owner];
+        return { limit, remaining: limit - hits, resetAtMs };
+      });
+      return states.reduce((least, state) => (state.remaining < least.remaining ? state : least));
+    },
+    /** Admits a request. Returns null for an invalid key, whose requests are not counted. */
+    async admit(key: string, bucket: RateBucket): Promise<Caller | null> {
+      if (!isApiKey(key)) return null;
+      const mac = calculateKeyMac(key, pepper);
+      const caller = await admitMac(mac, bucket);
+      if (caller || previousPepper === undefined) return caller;
+      await replaceMac(pool, { from: calculateKeyMac(key, previousPepper), to: mac });
+      // Another process may have replaced the MAC at the same time, so the key is looked up again
+      // in any case.
+      return admitMac(mac, bucket);
+    },
+    /** Admits a request of a console session, whose row contains the MAC of the key. */
+    admitMac,
+  };
+}
+
+/** Replaces the stored MAC of a key by its MAC with the new pepper. */
+async function replaceMac(pool: DatabasePool, mac: { from: string; to: string }): Promise<void> {
+  await pool.query(command`
+    UPDATE api_key SET mac = decode(${mac.to}, 'hex') WHERE mac = decode(${mac.from}, 'hex')
+      AND NOT EXISTS (SELECT FROM api_key WHERE mac = decode(${mac.to}, 'hex'))`);
+}

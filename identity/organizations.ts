@@ -1,0 +1,188 @@
+/** Creates, lists and changes organizations and their users, for operators. */
+import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
+import { z } from 'zod';
+import { accountColumns, accountState } from '../ledger/account.ts';
+import { GatewayError } from '../domain/errors.ts';
+import { newId } from '../domain/ids.ts';
+import { command, type DatabasePool } from '../platform/database.ts';
+import { organizationStatusSchema, roleSchema } from './access.ts';
+
+const idRow = z.object({ id: z.string() });
+
+/**
+ * Organization with its account. Amounts are in micro-credits, times in milliseconds since 1970.
+ */
+const organizationRecord = accountState.extend({
+  organizationId: z.string(),
+  name: z.string(),
+  status: organizationStatusSchema,
+  createdAtMs: z.number(),
+});
+export type OrganizationRecord = z.infer<typeof organizationRecord>;
+
+/** User of an organization. */
+export const memberRecord = z.object({
+  userId: z.string(),
+  organizationId: z.string(),
+  name: z.string(),
+  role: roleSchema,
+  createdAtMs: z.number(),
+  keys: z.int().meta({ description: 'Number of API keys that are not revoked.' }),
+});
+export type MemberRecord = z.infer<typeof memberRecord>;
+
+interface NewOrganization {
+  name: string;
+  /** Maximum Studio spending per six-hour window in micro-credits. Null if there is no limit. */
+  windowLimitMicro: number | null;
+}
+
+/** Creates an organization with an empty account and an owner, in one transaction. */
+export async function createOrganization(
+  pool: Pick<DatabasePool, 'transaction'>,
+  organization: NewOrganization,
+): Promise<{ organizationId: string; memberId: string }> {
+  const organizationId = newId('organization');
+  const memberId = await pool.transaction(async (connection) => {
+    await connection.query(command`INSERT INTO organization (id, name)
+      VALUES (${organizationId}, ${organization.name})`);
+    await connection.query(command`INSERT INTO account (organization_id, window_limit)
+      VALUES (${organizationId}, ${organization.windowLimitMicro})`);
+    return createMember(connection, { organizationId, name: 'Owner', role: 'owner' });
+  });
+  return { organizationId, memberId };
+}
+
+interface NewMember {
+  organizationId: string;
+  name: string;
+  role: z.infer<typeof roleSchema>;
+}
+
+/**
+ * Creates a user and returns its id.
+ * @throws GatewayError NOT_FOUND if the organization is unknown
+ */
+export async function createMember(
+  connection: CommonQueryMethods,
+  member: NewMember,
+): Promise<string> {
+  const id = await connection.maybeOneFirst(sql.type(idRow)`
+    INSERT INTO member (id, organization_id, name, role)
+    SELECT ${newId('member')}, o.id, ${member.name}, ${member.role} FROM organization o
+      WHERE o.id = ${member.organizationId}
+    RETURNING id`);
+  if (id === null) throw unknownOrganizationError();
+  return id;
+}
+
+interface OrganizationListing {
+  status?: OrganizationRecord['status'] | undefined;
+  /** Text that the name of the organization must contain, regardless of case. */
+  name?: string | undefined;
+  beforeId?: string | undefined;
+  limit: number;
+}
+
+const selectOrganizations = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
+  SELECT o.id AS "organizationId", o.name, o.status, o.created_at AS "createdAtMs",
+    ${accountColumns}
+  FROM organization o JOIN account a ON a.organization_id = o.id
+  WHERE ${where}`;
+
+/** Lists organizations, newest first. */
+export function listOrganizations(
+  connection: CommonQueryMethods,
+  { status, name, beforeId, limit }: OrganizationListing,
+): Promise<readonly OrganizationRecord[]> {
+  const where = [
+    sql.fragment`true`,
+    ...(status === undefined ? [] : [sql.fragment`o.status = ${status}`]),
+    ...(name === undefined ? [] : [sql.fragment`strpos(lower(o.name), lower(${name}::text)) > 0`]),
+    // Later organizations have higher ids.
+    ...(beforeId === undefined ? [] : [sql.fragment`o.id < ${beforeId}`]),
+  ];
+  return connection.any(sql.type(organizationRecord)`
+    ${selectOrganizations(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
+    ORDER BY o.id DESC LIMIT ${limit}`);
+}
+
+const nameRow = z.object({ id: z.string(), name: z.string() });
+
+/** Adds the name of the organization to each row. */
+export async function addOrganizationNames<Row extends { organizationId: string }>(
+  connection: CommonQueryMethods,
+  rows: readonly Row[],
+): Promise<(Row & { organizationName: string })[]> {
+  const ids = [...new Set(rows.map(({ organizationId }) => organizationId))];
+  const names = await connection.any(
+    sql.type(nameRow)`SELECT id, name FROM organization WHERE id = ANY(${sql.array(ids, 'text')})`,
+  );
+  const byId = new Map(names.map(({ id, name }) => [id, name]));
+  return rows.map((row) => ({ ...row, organizationName: byId.get(row.organizationId) ?? '' }));
+}
+
+/** Reads an organization. @throws GatewayError NOT_FOUND */
+export async function readOrganization(
+  connection: CommonQueryMethods,
+  organizationId: string,
+): Promise<OrganizationRecord> {
+  const organization = await connection.maybeOne(
+    sql.type(organizationRecord)`${selectOrganizations(sql.fragment`o.id = ${organizationId}`)}`,
+  );
+  if (!organization) throw unknownOrganizationError();
+  return organization;
+}
+
+/** Suspends or activates an organization. @throws GatewayError NOT_FOUND */
+export async function setOrganizationStatus(
+  connection: CommonQueryMethods,
+  organizationId: string,
+  status: OrganizationRecord['status'],
+): Promise<void> {
+  const { rowCount } = await connection.query(command`
+    UPDATE organization SET status = ${status} WHERE id = ${organizationId}`);
+  if (rowCount === 0) throw unknownOrganizationError();
+}
+
+/** Limits Studio spending per six hours; null removes the limit. @throws GatewayError NOT_FOUND */
+export async function setWindowLimit(
+  connection: CommonQueryMethods,
+  organizationId: string,
+  windowLimitMicro: number | null,
+): Promise<void> {
+  const { rowCount } = await connection.query(command`
+    UPDATE account SET window_limit = ${windowLimitMicro} WHERE organization_id = ${organizationId}`);
+  if (rowCount === 0) throw unknownOrganizationError();
+}
+
+const selectMembers = sql.fragment`SELECT m.id AS "userId", m.organization_id AS "organizationId",
+    m.name, m.role, m.created_at AS "createdAtMs",
+    (SELECT count(*) FROM api_key k WHERE k.member_id = m.id AND k.revoked_at IS NULL
+      AND (k.replaced_by IS NULL OR k.expires_at > now())) AS keys
+  FROM member m`;
+
+/** Lists the users of an organization, oldest first. */
+export function listMembers(
+  connection: CommonQueryMethods,
+  organizationId: string,
+  limit: number,
+): Promise<readonly MemberRecord[]> {
+  return connection.any(sql.type(memberRecord)`${selectMembers}
+    WHERE m.organization_id = ${organizationId} ORDER BY m.id LIMIT ${limit}`);
+}
+
+/** Reads a user. @throws GatewayError NOT_FOUND */
+export async function readMember(
+  connection: CommonQueryMethods,
+  memberId: string,
+): Promise<MemberRecord> {
+  const member = await connection.maybeOne(sql.type(memberRecord)`${selectMembers}
+    WHERE m.id = ${memberId}`);
+  if (!member) throw new GatewayError('NOT_FOUND', 'No such user.');
+  return member;
+}
+
+function unknownOrganizationError(): GatewayError {
+  return new GatewayError('NOT_FOUND', 'No such organization.');
+}

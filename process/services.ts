@@ -1,0 +1,170 @@
+/**
+ * Opens the services of a process from its configuration: database, storage, providers, telemetry
+ * and Temporal.
+ */
+import type { Client } from '@temporalio/client';
+import type { Config } from '../platform/config.ts';
+import { openDatabase } from '../platform/database.ts';
+import type { Logger } from '../platform/logger.ts';
+import { createOutbound } from '../platform/outbound.ts';
+import { openTelemetry, type ProcessKind } from '../platform/telemetry.ts';
+import {
+  connectTemporal,
+  createTemporalClient,
+  registerSearchAttributes,
+} from '../platform/temporal.ts';
+import { searchAttributes } from '../domain/job-contract.ts';
+import { openChatCatalog } from '../chat/accepted-models.ts';
+import { createChat } from '../activities/chat.ts';
+import { createChatLedger } from '../chat/ledger.ts';
+import { createInputCopies } from '../storage/inputs/input-copies.ts';
+import { createInputs } from '../storage/inputs/inputs.ts';
+import { createNotificationRelay } from '../providers/notification-relay.ts';
+import { createInbox } from '../providers/notification-inbox.ts';
+import { createNotificationUrls } from '../providers/notification-urls.ts';
+import { createJobReads } from '../studio/jobs/job-reads.ts';
+import { createCallRecords } from '../providers/call-records.ts';
+import { createLedger } from '../ledger/ledger.ts';
+import { createSettlements, observeLedger } from '../ledger/observed-ledgers.ts';
+import { observeChatLedger } from '../chat/observed-chat.ts';
+import { observeProviders } from '../providers/observed-providers.ts';
+import { createCallChecker } from '../studio/jobs/status-checks.ts';
+import { createUnknownOutcomes } from '../studio/jobs/unknown-outcomes.ts';
+import { createProviders, createProviderSlots } from '../providers/registry.ts';
+import { createRequestFiles } from '../storage/inputs/request-files.ts';
+import { createRecordings } from '../storage/inputs/recordings.ts';
+import { createArtifactStore, observeArtifacts } from '../storage/artifacts.ts';
+import { createStoredFiles } from '../storage/stored-files.ts';
+import { observeStorage } from '../storage/observed-storage.ts';
+import { openStorage } from '../storage/open-storage.ts';
+import { createUsageSums } from '../ledger/usage-sums.ts';
+import { createUploads } from '../storage/uploads.ts';
+import { createAccountNotices } from '../webhooks/notices.ts';
+import { createSigningSecrets } from '../webhooks/signing-secrets.ts';
+import { createWebhookRelay } from '../webhooks/relay.ts';
+import { createWebhooks } from '../webhooks/webhooks.ts';
+
+/** Returns the base URL at which callers and providers reach the API. */
+export function publicBaseUrl(config: Config): string {
+  const localUrl = `http://${config.API_HOST}:${config.API_PORT}`;
+  return (config.PUBLIC_BASE_URL ?? localUrl).replace(/\/$/, '');
+}
+
+/** Opens the services. A connection is made when it is first needed. */
+async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
+  const telemetry = await openTelemetry(config, kind);
+  const { metrics } = telemetry;
+  const pool = await openDatabase({
+    url: config.DATABASE_URL,
+    poolMax: config.DATABASE_POOL_MAX,
+    logger,
+    metrics,
+  });
+  const settlements = createSettlements(pool, { metrics, logger });
+  const observers = { metrics, settlements };
+  const ownUrl = publicBaseUrl(config);
+  const { storage: driver, ...served } = await openStorage(config, ownUrl);
+  const storage = observeStorage(driver, metrics);
+  const outbound = createOutbound({ admittedOrigins: config.ALLOW_PRIVATE_NETWORK_ORIGINS });
+  const uploads = createUploads({
+    pool,
+    storage,
+    logger,
+    bytesMax: config.UPLOAD_BYTES_MAX,
+    retentionMs: config.UPLOAD_KEPT_MS,
+  });
+  const chatLedger = observeChatLedger(createChatLedger(pool, metrics), observers);
+  const inputs = createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl });
+  const providers = observeProviders(createProviders(config, { outbound, storage }), observers);
+  return {
+    pool,
+    ledger: observeLedger(createLedger(pool, metrics), observers),
+    chatLedger,
+    chat: createChat({ config, ledger: chatLedger, logger, telemetry }),
+    records: createCallRecords(pool),
+    reads: createJobReads(pool, storage),
+    usageSums: createUsageSums(pool),
+    inbox: createInbox(pool),
+    checkCalls: createCallChecker({ pool, providers }),
+    outcomes: createUnknownOutcomes(pool),
+    slots: createProviderSlots(config),
+    providers,
+    chatCatalog: await openChatCatalog(config),
+    storage,
+    ...served,
+    uploads,
+    storedFiles: createStoredFiles({ pool, storage, logger }),
+    inputs,
+    copies: createInputCopies({
+      pool,
+      storage,
+      outbound,
+      logger,
+      bytesMax: config.UPLOAD_BYTES_MAX,
+    }),
+    outbound,
+    artifacts: observeArtifacts(
+      createArtifactStore({ storage, outbound, marksOutputs: config.MARK_OUTPUTS }),
+    ),
+    recordings: createRecordings({ storage, inputs }),
+    requestFiles: createRequestFiles({ storage, uploads }),
+    urls: createNotificationUrls({
+      publicBaseUrl: ownUrl,
+      secret: config.WEBHOOK_SECRET,
+      previousSecret: config.WEBHOOK_SECRET_PREVIOUS,
+    }),
+    telemetry,
+    webhooks: createWebhooks(pool),
+    accountNotices: createAccountNotices(pool),
+    signingSecrets: createSigningSecrets(pool, config.WEBHOOK_SIGNING_SECRET),
+    logger,
+  };
+}
+
+export type Services = Awaited<ReturnType<typeof openServices>>;
+
+/**
+ * Opens the services and connects to Temporal. Resolves when the Temporal server is ready and has
+ * the search attributes that jobs set.
+ */
+export async function openProcess(config: Config, logger: Logger, kind: ProcessKind) {
+  const services = await openServices(config, logger, kind);
+  const connection = await connectTemporal(config, logger);
+  const namespace = config.TEMPORAL_NAMESPACE;
+  /**
+   * Registers the search attributes. The sweeper repeats this, in case the Temporal server has lost
+   * its state.
+   */
+  const prepareServer = (): Promise<void> =>
+    registerSearchAttributes(connection, namespace, Object.values(searchAttributes));
+  await prepareServer();
+  return {
+    services,
+    connection,
+    client: createTemporalClient(connection, config),
+    prepareServer,
+    async close() {
+      await services.pool.end();
+      await services.telemetry.closeTracing();
+      await connection.close();
+    },
+  };
+}
+
+/**
+ * Creates the two relays of a process. `notificationRelay` signals provider notifications to
+ * workflows; `webhookRelay` starts the workflows that deliver webhooks.
+ */
+export function createRelays(services: Services, client: Client, config: Config) {
+  const { inbox, webhooks, logger } = services;
+  const { metrics } = services.telemetry;
+  return {
+    notificationRelay: createNotificationRelay({ client, inbox, metrics, logger }),
+    webhookRelay: createWebhookRelay({
+      client,
+      webhooks,
+      logger,
+      taskQueuePrefix: config.TASK_QUEUE_PREFIX,
+    }),
+  };
+}

@@ -1,0 +1,160 @@
+/**
+ * Starts jobs and waits until the ledger reserves their credits or rejects them. Only the workflow
+ * of a job reserves its credits, so every reservation has a workflow. The transaction that reserves
+ * the credits or rejects the job notifies every API process (docs/decisions/0002).
+ */
+import { ServiceError, type Client } from '@temporalio/client';
+import type { JobReads } from './job-reads.ts';
+import { throwRejection } from '../../ledger/rejections.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { jobWorkflowId, type JobOutcome } from '../../domain/job-contract.ts';
+import type { JobPlan } from '../../domain/job-plan.ts';
+import type { Rejection } from '../../domain/ledger-results.ts';
+import type { Config } from '../../platform/config.ts';
+import { correlate } from '../../platform/correlation.ts';
+import { createShares } from '../../platform/shares.ts';
+import { callTemporal } from '../../platform/temporal.ts';
+import type { HeldClaim } from '../../ledger/claim-renewal.ts';
+import type { JobSubscription } from './job-topics.ts';
+import type { JobUpdates } from './job-updates.ts';
+import { startWorkflow } from './workflow-start.ts';
+
+interface AdmissionDeps {
+  client: Client;
+  updates: JobUpdates;
+  reads: JobReads;
+  config: Config;
+}
+
+/**
+ * Functions of a claim that the start of a job needs. `recordStart` is called before the start,
+ * `noteRejection` if the ledger rejects the job.
+ */
+type StartClaim = Pick<HeldClaim, 'recordStart' | 'noteRejection'>;
+
+/** Time to wait for a job event before the job's row is read, in milliseconds. */
+const rowPollMs = 1000;
+
+/**
+ * Maximum time that a start holds its slot while it waits for the reservation, in milliseconds. A
+ * busy worker thus slows the starts of the organization that keeps it busy; without a worker, jobs
+ * still start, and wait in Temporal.
+ */
+const startHoldMaxMs = 1000;
+
+/**
+ * Creates the function that starts workflows, and returns the function to call when the job has
+ * its reservation. At most TEMPORAL_STARTS_MAX starts are in progress at a time, because more would
+ * only delay each other; organizations take turns. If a job gets no turn, no start request was sent
+ * for it.
+ */
+function createFairStart(deps: AdmissionDeps) {
+  const limiter = createShares(deps.config.TEMPORAL_STARTS_MAX);
+  return async (plan: JobPlan, claim: StartClaim): Promise<() => void> => {
+    const release = await limiter.enter(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
+    if (!release) {
+      throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many jobs are waiting to start.', {
+        retryAfterSeconds: 2,
+      });
+    }
+    try {
+      await claim.recordStart();
+      await startWorkflow(deps, plan).catch((error: unknown) => {
+        if (!(error instanceof ServiceError)) throw error;
+        throw unconfirmedStartError(plan, 'The job could not be started.', error);
+      });
+    } catch (error) {
+      release();
+      throw error;
+    }
+    const timer = setTimeout(release, startHoldMaxMs);
+    return () => {
+      clearTimeout(timer);
+      release();
+    };
+  };
+}
+
+/** Creates the function that starts jobs. */
+export function createAdmission(deps: AdmissionDeps) {
+  const startFairly = createFairStart(deps);
+  return {
+    /**
+     * Starts the workflow, waits until the credits are reserved, and returns a subscription to the
+     * job's events that was opened before the start. The caller of this function must end it.
+     * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED,
+     * WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
+     */
+    async admit(plan: JobPlan, claim: StartClaim): Promise<JobSubscription> {
+      correlate({ jobId: plan.jobId, workflowId: jobWorkflowId(plan.jobId) });
+      const updates = deps.updates.subscribe(plan.jobId);
+      try {
+        const endStart = await startFairly(plan, claim);
+        const rejection = await awaitReservation(deps, plan, updates).finally(endStart);
+        if (rejection) {
+          claim.noteRejection();
+          throwRejection(rejection);
+        }
+        return updates;
+      } catch (error) {
+        updates.end();
+        throw error;
+      }
+    },
+  };
+}
+
+/**
+ * Waits until the ledger reserves the credits of a started job or rejects the job. Returns null if
+ * the credits are reserved, otherwise the rejection. If a lost connection drops the event, the
+ * job's row shows a reservation, and the result of the workflow a rejection, which has no row.
+ * @throws GatewayError SERVICE_UNAVAILABLE with the job's id if none of them exists within
+ * VERDICT_WAIT_MS
+ */
+async function awaitReservation(
+  deps: AdmissionDeps,
+  plan: JobPlan,
+  updates: JobSubscription,
+): Promise<Rejection | null> {
+  const deadlineAtMs = performance.now() + deps.config.VERDICT_WAIT_MS;
+  // Reads of the workflow become rarer, because thousands of jobs may wait for a worker.
+  for (let polls = 1, readAtPoll = 1; ; polls += 1) {
+    const remainingMs = deadlineAtMs - performance.now();
+    if (remainingMs <= 0) throw unconfirmedStartError(plan, 'The job is waiting for a worker.');
+    const event = await updates.next(Math.min(rowPollMs, remainingMs));
+    if (event) return event.event === 'rejected' ? event.rejection : null;
+    if (await deps.reads.read(plan.organizationId, plan.jobId)) return null;
+    if (polls < readAtPoll) continue;
+    readAtPoll *= 2;
+    const rejection = await readRejection(deps, plan.jobId);
+    if (rejection) return rejection;
+  }
+}
+
+/** Reads the rejection of a job from the result of its workflow. Returns null if there is none. */
+async function readRejection({ client }: AdmissionDeps, jobId: string): Promise<Rejection | null> {
+  const handle = client.workflow.getHandle<(plan: JobPlan) => Promise<JobOutcome>>(
+    jobWorkflowId(jobId),
+  );
+  try {
+    return await callTemporal(client, async () => {
+      const { status } = await handle.describe();
+      return status.name === 'COMPLETED' ? ((await handle.result()).rejection ?? null) : null;
+    });
+  } catch {
+    // The workflow is read again after a later poll.
+    return null;
+  }
+}
+
+/**
+ * Returns the error for a job whose start was not confirmed. The job may still run, so the response
+ * contains its id.
+ */
+function unconfirmedStartError(plan: JobPlan, message: string, cause?: unknown): GatewayError {
+  return new GatewayError('SERVICE_UNAVAILABLE', message, {
+    retryAfterSeconds: 2,
+    body: { jobId: plan.jobId },
+    ...(cause !== undefined && { cause }),
+  });
+}

@@ -1,0 +1,230 @@
+/**
+ * Reads jobs from the database for API responses. The phase of a job is not stored; it is derived
+ * from the rows of the job and its calls.
+ */
+import { buffer } from 'node:stream/consumers';
+import { sql, type FragmentSqlToken } from 'slonik';
+import { z } from 'zod';
+import type { Json } from '../../domain/json.ts';
+import type { DatabasePool } from '../../platform/database.ts';
+import { jobRow, type Documents, type JobRecord } from '../../domain/job-record.ts';
+import { planVersion, type CallOutputs, type JobPlan } from '../../domain/job-plan.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { recordConditions, type RecordFilter } from '../../platform/record-lists.ts';
+import { matchesSearch } from './job-search.ts';
+
+const idRow = z.object({ id: z.string() });
+/** Schema of a count of jobs. */
+const jobCount = z.object({ count: z.number(), complete: z.boolean() });
+type JobCount = z.infer<typeof jobCount>;
+
+const planHead = z.looseObject({ planVersion: z.literal(planVersion) });
+/** Schema of a stored plan. A plan of another version is read as null. */
+const planRow = z.object({
+  plan: z
+    .custom<Omit<JobPlan, 'request'>>((plan) => planHead.safeParse(plan).success)
+    .nullable()
+    .catch(null),
+});
+
+export type { JobRecord };
+
+/** Filter of jobs. */
+interface JobFilter extends RecordFilter {
+  /** `open`: queued or in progress. */
+  status?: 'open' | 'queued' | 'in_progress' | 'completed' | 'failed' | 'canceled' | undefined;
+  type?: string | undefined;
+  provider?: string | undefined;
+  errorCode?: string | undefined;
+  /** Id or text that a job must match (job-search.ts). */
+  search?: string | undefined;
+}
+
+/** Filter and page of a list of jobs, newest first. */
+interface JobListing extends JobFilter {
+  /** Id of the last job on the previous page. */
+  beforeId?: string | undefined;
+  limit: number;
+}
+
+const selectJobs = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
+  SELECT x.id, x.organization_id, x.key_id, x.type, x.model, x.provider, x.status, x.verifying,
+    x.request, x.metadata, x.outputs, x.error, x.request_id, x.created_at, x.deadline_at, x.completed_at, x.media_deleted_at,
+    c.started_at, c.call_states, c.queue_position, (x.plan->>'typicalSeconds')::float8 AS typical_seconds,
+    r.state AS billing_state, r.amount AS reserved, r.charged,
+    coalesce(r.refunded, 0) AS refunded, a.posted - a.reserved AS available
+  FROM job x
+    JOIN reservation r ON r.id = x.id
+    JOIN account a ON a.organization_id = x.organization_id
+    LEFT JOIN LATERAL (SELECT min(p.begun_at) FILTER (WHERE p.state <> 'waiting') AS started_at,
+        array_agg(CASE WHEN p.state IN ('begun', 'accepted') AND (p.progress->>'state' = 'storing'
+            OR EXISTS (SELECT FROM provider_notification n
+              WHERE n.job_id = p.job_id AND n.call_index = p.call_index))
+          THEN 'storing' ELSE p.state END) AS call_states,
+        max((p.progress->>'queuePosition')::integer) FILTER (WHERE p.progress->>'state' = 'queued')
+          AS queue_position
+      FROM provider_call p WHERE p.job_id = x.id) c ON true
+  WHERE ${where}`;
+
+/**
+ * Creates the functions that read the jobs of an organization. If `storage` is given, `read` also
+ * reads the JSON artifacts of the job.
+ */
+export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open'>) {
+  return {
+    /** Reads a job; null if the organization has no such job. */
+    read: async (organizationId: string, jobId: string): Promise<JobRecord | null> => {
+      const job = await pool.maybeOne(
+        sql.type(jobRow)`${selectJobs(
+          sql.fragment`x.organization_id = ${organizationId} AND x.id = ${jobId}`,
+        )}`,
+      );
+      if (!job?.outputs || !storage) return job;
+      return { ...job, documents: await loadDocuments(storage, job.outputs) };
+    },
+    list(organizationId: string, listing: JobListing): Promise<readonly JobRecord[]> {
+      const where = [...buildConditions(organizationId, listing), ...buildPageConditions(listing)];
+      return pool.any(sql.type(
+        jobRow,
+      )`${selectJobs(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
+        ORDER BY x.created_at DESC, x.id DESC LIMIT ${listing.limit}`);
+    },
+    /**
+     * Counts the jobs that match a filter among the newest `examinedMax` jobs that match its time,
+     * key, model, type, metadata and status. `complete` is false if older jobs were not examined.
+     */
+    count(organizationId: string, filter: JobFilter, examinedMax: number): Promise<JobCount> {
+      const { search, ...indexed } = filter;
+      const inner = buildConditions(organizationId, indexed);
+      const outer =
+        search === undefined ? [sql.fragment`true`] : [matchesSearch(organizationId, search)];
+      return pool.one(sql.type(jobCount)`
+        SELECT count(*) FILTER (WHERE ${sql.join(outer, sql.fragment` AND `)}) AS count,
+          count(*) < ${examinedMax} AS complete
+        FROM (SELECT x.* FROM job x JOIN reservation r ON r.id = x.id
+          WHERE ${sql.join(inner, sql.fragment` AND `)}
+          ORDER BY x.created_at DESC, x.id DESC LIMIT ${examinedMax}) AS x`);
+    },
+    /** Reads the jobs with the given ids. Omits jobs of other organizations. */
+    readMany: (organizationId: string, jobIds: readonly string[]): Promise<readonly JobRecord[]> =>
+      pool.any(
+        sql.type(jobRow)`${selectJobs(sql.fragment`x.organization_id = ${organizationId}
+          AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
+      ),
+    /** Returns the ids of those of the given jobs that have ended. */
+    ended: (jobIds: readonly string[]): Promise<readonly string[]> =>
+      pool.anyFirst(sql.type(idRow)`
+        SELECT id FROM job WHERE id = ANY(${sql.array([...jobIds], 'text')}) AND status <> 'open'`),
+  };
+}
+export type JobReads = ReturnType<typeof createJobReads>;
+
+function buildConditions(organizationId: string | null, filter: JobFilter): FragmentSqlToken[] {
+  const { status, type, provider, errorCode, search } = filter;
+  const conditions = recordConditions(organizationId, filter);
+  if (status !== undefined) conditions.push(...buildStatusConditions(status));
+  if (type !== undefined) conditions.push(sql.fragment`x.type = ${type}`);
+  if (provider !== undefined) conditions.push(sql.fragment`x.provider = ${provider}`);
+  if (errorCode !== undefined) conditions.push(sql.fragment`x.error->>'code' = ${errorCode}`);
+  if (search !== undefined) conditions.push(matchesSearch(organizationId, search));
+  return conditions;
+}
+
+function buildPageConditions({ beforeId }: JobListing): FragmentSqlToken[] {
+  if (beforeId === undefined) return [];
+  return [
+    sql.fragment`(x.created_at, x.id) < (SELECT b.created_at, b.id FROM job b
+      WHERE b.id = ${beforeId} AND b.organization_id = x.organization_id)`,
+  ];
+}
+
+/**
+ * Returns the SQL conditions for a job status. They have the same form as the conditions of the
+ * indexes, so that Postgres uses an index.
+ */
+function buildStatusConditions(status: NonNullable<JobListing['status']>): FragmentSqlToken[] {
+  const hasBegunCall = sql.fragment`EXISTS (SELECT FROM provider_call p
+    WHERE p.job_id = x.id AND p.state <> 'waiting')`;
+  if (status === 'open' || status === 'queued' || status === 'in_progress') {
+    const isOpen = sql.fragment`x.status = 'open' AND r.state = 'reserved'`;
+    if (status === 'open') return [isOpen];
+    return [isOpen, status === 'queued' ? sql.fragment`NOT ${hasBegunCall}` : hasBegunCall];
+  }
+  const hasEnded = sql.fragment`x.status = ${status}`;
+  return status === 'completed' ? [hasEnded] : [hasEnded, sql.fragment`x.error IS NOT NULL`];
+}
+
+/**
+ * Reads the JSON artifacts of a job from storage. They are not in the database, because they are
+ * too long for a row or for a workflow's history. Deleted artifacts are omitted.
+ */
+async function loadDocuments(
+  storage: Pick<Storage, 'open'>,
+  outputs: CallOutputs[],
+): Promise<Documents> {
+  const keys = outputs
+    .flatMap((output) => output.artifacts)
+    .filter((artifact) => artifact.contentType === 'application/json')
+    .map((artifact) => artifact.storageKey);
+  const contents = await Promise.all(
+    keys.map(async (key): Promise<[string, Json][]> => {
+      const object = await storage.open(key);
+      return object ? [[key, JSON.parse((await buffer(object.stream)).toString('utf8'))]] : [];
+    }),
+  );
+  return new Map(contents.flat());
+}
+
+/** Schema of the caller of a job: the organization, the API key and the user. */
+const jobCaller = z.object({
+  organizationName: z.string(),
+  organizationStatus: z.enum(['active', 'suspended']),
+  keyName: z.string(),
+  keyPrefix: z.string(),
+  keyRevokedAtMs: z.number().nullable(),
+  userId: z.string(),
+  userName: z.string(),
+});
+export type JobCaller = z.infer<typeof jobCaller>;
+
+/** Filter and page of the list of jobs that operators read, newest first. */
+interface OperatorJobListing extends JobListing {
+  organizationId?: string | undefined;
+}
+
+/**
+ * Creates the functions with which operators read the jobs of all organizations. These functions do
+ * not read JSON artifacts.
+ */
+export function createJobOverview(pool: DatabasePool) {
+  return {
+    list(listing: OperatorJobListing): Promise<readonly JobRecord[]> {
+      const { organizationId = null, beforeId, limit } = listing;
+      const where = buildConditions(organizationId, listing);
+      // Job ids are in the order in which the jobs were created.
+      if (beforeId !== undefined) where.push(sql.fragment`x.id < ${beforeId}`);
+      return pool.any(
+        sql.type(jobRow)`${selectJobs(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
+        ORDER BY x.id DESC LIMIT ${limit}`,
+      );
+    },
+    /** Reads a job; null if it does not exist. */
+    find: (jobId: string): Promise<JobRecord | null> =>
+      pool.maybeOne(sql.type(jobRow)`${selectJobs(sql.fragment`x.id = ${jobId}`)}`),
+    /** Reads the plan of an open job; null if the job has ended or the plan has another version. */
+    async readPlan({ id, request }: JobRecord): Promise<JobPlan | null> {
+      const plan = await pool.maybeOneFirst(
+        sql.type(planRow)`SELECT plan FROM job WHERE id = ${id}`,
+      );
+      return plan && { ...plan, request };
+    },
+    readCaller: ({ key_id: keyId }: Pick<JobRecord, 'key_id'>): Promise<JobCaller> =>
+      pool.one(sql.type(jobCaller)`
+        SELECT o.name AS "organizationName", o.status AS "organizationStatus", k.name AS "keyName",
+          k.prefix AS "keyPrefix", k.revoked_at AS "keyRevokedAtMs", m.id AS "userId",
+          m.name AS "userName"
+        FROM api_key k JOIN organization o ON o.id = k.organization_id
+          JOIN member m ON m.id = k.member_id
+        WHERE k.id = ${keyId}`),
+  };
+}

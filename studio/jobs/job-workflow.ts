@@ -1,0 +1,98 @@
+/** Reads and signals the workflow of a job through Temporal. */
+import {
+  WorkflowNotFoundError,
+  type Client,
+  type WorkflowExecutionDescription,
+} from '@temporalio/client';
+import type { ProtoFailure } from '@temporalio/common';
+import { z } from 'zod';
+import { callTemporal } from '../../platform/temporal.ts';
+import { checkNow, jobWorkflowId } from '../../domain/job-contract.ts';
+
+/** Schema of the state of a job's workflow. */
+export const jobWorkflow = z.object({
+  state: z.enum(['running', 'closed', 'missing']).meta({
+    description:
+      '`closed`: the workflow has ended. `missing`: Temporal has no workflow with its id.',
+  }),
+  status: z.string().nullable().meta({
+    description: 'Workflow execution status of Temporal, e.g. `TERMINATED`; null if unknown.',
+  }),
+  retries: z
+    .array(
+      z.object({
+        activity: z.string().meta({ description: 'Activity type, e.g. `store`.' }),
+        failures: z.int(),
+        lastError: z.string(),
+      }),
+    )
+    .meta({ description: 'Activities that have failed and that Temporal retries.' }),
+});
+export type JobWorkflow = z.infer<typeof jobWorkflow>;
+
+/** Returns the state of a job's workflow. @throws ServiceError if Temporal cannot be reached */
+export async function readWorkflow(client: Client, jobId: string): Promise<JobWorkflow> {
+  try {
+    const handle = client.workflow.getHandle(jobWorkflowId(jobId));
+    const { status, raw } = await callTemporal(client, () => handle.describe());
+    const isRunning = status.name === 'RUNNING' || status.name === 'PAUSED';
+    const retries = await listRetries(client, raw);
+    return { state: isRunning ? 'running' : 'closed', status: status.name, retries };
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) {
+      return { state: 'missing', status: null, retries: [] };
+    }
+    throw error;
+  }
+}
+
+/** Lists the pending activities of a workflow that have failed at least once. */
+function listRetries(
+  client: Client,
+  { pendingActivities }: WorkflowExecutionDescription['raw'],
+): Promise<JobWorkflow['retries']> {
+  const failed = (pendingActivities ?? []).filter(({ lastFailure }) => lastFailure);
+  return Promise.all(
+    failed.map(async ({ activityType, attempt, lastFailure }) => ({
+      activity: activityType?.name ?? 'activity',
+      failures: Math.max(1, (attempt ?? 1) - 1),
+      lastError: await readMessage(client, lastFailure ?? {}),
+    })),
+  );
+}
+
+/** Returns the message of a failure, decrypted if it is encrypted and the key is configured. */
+async function readMessage(
+  client: Client,
+  { message = null, encodedAttributes }: ProtoFailure,
+): Promise<string> {
+  const { payloadCodecs, failureConverter, payloadConverter } = client.options.loadedDataConverter;
+  try {
+    let payloads = encodedAttributes ? [encodedAttributes] : [];
+    for (const codec of payloadCodecs.toReversed()) payloads = await codec.decode(payloads);
+    const decoded = { message, encodedAttributes: payloads[0] ?? null };
+    return failureConverter.failureToError(decoded, payloadConverter).message || 'unknown';
+  } catch (error) {
+    return `${message} (${String(error)})`;
+  }
+}
+
+/**
+ * Returns whether the workflow of a job is running.
+ * @throws ServiceError if Temporal cannot be reached
+ */
+export async function hasRunningWorkflow(client: Client, jobId: string): Promise<boolean> {
+  return (await readWorkflow(client, jobId)).state === 'running';
+}
+
+/** Signals a job's workflow to check its calls now. Returns false if it is not running. */
+export async function requestCheck(client: Client, jobId: string): Promise<boolean> {
+  try {
+    const handle = client.workflow.getHandle(jobWorkflowId(jobId));
+    await callTemporal(client, () => handle.signal(checkNow));
+    return true;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,64 @@
+/**
+ * Settles a job whose workflow no longer exists, after checking its provider operations. If the
+ * provider can no longer deliver, the job's reservation is released. Otherwise a new workflow run
+ * with the same plan continues the job. Each step of the workflow is idempotent by job id.
+ */
+import type { JobRecord } from './job-reads.ts';
+import type { Ledger } from '../../ledger/ledger.ts';
+import type { CallFinding } from './status-checks.ts';
+import { readWorkflow } from './job-workflow.ts';
+import { releaseLostJob } from '../../activities/release.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import type { Composition } from '../../api/composition.ts';
+import { startWorkflow } from './workflow-start.ts';
+
+/** Decision about a job, with the status checks that it is based on. */
+interface Resettlement {
+  /** `taken_up`: a new run of the workflow continues the job. */
+  decision: 'taken_up' | 'released' | 'already_settled';
+  findings: CallFinding[];
+}
+
+type Services = Pick<Composition, 'config' | 'client' | 'ledger' | 'checkCalls' | 'jobOverview'>;
+
+/** Results of status checks after which the provider can no longer deliver an output. */
+const finalVerdicts = new Set(['not_sent', 'failed', 'canceled']);
+
+/**
+ * Releases or continues a job whose workflow no longer exists. If `release` is true, a job that
+ * cannot be continued is released even if the provider may still deliver.
+ * @throws GatewayError JOB_ALREADY_DONE if the job is settled
+ * @throws GatewayError JOB_RUNNING if its workflow is running
+ * @throws GatewayError OUTCOME_UNDECIDED if the provider may still deliver, the job cannot be
+ * continued, and `release` is false
+ */
+export async function resettle(
+  job: JobRecord,
+  release: boolean,
+  services: Services,
+): Promise<Resettlement> {
+  const { client, ledger, checkCalls, jobOverview } = services;
+  if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
+  const { state: owner } = await readWorkflow(client, job.id);
+  if (owner === 'running') throw new GatewayError('JOB_RUNNING');
+  const findings = await checkCalls(job.id);
+  if (findings.every(({ verdict }) => finalVerdicts.has(verdict))) {
+    return { decision: await releaseLost(ledger, job), findings };
+  }
+  const plan = await jobOverview.readPlan(job);
+  if (plan) {
+    await startWorkflow(services, plan);
+    return { decision: 'taken_up', findings };
+  }
+  if (release) return { decision: await releaseLost(ledger, job), findings };
+  throw new GatewayError('OUTCOME_UNDECIDED', undefined, { body: { findings } });
+}
+
+async function releaseLost(
+  ledger: Ledger,
+  job: JobRecord,
+): Promise<'released' | 'already_settled'> {
+  const { id, organization_id: organizationId } = job;
+  const settlement = await releaseLostJob(ledger, { id, organizationId });
+  return settlement.verdict === 'settled' ? 'released' : 'already_settled';
+}

@@ -1,0 +1,160 @@
+/**
+ * Prices in responses, and the price list, in credits. Both are computed from the same tables as
+ * the prices of job plans.
+ */
+import { z } from 'zod';
+import type { PriceRule } from '../models/unit-price.ts';
+import { creditsFromMicro } from '../../domain/credits.ts';
+import type { Capability } from '../capabilities/capability.ts';
+import type { DraftCall, InputMeasurements } from '../../domain/draft-plan.ts';
+import type { PublishedModel } from '../models/published-models.ts';
+import { capabilities } from '../capabilities/registry.ts';
+import { microFromUsd, priceCalls, type CreditPrice } from './planner.ts';
+
+const value = z.union([z.string(), z.number(), z.boolean()]);
+
+/** Schema of a price rule (studio/models/unit-price.ts), with prices in credits. */
+export const priceRuleSchema = z
+  .object({
+    unit: z.enum(['image', 'second', 'character', 'request']),
+    quantity: z.object({ of: z.string().nullable(), default: z.number().nullable() }).meta({
+      description:
+        'Number of units, taken from the field `of`: its number rounded up, the length of its string in characters, or ' +
+        'the number of items in its array. If `of` is `input`, the duration of the input in seconds, rounded up. `default` applies if the ' +
+        'request does not determine the number.',
+    }),
+    pixels: z
+      .object({
+        of: z.string(),
+        edgesTimes: z.union([z.number(), z.string()]),
+        each: z.number().nullable(),
+        rounding: z.enum(['up', 'none']),
+      })
+      .nullable()
+      .meta({
+        description:
+          'Number of pixels on which the price depends: those of the size in the field `of`. If `of` is `input`, those of ' +
+          'the input with its width and height multiplied by `edgesTimes` (a number, or the name of the field that contains it). ' +
+          'The price of a unit is the price of the row multiplied by (pixels ÷ `each`), but at least the price of the row. ' +
+          'If `each` is null, the pixels only select the row.',
+      }),
+    rows: z.array(
+      z.object({
+        when: z.record(z.string(), value),
+        pixelsMax: z.number().optional(),
+        credits: z.number(),
+        chargedAs: z.string().optional(),
+      }),
+    ),
+  })
+  .meta({
+    id: 'PriceRule',
+    description:
+      'Part of a price; the price is the sum of its parts. The first row applies whose `when` values equal those of ' +
+      'the request (with defaults) and whose `pixelsMax` is not exceeded. If no row applies, the part adds nothing. ' +
+      '`chargedAs` is the value whose price applies when the request leaves the choice to the model.',
+  });
+export type PriceRuleView = z.infer<typeof priceRuleSchema>;
+
+/** Schema of an example request with the credits that it would reserve. */
+export const priceExampleSchema = z.object({
+  request: z.record(z.string(), z.unknown()),
+  input: z
+    .object({ width: z.int(), height: z.int(), durationSeconds: z.number() })
+    .nullable()
+    .meta({ description: 'The measured input, if the price depends on it.' }),
+  credits: z.number(),
+  notes: z.array(z.string()),
+});
+export type PriceExample = z.infer<typeof priceExampleSchema>;
+
+const estimateItem = z.object({
+  unit: z.string(),
+  quantity: z.int(),
+  creditsPerUnit: z.number(),
+  credits: z.number(),
+  note: z.string().optional(),
+});
+/** Price of one call to a provider. */
+export type EstimateItem = z.infer<typeof estimateItem>;
+
+/**
+ * Schema of a price estimate: the credits that a Studio request would reserve, in total and per
+ * call.
+ */
+export const estimateSchema = z
+  .object({
+    type: z.string(),
+    model: z.string().nullable(),
+    credits: z
+      .number()
+      .meta({ description: 'Credits that the request reserves: the maximum that it can cost.' }),
+    items: z.array(estimateItem),
+  })
+  .meta({ id: 'StudioEstimate' });
+export type Estimate = z.infer<typeof estimateSchema>;
+
+/** Model with its price in credits. */
+export type PricedModel = Omit<PublishedModel, 'price'> & {
+  price: PriceRuleView[];
+  example: PriceExample;
+};
+
+/** Studio endpoint with the prices of its models. */
+export interface PricedCapability {
+  capability: Capability;
+  models: PricedModel[];
+}
+
+/** Measurements of the input that an example assumes if its price depends on the input. */
+const exampleInput: InputMeasurements & { durationSeconds: number } = {
+  width: 1024,
+  height: 1024,
+  durationSeconds: 10,
+};
+
+/** Builds the price list of all Studio models, with an example for each model. */
+export function createPriceList(config: CreditPrice): readonly PricedCapability[] {
+  return capabilities.map((capability) => ({
+    capability,
+    models: (capability.models ?? []).map(({ price, ...model }) => ({
+      ...model,
+      price: price.map((rule) => toCredits(rule, config)),
+      example: buildPriceExample(capability, model.selectedBy, config),
+    })),
+  }));
+}
+
+function toCredits({ rows, ...rule }: PriceRule, creditPrice: CreditPrice): PriceRuleView {
+  return {
+    ...rule,
+    rows: rows.map(({ usd, ...row }) => ({
+      ...row,
+      credits: creditsFromMicro(microFromUsd(creditPrice, usd)),
+    })),
+  };
+}
+
+function buildPriceExample(
+  capability: Capability,
+  selectedBy: PublishedModel['selectedBy'],
+  config: CreditPrice,
+): PriceExample {
+  const request = { ...capability.example, ...selectedBy };
+  const { calls } = capability.plan(capability.request.parse(request));
+  const measured = calls.map(measureExample);
+  const isMeasured = calls.some(({ unitPriceUsd }) => typeof unitPriceUsd !== 'number');
+  return {
+    request,
+    input: isMeasured ? exampleInput : null,
+    credits: creditsFromMicro(priceCalls(config, measured).priceMicro),
+    notes: calls.flatMap(({ priceNote }) => priceNote ?? []),
+  };
+}
+
+function measureExample(call: DraftCall): DraftCall {
+  const { unitPriceUsd: price } = call;
+  if (typeof price === 'number') return call;
+  const { quantity = call.quantity } = price.describeOutput(exampleInput);
+  return { ...call, quantity, unitPriceUsd: price.calculateUsd(exampleInput) };
+}

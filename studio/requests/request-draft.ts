@@ -1,0 +1,177 @@
+/**
+ * Drafts the plan of a Studio request: checks the inputs, and measures those that determine the
+ * price. If a request has several items, an unusable input fails only its own item.
+ */
+import { measureInput } from '../../storage/inputs/measured-inputs.ts';
+import { UnusableFile } from '../../storage/media-rules.ts';
+import type { RequestCopies } from '../../storage/inputs/input-copies.ts';
+import type { Inputs } from '../../storage/inputs/inputs.ts';
+import {
+  parseStorageReference,
+  substituteInputs,
+} from '../../storage/inputs/storage-references.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { GatewayError, invalidFieldsError, fieldError, assert } from '../../domain/errors.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import type { Capability } from '../capabilities/capability.ts';
+import type {
+  DraftPlan,
+  RejectedItems,
+  DraftCall,
+  InputMeasurements,
+  MeasuredPrice,
+  PlanInput,
+} from '../../domain/draft-plan.ts';
+import type { Context } from '../../api/context.ts';
+import { authorizeModel } from '../../api/middleware/authenticate.ts';
+import type { ParsedRequest } from '../../api/endpoints/request-reading.ts';
+
+/**
+ * Checks that the request can be planned and that the key may use its model. Does not read the
+ * inputs of the request.
+ * @throws GatewayError FORBIDDEN, and any error of the capability's plan
+ */
+export function authorizeRequest(
+  ctx: Context,
+  capability: Capability,
+  { request }: Pick<ParsedRequest, 'request'>,
+): void {
+  authorizeModel(ctx.state.caller, capability.plan(request).model);
+}
+
+/**
+ * Drafts the plan of a request: stores its files and checks its inputs. Prices that depend on an
+ * input are not measured here.
+ * @throws GatewayError INVALID_INPUT_URL naming each field, STORAGE_QUOTA_EXCEEDED, …
+ */
+export async function draftRequest(
+  ctx: Context,
+  { capability, parsedRequest }: { capability: Capability; parsedRequest: ParsedRequest },
+  { inputs, copies }: { inputs: Inputs; copies: RequestCopies },
+): Promise<{ request: JsonObject; draft: DraftPlan }> {
+  const { organizationId } = ctx.state.caller;
+  const { request, recording } = parsedRequest.complete
+    ? await parsedRequest.complete(copies)
+    : { request: parsedRequest.request };
+  const unpreparedDraft = capability.plan(request, recording);
+  const prepare = (plan: DraftPlan) => inputs.prepare(plan, organizationId);
+  const draft = await prepare(unpreparedDraft).catch((error: unknown) =>
+    prepare(removeRejectedItems(unpreparedDraft, error)),
+  );
+  return { request, draft };
+}
+
+/**
+ * Removes the items whose inputs the error names from the draft, and records their error messages.
+ * @throws the given error if it names no input of an item; INVALID_INPUT_URL if no item would be
+ * left
+ */
+function removeRejectedItems(draft: DraftPlan, error: unknown): DraftPlan {
+  const details = (error instanceof GatewayError && error.details) || [];
+  const earlierRejections = draft.rejectedItems ?? {};
+  // Several steps of an item can reject the same input, so the items may already have been removed.
+  if (details.length > 0 && details.every(({ path }) => earlierRejections[path])) return draft;
+  const inputs = draft.inputs ?? [];
+  const rejectedItems: RejectedItems = { ...earlierRejections };
+  for (const { path, message } of details) {
+    rejectedItems[path] = { code: error instanceof GatewayError ? error.code : '', message };
+  }
+  const isRejected = ({ field }: { field: string }): boolean => rejectedItems[field] !== undefined;
+  if (!draft.itemized || !inputs.some(isRejected)) throw error;
+  if (inputs.every(isRejected)) {
+    const all = Object.entries(rejectedItems).map(([path, { message }]) => ({ path, message }));
+    throw invalidFieldsError('INVALID_INPUT_URL', all);
+  }
+  const steps = draft.calls.length / inputs.length;
+  const calls = [...draft.calls.entries()].filter(([index]) => {
+    const input = inputs[Math.floor(index / steps)];
+    return input !== undefined && !isRejected(input);
+  });
+  const newIndexes = new Map(calls.map(([index], newIndex) => [index, newIndex]));
+  return {
+    ...draft,
+    rejectedItems,
+    inputs: inputs.filter((input) => !isRejected(input)),
+    calls: calls.map(([, call]) => ({
+      ...call,
+      ...(call.inputFrom && {
+        inputFrom: {
+          ...call.inputFrom,
+          callIndex: newIndexes.get(call.inputFrom.callIndex) ?? 0,
+        },
+      }),
+    })),
+  };
+}
+
+interface MeasuringDeps {
+  storage: Storage;
+  copies: RequestCopies;
+}
+
+/**
+ * Measures all pictures and videos of a draft, and returns the plan with all prices. Each is
+ * measured once, after it has been copied to storage if necessary, also if its price is fixed: a
+ * provider must not be paid for a file that cannot be used. The calls then refer to the stored
+ * object. If each input is an item, items with rejected inputs are removed.
+ * @throws GatewayError INVALID_INPUT_URL or FILE_TOO_LARGE naming the field, and the errors of the
+ * price's own limits
+ */
+export async function measurePrices(
+  { storage, copies }: MeasuringDeps,
+  draft: DraftPlan,
+): Promise<DraftPlan> {
+  const pendingMeasurements = new Map<string, Promise<InputMeasurements>>();
+  /** Stored objects that the provider receives instead of the input URL, keyed by input URL. */
+  const references = new Map<string, string>();
+
+  async function measureFile(url: string, medium: 'image' | 'video'): Promise<InputMeasurements> {
+    const reference = parseStorageReference(url) === null ? await copies.add(url, medium) : url;
+    const storageKey = parseStorageReference(reference);
+    assert(storageKey !== null, 'the copied input has no storage key');
+    const measurements = await measureInput(storage, storageKey, medium);
+    references.set(url, reference);
+    return measurements;
+  }
+
+  async function measure({ field, url, medium }: MeasurableInput): Promise<InputMeasurements> {
+    const pending = pendingMeasurements.get(url) ?? measureFile(url, medium);
+    pendingMeasurements.set(url, pending);
+    try {
+      return await pending;
+    } catch (error) {
+      if (!(error instanceof UnusableFile)) throw error;
+      const code = error.code === 'FILE_TOO_LARGE' ? error.code : 'INVALID_INPUT_URL';
+      throw fieldError(code, field, error.message);
+    }
+  }
+
+  async function measureCall(call: DraftCall): Promise<DraftCall> {
+    const { unitPriceUsd: price } = call;
+    if (typeof price === 'number') return call;
+    const measurements = await measure(price.input);
+    const { quantity = call.quantity, expected, variants } = price.describeOutput(measurements);
+    const output = { ...call.output, expected };
+    return { ...call, quantity, output, variants, unitPriceUsd: price.calculateUsd(measurements) };
+  }
+
+  const inputResults = await Promise.allSettled(listMeasurable(draft).map(measure));
+  const callResults = await Promise.allSettled(draft.calls.map(measureCall));
+  const calls = draft.calls.map((call, index) => {
+    const result = callResults[index];
+    return result?.status === 'fulfilled' ? result.value : call;
+  });
+  let measured: DraftPlan = { ...draft, calls };
+  for (const result of [...inputResults, ...callResults]) {
+    if (result.status === 'rejected') measured = removeRejectedItems(measured, result.reason);
+  }
+  return substituteInputs(measured, references);
+}
+
+type MeasurableInput = MeasuredPrice['input'];
+
+const isMeasurable = (input: PlanInput): input is MeasurableInput =>
+  input.medium === 'image' || input.medium === 'video';
+
+const listMeasurable = ({ inputs = [] }: DraftPlan): MeasurableInput[] =>
+  inputs.filter(isMeasurable);
