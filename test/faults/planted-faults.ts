@@ -185,8 +185,8 @@ const money: Fault[] = [
   {
     name: 'usage is summed by the days of another time zone',
     file: 'ledger/usage-sums.ts',
-    original: "to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
-    planted: "to_char(created_at, 'YYYY-MM-DD')",
+    original: "SELECT d::date AS day, d AT TIME ZONE 'UTC' AS day_starts",
+    planted: 'SELECT d::date AS day, d::timestamptz AS day_starts',
     tests: ['test/api/tags.test.ts'],
   },
   {

@@ -19,7 +19,8 @@ let vandal: Client;
 let jobId = '';
 let storageKey = '';
 
-const tables = ['account', 'reservation', 'budget_spend', 'ledger_entry', 'job', 'artifact'];
+const tables =
+  'account reservation budget_spend ledger_entry job artifact usage_day usage_closed_day'.split(' ');
 
 beforeAll(async () => {
   jobId = await gateway.startImage({ prompt: 'a ledger' });
@@ -95,6 +96,8 @@ const damage: Record<string, string> = {
   'the outputs of a job differ from its artifacts': `UPDATE artifact SET sha256 = 'another'`,
   'a job that was not charged has artifacts': `UPDATE artifact
     SET job_id = (SELECT id FROM job WHERE status = 'failed')`,
+  'the sums of a closed day differ from its jobs and chats': `INSERT INTO usage_closed_day
+    SELECT organization_id, (now() AT TIME ZONE 'UTC')::date, false, true FROM account`,
   'an open reservation has no running workflow': openReservation(`now() + interval '1 hour'`),
 };
 
