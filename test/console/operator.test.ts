@@ -144,7 +144,7 @@ describeInBrowser('the console of an operator', () => {
     await fal.getByText('active').waitFor();
     await page.getByRole('button', { name: 'Run audit' }).click();
     await page.getByText('No findings').waitFor();
-    await page.getByText('Last audit: now, 0 findings').waitFor();
+    await page.getByText(/^Last audit of the changes: now, .* 0 findings$/).waitFor();
     const trend = fal.getByRole('img', { name: 'Calls in each 5 minutes of the last hour:' });
     expect(await trend.locator('rect').count()).toBeGreaterThan(0);
     await expectAccessible(page);

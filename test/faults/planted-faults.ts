@@ -184,10 +184,10 @@ const money: Fault[] = [
   },
   {
     name: 'usage is summed by the days of another time zone',
-    file: 'ledger/usage-sums.ts',
-    original: "SELECT d::date AS day, d AT TIME ZONE 'UTC' AS day_starts",
-    planted: 'SELECT d::date AS day, d::timestamptz AS day_starts',
-    tests: ['test/api/tags.test.ts'],
+    file: 'ledger/usage-days.sql',
+    original: "AND r.created_at >= summed_day::timestamp AT TIME ZONE 'UTC'",
+    planted: 'AND r.created_at >= summed_day::timestamptz',
+    tests: ['test/ledger/usage-sums.test.ts'],
   },
   {
     name: 'settlements that follow while the database is away are not counted',
