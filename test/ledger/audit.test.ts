@@ -20,7 +20,9 @@ let jobId = '';
 let storageKey = '';
 
 const tables =
-  'account reservation budget_spend ledger_entry job artifact usage_day usage_closed_day'.split(' ');
+  'account reservation budget_spend ledger_entry job artifact usage_day usage_closed_day'.split(
+    ' ',
+  );
 
 beforeAll(async () => {
   jobId = await gateway.startImage({ prompt: 'a ledger' });
