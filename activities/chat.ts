@@ -3,7 +3,6 @@
  * directly, without Temporal (docs/architecture.md). `open` reserves the credits of a chat; its
  * methods `answer` and `stream` settle them. If the process crashes, the sweeper settles its chats.
  */
-import type { ChatModel } from '../chat/model.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -11,28 +10,13 @@ import type { Telemetry } from '../platform/telemetry.ts';
 import { throwRejection } from '../ledger/rejections.ts';
 import { ObservedChat, observeUpstreams } from '../chat/observed-chat.ts';
 import { RunningChats } from '../chat/running-chats.ts';
-import type { ChatBody } from '../chat/body.ts';
+import type { ChatEstimate, ChatOrder } from '../chat/orders.ts';
 import { createCandidatesDraft, type CandidatesDraft } from '../chat/candidates.ts';
 import type { ChatClaim, ChatLedger, ChatReserve } from '../chat/ledger-types.ts';
 import { calculateChatPrice } from '../chat/price.ts';
 import { estimateInput } from '../chat/input-count.ts';
 import type { OpenChat } from '../chat/open-chat.ts';
 import { createUpstreams } from '../chat/upstreams.ts';
-
-/** Chat request of a caller. */
-export interface ChatOrder {
-  organizationId: string;
-  keyId: string;
-  requestId: string;
-  /** Models in the order in which they are called. */
-  models: readonly [ChatModel, ...ChatModel[]];
-  body: ChatBody;
-  /** Maximum number of tokens of an answer; null if only model and balance limit it. */
-  maxTokens: number | null;
-  stream: boolean;
-  /** The caller's metadata; null if there is none. */
-  metadata: Record<string, string> | null;
-}
 
 /** Id of a chat, and the claim of its Idempotency-Key. */
 interface ChatIdentity {
@@ -43,18 +27,6 @@ interface ChatIdentity {
    * other request has taken over the claim.
    */
   claim: ChatClaim | null;
-}
-
-/** Estimated price of a chat, in micro-credits. */
-export interface ChatEstimate {
-  /** Amount that a chat request would reserve at the time of the estimate. */
-  reserveMicro: number;
-  /** Minimum of available micro-credits; with less, the chat is rejected. */
-  reserveMinMicro: number;
-  /** Maximum charge for the chat, in micro-credits. */
-  chargeMaxMicro: number;
-  /** Parts of the maximum charge: the input tokens and the output tokens, with their amounts. */
-  parts: { unit: 'input token' | 'output token'; tokens: number; amountMicro: number }[];
 }
 
 interface ChatDeps {

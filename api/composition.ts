@@ -10,6 +10,7 @@ import { createLedgerReads } from '../ledger/ledger-reads.ts';
 import { createUsageReads } from '../ledger/usage-records.ts';
 import { createReadProviderFigures } from '../providers/provider-figures.ts';
 import { createProviderPauses } from '../providers/provider-pauses.ts';
+import type { ChatService } from '../activities/chat.ts';
 import { createRelays, publicBaseUrl, type Services } from '../process/services.ts';
 import type { Config } from '../platform/config.ts';
 import { codecAccessToken, createPayloadCodec } from '../platform/payload-codec.ts';
@@ -32,10 +33,13 @@ import { createJobWaits } from '../studio/jobs/job-waits.ts';
 import type { JobUpdates } from '../studio/jobs/job-updates.ts';
 import { createPriceList } from '../studio/requests/prices.ts';
 
+/** Services of an API process: chats run in it, so no other process has them. */
+export type ApiServices = Services & { chat: ChatService };
+
 /** Configuration and services from which the API's services are created. */
 export interface AppDeps {
   config: Config;
-  services: Services;
+  services: ApiServices;
   client: Client;
   updates: JobUpdates;
   readiness: Readiness;

@@ -1,6 +1,5 @@
 /** Starts the API process: `node api/main.ts`. */
-import { knownProviders } from '../providers/registry.ts';
 import { runProcess } from '../process/run-process.ts';
 import { startApi } from './server.ts';
 
-await runProcess('api', knownProviders, startApi);
+await runProcess('api', startApi);

@@ -4,7 +4,9 @@ import { createServer, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { providerDefinitions } from '../providers/registry.ts';
-import { openProcess, type Services } from '../process/services.ts';
+import { openProcess } from '../process/services.ts';
+import { createChat } from '../activities/chat.ts';
+import type { ApiServices } from './composition.ts';
 import { assert } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -28,7 +30,7 @@ export interface Api {
   port: number;
   /** Port of metrics and probes. Null if METRICS_PORT is not set. */
   metricsPort: number | null;
-  services: Services;
+  services: ApiServices;
   client: Client;
   updates: JobUpdates;
   /** Stops accepting connections, completes the open requests, and closes all services. */
@@ -60,7 +62,10 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   );
   const port = await listen(server, config);
   const resources = await openProcess(config, logger, 'api');
-  const { services, connection, client } = resources;
+  const { connection, client } = resources;
+  const { chatLedger: ledger, telemetry } = resources.services;
+  const chat = createChat({ config, ledger, logger, telemetry });
+  const services = { ...resources.services, chat };
   const updates = await openJobUpdates({ config, ...services });
   let isDraining = false;
   const readiness = {
@@ -103,8 +108,8 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       await updates.close();
       // All chats have ended with their connections. Their charges must be written before the
       // database pool closes.
-      await services.chat.waitUntilIdle();
-      await services.chat.close();
+      await chat.waitUntilIdle();
+      await chat.close();
       await metricsServer?.close();
       await resources.close();
     },

@@ -11,11 +11,14 @@ import type { Config } from '../platform/config.ts';
  */
 export async function openChatCatalog(
   config: Pick<Config, 'CHAT_MODELS_FILE' | 'CHAT_PRICE_MARKUP'>,
+  findOtherEndpoint?: (id: string) => string | null,
 ) {
   const file = config.CHAT_MODELS_FILE;
   const own = file === undefined ? { models: [], disable: [] } : await readModelsFile(file);
   const overlay = { ...own, priceMarkup: config.CHAT_PRICE_MARKUP };
-  return createChatCatalog(configureChatModels(chatModels, overlay));
+  return createChatCatalog(configureChatModels(chatModels, overlay), {
+    ...(findOtherEndpoint && { findOtherEndpoint }),
+  });
 }
 
 async function readModelsFile(file: string): Promise<z.infer<typeof chatModelsFile>> {

@@ -13,9 +13,6 @@ import {
   type ModelKind,
 } from './model.ts';
 import committed from './chat-models.json' with { type: 'json' };
-import { imageModels } from '../studio/models/image-models.ts';
-import { videoModels } from '../studio/models/video-models.ts';
-import { publicIdsByMakerName } from '../domain/maker-names.ts';
 import { createSuggester } from '../domain/field-messages.ts';
 
 /** Models of the committed catalog, including models retired since it was generated. */
@@ -80,8 +77,18 @@ function applyMarkup(cost: ChatCost, markup: number): ChatCost {
   };
 }
 
-/** Creates the lookup of models that are not retired. `now` returns the current time in Unix ms. */
-export function createChatCatalog(models: readonly ChatModel[], now: () => number = Date.now) {
+interface CatalogOptions {
+  /** Returns the endpoint that serves a model of another kind; null if there is none. */
+  findOtherEndpoint?: (id: string) => string | null;
+  /** Returns the current time in Unix milliseconds. */
+  now?: () => number;
+}
+
+/** Creates the lookup of models that are not retired. */
+export function createChatCatalog(
+  models: readonly ChatModel[],
+  { findOtherEndpoint = () => null, now = Date.now }: CatalogOptions = {},
+) {
   const newestFirst = models.toSorted((a, b) => b.created - a.created || (a.id < b.id ? -1 : 1));
   const modelsById = new Map([
     ...newestFirst.flatMap((model) => buildPrefixedIds(model).map((id) => [id, model] as const)),
@@ -109,7 +116,7 @@ export function createChatCatalog(models: readonly ChatModel[], now: () => numbe
     if (model && getKind(model) === kind) return model;
     const knownIds = listCurrent().flatMap((known) => (getKind(known) === kind ? [known.id] : []));
     const unknown = { field, kind, retired: modelsById.get(id) };
-    const endpoint = model ? endpoints[getKind(model)] : findStudioEndpoint(id);
+    const endpoint = model ? endpoints[getKind(model)] : findOtherEndpoint(id);
     throw endpoint === null
       ? unknownModelError(id, { ...unknown, similarIds: createSuggester(knownIds)(id) })
       : otherEndpointError(id, { ...unknown, endpoint });
@@ -117,6 +124,8 @@ export function createChatCatalog(models: readonly ChatModel[], now: () => numbe
 
   return { listCurrent, get, find };
 }
+
+export type ChatCatalog = ReturnType<typeof createChatCatalog>;
 
 /**
  * Returns the ids `provider/id` and `maker/id` of a model, which clients of other gateways send.
@@ -136,15 +145,6 @@ interface FindOptions {
   /** Request field that contains the id. */
   field?: string;
   kind?: ModelKind;
-}
-
-/** Returns the endpoint of the Studio model with this id; null if there is none. */
-function findStudioEndpoint(id: string): string | null {
-  const publicId = Object.hasOwn(publicIdsByMakerName, id) ? publicIdsByMakerName[id] : id;
-  const hasPublicId = (rows: readonly { id: string }[]): boolean =>
-    rows.some((row) => row.id === publicId);
-  if (hasPublicId(imageModels)) return 'POST /api/v1/studio/image/generate';
-  return hasPublicId(videoModels) ? 'POST /api/v1/studio/video/generate' : null;
 }
 
 /** Creates the error for a model that another endpoint serves. */

@@ -1,25 +1,51 @@
 /** Checks that models support a chat request, and builds its `ChatOrder`. */
-import type { ChatEstimate, ChatOrder } from '../activities/chat.ts';
-import { countMinimumTokens } from './input-count.ts';
-import type { ChatModel } from './model.ts';
 import { fieldError, GatewayError } from '../domain/errors.ts';
 import { formatReceived } from '../domain/field-messages.ts';
-import type { Composition } from '../api/composition.ts';
-import { authorizeModel } from '../api/middleware/authenticate.ts';
-import type { ChatCall, ChatRequest } from './formats/chat-request.ts';
+import { authorizeModel } from '../identity/access.ts';
+import type { Outbound } from '../platform/outbound.ts';
+import type { Inputs } from '../storage/inputs/inputs.ts';
+import type { Storage } from '../storage/storage.ts';
+import type { ChatBody } from './body.ts';
+import type { ChatCatalog } from './catalog.ts';
+import type { ChatRequest, IncomingChat } from './formats/chat-request.ts';
 import { checkEmbedding } from './formats/embeddings.ts';
 import { checkParts, readMedia, signUploads } from './formats/media-parts.ts';
+import { countMinimumTokens } from './input-count.ts';
+import type { ChatModel } from './model.ts';
 
-type Services = Pick<Composition, 'chat' | 'chatCatalog' | 'outbound' | 'inputs' | 'storage'>;
-type ModelsToTry = ChatOrder['models'];
+/** Chat request of a caller. */
+export interface ChatOrder {
+  organizationId: string;
+  keyId: string;
+  requestId: string;
+  /** Models in the order in which they are called. */
+  models: readonly [ChatModel, ...ChatModel[]];
+  body: ChatBody;
+  /** Maximum number of tokens of an answer; null if only model and balance limit it. */
+  maxTokens: number | null;
+  stream: boolean;
+  /** The caller's metadata; null if there is none. */
+  metadata: Record<string, string> | null;
+}
 
-/**
- * Estimates the price of a chat.
- * @throws GatewayError any error that the chat itself could raise before it reserves credits
- */
-export async function estimateChat(call: ChatCall, services: Services): Promise<ChatEstimate> {
-  const models = checkModels(call, services);
-  return services.chat.estimate(buildOrder(await signUploads(call, services), models));
+/** Estimated price of a chat, in micro-credits. */
+export interface ChatEstimate {
+  /** Amount that a chat request would reserve at the time of the estimate. */
+  reserveMicro: number;
+  /** Minimum of available micro-credits; with less, the chat is rejected. */
+  reserveMinMicro: number;
+  /** Maximum charge for the chat, in micro-credits. */
+  chargeMaxMicro: number;
+  /** Parts of the maximum charge: the input tokens and the output tokens, with their amounts. */
+  parts: { unit: 'input token' | 'output token'; tokens: number; amountMicro: number }[];
+}
+
+/** Services that check a request. */
+interface Services {
+  chatCatalog: ChatCatalog;
+  outbound: Outbound;
+  inputs: Inputs;
+  storage: Storage;
 }
 
 /**
@@ -29,9 +55,9 @@ export async function estimateChat(call: ChatCall, services: Services): Promise<
  * support
  */
 export function checkModels(
-  { ctx, body: request }: ChatCall,
-  { chatCatalog: catalog, outbound }: Pick<Services, 'chatCatalog' | 'outbound'>,
-): ModelsToTry {
+  { caller, request }: IncomingChat,
+  { chatCatalog: catalog, outbound }: Services,
+): ChatOrder['models'] {
   const { model, fallbacks = [], body } = request;
   const { embedding } = body;
   // `messages` is also empty if the gateway dropped all items or blocks of the request.
@@ -44,7 +70,7 @@ export function checkModels(
   const models = [firstModel, ...new Set(others.filter(({ id }) => id !== firstModel.id))] as const;
   for (const candidate of models) {
     checkParts(request, candidate, outbound);
-    authorizeModel(ctx.state.caller, candidate.id);
+    authorizeModel(caller, candidate.id);
     checkMaxTokens(request, candidate);
     if (embedding) checkEmbedding(embedding, candidate);
     else checkInputLength(request, candidate);
@@ -77,9 +103,23 @@ function checkInputLength({ body }: ChatRequest, { id, limit }: ChatModel): void
   throw new GatewayError('CONTEXT_LENGTH_EXCEEDED', message, { details });
 }
 
-/** Builds the `ChatOrder` of a request from its fields, its caller and its models. */
-export function buildOrder({ ctx, body: request }: ChatCall, models: ModelsToTry): ChatOrder {
-  const { caller, requestId } = ctx.state;
+/** Checks a chat request (`checkModels`), and builds its order. */
+export async function buildOrder(chat: IncomingChat, services: Services): Promise<ChatOrder> {
+  const models = checkModels(chat, services);
+  return completeOrder(chat, models, services);
+}
+
+/**
+ * Builds the order of a checked request: signs the URLs of its uploads.
+ * @throws GatewayError INVALID_INPUT_URL if a file is not a picture of this organization
+ */
+export async function completeOrder(
+  chat: IncomingChat,
+  models: ChatOrder['models'],
+  services: Services,
+): Promise<ChatOrder> {
+  const { caller, requestId } = chat;
   const { organizationId, keyId } = caller;
+  const request = await signUploads(chat, services);
   return { ...request, organizationId, keyId, requestId, models };
 }

@@ -21,6 +21,27 @@ export interface PlanInput {
   medium?: 'image' | 'audio' | 'video';
 }
 
+/** Recording that a request refers to by URL or file id. */
+export interface RecordingSource {
+  /** Path of the request field, for error messages. */
+  field: string;
+  /** URL or file id. */
+  source: string;
+}
+
+/** Recording that has been checked; a stored file has also been measured. */
+export type Recording =
+  | {
+      kind: 'file';
+      storageKey: string;
+      durationSeconds: number;
+      sizeBytes: number;
+      /** Type by the bytes of the file. */
+      type: { extension: string; contentType: string };
+    }
+  /** Recording that only the provider reads; its duration is known after the call. */
+  | { kind: 'url'; url: string };
+
 /** Measured properties of an input. */
 export interface InputMeasurements {
   /** Width in pixels. */

@@ -94,3 +94,24 @@ export const jobRow = z.object({
 export type Documents = ReadonlyMap<string, Json>;
 
 export type JobRecord = z.infer<typeof jobRow> & { documents?: Documents };
+
+const transcriptWord = z.object({
+  text: z.string(),
+  start: z
+    .number()
+    .meta({ description: 'Start of the word, in seconds from the start of the recording.' }),
+  end: z.number(),
+  type: z.enum(['word', 'spacing', 'audio_event']),
+  speakerId: z.string().optional(),
+});
+/**
+ * Schema of a transcript with word timestamps. It is long, so it is stored as a document and never
+ * sent through Temporal.
+ */
+export const transcript = z.object({
+  text: z.string(),
+  language: z.string(),
+  durationSeconds: z.number(),
+  words: z.array(transcriptWord),
+});
+export type Transcript = z.infer<typeof transcript>;

@@ -4,6 +4,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { createBatcher } from '../platform/batch.ts';
+import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
@@ -159,4 +160,34 @@ async function replaceMac(pool: DatabasePool, mac: { from: string; to: string })
   await pool.query(command`
     UPDATE api_key SET mac = decode(${mac.to}, 'hex') WHERE mac = decode(${mac.from}, 'hex')
       AND NOT EXISTS (SELECT FROM api_key WHERE mac = decode(${mac.to}, 'hex'))`);
+}
+
+/** Checks that the user is not a viewer. @throws GatewayError FORBIDDEN with this message */
+export function throwIfViewer(caller: Caller, message: string): void {
+  if (caller.role === 'viewer') throw new GatewayError('FORBIDDEN', message);
+}
+
+/**
+ * Checks that the organization is active and that the key has the scope. Must run before the body
+ * is read, so that a rejected request costs little.
+ * @throws GatewayError FORBIDDEN, ORGANIZATION_SUSPENDED
+ */
+export function authorize(caller: Caller, scope: Scope | 'any'): void {
+  if (caller.organizationStatus === 'suspended') throw new GatewayError('ORGANIZATION_SUSPENDED');
+  if (scope === 'any') return;
+  if (!caller.scopes.includes(scope)) {
+    throw new GatewayError('FORBIDDEN', `This key does not have the scope ${scope}.`);
+  }
+  const spends = scope === 'chat' || (scope.startsWith('studio:') && scope !== 'studio:read');
+  if (spends) throwIfViewer(caller, 'A viewer may not spend credits.');
+}
+
+/**
+ * Checks that the key may use the model of a request. `model` is null if the request has no model.
+ * @throws GatewayError FORBIDDEN
+ */
+export function authorizeModel(caller: Caller, model: string | null): void {
+  if (model && caller.allowedModels && !caller.allowedModels.includes(model)) {
+    throw new GatewayError('FORBIDDEN', `This key may not use the model ${model}.`);
+  }
 }

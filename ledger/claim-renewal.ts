@@ -2,7 +2,6 @@
 import { sql, type FragmentSqlToken } from 'slonik';
 import { command, type DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
-import type { Context } from '../api/context.ts';
 import {
   claimKey,
   requestInProgressError,
@@ -10,10 +9,9 @@ import {
   claimCondition,
   type ClaimedKey,
   type ClaimId,
-  type KeyedRequest,
+  type KeyableRequest,
   type UsedKey,
 } from './claims.ts';
-import { parseIdempotencyKey } from '../api/http/idempotency-key.ts';
 
 /** Interval between renewals of a claim, in milliseconds. */
 const renewalMs = 3000;
@@ -52,16 +50,12 @@ export function createClaims(pool: DatabasePool, logger: Logger) {
     /**
      * Claims the Idempotency-Key of a request. If it has none, returns a claim that exists only in
      * this process.
-     * @throws GatewayError INVALID_REQUEST, and the errors of `claimKey`
+     * @throws GatewayError the errors of `claimKey`
      */
-    async claim(
-      ctx: Context,
-      request: Pick<KeyedRequest, 'path' | 'body' | 'subjectId'>,
-    ): Promise<HeldClaim | UsedKey> {
-      const idempotencyKey = parseIdempotencyKey(ctx);
-      if (idempotencyKey === null) return createUnkeyedClaim(request.subjectId);
-      const { organizationId } = ctx.state.caller;
-      const result = await claimKey(pool, { ...request, organizationId, idempotencyKey });
+    async claim(request: KeyableRequest): Promise<HeldClaim | UsedKey> {
+      const { idempotencyKey, subjectId } = request;
+      if (idempotencyKey === null) return createUnkeyedClaim(subjectId);
+      const result = await claimKey(pool, { ...request, idempotencyKey });
       return result.state === 'done' ? result : createHeldClaim(pool, logger, result);
     },
   };

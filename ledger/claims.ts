@@ -10,19 +10,21 @@ import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { GatewayError, assert } from '../domain/errors.ts';
 import { command } from '../platform/database.ts';
-import type { Context } from '../api/context.ts';
-import { parseIdempotencyKey } from '../api/http/idempotency-key.ts';
 
-/** Request with an Idempotency-Key. */
-export interface KeyedRequest {
+/** Request that may have an Idempotency-Key. */
+export interface KeyableRequest {
   organizationId: string;
-  idempotencyKey: string;
+  /** Null if the request has no key. */
+  idempotencyKey: string | null;
   path: string;
   /** Parsed body, so that the JSON formatting makes no difference. */
   body: unknown;
   /** Id of the job, chat or row that the request creates. */
   subjectId: string;
 }
+
+/** Request with an Idempotency-Key. */
+type KeyedRequest = KeyableRequest & { idempotencyKey: string };
 
 /** Response that was stored for later requests with the same key. */
 export interface StoredResponse {
@@ -123,14 +125,13 @@ async function* readPieces(
 /**
  * Claims the Idempotency-Key of a request in the transaction that creates the request's row.
  * @returns the id of the row that an earlier request with this key created, or null
- * @throws GatewayError INVALID_REQUEST, and the errors of `claimKey`
+ * @throws GatewayError the errors of `claimKey`
  */
 export async function claimInTransaction(
   connection: CommonQueryMethods,
-  ctx: Pick<Context, 'headers'>,
-  request: Omit<KeyedRequest, 'idempotencyKey'>,
+  request: KeyableRequest,
 ): Promise<string | null> {
-  const idempotencyKey = parseIdempotencyKey(ctx);
+  const { idempotencyKey } = request;
   if (idempotencyKey === null) return null;
   const result = await claimKey(connection, { ...request, idempotencyKey });
   if (result.state === 'done') return result.subjectId;

@@ -62,6 +62,26 @@ export interface Settlement {
   };
 }
 
+/** Job that failed or was canceled. */
+export interface UndeliveredJob {
+  jobId: string;
+  organizationId: string;
+  status: 'failed' | 'canceled';
+  error: { code: ErrorCode; message: string };
+}
+
+/** Builds the settlement that releases the credits of a job and ends the job. */
+export function buildRelease({ jobId, organizationId, status, error }: UndeliveredJob): Settlement {
+  return {
+    organizationId,
+    id: jobId,
+    to: 'released',
+    amountMicro: 0,
+    reason: error.code,
+    job: { status, outputs: null, error, artifacts: [] },
+  };
+}
+
 /** Refund of charged credits. */
 interface Refund {
   organizationId: string;

@@ -1,9 +1,22 @@
-/** Starts and stops a gateway process; shared by API and worker. */
+/** Starts and stops a gateway process, the API or a worker. */
 import { loadConfigOrExit, type Config, type KnownProviders } from '../platform/config.ts';
 import { createLogger, type Logger } from '../platform/logger.ts';
 import { assertSchemaCurrent } from '../platform/migrations.ts';
-import { announceReady, drainOnExit } from './process-life.ts';
 import type { ProcessKind } from '../platform/telemetry.ts';
+import { chatProviders } from '../chat/providers.ts';
+import { providerDefinitions } from '../providers/registry.ts';
+
+/**
+ * Providers whose variables `loadConfig` reads: the variables of the Studio providers and the names
+ * of the chat providers.
+ */
+export const knownProviders: KnownProviders = {
+  variables: Object.assign(
+    {},
+    ...[...providerDefinitions.values()].map(({ variables }) => variables),
+  ),
+  chat: chatProviders.map(({ name }) => name),
+};
 
 /** Parameters of a process's start function. */
 interface ProcessParts {
@@ -26,6 +39,33 @@ interface ServingProcess {
 
 const drainTimeoutMs = 45_000;
 
+/** Notifies the parent process, if there is one, that this process is ready. */
+export function announceReady(details: Record<string, unknown> = {}): void {
+  process.send?.({ type: 'ready', ...details });
+}
+
+/**
+ * Runs `drain` after SIGTERM, SIGINT or the end of the parent process, and then exits. Further
+ * signals are ignored. If `drain` takes longer than `timeoutMs` milliseconds, the process exits
+ * with status 1.
+ */
+export function drainOnExit(drain: () => Promise<void>, timeoutMs: number): void {
+  let isDraining = false;
+  const onSignal = (): void => {
+    if (isDraining) return;
+    isDraining = true;
+    const exitTimer = setTimeout(() => process.exit(1), timeoutMs);
+    exitTimer.unref();
+    drain().then(
+      () => process.exit(0),
+      () => process.exit(1),
+    );
+  };
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
+  if (process.send) process.on('disconnect', onSignal);
+}
+
 /** Starts the process. If that fails, logs the error with its stack, prints one line, and exits. */
 async function startOrExit(
   kind: ProcessKind,
@@ -44,10 +84,9 @@ async function startOrExit(
 /** Starts the process, and drains it on SIGTERM or SIGINT. */
 export async function runProcess(
   kind: ProcessKind,
-  known: KnownProviders,
   start: (parts: ProcessParts) => Promise<ServingProcess>,
 ): Promise<void> {
-  const config = loadConfigOrExit(known);
+  const config = loadConfigOrExit(knownProviders);
   const logger = createLogger(kind, config.LOG_LEVEL);
   const { failed, close, ...ports } = await startOrExit(kind, logger, async () => {
     await assertSchemaCurrent(config.DATABASE_URL);

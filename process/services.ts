@@ -15,7 +15,7 @@ import {
 } from '../platform/temporal.ts';
 import { searchAttributes } from '../domain/job-contract.ts';
 import { openChatCatalog } from '../chat/accepted-models.ts';
-import { createChat } from '../activities/chat.ts';
+import { findStudioEndpoint } from '../studio/models/maker-names.ts';
 import { createChatLedger } from '../chat/ledger.ts';
 import { createInputCopies } from '../storage/inputs/input-copies.ts';
 import { createInputs } from '../storage/inputs/inputs.ts';
@@ -80,7 +80,6 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     pool,
     ledger: observeLedger(createLedger(pool, metrics), observers),
     chatLedger,
-    chat: createChat({ config, ledger: chatLedger, logger, telemetry }),
     records: createCallRecords(pool),
     reads: createJobReads(pool, storage),
     usageSums: createUsageSums(pool),
@@ -89,7 +88,7 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     outcomes: createUnknownOutcomes(pool),
     slots: createProviderSlots(config),
     providers,
-    chatCatalog: await openChatCatalog(config),
+    chatCatalog: await openChatCatalog(config, findStudioEndpoint),
     storage,
     ...served,
     uploads,

@@ -2,8 +2,7 @@
  * Registry of the Studio providers. A new provider needs a folder, an import in this file and an
  * entry in the list of definitions.
  */
-import { chatProviders } from '../chat/providers.ts';
-import type { Config, KnownProviders } from '../platform/config.ts';
+import type { Config } from '../platform/config.ts';
 import { createShares, type Shares } from '../platform/shares.ts';
 import type { ProviderDefinition, AdapterServices } from './provider-definition.ts';
 import type { Provider } from './provider.ts';
@@ -15,18 +14,6 @@ import openai from './openai/index.ts';
 export const providerDefinitions: ReadonlyMap<string, ProviderDefinition> = new Map(
   [fal, openai, elevenlabs].map((definition) => [definition.name, definition]),
 );
-
-/**
- * Providers whose variables `loadConfig` reads: the variables of the Studio providers and the names
- * of the chat providers.
- */
-export const knownProviders: KnownProviders = {
-  variables: Object.assign(
-    {},
-    ...[...providerDefinitions.values()].map(({ variables }) => variables),
-  ),
-  chat: chatProviders.map(({ name }) => name),
-};
 
 /** Creates the adapters of the providers whose API key is configured. */
 export function createProviders(config: Config, services: AdapterServices): Map<string, Provider> {

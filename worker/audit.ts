@@ -19,7 +19,7 @@ import { loadConfig } from '../platform/config.ts';
 import { openDatabase } from '../platform/database.ts';
 import { createLogger } from '../platform/logger.ts';
 import { openTemporal } from '../platform/temporal.ts';
-import { knownProviders } from '../providers/registry.ts';
+import { knownProviders } from '../process/run-process.ts';
 import { openStorage } from '../storage/open-storage.ts';
 
 const acceptedCallList = z.array(

@@ -1,10 +1,9 @@
 /** `node worker/main.ts`: a worker process. */
-import { knownProviders } from '../providers/registry.ts';
 import { runProcess } from '../process/run-process.ts';
 import { installMeasuredRuntime } from './runtime.ts';
 import { startWorkerProcess } from './worker-process.ts';
 
-await runProcess('worker', knownProviders, async ({ config, logger }) => {
+await runProcess('worker', async ({ config, logger }) => {
   const sdkMetricsUrl = await installMeasuredRuntime(logger, config);
   return startWorkerProcess(config, logger, { sdkMetricsUrl });
 });

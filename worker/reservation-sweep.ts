@@ -6,7 +6,7 @@
 import type { Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { releaseLostJob } from '../activities/release.ts';
+import { releaseLostJob } from '../studio/jobs/resettlement.ts';
 import type { Services } from '../process/services.ts';
 import { jobWorkflowId } from '../domain/job-contract.ts';
 import { readWorkflow } from '../studio/jobs/job-workflow.ts';

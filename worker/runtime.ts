@@ -12,7 +12,7 @@ import { connectionOptions } from '../platform/temporal.ts';
  */
 export function installRuntime(logger: Logger, metricsAddress?: string): void {
   Runtime.install({
-    // The process itself handles signals (process/process-life.ts).
+    // The process itself handles signals (process/run-process.ts).
     shutdownSignals: [],
     logger: new DefaultLogger('TRACE', ({ level, message, meta }) => {
       // Each provider's worker runs activities only, so this warning is no sign of a fault.

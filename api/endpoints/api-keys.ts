@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { claimInTransaction } from '../../ledger/claims.ts';
-import { idempotencyHeader } from '../http/idempotency-key.ts';
+import { idempotencyHeader, parseIdempotencyKey } from '../http/idempotency-key.ts';
 import type { Caller } from '../../identity/access.ts';
 import { keyExpiry, keyLimit, keyMeta, listedKey, unixMs } from '../../identity/key-fields.ts';
 import { pastExpiryError } from '../../identity/key-results.ts';
@@ -70,9 +70,15 @@ export const apiKeys = defineSection('API keys', {
       // A repeated request cannot return the secret of the key, which is not stored. It fails with
       // an error that contains the key's id.
       const claimedBody = { memberId, ...body };
-      const request = { organizationId, path: '/api-keys', body: claimedBody, subjectId: keyId };
+      const request = {
+        organizationId,
+        idempotencyKey: parseIdempotencyKey(ctx),
+        path: '/api-keys',
+        body: claimedBody,
+        subjectId: keyId,
+      };
       const createdKey = await pool.transaction(async (connection) => {
-        const firstKeyId = await claimInTransaction(connection, ctx, request);
+        const firstKeyId = await claimInTransaction(connection, request);
         if (firstKeyId !== null) {
           throw new GatewayError('KEY_ALREADY_CREATED', undefined, { body: { keyId: firstKeyId } });
         }

@@ -12,7 +12,7 @@ import { toResponse } from '../../domain/json.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
 import { findCapability } from '../../studio/capabilities/registry.ts';
 import type { Composition } from '../composition.ts';
-import { authorize } from '../middleware/authenticate.ts';
+import { authorize } from '../../identity/access.ts';
 import { responseSchema, toData, toPage, idField, dataSchema, pageSchema } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';

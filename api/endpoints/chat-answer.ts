@@ -4,15 +4,13 @@
  */
 import type { OpenChat } from '../../chat/open-chat.ts';
 import { listIgnoredHints } from '../../chat/protocols/hints.ts';
-import type { ChatOrder } from '../../activities/chat.ts';
 import { assert } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Composition } from '../composition.ts';
 import type { ChatContext, Presentation } from '../../chat/formats/completions-answer.ts';
-import { buildOrder, checkModels } from '../../chat/orders.ts';
-import type { ChatCall } from '../../chat/formats/chat-request.ts';
-import { signUploads } from '../../chat/formats/media-parts.ts';
+import { checkModels, completeOrder, type ChatOrder } from '../../chat/orders.ts';
+import type { ChatRequest } from '../../chat/formats/chat-request.ts';
 import {
   createEventStream,
   eventStreamType,
@@ -20,6 +18,7 @@ import {
   type EventStream,
 } from '../http/event-stream.ts';
 import type { Context } from '../context.ts';
+import { parseIdempotencyKey } from '../http/idempotency-key.ts';
 import type { HeldClaim } from '../../ledger/claim-renewal.ts';
 import { toGatewayError } from '../middleware/errors.ts';
 
@@ -46,6 +45,12 @@ export interface AnswerFormat {
   rename: (path: string) => string;
 }
 
+/** Call of a chat endpoint. */
+interface ChatCall {
+  ctx: Context;
+  body: ChatRequest;
+}
+
 /** Opens a chat and sends its answer, as one body or as a stream. */
 export async function answerChat(
   call: ChatCall,
@@ -66,12 +71,21 @@ export async function answerChat(
 }
 
 /** Opens the chat. Returns null if it sent the stored answer of an earlier request instead. */
-async function openChat(call: ChatCall, services: Services): Promise<OpenedChat | null> {
-  const { ctx, body: request } = call;
+async function openChat(
+  { ctx, body: request }: ChatCall,
+  services: Services,
+): Promise<OpenedChat | null> {
+  const { caller, requestId } = ctx.state;
+  const incoming = { caller, requestId, request };
   const firstToken = services.telemetry.metrics.firstTokenSeconds.startTimer();
-  const models = checkModels(call, services);
-  const claimRequest = { path: ctx.path, body: request, subjectId: newId('chat') };
-  const claim = await services.claims.claim(ctx, claimRequest);
+  const models = checkModels(incoming, services);
+  const claim = await services.claims.claim({
+    organizationId: caller.organizationId,
+    idempotencyKey: parseIdempotencyKey(ctx),
+    path: ctx.path,
+    body: request,
+    subjectId: newId('chat'),
+  });
   if (claim.state === 'done') {
     assert(claim.response, 'a finished claim has no stored answer');
     ctx.set('Idempotent-Replayed', 'true');
@@ -83,12 +97,12 @@ async function openChat(call: ChatCall, services: Services): Promise<OpenedChat 
     return null;
   }
   try {
-    const order = buildOrder(await signUploads(call, services), models);
+    const order = await completeOrder(incoming, models, services);
     const chat = await services.chat.open(order, { id: claim.subjectId, claim: claim.id });
     // From now on, the reservation keeps other requests from using the Idempotency-Key.
     claim.stopRenewal();
     watchDisconnect(ctx, chat);
-    return { chat, request, requestId: ctx.state.requestId, claim, models, firstToken };
+    return { chat, request, requestId, claim, models, firstToken };
   } catch (error) {
     await claim.release();
     throw error;

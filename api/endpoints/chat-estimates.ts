@@ -1,7 +1,7 @@
 /** Declares the endpoints `…/estimate`, which estimate the price of a chat. */
 import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import { estimateChat } from '../../chat/orders.ts';
+import { buildOrder } from '../../chat/orders.ts';
 import { repairAnswers, type ChatRequest } from '../../chat/formats/chat-request.ts';
 import { chatBodyBytesMax, chatExample, chatRequestErrors } from './chat-endpoint.ts';
 import { defineEndpoint } from './endpoint.ts';
@@ -49,11 +49,13 @@ export const defineEstimateEndpoint = ({
     },
     answer: dataSchema(chatEstimate),
     errors: chatRequestErrors,
-    async handle(call, services) {
-      const estimate = await estimateChat(call, services);
+    async handle({ ctx, body: request }, services) {
+      const { caller, requestId } = ctx.state;
+      const order = await buildOrder({ caller, requestId, request }, services);
+      const estimate = await services.chat.estimate(order);
       const { reserveMicro, reserveMinMicro, chargeMaxMicro } = estimate;
       return toData({
-        model: call.body.model,
+        model: request.model,
         credits: creditsFromMicro(reserveMicro),
         least: creditsFromMicro(reserveMinMicro),
         most: creditsFromMicro(chargeMaxMicro),

@@ -1,40 +1,22 @@
 /**
  * Reads a Studio request: parses JSON or a form without resolving inputs. The parsed request is
- * compared with earlier requests that have the same Idempotency-Key. Its `complete` function stores
+ * compared with earlier requests that have the same Idempotency-Key. Its `storeFiles` function stores
  * the files of the request.
  */
 import type { ReceivedFile } from '../../storage/inputs/request-files.ts';
-import type { RequestCopies } from '../../storage/inputs/input-copies.ts';
 import type { Recordings } from '../../storage/inputs/recordings.ts';
 import { fieldsError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Outbound } from '../../platform/outbound.ts';
-import type { Capability, Recording } from '../../studio/capabilities/capability.ts';
+import type { Capability } from '../../studio/capabilities/capability.ts';
 import type { Context } from '../context.ts';
 import { readJson } from '../http/body.ts';
 import { parseWith } from '../../domain/parsing.ts';
 import { parseMetadata } from '../../domain/metadata.ts';
 import { dataUrlBodyBytesMax, receiveDataUrls, type ReceivedDataUrls } from './data-urls.ts';
 import { receiveFiles, type FileReceiver } from './body-files.ts';
-import { parseWebhook, type RequestedWebhook } from './webhook-fields.ts';
-
-/** Parsed request. Its inputs have been neither resolved nor downloaded. */
-export interface ParsedRequest {
-  /**
-   * Parsed fields. A file in the request is represented by a hash of its bytes
-   * (`ReceivedFile.contentId`).
-   */
-  request: JsonObject;
-  /** Webhook that receives events of the job. Null if the request has none. */
-  webhook: RequestedWebhook | null;
-  /** Name-value pairs that the caller chose. Null if the request has none. */
-  metadata: Record<string, string> | null;
-  /**
-   * Stores the files of the request and finds its recording, which is copied if its URL has
-   * secrets. Undefined if the request has neither.
-   */
-  complete?: (copies: RequestCopies) => Promise<{ request: JsonObject; recording?: Recording }>;
-}
+import type { ParsedRequest } from '../../studio/requests/request-draft.ts';
+import { parseWebhook } from './webhook-fields.ts';
 
 /** Services needed to read a request. */
 export interface ReadingDeps extends FileReceiver {
@@ -69,7 +51,7 @@ export async function readRequest(
 }
 
 /**
- * Returns the request, with a `complete` function that stores its `data:` URLs and finds its
+ * Returns the request, with a `storeFiles` function that stores its `data:` URLs and finds its
  * recording.
  * @throws GatewayError if the request needs a recording but names none, or more than one
  */
@@ -81,14 +63,14 @@ function addCompletion(
     store,
     recordings,
   }: { request: JsonObject; store: ReceivedDataUrls['store']; recordings: Recordings },
-): Pick<ParsedRequest, 'request' | 'complete'> {
+): Pick<ParsedRequest, 'request' | 'storeFiles'> {
   // Rejects an invalid recording source before the request claims its Idempotency-Key.
   const hasRecording = capability.recording?.(request) !== undefined;
   if (!hasRecording && !store) return { request };
   const { organizationId } = ctx.state.caller;
   return {
     request,
-    async complete(copies) {
+    async storeFiles(copies) {
       const storedRequest = store ? await store(request) : request;
       const source = capability.recording?.(storedRequest);
       if (!source) return { request: storedRequest };
@@ -141,7 +123,7 @@ async function readForm(
   );
   // Throws if the request names a recording in addition to the file.
   capability.recording?.(request);
-  return { request, webhook, metadata, complete: createRecordingStore(request, file.stored) };
+  return { request, webhook, metadata, storeFiles: createRecordingStore(request, file.stored) };
 }
 
 /**
@@ -152,11 +134,11 @@ export function parseCapabilityFields(capability: Capability, fields: object): P
   return { request: parseWith(capability.request, fields), webhook: null, metadata: null };
 }
 
-/** Creates the `complete` function of a request that contains its recording as a file. */
+/** Creates the `storeFiles` function of a request that contains its recording as a file. */
 export function createRecordingStore(
   request: JsonObject,
   { store, durationSeconds, sizeBytes, type }: ReceivedFile,
-): NonNullable<ParsedRequest['complete']> {
+): NonNullable<ParsedRequest['storeFiles']> {
   return async () => {
     const { storageKey } = await store();
     return {

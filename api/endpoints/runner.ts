@@ -9,12 +9,8 @@ import { isStorable } from '../../domain/json.ts';
 import type { Composition } from '../composition.ts';
 import type { Context, RequestState } from '../context.ts';
 import type { Operator } from '../../identity/operators.ts';
-import {
-  authenticate,
-  authorize,
-  parseBearerKey,
-  throwIfViewer,
-} from '../middleware/authenticate.ts';
+import { authenticate, parseBearerKey } from '../middleware/authenticate.ts';
+import { authorize, throwIfViewer } from '../../identity/access.ts';
 import { readJson } from '../http/body.ts';
 import { parseBody } from '../http/ignored-fields.ts';
 import { parseWith } from '../../domain/parsing.ts';

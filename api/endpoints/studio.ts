@@ -5,8 +5,7 @@ import { getRequiredScope, type Capability } from '../../studio/capabilities/cap
 import { creditsSchema } from '../../studio/jobs/job-resource.ts';
 import { capabilities } from '../../studio/capabilities/registry.ts';
 import { metadataFields } from '../../domain/metadata.ts';
-import { estimateRequest } from '../../studio/requests/estimates.ts';
-import { submitJob } from '../../studio/requests/job-submission.ts';
+import { estimateBody, submitRequest } from './studio-requests.ts';
 import { estimateSchema } from '../../studio/requests/prices.ts';
 import { webhookFields } from './webhook-fields.ts';
 import { toData, dataSchema } from './fields.ts';
@@ -65,7 +64,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
     errors: [...studioErrors, ...fileErrors],
     async handle({ ctx }, services) {
       const { view } = services;
-      const { job, waited } = await submitJob(ctx, { capability }, services);
+      const { job, waited } = await submitRequest(ctx, { capability }, services);
       ctx.set('X-Job-Id', job.id);
       const data = waited && (await readResult(job, view));
       if (!data) return buildTicketResponse(ctx, job, view);
@@ -86,7 +85,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
     request: { content: describeBody(capability) },
     answer: dataSchema(estimateSchema),
     errors: estimateErrors.filter((code) => endpoint.errors.includes(code)),
-    handle: async ({ ctx }, services) => toData(await estimateRequest(ctx, capability, services)),
+    handle: async ({ ctx }, services) => toData(await estimateBody(ctx, capability, services)),
   });
   return defineSection(`Studio: ${capability.medium}`, {
     [capability.type]: endpoint,

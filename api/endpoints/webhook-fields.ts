@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { fieldError } from '../../domain/errors.ts';
 import { webhookEvents as names } from '../../domain/job-contract.ts';
 import type { Outbound } from '../../platform/outbound.ts';
+import type { RequestedWebhook } from '../../studio/requests/request-draft.ts';
 import { parseWith } from '../../domain/parsing.ts';
 import { parseWebhookUrl, webhookUrlLengthMax } from './webhook-url.ts';
 
@@ -16,12 +17,6 @@ const webhookEvents = z
   .refine((events) => new Set(events).size === events.length, 'must not repeat an event')
   .optional();
 const eventsSchema = z.object({ webhookEvents });
-
-/** Webhook that a request specifies. If `events` is not set, it only reports the end of the job. */
-export interface RequestedWebhook {
-  url: string;
-  events: z.infer<typeof webhookEvents>;
-}
 
 /** Webhook fields in the schema of every Studio request. */
 export const webhookFields = {

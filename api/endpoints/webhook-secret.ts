@@ -7,7 +7,7 @@ import { createSigningSecrets, type SigningSecrets } from '../../webhooks/signin
 import { assert } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
 import { claimInTransaction } from '../../ledger/claims.ts';
-import { idempotencyHeader } from '../http/idempotency-key.ts';
+import { idempotencyHeader, parseIdempotencyKey } from '../http/idempotency-key.ts';
 import { time } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 
@@ -84,9 +84,10 @@ export const webhookSecret = defineSection('Webhooks', {
     },
     async handle({ ctx, caller: { organizationId }, body }, { pool, config, signingSecrets }) {
       const path = '/webhooks/secret/rotate';
-      const request = { organizationId, path, body, subjectId: 'webhook-secret' };
+      const idempotencyKey = parseIdempotencyKey(ctx);
+      const request = { organizationId, idempotencyKey, path, body, subjectId: 'webhook-secret' };
       const isRepeated = await pool.transaction(async (connection) => {
-        if ((await claimInTransaction(connection, ctx, request)) !== null) return true;
+        if ((await claimInTransaction(connection, request)) !== null) return true;
         const secrets = createSigningSecrets(connection, config.WEBHOOK_SIGNING_SECRET);
         await secrets.rotate(organizationId, body.overlapSeconds * 1000);
         return false;

@@ -1,13 +1,12 @@
 /**
- * Authenticates requests by API key (spec §5) or console session, and checks rate limits (spec §8)
- * and permissions.
+ * Authenticates requests by API key (spec §5) or console session, and checks rate limits (spec §8).
  */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
 import { correlate } from '../../platform/correlation.ts';
 import type { Composition } from '../composition.ts';
 import type { Context, Middleware } from '../context.ts';
-import type { Caller, RateBucket, Scope } from '../../identity/access.ts';
+import type { Caller, RateBucket } from '../../identity/access.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
 
 /** Pattern of a bearer credential. The scheme is case-insensitive (RFC 9110 §11.1). */
@@ -76,34 +75,4 @@ export function parseBearerKey(request: IncomingMessage): string | undefined {
 function parseXApiKey({ headersDistinct: headers }: IncomingMessage): string | undefined {
   const keys = headers['authorization'] ? [] : (headers['x-api-key'] ?? []);
   return keys.length === 1 ? keys[0] : undefined;
-}
-
-/** Checks that the user is not a viewer. @throws GatewayError FORBIDDEN with this message */
-export function throwIfViewer(caller: Caller, message: string): void {
-  if (caller.role === 'viewer') throw new GatewayError('FORBIDDEN', message);
-}
-
-/**
- * Checks that the organization is active and that the key has the scope. Must run before the body
- * is read, so that a rejected request costs little.
- * @throws GatewayError FORBIDDEN, ORGANIZATION_SUSPENDED
- */
-export function authorize(caller: Caller, scope: Scope | 'any'): void {
-  if (caller.organizationStatus === 'suspended') throw new GatewayError('ORGANIZATION_SUSPENDED');
-  if (scope === 'any') return;
-  if (!caller.scopes.includes(scope)) {
-    throw new GatewayError('FORBIDDEN', `This key does not have the scope ${scope}.`);
-  }
-  const spends = scope === 'chat' || (scope.startsWith('studio:') && scope !== 'studio:read');
-  if (spends) throwIfViewer(caller, 'A viewer may not spend credits.');
-}
-
-/**
- * Checks that the key may use the model of a request. `model` is null if the request has no model.
- * @throws GatewayError FORBIDDEN
- */
-export function authorizeModel(caller: Caller, model: string | null): void {
-  if (model && caller.allowedModels && !caller.allowedModels.includes(model)) {
-    throw new GatewayError('FORBIDDEN', `This key may not use the model ${model}.`);
-  }
 }

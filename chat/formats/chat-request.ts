@@ -2,7 +2,7 @@
 import type { ChatBody } from '../body.ts';
 import { isRecord, toStorable, type Json } from '../../domain/json.ts';
 import type { ToolForm } from './responses-tools.ts';
-import type { Context } from '../../api/context.ts';
+import type { Caller } from '../../identity/access.ts';
 
 /** Parsed chat request. */
 export interface ChatRequest {
@@ -23,10 +23,11 @@ export interface ChatRequest {
   toolForms?: Record<string, ToolForm>;
 }
 
-/** Chat request with the context of its HTTP request. */
-export interface ChatCall {
-  ctx: Context;
-  body: ChatRequest;
+/** Chat request with its caller. */
+export interface IncomingChat {
+  caller: Caller;
+  requestId: string;
+  request: ChatRequest;
 }
 
 /**

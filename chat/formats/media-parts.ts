@@ -9,8 +9,9 @@ import { formatReceived } from '../../domain/field-messages.ts';
 import { isId } from '../../domain/ids.ts';
 import { OutboundError } from '../../platform/outbound-addresses.ts';
 import type { Outbound } from '../../platform/outbound.ts';
-import type { Composition } from '../../api/composition.ts';
-import type { ChatCall, ChatRequest } from './chat-request.ts';
+import type { Inputs } from '../../storage/inputs/inputs.ts';
+import type { Storage } from '../../storage/storage.ts';
+import type { ChatRequest, IncomingChat } from './chat-request.ts';
 import { decodeBase64, detectType, formatDataUrl, parseDataUrl } from './data-urls.ts';
 
 /**
@@ -152,20 +153,19 @@ function isUpload(part: ContentPart): part is Extract<ContentPart, { type: 'imag
  * @throws GatewayError INVALID_INPUT_URL if a file is not a picture of this organization
  */
 export async function signUploads(
-  call: ChatCall,
-  { inputs, storage }: Pick<Composition, 'inputs' | 'storage'>,
-): Promise<ChatCall> {
-  const { ctx, body: request } = call;
-  if (![...iterateParts(request.body)].some(isUpload)) return call;
+  { caller, request }: IncomingChat,
+  { inputs, storage }: { inputs: Inputs; storage: Storage },
+): Promise<ChatRequest> {
+  if (![...iterateParts(request.body)].some(isUpload)) return request;
   const body = structuredClone(request.body);
   for (const part of iterateParts(body)) {
     if (!isUpload(part)) continue;
     const field = `${part.path}.file_id`;
     const source = { field, url: part.image_url.url, medium: 'image' as const };
-    const input = await inputs.resolve(source, ctx.state.caller.organizationId);
+    const input = await inputs.resolve(source, caller.organizationId);
     if (input.kind === 'file') {
       part.image_url.url = await storage.urlOf(input.storageKey, urlTtlMs);
     }
   }
-  return { ctx, body: { ...request, body } };
+  return { ...request, body };
 }

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { Client } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { createLogger } from '../../platform/logger.ts';
-import { announceReady, drainOnExit } from '../../process/process-life.ts';
+import { announceReady, drainOnExit } from '../../process/run-process.ts';
 import { installRuntime } from '../../worker/runtime.ts';
 
 const taskQueue = 'bench-bare';

@@ -1,7 +1,7 @@
 /** Minimal gateway in Node: forwards each request to the upstream, and returns the response unchanged. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { Pool } from 'undici';
-import { announceReady, drainOnExit } from '../../process/process-life.ts';
+import { announceReady, drainOnExit } from '../../process/run-process.ts';
 
 const pool = new Pool(process.env['UPSTREAM_URL'] ?? '', { connections: 512 });
 

@@ -3,7 +3,7 @@
  * stream, after the delay given in the prompt ("after 50 ms").
  */
 import { createServer, type ServerResponse } from 'node:http';
-import { announceReady, drainOnExit } from '../../process/process-life.ts';
+import { announceReady, drainOnExit } from '../../process/run-process.ts';
 
 const parts = Array.from({ length: 20 }, (_, index) => `word${index} `);
 const head = { id: 'chatcmpl-bench', created: 1_790_000_000, model: 'bench' };

@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { parseAllDocuments } from 'yaml';
 import { z } from 'zod';
-import { knownProviders } from '../../providers/registry.ts';
+import { knownProviders } from '../../process/run-process.ts';
 import { loadConfig } from '../../platform/config.ts';
 import { documentedSettings } from '../compose/settings.ts';
 import { findGo, findGoProgram, installPython } from '../stack/tools.ts';

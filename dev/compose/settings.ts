@@ -1,7 +1,7 @@
 /** Lists the settings in docs/configuration.md, which the deployment files must pass to the processes. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { knownProviders } from '../../providers/registry.ts';
+import { knownProviders } from '../../process/run-process.ts';
 
 const page = join(import.meta.dirname, '..', '..', 'docs', 'configuration.md');
 

@@ -1,6 +1,6 @@
 /** Converts transcripts of ElevenLabs to the form that callers receive. */
 import { z } from 'zod';
-import type { Transcript } from '../../studio/capabilities/audio-transcribe.ts';
+import type { Transcript } from '../../domain/job-record.ts';
 
 /**
  * Schema of a transcript. The call is paid, so only a body without text is unusable: other fields

@@ -1,6 +1,6 @@
 /** Finds the recordings that requests refer to, and reads their duration from the container. */
 import { assert, fieldError } from '../../domain/errors.ts';
-import type { Recording, RecordingSource } from '../../studio/capabilities/capability.ts';
+import type { Recording, RecordingSource } from '../../domain/draft-plan.ts';
 import { createObjectSource, type ByteSource } from '../byte-source.ts';
 import { readAccepted, UnusableFile } from '../media-rules.ts';
 import type { MediaType } from '../media-types.ts';

@@ -4,8 +4,9 @@ import { audioModels } from '../models/audio-models.ts';
 import { fieldError, fieldsError } from '../../domain/errors.ts';
 import { idPattern } from '../../domain/ids.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import { defineCapability, type FinishedJob, type Recording } from './capability.ts';
-import type { DraftCall } from '../../domain/draft-plan.ts';
+import { defineCapability, type FinishedJob } from './capability.ts';
+import type { DraftCall, Recording } from '../../domain/draft-plan.ts';
+import { transcript } from '../../domain/job-record.ts';
 import { publishAudioModel } from '../models/published-models.ts';
 import { urlExpiry } from './presentation.ts';
 import { asyncFlag, mediaUrl } from './request-fields.ts';
@@ -33,27 +34,6 @@ const request = z.strictObject({
 });
 
 type TranscribeRequest = z.infer<typeof request>;
-
-const word = z.object({
-  text: z.string(),
-  start: z
-    .number()
-    .meta({ description: 'Start of the word, in seconds from the start of the recording.' }),
-  end: z.number(),
-  type: z.enum(['word', 'spacing', 'audio_event']),
-  speakerId: z.string().optional(),
-});
-const transcript = z.object({
-  text: z.string(),
-  language: z.string(),
-  durationSeconds: z.number(),
-  words: z.array(word),
-});
-/**
- * Transcript with word timestamps. It is long, so it is stored as a document and never sent through
- * Temporal.
- */
-export type Transcript = z.infer<typeof transcript>;
 
 /** Transcribes a recording. */
 export const audioTranscribe = defineCapability({

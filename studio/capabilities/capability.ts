@@ -5,7 +5,7 @@
 import type { z } from 'zod';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import type { CallOutputs, StoredArtifact } from '../../domain/job-plan.ts';
-import type { DraftPlan } from '../../domain/draft-plan.ts';
+import type { DraftPlan, Recording, RecordingSource } from '../../domain/draft-plan.ts';
 import type { PublishedModel } from '../models/published-models.ts';
 
 /** Finished job, as passed to `present`. */
@@ -22,27 +22,6 @@ export interface FinishedJob {
   /** Returns the content of a JSON artifact; null in a list of jobs. */
   readDocument: (artifact: StoredArtifact) => Json;
 }
-
-/** Recording that a request refers to by URL or file id. */
-export interface RecordingSource {
-  /** Path of the request field, for error messages. */
-  field: string;
-  /** URL or file id. */
-  source: string;
-}
-
-/** Recording that has been checked; a stored file has also been measured. */
-export type Recording =
-  | {
-      kind: 'file';
-      storageKey: string;
-      durationSeconds: number;
-      sizeBytes: number;
-      /** Type by the bytes of the file. */
-      type: { extension: string; contentType: string };
-    }
-  /** Recording that only the provider reads; its duration is known after the call. */
-  | { kind: 'url'; url: string };
 
 /** Definition of a Studio capability; `Request` is the type of the parsed request body. */
 interface CapabilityDefinition<Request> {

@@ -158,3 +158,5 @@ function unconfirmedStartError(plan: JobPlan, message: string, cause?: unknown):
     ...(cause !== undefined && { cause }),
   });
 }
+
+export type Admission = ReturnType<typeof createAdmission>;

@@ -1,10 +1,10 @@
 /** Cancels a job for its caller or an operator. */
-import { WorkflowNotFoundError } from '@temporalio/client';
+import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import type { JobRecord } from './job-reads.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { jobWorkflowId } from '../../domain/job-contract.ts';
 import { callTemporal } from '../../platform/temporal.ts';
-import type { Composition } from '../../api/composition.ts';
+import type { JobWaits } from './job-waits.ts';
 
 /** Maximum time that a cancel request waits for the job to end, in milliseconds. */
 const cancelWaitMs = 5000;
@@ -15,7 +15,7 @@ const cancelWaitMs = 5000;
  * @throws GatewayError JOB_ALREADY_DONE; ServiceError if Temporal does not respond
  */
 export async function cancelJob(
-  { client, jobWaits }: Pick<Composition, 'client' | 'jobWaits'>,
+  { client, jobWaits }: { client: Client; jobWaits: JobWaits },
   job: JobRecord,
 ): Promise<JobRecord> {
   if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');

@@ -228,3 +228,5 @@ export function createJobOverview(pool: DatabasePool) {
         WHERE k.id = ${keyId}`),
   };
 }
+
+export type JobOverview = ReturnType<typeof createJobOverview>;

@@ -67,3 +67,5 @@ async function awaitEndEvent(updates: JobSubscription, waitMs: number): Promise<
     if (event === null || event.event === 'done') return;
   }
 }
+
+export type JobWaits = ReturnType<typeof createJobWaits>;

@@ -3,13 +3,14 @@
  * provider can no longer deliver, the job's reservation is released. Otherwise a new workflow run
  * with the same plan continues the job. Each step of the workflow is idempotent by job id.
  */
-import type { JobRecord } from './job-reads.ts';
-import type { Ledger } from '../../ledger/ledger.ts';
-import type { CallFinding } from './status-checks.ts';
+import type { Client } from '@temporalio/client';
+import type { JobOverview, JobRecord } from './job-reads.ts';
+import { buildRelease, type Ledger } from '../../ledger/ledger.ts';
+import type { CallChecker, CallFinding } from './status-checks.ts';
 import { readWorkflow } from './job-workflow.ts';
-import { releaseLostJob } from '../../activities/release.ts';
-import { GatewayError } from '../../domain/errors.ts';
-import type { Composition } from '../../api/composition.ts';
+import { errorTable, GatewayError } from '../../domain/errors.ts';
+import type { SettleResult } from '../../domain/ledger-results.ts';
+import type { Config } from '../../platform/config.ts';
 import { startWorkflow } from './workflow-start.ts';
 
 /** Decision about a job, with the status checks that it is based on. */
@@ -19,7 +20,13 @@ interface Resettlement {
   findings: CallFinding[];
 }
 
-type Services = Pick<Composition, 'config' | 'client' | 'ledger' | 'checkCalls' | 'jobOverview'>;
+interface Services {
+  config: Config;
+  client: Client;
+  ledger: Ledger;
+  checkCalls: CallChecker;
+  jobOverview: JobOverview;
+}
 
 /** Results of status checks after which the provider can no longer deliver an output. */
 const finalVerdicts = new Set(['not_sent', 'failed', 'canceled']);
@@ -61,4 +68,15 @@ async function releaseLost(
   const { id, organization_id: organizationId } = job;
   const settlement = await releaseLostJob(ledger, { id, organizationId });
   return settlement.verdict === 'settled' ? 'released' : 'already_settled';
+}
+
+/**
+ * Releases the credits of a job whose workflow no longer exists, unless the job is already settled.
+ */
+export function releaseLostJob(
+  ledger: Pick<Ledger, 'settle'>,
+  { organizationId, id: jobId }: { organizationId: string; id: string },
+): Promise<SettleResult> {
+  const error = { code: 'JOB_LOST', message: errorTable.JOB_LOST.message } as const;
+  return ledger.settle(buildRelease({ jobId, organizationId, status: 'failed', error }));
 }

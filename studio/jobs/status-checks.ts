@@ -117,3 +117,5 @@ function findOperation(
     return null;
   return provider.operations.adopt(call.providerEndpoint, call.notifiedId);
 }
+
+export type CallChecker = ReturnType<typeof createCallChecker>;

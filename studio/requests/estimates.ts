@@ -4,54 +4,52 @@
  */
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { newId } from '../../domain/ids.ts';
-import type { Capability } from '../capabilities/capability.ts';
 import type { DraftCall } from '../../domain/draft-plan.ts';
-import type { Composition } from '../../api/composition.ts';
-import { countBytes } from '../../api/middleware/shares.ts';
-import type { Context } from '../../api/context.ts';
+import type { Config } from '../../platform/config.ts';
+import type { createInputCopies } from '../../storage/inputs/input-copies.ts';
+import type { Inputs } from '../../storage/inputs/inputs.ts';
+import type { Storage } from '../../storage/storage.ts';
 import { priceCalls } from './planner.ts';
 import type { Estimate, EstimateItem } from './prices.ts';
-import { authorizeRequest, draftRequest, measurePrices } from './request-draft.ts';
-import { createFileList } from '../../api/endpoints/body-files.ts';
-import { readRequest } from '../../api/endpoints/request-reading.ts';
+import {
+  authorizeRequest,
+  draftRequest,
+  measurePrices,
+  type StudioRequest,
+} from './request-draft.ts';
 
-type Services = Pick<
-  Composition,
-  'config' | 'inputs' | 'copies' | 'storage' | 'recordings' | 'requestFiles' | 'outbound'
->;
+/** Services that price a request. */
+export interface PricingServices {
+  config: Config;
+  inputs: Inputs;
+  copies: ReturnType<typeof createInputCopies>;
+  storage: Storage;
+}
 
 /**
  * Estimates the credits that a Studio request would reserve. Starts no job, reserves nothing, and
- * deletes the files and copies that were stored to measure inputs.
+ * deletes the copies that were stored to measure inputs.
  * @throws GatewayError any error that the request itself can throw before it reserves credits
  */
 export async function estimateRequest(
-  ctx: Context,
-  capability: Capability,
-  services: Services,
+  request: StudioRequest,
+  services: PricingServices,
 ): Promise<Estimate> {
-  const { organizationId } = ctx.state.caller;
-  const { config, storage } = services;
-  const files = createFileList();
+  const { config, inputs, storage } = services;
+  authorizeRequest(request);
   // Copies are stored under a job id, so an estimate uses a new id that belongs to no job.
   const copies = services.copies.forRequest({
-    organizationId,
+    organizationId: request.caller.organizationId,
     jobId: newId('job'),
-    countBytes: (bytes) => countBytes(ctx, { kind: 'spool', bytes }),
+    countBytes: request.countCopied,
     readsHeadsOnly: true,
   });
   try {
-    const parsedRequest = await readRequest(ctx, capability, { ...services, ...files });
-    authorizeRequest(ctx, capability, parsedRequest);
-    const { draft } = await draftRequest(
-      ctx,
-      { capability, parsedRequest },
-      { ...services, copies },
-    );
+    const { draft } = await draftRequest(request, { inputs, copies });
     const { model, calls } = await measurePrices({ storage, copies }, draft);
     const pricedCalls = priceCalls(config, calls);
     return {
-      type: capability.type,
+      type: request.capability.type,
       model,
       credits: creditsFromMicro(pricedCalls.priceMicro),
       items: pricedCalls.calls.map(({ call, unitPriceMicro }) =>
@@ -59,7 +57,6 @@ export async function estimateRequest(
       ),
     };
   } finally {
-    files.discard();
     await copies.discard();
   }
 }

@@ -19,7 +19,7 @@ import { listSecretParameters } from '../../storage/inputs/storage-references.ts
 import type { Capability } from '../capabilities/capability.ts';
 import type { DraftCall, DraftPlan } from '../../domain/draft-plan.ts';
 import type { Caller } from '../../identity/access.ts';
-import type { RequestedWebhook } from '../../api/endpoints/webhook-fields.ts';
+import type { RequestedWebhook } from './request-draft.ts';
 
 /** Data from which the plan of a job is built. */
 export interface PlanInput {

@@ -21,22 +21,51 @@ import type {
   InputMeasurements,
   MeasuredPrice,
   PlanInput,
+  Recording,
 } from '../../domain/draft-plan.ts';
-import type { Context } from '../../api/context.ts';
-import { authorizeModel } from '../../api/middleware/authenticate.ts';
-import type { ParsedRequest } from '../../api/endpoints/request-reading.ts';
+import { authorizeModel, type Caller } from '../../identity/access.ts';
+import type { WebhookEventName } from '../../domain/job-contract.ts';
+
+/** Webhook that a request specifies. If `events` is not set, it only reports the end of the job. */
+export interface RequestedWebhook {
+  url: string;
+  events: WebhookEventName[] | undefined;
+}
+
+/** Parsed request. Its inputs have been neither resolved nor downloaded. */
+export interface ParsedRequest {
+  /**
+   * Parsed fields. A file in the request is represented by a hash of its bytes
+   * (`ReceivedFile.contentId`).
+   */
+  request: JsonObject;
+  /** Webhook that receives events of the job. Null if the request has none. */
+  webhook: RequestedWebhook | null;
+  /** Name-value pairs that the caller chose. Null if the request has none. */
+  metadata: Record<string, string> | null;
+  /**
+   * Stores the files of the request and finds its recording, which is copied if its URL has
+   * secrets. Undefined if the request has neither.
+   */
+  storeFiles?: (copies: RequestCopies) => Promise<{ request: JsonObject; recording?: Recording }>;
+}
+
+/** Parsed request for a capability, with its caller. */
+export interface StudioRequest {
+  caller: Caller;
+  capability: Capability;
+  parsedRequest: ParsedRequest;
+  /** Counts the bytes of copied inputs. @throws GatewayError if the organization has its share */
+  countCopied: (bytes: number) => void;
+}
 
 /**
  * Checks that the request can be planned and that the key may use its model. Does not read the
  * inputs of the request.
  * @throws GatewayError FORBIDDEN, and any error of the capability's plan
  */
-export function authorizeRequest(
-  ctx: Context,
-  capability: Capability,
-  { request }: Pick<ParsedRequest, 'request'>,
-): void {
-  authorizeModel(ctx.state.caller, capability.plan(request).model);
+export function authorizeRequest({ caller, capability, parsedRequest }: StudioRequest): void {
+  authorizeModel(caller, capability.plan(parsedRequest.request).model);
 }
 
 /**
@@ -45,13 +74,12 @@ export function authorizeRequest(
  * @throws GatewayError INVALID_INPUT_URL naming each field, STORAGE_QUOTA_EXCEEDED, …
  */
 export async function draftRequest(
-  ctx: Context,
-  { capability, parsedRequest }: { capability: Capability; parsedRequest: ParsedRequest },
+  { caller, capability, parsedRequest }: StudioRequest,
   { inputs, copies }: { inputs: Inputs; copies: RequestCopies },
 ): Promise<{ request: JsonObject; draft: DraftPlan }> {
-  const { organizationId } = ctx.state.caller;
-  const { request, recording } = parsedRequest.complete
-    ? await parsedRequest.complete(copies)
+  const { organizationId } = caller;
+  const { request, recording } = parsedRequest.storeFiles
+    ? await parsedRequest.storeFiles(copies)
     : { request: parsedRequest.request };
   const unpreparedDraft = capability.plan(request, recording);
   const prepare = (plan: DraftPlan) => inputs.prepare(plan, organizationId);

@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { toCapabilityFields } from '../../api/endpoints/openai/image-requests.ts';
 import { transcriptFormats } from '../../api/endpoints/openai/transcript-formats.ts';
 import { imageModels } from '../../studio/models/image-models.ts';
-import { findByAnyName } from '../../domain/maker-names.ts';
+import { findByAnyName } from '../../studio/models/maker-names.ts';
 import { useClients } from '../chat/chat-clients.ts';
 import { catchFailure } from '../harness/failures.ts';
 import { useGateway } from '../harness/gateway.ts';

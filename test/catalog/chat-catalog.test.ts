@@ -66,7 +66,7 @@ describe('the search for a chat model', () => {
   it('finds a model until midnight (UTC) of the day on which it retires', () => {
     let now = Date.parse('2026-11-29T23:59:59.999Z');
     const retiring = model('old-one', { retiresOn: '2026-11-30' });
-    const catalog = createChatCatalog([retiring, model('new-one')], () => now);
+    const catalog = createChatCatalog([retiring, model('new-one')], { now: () => now });
     expect(catalog.find('old-one')).toBe(retiring);
     expect(catalog.listCurrent()).toHaveLength(2);
     now += 1;

@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { editModels, imageModels } from '../../studio/models/image-models.ts';
-import { findByAnyName, publicIdsByMakerName } from '../../domain/maker-names.ts';
+import { findByAnyName, publicIdsByMakerName } from '../../studio/models/maker-names.ts';
 import { videoModels } from '../../studio/models/video-models.ts';
 import { catchGatewayError } from '../harness/failures.ts';
 

@@ -7,7 +7,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../platform/config.ts';
-import { knownProviders } from '../../providers/registry.ts';
+import { knownProviders } from '../../process/run-process.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { isWhole } from '../harness/slow.ts';
 import { readChats, untilSettled, untilAllSettled } from './chat-account.ts';

@@ -2,7 +2,7 @@
  * One column of the crash matrix: jobs of several kinds reach one point, one process is killed
  * there, and all promises of the project are checked after its restart.
  */
-import { knownProviders } from '../../providers/registry.ts';
+import { knownProviders } from '../../process/run-process.ts';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runAudit, type LoggedCall } from '../../ledger/audit.ts';

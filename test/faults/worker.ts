@@ -1,9 +1,9 @@
 /** The worker process of the fault tests: worker/main.ts, stopped at the points that the tests name. */
-import { knownProviders } from '../../providers/registry.ts';
+import { knownProviders } from '../../process/run-process.ts';
 import { loadConfigOrExit } from '../../platform/config.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { assertSchemaCurrent } from '../../platform/migrations.ts';
-import { announceReady, drainOnExit } from '../../process/process-life.ts';
+import { announceReady, drainOnExit } from '../../process/run-process.ts';
 import { installRuntime } from '../../worker/runtime.ts';
 import { startWorkerProcess } from '../../worker/worker-process.ts';
 import { stopActivities } from './points.ts';

@@ -18,7 +18,7 @@ import { freePort } from '../../dev/stack/free-port.ts';
 import { compileCache } from '../../dev/stack/node-service.ts';
 import { loadConfig, type Config } from '../../platform/config.ts';
 import { createLogger } from '../../platform/logger.ts';
-import { knownProviders } from '../../providers/registry.ts';
+import { knownProviders } from '../../process/run-process.ts';
 import { connectWorkers } from '../../worker/runtime.ts';
 import { startStudioWorkers } from '../../worker/studio-worker.ts';
 import { checkResponses } from './check-responses.ts';

@@ -1,5 +1,6 @@
 /** The variables that the configuration's code names. */
-import { providerDefinitions, knownProviders } from '../../providers/registry.ts';
+import { providerDefinitions } from '../../providers/registry.ts';
+import { knownProviders } from '../../process/run-process.ts';
 import { gatewayVariables } from '../../platform/config-variables.ts';
 
 /** Names of all variables: the gateway's own and those of the providers. */

@@ -1,4 +1,4 @@
-import { knownProviders } from '../../providers/registry.ts';
+import { knownProviders } from '../../process/run-process.ts';
 import { readFile } from 'node:fs/promises';
 import { parseDsn } from 'slonik';
 import { describe, expect, it } from 'vitest';

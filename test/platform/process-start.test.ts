@@ -53,7 +53,7 @@ it('the API reports that its port is in use', async () => {
 });
 
 it('a process whose requests do not end is stopped', async () => {
-  const program = `const { drainOnExit } = await import('./platform/process-life.ts');
+  const program = `const { drainOnExit } = await import('./process/run-process.ts');
     drainOnExit(() => new Promise(() => {}), 50);
     setTimeout(() => {}, 3000);
     process.kill(process.pid, 'SIGTERM');`;

@@ -1,7 +1,7 @@
 /** Spec §5 (authentication), §7 (errors) and §8 (limits), line by line. */
 import { expect } from 'vitest';
 import { loadConfig } from '../../platform/config.ts';
-import { knownProviders } from '../../providers/registry.ts';
+import { knownProviders } from '../../process/run-process.ts';
 import {
   answers,
   carriesHeaders,

@@ -17,7 +17,7 @@ import { sendStoredFile } from '../../http/stored-file.ts';
 import { parseIdempotencyKey } from '../../http/idempotency-key.ts';
 import { formatOpenaiError } from '../../../domain/error-bodies.ts';
 import { toGatewayError } from '../../middleware/errors.ts';
-import { type RequestOptions, startJob } from '../../../studio/requests/job-submission.ts';
+import { type RequestOptions, startRequest } from '../studio-requests.ts';
 import type { ResponseDescription } from '../description.ts';
 import { creditHeaders, studioErrors } from '../studio-description.ts';
 import { throwIfFailed, setCreditsHeaders } from '../studio-results.ts';
@@ -57,7 +57,7 @@ export async function startAwaitedJob(
 ): Promise<AwaitedJob> {
   const { config, view } = services;
   const options = { ...reader, waitMaxMs: config.COMPATIBLE_WAIT_MS };
-  const { jobId, awaitEnd } = await withRenamedFields(() => startJob(ctx, options, services));
+  const { jobId, awaitEnd } = await withRenamedFields(() => startRequest(ctx, options, services));
   ctx.set('X-Job-Id', jobId);
   return {
     async awaitCompleted() {

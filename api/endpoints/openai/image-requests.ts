@@ -5,7 +5,7 @@ import { fileBytesMax } from '../../../storage/media-types.ts';
 import type { ImageModel } from '../../../studio/models/image-model.ts';
 import { editModels } from '../../../studio/models/image-models.ts';
 import type { ParameterRules } from '../../../studio/models/model-parameters.ts';
-import { findByAnyName } from '../../../domain/maker-names.ts';
+import { findByAnyName } from '../../../studio/models/maker-names.ts';
 import { fieldError } from '../../../domain/errors.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 import { reduceRatio } from '../../../studio/capabilities/aspect-ratio.ts';
@@ -120,7 +120,7 @@ export function createEditReader(onFields: (fields: ImageRequest) => void): Requ
     });
     return {
       ...parsedRequest,
-      complete: async () => ({
+      storeFiles: async () => ({
         request: {
           ...parsedRequest.request,
           imageUrls: await Promise.all(filesOfField('image').map(storeImage)),

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { imageModels } from '../../../studio/models/image-models.ts';
-import { findByAnyName } from '../../../domain/maker-names.ts';
+import { findByAnyName } from '../../../studio/models/maker-names.ts';
 import { imageEdit } from '../../../studio/capabilities/image-edit.ts';
 import { imageGenerate } from '../../../studio/capabilities/image-generate.ts';
 import { parseCapabilityFields } from '../request-reading.ts';

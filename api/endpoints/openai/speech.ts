@@ -1,7 +1,7 @@
 /** POST /api/v1/audio/speech: voiceoverGenerate in the format of OpenAI's speech API. */
 import { z } from 'zod';
 import { audioModels } from '../../../studio/models/audio-models.ts';
-import { findByAnyName } from '../../../domain/maker-names.ts';
+import { findByAnyName } from '../../../studio/models/maker-names.ts';
 import { voiceoverGenerate } from '../../../studio/capabilities/voiceover-generate.ts';
 import { parseCapabilityFields } from '../request-reading.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';

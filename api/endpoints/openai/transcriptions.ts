@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { audioModels } from '../../../studio/models/audio-models.ts';
-import { findByAnyName } from '../../../domain/maker-names.ts';
+import { findByAnyName } from '../../../studio/models/maker-names.ts';
 import { fieldError } from '../../../domain/errors.ts';
 import { keysOf } from '../../../domain/json.ts';
 import { audioTranscribe } from '../../../studio/capabilities/audio-transcribe.ts';
@@ -53,7 +53,10 @@ function createRecordingReader(onFormat: (format: Format) => void): RequestBodyR
       ...fileName,
       ...languageField,
     });
-    return { ...parsedRequest, complete: createRecordingStore(parsedRequest.request, file.stored) };
+    return {
+      ...parsedRequest,
+      storeFiles: createRecordingStore(parsedRequest.request, file.stored),
+    };
   };
 }
 

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { ReceivedFile } from '../../../storage/inputs/request-files.ts';
 import { fileBytesMax } from '../../../storage/media-types.ts';
-import { findByAnyName } from '../../../domain/maker-names.ts';
+import { findByAnyName } from '../../../studio/models/maker-names.ts';
 import { videoModels, type VideoModel } from '../../../studio/models/video-models.ts';
 import { fieldError } from '../../../domain/errors.ts';
 import { reduceRatio } from '../../../studio/capabilities/aspect-ratio.ts';
@@ -91,7 +91,7 @@ export const readVideoRequest: RequestBodyReader = async (ctx, capability, deps)
   if (!image) return parsedRequest;
   return {
     ...parsedRequest,
-    complete: async () => ({
+    storeFiles: async () => ({
       request: { ...parsedRequest.request, imageUrl: (await image.store()).fileId },
     }),
   };

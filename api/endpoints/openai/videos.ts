@@ -4,7 +4,7 @@ import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { videoGenerate } from '../../../studio/capabilities/video-generate.ts';
 import type { Composition } from '../../composition.ts';
-import { submitJob } from '../../../studio/requests/job-submission.ts';
+import { submitRequest } from '../studio-requests.ts';
 import { pathId } from '../fields.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { findJob, jobRequest as request } from '../studio-jobs.ts';
@@ -54,7 +54,7 @@ export const videos = {
     async handle({ ctx }, services) {
       const { view } = services;
       const reader = { capability: videoGenerate, readBody: readVideoRequest };
-      const { job } = await withRenamedFields(() => submitJob(ctx, reader, services));
+      const { job } = await withRenamedFields(() => submitRequest(ctx, reader, services));
       setCreditsHeaders(ctx, view.credits(job));
       return toVideo(job, view);
     },

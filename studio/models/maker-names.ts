@@ -3,8 +3,10 @@
  * maker's own API accept these names. A name is listed only if its public id serves that model or
  * the model that the maker named as its replacement.
  */
-import { GatewayError } from './errors.ts';
-import { createSuggester } from './field-messages.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { createSuggester } from '../../domain/field-messages.ts';
+import { imageModels } from './image-models.ts';
+import { videoModels } from './video-models.ts';
 
 /** Public model ids, keyed by the maker's name for the model. */
 export const publicIdsByMakerName: Readonly<Record<string, string>> = {
@@ -48,4 +50,12 @@ export function findByAnyName<Row extends { id: string }>(
     `model "${shownName}" does not exist; did you mean ${advice}?`,
     { details: [{ path: 'model', message: `must be one of ${ids.join(', ')}` }] },
   );
+}
+
+/** Returns the endpoint of the image or video model with this name; null if there is none. */
+export function findStudioEndpoint(name: string): string | null {
+  const id = Object.hasOwn(publicIdsByMakerName, name) ? publicIdsByMakerName[name] : name;
+  const hasId = (rows: readonly { id: string }[]): boolean => rows.some((row) => row.id === id);
+  if (hasId(imageModels)) return 'POST /api/v1/studio/image/generate';
+  return hasId(videoModels) ? 'POST /api/v1/studio/video/generate' : null;
 }
