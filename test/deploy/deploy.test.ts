@@ -14,7 +14,7 @@ import {
   readlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -365,25 +365,25 @@ describe('the Dockerfiles', () => {
 
   it.each([
     // Workflows are bundled by their path, not imported.
-    ['the gateway', gateway, ['api', 'worker', 'cli', 'workflows']],
+    ['the gateway', gateway, ['api', 'worker', 'clients/cli', 'workflows']],
     ['the sandbox', sandbox, ['dev/sandbox']],
   ])('copy every folder that their programs import, and no other: %s', (_name, stage, programs) => {
     const folders = new Set(programs);
     for (const folder of folders) {
       for (const file of readdirSync(root + folder, { recursive: true }).map(String)) {
         if (!file.endsWith('.ts')) continue;
-        for (const [, other = ''] of read(`${folder}/${file}`).matchAll(
-          /from '(?:\.\.\/)+([a-z]+)\//g,
-        )) {
-          if (existsSync(root + other)) folders.add(other);
+        const source = `${folder}/${file}`;
+        for (const [, path = ''] of read(source).matchAll(/from '(\.\.\/[^']+\.ts)'/g)) {
+          const [top = '', inner = ''] = join(source, '..', path).split('/');
+          folders.add(top === 'clients' || top === 'dev' ? `${top}/${inner}` : top);
         }
       }
     }
-    // A copied TypeScript file stands for its top-level folder.
+    // A copied TypeScript file stands for its folder.
     const held = new Set(
       copiedIn(stage)
         .filter((path) => path.endsWith('.ts') || !path.includes('.'))
-        .map((path) => (path.endsWith('.ts') ? path.replace(/\/.*/, '') : path)),
+        .map((path) => (path.endsWith('.ts') ? dirname(path) : path)),
     );
     expect([...held].toSorted()).toEqual([...folders].toSorted());
   });
