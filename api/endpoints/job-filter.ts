@@ -1,6 +1,6 @@
 /** Query parameters that filter and search jobs. */
 import { z } from 'zod';
-import { searchedJobsMax } from '../../studio/jobs/job-search.ts';
+import { newestUnindexedMax } from '../../studio/jobs/job-search.ts';
 import { plainTextSchema } from '../../identity/key-fields.ts';
 import { jobType, recordFilter, toRecordFilter } from './fields.ts';
 
@@ -9,8 +9,9 @@ export const jobSearch = plainTextSchema(200)
   .optional()
   .meta({
     description:
-      'Return only jobs whose job id, request id, provider request id or Idempotency-Key (of the last two days) equals this text. ' +
-      `Of the newest ${searchedJobsMax} jobs, also return those whose job id ends with it (6 or more characters) or whose prompt contains it.`,
+      'Return only jobs whose job id, request id, provider request id or Idempotency-Key (of the last two days) equals this text, ' +
+      'whose job id ends with it (6 or more characters), or whose prompt contains it. ' +
+      `A text without three successive letters or digits is searched only in the newest ${newestUnindexedMax.toLocaleString('en')} jobs.`,
   });
 
 /** Query parameters of the endpoints that list and count jobs. */

@@ -31,12 +31,14 @@ const listQuery = z.strictObject({
     .regex(/^job_[0-9a-f]{32}$/, 'must be the nextCursor of an earlier page')
     .optional(),
 });
-/** Maximum number of jobs that a count examines one by one. */
-const examinedMax = 20_000;
+/** Maximum number of jobs that a count with a `status` counts one by one. */
+const countMax = 10_000;
+/** The same with `search`. */
+const foundMax = 1000;
 const jobCount = z.object({
   count: z.int().meta({ description: 'Number of jobs.' }),
   complete: z.boolean().meta({
-    description: `False if older jobs were not counted: with \`status\` or \`search\`, only the newest ${examinedMax.toLocaleString('en')} jobs are counted.`,
+    description: `False if there are more jobs: with another \`status\` than \`completed\`, at most ${countMax.toLocaleString('en')} jobs are counted, and with \`search\` at most ${foundMax.toLocaleString('en')}.`,
   }),
 });
 const timeline = z
@@ -84,12 +86,15 @@ export const studioJobs = defineSection('Jobs', {
     request: { query: z.strictObject(jobFilter) },
     answer: dataSchema(jobCount),
     async handle({ caller: { organizationId }, query }, { reads, usageSums }) {
-      const { status, search, ...filter } = toJobFilter(query);
-      return toData(
-        status === undefined && search === undefined
-          ? { count: await usageSums.countJobs(organizationId, filter), complete: true }
-          : await reads.count(organizationId, toJobFilter(query), examinedMax),
-      );
+      const filter = toJobFilter(query);
+      const { status, search, ...others } = filter;
+      if (search !== undefined) return toData(await reads.count(organizationId, filter, foundMax));
+      if (status !== undefined && status !== 'completed')
+        return toData(await reads.count(organizationId, filter, countMax));
+      // The completed jobs are those that were charged.
+      const billing = status === undefined ? undefined : ('charged' as const);
+      const count = await usageSums.countJobs(organizationId, { ...others, status: billing });
+      return toData({ count, complete: true });
     },
   }),
 

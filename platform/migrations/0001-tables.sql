@@ -2,6 +2,11 @@
 -- the database's clock. Amounts are bigint micro-credits (1 credit = 1,000,000 micro-credits).
 -- Functions, views and triggers are in the folders of the code that uses them.
 
+-- Indexes for searching parts of texts. Both extensions are part of Postgres, and a role that may
+-- create tables in its own database may create them.
+CREATE EXTENSION IF NOT EXISTS pg_trgm;
+CREATE EXTENSION IF NOT EXISTS btree_gin;
+
 -- Who calls ------------------------------------------------------------------------------------
 
 CREATE TABLE organization (
@@ -296,6 +301,13 @@ CREATE INDEX job_of_key ON job (key_id, created_at DESC, id DESC);
 CREATE INDEX job_of_type ON job (organization_id, type, created_at DESC, id DESC);
 CREATE INDEX job_of_model ON job (organization_id, model, created_at DESC, id DESC);
 CREATE INDEX job_undelivered ON job (organization_id, created_at DESC, id DESC) WHERE error IS NOT NULL;
+-- `job_of_text` and `job_of_id_ending` are for searches (studio/jobs/job-search.ts). The short list
+-- of pending entries keeps the pause short in which an insert moves them to the index.
+CREATE INDEX job_of_text ON job USING gin (organization_id, date_trunc('month', created_at AT TIME ZONE 'UTC'),
+  lower(coalesce(request->>'prompt', '') || ' ' || coalesce(request->>'text', '') || ' '
+    || coalesce(request->>'title', '') || ' ' || coalesce(request->>'inputs', '')) gin_trgm_ops)
+  WITH (gin_pending_list_limit = 256);
+CREATE INDEX job_of_id_ending ON job (reverse(id) text_pattern_ops);
 CREATE INDEX job_without_outcome ON job (id)
   WHERE error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST');
 

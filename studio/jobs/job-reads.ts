@@ -83,27 +83,20 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
       return { ...job, documents: await loadDocuments(storage, job.outputs) };
     },
     list(organizationId: string, listing: JobListing): Promise<readonly JobRecord[]> {
-      const where = [...buildConditions(organizationId, listing), ...buildPageConditions(listing)];
+      const page = buildPageConditions(listing);
+      const where = buildConditions(organizationId, listing, page);
       return pool.any(sql.type(
         jobRow,
       )`${selectJobs(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
         ORDER BY x.created_at DESC, x.id DESC LIMIT ${listing.limit}`);
     },
-    /**
-     * Counts the jobs that match a filter among the newest `examinedMax` jobs that match its time,
-     * key, model, type, metadata and status. `complete` is false if older jobs were not examined.
-     */
-    count(organizationId: string, filter: JobFilter, examinedMax: number): Promise<JobCount> {
-      const { search, ...indexed } = filter;
-      const inner = buildConditions(organizationId, indexed);
-      const outer =
-        search === undefined ? [sql.fragment`true`] : [matchesSearch(organizationId, search)];
+    /** Counts the jobs that match a filter, up to `countMax`. `complete` is false if there are more. */
+    count(organizationId: string, filter: JobFilter, countMax: number): Promise<JobCount> {
+      const where = buildConditions(organizationId, { ...filter, limit: countMax + 1 });
       return pool.one(sql.type(jobCount)`
-        SELECT count(*) FILTER (WHERE ${sql.join(outer, sql.fragment` AND `)}) AS count,
-          count(*) < ${examinedMax} AS complete
-        FROM (SELECT x.* FROM job x JOIN reservation r ON r.id = x.id
-          WHERE ${sql.join(inner, sql.fragment` AND `)}
-          ORDER BY x.created_at DESC, x.id DESC LIMIT ${examinedMax}) AS x`);
+        SELECT least(count(*), ${countMax}) AS count, count(*) <= ${countMax} AS complete
+        FROM (SELECT FROM job x JOIN reservation r ON r.id = x.id
+          WHERE ${sql.join(where, sql.fragment` AND `)} LIMIT ${countMax + 1}) AS x`);
     },
     /** Reads the jobs with the given ids. Omits jobs of other organizations. */
     readMany: (organizationId: string, jobIds: readonly string[]): Promise<readonly JobRecord[]> =>
@@ -119,14 +112,23 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
 }
 export type JobReads = ReturnType<typeof createJobReads>;
 
-function buildConditions(organizationId: string | null, filter: JobFilter): FragmentSqlToken[] {
-  const { status, type, provider, errorCode, search } = filter;
-  const conditions = recordConditions(organizationId, filter);
+/** Builds the conditions of a filter. Of the jobs that a search finds, `limit` newest ones match. */
+function buildConditions(
+  organizationId: string | null,
+  filter: JobFilter & { limit: number },
+  page: readonly FragmentSqlToken[] = [],
+): FragmentSqlToken[] {
+  const { status, type, provider, errorCode, search, limit } = filter;
+  const conditions = [...recordConditions(organizationId, filter), ...page];
   if (status !== undefined) conditions.push(...buildStatusConditions(status));
   if (type !== undefined) conditions.push(sql.fragment`x.type = ${type}`);
   if (provider !== undefined) conditions.push(sql.fragment`x.provider = ${provider}`);
   if (errorCode !== undefined) conditions.push(sql.fragment`x.error->>'code' = ${errorCode}`);
-  if (search !== undefined) conditions.push(matchesSearch(organizationId, search));
+  if (search !== undefined) {
+    conditions.push(
+      matchesSearch({ organizationId, text: search, conditions: [...conditions], limit }),
+    );
+  }
   return conditions;
 }
 
@@ -200,9 +202,9 @@ export function createJobOverview(pool: DatabasePool) {
   return {
     list(listing: OperatorJobListing): Promise<readonly JobRecord[]> {
       const { organizationId = null, beforeId, limit } = listing;
-      const where = buildConditions(organizationId, listing);
       // Job ids are in the order in which the jobs were created.
-      if (beforeId !== undefined) where.push(sql.fragment`x.id < ${beforeId}`);
+      const page = beforeId === undefined ? [] : [sql.fragment`x.id < ${beforeId}`];
+      const where = buildConditions(organizationId, listing, page);
       return pool.any(
         sql.type(jobRow)`${selectJobs(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
         ORDER BY x.id DESC LIMIT ${limit}`,

@@ -1,39 +1,14 @@
 /** Sums of usage: the same from closed days as from the rows of jobs and chats. */
 import * as fc from 'fast-check';
-import { beforeAll, expect, it } from 'vitest';
-import { fillDatabase } from '../../dev/bench/growth-data.ts';
+import { expect, it } from 'vitest';
 import { createLedger } from '../../ledger/ledger.ts';
 import { findViolations } from '../../ledger/invariants.ts';
 import { createUsageSums, type UsageGroup } from '../../ledger/usage-sums.ts';
-import { useDatabase } from '../harness/database.ts';
+import { useHistory } from './use-history.ts';
 
-const database = useDatabase();
-const organizationId = 'org_with_history';
-const keyIds = ['key_one', 'key_two'];
+const { database, organizationId, keyIds } = useHistory({ jobs: 400, chats: 600, days: 6 });
 const dayMs = 86_400_000;
 const sums = () => createUsageSums(database.pool);
-
-beforeAll(async () => {
-  await database.query(`INSERT INTO organization (id, name, created_at)
-    VALUES ('${organizationId}', 'history', now() - interval '10 days')`);
-  await database.query(
-    `INSERT INTO member VALUES ('usr_one', '${organizationId}', 'one', 'owner')`,
-  );
-  for (const id of keyIds) {
-    await database.query(`INSERT INTO api_key (id, organization_id, member_id, name, prefix, mac, scopes)
-      VALUES ('${id}', '${organizationId}', 'usr_one', 'key', 'gk', '${id}', '{}')`);
-  }
-  await database.query(`INSERT INTO account (organization_id) VALUES ('${organizationId}')`);
-  const ledger = createLedger(database.pool);
-  await ledger.grant({
-    organizationId,
-    id: 'start',
-    amountMicro: 1_000_000_000_000,
-    actor: 'test',
-    reason: 'test',
-  });
-  await fillDatabase(database.url, { jobs: 400, chats: 600, days: 6, organizationId, keyIds });
-});
 
 const closedDays = async () =>
   (await database.query('SELECT day FROM usage_closed_day WHERE NOT stale')).length;

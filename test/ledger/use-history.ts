@@ -1,0 +1,33 @@
+/** A database with the jobs and chats of an organization in past days. */
+import { beforeAll } from 'vitest';
+import { fillDatabase } from '../../dev/bench/growth-data.ts';
+import { createLedger } from '../../ledger/ledger.ts';
+import { useDatabase } from '../harness/database.ts';
+
+const organizationId = 'org_with_history';
+const keyIds = ['key_one', 'key_two'];
+
+/** Returns the database, which is filled before the first test of a file. */
+export function useHistory(rows: { jobs: number; chats: number; days: number }) {
+  const database = useDatabase();
+  beforeAll(async () => {
+    const { query } = database;
+    await query(`INSERT INTO organization (id, name, created_at)
+      VALUES ('${organizationId}', 'history', now() - interval '${rows.days + 4} days')`);
+    await query(`INSERT INTO member VALUES ('usr_one', '${organizationId}', 'one', 'owner')`);
+    for (const id of keyIds) {
+      await query(`INSERT INTO api_key (id, organization_id, member_id, name, prefix, mac, scopes)
+        VALUES ('${id}', '${organizationId}', 'usr_one', 'key', 'gk', '${id}', '{}')`);
+    }
+    await query(`INSERT INTO account (organization_id) VALUES ('${organizationId}')`);
+    await createLedger(database.pool).grant({
+      organizationId,
+      id: 'start',
+      amountMicro: 1_000_000_000_000,
+      actor: 'test',
+      reason: 'test',
+    });
+    await fillDatabase(database.url, { ...rows, organizationId, keyIds });
+  });
+  return { database, organizationId, keyIds };
+}
