@@ -3505,7 +3505,7 @@ export interface components {
             data: {
                 /** @description Number of jobs. */
                 count: number;
-                /** @description False if older jobs were not counted: with `status` or `search`, only the newest 20,000 jobs are counted. */
+                /** @description False if there are more jobs: with another `status` than `completed`, at most 10,000 jobs are counted, and with `search` at most 1,000. */
                 complete: boolean;
             };
         };
@@ -5695,7 +5695,7 @@ export interface operations {
             query?: {
                 status?: "queued" | "in_progress" | "completed" | "failed" | "canceled";
                 type?: string;
-                /** @description Return only jobs whose job id, request id, provider request id or Idempotency-Key (of the last two days) equals this text. Of the newest 10000 jobs, also return those whose job id ends with it (6 or more characters) or whose prompt contains it. */
+                /** @description Return only jobs whose job id, request id, provider request id or Idempotency-Key (of the last two days) equals this text, whose job id ends with it (6 or more characters), or whose prompt contains it. A text without three successive letters or digits is searched only in the newest 10,000 jobs. */
                 search?: string;
                 /** @description Return only items of this model. */
                 model?: string;
@@ -5758,7 +5758,7 @@ export interface operations {
             query?: {
                 status?: "queued" | "in_progress" | "completed" | "failed" | "canceled";
                 type?: string;
-                /** @description Return only jobs whose job id, request id, provider request id or Idempotency-Key (of the last two days) equals this text. Of the newest 10000 jobs, also return those whose job id ends with it (6 or more characters) or whose prompt contains it. */
+                /** @description Return only jobs whose job id, request id, provider request id or Idempotency-Key (of the last two days) equals this text, whose job id ends with it (6 or more characters), or whose prompt contains it. A text without three successive letters or digits is searched only in the newest 10,000 jobs. */
                 search?: string;
                 /** @description Return only items of this model. */
                 model?: string;
