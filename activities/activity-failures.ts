@@ -4,7 +4,7 @@
  */
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { ProviderFailure, type FailureKind } from '../domain/provider-failure.ts';
-import { StorageFailure } from '../storage/storage-failure.ts';
+import { StorageFailure } from '../storage/storage.ts';
 
 interface FailureType {
   /**

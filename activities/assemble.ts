@@ -14,10 +14,9 @@ import {
 import type { CallOutputs, JobPlan, StoredArtifact } from '../domain/job-plan.ts';
 import { attempt } from './attempt.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
-import { StorageFailure } from '../storage/storage-failure.ts';
+import { StorageFailure, type Storage } from '../storage/storage.ts';
 import type { ArtifactStore } from '../storage/artifacts.ts';
 import { createMediaSource, createObjectSource } from '../storage/byte-source.ts';
-import type { Storage } from '../storage/storage.ts';
 
 /** Input of `assemble`: the artifacts to join. */
 export interface AssemblyTask {

@@ -9,7 +9,7 @@ import type { Provider, OperationsApi, ProviderResult } from '../providers/provi
 import type { ArtifactStore } from '../storage/artifacts.ts';
 import type { CallIds, CallRecords } from '../providers/call-records.ts';
 import { storeResult } from '../providers/call-results.ts';
-import type { NotificationUrls } from '../providers/notification-urls.ts';
+import type { NotificationUrls } from '../providers/notifications.ts';
 
 /** Services that the activities of provider calls use. */
 export interface ProviderCallDeps {

@@ -1,6 +1,6 @@
 /** Activity `charge`: charges a job and completes it with its outputs, in one transaction. */
 import type { CallOutputs } from '../domain/job-plan.ts';
-import type { SettleResult } from '../domain/ledger-results.ts';
+import type { SettleResult } from '../domain/credits.ts';
 import { settleJob, type SettlementDeps } from './job-settlement.ts';
 
 /** Input of `charge`: a job whose outputs are stored. */

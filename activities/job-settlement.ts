@@ -1,5 +1,5 @@
 /** Settles a job for the activities `charge` and `release`. */
-import type { SettleResult } from '../domain/ledger-results.ts';
+import type { SettleResult } from '../domain/credits.ts';
 import type { Ledger, Settlement } from '../ledger/ledger.ts';
 import type { Logger } from '../platform/logger.ts';
 

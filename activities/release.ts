@@ -1,5 +1,5 @@
 /** Activity `release`: releases the credits of a job and ends it, in one transaction. */
-import type { SettleResult } from '../domain/ledger-results.ts';
+import type { SettleResult } from '../domain/credits.ts';
 import { buildRelease, type UndeliveredJob } from '../ledger/ledger.ts';
 import { settleJob, type SettlementDeps } from './job-settlement.ts';
 

@@ -3,11 +3,10 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { asJson } from '../domain/json.ts';
 import type { JobPlan } from '../domain/job-plan.ts';
-import type { Rejection, ReserveResult } from '../domain/ledger-results.ts';
+import type { Rejection, ReserveResult } from '../domain/credits.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import { correlate } from '../platform/correlation.ts';
+import { correlate, type Logger } from '../platform/logger.ts';
 import type { DatabasePool } from '../platform/database.ts';
-import type { Logger } from '../platform/logger.ts';
 
 const pausedRow = z.object({ provider: z.string() });
 const settledRow = z.object({

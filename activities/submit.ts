@@ -6,7 +6,7 @@ import { isDatabaseUnavailable } from '../platform/database-errors.ts';
 import type { CallIds } from '../providers/call-records.ts';
 import { ProviderFailure, type FailureKind } from '../domain/provider-failure.ts';
 import type { SubmitResult } from '../providers/provider.ts';
-import { toStorageReference } from '../storage/inputs/storage-references.ts';
+import { toStorageReference } from '../storage/inputs/inputs.ts';
 import { waitUntilDecided, outcomeFromRecord, type AcceptedOutcome } from './adopt.ts';
 import { alreadySettledFailure } from './activity-failures.ts';
 import { getCallIds, getProvider, storeOutputs, type ProviderCallDeps } from './called-provider.ts';

@@ -15,8 +15,8 @@ import { createRelays, publicBaseUrl, type Services } from '../process/services.
 import type { Config } from '../platform/config.ts';
 import { codecAccessToken, createPayloadCodec } from '../platform/payload-codec.ts';
 import { checkReadiness, type Readiness } from '../process/readiness.ts';
-import { cacheResult } from '../platform/task-queues.ts';
-import { isSecret } from '../platform/secret-comparison.ts';
+import { cacheResult } from '../platform/temporal.ts';
+import { isSecret } from '../domain/ids.ts';
 import { createJobView } from '../studio/jobs/job-view.ts';
 import type { Middleware } from './context.ts';
 import { createConstants } from './http/constants.ts';
@@ -29,8 +29,7 @@ import { createKeySessions, createSessions } from '../identity/sessions.ts';
 import type { Documents } from './openapi/document.ts';
 import { createAdmission } from '../studio/jobs/admission.ts';
 import { createJobFeed } from '../studio/jobs/job-feed.ts';
-import { createJobWaits } from '../studio/jobs/job-waits.ts';
-import type { JobUpdates } from '../studio/jobs/job-updates.ts';
+import { createJobWaits, type JobUpdates } from '../studio/jobs/job-updates.ts';
 import { createPriceList } from '../studio/requests/prices.ts';
 
 /** Services of an API process: chats run in it, so no other process has them. */

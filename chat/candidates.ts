@@ -3,19 +3,20 @@
  * one is called only if the previous one certainly billed nothing. One reservation covers the most
  * expensive model.
  */
-import type { ChatModel } from './model.ts';
+import type { ChatModel } from './models.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { ChatBody } from './body.ts';
-import { calculateChatPrice, type TokenUsage } from './price.ts';
 import {
+  calculateChatPrice,
+  type TokenUsage,
   calculateAnswerLimit,
   buildExpectedUsage,
   estimateTokens,
   freeDivisor,
   getInputTokensMax,
   type ChatTokens,
-} from './tokens.ts';
-import type { ReserveAmounts } from './ledger-types.ts';
+} from './bill.ts';
+import type { ReserveAmounts } from './chat-ledger.ts';
 import { countMaximumTokens, type InputCount } from './input-count.ts';
 import type { Upstream, Upstreams } from './upstreams.ts';
 

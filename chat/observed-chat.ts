@@ -10,7 +10,7 @@ import {
 } from '../ledger/observed-ledgers.ts';
 import { inSpan } from '../platform/telemetry.ts';
 import { createObserve } from '../providers/observed-providers.ts';
-import type { ChatLedger } from './ledger-types.ts';
+import type { ChatLedger } from './chat-ledger.ts';
 import { OpenChat, type OpenChatParts } from './open-chat.ts';
 import type { ChatAnswer, StreamStep } from './protocols/protocol.ts';
 import type { Upstreams } from './upstreams.ts';

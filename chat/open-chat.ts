@@ -13,10 +13,11 @@ import {
   type Billing,
   type ChatCounts,
   type ChatEnd,
+  calculateChatPrice,
+  type TokenUsage,
 } from './bill.ts';
-import { calculateChatPrice, type TokenUsage } from './price.ts';
 import { TextMeter } from './input-count.ts';
-import type { ChatProgress, ServedBy } from './ledger-types.ts';
+import type { ChatProgress, ServedBy } from './chat-ledger.ts';
 import {
   addFailedTries,
   type ChatCandidate,

@@ -6,12 +6,11 @@ import type { Outbound } from '../platform/outbound.ts';
 import type { Inputs } from '../storage/inputs/inputs.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { ChatBody } from './body.ts';
-import type { ChatCatalog } from './catalog.ts';
+import type { ChatCatalog, ChatModel } from './models.ts';
 import type { ChatRequest, IncomingChat } from './formats/chat-request.ts';
 import { checkEmbedding } from './formats/embeddings.ts';
 import { checkParts, readMedia, signUploads } from './formats/media-parts.ts';
 import { countMinimumTokens } from './input-count.ts';
-import type { ChatModel } from './model.ts';
 
 /** Chat request of a caller. */
 export interface ChatOrder {

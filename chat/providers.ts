@@ -1,6 +1,6 @@
 /** Providers of chat models: names, protocols and addresses. */
 
-import type { ChatModel } from './model.ts';
+import type { ChatModel } from './models.ts';
 
 /** Wire protocol of a chat provider: OpenAI Chat Completions or Anthropic Messages. */
 export type ChatProtocol = ChatModel['protocol'];

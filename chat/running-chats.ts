@@ -4,9 +4,8 @@
  * caller's connection is closed.
  */
 import pRetry from 'p-retry';
-import { withoutCorrelation } from '../platform/correlation.ts';
-import type { Logger } from '../platform/logger.ts';
-import type { ChatLedger, ChatProgress, ChatSettle } from './ledger-types.ts';
+import { withoutCorrelation, type Logger } from '../platform/logger.ts';
+import type { ChatLedger, ChatProgress, ChatSettle } from './chat-ledger.ts';
 
 /** Chat that has not been settled. */
 export interface RunningChat {

@@ -11,10 +11,10 @@ import {
 } from 'node:zlib';
 import { Pool, type Dispatcher } from 'undici';
 import { chatProviders, type ChatProtocol as ProtocolName } from './providers.ts';
-import { getKind, type ChatModel } from './model.ts';
+import { getKind, type ChatModel } from './models.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
-import { correlation } from '../platform/correlation.ts';
+import { correlation } from '../platform/logger.ts';
 import { createShares, type Shares } from '../platform/shares.ts';
 import { anthropicProtocol } from './protocols/anthropic-protocol.ts';
 import { embeddingsProtocol } from './protocols/embeddings-protocol.ts';

@@ -1,8 +1,5 @@
-/**
- * Creates and checks the ids of records. An id consists of a prefix for the kind of record and a
- * UUIDv7, which is ordered by time. Callers must not rely on this format.
- */
-import { randomUUIDv7 } from 'node:crypto';
+/** Ids of the gateway's objects, and the comparison of secrets. */
+import { randomUUIDv7, createHash, timingSafeEqual } from 'node:crypto';
 
 const prefixes = {
   job: 'job',
@@ -38,4 +35,13 @@ export function idPattern(kind: IdKind): RegExp {
 /** Returns whether a string has the format of an id of this kind, even if no record has this id. */
 export function isId(kind: IdKind, text: string): boolean {
   return idPattern(kind).test(text);
+}
+
+/** Returns whether a value equals the secret. Compares hashes, so that timing reveals no length. */
+export function isSecret(value: unknown, secret: string): boolean {
+  return timingSafeEqual(digest(typeof value === 'string' ? value : ''), digest(secret));
+}
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
 }

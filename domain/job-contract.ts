@@ -4,7 +4,21 @@
  */
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { defineQuery, defineSignal } from '@temporalio/workflow';
-import type { Rejection } from './ledger-results.ts';
+import type { Rejection } from './credits.ts';
+
+/** Name of the Temporal header that carries the request context. */
+export const requestContextHeader = 'request-context';
+
+/** Name of the Temporal header that carries the W3C trace context of a signal's sender. */
+export const signalContextHeader = 'signal-context';
+
+/** Context of the request that started a job, as JSON in the Temporal header. */
+export interface RequestContext {
+  /** Id of the request that started the job. */
+  requestId?: string;
+  /** W3C trace context of the span that started the workflow; absent if tracing is off. */
+  traceparent?: string;
+}
 
 /**
  * Returns the workflow id of a job. It equals the job id, so that operators can search for a

@@ -7,6 +7,29 @@ import type { z } from 'zod';
 import type { JsonObject } from './json.ts';
 import type { callOutputs, storedArtifact } from './job-record.ts';
 
+/**
+ * Calculates the charge of a job for its delivered outputs, in micro-credits. It exceeds the price in
+ * the plan only if a provider reports more than was measured (`PlannedCall.quantityMax`).
+ */
+export function calculateChargeMicro(plan: JobPlan, outputs: readonly CallOutputs[]): number {
+  return plan.calls.reduce((sum, call) => {
+    if (!isCharged(plan, outputs, call.index)) return sum;
+    const { delivered = 0, discountMicro = 0 } = outputs[call.index] ?? {};
+    const units = Math.min(delivered, call.quantityMax ?? call.quantity);
+    return sum + units * call.unitPriceMicro - discountMicro;
+  }, 0);
+}
+
+/**
+ * Returns whether a call is charged. If the result of the call is the input of other calls, it is
+ * charged only if each of them delivered an artifact.
+ */
+function isCharged(plan: JobPlan, outputs: readonly CallOutputs[], callIndex: number): boolean {
+  return plan.calls
+    .filter((call) => call.inputFrom?.callIndex === callIndex)
+    .every((call) => (outputs[call.index]?.artifacts.length ?? 0) > 0);
+}
+
 /** Route of a call: provider, provider endpoint, and request body in the provider's format. */
 export interface CallRoute {
   provider: string;

@@ -2,17 +2,135 @@
  * Lists, creates, rotates and revokes the API keys of users. Postgres checks quota, expiry and
  * permissions while the user's row is locked, so that parallel requests cannot exceed them.
  */
-import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
-import { microFromCredits } from '../domain/credits.ts';
-import { GatewayError, assert } from '../domain/errors.ts';
+import { fieldError, GatewayError, assert } from '../domain/errors.ts';
+import { countCharacters } from '../domain/field-messages.ts';
+import { toResponse, type JsonObject } from '../domain/json.ts';
+import { keyBudget, microFromCredits } from '../domain/credits.ts';
+import {
+  scopes,
+  keysPerUserMax,
+  type Scope,
+  calculateKeyMac,
+  generateApiKey,
+  extractKeyPrefix,
+} from './access.ts';
+import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { newId } from '../domain/ids.ts';
-import type { JsonObject } from '../domain/json.ts';
-import { keyBudget } from '../domain/ledger-results.ts';
-import { keysPerUserMax, scopes, type Scope } from './access.ts';
-import { formatBudget, keyMeta, type keyLimit, type ListedKey } from './key-fields.ts';
-import { calculateKeyMac, generateApiKey, extractKeyPrefix } from './key-format.ts';
-import { requireChanged, keyResult, type ChangedKey } from './key-results.ts';
+
+const nameLengthMax = 64;
+/** Latest expiry: 9999-12-31T23:59:59.999Z, because later years have more than four digits. */
+const expiryMaxMs = 253_402_300_799_999;
+
+/** Pattern of one character that is not a control character. */
+const printable = '[^\\u0000-\\u001f\\u007f-\\u009f]';
+/** Pattern of one visible character. */
+const visible = '[^\\s\\u0000-\\u001f\\u007f-\\u009f]';
+
+/** Creates the schema of a string that is not blank and has no control characters. */
+export const plainTextSchema = (lengthMax: number) =>
+  z
+    .string()
+    .min(1)
+    .max(lengthMax * 2, { error: `must have at most ${lengthMax} characters`, abort: true })
+    // The limit counts characters, not UTF-16 code units, so an emoji counts as one.
+    .refine(
+      (text) => countCharacters(text) <= lengthMax,
+      `must have at most ${lengthMax} characters`,
+    )
+    .refine((text) => text.trim() !== '', 'must not be blank')
+    .refine((text) => !/\p{Cc}/u.test(text), 'must not contain control characters')
+    .meta({
+      maxLength: lengthMax,
+      pattern: `^${printable}*${visible}${printable}*$`,
+    });
+
+/** Name of an API key, 1–64 characters. */
+export const keyName = plainTextSchema(nameLengthMax);
+
+/** Expiry of a key in milliseconds since 1970. The database checks that it is in the future. */
+export const keyExpiry = z.int().min(0).max(expiryMaxMs).meta({
+  description:
+    'Expiry in Unix milliseconds, in the future. If null or omitted, the key expires together with the key that creates it.',
+});
+
+/** Scopes of a key: at least one, without repetition. */
+export const keyScopes = z
+  .array(z.enum(scopes))
+  .min(1)
+  .max(scopes.length)
+  .refine((list) => new Set(list).size === list.length, 'must not repeat a scope');
+
+/** Ids of the models that a key may use. */
+export const keyModels = z.array(z.string().min(1).max(200)).min(1).max(200);
+
+const limitCreditsMax = 1_000_000_000;
+
+/** Maximum credits that a key may spend per calendar period in UTC; weeks begin on Mondays. */
+export const keyLimit = z
+  .strictObject({
+    credits: z.number().min(0).max(limitCreditsMax),
+    per: z.enum(['day', 'week', 'month', 'total']),
+  })
+  .meta({
+    id: 'KeyLimit',
+    description:
+      'Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key.',
+  });
+
+/** Timestamp in the JSON of an API key. */
+export const unixMs = z.int().meta({ description: 'Unix milliseconds.' });
+
+/** API key as its user sees it, without the secret (spec §2.6). */
+export const keyMeta = z
+  .object({
+    keyId: z.string(),
+    keyPrefix: z.string(),
+    name: z.string(),
+    createdAt: unixMs,
+    expiresAt: unixMs.nullable(),
+    lastUsedAt: unixMs.nullable(),
+    scopes: z.array(z.enum(scopes)),
+    allowedModels: z
+      .array(z.string())
+      .nullable()
+      .meta({ description: 'Ids of the allowed models. Null if all models are allowed.' }),
+    limit: keyLimit
+      .nullable()
+      .meta({ description: 'Spending limit. Null if only the balance limits the key.' }),
+  })
+  .meta({ id: 'ApiKeyMeta' });
+
+/** Spending of a key in the current period of its limit. */
+export const budgetSchema = z
+  .object({
+    limit: z.number(),
+    per: keyBudget.shape.per,
+    used: z.number().meta({ description: 'Credits reserved and charged in this period.' }),
+    remaining: z.number(),
+    resetsAt: z.iso
+      .datetime()
+      .nullable()
+      .meta({ description: 'End of the period. Null if the period never ends.' }),
+  })
+  .nullable()
+  .meta({
+    description: 'Spending in the current period of the `limit`. Null if the key has no limit.',
+  });
+
+/** Converts a budget from micro-credits to the credits of a response. */
+export function formatBudget(
+  budget: z.infer<typeof keyBudget> | null,
+): z.infer<typeof budgetSchema> {
+  if (!budget) return null;
+  const { limit: limitMicro, used: usedMicro, per, resetsAtMs } = budget;
+  const remainingMicro = Math.max(0, limitMicro - usedMicro);
+  return toResponse({ limitMicro, per, usedMicro, remainingMicro, resetsAtMs });
+}
+
+/** API key in a list, with its spending. */
+export const listedKey = keyMeta.extend({ budget: budgetSchema });
+export type ListedKey = z.infer<typeof listedKey>;
 
 type ApiKeyMeta = z.infer<typeof keyMeta>;
 type KeyLimit = z.infer<typeof keyLimit>;
@@ -58,6 +176,66 @@ interface LimitRequest {
   /** Id of the API key that authenticates the request. Null for an operator. */
   actingKeyId: string | null;
   limit: KeyLimit | null;
+}
+
+/** Schema of the result of an SQL function that creates or changes a key (keys.sql). */
+const keyResult = z.discriminatedUnion('verdict', [
+  z.object({
+    verdict: z.enum(['created', 'set']),
+    organizationId: z.string(),
+    meta: keyMeta,
+    /** Expiry of the old key after a rotation, in milliseconds since 1970. */
+    oldExpiresAt: z.number().optional(),
+  }),
+  z.object({ verdict: z.literal('exceeds_acting_key'), field: z.string() }),
+  z.object({
+    verdict: z.enum([
+      'quota_reached',
+      'expiry_past',
+      'no_member',
+      'not_found',
+      'already_replaced',
+      'acting_key_invalid',
+    ]),
+  }),
+]);
+type KeyResult = z.infer<typeof keyResult>;
+/** Result for a key that was created or changed. */
+export type ChangedKey = Extract<KeyResult, { verdict: 'created' | 'set' }>;
+
+/** Returns the new or changed key. @throws GatewayError if the database rejected the request */
+function requireChanged(result: KeyResult): ChangedKey {
+  switch (result.verdict) {
+    case 'created':
+    case 'set':
+      return result;
+    case 'quota_reached':
+      throw new GatewayError('KEY_QUOTA_REACHED');
+    case 'expiry_past':
+      throw pastExpiryError();
+    case 'exceeds_acting_key':
+      throw new GatewayError(
+        'FORBIDDEN',
+        `A key must not have more permissions than the key that creates it: ${result.field} exceeds them.`,
+      );
+    case 'no_member':
+      throw new GatewayError('NOT_FOUND', 'No such user.');
+    case 'not_found':
+      throw new GatewayError('NOT_FOUND', 'No such API key.');
+    case 'already_replaced':
+      throw new GatewayError('KEY_ALREADY_REPLACED');
+    case 'acting_key_invalid':
+      // The key of the request was revoked or expired while the request was running.
+      throw new GatewayError('Unauthorized');
+    default:
+      return result satisfies never;
+  }
+}
+
+/** Returns the error for an expiry that is not in the future. */
+export function pastExpiryError(): GatewayError {
+  const message = 'must be in the future';
+  return fieldError('INVALID_REQUEST', 'expiresAt', message);
 }
 
 const answerRow = z.object({ answer: keyResult });

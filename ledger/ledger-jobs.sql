@@ -35,7 +35,7 @@ BEGIN
       END || jsonb_build_object('id', o->>'id', 'organizationId', o->>'organizationId'))::text)
     FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(o, answer)
     -- A repeated operation sends no notification, because the first one has sent it. Every rejected
-    -- reservation has the property `required` (domain/ledger-results.ts).
+    -- reservation has the property `required` (domain/credits.ts).
     WHERE o ? 'job' AND (answer->>'verdict' = 'settled' OR answer->>'repeated' = 'false'
       OR answer->>'required' IS NOT NULL);
 END $$;

@@ -15,7 +15,7 @@ import {
   settleResult,
   type ReserveResult,
   type SettleResult,
-} from '../domain/ledger-results.ts';
+} from '../domain/credits.ts';
 import { createApplyOperation } from './ledger-batches.ts';
 
 /** Reservation of credits. The row of its `job` is inserted in the same transaction. */

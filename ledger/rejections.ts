@@ -1,5 +1,5 @@
 /** Converts rejected reservations to errors. */
-import type { Rejection } from '../domain/ledger-results.ts';
+import type { Rejection } from '../domain/credits.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { toResponse } from '../domain/json.ts';
 

@@ -1,15 +1,15 @@
 /** Environment variables with types, limits and defaults, in the order of docs/configuration.md. */
 import { z } from 'zod';
-import { temporalVariables } from './temporal-variables.ts';
 import {
-  webUrl,
+  ConfigError,
+  headerSecret,
   count,
+  flag,
+  matching,
+  webUrl,
   databaseUrl,
   decimal,
   delayList,
-  flag,
-  headerSecret,
-  matching,
   oneOf,
   openOriginList,
   originList,
@@ -18,6 +18,105 @@ import {
   providerKey,
   secret,
 } from './variable-types.ts';
+import { readPayloadKeys } from './payload-codec.ts';
+
+/** Chat provider with an API key. `baseUrl` overrides the provider's own URL. */
+export interface ChatUpstream {
+  apiKey: string;
+  baseUrl?: string;
+}
+
+const upstream = z.strictObject({
+  apiKey: headerSecret,
+  baseUrl: z.url({ protocol: /^https?$/ }).exactOptional(),
+});
+/** Schema of `CHAT_UPSTREAMS`: additional providers, e.g. for the operator's own models. */
+const extraUpstreams = z.record(z.string().regex(/^[a-z][a-z0-9-]{0,31}$/), upstream);
+
+/**
+ * Returns the API keys and base URLs of chat providers, by provider name. Contains the providers in
+ * `names` whose variable `<NAME>_API_KEY` is set, and the providers in CHAT_UPSTREAMS.
+ * @throws ConfigError if a variable is invalid
+ */
+export function readChatUpstreams(
+  env: Readonly<Record<string, string | undefined>>,
+  names: readonly string[],
+): Readonly<Record<string, ChatUpstream>> {
+  const upstreams: Record<string, ChatUpstream> = { ...readExtraUpstreams(env['CHAT_UPSTREAMS']) };
+  for (const name of names) {
+    const prefix = name.toUpperCase();
+    const apiKey = env[`${prefix}_API_KEY`];
+    if (!apiKey) continue;
+    const baseUrl = env[`${prefix}_BASE_URL`];
+    const parsed = upstream.safeParse({ apiKey, ...(baseUrl && { baseUrl }) });
+    if (!parsed.success) {
+      const [issue] = parsed.error.issues;
+      throw new ConfigError(
+        issue?.path[0] === 'apiKey'
+          ? `configuration: ${prefix}_API_KEY is wrong: ${issue.message}`
+          : `configuration: ${prefix}_BASE_URL is wrong: must be a URL`,
+      );
+    }
+    upstreams[name] = parsed.data;
+  }
+  return upstreams;
+}
+
+function readExtraUpstreams(text: string | undefined): Record<string, ChatUpstream> {
+  if (!text) return {};
+  try {
+    return extraUpstreams.parse(JSON.parse(text));
+  } catch (error) {
+    const issue = error instanceof z.ZodError ? error.issues[0] : undefined;
+    const [name, field] = issue?.path ?? [];
+    throw new ConfigError(
+      `configuration: CHAT_UPSTREAMS is wrong: ${
+        issue && field === 'apiKey' && issue.code === 'invalid_format'
+          ? `${String(name)}.apiKey ${issue.message}`
+          : 'must be JSON, {"name": {"apiKey": …, "baseUrl": …}}'
+      }`,
+    );
+  }
+}
+
+const payloadKeys = z
+  .string()
+  .optional()
+  .transform((text, context) => {
+    try {
+      return text === undefined ? [] : readPayloadKeys(text);
+    } catch (error) {
+      context.addIssue({ code: 'custom', message: error instanceof Error ? error.message : '' });
+      return z.NEVER;
+    }
+  });
+
+/** Settings of job starts and of payload encryption in Temporal. */
+export const payloadVariables = {
+  /** Maximum number of simultaneous workflow starts per process; further starts wait. */
+  TEMPORAL_STARTS_MAX: count(1, 10_000).default(16),
+  /** Maximum wait for other workflow starts; then the request is rejected and no job exists. */
+  TEMPORAL_START_WAIT_MS: count(0, 600_000).default(20_000),
+  /**
+   * Encryption keys of Temporal payloads in the format `id:key,…`, newest first
+   * (docs/payload-encryption.md).
+   */
+  PAYLOAD_KEYS: payloadKeys,
+  /** True if new payloads are encrypted. If false, PAYLOAD_KEYS only decrypt existing payloads. */
+  PAYLOAD_ENCRYPTION: flag.optional(),
+};
+
+/** Settings of the connection to Temporal; some tools need only these. */
+export const temporalVariables = {
+  TEMPORAL_ADDRESS: matching(/^[^\s/]+:\d{1,5}$/, 'host:port'),
+  TEMPORAL_NAMESPACE: z.string().default('default'),
+  TEMPORAL_TLS: flag.default(false),
+  TEMPORAL_TLS_CERT_PATH: z.string().optional(),
+  TEMPORAL_TLS_KEY_PATH: z.string().optional(),
+  TEMPORAL_TLS_CA_PATH: z.string().optional(),
+  TEMPORAL_API_KEY: headerSecret.optional(),
+  ...payloadVariables,
+};
 
 /** Secrets of the gateway. They must differ, so that a leaked one does not reveal another. */
 export const ownSecrets = [

@@ -4,16 +4,17 @@
  * and exits.
  */
 import { z } from 'zod';
-import { readChatUpstreams, type ChatUpstream } from './chat-upstreams.ts';
-import { ConfigError } from './config-error.ts';
 import {
+  readChatUpstreams,
+  type ChatUpstream,
   gatewayVariables,
   neededVariables,
   ownSecrets,
   s3KeyVariables,
   s3Variables,
+  type temporalVariables,
 } from './config-variables.ts';
-import type { temporalVariables } from './temporal-variables.ts';
+import { ConfigError } from './variable-types.ts';
 
 const environment = z.object(gatewayVariables).superRefine((config, context) => {
   const addFault = (name: string, message: string): void =>

@@ -13,10 +13,9 @@ import {
 } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
-import { withoutCorrelation } from './correlation.ts';
+import { withoutCorrelation, type Logger } from './logger.ts';
 import { isReadOnlyError } from './database-errors.ts';
 import { formatSlonikUrl, parseDatabaseUrl } from './database-url.ts';
-import type { Logger } from './logger.ts';
 import type { Metrics } from './metrics.ts';
 import { limitQueries } from './query-limits.ts';
 

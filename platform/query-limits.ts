@@ -1,7 +1,7 @@
 /** Limits the duration and the number of the queries of a database pool. */
 import type { DatabasePool } from 'slonik';
 import { assert } from '../domain/errors.ts';
-import { correlation } from './correlation.ts';
+import { correlation } from './logger.ts';
 import { DatabaseSilentError } from './database-errors.ts';
 import { createShares } from './shares.ts';
 

@@ -14,7 +14,7 @@ import {
 import { GatewayError } from '../domain/errors.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { Config } from './config.ts';
-import { correlate, correlation } from './correlation.ts';
+import { correlate, correlation } from './logger.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 
 /**

@@ -1,12 +1,12 @@
 /** Creates the Temporal client, registers search attributes, and sends the request context. */
-import { readFile } from 'node:fs/promises';
 import {
-  Client,
   Connection,
+  Client,
   type WorkflowClientInterceptor,
   type WorkflowSignalInput,
   type WorkflowStartInput,
 } from '@temporalio/client';
+import { readFile } from 'node:fs/promises';
 import {
   context,
   propagation,
@@ -17,17 +17,84 @@ import {
   type Link,
 } from '@opentelemetry/api';
 import { defaultPayloadConverter, type Headers } from '@temporalio/common';
-import { pathError } from './config-error.ts';
+import { pathError } from './variable-types.ts';
 import type { TemporalConfig } from './config.ts';
-import type { Logger } from './logger.ts';
+import { type Logger, correlation } from './logger.ts';
 import { createDataConverter } from './payload-codec.ts';
 import { inSpan } from './telemetry.ts';
 import {
   requestContextHeader,
   signalContextHeader,
   type RequestContext,
-} from '../domain/request-context.ts';
-import { correlation } from './correlation.ts';
+} from '../domain/job-contract.ts';
+
+/** Kind of task. A task queue has a separate backlog for each kind. */
+export type TaskKind = 'workflow' | 'activity';
+
+/** State of a task queue. */
+export interface TaskQueueState {
+  /** Identities of the workers that have polled within the last two minutes. */
+  pollers: string[];
+  backlog: number;
+  backlogAgeSeconds: number;
+}
+
+/** Values of the enum `TaskQueueType` in temporal.api.enums.v1. */
+const workflowQueueType = 1;
+const activityQueueType = 2;
+/**
+ * Maximum time since the last poll of an active worker. A poll takes at most one minute, but the
+ * server lists a poller for five minutes.
+ */
+const pollerAgeMaxMs = 120_000;
+const describeTimeoutMs = 2500;
+
+/** Reads the state of a task queue for one kind of task. */
+export async function describeTaskQueue(
+  connection: Connection,
+  namespace: string,
+  { queue, task }: { queue: string; task: TaskKind },
+): Promise<TaskQueueState> {
+  const response = await connection.withDeadline(Date.now() + describeTimeoutMs, () =>
+    connection.workflowService.describeTaskQueue({
+      namespace,
+      taskQueue: { name: queue },
+      // oxlint-disable-next-line typescript/no-unsafe-enum-assignment -- the enum is in a package of the SDK's own
+      taskQueueType: task === 'workflow' ? workflowQueueType : activityQueueType,
+      reportStats: true,
+    }),
+  );
+  const oldestMs = Date.now() - pollerAgeMaxMs;
+  const { stats, pollers } = response;
+  return {
+    pollers: (pollers ?? [])
+      .filter(({ lastAccessTime }) => Number(lastAccessTime?.seconds ?? 0) * 1000 >= oldestMs)
+      .map(({ identity }) => identity ?? ''),
+    backlog: Number(stats?.approximateBacklogCount ?? 0),
+    backlogAgeSeconds: Number(stats?.approximateBacklogAge?.seconds ?? 0),
+  };
+}
+
+/**
+ * Wraps a function so that its result is reused for `ageMaxMs` milliseconds. Probes and scrapes are
+ * too frequent to read the state each time.
+ */
+export function cacheResult<Answer>(
+  read: () => Promise<Answer>,
+  ageMaxMs: number,
+): () => Promise<Answer> {
+  let readAtMs = Number.NEGATIVE_INFINITY;
+  let result: Promise<Answer> | undefined;
+  return () => {
+    if (!result || performance.now() - readAtMs > ageMaxMs) {
+      readAtMs = performance.now();
+      result = read();
+      // An error is not reused; the next call reads the state again.
+      result.catch(() => (result = undefined));
+    }
+    return result;
+  };
+}
 
 /**
  * Reads the file whose path is the value of a variable. Returns undefined if the variable is not

@@ -3,7 +3,7 @@ import type { Connection } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../platform/database.ts';
-import { describeTaskQueue, cacheResult, type TaskKind } from '../platform/task-queues.ts';
+import { describeTaskQueue, cacheResult, type TaskKind } from '../platform/temporal.ts';
 
 /** Readiness checks by name. Each returns whether a dependency of the process is usable now. */
 export type Checks = Record<string, () => Promise<boolean>>;

@@ -14,29 +14,29 @@ import {
   registerSearchAttributes,
 } from '../platform/temporal.ts';
 import { searchAttributes } from '../domain/job-contract.ts';
-import { openChatCatalog } from '../chat/accepted-models.ts';
+import { openChatCatalog } from '../chat/models.ts';
 import { findStudioEndpoint } from '../studio/models/maker-names.ts';
-import { createChatLedger } from '../chat/ledger.ts';
+import { createChatLedger } from '../chat/chat-ledger.ts';
 import { createInputCopies } from '../storage/inputs/input-copies.ts';
 import { createInputs } from '../storage/inputs/inputs.ts';
-import { createNotificationRelay } from '../providers/notification-relay.ts';
-import { createInbox } from '../providers/notification-inbox.ts';
-import { createNotificationUrls } from '../providers/notification-urls.ts';
+import {
+  createNotificationRelay,
+  createInbox,
+  createNotificationUrls,
+} from '../providers/notifications.ts';
 import { createJobReads } from '../studio/jobs/job-reads.ts';
 import { createCallRecords } from '../providers/call-records.ts';
 import { createLedger } from '../ledger/ledger.ts';
 import { createSettlements, observeLedger } from '../ledger/observed-ledgers.ts';
 import { observeChatLedger } from '../chat/observed-chat.ts';
 import { observeProviders } from '../providers/observed-providers.ts';
-import { createCallChecker } from '../studio/jobs/status-checks.ts';
-import { createUnknownOutcomes } from '../studio/jobs/unknown-outcomes.ts';
+import { createCallChecker, createUnknownOutcomes } from '../studio/jobs/status-checks.ts';
 import { createProviders, createProviderSlots } from '../providers/registry.ts';
 import { createRequestFiles } from '../storage/inputs/request-files.ts';
 import { createRecordings } from '../storage/inputs/recordings.ts';
 import { createArtifactStore, observeArtifacts } from '../storage/artifacts.ts';
 import { createStoredFiles } from '../storage/stored-files.ts';
-import { observeStorage } from '../storage/observed-storage.ts';
-import { openStorage } from '../storage/open-storage.ts';
+import { observeStorage, openStorage } from '../storage/open-storage.ts';
 import { createUsageSums } from '../ledger/usage-sums.ts';
 import { createUploads } from '../storage/uploads.ts';
 import { createAccountNotices } from '../webhooks/notices.ts';

@@ -1,8 +1,7 @@
 /**
  * Stores the outputs of provider calls, and compares them with the plan before they are charged.
  */
-import type { CallTask } from '../domain/job-plan.ts';
-import type { CallOutputs, OutputSpec, StoredArtifact } from '../domain/job-plan.ts';
+import type { CallTask, CallOutputs, OutputSpec, StoredArtifact } from '../domain/job-plan.ts';
 import type { Logger } from '../platform/logger.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { ProviderResult } from './provider.ts';

@@ -4,8 +4,7 @@
  */
 import type { Config } from '../platform/config.ts';
 import { createShares, type Shares } from '../platform/shares.ts';
-import type { ProviderDefinition, AdapterServices } from './provider-definition.ts';
-import type { Provider } from './provider.ts';
+import type { ProviderDefinition, AdapterServices, Provider } from './provider.ts';
 import elevenlabs from './elevenlabs/index.ts';
 import fal from './fal/index.ts';
 import openai from './openai/index.ts';

@@ -17,8 +17,7 @@ import { pixelsMax } from './media-types.ts';
 import { probeMedia } from './probe.ts';
 import { spoolOutput, type ProviderOutput } from './provider-output.ts';
 import { digestStream, writeSpoolFile } from './spool.ts';
-import { StorageFailure } from './storage-failure.ts';
-import { contentTypeOf, type Storage } from './storage.ts';
+import { StorageFailure, contentTypeOf, type Storage } from './storage.ts';
 
 /** Identifies an artifact by organization, job, call index and output index. */
 export interface ArtifactPlace {

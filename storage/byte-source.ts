@@ -59,3 +59,91 @@ export function createMediaSource({ size, read, close }: ByteSource): CustomSour
     handleUnhandledError: () => {},
   });
 }
+
+/** Window over the bytes of a file. Positions are those of the file. */
+export interface ByteWindow {
+  sizeBytes: number;
+  /**
+   * Returns `length` bytes from `position`; fewer at the end of the file. The bytes are valid until
+   * the next call.
+   */
+  read: (position: number, length: number) => Promise<Buffer>;
+  /** Returns the same bytes without waiting; null if they are not in the window. */
+  peek: (position: number, length: number) => Buffer | null;
+}
+
+/**
+ * Opens a window that loads `stepBytes` at a time. A parser of a whole file uses long steps; one that
+ * jumps between headers uses short ones.
+ */
+export function openWindow(
+  source: Pick<ByteSource, 'read'>,
+  { sizeBytes, stepBytes }: { sizeBytes: number; stepBytes: number },
+): ByteWindow {
+  let start = 0;
+  let loaded: Buffer = Buffer.alloc(0);
+
+  function peek(position: number, length: number): Buffer | null {
+    const end = Math.min(position + length, sizeBytes);
+    if (position >= end) return Buffer.alloc(0);
+    if (position < start || end > start + loaded.length) return null;
+    return loaded.subarray(position - start, end - start);
+  }
+
+  return {
+    sizeBytes,
+    peek,
+    async read(position, length) {
+      const present = peek(position, length);
+      if (present) return present;
+      const end = Math.min(position + Math.max(length, stepBytes), sizeBytes);
+      const bytes = await source.read(position, end);
+      start = position;
+      loaded = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+      return loaded.subarray(0, length);
+    },
+  };
+}
+
+/** Maximum size of metadata that is read, in bytes. */
+export const metadataBytesMax = 16 * 1024 * 1024;
+
+const windowBytes = 256 * 1024;
+
+/** Open file with a window of its bytes in memory. */
+export interface FileWindow {
+  sizeBytes: number;
+  /** Returns the bytes from `start` (included) to `end` (excluded); fewer at the end of the file. */
+  read: (start: number, end: number) => Promise<Buffer>;
+}
+
+/** Opens a file for the duration of a function. */
+export async function withFileWindow<Result>(
+  path: string,
+  use: (file: FileWindow) => Promise<Result>,
+): Promise<Result> {
+  const file = await open(path);
+  try {
+    const { size: sizeBytes } = await file.stat();
+    let windowStart = 0;
+    let window: Buffer = Buffer.alloc(0);
+    return await use({
+      sizeBytes,
+      async read(start, end) {
+        const last = Math.min(end, sizeBytes);
+        if (start >= last) return Buffer.alloc(0);
+        if (start < windowStart || last > windowStart + window.length) {
+          const bytes = Buffer.allocUnsafe(
+            Math.min(Math.max(last - start, windowBytes), sizeBytes - start),
+          );
+          const { bytesRead } = await file.read(bytes, 0, bytes.length, start);
+          windowStart = start;
+          window = bytes.subarray(0, bytesRead);
+        }
+        return window.subarray(start - windowStart, last - windowStart);
+      },
+    });
+  } finally {
+    await file.close();
+  }
+}

@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs';
 import { link, mkdir, open, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { assert } from '../domain/errors.ts';
-import { recognizeFormat, signatureBytes } from './media-signatures.ts';
+import { recognizeFormat, signatureBytes } from './media-types.ts';
 import { createSignedUrls, type SignedUrls, type SignedUrlsOptions } from './signed-urls.ts';
 import { openSpool } from './spool.ts';
 import { contentTypeOf, isStorageKey, type Storage, type StorageObjects } from './storage.ts';

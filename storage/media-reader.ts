@@ -5,7 +5,7 @@
  */
 import { Worker } from 'node:worker_threads';
 import { GatewayError } from '../domain/errors.ts';
-import { correlation } from '../platform/correlation.ts';
+import { correlation } from '../platform/logger.ts';
 import { createShares } from '../platform/shares.ts';
 import type { ByteSource } from './byte-source.ts';
 import type { MediaType } from './media-types.ts';

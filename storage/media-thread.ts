@@ -15,11 +15,9 @@ import {
   type InputTrack,
 } from 'mediabunny';
 import { assert } from '../domain/errors.ts';
-import { createMediaSource } from './byte-source.ts';
-import { openWindow, type ByteWindow } from './byte-window.ts';
+import { createMediaSource, openWindow, type ByteWindow } from './byte-source.ts';
 import type { MediaFacts, MessageFromThread, MessageToThread } from './media-reader.ts';
-import { recognizeFormat, signatureBytes } from './media-signatures.ts';
-import { findMediaType, type MediaType } from './media-types.ts';
+import { recognizeFormat, signatureBytes, findMediaType, type MediaType } from './media-types.ts';
 import { readPictureHeader, type PictureFormat } from './picture-header.ts';
 import { measureSound, readOpusSeconds, readTagBytes, type SoundFormat } from './sound-length.ts';
 

@@ -3,6 +3,9 @@
  * name and Content-Type do not. No allowed type can contain anything that a browser executes (no
  * HTML, no SVG).
  */
+import { GatewayError } from '../domain/errors.ts';
+import type { ByteSource } from './byte-source.ts';
+import { readMedia, type MediaFacts } from './media-reader.ts';
 
 type Medium = 'image' | 'audio' | 'video';
 
@@ -85,7 +88,7 @@ const acceptedTypes: Readonly<Record<MediaUse, readonly MediaType[]>> = {
 };
 
 /** Returns whether a file type is accepted for a use. */
-export const isAccepted = (type: MediaType, use: MediaUse): boolean =>
+const isAccepted = (type: MediaType, use: MediaUse): boolean =>
   acceptedTypes[use].some(({ extension }) => extension === type.extension);
 
 /** Returns the accepted types as text, e.g. `PNG, JPEG, WebP and GIF`; of all uses by default. */
@@ -112,4 +115,143 @@ export function findMediaType(name: string): MediaType | undefined {
 export function findUploadBytesMax(contentType: string | null): number {
   const type = contentType === null ? undefined : findMediaType(contentType);
   return type ? fileBytesMax[type.medium] : Math.max(...Object.values(fileBytesMax));
+}
+
+/** Number of bytes at the start of a file, after tags, that are enough to recognize it. */
+export const signatureBytes = 4096;
+
+/** Brands of ISO media files that are pictures, with the names of their formats. */
+const pictureBrands: Readonly<Record<string, string>> = {
+  avif: 'AVIF',
+  avis: 'AVIF',
+  heic: 'HEIC',
+  heix: 'HEIC',
+  heim: 'HEIC',
+  heis: 'HEIC',
+  hevc: 'HEIC',
+  hevx: 'HEIC',
+  mif1: 'HEIF',
+  msf1: 'HEIF',
+  miaf: 'HEIF',
+};
+
+/** Boxes with which old QuickTime films without a brand start. */
+const quickTimeBoxes = new Set(['moov', 'mdat', 'wide', 'free', 'skip', 'pnot']);
+
+/**
+ * Recognized format: the extensions of the types that it can be, the likeliest first (a container
+ * may have sound only); or the name of a format that is not accepted. Null if it is unknown.
+ */
+type Signature = { extensions: readonly [string, ...string[]] } | { refused: string } | null;
+
+const one = (extension: string): Signature => ({ extensions: [extension] });
+
+/** Recognizes a file by its first bytes. */
+export function recognizeFormat(head: Buffer): Signature {
+  const text = (start: number, end: number): string => head.toString('latin1', start, end);
+  if (text(0, 8) === '\x89PNG\r\n\x1a\n') return one('png');
+  if (text(0, 3) === '\xff\xd8\xff') return one('jpg');
+  if (/^GIF8[79]a$/.test(text(0, 6))) return one('gif');
+  if (text(0, 4) === 'RIFF' && text(8, 12) === 'WEBP') return one('webp');
+  if (/^(RIFF|RF64|BW64)$/.test(text(0, 4)) && text(8, 12) === 'WAVE') return one('wav');
+  if (text(0, 4) === 'OggS') return one('ogg');
+  if (text(0, 4) === 'fLaC') return one('flac');
+  if (text(0, 4) === '\x1a\x45\xdf\xa3') return recognizeMatroska(text(0, 64));
+  if (text(4, 8) === 'ftyp') return recognizeIsoMedia(head);
+  if (quickTimeBoxes.has(text(4, 8))) return { extensions: ['mov', 'mp4', 'm4a'] };
+  if (text(0, 4) === '.snd') return { refused: 'AU' };
+  if (/^(II\*\0|MM\0\*)$/.test(text(0, 4))) return { refused: 'TIFF' };
+  if (text(0, 4) === 'riff') return { refused: 'W64' };
+  const [first = 0, second = 0] = head;
+  if (first === 0xff && (second & 0xf6) === 0xf0) return one('aac');
+  if (first === 0xff && (second & 0xe6) === 0xe2) return one('mp3');
+  return null;
+}
+
+/** Distinguishes WebM from Matroska by the name of the document type in the header. */
+function recognizeMatroska(header: string): Signature {
+  return header.includes('webm')
+    ? { extensions: ['webm', 'weba', 'mkv', 'mka'] }
+    : { extensions: ['mkv', 'mka', 'webm', 'weba'] };
+}
+
+function recognizeIsoMedia(head: Buffer): Signature {
+  const end = Math.min(head.readUInt32BE(0), 256, head.length);
+  const brands = [head.toString('latin1', 8, 12)];
+  for (let at = 16; at + 4 <= end; at += 4) brands.push(head.toString('latin1', at, at + 4));
+  const names = brands.map((brand) => pictureBrands[brand]).filter((name) => name !== undefined);
+  const [main = ''] = brands;
+  if (names.length > 0) {
+    return { refused: names.find((name) => name !== 'HEIF') ?? 'HEIF' };
+  }
+  if (main === 'qt  ') return { extensions: ['mov', 'mp4', 'm4a'] };
+  if (/^M4[AB] $/.test(main)) return { extensions: ['m4a', 'mp4', 'mov'] };
+  return { extensions: ['mp4', 'm4a', 'mov'] };
+}
+
+/** File that cannot be used. The message completes a sentence about the file. */
+export class UnusableFile extends Error {
+  override readonly name = 'UnusableFile';
+  readonly code: 'UNSUPPORTED_MEDIA_TYPE' | 'FILE_TOO_LARGE';
+
+  constructor(message: string, code: UnusableFile['code'] = 'UNSUPPORTED_MEDIA_TYPE') {
+    super(message);
+    this.code = code;
+  }
+}
+
+type AcceptedFacts = Exclude<MediaFacts, { kind: 'refused' }>;
+
+/**
+ * Reads a file, closes the source, and checks that the file can be used. Without `use`, every
+ * medium is accepted.
+ * @throws UnusableFile; GatewayError SERVICE_UNAVAILABLE
+ */
+export async function readAccepted(source: ByteSource, use?: MediaUse): Promise<AcceptedFacts> {
+  const facts = await readMedia(source);
+  const refuse = (found: string): never => {
+    throw new UnusableFile(`is ${found}; accepted are ${listAccepted(use)}`);
+  };
+  if (facts.kind === 'refused') return refuse(facts.found);
+  const { name } = facts.type;
+  if (use && !isAccepted(facts.type, use)) return refuse(name);
+  if (facts.kind === 'picture') checkPicture(facts, use);
+  if (facts.kind === 'recording') {
+    const hasSound = (facts.audio?.durationSeconds ?? 0) > 0;
+    if (use === 'film' && !facts.video) return refuse(`${name} without a picture track`);
+    if (use === 'recording' && !hasSound) return refuse(`${name} without sound`);
+  }
+  return facts;
+}
+
+/** Checks the number of pixels of every picture, and the number of frames of one that is used. */
+function checkPicture(
+  { type, width, height, isAnimated }: Extract<MediaFacts, { kind: 'picture' }>,
+  use: MediaUse | undefined,
+): void {
+  const pixels = width * height;
+  if (pixels > pixelsMax) {
+    const message = `has ${pixels} pixels (${width}×${height}); at most ${pixelsMax} are allowed`;
+    throw new UnusableFile(message, 'FILE_TOO_LARGE');
+  }
+  if (use && isAnimated) {
+    throw new UnusableFile(`is an animated ${type.name}; accepted are pictures with one frame`);
+  }
+}
+
+/**
+ * Checks the bytes of an upload, whatever type was declared.
+ * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
+ */
+export async function checkUploadedFile(source: ByteSource, sizeBytes: number): Promise<MediaType> {
+  try {
+    const { type } = await readAccepted(source);
+    const bytesMax = fileBytesMax[type.medium];
+    if (sizeBytes <= bytesMax) return type;
+    const message = `has ${sizeBytes} bytes; ${type.name} may have at most ${bytesMax}`;
+    throw new UnusableFile(message, 'FILE_TOO_LARGE');
+  } catch (error) {
+    if (!(error instanceof UnusableFile)) throw error;
+    throw new GatewayError(error.code, `The file ${error.message}.`);
+  }
 }

@@ -1,12 +1,32 @@
 /** Opens the storage driver selected by the configuration. */
+import type { Metrics } from '../platform/metrics.ts';
+import type { Storage } from './storage.ts';
 import { assert } from '../domain/errors.ts';
-import { pathError } from '../platform/config-error.ts';
+import { pathError } from '../platform/variable-types.ts';
 import type { Config } from '../platform/config.ts';
 import { openLocalDisk } from './local-disk.ts';
-import { createAwsCredentials, type S3Credentials } from './s3-credentials.ts';
-import { openS3 } from './s3.ts';
+import { createAwsCredentials, type S3Credentials, openS3 } from './s3.ts';
 import { createSignedUrls, type SignedUrls } from './signed-urls.ts';
-import type { Storage } from './storage.ts';
+
+/** Wraps a storage so that every `put` is counted by its outcome. */
+export function observeStorage(
+  storage: Storage,
+  { storageWrites }: Pick<Metrics, 'storageWrites'>,
+): Storage {
+  return {
+    ...storage,
+    async put(key, spoolPath) {
+      try {
+        const outcome = await storage.put(key, spoolPath);
+        storageWrites.inc({ outcome: 'ok' });
+        return outcome;
+      } catch (error) {
+        storageWrites.inc({ outcome: 'failed' });
+        throw error;
+      }
+    },
+  };
+}
 
 /** Storage, with the functions that the API needs to serve signed URLs. */
 export interface OpenStorage {

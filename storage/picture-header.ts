@@ -3,7 +3,7 @@
  * and follows no pointer twice: every loop has a maximum number of entries, so that no file takes
  * more than a few milliseconds.
  */
-import type { ByteWindow } from './byte-window.ts';
+import type { ByteWindow } from './byte-source.ts';
 
 /** Properties of a picture. Width and height are those of the upright picture. */
 export interface PictureHeader {

@@ -3,11 +3,9 @@ import { rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { OutputSpec } from '../domain/job-plan.ts';
-import { OutboundError } from '../platform/outbound-addresses.ts';
-import type { Outbound } from '../platform/outbound.ts';
+import { OutboundError, type Outbound } from '../platform/outbound.ts';
 import { fillSpoolFile } from './spool.ts';
-import { StorageFailure } from './storage-failure.ts';
-import type { Storage } from './storage.ts';
+import { StorageFailure, type Storage } from './storage.ts';
 
 /** Output of a provider: a URL to download, or a stream of its bytes. */
 export type ProviderOutput = { kind: 'url'; url: string } | { kind: 'stream'; stream: Readable };

@@ -1,9 +1,296 @@
-/** Storage driver for S3-compatible stores. Uses path-style URLs. */
-import type { S3Bucket } from './s3-bucket.ts';
-import { openS3Objects } from './s3-objects.ts';
-import { createPresignedUrls } from './s3-presigned-urls.ts';
+/** Storage in an S3-compatible bucket: objects, presigned URLs and credentials. */
+import { AwsV4Signer } from 'aws4fetch';
+import { createReadStream } from 'node:fs';
+import { rm, stat } from 'node:fs/promises';
+import { Agent, request, type Dispatcher } from 'undici';
+import {
+  contentTypeOf,
+  type ByteRange,
+  type StorageObjects,
+  isStorageKey,
+  untypedExtension,
+  urlTtlMaxMs,
+  type StorageUrls,
+  type Storage,
+} from './storage.ts';
 import { openSpool } from './spool.ts';
-import type { Storage } from './storage.ts';
+
+export interface S3Credentials {
+  accessKeyId: string;
+  secretAccessKey: string;
+  /** Session token of temporary credentials. */
+  sessionToken?: string;
+  /** Expiry of temporary credentials; absent for fixed keys. */
+  expiration?: Date;
+}
+
+/** Timeouts of requests to the Security Token Service, in milliseconds. */
+const stsTimeouts = { connectionTimeout: 2000, requestTimeout: 5000 };
+
+/**
+ * Returns a function that reads the credentials that AWS issues to this process. It tries the usual
+ * sources in order: AWS_ACCESS_KEY_ID, a profile, AWS_WEB_IDENTITY_TOKEN_FILE (EKS with IRSA),
+ * AWS_CONTAINER_CREDENTIALS_…_URI (ECS, EKS Pod Identity), EC2 instance metadata version 2. The
+ * library caches the credentials and replaces them five minutes before they expire. Its requests to
+ * metadata addresses bypass the outbound guard, because no caller can influence them.
+ * @param region region of the Security Token Service
+ */
+export async function createAwsCredentials(region: string): Promise<() => Promise<S3Credentials>> {
+  // Imported only when needed: the library is large, and most processes use fixed keys.
+  const { fromNodeProviderChain } = await import('@aws-sdk/credential-providers');
+  const readCredentials = fromNodeProviderChain({
+    clientConfig: { region, requestHandler: stsTimeouts },
+    ec2MetadataV1Disabled: true,
+  });
+  return async () => {
+    try {
+      return await readCredentials();
+    } catch (cause) {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new Error(`the AWS credentials for the storage cannot be read: ${reason}`, { cause });
+    }
+  };
+}
+
+/** S3 bucket, with the function that reads the credentials to access it. */
+export interface S3Bucket {
+  endpoint: string;
+  region: string;
+  bucket: string;
+  readCredentials: () => Promise<S3Credentials>;
+}
+
+/** Request to sign, in the form that aws4fetch expects. */
+type UnsignedRequest = Pick<
+  ConstructorParameters<typeof AwsV4Signer>[0],
+  'method' | 'url' | 'headers' | 'signQuery' | 'allHeaders'
+>;
+
+/** Returns the base URL of a bucket, to which storage keys are appended. */
+function buildBucketUrl({ endpoint, bucket }: S3Bucket): string {
+  return `${endpoint.replace(/\/$/, '')}/${bucket}/`;
+}
+
+/**
+ * Signs a request with the current credentials. Returns the signed URL and headers, and the time
+ * when the credentials expire.
+ */
+async function signRequest({ region, readCredentials }: S3Bucket, unsigned: UnsignedRequest) {
+  const { expiration, ...credentials } = await readCredentials();
+  const signer = new AwsV4Signer({ ...unsigned, ...credentials, region, service: 's3' });
+  return { ...(await signer.sign()), credentialsExpireAtMs: expiration?.getTime() ?? Infinity };
+}
+
+/** Unexpected response from the store. The message contains no URL and no key. */
+class S3Error extends Error {
+  override readonly name = 'S3Error';
+}
+
+/** Timeout in milliseconds of a request without an object, and of an object's headers. */
+const exchangeTimeoutMs = 15_000;
+/** Timeout of a transfer in milliseconds: enough for a gigabyte over a slow connection. */
+const transferTimeoutMs = 900_000;
+
+interface S3Request {
+  method: 'GET' | 'HEAD' | 'PUT' | 'DELETE';
+  key: string;
+  headers?: Record<string, string>;
+  body?: Dispatcher.DispatchOptions['body'];
+  timeoutMs?: number;
+}
+
+type SendRequest = (s3Request: S3Request) => Promise<Dispatcher.ResponseData>;
+
+/**
+ * Creates the function that sends a signed request to the bucket. The caller must read the body of
+ * a successful GET response; all other bodies are discarded.
+ */
+function createSendRequest(bucket: S3Bucket): SendRequest {
+  const agent = new Agent({
+    connections: 128,
+    keepAliveTimeout: 10_000,
+    connect: { timeout: 5000 },
+  });
+
+  return async (s3Request) => {
+    const signedRequest = await signRequest(bucket, {
+      method: s3Request.method,
+      url: buildBucketUrl(bucket) + s3Request.key,
+      headers: s3Request.headers ?? {},
+    });
+    const response = await request(signedRequest.url, {
+      dispatcher: agent,
+      method: s3Request.method,
+      headers: Object.fromEntries(signedRequest.headers),
+      body: s3Request.body ?? null,
+      headersTimeout: s3Request.method === 'GET' ? exchangeTimeoutMs : 0,
+      signal: AbortSignal.timeout(s3Request.timeoutMs ?? exchangeTimeoutMs),
+    });
+    if (s3Request.method !== 'GET' || response.statusCode >= 300) await response.body.dump();
+    return response;
+  };
+}
+
+function throwStatusError(method: string, response: Dispatcher.ResponseData): never {
+  throw new S3Error(`the store responded to ${method} with status ${response.statusCode}`);
+}
+
+/** Opens the objects of a bucket. Sends no request to the store. */
+function openS3Objects(bucket: S3Bucket): StorageObjects {
+  const sendRequest = createSendRequest(bucket);
+
+  async function size(key: string): Promise<number | null> {
+    const response = await sendRequest({ method: 'HEAD', key });
+    if (response.statusCode === 404) return null;
+    if (response.statusCode !== 200) throwStatusError('HEAD', response);
+    return readObjectSize(response);
+  }
+
+  async function upload(key: string, path: string, onlyIfAbsent: boolean): Promise<number> {
+    const { size: sizeBytes } = await stat(path);
+    const response = await sendRequest({
+      method: 'PUT',
+      key,
+      headers: {
+        'content-type': contentTypeOf(key),
+        'content-length': String(sizeBytes),
+        ...(onlyIfAbsent && { 'if-none-match': '*' }),
+      },
+      body: createReadStream(path),
+      timeoutMs: transferTimeoutMs,
+    });
+    // A store that does not support If-None-Match responds with 501. Then only the check in `put`
+    // prevents an overwrite.
+    if (onlyIfAbsent && response.statusCode === 501) return upload(key, path, false);
+    if (response.statusCode !== 200 && response.statusCode !== 412)
+      throwStatusError('PUT', response);
+    return response.statusCode;
+  }
+
+  return {
+    size,
+    async put(key, path) {
+      // The size is read first: some stores ignore If-None-Match and would overwrite the object.
+      const exists = (await size(key)) !== null || (await upload(key, path, true)) === 412;
+      await rm(path, { force: true });
+      return exists ? 'exists' : 'stored';
+    },
+    async open(key, range) {
+      const headers = range && { range: `bytes=${range.first}-${range.last}` };
+      const response = await sendRequest({
+        method: 'GET',
+        key,
+        timeoutMs: transferTimeoutMs,
+        ...(headers && { headers }),
+      });
+      if (response.statusCode === 404) return null;
+      if (response.statusCode !== 200 && response.statusCode !== 206)
+        throwStatusError('GET', response);
+      const sizeBytes = readObjectSize(response);
+      if (range && !hasRangeLength(response, range, sizeBytes)) {
+        throwUnusable(response, 'does not support range requests');
+      }
+      return { stream: response.body, sizeBytes, contentType: contentTypeOf(key) };
+    },
+    async remove(key) {
+      const response = await sendRequest({ method: 'DELETE', key });
+      if (response.statusCode !== 404 && response.statusCode >= 300)
+        throwStatusError('DELETE', response);
+    },
+  };
+}
+
+/**
+ * Returns the size of the complete object, even if the response contains only a range of it.
+ * @throws S3Error
+ */
+function readObjectSize(response: Dispatcher.ResponseData): number {
+  const { headers } = response;
+  const [, totalBytes] = /\/(\d+)$/.exec(String(headers['content-range'])) ?? [];
+  const size = Number(totalBytes ?? headers['content-length']);
+  return Number.isSafeInteger(size)
+    ? size
+    : throwUnusable(response, 'did not send the size of the object');
+}
+
+/**
+ * Discards an unusable response without reading its body.
+ * @throws S3Error always
+ */
+function throwUnusable(response: Dispatcher.ResponseData, problem: string): never {
+  response.body.on('error', () => {}).destroy();
+  throw new S3Error(`the store ${problem}`);
+}
+
+/**
+ * Returns whether the response has the length of the requested range. The status is not checked,
+ * because some stores send the wrong one.
+ */
+function hasRangeLength(
+  response: Dispatcher.ResponseData,
+  range: ByteRange,
+  sizeBytes: number,
+): boolean {
+  const rangeBytes = Math.min(range.last, sizeBytes - 1) - range.first + 1;
+  return Number(response.headers['content-length']) === rangeBytes;
+}
+
+interface PresignOptions {
+  ttlMs: number;
+  headers?: Record<string, string>;
+}
+
+/**
+ * Creates the functions that presign URLs of a bucket. A URL expires no later than the credentials
+ * that signed it.
+ */
+function createPresignedUrls(bucket: S3Bucket): StorageUrls {
+  const base = new URL(buildBucketUrl(bucket));
+
+  async function presign(method: 'GET' | 'PUT', url: URL, { ttlMs, headers = {} }: PresignOptions) {
+    const urlExpiresAtMs = Date.now() + ttlMs;
+    url.searchParams.set('X-Amz-Expires', String(Math.floor(ttlMs / 1000)));
+    const signedRequest = await signRequest(bucket, {
+      method,
+      url: url.href,
+      headers,
+      signQuery: true,
+      // Content-Type, Content-Length and If-None-Match are signed, so the store enforces them.
+      allHeaders: true,
+    });
+    const expiresAtMs = Math.min(urlExpiresAtMs, signedRequest.credentialsExpireAtMs);
+    return { url: signedRequest.url.href, expiresAtMs: Math.floor(expiresAtMs / 1000) * 1000 };
+  }
+
+  return {
+    async urlOf(key, ttlMs) {
+      const url = new URL(key, base);
+      if (key.endsWith(`.${untypedExtension}`)) {
+        // The uploader may have sent any content type, so the response overrides it with one that a
+        // browser does not execute.
+        url.searchParams.set('response-content-type', contentTypeOf(key));
+      }
+      return (await presign('GET', url, { ttlMs: Math.min(ttlMs, urlTtlMaxMs) })).url;
+    },
+    async signUpload({ key, sizeBytes, ttlMs }) {
+      const headers = { 'Content-Type': contentTypeOf(key), 'If-None-Match': '*' };
+      const lengthHeader = sizeBytes !== null && { 'Content-Length': String(sizeBytes) };
+      const signedRequest = await presign('PUT', new URL(key, base), {
+        ttlMs,
+        headers: { ...headers, ...lengthHeader },
+      });
+      // `headers` omits the signed Content-Length: clients send it automatically, and many cannot
+      // set it.
+      return { ...signedRequest, headers };
+    },
+    keyOf(url) {
+      if (url.origin !== base.origin || !url.pathname.startsWith(base.pathname)) return null;
+      const key = url.pathname.slice(base.pathname.length);
+      return isStorageKey(key) ? key : null;
+    },
+    isSigned: (url) => url.searchParams.has('X-Amz-Signature'),
+  };
+}
 
 export interface S3Options extends S3Bucket {
   /**

@@ -3,7 +3,7 @@
  * the method, key, content type, expiry and, for uploads, size.
  */
 import { createHmac } from 'node:crypto';
-import { isSecret } from '../platform/secret-comparison.ts';
+import { isSecret } from '../domain/ids.ts';
 import { contentTypeOf, isStorageKey, type StorageUrls } from './storage.ts';
 
 export interface SignedUrlsOptions {

@@ -3,7 +3,7 @@
  * changes nothing. Reads WAV, MP3, AAC (ADTS), FLAC and Ogg; containers with an index are read by
  * media-thread.ts. A hundred megabytes take less than half a second of CPU.
  */
-import type { ByteWindow } from './byte-window.ts';
+import type { ByteWindow } from './byte-source.ts';
 
 /** Formats that this module measures, by the extension of their stored files. */
 export type SoundFormat = 'wav' | 'mp3' | 'aac' | 'flac' | 'ogg';

@@ -5,7 +5,7 @@
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { command, type DatabasePool } from '../platform/database.ts';
-import { forEachIsolated, type IsolationReport } from '../platform/isolation.ts';
+import { forEachIsolated, type IsolationReport } from '../platform/background.ts';
 import type { Logger } from '../platform/logger.ts';
 import { afterCursor, listedTimes, buildPage } from '../platform/record-lists.ts';
 import type { Storage } from './storage.ts';

@@ -1,7 +1,7 @@
 /** Checks an uploaded object: its type, its size and, for a picture, its number of pixels. */
 import { GatewayError } from '../domain/errors.ts';
 import { createObjectSource } from './byte-source.ts';
-import { checkUploadedFile } from './media-rules.ts';
+import { checkUploadedFile } from './media-types.ts';
 import { completeUpload, type Upload, type UploadsDeps } from './upload-rows.ts';
 
 /**

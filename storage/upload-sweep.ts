@@ -1,7 +1,7 @@
 /** Sweeps uploads whose file never arrived or that no request has used for a long time. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { GatewayError } from '../domain/errors.ts';
-import { forEachIsolated, type IsolationReport } from '../platform/isolation.ts';
+import { forEachIsolated, type IsolationReport } from '../platform/background.ts';
 import { checkObject } from './upload-check.ts';
 import {
   uploadColumns,

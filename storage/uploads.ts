@@ -10,7 +10,7 @@ import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import { command } from '../platform/database.ts';
-import type { IsolationReport } from '../platform/isolation.ts';
+import type { IsolationReport } from '../platform/background.ts';
 import { contentTypeOf } from './storage.ts';
 import { checkObject } from './upload-check.ts';
 import { createUploadClaims } from './upload-claims.ts';

@@ -1,7 +1,6 @@
 /** Signs and sends webhook messages (Standard Webhooks). */
 import { Webhook } from 'standardwebhooks';
-import { OutboundError } from '../platform/outbound-addresses.ts';
-import type { Outbound } from '../platform/outbound.ts';
+import { OutboundError, type Outbound } from '../platform/outbound.ts';
 import type { SigningSecrets } from './signing-secrets.ts';
 import type { AttemptResult } from './webhooks.ts';
 

@@ -5,9 +5,8 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { creditsFromMicro } from '../domain/credits.ts';
+import { creditsFromMicro, keyBudget } from '../domain/credits.ts';
 import { isoTime } from '../domain/json.ts';
-import { keyBudget } from '../domain/ledger-results.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import { listedWebhook } from './webhooks.ts';
 

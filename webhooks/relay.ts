@@ -10,7 +10,7 @@ import {
   webhookDeliveryType,
   webhookTaskQueue,
 } from '../domain/job-contract.ts';
-import { forEachIsolated, type IsolationReport } from '../platform/isolation.ts';
+import { forEachIsolated, type IsolationReport } from '../platform/background.ts';
 import type { Logger } from '../platform/logger.ts';
 import { callTemporal } from '../platform/temporal.ts';
 import type { WebhookIds, Webhooks } from './webhooks.ts';

@@ -9,7 +9,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { creditsFromMicro } from '../domain/credits.ts';
 import { isId } from '../domain/ids.ts';
-import { withCorrelation } from '../platform/correlation.ts';
+import { withCorrelation } from '../platform/logger.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import { inSpan, recordSpan } from '../platform/telemetry.ts';
 import { readRequestContext } from '../platform/temporal.ts';

@@ -4,7 +4,7 @@ import type { AuditOptions } from '../ledger/invariants.ts';
 import { readLastAudits } from '../ledger/ledger-reads.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { StateGauges } from '../platform/metrics.ts';
-import { repeat } from './repeat.ts';
+import { repeat } from '../platform/background.ts';
 
 interface AuditorOptions {
   sources: AuditSources;

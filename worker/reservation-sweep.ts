@@ -6,14 +6,14 @@
 import type { Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { releaseLostJob } from '../studio/jobs/resettlement.ts';
+import { releaseLostJob } from '../studio/jobs/job-endings.ts';
 import type { Services } from '../process/services.ts';
 import { jobWorkflowId } from '../domain/job-contract.ts';
 import { readWorkflow } from '../studio/jobs/job-workflow.ts';
 import type { Config } from '../platform/config.ts';
-import { withCorrelation } from '../platform/correlation.ts';
+import { withCorrelation } from '../platform/logger.ts';
 import { command } from '../platform/database.ts';
-import { forEachIsolated } from '../platform/isolation.ts';
+import { forEachIsolated } from '../platform/background.ts';
 import { callTemporal } from '../platform/temporal.ts';
 
 interface ReservationSweepDeps {

@@ -11,7 +11,7 @@ import { creditsFromMicro } from '../domain/credits.ts';
 import { keysOf } from '../domain/json.ts';
 import type { Config } from '../platform/config.ts';
 import type { Metrics, StateGauges } from '../platform/metrics.ts';
-import { describeTaskQueue, cacheResult } from '../platform/task-queues.ts';
+import { describeTaskQueue, cacheResult } from '../platform/temporal.ts';
 import { polledQueues } from '../domain/job-contract.ts';
 
 interface StateGaugesOptions {

@@ -11,7 +11,7 @@ import { openMetricsServer } from '../process/metrics-server.ts';
 import { databaseChecks, jobChecks } from '../process/readiness.ts';
 import { polledQueues } from '../domain/job-contract.ts';
 import { startAuditor } from './auditor.ts';
-import { repeat } from './repeat.ts';
+import { repeat } from '../platform/background.ts';
 import { connectWorkers } from './runtime.ts';
 import { startStudioWorkers } from './studio-worker.ts';
 import { registerStateGauges } from './state-gauges.ts';

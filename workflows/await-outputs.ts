@@ -3,16 +3,21 @@
  * the call may have ended; the step `store` always reads the result from the provider. While the
  * outcome is unknown, no credits are released.
  */
+import type { RunningCall } from './running-job.ts';
+import { callStep, runStep } from './steps.ts';
 import { condition } from '@temporalio/workflow';
 import type { CallOutputs } from '../domain/job-plan.ts';
 import type { ProviderOperation } from '../providers/provider.ts';
 import { createFailure, readFailure } from './failures.ts';
-import { markVerifying } from './mark-verifying.ts';
 import { decideNext, calculateWaitMs, type WaitState } from './next-check.ts';
-import { formatTimeUtc, formatRequest } from './display-texts.ts';
-import type { RunningCall } from './running-job.ts';
-import { callStep } from './step.ts';
-import { runStep } from './steps.ts';
+import { formatTimeUtc, formatRequest } from './progress.ts';
+
+/** Shows callers that the outcome of the job is being verified. */
+export function markVerifying(running: RunningCall): Promise<void> {
+  return runStep(running, callStep(running, 'markVerifying'), (activities) =>
+    activities.markVerifying(running.plan.jobId),
+  );
+}
 
 /**
  * Failure types of the steps `check` and `store` that end the call. After a failure of another

@@ -1,5 +1,6 @@
 /** Failures of steps, and failures that the workflow itself throws. */
 import { ActivityFailure, ApplicationFailure, TimeoutFailure } from '@temporalio/workflow';
+import type { ErrorCode } from '../domain/errors.ts';
 
 /** Failure of a step. */
 export interface StepFailure {
@@ -41,4 +42,28 @@ function readRetryAfter(detail: unknown): number | null {
 /** Creates a failure that ends a call or the job. `code` is an error code from domain/errors.ts. */
 export function createFailure(code: string, message: string): ApplicationFailure {
   return ApplicationFailure.nonRetryable(message, code);
+}
+
+/**
+ * Failure types that callers receive as error codes. Callers receive a failure of another type as
+ * an internal error.
+ */
+const publicCodes: readonly ErrorCode[] = [
+  'PROVIDER_REJECTED_INPUT',
+  'CONTENT_POLICY',
+  'PROVIDER_ERROR',
+  'STORAGE_ERROR',
+  'DEADLINE_EXCEEDED',
+  'OUTCOME_UNKNOWN',
+  'CANCELED',
+  'JOB_LOST',
+];
+
+/** Returns the error that the caller of a failed job or call receives. */
+export function toPublicError(error: unknown): { code: ErrorCode; message: string } {
+  const { type, message } = readFailure(error);
+  const code = publicCodes.find((known) => known === type);
+  return code
+    ? { code, message }
+    : { code: 'Internal server error', message: 'The job failed on our side.' };
 }

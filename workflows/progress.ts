@@ -2,12 +2,39 @@
  * Reports the progress of a running job in Temporal's Current Details and in the query `progress`.
  * Neither of them adds a history event.
  */
+import { creditsFromMicro } from '../domain/credits.ts';
+import type { CallRoute, JobPlan, PlannedCall } from '../domain/job-plan.ts';
 import { setCurrentDetails, setHandler } from '@temporalio/workflow';
 import { progressQuery, type JobProgress } from '../domain/job-contract.ts';
-import type { JobPlan } from '../domain/job-plan.ts';
 import type { StepFailure } from './failures.ts';
-import { formatTimeUtc, formatCredits } from './display-texts.ts';
-import type { Step } from './step.ts';
+import type { Step } from './steps.ts';
+
+/**
+ * Returns a prefix that identifies a call, such as `call 2 of 4 · `. The prefix is empty if the job
+ * has only one call.
+ */
+export function callPrefix({ plan, call }: { plan: JobPlan; call: PlannedCall }): string {
+  return plan.calls.length > 1 ? `call ${call.index + 1} of ${plan.calls.length} · ` : '';
+}
+
+/** Formats the provider and the provider request id of a call, such as `fal 2f370a9e…`. */
+export function formatRequest(
+  running: { plan: JobPlan; call: PlannedCall; route: CallRoute },
+  providerRequestId: string,
+): string {
+  const shortId = providerRequestId.replace(/^(.{8}).+$/, '$1…');
+  return `${callPrefix(running)}${running.route.provider} ${shortId}`;
+}
+
+/** Formats micro-credits as credits, such as `3.9 credits`. */
+export function formatCredits(amountMicro: number): string {
+  return `${creditsFromMicro(amountMicro)} credits`;
+}
+
+/** Formats a Unix time in milliseconds as `14:05:09 UTC`. */
+export function formatTimeUtc(timeMs: number): string {
+  return `${new Date(timeMs).toISOString().slice(11, 19)} UTC`;
+}
 
 /** Maximum number of failed attempts shown. A job may call a provider hundreds of times. */
 const failuresMax = 10;

@@ -2,14 +2,166 @@
  * Runs one provider call of a job: tries its routes in order, and waits while the providers of its
  * routes are paused.
  */
-import { CancellationScope, condition } from '@temporalio/workflow';
-import { createCallTask, type CallOutputs, type PlannedCall } from '../domain/job-plan.ts';
-import { createFailure, readFailure } from './failures.ts';
-import { awaitOutputs } from './await-outputs.ts';
-import { throwIfCanceledOrOverdue, type RunningCall, type RunningJob } from './running-job.ts';
-import { callStep } from './step.ts';
-import { runStep } from './steps.ts';
-import { submit } from './submit.ts';
+import {
+  type CallOutputs,
+  type JobPlan,
+  type PlannedCall,
+  createCallTask,
+} from '../domain/job-plan.ts';
+import { createFailure, readFailure, toPublicError } from './failures.ts';
+import { type RunningJob, throwIfCanceledOrOverdue, type RunningCall } from './running-job.ts';
+import { condition, upsertSearchAttributes, CancellationScope } from '@temporalio/workflow';
+import type { AcceptedOutcome, AdoptOutcome } from '../activities/adopt.ts';
+import type { SubmitOutcome } from '../activities/submit.ts';
+import { searchAttributes } from '../domain/job-contract.ts';
+import { markVerifying, awaitOutputs } from './await-outputs.ts';
+import { callPrefix } from './progress.ts';
+import { callStep, runStep, runStepAsActivity } from './steps.ts';
+
+/**
+ * Runs all calls of a job. If some calls fail, returns the outputs of the others, with an error for
+ * each failed call.
+ * @throws the failure of a call if a required call failed or no call delivered an output of the job
+ */
+export async function runCalls(job: RunningJob): Promise<CallOutputs[]> {
+  const { plan } = job;
+  const callRuns: Promise<CallOutputs>[] = [];
+  for (const call of plan.calls) {
+    const source = call.inputFrom ? callRuns[call.inputFrom.callIndex] : undefined;
+    callRuns.push(source ? runCallWithInput(source, job, call) : runCall(job, call));
+  }
+  const results = await Promise.allSettled(callRuns);
+  const hasOutput = results.some(
+    (result, index) => result.status === 'fulfilled' && !isInputOfAnotherCall(plan, index),
+  );
+  for (const [index, result] of results.entries()) {
+    const endsJob = !hasOutput || plan.calls[index]?.required;
+    if (result.status === 'rejected' && endsJob) throw result.reason;
+  }
+  return results.map((result, callIndex) => {
+    if (result.status === 'fulfilled') return result.value;
+    const error = toPublicError(result.reason);
+    return { callIndex, artifacts: [], data: null, delivered: 0, error };
+  });
+}
+
+/**
+ * Runs a call whose input is the result of an earlier call. If the earlier call failed, this call
+ * fails with the same failure.
+ */
+async function runCallWithInput(
+  source: Promise<CallOutputs>,
+  job: RunningJob,
+  call: PlannedCall,
+): Promise<CallOutputs> {
+  const [artifact] = (await source).artifacts;
+  if (!artifact) throw createFailure('PROVIDER_ERROR', 'the earlier call delivered no artifact');
+  return runCall(job, call, artifact.storageKey);
+}
+
+/**
+ * Returns whether the result of a call is only the input of another call and not an output of the
+ * job.
+ */
+function isInputOfAnotherCall(plan: JobPlan, callIndex: number): boolean {
+  return plan.calls.some((call) => call.inputFrom?.callIndex === callIndex);
+}
+
+/** Submits a call on its current route, and waits for a notification if the outcome is unknown. */
+async function submit(
+  running: RunningCall,
+): Promise<SubmitOutcome | { kind: 'not_accepted'; message: string }> {
+  const { call, route, progress } = running;
+  progress.setCallPhase(call.index, `submitting to ${route.provider}`);
+  try {
+    const submitOutcome = await sendCall(running);
+    if (submitOutcome.kind !== 'paused') reportAccepted(running, submitOutcome);
+    return submitOutcome;
+  } catch (error) {
+    const { type, message } = readFailure(error);
+    if (type === 'PROVIDER_NOT_ACCEPTED') return { kind: 'not_accepted', message };
+    // After a timeout, as after a lost connection, the outcome of the call is unknown.
+    if (type !== 'OUTCOME_UNKNOWN' && type !== null) throw error;
+    if (!route.notifies) throw createFailure('OUTCOME_UNKNOWN', message);
+    await awaitNotification(running);
+    const adoptOutcome = await adopt(running);
+    if (adoptOutcome.kind === 'not_sent') throw createFailure('OUTCOME_UNKNOWN', message);
+    reportAccepted(running, adoptOutcome);
+    return adoptOutcome;
+  }
+}
+
+/**
+ * Sends a call. After a timeout or a cancellation, the submit may still be in progress, so its
+ * recorded outcome is read first. Only if the provider certainly did not accept the call, it is
+ * sent a second time.
+ */
+async function sendCall(running: RunningCall): Promise<SubmitOutcome> {
+  const step = callStep(running, 'submit');
+  for (const runAttempts of [runStep, runStepAsActivity]) {
+    try {
+      return await runAttempts(running, step, (activities) => activities.submit(running.task));
+    } catch (error) {
+      const failure = readFailure(error);
+      if (failure.isFinal) running.progress.addFailure(step, failure);
+      if (failure.type !== null) throw error;
+    }
+    const adoptOutcome = await adopt(running);
+    if (adoptOutcome.kind !== 'not_sent') return adoptOutcome;
+    throwIfCanceledOrOverdue(running);
+  }
+  throw createFailure('DEADLINE_EXCEEDED', 'no provider accepted the call in time');
+}
+
+/** Reads the recorded outcome of the submit of a call. */
+async function adopt(running: RunningCall): Promise<AdoptOutcome> {
+  const step = callStep(running, 'adopt');
+  try {
+    return await runStep(running, step, (activities) => activities.adopt(running.task));
+  } catch (error) {
+    running.progress.addFailure(step, readFailure(error));
+    throw error;
+  }
+}
+
+/** Waits for a notification with the operation id of a submit that got no response. */
+async function awaitNotification(running: RunningCall): Promise<void> {
+  const { plan, call, signals, progress } = running;
+  progress.setCallPhase(
+    call.index,
+    'the outcome is unknown: waiting for a notification from the provider',
+  );
+  if (signals.isNotified(call.index)) return;
+  await markVerifying(running);
+  const isNotified = await condition(() => signals.isNotified(call.index), plan.outcomeWaitMs, {
+    summary: `${callPrefix(running)}wait for a notification that identifies the call`,
+  });
+  if (!isNotified) {
+    throw createFailure(
+      'OUTCOME_UNKNOWN',
+      'the provider did not report whether it accepted the call',
+    );
+  }
+}
+
+/**
+ * Adds the provider request id of an accepted call to the progress and the search attributes. Also
+ * sets the search attribute of the provider, unless the call was accepted on its first route.
+ */
+function reportAccepted(running: RunningCall, accepted: AcceptedOutcome): void {
+  const { call, route, progress, providerRequestIds } = running;
+  const isFirstRoute = call.routes[0] === route;
+  const id = accepted.kind === 'operation' ? accepted.operation.id : accepted.providerRequestId;
+  if (id) {
+    progress.setCallPhase(call.index, `accepted by ${route.provider}`, id);
+    providerRequestIds.push(id);
+  }
+  if (isFirstRoute && !id) return;
+  upsertSearchAttributes([
+    ...(isFirstRoute ? [] : [{ key: searchAttributes.provider, value: route.provider }]),
+    ...(id ? [{ key: searchAttributes.providerRequestId, value: providerRequestIds }] : []),
+  ]);
+}
 
 /**
  * Runs a call and returns its outputs. If no provider accepts the call and a provider is paused,
@@ -17,7 +169,7 @@ import { submit } from './submit.ts';
  * the artifact of an earlier call that this call uses as input.
  * @throws ApplicationFailure with a code from the error table
  */
-export async function runCall(
+async function runCall(
   job: RunningJob,
   call: PlannedCall,
   inputKey?: string,

@@ -3,7 +3,7 @@
  * Neither changes a command, so a history without them replays, too.
  */
 import type { WorkflowInterceptorsFactory } from '@temporalio/workflow';
-import { requestContextHeader, signalContextHeader } from '../domain/request-context.ts';
+import { requestContextHeader, signalContextHeader } from '../domain/job-contract.ts';
 
 type Interceptors = ReturnType<WorkflowInterceptorsFactory>;
 type Inbound = NonNullable<Interceptors['inbound']>[number];

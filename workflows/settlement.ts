@@ -5,14 +5,13 @@
 import { ApplicationFailure, CancelledFailure, upsertSearchAttributes } from '@temporalio/workflow';
 import type { EarlierSettlement } from '../activities/reserve.ts';
 import { searchAttributes, type JobOutcome } from '../domain/job-contract.ts';
-import { calculateChargeMicro } from '../domain/charge-rule.ts';
-import type { CallOutputs, JobPlan } from '../domain/job-plan.ts';
-import type { Rejection, SettleResult } from '../domain/ledger-results.ts';
-import { toPublicError } from './public-errors.ts';
-import { formatCredits } from './display-texts.ts';
+import { calculateChargeMicro, type CallOutputs, type JobPlan } from '../domain/job-plan.ts';
+import type { Rejection, SettleResult } from '../domain/credits.ts';
+import { toPublicError } from './failures.ts';
+import { formatCredits } from './progress.ts';
 import type { RunningJob } from './running-job.ts';
 import { runStep } from './steps.ts';
-import { startWebhookDelivery } from './webhook-start.ts';
+import { startWebhookDelivery } from './webhook-delivery.ts';
 
 /** Charges the delivered outputs and ends the job. */
 export async function charge(job: RunningJob, outputs: CallOutputs[]): Promise<JobOutcome> {

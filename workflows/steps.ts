@@ -1,9 +1,12 @@
 /**
- * Runs the steps of a job (docs/decisions/0007). The first attempt of most steps is a local
- * activity of at most three seconds. If it fails or times out, the step continues as an ordinary
- * activity of the same name, whose attempts operators can see, pause and reset.
+ * Runs the steps of a job. A step is a local activity of at most three seconds and, if that does not
+ * end, an ordinary activity of the same name (docs/decisions/0007). Each step has a policy.
  */
+import type { CallRoute, JobPlan, PlannedCall } from '../domain/job-plan.ts';
+import { callPrefix } from './progress.ts';
 import {
+  ActivityCancellationType,
+  type ActivityOptions,
   CancellationScope,
   condition,
   proxyActivities,
@@ -12,8 +15,146 @@ import {
 import type { Activities } from '../activities/index.ts';
 import { readFailure } from './failures.ts';
 import type { RunningJob } from './running-job.ts';
-import { stepPolicies } from './step-policies.ts';
-import type { Step, StepName } from './step.ts';
+
+/** Name of a step. The activity that executes the step has the same name. */
+export type StepName =
+  | 'reserve'
+  | 'submit'
+  | 'adopt'
+  | 'awaitResume'
+  | 'check'
+  | 'store'
+  | 'cancel'
+  | 'assemble'
+  | 'charge'
+  | 'release'
+  | 'markVerifying';
+
+/** Call, and the route on which it is currently being tried. */
+export interface CallOnRoute {
+  call: PlannedCall;
+  route: CallRoute;
+}
+
+/** Step of a job: one execution of an activity. */
+export interface Step {
+  name: StepName;
+  /** Summary that the Temporal UI shows for the activity. */
+  summary: string;
+  /** Call to which the step belongs; absent if the step belongs to the whole job. */
+  target?: CallOnRoute;
+}
+
+/** Creates a step of a call, with a summary such as `call 2 of 4 · fal nano-banana`. */
+export function callStep(
+  { plan, call, route }: CallOnRoute & { plan: JobPlan },
+  name: StepName,
+): Step {
+  const modelLabel = plan.model ?? route.providerEndpoint;
+  const summary = `${callPrefix({ plan, call })}${route.provider} ${modelLabel}`;
+  return { name, summary, target: { call, route } };
+}
+
+const backoff = {
+  initialInterval: '500ms',
+  backoffCoefficient: 2,
+  maximumInterval: '20s',
+} as const;
+
+/** Policy of a step: first attempt, task queue, and options of its ordinary activity. */
+interface StepPolicy extends ActivityOptions {
+  /** True if the first attempt is a local activity. A function decides it for each call. */
+  startsLocally: boolean | ((call: CallOnRoute) => boolean);
+  /** Task queue of the ordinary activity: that of the call's provider, or that of Studio. */
+  queue: 'provider' | 'studio';
+  /** True if no attempt may start after the deadline or the cancellation of the job. */
+  stopsWithJob?: true;
+}
+
+/**
+ * Policy of the steps that settle a job or mark it as being verified. They are retried for up to
+ * seven days. After an outage of the database, the next attempt starts within 30 seconds.
+ */
+const settlementPolicy: StepPolicy = {
+  startsLocally: true,
+  queue: 'studio',
+  startToCloseTimeout: '20s',
+  scheduleToCloseTimeout: '7 days',
+  retry: { ...backoff, maximumInterval: '30s' },
+};
+
+/** Policies of all steps. The file steps.ts contains the default timeouts. */
+const stepPolicies: Record<StepName, StepPolicy> = {
+  reserve: {
+    startsLocally: true,
+    queue: 'studio',
+    startToCloseTimeout: '20s',
+    // The step fails after 40 seconds, so that the caller can retry instead of waiting longer.
+    scheduleToCloseTimeout: '40s',
+    retry: backoff,
+  },
+  // The activity limits the attempts that are not accepted (`CallTask.submitAttemptsMax`).
+  submit: {
+    // A provider that sends no notifications responds only when the result is complete, which takes
+    // too long for a local activity.
+    startsLocally: ({ route }) => route.notifies,
+    queue: 'provider',
+    stopsWithJob: true,
+    // If the job is canceled while an attempt sends the call, the attempt continues until the
+    // outcome of the call is known.
+    cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    heartbeatTimeout: '15s',
+    retry: backoff,
+  },
+  // The step waits while a submit is in progress, then reads its record. It calls no provider.
+  adopt: { startsLocally: false, queue: 'studio', heartbeatTimeout: '15s', retry: backoff },
+  // The step `awaitResume` fails and is retried while the provider is paused. Unlike timers,
+  // retries add no events to the workflow's history.
+  awaitResume: {
+    startsLocally: false,
+    queue: 'studio',
+    startToCloseTimeout: '20s',
+    scheduleToCloseTimeout: '7 days',
+    retry: { initialInterval: '1 minute', backoffCoefficient: 1 },
+  },
+  check: {
+    startsLocally: true,
+    queue: 'provider',
+    startToCloseTimeout: '50s',
+    heartbeatTimeout: '15s',
+    retry: { ...backoff, maximumAttempts: 6 },
+  },
+  // The timeout of `store` allows 45 seconds to read the result, two minutes for each output, and
+  // time to convert them. The activity limits the attempts to read a result; while the gateway's
+  // storage is unavailable, it is retried until OUTCOME_WAIT_MS after the deadline. Because of the
+  // priority, results are read before waiting checks and submits.
+  store: {
+    startsLocally: ({ call }) => call.output.medium !== 'video',
+    queue: 'provider',
+    startToCloseTimeout: '5 minutes',
+    heartbeatTimeout: '15s',
+    retry: backoff,
+    priority: { priorityKey: 2 },
+  },
+  cancel: {
+    startsLocally: true,
+    queue: 'provider',
+    startToCloseTimeout: '50s',
+    heartbeatTimeout: '15s',
+    retry: { ...backoff, maximumAttempts: 6 },
+  },
+  assemble: {
+    startsLocally: true,
+    queue: 'studio',
+    startToCloseTimeout: '5 minutes',
+    scheduleToCloseTimeout: '15 minutes',
+    heartbeatTimeout: '15s',
+    retry: { ...backoff, maximumInterval: '30s' },
+  },
+  charge: settlementPolicy,
+  release: settlementPolicy,
+  markVerifying: settlementPolicy,
+};
 
 type JobActivities = Pick<Activities, StepName>;
 

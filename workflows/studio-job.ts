@@ -4,18 +4,17 @@
  * delivered job. Both steps also run after a cancellation, and a repeated charge or release has no
  * effect. Cancellation never interrupts a running step: the workflow checks for it between steps.
  */
-import { CancellationScope } from '@temporalio/workflow';
-import type { JobOutcome } from '../domain/job-contract.ts';
 import { planVersion, type CallOutputs, type JobPlan } from '../domain/job-plan.ts';
 import { createFailure } from './failures.ts';
-import { runCalls } from './job-calls.ts';
-import { reportProgress } from './progress.ts';
-import { formatCredits } from './display-texts.ts';
-import type { RunningJob } from './running-job.ts';
-import { charge, endSettled, endRejected, release } from './settlement.ts';
+import { formatCredits, reportProgress } from './progress.ts';
 import { listenToSignals } from './signals.ts';
+import { CancellationScope } from '@temporalio/workflow';
+import type { JobOutcome } from '../domain/job-contract.ts';
+import { runCalls } from './provider-call.ts';
+import { charge, endSettled, endRejected, release } from './settlement.ts';
+import type { RunningJob } from './running-job.ts';
 import { runStep } from './steps.ts';
-import { createStartReport } from './webhook-start.ts';
+import { createStartReport } from './webhook-delivery.ts';
 
 /**
  * Runs a Studio job until it is settled. If the job fails, the workflow fails with the error code

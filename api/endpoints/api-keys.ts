@@ -5,9 +5,15 @@ import { newId } from '../../domain/ids.ts';
 import { claimInTransaction } from '../../ledger/claims.ts';
 import { idempotencyHeader, parseIdempotencyKey } from '../http/idempotency-key.ts';
 import type { Caller } from '../../identity/access.ts';
-import { keyExpiry, keyLimit, keyMeta, listedKey, unixMs } from '../../identity/key-fields.ts';
-import { pastExpiryError } from '../../identity/key-results.ts';
-import { createKeys } from '../../identity/keys.ts';
+import {
+  keyExpiry,
+  keyLimit,
+  keyMeta,
+  listedKey,
+  unixMs,
+  pastExpiryError,
+  createKeys,
+} from '../../identity/keys.ts';
 import { pathId } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 import { newKey, newKeyFields, buildNewKeyResponse } from './new-key.ts';

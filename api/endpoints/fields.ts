@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { RecordFilter } from '../../platform/record-lists.ts';
 import { idPattern, type IdKind } from '../../domain/ids.ts';
 import { responseName, type ResponseName } from '../../domain/json.ts';
-import { plainTextSchema } from '../../identity/key-fields.ts';
+import { plainTextSchema } from '../../identity/keys.ts';
 import { metadataFilter } from '../../domain/metadata.ts';
 
 const kindNames: Partial<Record<IdKind, string>> = { key: 'API key', member: 'user' };

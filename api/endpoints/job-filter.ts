@@ -1,7 +1,7 @@
 /** Query parameters that filter and search jobs. */
 import { z } from 'zod';
 import { newestUnindexedMax } from '../../studio/jobs/job-search.ts';
-import { plainTextSchema } from '../../identity/key-fields.ts';
+import { plainTextSchema } from '../../identity/keys.ts';
 import { jobType, recordFilter, toRecordFilter } from './fields.ts';
 
 /** Query parameter that searches jobs. */

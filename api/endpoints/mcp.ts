@@ -3,7 +3,7 @@ import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/
 import { createOwnApiClient } from '../mcp/own-api-client.ts';
 import { closedSignal } from '../middleware/shares.ts';
 import { createMcpServer } from '../mcp/server.ts';
-import { readJson } from '../http/body.ts';
+import { readJson } from '../http/json-body.ts';
 import { dataUrlBodyBytesMax } from './data-urls.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 

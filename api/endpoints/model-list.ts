@@ -3,7 +3,7 @@
  * and older clients read.
  */
 import { z } from 'zod';
-import { getKind, type ChatModel } from '../../chat/model.ts';
+import { getKind, type ChatModel } from '../../chat/models.ts';
 import { time } from './fields.ts';
 
 const modelKind = z.enum(['chat', 'embedding']).meta({

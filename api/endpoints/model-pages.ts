@@ -1,6 +1,6 @@
 /** Selects pages of the list of chat models with Anthropic's pagination parameters. */
 import { z } from 'zod';
-import type { ChatModel } from '../../chat/model.ts';
+import type { ChatModel } from '../../chat/models.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { formatReceived } from '../../domain/field-messages.ts';
 import type { ModelPage } from './model-list.ts';

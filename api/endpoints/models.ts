@@ -5,14 +5,13 @@
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import type { ChatModel } from '../../chat/model.ts';
+import { type ChatModel, getKind } from '../../chat/models.ts';
 import {
   formatModelEntry,
   formatModelList,
   modelEntrySchema,
   modelListSchema,
 } from './model-list.ts';
-import { getKind } from '../../chat/model.ts';
 import { selectPage, pagingSchema } from './model-pages.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 

@@ -8,8 +8,8 @@ import {
   keyModels,
   keyName,
   keyScopes,
-} from '../../identity/key-fields.ts';
-import type { NewKey } from '../../identity/keys.ts';
+  type NewKey,
+} from '../../identity/keys.ts';
 
 /** Schema of a new key including its secret. */
 export const newKey = keyMeta.extend({

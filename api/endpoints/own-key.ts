@@ -2,9 +2,9 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { assert } from '../../domain/errors.ts';
-import { keyBudget } from '../../domain/ledger-results.ts';
+import { keyBudget } from '../../domain/credits.ts';
 import { roleSchema } from '../../identity/access.ts';
-import { budgetSchema, formatBudget, keyMeta } from '../../identity/key-fields.ts';
+import { budgetSchema, formatBudget, keyMeta } from '../../identity/keys.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 
 const keyRowSchema = z.object({

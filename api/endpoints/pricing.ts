@@ -1,6 +1,6 @@
 /** GET /api/v1/pricing: lists all prices in credits, without an API key. */
 import { z } from 'zod';
-import type { ChatModel } from '../../chat/model.ts';
+import type { ChatModel } from '../../chat/models.ts';
 import {
   type PricedCapability,
   priceExampleSchema,

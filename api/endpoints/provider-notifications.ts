@@ -7,9 +7,9 @@ import { z } from 'zod';
 import { NotificationRejected } from '../../providers/provider.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
-import { correlate } from '../../platform/correlation.ts';
+import { correlate } from '../../platform/logger.ts';
 import { jobWorkflowId } from '../../domain/job-contract.ts';
-import { readBody } from '../http/body.ts';
+import { readBody } from '../http/json-body.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 
 const notificationBytesMax = 1024 * 1024;

@@ -10,7 +10,7 @@ import type { JsonObject } from '../../domain/json.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import type { Capability } from '../../studio/capabilities/capability.ts';
 import type { Context } from '../context.ts';
-import { readJson } from '../http/body.ts';
+import { readJson } from '../http/json-body.ts';
 import { parseWith } from '../../domain/parsing.ts';
 import { parseMetadata } from '../../domain/metadata.ts';
 import { dataUrlBodyBytesMax, receiveDataUrls, type ReceivedDataUrls } from './data-urls.ts';

@@ -11,7 +11,7 @@ import type { Context, RequestState } from '../context.ts';
 import type { Operator } from '../../identity/operators.ts';
 import { authenticate, parseBearerKey } from '../middleware/authenticate.ts';
 import { authorize, throwIfViewer } from '../../identity/access.ts';
-import { readJson } from '../http/body.ts';
+import { readJson } from '../http/json-body.ts';
 import { parseBody } from '../http/ignored-fields.ts';
 import { parseWith } from '../../domain/parsing.ts';
 import { collectMetadata } from '../../domain/metadata.ts';

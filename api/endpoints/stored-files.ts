@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { StoredFile } from '../../storage/stored-files.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
-import { creditsSchema, jobSchema } from '../../studio/jobs/job-resource.ts';
+import { creditsSchema, jobSchema } from '../../studio/jobs/job-view.ts';
 import { toData, dataSchema, pageSchema, pathId, time } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 

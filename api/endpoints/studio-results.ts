@@ -7,8 +7,7 @@ import type { z } from 'zod';
 import type { JobRecord } from '../../studio/jobs/job-reads.ts';
 import type { CreditsBlock } from '../../domain/credits.ts';
 import { GatewayError, type ErrorDetail } from '../../domain/errors.ts';
-import { creditsSchema, ticketSchema } from '../../studio/jobs/job-resource.ts';
-import type { JobView } from '../../studio/jobs/job-view.ts';
+import { creditsSchema, ticketSchema, type JobView } from '../../studio/jobs/job-view.ts';
 import { toData, dataSchema } from './fields.ts';
 
 /** Schema of a 202 response. */

@@ -2,14 +2,13 @@
 import { rm } from 'node:fs/promises';
 import { z } from 'zod';
 import { createFileSource } from '../../storage/byte-source.ts';
-import { checkUploadedFile } from '../../storage/media-rules.ts';
-import { findMediaType, findUploadBytesMax } from '../../storage/media-types.ts';
+import { checkUploadedFile, findMediaType, findUploadBytesMax } from '../../storage/media-types.ts';
 import { writeSpoolFile } from '../../storage/spool.ts';
 import type { ReceivedFile, Upload } from '../../storage/upload-rows.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
-import { readChunks, formTimeoutMs } from '../http/body-timeouts.ts';
+import { readChunks, formTimeoutMs } from '../http/connections.ts';
 import { countBytes } from '../middleware/shares.ts';
 import { defineEndpoint } from './endpoint.ts';
 

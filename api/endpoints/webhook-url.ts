@@ -1,7 +1,6 @@
 /** Parses webhook URLs: the `webhookUrl` of a Studio request, and the URL of account notices. */
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
-import { OutboundError } from '../../platform/outbound-addresses.ts';
-import type { Outbound } from '../../platform/outbound.ts';
+import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 
 /** Maximum length of a webhook URL in characters. */
 export const webhookUrlLengthMax = 2048;

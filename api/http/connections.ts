@@ -1,7 +1,8 @@
 /** Connections of clients: one request at a time, and no client that stops reading. */
-import type { Server } from 'node:http';
+import type { Server, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { RequestHandler } from '../app.ts';
+import { GatewayError } from '../../domain/errors.ts';
 
 /**
  * Maximum number of requests that wait for the first one of their connection. HTTP clients do not
@@ -51,4 +52,96 @@ export async function closeServer(server: Server): Promise<void> {
   const closeTimer = setTimeout(() => server.closeAllConnections(), closeTimeoutMs);
   await new Promise((resolve) => server.close(resolve));
   clearTimeout(closeTimer);
+}
+
+/**
+ * Interval in which at least `windowBytesMin` bytes of a body must arrive, in milliseconds. It is
+ * also the maximum time between two chunks.
+ */
+const windowMs = 5000;
+/** Minimum number of bytes that must arrive in each interval of `windowMs` except the last. */
+const windowBytesMin = 4096;
+/** Maximum time for a whole JSON body to arrive, in milliseconds. */
+const jsonTimeoutMs = 60_000;
+/** Maximum time for a whole form with files to arrive, in milliseconds. */
+export const formTimeoutMs = 15 * 60_000;
+
+/** Timers that check whether one request body arrives fast enough. */
+export interface BodyTimers {
+  addBytes: (count: number) => void;
+  stop: () => void;
+}
+
+/**
+ * Runs a check after the next reads from sockets, so that bytes that arrived while the event loop
+ * was busy are counted first.
+ */
+function runAfterReads(check: () => void): void {
+  setImmediate(() => setImmediate(check));
+}
+
+/**
+ * Starts the timers for a request body. Calls `onTooSlow` with REQUEST_TIMEOUT if the body arrives
+ * too slowly, or takes longer than `totalMs` milliseconds in total.
+ */
+export function startBodyTimers(
+  onTooSlow: (error: GatewayError) => void,
+  totalMs = jsonTimeoutMs,
+): BodyTimers {
+  let windowBytes = 0;
+  const reportTimeout = (): void => onTooSlow(new GatewayError('REQUEST_TIMEOUT'));
+  const checkWindow = (): void => {
+    if (windowBytes < windowBytesMin) reportTimeout();
+    windowBytes = 0;
+  };
+  let chunkCount = 0;
+  const idleTimer = setTimeout(() => {
+    const countBefore = chunkCount;
+    runAfterReads(() => chunkCount === countBefore && reportTimeout());
+  }, windowMs);
+  const windowTimer = setInterval(() => runAfterReads(checkWindow), windowMs);
+  const totalTimer = setTimeout(reportTimeout, totalMs);
+  return {
+    addBytes(count) {
+      windowBytes += count;
+      chunkCount += 1;
+      idleTimer.refresh();
+    },
+    stop() {
+      clearTimeout(idleTimer);
+      clearInterval(windowTimer);
+      clearTimeout(totalTimer);
+    },
+  };
+}
+
+/**
+ * Yields the chunks of a request body as they arrive, for at most `totalMs` milliseconds. An error
+ * does not close the request, because the response uses the same connection.
+ * @throws GatewayError REQUEST_TIMEOUT if the body arrives too slowly
+ */
+export async function* readChunks(
+  request: IncomingMessage,
+  totalMs = jsonTimeoutMs,
+): AsyncGenerator<Buffer> {
+  let rejectRead: ((error: GatewayError) => void) | undefined;
+  const timers = startBodyTimers((error) => rejectRead?.(error), totalMs);
+  const chunks: AsyncIterator<Buffer, undefined> = request.iterator({ destroyOnReturn: false });
+  /**
+   * Reads a chunk. Each read has its own promise, because one shared promise would keep all chunks
+   * in memory.
+   */
+  const read = () =>
+    new Promise<IteratorResult<Buffer, undefined>>((resolve, reject) => {
+      rejectRead = reject;
+      chunks.next().then(resolve, reject);
+    });
+  try {
+    for (let result = await read(); !result.done; result = await read()) {
+      timers.addBytes(result.value.length);
+      yield result.value;
+    }
+  } finally {
+    timers.stop();
+  }
 }

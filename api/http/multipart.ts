@@ -5,7 +5,7 @@ import { toStorableText } from '../../domain/json.ts';
 import type { RequestFiles } from '../../storage/inputs/request-files.ts';
 import type { Context } from '../context.ts';
 import { parseIdempotencyKey } from './idempotency-key.ts';
-import { formTimeoutMs, startBodyTimers } from './body-timeouts.ts';
+import { formTimeoutMs, startBodyTimers } from './connections.ts';
 import { countBytes } from '../middleware/shares.ts';
 
 /** Fields and files that a form may contain, and their limits. */

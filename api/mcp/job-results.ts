@@ -10,7 +10,7 @@ import {
   type ServerRequest,
 } from '@modelcontextprotocol/sdk/types.js';
 import type { JobRecord } from '../../studio/jobs/job-reads.ts';
-import type { JobResource } from '../../studio/jobs/job-resource.ts';
+import type { JobResource } from '../../studio/jobs/job-view.ts';
 import type { Composition } from '../composition.ts';
 import type { Caller } from '../../identity/access.ts';
 

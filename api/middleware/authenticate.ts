@@ -3,7 +3,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../../domain/errors.ts';
-import { correlate } from '../../platform/correlation.ts';
+import { correlate } from '../../platform/logger.ts';
 import type { Composition } from '../composition.ts';
 import type { Context, Middleware } from '../context.ts';
 import type { Caller, RateBucket } from '../../identity/access.ts';

@@ -5,8 +5,7 @@
  */
 import { propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode } from '@opentelemetry/api';
 import { newId } from '../../domain/ids.ts';
-import { withCorrelation } from '../../platform/correlation.ts';
-import type { Logger } from '../../platform/logger.ts';
+import { withCorrelation, type Logger } from '../../platform/logger.ts';
 import { inSpan, type Telemetry } from '../../platform/telemetry.ts';
 import { findRoutePattern, type Context, type Middleware } from '../context.ts';
 

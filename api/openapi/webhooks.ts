@@ -1,7 +1,7 @@
 /** OpenAPI descriptions of the webhooks that callers receive about their jobs and account. */
 import { z } from 'zod';
 import { noticeData } from '../../webhooks/notices.ts';
-import { jobSchema } from '../../studio/jobs/job-resource.ts';
+import { jobSchema } from '../../studio/jobs/job-view.ts';
 import { time } from '../endpoints/fields.ts';
 
 const webhookHeaders = z.object({

@@ -2,7 +2,7 @@
 import type { ChatAnswer, StreamStep } from '../protocols/protocol.ts';
 import type { ChatBill, OpenChat } from '../open-chat.ts';
 import type { FailedTry } from '../candidates.ts';
-import type { TokenUsage } from '../price.ts';
+import type { TokenUsage } from '../bill.ts';
 import type { GatewayError } from '../../domain/errors.ts';
 import { formatOpenaiError } from '../../domain/error-bodies.ts';
 import type { ChatRequest } from './chat-request.ts';

@@ -5,7 +5,7 @@
  * Source: the types of the `openai` client, `EmbeddingCreateParams`.
  */
 import { z } from 'zod';
-import type { ChatModel, EmbeddingProperties } from '../model.ts';
+import type { ChatModel, EmbeddingProperties } from '../models.ts';
 import type { EmbeddingInput } from '../body.ts';
 import { countMinimumTokens } from '../input-count.ts';
 import type { Vector } from '../protocols/embeddings-protocol.ts';

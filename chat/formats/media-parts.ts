@@ -2,13 +2,12 @@
  * Media in chat requests: reads data URIs, checks that a model supports the parts and that the
  * addresses of URLs are public, because providers fetch them, and signs URLs of uploaded pictures.
  */
-import type { ChatModel } from '../model.ts';
+import type { ChatModel } from '../models.ts';
 import { iterateParts, type ChatBody, type ContentPart } from '../body.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { formatReceived } from '../../domain/field-messages.ts';
 import { isId } from '../../domain/ids.ts';
-import { OutboundError } from '../../platform/outbound-addresses.ts';
-import type { Outbound } from '../../platform/outbound.ts';
+import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { Inputs } from '../../storage/inputs/inputs.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { ChatRequest, IncomingChat } from './chat-request.ts';

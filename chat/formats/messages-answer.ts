@@ -1,5 +1,5 @@
 /** Formats chats as messages and stream events of Anthropic's Messages API. */
-import type { TokenUsage } from '../price.ts';
+import type { TokenUsage } from '../bill.ts';
 import type { ChatBill } from '../open-chat.ts';
 import { asRecord, asText, isRecord, toStorable, type Json } from '../../domain/json.ts';
 import { formatAnthropicError } from '../../domain/error-bodies.ts';

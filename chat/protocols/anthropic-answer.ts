@@ -4,7 +4,7 @@
  * type than documented.
  */
 import { asRecord, asText, isRecord } from '../../domain/json.ts';
-import type { ReportedUsage, TokenUsage } from '../price.ts';
+import type { ReportedUsage, TokenUsage } from '../bill.ts';
 import { invalidResponseError } from '../upstream-failures.ts';
 import {
   parseReport,

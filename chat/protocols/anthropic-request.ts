@@ -2,7 +2,7 @@
  * Translates the internal chat request to Anthropic's Messages API. A field that Anthropic's API
  * does not have is rejected, unless it is a hint or its value has no effect.
  */
-import type { ChatModel } from '../model.ts';
+import type { ChatModel } from '../models.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { asText, isRecord, type JsonObject } from '../../domain/json.ts';
 import {

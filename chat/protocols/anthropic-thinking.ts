@@ -2,7 +2,7 @@
  * Translates reasoning for models with Anthropic's protocol: the requested effort or budget, and
  * the thoughts of earlier answers.
  */
-import type { ChatModel } from '../model.ts';
+import type { ChatModel } from '../models.ts';
 import { isRecord, type JsonObject } from '../../domain/json.ts';
 import { getCalls, type ChatBody, type ChatMessage, type Thought } from '../body.ts';
 import { unsupportedField } from './protocol.ts';

@@ -7,7 +7,7 @@
  */
 import { assert } from '../../domain/errors.ts';
 import { asRecord } from '../../domain/json.ts';
-import type { ReportedUsage } from '../price.ts';
+import type { ReportedUsage } from '../bill.ts';
 import { openaiProtocol } from './openai-protocol.ts';
 import {
   parseReport,

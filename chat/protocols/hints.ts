@@ -3,7 +3,7 @@
  * not know a hint may reject the whole request, so only the hints in its list are sent.
  */
 import { createHash } from 'node:crypto';
-import type { ChatModel } from '../model.ts';
+import type { ChatModel } from '../models.ts';
 import type { ChatBody } from '../body.ts';
 
 const openaiHints = [

@@ -3,7 +3,7 @@
  * what they add, omit and repeat.
  */
 import { asRecord, asText, isRecord } from '../../domain/json.ts';
-import type { ReportedUsage, TokenUsage } from '../price.ts';
+import type { ReportedUsage, TokenUsage } from '../bill.ts';
 import { errorFromEvent } from '../upstream-failures.ts';
 import {
   parseReport,

@@ -3,7 +3,7 @@
  *
  * Sources: the providers' API references.
  */
-import type { ChatModel } from '../model.ts';
+import type { ChatModel } from '../models.ts';
 import { callIdRules, type CallIdRule } from './call-ids.ts';
 
 /** Differences between a provider's API and OpenAI's. */

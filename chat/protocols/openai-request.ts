@@ -1,5 +1,5 @@
 /** Translates the internal chat request to OpenAI's chat completions, as each provider requires. */
-import type { ChatModel } from '../model.ts';
+import type { ChatModel } from '../models.ts';
 import type {
   AssistantMessage,
   ChatBody,

@@ -2,11 +2,11 @@
  * Interface of chat protocols. A protocol translates between the internal format, which is that of
  * OpenAI's chat completions, and the format of a provider.
  */
-import type { ChatModel } from '../model.ts';
+import type { ChatModel } from '../models.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isRecord } from '../../domain/json.ts';
 import type { ChatBody } from '../body.ts';
-import type { ReportedUsage } from '../price.ts';
+import type { ReportedUsage } from '../bill.ts';
 import { errorFromEvent, parseJson } from '../upstream-failures.ts';
 
 /** Chat request that a protocol translates. */

@@ -4,7 +4,7 @@
  */
 import { asRecord, isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 import type { ChatBody } from '../body.ts';
-import type { ChatModel } from '../model.ts';
+import type { ChatModel } from '../models.ts';
 import { unsupportedField } from './protocol.ts';
 
 /** Name of the tool whose arguments are the answer. */

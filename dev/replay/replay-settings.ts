@@ -1,8 +1,8 @@
 /** Settings of `npm run replay`: the address of Temporal, and the keys that decrypt payloads. */
 import { z } from 'zod';
-import { ConfigError } from '../../platform/config-error.ts';
+import { ConfigError } from '../../platform/variable-types.ts';
 import { pickSetVariables, encryptsPayloads, type TemporalConfig } from '../../platform/config.ts';
-import { payloadVariables, temporalVariables } from '../../platform/temporal-variables.ts';
+import { payloadVariables, temporalVariables } from '../../platform/config-variables.ts';
 import type { PayloadSettings } from '../../platform/payload-codec.ts';
 import { readStack } from '../stack/stack-file.ts';
 

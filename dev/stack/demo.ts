@@ -3,7 +3,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { createKey } from '../../identity/keys.ts';
 import { createOrganization } from '../../identity/organizations.ts';
-import { calculateKeyMac } from '../../identity/key-format.ts';
+import { calculateKeyMac } from '../../identity/access.ts';
 import { createLedger } from '../../ledger/ledger.ts';
 import { microFromCredits } from '../../domain/credits.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';

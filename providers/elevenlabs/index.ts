@@ -25,8 +25,7 @@ import {
   type ProviderResponse,
 } from '../provider-http.ts';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
-import { defineProvider } from '../provider-definition.ts';
-import type { Provider, ProviderResult } from '../provider.ts';
+import { defineProvider, type Provider, type ProviderResult } from '../provider.ts';
 import { count, providerKey, webUrl } from '../../platform/variable-types.ts';
 import { readAudio, readPlan, readSong, readTranscript } from './results.ts';
 

@@ -5,12 +5,107 @@
  */
 import { open, type FileHandle } from 'node:fs/promises';
 import type { StoredArtifact } from '../../domain/job-plan.ts';
-import type { Edit, FileMetadata } from './file-metadata.ts';
-import { withFileWindow, type FileWindow } from './file-window.ts';
+import { withFileWindow, type FileWindow } from '../byte-source.ts';
 import { readJpeg, readPng, readWebp } from './pictures.ts';
 import { readMp3, readMp4, readWebm } from './recordings.ts';
 import { readWav } from './riff.ts';
-import { buildPacket, isMark, listProperties, type Mark } from './xmp.ts';
+
+/** Replacement of the bytes from `start` (included) to `end` (excluded). */
+export interface Edit {
+  start: number;
+  end: number;
+  bytes: Buffer;
+}
+
+/** Mark in the two forms that formats take: an XMP packet, or names and values. */
+export interface WrittenMark {
+  xmp: string;
+  properties: readonly (readonly [name: string, value: string])[];
+}
+
+export interface FileMetadata {
+  /** True if the file has a C2PA manifest, which a change of the file would invalidate. */
+  isSigned: boolean;
+  /** XMP packet of the file; null if it has none. */
+  packet: string | null;
+  /** Text of other metadata that may contain a mark. */
+  otherText?: string;
+  /** Returns the edits that write a mark, in the order of the file; null if none can be written. */
+  write: (mark: WrittenMark) => Edit[] | null;
+}
+
+/** Content of a mark. The prompt is not part of it, because a file is passed on to others. */
+export interface Mark {
+  jobId: string;
+  model: string | null;
+  /** True if the output contains a picture or film of the caller. */
+  hasCallerMedia: boolean;
+  createdAt: Date;
+}
+
+const newsCodes = 'http://cv.iptc.org/newscodes/digitalsourcetype/';
+
+/** Names and values of a mark, in the notation of XMP. */
+function listProperties(mark: Mark): [name: string, value: string][] {
+  const type = mark.hasCallerMedia
+    ? 'compositeWithTrainedAlgorithmicMedia'
+    : 'trainedAlgorithmicMedia';
+  return [
+    ['Iptc4xmpExt:DigitalSourceType', newsCodes + type],
+    ...(mark.model === null ? [] : [['Iptc4xmpExt:AISystemUsed', mark.model] as [string, string]]),
+    ['dc:identifier', mark.jobId],
+    ['xmp:CreateDate', mark.createdAt.toISOString()],
+    ['xmp:CreatorTool', 'Studio Gateway'],
+  ];
+}
+
+/** IPTC's terms for media that an algorithm made or changed. */
+const generatedTerms =
+  /digitalsourcetype\/(?:\w*algorithmicmedia|compositesynthetic|algorithmicallyenhanced)/i;
+
+/**
+ * Returns whether metadata marks a file as generated. An XMP packet that refers to a manifest
+ * elsewhere (`dcterms:provenance`) belongs to a signed file.
+ */
+function isMark(text: string): boolean {
+  return generatedTerms.test(text) || /\bdcterms:provenance\b/.test(text);
+}
+
+/** Returns a packet with the mark. Other properties of an existing packet are kept. */
+function buildPacket(mark: Mark, existing: string | null): string {
+  const properties = listProperties(mark);
+  const attributes = properties.map(([name, value]) => `${name}="${escapeXml(value)}"`).join(' ');
+  const description = `<rdf:Description rdf:about="" ${namespaces} ${attributes}/>`;
+  const kept = existing && keepOtherProperties(existing, properties);
+  if (kept) return kept.replace(/<\/rdf:RDF>(?![\s\S]*<\/rdf:RDF>)/, `${description}$&`);
+  return `<?xpacket begin="\uFEFF" id="W5M0MpCehiHzreSzNTczkc9d"?><x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">${description}</rdf:RDF></x:xmpmeta><?xpacket end="w"?>`;
+}
+
+const namespaces = [
+  'xmlns:Iptc4xmpExt="http://iptc.org/std/Iptc4xmpExt/2008-02-29/"',
+  'xmlns:dc="http://purl.org/dc/elements/1.1/"',
+  'xmlns:xmp="http://ns.adobe.com/xap/1.0/"',
+].join(' ');
+
+/**
+ * Removes the properties of the mark from an existing packet, and its padding. Returns null if the
+ * packet is not in the usual form; then it is replaced.
+ */
+function keepOtherProperties(packet: string, properties: [string, string][]): string | null {
+  if (!packet.includes('xmlns:rdf=') || !packet.includes('</rdf:RDF>')) return null;
+  return properties
+    .reduce(
+      (text, [name]) =>
+        text
+          .replaceAll(new RegExp(`\\s${name}\\s*=\\s*("[^"]*"|'[^']*')`, 'g'), '')
+          .replaceAll(new RegExp(`<${name}(?:\\s[^>]*)?(?:/>|>[^]*?</${name}>)`, 'g'), ''),
+      packet,
+    )
+    .replace(/\s+(<\?xpacket end)/, '$1');
+}
+
+const escapeXml = (text: string): string =>
+  text.replaceAll(/[<>&"]/g, (character) => `&#${character.charCodeAt(0)};`);
 
 const copyBytes = 512 * 1024;
 

@@ -1,8 +1,8 @@
 /** Metadata of PNG, JPEG and WebP files: where marks are found, and where one is written. */
 import { crc32, inflateSync } from 'node:zlib';
-import { metadataBytesMax, type FileWindow } from './file-window.ts';
+import { metadataBytesMax, type FileWindow } from '../byte-source.ts';
 import { readRiff, resizeRiff, riffChunk } from './riff.ts';
-import type { Edit, FileMetadata } from './file-metadata.ts';
+import type { Edit, FileMetadata } from './content-credentials.ts';
 
 const pngKeyword = 'XML:com.adobe.xmp\0';
 

@@ -1,6 +1,6 @@
 /** Metadata of MP4, WebM and MP3 files: where marks are found, and where one is written. */
-import { metadataBytesMax, type FileWindow } from './file-window.ts';
-import type { Edit, FileMetadata } from './file-metadata.ts';
+import { metadataBytesMax, type FileWindow } from '../byte-source.ts';
+import type { Edit, FileMetadata } from './content-credentials.ts';
 
 const xmpBoxId = 'be7acfcb97a942e89c71999491e3afac';
 const c2paBoxId = 'd8fec3d61b0e483c92975828877ec481';

@@ -1,6 +1,6 @@
 /** RIFF files (WebP, WAV): chunks with an id and a size. */
-import { metadataBytesMax, type FileWindow } from './file-window.ts';
-import type { Edit, FileMetadata } from './file-metadata.ts';
+import { metadataBytesMax, type FileWindow } from '../byte-source.ts';
+import type { Edit, FileMetadata } from './content-credentials.ts';
 
 interface Chunk {
   id: string;

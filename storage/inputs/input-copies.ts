@@ -10,15 +10,19 @@ import { newId } from '../../domain/ids.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import { createShares } from '../../platform/shares.ts';
-import { forEachIsolated, type IsolationReport } from '../../platform/isolation.ts';
+import { forEachIsolated, type IsolationReport } from '../../platform/background.ts';
 import type { Logger } from '../../platform/logger.ts';
-import { OutboundError } from '../../platform/outbound-addresses.ts';
-import type { Outbound } from '../../platform/outbound.ts';
-import { toStorageReference } from './storage-references.ts';
+import { OutboundError, type Outbound } from '../../platform/outbound.ts';
+import { toStorageReference } from './inputs.ts';
 import { createFileSource } from '../byte-source.ts';
-import { readAccepted, UnusableFile } from '../media-rules.ts';
-import { recognizeFormat, signatureBytes } from '../media-signatures.ts';
-import { fileBytesMax, findMediaType } from '../media-types.ts';
+import {
+  readAccepted,
+  UnusableFile,
+  recognizeFormat,
+  signatureBytes,
+  fileBytesMax,
+  findMediaType,
+} from '../media-types.ts';
 import { inputUses } from './measured-inputs.ts';
 import { writeSpoolFile } from '../spool.ts';
 import type { Storage } from '../storage.ts';

@@ -1,8 +1,7 @@
 /** Measures stored pictures and videos before a provider receives them. */
 import type { InputMeasurements } from '../../domain/draft-plan.ts';
 import { createObjectSource } from '../byte-source.ts';
-import { readAccepted, UnusableFile } from '../media-rules.ts';
-import type { MediaUse } from '../media-types.ts';
+import { readAccepted, UnusableFile, type MediaUse } from '../media-types.ts';
 import type { Storage } from '../storage.ts';
 
 /** Uses of inputs by the medium that their field accepts. */

@@ -2,12 +2,10 @@
 import { assert, fieldError } from '../../domain/errors.ts';
 import type { Recording, RecordingSource } from '../../domain/draft-plan.ts';
 import { createObjectSource, type ByteSource } from '../byte-source.ts';
-import { readAccepted, UnusableFile } from '../media-rules.ts';
-import type { MediaType } from '../media-types.ts';
+import { readAccepted, UnusableFile, type MediaType } from '../media-types.ts';
 import type { Storage } from '../storage.ts';
 import type { RequestCopies } from './input-copies.ts';
-import type { Inputs } from './inputs.ts';
-import { listSecretParameters, parseStorageReference } from './storage-references.ts';
+import { type Inputs, listSecretParameters, parseStorageReference } from './inputs.ts';
 
 interface RecordingsDeps {
   storage: Storage;

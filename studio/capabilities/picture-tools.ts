@@ -9,10 +9,13 @@ import {
   type BackgroundRemover,
   type Upscaler,
 } from '../models/image-tools.ts';
-import { getMissingDefaults } from '../models/model-parameters.ts';
-import { buildProviderInput, type Fields } from '../models/provider-fields.ts';
-import { calculateUnitPrice, type UnitPrice } from '../models/unit-price.ts';
-import { removalPriceRules, upscalePriceRules } from '../models/price-rules.ts';
+import { getMissingDefaults, buildProviderInput, type Fields } from '../models/model-parameters.ts';
+import {
+  calculateUnitPrice,
+  type UnitPrice,
+  removalPriceRules,
+  upscalePriceRules,
+} from '../models/price-rules.ts';
 import { fieldError } from '../../domain/errors.ts';
 import type { Json } from '../../domain/json.ts';
 import type { DraftCall, InputMeasurements } from '../../domain/draft-plan.ts';

@@ -7,7 +7,7 @@ import { assert } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { StoredArtifact } from '../../domain/job-plan.ts';
 import { contentCredentials } from '../../domain/job-record.ts';
-import { findAspectRatio } from './aspect-ratio.ts';
+import { findAspectRatio } from './image-calls.ts';
 import type { FinishedJob } from './capability.ts';
 
 /** Schema of the time at which a result's URLs expire. */

@@ -5,19 +5,18 @@ import {
   getMissingDefaults,
   throwIfBoth,
   throwIfUnsupported,
+  buildProviderInput,
+  type Fields,
 } from '../models/model-parameters.ts';
-import { buildProviderInput, type Fields } from '../models/provider-fields.ts';
-import { calculateUnitPrice } from '../models/unit-price.ts';
-import { videoPriceRules } from '../models/price-rules.ts';
+import { calculateUnitPrice, videoPriceRules } from '../models/price-rules.ts';
 import { videoModels, type VideoModel, type VideoRoute } from '../models/video-models.ts';
 import { assert, fieldError } from '../../domain/errors.ts';
 import { defineCapability, type FinishedJob } from './capability.ts';
 import type { DraftCall, DraftVariant } from '../../domain/draft-plan.ts';
 import { publishModels } from '../models/published-models.ts';
-import { findAspectRatio } from './aspect-ratio.ts';
+import { findAspectRatio, buildPictureInputs } from './image-calls.ts';
 import { presentVideo, videoData } from './presentation.ts';
 import { asyncFlag, mediaUrl, modelId, seedNumber, textField } from './request-fields.ts';
-import { buildPictureInputs } from './image-calls.ts';
 
 const request = z.strictObject({
   prompt: textField({ min: 1, max: 5000 }),

@@ -1,7 +1,6 @@
 /** Declares tools that process one video: one call, priced by the input's duration. */
 import { z } from 'zod';
-import { calculateUnitPrice, type UnitPrice } from '../models/unit-price.ts';
-import { videoToolPriceRules } from '../models/price-rules.ts';
+import { calculateUnitPrice, type UnitPrice, videoToolPriceRules } from '../models/price-rules.ts';
 import type { VideoTool } from '../models/video-tools.ts';
 import { fieldError, type GatewayError, assert } from '../../domain/errors.ts';
 import { defineCapability, type Capability } from './capability.ts';
@@ -9,7 +8,7 @@ import type { InputMeasurements, MeasuredOutput } from '../../domain/draft-plan.
 import { publishModels } from '../models/published-models.ts';
 import { presentVideo, videoData } from './presentation.ts';
 import { asyncFlag, mediaUrl } from './request-fields.ts';
-import { buildProviderInput } from '../models/provider-fields.ts';
+import { buildProviderInput } from '../models/model-parameters.ts';
 
 interface VideoToolNames {
   type: string;

@@ -1,10 +1,290 @@
 /** Explains the state of a job to operators in one sentence, with the reason for the state. */
-import type { JobWorkflow } from './job-workflow.ts';
+import { errorTable } from '../../domain/errors.ts';
+import { keysOf, toResponse } from '../../domain/json.ts';
+import { z } from 'zod';
 import type { JobCall } from './job-calls.ts';
-import type { JobCaller, JobRecord } from './job-reads.ts';
-import type { WebhookAttempt, WebhookRecord } from '../../webhooks/webhooks.ts';
+import type { JobRecord, JobCaller } from './job-reads.ts';
+import type { WebhookRecord, WebhookAttempt } from '../../webhooks/webhooks.ts';
+import type { JobWorkflow } from './job-workflow.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import type { ActionRecord } from '../../identity/operator-actions.ts';
+import type { ActionRecord } from '../../identity/operators.ts';
+
+/**
+ * CLI commands (`studio admin …`) that help with a job, keyed by their `operationId` in the
+ * operators' API.
+ */
+const cliCommands = {
+  reverifyJob: 'reverify',
+  resettleJob: 'resettle',
+  cancelJob: 'cancel',
+  redeliverJobWebhook: 'redeliver-webhook',
+  resumeProvider: 'resume',
+} as const;
+/** Operation ids of all commands in `cliCommands`. */
+export const remedyOperations = keysOf(cliCommands);
+type RemedyOperation = keyof typeof cliCommands;
+
+/** Possible next step of an operator. */
+export interface NextStep {
+  /** `operationId` of the step in the operators' API. Null if the step is not an API operation. */
+  operation: RemedyOperation | null;
+  /** Arguments for `npm run studio --` that perform the step. Null if there is no such command. */
+  command: string | null;
+  message: string;
+}
+
+/** Error codes of jobs that were released although the provider may have delivered a result. */
+const uncertainOutcomes = new Set<string>(['OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST']);
+
+/**
+ * Lists the possible next steps, most useful first. If the job needs none, returns one step with a
+ * message that says so.
+ */
+export function suggestNextSteps(evidence: JobEvidence): NextStep[] {
+  const { job } = evidence;
+  const steps = job.status === 'open' ? suggestForOpenJob(evidence) : suggestForEndedJob(evidence);
+  if (steps.length > 0) return steps;
+  const error = job.error && errorTable[job.error.code];
+  if (!error) return [suggestAdvice('Nothing to do: the job is settled.')];
+  return [
+    suggestAdvice(
+      error.retryable
+        ? 'Nothing to do: the job is settled. The caller may send the request again.'
+        : 'Nothing to do: the job is settled. The same request would fail again.',
+    ),
+  ];
+}
+
+const suggestAdvice = (message: string): NextStep => ({ operation: null, command: null, message });
+
+function suggestOperation(operation: RemedyOperation, targetId: string, message: string): NextStep {
+  return { operation, command: `admin ${cliCommands[operation]} ${targetId}`, message };
+}
+
+function suggestForOpenJob({ job, owner, calls }: JobEvidence): NextStep[] {
+  if (owner === null) return [suggestAdvice('Restore Temporal: docs/runbooks/temporal-lost.md.')];
+  if (owner.state !== 'running') {
+    const message =
+      'The workflow of the job no longer exists. Check the call with the provider, then continue or release the job. The sweeper does this within minutes.';
+    return [suggestOperation('resettleJob', job.id, message)];
+  }
+  const pausedCall = calls.find(({ state }) => state === 'waiting');
+  const hasSentCall = calls.some(({ state }) => state === 'accepted' || state === 'unknown');
+  const deadline = new Date(job.deadline_at).toISOString();
+  return [
+    ...(pausedCall
+      ? [suggestOperation('resumeProvider', pausedCall.provider, 'Resume the provider.')]
+      : []),
+    ...(hasSentCall
+      ? [suggestOperation('reverifyJob', job.id, 'Check the status with the provider now.')]
+      : []),
+    suggestAdvice(`Or wait: the job ends on its own, shortly after ${deadline} at the latest.`),
+    suggestOperation(
+      'cancelJob',
+      job.id,
+      'Or cancel the job; whether it is canceled is then up to the provider.',
+    ),
+  ];
+}
+
+function suggestForEndedJob({ job, calls, webhook }: JobEvidence): NextStep[] {
+  const isUncertain = uncertainOutcomes.has(job.error?.code ?? '') && calls.length > 0;
+  const isUndelivered = webhook?.state === 'failed' || webhook?.state === 'gone';
+  return [
+    ...(isUncertain
+      ? [
+          suggestOperation(
+            'reverifyJob',
+            job.id,
+            'Check the call with the provider. The check changes no credits.',
+          ),
+        ]
+      : []),
+    ...(isUndelivered
+      ? [
+          suggestOperation(
+            'redeliverJobWebhook',
+            job.id,
+            'Deliver its webhook again when the receiver is available.',
+          ),
+        ]
+      : []),
+  ];
+}
+
+const time = z.iso.datetime();
+
+/** Schema of a step. */
+export const stepSchema = z
+  .object({
+    name: z.enum(['reserve', 'pause', 'submit', 'wait', 'store', 'charge', 'release', 'webhook']),
+    state: z.enum(['waiting', 'running', 'done', 'failed']),
+    call: z.int().nullable().meta({
+      description: 'Zero-based index of the provider call; null for a step of the whole job.',
+    }),
+    provider: z.string().nullable(),
+    providerRequestId: z.string().nullable(),
+    attempts: z.int().nullable().meta({ description: 'Number of attempts; null if unknown.' }),
+    startedAt: time.nullable(),
+    endedAt: time.nullable(),
+  })
+  .meta({ id: 'JobStep' });
+
+type ShownStep = z.infer<typeof stepSchema>;
+type Step = Omit<ShownStep, 'startedAt' | 'endedAt'> & {
+  startedAtMs: number | null;
+  endedAtMs: number | null;
+};
+
+const noCallFields = { call: null, provider: null, providerRequestId: null, attempts: null };
+
+/** Lists the steps of a job. */
+export function listSteps(
+  job: JobRecord,
+  calls: readonly JobCall[],
+  webhook: WebhookRecord | null,
+): ShownStep[] {
+  const reservedAt = { startedAtMs: job.created_at, endedAtMs: job.created_at };
+  const steps: Step[] = [
+    { ...noCallFields, name: 'reserve', state: 'done', ...reservedAt },
+    ...calls.flatMap((call) => listCallSteps(job, call)),
+    ...buildStoreStep(job, calls),
+    ...buildEndStep(job),
+    ...(webhook ? [buildWebhookStep(webhook)] : []),
+  ];
+  return markFailure(job, steps).map(toResponse);
+}
+
+/**
+ * Marks a step of a failed job as failed. If no `submit`, `wait` or `store` step has failed yet,
+ * this is the last of them, because a provider may end a wait by rejecting the call.
+ */
+function markFailure({ status }: JobRecord, steps: readonly Step[]): readonly Step[] {
+  const isProviderStep = ({ name }: Step): boolean =>
+    name === 'submit' || name === 'wait' || name === 'store';
+  if (status !== 'failed' || steps.some((step) => isProviderStep(step) && step.state === 'failed'))
+    return steps;
+  const lastProviderStep = steps.findLast(isProviderStep);
+  return steps.map((step) => (step === lastProviderStep ? { ...step, state: 'failed' } : step));
+}
+
+function listCallSteps(job: JobRecord, call: JobCall): Step[] {
+  const { index, provider, providerRequestId, attempts, state } = call;
+  const { acceptedAtMs, answeredAtMs, notifiedAtMs } = call;
+  const callFields = { call: index, provider, providerRequestId };
+  const hasEnded = job.status !== 'open';
+  const submittedAtMs = acceptedAtMs ?? answeredAtMs;
+  const isAccepted = state === 'accepted' || state === 'answered';
+  const earlierSubmits = listEarlierSubmits(call);
+  const sentAtMs = earlierSubmits.at(-1)?.endedAtMs ?? call.begunAtMs;
+  const submit: Step = {
+    ...callFields,
+    name: 'submit',
+    state: isAccepted ? 'done' : hasEnded ? 'failed' : state === 'waiting' ? 'waiting' : 'running',
+    attempts: earlierSubmits.reduce((left, { attempts: failed }) => left - (failed ?? 0), attempts),
+    startedAtMs: state === 'waiting' ? null : sentAtMs,
+    endedAtMs: submittedAtMs ?? (hasEnded ? job.completed_at : null),
+  };
+  const submitSteps = [...buildPauseStep(call), ...earlierSubmits, submit];
+  if (acceptedAtMs === null) return submitSteps;
+  const endedAtMs = notifiedAtMs ?? answeredAtMs ?? job.completed_at;
+  const isLost = hasEnded && job.status !== 'completed' && notifiedAtMs === null;
+  const wait: Step = {
+    ...callFields,
+    name: 'wait',
+    state: endedAtMs === null ? 'running' : isLost ? 'failed' : 'done',
+    attempts: null,
+    startedAtMs: acceptedAtMs,
+    endedAtMs,
+  };
+  return [...submitSteps, wait];
+}
+
+/** Returns the step in which a call waited for a paused provider, if it waited. */
+function buildPauseStep({ index, provider, state, pausedAtMs, begunAtMs }: JobCall): Step[] {
+  if (pausedAtMs === null) return [];
+  const isPaused = state === 'waiting';
+  return [
+    {
+      ...noCallFields,
+      name: 'pause',
+      state: isPaused ? 'running' : 'done',
+      call: index,
+      provider,
+      startedAtMs: pausedAtMs,
+      endedAtMs: isPaused ? null : begunAtMs,
+    },
+  ];
+}
+
+/** Returns a failed submit step for each earlier route whose provider did not accept the call. */
+function listEarlierSubmits({ index, routeIndex, begunAtMs, unacceptedSubmits }: JobCall): Step[] {
+  const onEarlierRoutes = unacceptedSubmits.filter((submit) => submit.routeIndex !== routeIndex);
+  let startedAtMs = begunAtMs;
+  return [...Map.groupBy(onEarlierRoutes, (submit) => submit.routeIndex).values()].flatMap(
+    (all) => {
+      const lastSubmit = all.at(-1);
+      if (!lastSubmit) return [];
+      const { provider, providerRequestId, failedAtMs: endedAtMs } = lastSubmit;
+      const step: Step = {
+        name: 'submit',
+        state: 'failed',
+        call: index,
+        provider,
+        providerRequestId,
+        attempts: all.length,
+        startedAtMs,
+        endedAtMs,
+      };
+      startedAtMs = endedAtMs;
+      return [step];
+    },
+  );
+}
+
+/**
+ * Returns the step in which media are downloaded, checked and stored. It lasts from the last
+ * provider result to the end of the job.
+ */
+function buildStoreStep(job: JobRecord, calls: readonly JobCall[]): Step[] {
+  const resultTimes = calls
+    .map(({ notifiedAtMs, answeredAtMs }) => notifiedAtMs ?? answeredAtMs)
+    .filter((timeMs) => timeMs !== null);
+  const isComplete = resultTimes.length === calls.length && resultTimes.length > 0;
+  if (job.status === 'open' && !isComplete) return [];
+  if (job.status !== 'open' && job.status !== 'completed') {
+    if (job.error?.code !== 'STORAGE_ERROR') return [];
+  }
+  const state = job.status === 'open' ? 'running' : job.error ? 'failed' : 'done';
+  const startedAtMs = resultTimes.length > 0 ? Math.max(...resultTimes) : null;
+  return [{ ...noCallFields, name: 'store', state, startedAtMs, endedAtMs: job.completed_at }];
+}
+
+function buildEndStep(job: JobRecord): Step[] {
+  if (job.status === 'open') return [];
+  const name = job.billing_state === 'charged' ? 'charge' : 'release';
+  const at = { startedAtMs: job.completed_at, endedAtMs: job.completed_at };
+  return [{ ...noCallFields, name, state: 'done', ...at }];
+}
+
+function buildWebhookStep({ state, attempts, createdAtMs, updatedAtMs }: WebhookRecord): Step {
+  const hasEnded = state === 'delivered' || state === 'gone' || state === 'failed';
+  return {
+    ...noCallFields,
+    name: 'webhook',
+    state:
+      state === 'delivered'
+        ? 'done'
+        : hasEnded
+          ? 'failed'
+          : state === 'waiting'
+            ? 'waiting'
+            : 'running',
+    attempts,
+    startedAtMs: state === 'waiting' ? null : createdAtMs,
+    endedAtMs: hasEnded ? updatedAtMs : null,
+  };
+}
 
 /** Data from which the explanation of a job is built. */
 export interface JobEvidence {

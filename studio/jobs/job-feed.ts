@@ -8,11 +8,9 @@ import type { PassThrough } from 'node:stream';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { JobReads, JobRecord } from './job-reads.ts';
-import { withCorrelation, withoutCorrelation } from '../../platform/correlation.ts';
+import { withCorrelation, withoutCorrelation, type Logger } from '../../platform/logger.ts';
 import type { DatabasePool } from '../../platform/database.ts';
-import type { Logger } from '../../platform/logger.ts';
-import type { JobResource } from './job-resource.ts';
-import type { JobView } from './job-view.ts';
+import type { JobResource, JobView } from './job-view.ts';
 import type { JobUpdates } from './job-updates.ts';
 
 interface Reader {

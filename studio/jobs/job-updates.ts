@@ -3,12 +3,83 @@
  * rejected, or that ends (`ledger_write_jobs`). A lost connection can drop notifications, so the
  * rows of awaited jobs are also read once a second. The row of a job is authoritative.
  */
-import type { JobReads } from './job-reads.ts';
+import { z } from 'zod';
+import { rejection } from '../../domain/credits.ts';
+import type { JobReads, JobRecord } from './job-reads.ts';
 import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import { openListener } from '../../platform/notifications.ts';
-import { createTopics, jobEvent } from './job-topics.ts';
+
+/** Schema of a job event as `ledger_write_jobs` sends it. `id` is the job's id. */
+const jobEvent = z.discriminatedUnion('event', [
+  z.object({
+    event: z.enum(['reserved', 'done']),
+    id: z.string(),
+    /** Organization of the job. Undefined if the event was derived from the job's row. */
+    organizationId: z.string().optional(),
+  }),
+  z.object({ event: z.literal('rejected'), id: z.string(), rejection }),
+]);
+type JobEvent = z.infer<typeof jobEvent>;
+
+/** Subscription to the events of one job. Events that arrive before `next` is called are queued. */
+export interface JobSubscription {
+  /** Waits up to `waitMs` milliseconds for the next event. Returns null if there is none. */
+  next: (waitMs: number) => Promise<JobEvent | null>;
+  /** Ends the subscription, and a pending call of `next`. */
+  end: () => void;
+}
+
+/** Creates the event topics, one per job. A new subscription does not receive earlier events. */
+function createTopics() {
+  const topics = new Map<string, Set<(event: JobEvent) => void>>();
+  /** Functions that end the pending calls of `next`, one function for each call. */
+  const wakeFunctions = new Set<() => void>();
+
+  function subscribe(jobId: string): JobSubscription {
+    const topic = topics.get(jobId) ?? new Set();
+    topics.set(jobId, topic);
+    const queue: JobEvent[] = [];
+    let wake: (() => void) | undefined;
+    const receive = (event: JobEvent): void => {
+      queue.push(event);
+      wake?.();
+    };
+    topic.add(receive);
+    return {
+      async next(waitMs) {
+        if (queue.length === 0 && waitMs > 0) {
+          await new Promise<void>((resolve) => {
+            const timer = setTimeout(resolve, waitMs);
+            wake = () => {
+              clearTimeout(timer);
+              resolve();
+            };
+            wakeFunctions.add(wake);
+          });
+          if (wake) wakeFunctions.delete(wake);
+        }
+        return queue.shift() ?? null;
+      },
+      end() {
+        wake?.();
+        topic.delete(receive);
+        if (topic.size === 0 && topics.get(jobId) === topic) topics.delete(jobId);
+      },
+    };
+  }
+
+  return {
+    subscribe,
+    publish: (event: JobEvent): void => {
+      for (const receive of topics.get(event.id) ?? []) receive(event);
+    },
+    wakeAll: (): void => wakeFunctions.forEach((wake) => wake()),
+    /** Returns the ids of the jobs that have a subscription. */
+    listJobIds: () => [...topics.keys()],
+  };
+}
 
 /**
  * Job whose credits were reserved or that has ended. `interrupted` means that some changes may have
@@ -104,3 +175,70 @@ export async function openJobUpdates(deps: UpdatesDeps) {
     },
   };
 }
+
+interface WaitDeps {
+  updates: JobUpdates;
+  reads: JobReads;
+}
+
+/** Job to wait for. */
+interface AwaitedJob {
+  organizationId: string;
+  jobId: string;
+  /**
+   * Subscription that was opened before the job started. If set, `awaitEnd` waits for the end event
+   * before it reads the row; otherwise it reads the row immediately.
+   */
+  updates?: JobSubscription | null;
+  /** Ends the wait early, because nobody reads its result. */
+  signal?: AbortSignal;
+}
+
+/** Creates the functions that wait for jobs. */
+export function createJobWaits(deps: WaitDeps) {
+  return {
+    /**
+     * Waits until the job ends, for at most `waitMs` milliseconds. Returns earlier if the process
+     * is stopping or the signal aborts. Returns the job's row, or null if the job has none.
+     */
+    awaitEnd: (job: AwaitedJob, waitMs: number) => awaitEnd(deps, job, waitMs),
+
+    /** Returns whether the process is stopping. Requests must not wait in a stopping process. */
+    isDraining: () => deps.updates.isDraining,
+  };
+}
+
+async function awaitEnd(
+  deps: Pick<WaitDeps, 'updates' | 'reads'>,
+  { organizationId, jobId, updates: subscription, signal }: AwaitedJob,
+  waitMs: number,
+): Promise<JobRecord | null> {
+  const updates = subscription ?? deps.updates.subscribe(jobId);
+  const end = (): void => updates.end();
+  signal?.addEventListener('abort', end);
+  try {
+    const deadlineAtMs = performance.now() + waitMs;
+    if (subscription) await awaitEndEvent(subscription, waitMs);
+    for (;;) {
+      const job = await deps.reads.read(organizationId, jobId);
+      const remainingMs = deadlineAtMs - performance.now();
+      if (!job || job.status !== 'open' || remainingMs <= 0) return job;
+      if (deps.updates.isDraining || signal?.aborted) return job;
+      await awaitEndEvent(updates, remainingMs);
+    }
+  } finally {
+    signal?.removeEventListener('abort', end);
+    end();
+  }
+}
+
+/** Waits up to `waitMs` milliseconds for the event that the job has ended. */
+async function awaitEndEvent(updates: JobSubscription, waitMs: number): Promise<void> {
+  const deadlineAtMs = performance.now() + waitMs;
+  for (let remainingMs = waitMs; remainingMs > 0; remainingMs = deadlineAtMs - performance.now()) {
+    const event = await updates.next(remainingMs);
+    if (event === null || event.event === 'done') return;
+  }
+}
+
+export type JobWaits = ReturnType<typeof createJobWaits>;

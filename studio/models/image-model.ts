@@ -1,6 +1,10 @@
 /** Types of the image model table, and parameter rules that its rows share. */
-import { seedRule, type CatalogRow, type ParameterRules } from './model-parameters.ts';
-import type { FieldMap } from './provider-fields.ts';
+import {
+  seedRule,
+  type CatalogRow,
+  type ParameterRules,
+  type FieldMap,
+} from './model-parameters.ts';
 
 /** Route of an image model: the provider, its endpoints and its limits. */
 export interface ImageRoute extends FieldMap {

@@ -2,8 +2,7 @@
  * Tools that upscale a picture or remove its background. This project sets the prices of the tools,
  * because published sources disagree about the providers' prices (docs/providers.md).
  */
-import type { FieldMap } from './provider-fields.ts';
-import type { CatalogRow, ParameterRules } from './model-parameters.ts';
+import type { FieldMap, CatalogRow, ParameterRules } from './model-parameters.ts';
 
 interface ToolRoute extends FieldMap {
   provider: string;

@@ -3,8 +3,7 @@
  */
 import type { AudioModel } from './audio-models.ts';
 import type { CatalogRow, ParameterRules } from './model-parameters.ts';
-import type { PriceRule } from './unit-price.ts';
-import { audioPriceRules } from './price-rules.ts';
+import { type PriceRule, audioPriceRules } from './price-rules.ts';
 
 /**
  * Model or service in the response of GET /studio/models, with the rules that validate and price

@@ -5,8 +5,12 @@
  * The specification (§4.10) defines the public ids and the durations. The provider endpoints, enums
  * and prices are from the providers' documentation, which docs/providers.md summarizes.
  */
-import type { FieldMap } from './provider-fields.ts';
-import { seedRule, type CatalogRow, type ParameterRules } from './model-parameters.ts';
+import {
+  type FieldMap,
+  seedRule,
+  type CatalogRow,
+  type ParameterRules,
+} from './model-parameters.ts';
 
 /**
  * Route of a video model. It has one provider endpoint for requests with only a prompt, one for

@@ -2,8 +2,7 @@
  * Tools that process a video, with their limits, prices and routes. The provider endpoints and
  * prices are from docs/providers.md.
  */
-import type { CatalogRow } from './model-parameters.ts';
-import type { FieldMap } from './provider-fields.ts';
+import type { CatalogRow, FieldMap } from './model-parameters.ts';
 
 /** Tool that processes a video; its price depends on the duration of the input. */
 export interface VideoTool extends CatalogRow {

@@ -9,8 +9,7 @@ import type { Webhooks } from '../../webhooks/webhooks.ts';
 import { respondsWith202 } from '../capabilities/capability.ts';
 import type { Admission } from '../jobs/admission.ts';
 import type { JobRecord } from '../jobs/job-reads.ts';
-import type { JobSubscription } from '../jobs/job-topics.ts';
-import type { JobWaits } from '../jobs/job-waits.ts';
+import type { JobSubscription, JobWaits } from '../jobs/job-updates.ts';
 import type { PricingServices } from './estimates.ts';
 import { completePlan } from './planner.ts';
 import {

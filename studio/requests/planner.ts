@@ -2,7 +2,7 @@
  * Turns drafts into job plans: ids, prices, deadlines and task queues are decided once, before the
  * job starts.
  */
-import type { ProviderDefinition } from '../../providers/provider-definition.ts';
+import type { ProviderDefinition } from '../../providers/provider.ts';
 import { providerDefinitions } from '../../providers/registry.ts';
 import { assert, GatewayError } from '../../domain/errors.ts';
 import { microFromCredits } from '../../domain/credits.ts';
@@ -15,7 +15,7 @@ import {
   type PlannedCall,
 } from '../../domain/job-plan.ts';
 import type { Config } from '../../platform/config.ts';
-import { listSecretParameters } from '../../storage/inputs/storage-references.ts';
+import { listSecretParameters } from '../../storage/inputs/inputs.ts';
 import type { Capability } from '../capabilities/capability.ts';
 import type { DraftCall, DraftPlan } from '../../domain/draft-plan.ts';
 import type { Caller } from '../../identity/access.ts';

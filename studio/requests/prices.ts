@@ -3,7 +3,7 @@
  * the prices of job plans.
  */
 import { z } from 'zod';
-import type { PriceRule } from '../models/unit-price.ts';
+import type { PriceRule } from '../models/price-rules.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import type { Capability } from '../capabilities/capability.ts';
 import type { DraftCall, InputMeasurements } from '../../domain/draft-plan.ts';
@@ -13,7 +13,7 @@ import { microFromUsd, priceCalls, type CreditPrice } from './planner.ts';
 
 const value = z.union([z.string(), z.number(), z.boolean()]);
 
-/** Schema of a price rule (studio/models/unit-price.ts), with prices in credits. */
+/** Schema of a price rule (studio/models/price-rules.ts), with prices in credits. */
 export const priceRuleSchema = z
   .object({
     unit: z.enum(['image', 'second', 'character', 'request']),

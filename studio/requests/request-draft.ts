@@ -3,13 +3,13 @@
  * price. If a request has several items, an unusable input fails only its own item.
  */
 import { measureInput } from '../../storage/inputs/measured-inputs.ts';
-import { UnusableFile } from '../../storage/media-rules.ts';
+import { UnusableFile } from '../../storage/media-types.ts';
 import type { RequestCopies } from '../../storage/inputs/input-copies.ts';
-import type { Inputs } from '../../storage/inputs/inputs.ts';
 import {
+  type Inputs,
   parseStorageReference,
   substituteInputs,
-} from '../../storage/inputs/storage-references.ts';
+} from '../../storage/inputs/inputs.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { GatewayError, invalidFieldsError, fieldError, assert } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';

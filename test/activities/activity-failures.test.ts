@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { toApplicationFailure } from '../../activities/activity-failures.ts';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
-import { StorageFailure } from '../../storage/storage-failure.ts';
+import { StorageFailure } from '../../storage/storage.ts';
 
 const rejection = new ProviderFailure('not_accepted', 'busy');
 const unreachable = new ProviderFailure('unreachable', 'no response');

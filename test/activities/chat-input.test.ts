@@ -4,17 +4,20 @@
  */
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { calculateUsage } from '../../chat/bill.ts';
+import {
+  calculateUsage,
+  calculateChatPrice,
+  type TokenUsage,
+  type ChatTokens,
+} from '../../chat/bill.ts';
 import type { ChatBody } from '../../chat/body.ts';
 import type { ChatCandidate } from '../../chat/candidates.ts';
-import { calculateChatPrice, type TokenUsage } from '../../chat/price.ts';
-import type { ChatTokens } from '../../chat/tokens.ts';
 import { estimateInput, countMaximumTokens } from '../../chat/input-count.ts';
 import { anthropicProtocol } from '../../chat/protocols/anthropic-protocol.ts';
 import { parseAnthropicUsage } from '../../chat/protocols/anthropic-answer.ts';
 import { parseOpenaiUsage } from '../../chat/protocols/openai-answer.ts';
 import { openaiProtocol } from '../../chat/protocols/openai-protocol.ts';
-import { chatModels } from '../../chat/catalog.ts';
+import { chatModels } from '../../chat/models.ts';
 
 /**
  * Keys of values that are not text of the input: enumerations, identifiers, and media, which have

@@ -1,8 +1,12 @@
 /** Comparison of outputs with their plan, and the price of the delivered outputs. */
 import { describe, expect, it } from 'vitest';
 import { findDifferences, unitDiscountMicro } from '../../providers/call-results.ts';
-import { calculateChargeMicro } from '../../domain/charge-rule.ts';
-import type { JobPlan, OutputSpec, StoredArtifact } from '../../domain/job-plan.ts';
+import {
+  calculateChargeMicro,
+  type JobPlan,
+  type OutputSpec,
+  type StoredArtifact,
+} from '../../domain/job-plan.ts';
 
 const film: StoredArtifact = {
   storageKey: 'org/job/0-0.mp4',

@@ -5,7 +5,7 @@ import { ProviderFailure } from '../../domain/provider-failure.ts';
 import type { CallTask, StoredArtifact } from '../../domain/job-plan.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { storeResult } from '../../providers/call-results.ts';
-import { StorageFailure } from '../../storage/storage-failure.ts';
+import { StorageFailure } from '../../storage/storage.ts';
 
 const unusable = new ProviderFailure('failed', 'not an image');
 const retryable = new StorageFailure('not stored', { retryable: true });

@@ -6,7 +6,7 @@ import {
   toStatusFailure,
   readInvalidFields,
 } from '../../providers/error-responses.ts';
-import { parseTranscript } from '../../providers/elevenlabs/transcript.ts';
+import { parseTranscript } from '../../providers/elevenlabs/results.ts';
 
 const hello = { text: 'hello', start: 0, end: 1, type: 'word' };
 const body = { language_code: 'eng', text: 'hello', audio_duration_secs: 2, words: [hello] };

@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { generateApiKey } from '../../identity/key-format.ts';
+import { generateApiKey } from '../../identity/access.ts';
 import { callerEndpoints, operatorEndpoints, protocolEndpoints } from '../harness/endpoints.ts';
 import { useGateway } from '../harness/gateway.ts';
 

@@ -3,8 +3,7 @@
  * Two access objects over one database stand for two API processes.
  */
 import { describe, expect, it } from 'vitest';
-import { createAccess, type Access, type Caller } from '../../identity/access.ts';
-import { generateApiKey } from '../../identity/key-format.ts';
+import { createAccess, type Access, type Caller, generateApiKey } from '../../identity/access.ts';
 import { createKey, createKeys } from '../../identity/keys.ts';
 import { createCaller } from '../harness/callers.ts';
 import { useDatabase } from '../harness/database.ts';

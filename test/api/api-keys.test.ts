@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import type { newKey } from '../../api/endpoints/new-key.ts';
 import { scopes, type Scope } from '../../identity/access.ts';
-import type { ListedKey } from '../../identity/key-fields.ts';
+import type { ListedKey } from '../../identity/keys.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';
 

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { z } from 'zod';
-import type { stepSchema } from '../../studio/jobs/job-steps.ts';
+import type { stepSchema } from '../../studio/jobs/job-explanation.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { until, untilHolds } from '../harness/until.ts';
 

@@ -4,8 +4,12 @@
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createJobReads } from '../../studio/jobs/job-reads.ts';
 import { createLedger, type Ledger, type Reservation } from '../../ledger/ledger.ts';
-import { createJobWaits } from '../../studio/jobs/job-waits.ts';
-import { openJobUpdates, type JobChange, type JobUpdates } from '../../studio/jobs/job-updates.ts';
+import {
+  createJobWaits,
+  openJobUpdates,
+  type JobChange,
+  type JobUpdates,
+} from '../../studio/jobs/job-updates.ts';
 import { newId } from '../../domain/ids.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createCaller } from '../harness/callers.ts';

@@ -6,7 +6,7 @@ import OpenAI from 'openai';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import type { modelListSchema } from '../../api/endpoints/model-list.ts';
-import type { ChatModel } from '../../chat/model.ts';
+import type { ChatModel } from '../../chat/models.ts';
 import { newFolder } from '../harness/folders.ts';
 import { useGateway } from '../harness/gateway.ts';
 

@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { Agent, request, type IncomingMessage } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createNotificationUrls } from '../../providers/notification-urls.ts';
+import { createNotificationUrls } from '../../providers/notifications.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { startHttpServer } from '../harness/http-server.ts';
 

@@ -3,7 +3,7 @@
  * charged twice.
  */
 import { describe, expect, it } from 'vitest';
-import { resettle } from '../../studio/jobs/resettlement.ts';
+import { resettle } from '../../studio/jobs/job-endings.ts';
 import { newId } from '../../domain/ids.ts';
 import { createJobOverview, type JobRecord } from '../../studio/jobs/job-reads.ts';
 import type { CallFinding } from '../../studio/jobs/status-checks.ts';

@@ -3,7 +3,7 @@
  * intended value. Bodies, queries and forms use one format, and never a library's own message.
  */
 import { describe, expect, it } from 'vitest';
-import { generateApiKey } from '../../identity/key-format.ts';
+import { generateApiKey } from '../../identity/access.ts';
 import { useGateway, type StudioBody } from '../harness/gateway.ts';
 import { makeForm } from '../harness/uploads.ts';
 

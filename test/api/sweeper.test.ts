@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest';
 import { createStuckJobs } from '../../studio/jobs/stuck-jobs.ts';
 import type { Services } from '../../process/services.ts';
 import { newId } from '../../domain/ids.ts';
-import { repeat } from '../../worker/repeat.ts';
+import { repeat } from '../../platform/background.ts';
 import { useOwnGateway } from '../harness/gateway.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
 

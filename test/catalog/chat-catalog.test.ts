@@ -2,10 +2,16 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { openChatCatalog } from '../../chat/accepted-models.ts';
-import { chatModels, configureChatModels, createChatCatalog } from '../../chat/catalog.ts';
-import { getKind, selectChatPrice, type ChatModel } from '../../chat/model.ts';
-import { ConfigError } from '../../platform/config-error.ts';
+import {
+  openChatCatalog,
+  chatModels,
+  configureChatModels,
+  createChatCatalog,
+  getKind,
+  selectChatPrice,
+  type ChatModel,
+} from '../../chat/models.ts';
+import { ConfigError } from '../../platform/variable-types.ts';
 import { catchFailure, catchGatewayError } from '../harness/failures.ts';
 import { newFolder } from '../harness/folders.ts';
 

@@ -1,8 +1,7 @@
 /** The committed catalog: the properties that callers can expect of every row. */
 import { stat } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import { chatModels, createChatCatalog } from '../../chat/catalog.ts';
-import { isRetired } from '../../chat/model.ts';
+import { chatModels, createChatCatalog, isRetired } from '../../chat/models.ts';
 import committed from '../../chat/chat-models.json' with { type: 'json' };
 import { chatProviders } from '../../chat/providers.ts';
 

@@ -1,7 +1,7 @@
 /** Reservations of chats: each pays for the longest answer that its provider is asked for. */
 import { expect, it } from 'vitest';
-import { chatModels } from '../../chat/catalog.ts';
-import { calculateChatPrice } from '../../chat/price.ts';
+import { chatModels } from '../../chat/models.ts';
+import { calculateChatPrice } from '../../chat/bill.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { readChats, untilAllSettled } from './chat-account.ts';
 import { say, sendChat } from './chat-clients.ts';

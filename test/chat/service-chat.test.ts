@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { ChatResponse } from '../../api/endpoints/chat.ts';
 import { createUpstreams } from '../../chat/upstreams.ts';
 import { UnbilledFailure } from '../../chat/upstream-failures.ts';
-import { readChatUpstreams } from '../../platform/chat-upstreams.ts';
+import { readChatUpstreams } from '../../platform/config-variables.ts';
 import { useGateway, type StudioBody, type TestCaller } from '../harness/gateway.ts';
 import { readChats, untilSettled } from './chat-account.ts';
 import { sendChat } from './chat-clients.ts';

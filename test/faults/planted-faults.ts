@@ -156,14 +156,14 @@ const money: Fault[] = [
   },
   {
     name: 'more units are charged than were requested',
-    file: 'domain/charge-rule.ts',
+    file: 'domain/job-plan.ts',
     original: 'Math.min(delivered, call.quantityMax ?? call.quantity)',
     planted: 'delivered',
     tests: ['test/activities/output-check.test.ts'],
   },
   {
     name: 'failed calls of a job are charged',
-    file: 'domain/charge-rule.ts',
+    file: 'domain/job-plan.ts',
     original: 'const { delivered = 0, discountMicro = 0 }',
     planted: 'const { delivered = call.quantity, discountMicro = 0 }',
     tests: ['test/activities/output-check.test.ts'],
@@ -273,7 +273,7 @@ const chat: Fault[] = [
   },
   {
     name: 'cached input is not charged',
-    file: 'chat/price.ts',
+    file: 'chat/bill.ts',
     original: 'cachedInputTokens * price.cachedInputUsdPerMillion +',
     planted: '',
     tests: ['test/chat/prompt-cache.test.ts'],
@@ -302,14 +302,14 @@ const chat: Fault[] = [
   },
   {
     name: 'the sweep of chats postpones the reservations of jobs',
-    file: 'chat/ledger.ts',
+    file: 'chat/chat-ledger.ts',
     original: "WHERE state = 'reserved' AND kind = 'chat' AND expires_at < now()",
     planted: "WHERE state = 'reserved' AND expires_at < now()",
     tests: ['test/ledger/locks.test.ts'],
   },
   {
     name: 'free cached input is charged like other input',
-    file: 'chat/catalog.ts',
+    file: 'chat/models.ts',
     original: '(cached !== undefined && {',
     planted: '(cached && {',
     tests: ['test/catalog/chat-catalog.test.ts'],
@@ -467,14 +467,14 @@ const providers: Fault[] = [
   },
   {
     name: 'the MAC of a notification URL is not checked',
-    file: 'providers/notification-urls.ts',
+    file: 'providers/notifications.ts',
     original: 'isSecret(mac, computeMac(address))',
     planted: "mac !== macOf({ ...address, jobId: '' })",
     tests: ['test/api/notification-forgeries.test.ts', 'test/api/webhooks.test.ts'],
   },
   {
     name: 'a notification that cannot be stored is acknowledged',
-    file: 'providers/notification-relay.ts',
+    file: 'providers/notifications.ts',
     original: 'const { deliveries, state } = await inbox.add(notification);',
     planted:
       "const { deliveries, state } = await inbox.add(notification).catch(() => ({ deliveries: 1, state: 'received' }));",

@@ -4,7 +4,7 @@ import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundleWorkflows } from '../../worker/bundle.ts';
-import type { Step } from '../../workflows/step.ts';
+import type { Step } from '../../workflows/steps.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { Client } from 'pg';
 import { inject } from 'vitest';
-import type { Balance } from '../../domain/ledger-results.ts';
+import type { Balance } from '../../domain/credits.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { during } from './during.ts';

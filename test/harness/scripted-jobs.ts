@@ -11,7 +11,7 @@ import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Worker } from '@temporalio/worker';
 import { expect, inject } from 'vitest';
 import type { Activities } from '../../activities/index.ts';
-import { describeJob } from '../../studio/jobs/workflow-start.ts';
+import { describeJob } from '../../studio/jobs/admission.ts';
 import { newId } from '../../domain/ids.ts';
 import {
   progressQuery,

@@ -1,7 +1,7 @@
 /** Ledgers for the tests of a file, over a database that the audit checks after each test. */
 import { afterEach, expect } from 'vitest';
 import { createKeys } from '../../identity/keys.ts';
-import { createChatLedger } from '../../chat/ledger.ts';
+import { createChatLedger } from '../../chat/chat-ledger.ts';
 import { newId } from '../../domain/ids.ts';
 import { createLedger, type Ledger } from '../../ledger/ledger.ts';
 import { openDatabase } from '../../platform/database.ts';

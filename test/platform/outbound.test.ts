@@ -16,8 +16,10 @@ import {
   isPublicAddress,
   OutboundError,
   type ResolveName,
-} from '../../platform/outbound-addresses.ts';
-import { createOutbound, type FetchLimits, type Outbound } from '../../platform/outbound.ts';
+  createOutbound,
+  type FetchLimits,
+  type Outbound,
+} from '../../platform/outbound.ts';
 import { during } from '../harness/during.ts';
 import { newFolder, openTestDisk } from '../harness/folders.ts';
 import { startHttpServer } from '../harness/http-server.ts';

@@ -9,8 +9,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { createArtifactStore, type ArtifactStore } from '../../storage/artifacts.ts';
 import type { LocalDisk } from '../../storage/local-disk.ts';
 import { newId } from '../../domain/ids.ts';
-import { OutboundError } from '../../platform/outbound-addresses.ts';
-import { createOutbound } from '../../platform/outbound.ts';
+import { OutboundError, createOutbound } from '../../platform/outbound.ts';
 import { newFolder, openTestDisk } from '../harness/folders.ts';
 
 const directory = newFolder();

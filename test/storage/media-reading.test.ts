@@ -9,8 +9,7 @@ import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
 import type { ByteSource } from '../../storage/byte-source.ts';
 import { readMedia } from '../../storage/media-reader.ts';
-import { readAccepted } from '../../storage/media-rules.ts';
-import type { MediaUse } from '../../storage/media-types.ts';
+import { readAccepted, type MediaUse } from '../../storage/media-types.ts';
 import { makeSpeech } from '../harness/media.ts';
 
 const readStored = (name: string): Promise<Buffer> =>

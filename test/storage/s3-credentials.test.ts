@@ -9,8 +9,7 @@ import { buffer } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { findS3Server, startS3Server, type S3Server } from '../../dev/stack/s3-server.ts';
 import { newId } from '../../domain/ids.ts';
-import { createAwsCredentials } from '../../storage/s3-credentials.ts';
-import { openS3 } from '../../storage/s3.ts';
+import { createAwsCredentials, openS3 } from '../../storage/s3.ts';
 import { newFolder } from '../harness/folders.ts';
 import { containerPath, roleArn, startAwsEndpoints, tokens } from './aws-endpoints.ts';
 

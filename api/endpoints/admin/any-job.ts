@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { GatewayError } from '../../../domain/errors.ts';
-import { jobSchema } from '../../../studio/jobs/job-resource.ts';
+import { jobSchema } from '../../../studio/jobs/job-view.ts';
 import type { Composition } from '../../composition.ts';
 import { auditFieldsBody, pathId } from '../fields.ts';
 

@@ -10,10 +10,15 @@ import { isoTime, toResponse } from '../../../domain/json.ts';
 import { jobWorkflowId } from '../../../domain/job-contract.ts';
 import type { Config } from '../../../platform/config.ts';
 import type { Composition } from '../../composition.ts';
-import { listActions } from '../../../identity/operator-actions.ts';
-import { explainJob, type JobEvidence } from '../../../studio/jobs/job-explanation.ts';
-import { suggestNextSteps, remedyOperations } from '../../../studio/jobs/next-steps.ts';
-import { stepSchema, listSteps } from '../../../studio/jobs/job-steps.ts';
+import { listActions } from '../../../identity/operators.ts';
+import {
+  explainJob,
+  type JobEvidence,
+  suggestNextSteps,
+  remedyOperations,
+  stepSchema,
+  listSteps,
+} from '../../../studio/jobs/job-explanation.ts';
 import { toData, dataSchema, responseSchema, time } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { buildWebhookResponse, webhookSchema } from '../caller-webhooks.ts';

@@ -3,8 +3,7 @@ import { z } from 'zod';
 import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { errorTable } from '../../../domain/errors.ts';
 import { isoTime, keysOf } from '../../../domain/json.ts';
-import { buildBilling, extractPromptLine } from '../../../studio/jobs/job-view.ts';
-import { jobSchema } from '../../../studio/jobs/job-resource.ts';
+import { buildBilling, extractPromptLine, jobSchema } from '../../../studio/jobs/job-view.ts';
 import { addOrganizationNames } from '../../../identity/organizations.ts';
 import {
   toPage,

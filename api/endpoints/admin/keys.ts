@@ -1,9 +1,8 @@
 /** Operator endpoints that list, create, limit and revoke a user's API keys. */
 import { z } from 'zod';
 import { scopes } from '../../../identity/access.ts';
-import { recordAction } from '../../../identity/operator-actions.ts';
-import { keyLimit, keyMeta, listedKey } from '../../../identity/key-fields.ts';
-import { createKeys } from '../../../identity/keys.ts';
+import { recordAction } from '../../../identity/operators.ts';
+import { keyLimit, keyMeta, listedKey, createKeys } from '../../../identity/keys.ts';
 import { readMember } from '../../../identity/organizations.ts';
 import {
   auditFields,

@@ -2,15 +2,17 @@
 import { z } from 'zod';
 import { GatewayError } from '../../../domain/errors.ts';
 import { toResponse, isoTime } from '../../../domain/json.ts';
-import { recordAction, listActions, actionRecord } from '../../../identity/operator-actions.ts';
 import {
+  recordAction,
+  listActions,
+  actionRecord,
   createOperator,
   listOperators,
   operatorRecord,
   revokeOperator,
   type Operator,
 } from '../../../identity/operators.ts';
-import { calculateKeyMac } from '../../../identity/key-format.ts';
+import { calculateKeyMac } from '../../../identity/access.ts';
 import { parseBearerKey } from '../../middleware/authenticate.ts';
 import {
   responseSchema,

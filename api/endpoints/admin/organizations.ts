@@ -11,8 +11,8 @@ import {
   setWindowLimit,
   type OrganizationRecord,
 } from '../../../identity/organizations.ts';
-import { recordAction } from '../../../identity/operator-actions.ts';
-import { plainTextSchema } from '../../../identity/key-fields.ts';
+import { recordAction } from '../../../identity/operators.ts';
+import { plainTextSchema } from '../../../identity/keys.ts';
 import {
   auditFields,
   auditFieldsBody,

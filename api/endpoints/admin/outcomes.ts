@@ -7,9 +7,9 @@ import {
   listedCall,
   outcomeCounts,
   jobWithUnknownOutcome,
-} from '../../../studio/jobs/unknown-outcomes.ts';
+} from '../../../studio/jobs/status-checks.ts';
 import { openReservationWithCalls } from '../../../studio/jobs/stuck-jobs.ts';
-import { storedNotification } from '../../../providers/notification-inbox.ts';
+import { storedNotification } from '../../../providers/notifications.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { addOrganizationNames } from '../../../identity/organizations.ts';
 import { jobWorkflow } from '../../../studio/jobs/job-workflow.ts';

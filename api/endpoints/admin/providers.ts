@@ -11,7 +11,7 @@ import type { ProviderFigures } from '../../../providers/provider-figures.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/json.ts';
 import type { Composition } from '../../composition.ts';
-import { recordAction } from '../../../identity/operator-actions.ts';
+import { recordAction } from '../../../identity/operators.ts';
 import { auditFieldsBody, toData, listSchema, dataSchema, time } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 

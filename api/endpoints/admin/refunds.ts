@@ -4,7 +4,7 @@ import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { fieldError, GatewayError } from '../../../domain/errors.ts';
 import { formatReceived } from '../../../domain/field-messages.ts';
 import type { RefundResult } from '../../../ledger/ledger.ts';
-import { recordAction } from '../../../identity/operator-actions.ts';
+import { recordAction } from '../../../identity/operators.ts';
 import { auditFields, exampleAuditFields } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { creditAmount, creditChangeId, creditChangeHeaders } from './credits.ts';

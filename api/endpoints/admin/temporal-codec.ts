@@ -12,7 +12,7 @@ import type { ParameterizedContext } from 'koa';
 import { PayloadUnreadableError } from '../../../platform/payload-codec.ts';
 import type { Config } from '../../../platform/config.ts';
 import { parseBearerKey } from '../../middleware/authenticate.ts';
-import { readJson } from '../../http/body.ts';
+import { readJson } from '../../http/json-body.ts';
 import { createRecordSchema } from '../../../domain/body-schema.ts';
 import { parseWith } from '../../../domain/parsing.ts';
 import { defineEndpoint, rawResponse, type EndpointCall } from '../endpoint.ts';

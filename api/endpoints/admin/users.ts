@@ -9,8 +9,8 @@ import {
   readMember,
   readOrganization,
 } from '../../../identity/organizations.ts';
-import { recordAction } from '../../../identity/operator-actions.ts';
-import { plainTextSchema } from '../../../identity/key-fields.ts';
+import { recordAction } from '../../../identity/operators.ts';
+import { plainTextSchema } from '../../../identity/keys.ts';
 import {
   responseSchema,
   auditFields,

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { ListedWebhook } from '../../../webhooks/webhooks.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { toResponse } from '../../../domain/json.ts';
-import { recordAction } from '../../../identity/operator-actions.ts';
+import { recordAction } from '../../../identity/operators.ts';
 import { toData, toPage, idField, dataSchema, pageLimit, pageSchema } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import {

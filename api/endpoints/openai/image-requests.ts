@@ -8,7 +8,7 @@ import type { ParameterRules } from '../../../studio/models/model-parameters.ts'
 import { findByAnyName } from '../../../studio/models/maker-names.ts';
 import { fieldError } from '../../../domain/errors.ts';
 import type { JsonObject } from '../../../domain/json.ts';
-import { reduceRatio } from '../../../studio/capabilities/aspect-ratio.ts';
+import { reduceRatio } from '../../../studio/capabilities/image-calls.ts';
 import { parseBody } from '../../http/ignored-fields.ts';
 import { receiveFiles } from '../body-files.ts';
 import { parseCapabilityFields, type RequestBodyReader } from '../request-reading.ts';

@@ -1,17 +1,39 @@
-/**
- * Settles a job whose workflow no longer exists, after checking its provider operations. If the
- * provider can no longer deliver, the job's reservation is released. Otherwise a new workflow run
- * with the same plan continues the job. Each step of the workflow is idempotent by job id.
- */
-import type { Client } from '@temporalio/client';
-import type { JobOverview, JobRecord } from './job-reads.ts';
+/** Ends jobs: cancels one for its caller or an operator, and settles one whose workflow is lost. */
+import { WorkflowNotFoundError, type Client } from '@temporalio/client';
+import type { JobRecord, JobOverview } from './job-reads.ts';
+import { GatewayError, errorTable } from '../../domain/errors.ts';
+import { jobWorkflowId } from '../../domain/job-contract.ts';
+import { callTemporal } from '../../platform/temporal.ts';
+import type { JobWaits } from './job-updates.ts';
 import { buildRelease, type Ledger } from '../../ledger/ledger.ts';
 import type { CallChecker, CallFinding } from './status-checks.ts';
 import { readWorkflow } from './job-workflow.ts';
-import { errorTable, GatewayError } from '../../domain/errors.ts';
-import type { SettleResult } from '../../domain/ledger-results.ts';
+import type { SettleResult } from '../../domain/credits.ts';
 import type { Config } from '../../platform/config.ts';
-import { startWorkflow } from './workflow-start.ts';
+import { startWorkflow } from './admission.ts';
+
+/** Maximum time that a cancel request waits for the job to end, in milliseconds. */
+const cancelWaitMs = 5000;
+
+/**
+ * Requests cancellation of the workflow, waits up to five seconds for the job to end, and returns
+ * the job. The provider decides whether the job is canceled or still completes.
+ * @throws GatewayError JOB_ALREADY_DONE; ServiceError if Temporal does not respond
+ */
+export async function cancelJob(
+  { client, jobWaits }: { client: Client; jobWaits: JobWaits },
+  job: JobRecord,
+): Promise<JobRecord> {
+  if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
+  const { id: jobId, organization_id: organizationId } = job;
+  try {
+    const handle = client.workflow.getHandle(jobWorkflowId(jobId));
+    await callTemporal(client, () => handle.cancel());
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+  }
+  return (await jobWaits.awaitEnd({ organizationId, jobId }, cancelWaitMs)) ?? job;
+}
 
 /** Decision about a job, with the status checks that it is based on. */
 interface Resettlement {

@@ -1,5 +1,6 @@
-/** Runs a function for many items. A failed item does not stop the others. */
+/** Background work: passes that repeat, and items that fail without ending their pass. */
 import type { Logger } from './logger.ts';
+import { setTimeout as delay } from 'node:timers/promises';
 
 /**
  * Result of a run over many items. `done`: number of completed items; `skipped`: number of items
@@ -48,4 +49,37 @@ export async function forEachIsolated<Item extends { readonly id: string }>(
     }
   }
   return report;
+}
+
+interface RepeatOptions {
+  /** Milliseconds between the end of a run and the start of the next run. */
+  intervalMs: number;
+  /** Milliseconds before the first run. By default, the first run starts immediately. */
+  firstAfterMs?: number;
+}
+
+/**
+ * Runs a task repeatedly. The task must handle its own errors. Returns a function that stops the
+ * repetition, aborts the signal of the current run and waits for its end.
+ */
+export function repeat(
+  task: (signal: AbortSignal) => Promise<void>,
+  options: RepeatOptions,
+): () => Promise<void> {
+  const stopController = new AbortController();
+  const { signal } = stopController;
+  const wait = async (waitMs: number): Promise<void> => {
+    await delay(waitMs, undefined, { signal, ref: false }).catch(() => {});
+  };
+  const loop = (async () => {
+    if (options.firstAfterMs !== undefined) await wait(options.firstAfterMs);
+    while (!signal.aborted) {
+      await task(signal);
+      await wait(options.intervalMs);
+    }
+  })();
+  return async () => {
+    stopController.abort();
+    await loop;
+  };
 }

@@ -1,14 +1,186 @@
-/** Reads request bodies within their size and time limits, and parses them as JSON. */
+/** Reads JSON bodies of requests, within limits of bytes, values and depth. */
+import { GatewayError, fieldError } from '../../domain/errors.ts';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as serveOtherRequests } from 'node:timers/promises';
-import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { findUnstorable, isRecord, isStorable } from '../../domain/json.ts';
 import { createShares } from '../../platform/shares.ts';
 import type { Context } from '../context.ts';
-import { readChunks } from './body-timeouts.ts';
+import { readChunks } from './connections.ts';
 import { countBytes, findOwner } from '../middleware/shares.ts';
-import { findJsonError } from './json-error.ts';
-import { JsonMeter, invalidBodyError } from './json-meter.ts';
+
+/** Maximum nesting depth of a body; the parser's stack is safe at this depth. */
+const depthMax = 32;
+/** Default maximum number of values in a body; the longest chat with tool calls has fewer. */
+const defaultValuesMax = 50_000;
+/** Maximum number of escapes in a body. Escapes are slow to parse. */
+const escapesMax = 1_000_000;
+/** Maximum number of bytes outside strings, enough for the values of every endpoint, indented. */
+const outsideStringsMax = 4 * 1024 * 1024;
+
+/** Byte values of JSON's structural characters. No other UTF-8 character contains these bytes. */
+const structuralBytes = {
+  quote: 34,
+  comma: 44,
+  backslash: 92,
+  brace: 123,
+  braceEnd: 125,
+  bracket: 91,
+  bracketEnd: 93,
+} as const;
+
+/** Returns the error INVALID_REQUEST for a whole body. Its detail has the path `(body)`. */
+function invalidBodyError(message: string): GatewayError {
+  return new GatewayError('INVALID_REQUEST', message, { details: [{ path: '(body)', message }] });
+}
+
+/** Counts the contents of one JSON body and checks the limits while the body arrives. */
+class JsonMeter {
+  #depth = 0;
+  #depthReached = 0;
+  /**
+   * Approximate number of values: one, plus one for each comma and opening bracket. An empty array
+   * or object counts as two.
+   */
+  #values = 1;
+  #escapes = 0;
+  #outsideStrings = 0;
+  #isInString = false;
+  #isEscaped = false;
+  readonly #valuesMax: number;
+
+  constructor(valuesMax = defaultValuesMax) {
+    this.#valuesMax = valuesMax;
+  }
+
+  /** Counts a chunk. @throws GatewayError INVALID_REQUEST if the body exceeds a limit */
+  count(chunk: Buffer): void {
+    for (let index = 0; index < chunk.length;) {
+      index = this.#isInString
+        ? this.#readString(chunk, index)
+        : this.#readUntilString(chunk, index);
+    }
+    if (this.#depthReached > depthMax)
+      throw invalidBodyError(`must not nest arrays and objects deeper than ${depthMax} levels`);
+    if (this.#values > this.#valuesMax)
+      throw invalidBodyError(`must not contain more than ${this.#valuesMax} values`);
+    if (this.#escapes > escapesMax)
+      throw invalidBodyError(`must not contain more than ${escapesMax} escapes`);
+    if (this.#outsideStrings > outsideStringsMax) {
+      throw invalidBodyError(
+        `must not contain more than ${outsideStringsMax} bytes outside strings`,
+      );
+    }
+  }
+
+  /** Counts the escapes of a string from `start` on. Returns the index after its closing quote. */
+  #readString(chunk: Buffer, start: number): number {
+    let escapes = 0;
+    let isEscaped = this.#isEscaped;
+    let index = start;
+    for (; index < chunk.length; index += 1) {
+      const byte = chunk[index];
+      if (isEscaped) isEscaped = false;
+      else if (byte === structuralBytes.backslash) {
+        isEscaped = true;
+        escapes += 1;
+      } else if (byte === structuralBytes.quote) {
+        this.#isInString = false;
+        index += 1;
+        break;
+      }
+    }
+    this.#isEscaped = isEscaped;
+    this.#escapes += escapes;
+    return index;
+  }
+
+  /**
+   * Counts values, depth and bytes up to the next string. Returns the index after its opening
+   * quote.
+   */
+  #readUntilString(chunk: Buffer, start: number): number {
+    let values = 0;
+    let depth = this.#depth;
+    let index = start;
+    for (; index < chunk.length; index += 1) {
+      const byte = chunk[index];
+      if (byte === structuralBytes.comma) values += 1;
+      else if (byte === structuralBytes.brace || byte === structuralBytes.bracket) {
+        values += 1;
+        depth += 1;
+        if (depth > this.#depthReached) this.#depthReached = depth;
+      } else if (byte === structuralBytes.braceEnd || byte === structuralBytes.bracketEnd)
+        depth -= 1;
+      else if (byte === structuralBytes.quote) {
+        this.#isInString = true;
+        index += 1;
+        break;
+      }
+    }
+    this.#depth = depth;
+    this.#values += values;
+    this.#outsideStrings += index - start;
+    return index;
+  }
+}
+
+const tokenPattern =
+  /[{}[\],:]|"(?:[^"\\\p{Cc}]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/uy;
+const spacePattern = /[ \t\n\r]*/y;
+
+/** Kinds of tokens that are allowed next. `end` closes the open array or object. */
+type AllowedTokens = 'value' | 'value or end' | 'name' | 'name or end' | 'colon' | 'comma or end';
+
+/** Returns the line and column of the first token that is not allowed, both counted from 1. */
+function findJsonError(text: string): { line: number; column: number } {
+  const index = findErrorIndex(text);
+  const lines = text.slice(0, index).split('\n');
+  return { line: lines.length, column: (lines.at(-1)?.length ?? 0) + 1 };
+}
+
+function findErrorIndex(text: string): number {
+  /** Closing brackets of the arrays and objects that are open. */
+  const closings: string[] = [];
+  let allowedTokens: AllowedTokens = 'value';
+  let index = 0;
+  for (;;) {
+    spacePattern.lastIndex = index;
+    spacePattern.exec(text);
+    index = tokenPattern.lastIndex = spacePattern.lastIndex;
+    const [tokenText] = tokenPattern.exec(text) ?? [];
+    const allowedNext: AllowedTokens | null =
+      tokenText === undefined ? null : findNextTokens(tokenText, allowedTokens, closings);
+    if (allowedNext === null || tokenText === undefined) return index;
+    allowedTokens = allowedNext;
+    index += tokenText.length;
+  }
+}
+
+/**
+ * Returns the tokens that are allowed after a token, or null if the token itself is not allowed.
+ */
+function findNextTokens(
+  tokenText: string,
+  allowedTokens: AllowedTokens,
+  closings: string[],
+): AllowedTokens | null {
+  if (tokenText === closings.at(-1) && allowedTokens.endsWith('end')) {
+    closings.pop();
+    return 'comma or end';
+  }
+  if (allowedTokens === 'colon') return tokenText === ':' ? 'value' : null;
+  if (allowedTokens === 'comma or end') {
+    if (tokenText !== ',' || closings.length === 0) return null;
+    return closings.at(-1) === '}' ? 'name' : 'value';
+  }
+  if (allowedTokens === 'name' || allowedTokens === 'name or end')
+    return tokenText.startsWith('"') ? 'colon' : null;
+  if (tokenText === '{' || tokenText === '[') {
+    closings.push(tokenText === '{' ? '}' : ']');
+    return tokenText === '{' ? 'name or end' : 'value or end';
+  }
+  return /^[\]},:]/.test(tokenText) ? null : 'comma or end';
+}
 
 /** Default maximum size of a JSON body, in bytes. */
 const jsonBytesMax = 1024 * 1024;
