@@ -20,7 +20,7 @@ import { isSecret } from '../domain/ids.ts';
 import { createJobView } from '../studio/jobs/job-view.ts';
 import type { Middleware } from './context.ts';
 import { createConstants } from './http/constants.ts';
-import { createRequestShares } from './middleware/shares.ts';
+import { createRequestShares } from './middleware/request-shares.ts';
 import { createClaims } from '../ledger/claim-renewal.ts';
 import { createAccess } from '../identity/access.ts';
 import { createKeys } from '../identity/keys.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import { providerDefinitions } from '../providers/registry.ts';
+import { providerDefinitions } from '../providers/provider-registry.ts';
 import { openProcess } from '../process/services.ts';
 import { createChat } from '../activities/chat.ts';
 import type { ApiServices } from './composition.ts';

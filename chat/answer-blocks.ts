@@ -5,7 +5,7 @@
  * `content_offset` is the number of UTF-16 units of `content` before a thought or a tool call.
  */
 import { asRecord, asText, isRecord, type JsonObject } from '../domain/json.ts';
-import type { AnswerBlock, Thought, ToolCall } from './body.ts';
+import type { AnswerBlock, Thought, ToolCall } from './chat-body.ts';
 
 type TextBlock = Extract<AnswerBlock, { type: 'text' }>;
 type Fields = Record<string, unknown>;

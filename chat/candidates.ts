@@ -5,7 +5,7 @@
  */
 import type { ChatModel } from './models.ts';
 import { GatewayError } from '../domain/errors.ts';
-import type { ChatBody } from './body.ts';
+import type { ChatBody } from './chat-body.ts';
 import {
   calculateChatPrice,
   type TokenUsage,

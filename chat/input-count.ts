@@ -1,5 +1,11 @@
 /** Estimates token counts without a tokenizer (docs/chat.md lists the rates). */
-import type { AnswerBlock, ChatBody, ChatMessage, ContentPart, EmbeddingInput } from './body.ts';
+import type {
+  AnswerBlock,
+  ChatBody,
+  ChatMessage,
+  ContentPart,
+  EmbeddingInput,
+} from './chat-body.ts';
 
 /** Estimated input tokens of a request. */
 export interface InputCount {

@@ -59,7 +59,7 @@ const modelFields = z.strictObject({
   /** Release date of the model in Unix seconds. */
   created: z.number().int().positive(),
   description: z.string().min(1).max(500).exactOptional(),
-  /** Provider of the model: a name in chat/providers.ts, or one that the operator adds. */
+  /** Provider of the model: a name in chat/chat-providers.ts, or one that the operator adds. */
   provider: z.string().regex(/^[a-z][a-z0-9-]{0,31}$/),
   protocol: z.enum(['openai', 'anthropic']),
   /** Id of the model at the provider. */

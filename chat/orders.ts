@@ -5,10 +5,10 @@ import { authorizeModel } from '../identity/access.ts';
 import type { Outbound } from '../platform/outbound.ts';
 import type { Inputs } from '../storage/inputs/inputs.ts';
 import type { Storage } from '../storage/storage.ts';
-import type { ChatBody } from './body.ts';
+import type { ChatBody } from './chat-body.ts';
 import type { ChatCatalog, ChatModel } from './models.ts';
 import type { ChatRequest, IncomingChat } from './formats/chat-request.ts';
-import { checkEmbedding } from './formats/embeddings.ts';
+import { checkEmbedding } from './formats/embeddings-request.ts';
 import { checkParts, readMedia, signUploads } from './formats/media-parts.ts';
 import { countMinimumTokens } from './input-count.ts';
 

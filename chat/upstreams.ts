@@ -10,7 +10,7 @@ import {
   createZstdDecompress,
 } from 'node:zlib';
 import { Pool, type Dispatcher } from 'undici';
-import { chatProviders, type ChatProtocol as ProtocolName } from './providers.ts';
+import { chatProviders, type ChatProtocol as ProtocolName } from './chat-providers.ts';
 import { getKind, type ChatModel } from './models.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';

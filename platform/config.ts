@@ -64,7 +64,7 @@ export interface KnownProviders {
 
 /**
  * Reads the configuration from environment variables. An empty variable counts as not set. `known`
- * contains the providers of providers/registry.ts.
+ * contains the providers of providers/provider-registry.ts.
  * @throws ConfigError that names every missing or invalid variable
  */
 export function loadConfig(

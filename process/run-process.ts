@@ -3,8 +3,8 @@ import { loadConfigOrExit, type Config, type KnownProviders } from '../platform/
 import { createLogger, type Logger } from '../platform/logger.ts';
 import { assertSchemaCurrent } from '../platform/migrations.ts';
 import type { ProcessKind } from '../platform/telemetry.ts';
-import { chatProviders } from '../chat/providers.ts';
-import { providerDefinitions } from '../providers/registry.ts';
+import { chatProviders } from '../chat/chat-providers.ts';
+import { providerDefinitions } from '../providers/provider-registry.ts';
 
 /**
  * Providers whose variables `loadConfig` reads: the variables of the Studio providers and the names

@@ -31,7 +31,7 @@ import { createSettlements, observeLedger } from '../ledger/observed-ledgers.ts'
 import { observeChatLedger } from '../chat/observed-chat.ts';
 import { observeProviders } from '../providers/observed-providers.ts';
 import { createCallChecker, createUnknownOutcomes } from '../studio/jobs/status-checks.ts';
-import { createProviders, createProviderSlots } from '../providers/registry.ts';
+import { createProviders, createProviderSlots } from '../providers/provider-registry.ts';
 import { createRequestFiles } from '../storage/inputs/request-files.ts';
 import { createRecordings } from '../storage/inputs/recordings.ts';
 import { createArtifactStore, observeArtifacts } from '../storage/artifacts.ts';

@@ -4,11 +4,11 @@ import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { providerDefinitions } from '../providers/registry.ts';
+import { providerDefinitions } from '../providers/provider-registry.ts';
 import { updateArchitecture } from '../dev/docs/draw.ts';
 import { graph } from '../oxlint.config.ts';
 import { errorTable } from '../domain/errors.ts';
-import { capabilities } from '../studio/capabilities/registry.ts';
+import { capabilities } from '../studio/capabilities/capability-registry.ts';
 import { faults } from './faults/planted-faults.ts';
 import { callerEndpoints, operatorEndpoints } from './harness/endpoints.ts';
 

@@ -5,7 +5,7 @@
 import type { Connection } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { providerDefinitions } from '../providers/registry.ts';
+import { providerDefinitions } from '../providers/provider-registry.ts';
 import type { Services } from '../process/services.ts';
 import { creditsFromMicro } from '../domain/credits.ts';
 import { keysOf } from '../domain/json.ts';

@@ -5,7 +5,7 @@
  */
 import { Worker, type NativeConnection, type WorkerDeploymentOptions } from '@temporalio/worker';
 import { createActivities, type Activities } from '../activities/index.ts';
-import { providerConcurrency } from '../providers/registry.ts';
+import { providerConcurrency } from '../providers/provider-registry.ts';
 import { publicBaseUrl, type Services } from '../process/services.ts';
 import type { Config } from '../platform/config.ts';
 import { createDataConverter } from '../platform/payload-codec.ts';

@@ -2,7 +2,7 @@
 import type { Client } from '@temporalio/client';
 import type { AuditSources } from '../ledger/audit.ts';
 import { hasRunningWorkflow } from '../studio/jobs/job-workflow.ts';
-import { providerDefinitions } from '../providers/registry.ts';
+import { providerDefinitions } from '../providers/provider-registry.ts';
 import { createRelays, openProcess, type Services } from '../process/services.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';

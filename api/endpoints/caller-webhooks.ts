@@ -10,7 +10,7 @@ import {
 import { GatewayError } from '../../domain/errors.ts';
 import { toResponse } from '../../domain/json.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
-import { findCapability } from '../../studio/capabilities/registry.ts';
+import { findCapability } from '../../studio/capabilities/capability-registry.ts';
 import type { Composition } from '../composition.ts';
 import { authorize } from '../../identity/access.ts';
 import { responseSchema, toData, toPage, idField, dataSchema, pageSchema } from './fields.ts';

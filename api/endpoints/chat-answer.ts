@@ -20,7 +20,7 @@ import {
 import type { Context } from '../context.ts';
 import { parseIdempotencyKey } from '../http/idempotency-key.ts';
 import type { HeldClaim } from '../../ledger/claim-renewal.ts';
-import { toGatewayError } from '../middleware/errors.ts';
+import { toGatewayError } from '../middleware/error-handler.ts';
 
 type Services = Pick<
   Composition,

@@ -9,7 +9,7 @@ import { correlate } from '../../platform/logger.ts';
 import { creditsSchema, jobSchema, type JobView } from '../../studio/jobs/job-view.ts';
 import type { Composition } from '../composition.ts';
 import { parsePreferredWaitMs } from '../http/prefer.ts';
-import { closedSignal } from '../middleware/shares.ts';
+import { closedSignal } from '../middleware/request-shares.ts';
 import { cancelJob } from '../../studio/jobs/job-endings.ts';
 import { stepSchema, listSteps } from '../../studio/jobs/job-explanation.ts';
 import { toData, toPage, dataSchema, pageSchema, pathId, time } from './fields.ts';

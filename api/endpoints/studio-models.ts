@@ -7,7 +7,7 @@ import { defaultVoiceName, voices } from '../../studio/models/voices.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { formatAllowedValues } from '../../domain/field-messages.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
-import { capabilities } from '../../studio/capabilities/registry.ts';
+import { capabilities } from '../../studio/capabilities/capability-registry.ts';
 import {
   type PricedCapability,
   priceExampleSchema,

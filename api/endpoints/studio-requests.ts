@@ -13,7 +13,7 @@ import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
 import { parseIdempotencyKey } from '../http/idempotency-key.ts';
 import { parsePreferredWaitMs } from '../http/prefer.ts';
-import { closedSignal, countBytes } from '../middleware/shares.ts';
+import { closedSignal, countBytes } from '../middleware/request-shares.ts';
 import { createFileList } from './body-files.ts';
 import { readRequest, type RequestBodyReader } from './request-reading.ts';
 

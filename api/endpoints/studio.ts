@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { type ErrorCode, assert } from '../../domain/errors.ts';
 import { getRequiredScope, type Capability } from '../../studio/capabilities/capability.ts';
 import { creditsSchema } from '../../studio/jobs/job-view.ts';
-import { capabilities } from '../../studio/capabilities/registry.ts';
+import { capabilities } from '../../studio/capabilities/capability-registry.ts';
 import { metadataFields } from '../../domain/metadata.ts';
 import { estimateBody, submitRequest } from './studio-requests.ts';
 import { estimateSchema } from '../../studio/requests/prices.ts';

@@ -6,7 +6,7 @@ import { findUnstorable, isRecord, isStorable } from '../../domain/json.ts';
 import { createShares } from '../../platform/shares.ts';
 import type { Context } from '../context.ts';
 import { readChunks } from './connections.ts';
-import { countBytes, findOwner } from '../middleware/shares.ts';
+import { countBytes, findOwner } from '../middleware/request-shares.ts';
 
 /** Maximum nesting depth of a body; the parser's stack is safe at this depth. */
 const depthMax = 32;

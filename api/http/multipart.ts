@@ -6,7 +6,7 @@ import type { RequestFiles } from '../../storage/inputs/request-files.ts';
 import type { Context } from '../context.ts';
 import { parseIdempotencyKey } from './idempotency-key.ts';
 import { formTimeoutMs, startBodyTimers } from './connections.ts';
-import { countBytes } from '../middleware/shares.ts';
+import { countBytes } from '../middleware/request-shares.ts';
 
 /** Fields and files that a form may contain, and their limits. */
 export interface FormRules<Stored> {

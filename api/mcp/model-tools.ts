@@ -1,6 +1,6 @@
 /** MCP tools that list and describe the Studio models. */
 import { z } from 'zod';
-import { capabilities } from '../../studio/capabilities/registry.ts';
+import { capabilities } from '../../studio/capabilities/capability-registry.ts';
 import { listSchema } from '../endpoints/fields.ts';
 import { capabilitySchema } from '../endpoints/studio-models.ts';
 import {

@@ -6,7 +6,7 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
-import { capabilities, findCapability } from '../../studio/capabilities/registry.ts';
+import { capabilities, findCapability } from '../../studio/capabilities/capability-registry.ts';
 import type { Caller } from '../../identity/access.ts';
 import { endpointTools } from './endpoint-tools.ts';
 import { modelTools } from './model-tools.ts';

@@ -10,7 +10,7 @@ import {
   type EndpointDescription,
 } from '../endpoints/description.ts';
 import { buildLlmsText } from './llms-text.ts';
-import { webhookDescriptions } from './webhooks.ts';
+import { webhookDescriptions } from './webhook-description.ts';
 
 /** OpenAPI document as an object, JSON and YAML. */
 interface OpenApiDocument {

@@ -1,5 +1,5 @@
 /** Chat request in the internal format, into which every chat endpoint translates its requests. */
-import type { ChatBody } from '../body.ts';
+import type { ChatBody } from '../chat-body.ts';
 import { isRecord, toStorable, type Json } from '../../domain/json.ts';
 import type { ToolForm } from './responses-tools.ts';
 import type { Caller } from '../../identity/access.ts';

@@ -6,7 +6,7 @@
  */
 import { z } from 'zod';
 import { readBlocks } from '../answer-blocks.ts';
-import { getCalls, type ChatBody, type ChatMessage, type PartContent } from '../body.ts';
+import { getCalls, type ChatBody, type ChatMessage, type PartContent } from '../chat-body.ts';
 import { anyJsonObject, createRecordSchema } from '../../domain/body-schema.ts';
 import { metadataSchema, nullIfEmpty } from '../../domain/metadata.ts';
 import type { ChatRequest } from './chat-request.ts';
@@ -24,7 +24,7 @@ import {
   textSchema,
   toolNameSchema,
   withoutNulls,
-} from './fields.ts';
+} from './chat-fields.ts';
 import {
   effortSchema,
   isThinkingBudgetValid,

@@ -3,7 +3,7 @@
  * addresses of URLs are public, because providers fetch them, and signs URLs of uploaded pictures.
  */
 import type { ChatModel } from '../models.ts';
-import { iterateParts, type ChatBody, type ContentPart } from '../body.ts';
+import { iterateParts, type ChatBody, type ContentPart } from '../chat-body.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { formatReceived } from '../../domain/field-messages.ts';
 import { isId } from '../../domain/ids.ts';

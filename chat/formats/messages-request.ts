@@ -13,7 +13,7 @@ import type {
   ContentPart,
   PartContent,
   ToolCall,
-} from '../body.ts';
+} from '../chat-body.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { anyJsonObject } from '../../domain/body-schema.ts';
 import type { ChatRequest } from './chat-request.ts';
@@ -31,7 +31,7 @@ import {
   textSchema,
   toolNameSchema,
   withoutNulls,
-} from './fields.ts';
+} from './chat-fields.ts';
 import { isThinkingBudgetValid, thinkingBudgetIssue, thinkingSchema } from './reasoning.ts';
 import { decodeProviderData, readThoughtBlock } from './thoughts.ts';
 

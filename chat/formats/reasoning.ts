@@ -2,7 +2,7 @@
  * Parses the fields that request reasoning: Anthropic's `thinking`, and OpenRouter's `reasoning`.
  */
 import { z } from 'zod';
-import type { Thinking } from '../body.ts';
+import type { Thinking } from '../chat-body.ts';
 
 /** Schema of a reasoning budget in tokens. Anthropic requires at least 1024. */
 const budget = z.int().min(1024);

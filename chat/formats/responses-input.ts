@@ -1,9 +1,9 @@
 /** Translates the `input` of OpenAI's Responses API to messages of the internal request. */
 import { z } from 'zod';
 import { readThought } from '../answer-blocks.ts';
-import type { AnswerBlock, ChatMessage, PartContent, ToolCall } from '../body.ts';
+import type { AnswerBlock, ChatMessage, PartContent, ToolCall } from '../chat-body.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import { locateParts, textSchema } from './fields.ts';
+import { locateParts, textSchema } from './chat-fields.ts';
 import {
   inputItemsSchema,
   notStoredReason,

@@ -4,7 +4,7 @@
  * Source: the types of the `openai` client, `ResponseInputItem`.
  */
 import { z } from 'zod';
-import type { PartContent } from '../body.ts';
+import type { PartContent } from '../chat-body.ts';
 import { anyJson } from '../../domain/body-schema.ts';
 import {
   fileIdSchema,
@@ -13,7 +13,7 @@ import {
   createPartsSchema,
   textSchema,
   withoutNulls,
-} from './fields.ts';
+} from './chat-fields.ts';
 import { toArguments, toFunctionName, toolsSchema } from './responses-tools.ts';
 
 /** Part of error messages: why a reference to a stored response is rejected, and what to send. */

@@ -5,12 +5,12 @@
  * Source: the types of the `openai` client, `ResponseCreateParams`.
  */
 import { z } from 'zod';
-import type { ChatBody, Tool } from '../body.ts';
+import type { ChatBody, Tool } from '../chat-body.ts';
 import { anyJsonObject } from '../../domain/body-schema.ts';
 import { metadataSchema, nullIfEmpty } from '../../domain/metadata.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { openaiFields, sharedFields } from './completions-request.ts';
-import { nameSchema, createRejectedField, textSchema, withoutNulls } from './fields.ts';
+import { nameSchema, createRejectedField, textSchema, withoutNulls } from './chat-fields.ts';
 import { effortSchema } from './reasoning.ts';
 import { inputSchema } from './responses-input.ts';
 import { notStoredReason } from './responses-items.ts';

@@ -8,10 +8,10 @@
  */
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import type { Tool } from '../body.ts';
+import type { Tool } from '../chat-body.ts';
 import { asRecord, asText, isRecord } from '../../domain/json.ts';
 import { anyJsonObject } from '../../domain/body-schema.ts';
-import { textSchema, toolNameSchema, withoutNulls } from './fields.ts';
+import { textSchema, toolNameSchema, withoutNulls } from './chat-fields.ts';
 
 /** Tool of the caller that a function stands for. Plain functions have none. */
 export interface ToolForm {

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { readThought } from '../answer-blocks.ts';
-import type { Thought } from '../body.ts';
+import type { Thought } from '../chat-body.ts';
 import { isRecord, asText } from '../../domain/json.ts';
 import { anyJsonObject } from '../../domain/body-schema.ts';
 

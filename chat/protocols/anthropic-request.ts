@@ -12,7 +12,7 @@ import {
   type ContentPart,
   type ToolCall,
   type ToolMessage,
-} from '../body.ts';
+} from '../chat-body.ts';
 import { toReasoning, toThinkingBlock } from './anthropic-thinking.ts';
 import { CallIds, callIdRules } from './call-ids.ts';
 import { pickHints, withoutHints } from './hints.ts';

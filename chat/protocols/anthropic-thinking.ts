@@ -4,7 +4,7 @@
  */
 import type { ChatModel } from '../models.ts';
 import { isRecord, type JsonObject } from '../../domain/json.ts';
-import { getCalls, type ChatBody, type ChatMessage, type Thought } from '../body.ts';
+import { getCalls, type ChatBody, type ChatMessage, type Thought } from '../chat-body.ts';
 import { unsupportedField } from './protocol.ts';
 
 /** Reasoning fields of Anthropic's request. */

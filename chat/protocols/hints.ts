@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { ChatModel } from '../models.ts';
-import type { ChatBody } from '../body.ts';
+import type { ChatBody } from '../chat-body.ts';
 
 const openaiHints = [
   'metadata',

@@ -9,7 +9,7 @@ import type {
   ToolCall,
   ToolMessage,
   UserMessage,
-} from '../body.ts';
+} from '../chat-body.ts';
 import { getEffortForBudget } from './anthropic-thinking.ts';
 import { CallIds } from './call-ids.ts';
 import { pickHints, withoutHints } from './hints.ts';

@@ -5,7 +5,7 @@
 import type { ChatModel } from '../models.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isRecord } from '../../domain/json.ts';
-import type { ChatBody } from '../body.ts';
+import type { ChatBody } from '../chat-body.ts';
 import type { ReportedUsage } from '../bill.ts';
 import { errorFromEvent, parseJson } from '../upstream-failures.ts';
 

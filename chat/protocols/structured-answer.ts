@@ -3,7 +3,7 @@
  * a strict schema. Other models must call a tool; its arguments become the text of the answer.
  */
 import { asRecord, isRecord, type Json, type JsonObject } from '../../domain/json.ts';
-import type { ChatBody } from '../body.ts';
+import type { ChatBody } from '../chat-body.ts';
 import type { ChatModel } from '../models.ts';
 import { unsupportedField } from './protocol.ts';
 

@@ -4,7 +4,7 @@
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { chatProviders } from '../../chat/providers.ts';
+import { chatProviders } from '../../chat/chat-providers.ts';
 import { buildChatRows, sourceNames } from './chat-rows.ts';
 import { buildEmbeddingRows } from './embedding-rows.ts';
 import { fetchChatSources, packages } from './chat-sources.ts';

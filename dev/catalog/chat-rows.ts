@@ -1,6 +1,6 @@
 /** Merges the sources into rows of the chat catalog. README.md explains the rules. */
 import type { ChatCost, ChatModel } from '../../chat/models.ts';
-import { chatProviders, type ChatProvider } from '../../chat/providers.ts';
+import { chatProviders, type ChatProvider } from '../../chat/chat-providers.ts';
 import type { ChatSources, LitellmModel, ModelsDevModel, PiModel } from './chat-sources.ts';
 import { createReleaseDateFinder } from './release-dates.ts';
 

@@ -1,6 +1,6 @@
 /** Builds the rows of embedding models. Prices, limits and retirement dates come from litellm. */
 import type { ChatModel, EmbeddingProperties } from '../../chat/models.ts';
-import { chatProviders } from '../../chat/providers.ts';
+import { chatProviders } from '../../chat/chat-providers.ts';
 import { perMillion, sourceNames } from './chat-rows.ts';
 import type { ChatSources } from './chat-sources.ts';
 import { createReleaseDateFinder } from './release-dates.ts';

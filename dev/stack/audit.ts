@@ -26,7 +26,7 @@ function useLocalStack(env: NodeJS.ProcessEnv): void {
 
 try {
   if (!process.env['DATABASE_URL']) useLocalStack(process.env);
-  await import('../../worker/audit.ts');
+  await import('../../worker/audit-command.ts');
 } catch (error) {
   process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
   process.exitCode = 2;

@@ -1,5 +1,5 @@
 import { dirname, join, resolve } from 'node:path';
-import { providerDefinitions } from '../../providers/registry.ts';
+import { providerDefinitions } from '../../providers/provider-registry.ts';
 import { codecAccessToken } from '../../platform/payload-codec.ts';
 import type { NodeProgram } from './node-service.ts';
 import type { PostgresOptions } from './postgres.ts';

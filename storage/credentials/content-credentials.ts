@@ -6,8 +6,8 @@
 import { open, type FileHandle } from 'node:fs/promises';
 import type { StoredArtifact } from '../../domain/job-plan.ts';
 import { withFileWindow, type FileWindow } from '../byte-source.ts';
-import { readJpeg, readPng, readWebp } from './pictures.ts';
-import { readMp3, readMp4, readWebm } from './recordings.ts';
+import { readJpeg, readPng, readWebp } from './picture-marks.ts';
+import { readMp3, readMp4, readWebm } from './recording-marks.ts';
 import { readWav } from './riff.ts';
 
 /** Replacement of the bytes from `start` (included) to `end` (excluded). */

@@ -9,7 +9,7 @@ import type { JobReads, JobRecord } from './job-reads.ts';
 import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
-import { openListener } from '../../platform/notifications.ts';
+import { openListener } from '../../platform/postgres-notifications.ts';
 
 /** Schema of a job event as `ledger_write_jobs` sends it. `id` is the job's id. */
 const jobEvent = z.discriminatedUnion('event', [

@@ -3,7 +3,7 @@
  * job starts.
  */
 import type { ProviderDefinition } from '../../providers/provider.ts';
-import { providerDefinitions } from '../../providers/registry.ts';
+import { providerDefinitions } from '../../providers/provider-registry.ts';
 import { assert, GatewayError } from '../../domain/errors.ts';
 import { microFromCredits } from '../../domain/credits.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';

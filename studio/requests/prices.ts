@@ -8,7 +8,7 @@ import { creditsFromMicro } from '../../domain/credits.ts';
 import type { Capability } from '../capabilities/capability.ts';
 import type { DraftCall, InputMeasurements } from '../../domain/draft-plan.ts';
 import type { PublishedModel } from '../models/published-models.ts';
-import { capabilities } from '../capabilities/registry.ts';
+import { capabilities } from '../capabilities/capability-registry.ts';
 import { microFromUsd, priceCalls, type CreditPrice } from './planner.ts';
 
 const value = z.union([z.string(), z.number(), z.boolean()]);

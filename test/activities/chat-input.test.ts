@@ -10,7 +10,7 @@ import {
   type TokenUsage,
   type ChatTokens,
 } from '../../chat/bill.ts';
-import type { ChatBody } from '../../chat/body.ts';
+import type { ChatBody } from '../../chat/chat-body.ts';
 import type { ChatCandidate } from '../../chat/candidates.ts';
 import { estimateInput, countMaximumTokens } from '../../chat/input-count.ts';
 import { anthropicProtocol } from '../../chat/protocols/anthropic-protocol.ts';

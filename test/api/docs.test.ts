@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { toOpenapiPath } from '../../api/endpoints/description.ts';
-import { capabilities } from '../../studio/capabilities/registry.ts';
+import { capabilities } from '../../studio/capabilities/capability-registry.ts';
 import { useGateway } from '../harness/gateway.ts';
 import {
   callerEndpoints,

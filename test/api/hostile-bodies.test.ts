@@ -6,7 +6,7 @@ import { gzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Endpoint } from '../../api/endpoints/endpoint.ts';
 import { endpoints } from '../../api/endpoints/index.ts';
-import { capabilities } from '../../studio/capabilities/registry.ts';
+import { capabilities } from '../../studio/capabilities/capability-registry.ts';
 import {
   callerEndpoints,
   openEndpoints,

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { capabilities } from '../../studio/capabilities/registry.ts';
+import { capabilities } from '../../studio/capabilities/capability-registry.ts';
 import { useGateway, type Answer } from '../harness/gateway.ts';
 import { drawDisc, makeFilm } from '../harness/media.ts';
 import { recordTone } from '../harness/recordings.ts';

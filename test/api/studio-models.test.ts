@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { imageModels } from '../../studio/models/image-models.ts';
 import { defaultVoiceName, voices } from '../../studio/models/voices.ts';
-import { capabilities } from '../../studio/capabilities/registry.ts';
+import { capabilities } from '../../studio/capabilities/capability-registry.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { isAccepted } from '../harness/capability.ts';
 

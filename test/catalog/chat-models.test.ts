@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { chatModels, createChatCatalog, isRetired } from '../../chat/models.ts';
 import committed from '../../chat/chat-models.json' with { type: 'json' };
-import { chatProviders } from '../../chat/providers.ts';
+import { chatProviders } from '../../chat/chat-providers.ts';
 
 const builtAtMs = Date.parse(committed.builtOn);
 const file = new URL('../../chat/chat-models.json', import.meta.url);

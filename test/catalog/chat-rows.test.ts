@@ -4,7 +4,7 @@
 import { describe, expect, it } from 'vitest';
 import { buildChatRows } from '../../dev/catalog/chat-rows.ts';
 import type { ChatSources, LitellmModel, PiModel } from '../../dev/catalog/chat-sources.ts';
-import { chatProviders } from '../../chat/providers.ts';
+import { chatProviders } from '../../chat/chat-providers.ts';
 
 const today = '2026-11-21';
 

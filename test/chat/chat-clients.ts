@@ -11,7 +11,7 @@ import type {
   ResponseCreateParamsNonStreaming,
 } from 'openai/resources/responses/responses';
 import { beforeEach } from 'vitest';
-import type { ChatResponse } from '../../api/endpoints/chat.ts';
+import type { ChatResponse } from '../../api/endpoints/chat-completions.ts';
 import type { Answer, StudioBody, TestCaller, TestGateway } from '../harness/gateway.ts';
 
 /** A caller and its clients, which do not retry. */

@@ -2,7 +2,7 @@
  * POST /api/v1/chat: the service’s own format (spec §2.2–2.4), rejections and reservations.
  */
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { ChatResponse } from '../../api/endpoints/chat.ts';
+import type { ChatResponse } from '../../api/endpoints/chat-completions.ts';
 import { createUpstreams } from '../../chat/upstreams.ts';
 import { UnbilledFailure } from '../../chat/upstream-failures.ts';
 import { readChatUpstreams } from '../../platform/config-variables.ts';

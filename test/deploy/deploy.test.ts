@@ -2,7 +2,7 @@
  * Compares the deployment files with the code, so that errors appear before a deployment. `sh
  * deploy/check.sh` checks their formats.
  */
-import { providerDefinitions } from '../../providers/registry.ts';
+import { providerDefinitions } from '../../providers/provider-registry.ts';
 import { knownProviders } from '../../process/run-process.ts';
 import { execFile, execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

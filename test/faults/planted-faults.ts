@@ -429,7 +429,7 @@ const access: Fault[] = [
   },
   {
     name: 'a long poll does not give its place back',
-    file: 'api/middleware/shares.ts',
+    file: 'api/middleware/request-shares.ts',
     original: 'onceClosed(ctx, place.release);',
     planted: '',
     tests: ['test/api/open-waits.test.ts'],
@@ -597,7 +597,7 @@ const files: Fault[] = [
   },
   {
     name: 'a suspended organization uploads',
-    file: 'api/endpoints/uploads.ts',
+    file: 'api/endpoints/file-uploads.ts',
     original: 'if (upload.suspended)',
     planted: 'if (false)',
     tests: ['test/api/stored-files.test.ts'],

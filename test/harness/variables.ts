@@ -1,5 +1,5 @@
 /** The variables that the configuration's code names. */
-import { providerDefinitions } from '../../providers/registry.ts';
+import { providerDefinitions } from '../../providers/provider-registry.ts';
 import { knownProviders } from '../../process/run-process.ts';
 import { gatewayVariables } from '../../platform/config-variables.ts';
 

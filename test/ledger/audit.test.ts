@@ -237,7 +237,7 @@ it('an audit of 10,000 forged rows counts them and lists at most 100 of a kind, 
         SELECT 'chat_' || lpad(n::text, 32, '0'), organization_id, 'chat', 0, now(), now(),
           (SELECT id FROM api_key LIMIT 1)
         FROM account, generate_series(1, 10000) n`);
-  const { stdout } = await runProgram('worker/audit.ts', [], gateway.env);
+  const { stdout } = await runProgram('worker/audit-command.ts', [], gateway.env);
   expect(stdout).toMatch(new RegExp(`${finding} +all +10000`));
   const lines = stdout.split('\n');
   expect(lines.filter((line) => line.startsWith('    chat_')).length % 100).toBe(0);

@@ -13,7 +13,7 @@ import { command, openDatabase } from '../../platform/database.ts';
 import { isDatabaseUnavailable } from '../../platform/database-errors.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { migrate } from '../../platform/migrations.ts';
-import { openListener } from '../../platform/notifications.ts';
+import { openListener } from '../../platform/postgres-notifications.ts';
 import { checkReadiness, databaseChecks } from '../../process/readiness.ts';
 import { newFolder } from '../harness/folders.ts';
 import { startPostgresProxy } from '../harness/postgres-proxy.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { expect } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { capabilities } from '../../studio/capabilities/registry.ts';
+import { capabilities } from '../../studio/capabilities/capability-registry.ts';
 import type { Capability } from '../../studio/capabilities/capability.ts';
 import { planRequest, catchRejection } from '../harness/capability.ts';
 import type { Answer, TestCaller, TestGateway } from '../harness/gateway.ts';

@@ -1,4 +1,4 @@
-import { providerDefinitions } from '../../providers/registry.ts';
+import { providerDefinitions } from '../../providers/provider-registry.ts';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';

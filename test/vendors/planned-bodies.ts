@@ -1,7 +1,7 @@
 /** The bodies that the plans of all capabilities, models and routes contain, for every value that a field publishes. */
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
-import { capabilities } from '../../studio/capabilities/registry.ts';
+import { capabilities } from '../../studio/capabilities/capability-registry.ts';
 import type { Capability } from '../../studio/capabilities/capability.ts';
 import type { PublishedModel } from '../../studio/models/published-models.ts';
 import { planRequest } from '../harness/capability.ts';

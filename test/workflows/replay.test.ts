@@ -2,7 +2,7 @@ import { Worker } from '@temporalio/worker';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createLogger } from '../../platform/logger.ts';
 import { installTestRuntime } from '../harness/runtime.ts';
-import { capabilities } from '../../studio/capabilities/registry.ts';
+import { capabilities } from '../../studio/capabilities/capability-registry.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import { readHistories, readShape, type RecordedHistory } from '../harness/histories.ts';
 

@@ -3,7 +3,7 @@ import {
   embeddingsPresentation,
   embeddingsRequestSchema,
   embeddingsResponse,
-} from '../../../chat/formats/embeddings.ts';
+} from '../../../chat/formats/embeddings-request.ts';
 import { defineChatEndpoint } from '../chat-endpoint.ts';
 import { defineEstimateEndpoint } from '../chat-estimates.ts';
 

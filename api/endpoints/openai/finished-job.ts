@@ -16,7 +16,7 @@ import type { StoredObject } from '../../../storage/storage.ts';
 import { sendStoredFile } from '../../http/stored-file.ts';
 import { parseIdempotencyKey } from '../../http/idempotency-key.ts';
 import { formatOpenaiError } from '../../../domain/error-bodies.ts';
-import { toGatewayError } from '../../middleware/errors.ts';
+import { toGatewayError } from '../../middleware/error-handler.ts';
 import { type RequestOptions, startRequest } from '../studio-requests.ts';
 import type { ResponseDescription } from '../description.ts';
 import { creditHeaders, studioErrors } from '../studio-description.ts';

@@ -1,5 +1,5 @@
 /**
- * OpenAI's endpoints except chat completions (api/endpoints/chat.ts). Each translates a request
+ * OpenAI's endpoints except chat completions (api/endpoints/chat-completions.ts). Each translates a request
  * into a chat or a Studio job, and the result into OpenAI's response.
  */
 import { defineSection } from '../endpoint.ts';

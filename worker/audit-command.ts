@@ -1,5 +1,5 @@
 /**
- * `node worker/audit.ts`: checks every guarantee about credits and results (docs/guarantees.md) and
+ * `node worker/audit-command.ts`: checks every guarantee about credits and results (docs/guarantees.md) and
  * prints a table. The environment variables of the gateway select the database, storage and
  * Temporal server. Exit status: 0 if there are no violations, 1 if there are violations, 2 if the
  * audit failed.

@@ -22,10 +22,10 @@ import {
 import { toData, dataSchema, responseSchema, time } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { buildWebhookResponse, webhookSchema } from '../caller-webhooks.ts';
-import { actionSchema } from './operators.ts';
-import { entrySchema } from './ledger.ts';
-import { notificationSchema } from './outcomes.ts';
-import { jobWithOwner, findJobOfAnyOrganization, jobChangeRequest } from './any-job.ts';
+import { actionSchema } from './admin-operators.ts';
+import { entrySchema } from './admin-ledger.ts';
+import { notificationSchema } from './admin-outcomes.ts';
+import { jobWithOwner, findJobOfAnyOrganization, jobChangeRequest } from './admin-any-job.ts';
 
 const actionsShownMax = 100;
 

@@ -14,7 +14,7 @@ import {
   findWebhook,
   webhookSchema,
 } from '../caller-webhooks.ts';
-import { findJobOfAnyOrganization, toActionSubject, jobChangeRequest } from './any-job.ts';
+import { findJobOfAnyOrganization, toActionSubject, jobChangeRequest } from './admin-any-job.ts';
 
 const path = '/api/admin/v1/jobs/:jobId/webhook';
 

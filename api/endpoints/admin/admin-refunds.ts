@@ -7,8 +7,8 @@ import type { RefundResult } from '../../../ledger/ledger.ts';
 import { recordAction } from '../../../identity/operators.ts';
 import { auditFields, exampleAuditFields } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
-import { creditAmount, creditChangeId, creditChangeHeaders } from './credits.ts';
-import { findJobOfAnyOrganization, toActionSubject, jobChangeRequest } from './any-job.ts';
+import { creditAmount, creditChangeId, creditChangeHeaders } from './admin-credits.ts';
+import { findJobOfAnyOrganization, toActionSubject, jobChangeRequest } from './admin-any-job.ts';
 
 /** Endpoint that refunds a job, in full or in part. */
 export const refunds = defineSection('Jobs', {

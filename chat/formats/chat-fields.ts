@@ -1,6 +1,6 @@
 /** Schemas of fields that the chat endpoints share. */
 import { z } from 'zod';
-import type { ContentPart, PartContent } from '../body.ts';
+import type { ContentPart, PartContent } from '../chat-body.ts';
 import { idPattern } from '../../domain/ids.ts';
 
 /** Schema of a text. Its maximum length exceeds the context length of every model. */

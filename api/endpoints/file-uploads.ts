@@ -9,7 +9,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
 import { readChunks, formTimeoutMs } from '../http/connections.ts';
-import { countBytes } from '../middleware/shares.ts';
+import { countBytes } from '../middleware/request-shares.ts';
 import { defineEndpoint } from './endpoint.ts';
 
 type ReceiverDeps = Pick<Composition, 'storage' | 'signedUrls' | 'uploads'>;

@@ -6,7 +6,7 @@
  */
 import { z } from 'zod';
 import type { ChatModel, EmbeddingProperties } from '../models.ts';
-import type { EmbeddingInput } from '../body.ts';
+import type { EmbeddingInput } from '../chat-body.ts';
 import { countMinimumTokens } from '../input-count.ts';
 import type { Vector } from '../protocols/embeddings-protocol.ts';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
@@ -15,7 +15,7 @@ import { metadataSchema, nullIfEmpty } from '../../domain/metadata.ts';
 import { completionsPresentation, type Presentation } from './completions-answer.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { sharedFields } from './completions-request.ts';
-import { textSchema } from './fields.ts';
+import { textSchema } from './chat-fields.ts';
 
 const inputsMax = 2048;
 /** Maximum number of tokens of all inputs together, as at OpenAI. */

@@ -7,13 +7,13 @@ import { recordAction } from '../../../identity/operators.ts';
 import { cancelJob, resettle } from '../../../studio/jobs/job-endings.ts';
 import { auditFields, toData, dataSchema } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
-import { jobSummary, formatJobSummary } from './jobs.ts';
+import { jobSummary, formatJobSummary } from './admin-jobs.ts';
 import {
   findJobOfAnyOrganization,
   jobWithOwner,
   toActionSubject,
   jobChangeRequest,
-} from './any-job.ts';
+} from './admin-any-job.ts';
 
 const path = '/api/admin/v1/jobs';
 
