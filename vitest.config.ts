@@ -2,7 +2,7 @@ import { configDefaults, defineConfig } from 'vitest/config';
 import { LongestFirst } from './test/harness/longest-first.ts';
 import { isWhole, slowFiles } from './test/harness/slow.ts';
 
-/** `npm test -- test/api/crash.test.ts` runs what it names. */
+/** `npm test -- test/outages/crash.test.ts` runs what it names. */
 const leftOut = slowFiles.filter((file) => !process.argv.some((word) => file.startsWith(word)));
 
 export default defineConfig({

@@ -27,7 +27,8 @@ const notRun: { file: string; begins: string; reason: string }[] = [
   {
     file: 'README.md',
     begins: 'npm start',
-    reason: 'starts servers on fixed ports; test/stack/local-stack.test.ts runs the same program',
+    reason:
+      'starts servers on fixed ports; test/dev/stack/local-stack.test.ts runs the same program',
   },
   {
     file: 'docs/payload-encryption.md',
@@ -42,12 +43,12 @@ const notRun: { file: string; begins: string; reason: string }[] = [
   {
     file: 'docs/webhooks.md',
     begins: "import { createServer } from 'node:http';",
-    reason: 'a server, which does not end; test/api/webhook-receiver-doc.test.ts runs it',
+    reason: 'a server, which does not end; test/docs/webhook-receiver.test.ts runs it',
   },
   {
     file: 'docs/performance.md',
     begins: 'npm run dev -- bench',
-    reason: 'takes minutes; test/bench runs the program',
+    reason: 'takes minutes; test/dev/bench runs the program',
   },
   {
     file: 'docs/faults.md',
@@ -57,12 +58,12 @@ const notRun: { file: string; begins: string; reason: string }[] = [
   {
     file: 'docs/faults.md',
     begins: 'npm run dev -- faults',
-    reason: 'takes ten minutes; test/faults/slice.test.ts runs a part',
+    reason: 'takes ten minutes; test/outages/crash-matrix.test.ts runs a part',
   },
   {
     file: 'docs/faults.md',
     begins: 'npm run dev -- outages',
-    reason: 'takes five minutes; test/faults/outages.test.ts runs a part',
+    reason: 'takes five minutes; test/outages/outages.test.ts runs a part',
   },
   { file: 'docs/faults.md', begins: 'npm run dev -- chaos', reason: 'takes ten minutes' },
   { file: 'docs/deployment.md', begins: 'sh deploy/secrets.sh', reason: 'needs Docker' },

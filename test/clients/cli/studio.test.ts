@@ -1,0 +1,307 @@
+import { readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import sharp from 'sharp';
+import { describe, expect, it } from 'vitest';
+import { newFolder } from '../../harness/folders.ts';
+import { useGateway, type TestCaller } from '../../harness/gateway.ts';
+import { studio } from './studio.ts';
+
+const gateway = useGateway({ media: 'full' });
+const directory = newFolder();
+
+const as =
+  ({ key }: Pick<TestCaller, 'key'>) =>
+  (line: string) =>
+    studio(line, { STUDIO_API_URL: gateway.url, STUDIO_API_KEY: key });
+const run = (line: string) => as(gateway.caller)(line);
+const admin = (line: string) =>
+  studio(`admin ${line}`, {
+    STUDIO_API_URL: gateway.url,
+    STUDIO_ADMIN_KEY: gateway.config.ADMIN_API_KEY,
+  });
+/** Runs a command that changes something, with its reason. */
+const change = (line: string) => admin(`${line} --actor olga --reason "ticket 7"`);
+const jobIn = (text: string): string => /job_[0-9a-f]{32}/.exec(text)?.[0] ?? '';
+
+/** The message after a response 401. */
+const unauthorized = 'studio: Unauthorized: the key is not valid, was revoked or has expired\n';
+
+describe('studio image', () => {
+  it('generates an image, shows the progress, and saves the file', async () => {
+    const path = join(directory, 'lighthouse.png');
+    const drawn = await run(`image a lighthouse at dawn --aspect-ratio 16:9 -o ${path}`);
+    expect(drawn.status).toBe(0);
+    expect(drawn.stdout).toMatch(
+      /^job +job_[0-9a-f]{32}$[^]*^status +completed$[^]*^credits +3\.9$/m,
+    );
+    expect(drawn.stdout).toContain(path);
+    expect(drawn.stderr).toMatch(/job_[0-9a-f]{32} {2}completed/);
+    expect(await sharp(path).metadata()).toMatchObject({ format: 'png', width: 1360, height: 768 });
+  });
+
+  it('saves several images to a directory, or under numbered names', async () => {
+    const folder = join(directory, 'several/');
+    const numbered = join(directory, 'pic.png');
+    const drawn = await run(`image a lighthouse -n 2 -o ${folder} --json`);
+    expect(drawn.status).toBe(0);
+    const job = JSON.parse(drawn.stdout) as { data: { result: { images: object[] } } };
+    expect(job.data.result.images).toHaveLength(2);
+    expect(await readdir(folder)).toHaveLength(2);
+    expect((await run(`image a lighthouse -n 2 -o ${numbered}`)).status).toBe(0);
+    for (const name of ['pic-1.png', 'pic-2.png']) {
+      expect(await sharp(join(directory, name)).metadata()).toMatchObject({ format: 'png' });
+    }
+  });
+
+  it('passes any field, and prints why a field is wrong', async () => {
+    const rejected = await run('image a lighthouse --set numImages=99');
+    expect(rejected).toMatchObject({ status: 1, stdout: '' });
+    expect(rejected.stderr).toMatch(/^studio: INVALID_REQUEST: numImages: .* \(request req_/);
+    const json = await run('image a lighthouse --set numImages=99 --json');
+    expect(json.status).toBe(1);
+    expect(JSON.parse(json.stdout)).toMatchObject({ error: 'INVALID_REQUEST' });
+    expect((await run('image a lighthouse --model seedream --set width=1024')).status).toBe(0);
+  });
+
+  it('exits with 1 if the job fails', async () => {
+    const failed = await run('image "a wreck [[fail:422]]"');
+    expect(failed.status).toBe(1);
+    expect(failed.stdout).toMatch(/^error +PROVIDER_REJECTED_INPUT: /m);
+    const poor = await gateway.newCaller({ credits: 1 });
+    const unpaid = await as(poor)('image a lighthouse');
+    expect(unpaid).toMatchObject({ status: 1, stdout: '' });
+    expect(unpaid.stderr).toContain('INSUFFICIENT_CREDITS');
+  });
+});
+
+describe('studio jobs', () => {
+  it('lists, shows, watches and cancels', async () => {
+    const mine = as(await gateway.newCaller({ credits: 100 }));
+    // Longer than a busy machine needs to start the two commands that read the running job.
+    const started = await mine('image "a boat [[slow:20s]]" --async');
+    const jobId = jobIn(started.stdout);
+    expect(started.stdout).toContain(`studio jobs watch ${jobId}`);
+    const [shown, watched] = await Promise.all([
+      mine(`jobs get ${jobId}`),
+      mine(`jobs watch ${jobId}`),
+    ]);
+    expect(shown.stdout).toMatch(/^status +(queued|in_progress) \(/m);
+    expect(watched.status).toBe(0);
+    expect(watched.stderr).toMatch(/generating[^]*completed/);
+    expect(watched.stdout).toMatch(/^status +completed$/m);
+
+    const other = jobIn((await mine('image "a raft [[slow:60s]]" --async --json')).stdout);
+    expect((await mine(`jobs cancel ${other}`)).status).toBe(0);
+    expect((await mine(`jobs watch ${other}`)).status).toBe(1);
+    const listed = await mine('jobs list');
+    const [head, first, last] = listed.stdout.split('\n');
+    expect(head).toMatch(/^JOB +TYPE +MODEL +STATUS +CREDITS +BILLING +CREATED +ERROR$/);
+    expect(first).toMatch(new RegExp(`^${other} .* canceled +0 +released`));
+    expect(last).toMatch(new RegExp(`^${jobId} .* completed +3.9 +charged`));
+    const paged = await mine('jobs list --limit 1 --json');
+    expect(JSON.parse(paged.stdout)).toMatchObject({ data: [{ jobId: other }], hasMore: true });
+    expect((await mine('jobs get job_1')).stderr).toContain('JOB_NOT_FOUND');
+  });
+});
+
+describe('studio keys and usage', () => {
+  it('create, list, rotate and revoke keys', async () => {
+    const mine = as(await gateway.newCaller({ credits: 100 }));
+    const scopes = '--scope keys:read --scope chat';
+    const made = await mine(`keys create "my laptop" --expires-in 30d ${scopes}`);
+    const key = /gk_live_\w+/.exec(made.stdout)?.[0] ?? '';
+    const keyId = /key_[0-9a-f]{32}/.exec(made.stdout)?.[0] ?? '';
+    expect(made.stdout).toMatch(/it will not be shown again/);
+    const listed = await mine('keys list');
+    expect(listed.stdout).toMatch(new RegExp(`^${keyId} +${key.slice(0, 12)}… +my laptop `, 'm'));
+    expect(listed.stdout).not.toContain(key);
+    const listAs = () => studio(`keys list --json --api-key ${key} --api-url ${gateway.url}`, {});
+    expect((JSON.parse((await listAs()).stdout) as { keys: object[] }).keys).toHaveLength(2);
+
+    const rotated = await mine(`keys rotate ${keyId} --overlap 0s`);
+    expect(rotated.status).toBe(0);
+    expect((await listAs()).stderr).toContain(unauthorized);
+    const newId = /key_[0-9a-f]{32}/.exec(rotated.stdout)?.[0] ?? '';
+    expect((await mine(`keys revoke ${newId}`)).stdout).toBe(`revoked ${newId}\n`);
+    expect(await mine(`keys revoke ${newId}`)).toMatchObject({ status: 1 });
+    expect((await mine('keys create n --expires-in soon')).status).toBe(2);
+  });
+
+  it('show the used credits', async () => {
+    const caller = await gateway.newCaller({ credits: 100, windowCredits: 50 });
+    const mine = as(caller);
+    await mine('image a lighthouse');
+    const used = await mine('usage');
+    expect(used.stdout).toMatch(/^available +96\.1$/m);
+    expect(used.stdout).toMatch(/^window +3\.9 of 50 used$/m);
+    expect(used.stdout).toMatch(/imageGenerate +nano-banana +charged +3\.9 /);
+    const json = await mine(`usage --json --limit 5 --key ${caller.keyId}`);
+    expect(JSON.parse(json.stdout)).toMatchObject({ credits: 96.1, usage: [{ credits: 3.9 }] });
+    expect((await mine('usage --limit 1000')).stderr).toContain('limit: ');
+  });
+
+  it('find and sum up tagged usage', async () => {
+    const mine = as(await gateway.newCaller({ credits: 100 }));
+    await mine('image a lighthouse');
+    const tree = jobIn((await mine('image a tagged tree --tag team=x --tag env=live')).stdout);
+    const tagged = await mine('jobs list --tag team=x --model nano-banana');
+    expect(tagged.stdout.match(/job_\w+/g)).toEqual([tree]);
+    expect((await mine(`jobs timeline ${tree}`)).stdout).toMatch(/^submit +1 +done +1 .*  fal /m);
+    const listed = await mine('files list --kind artifact');
+    expect(listed.stdout).toContain(tree);
+    expect((await mine(`files delete ${tree}`)).stdout).toBe(`deleted ${tree}\n`);
+    expect((await mine('files list')).stdout).not.toContain(tree);
+    expect(await mine(`files delete file_${'0'.repeat(32)}`)).toMatchObject({ status: 1 });
+    expect((await mine('jobs list --tag team=y')).stdout).toBe('(none)\n');
+    expect((await mine('jobs list --tag team')).status).toBe(2);
+    const sums = await mine('usage --by model,metadata.team');
+    expect(sums.stdout).toMatch(/MODEL +METADATA\.TEAM +REQUESTS +CREDITS/);
+    expect(sums.stdout).toMatch(/^nano-banana +x +1 +3\.9 +0 +0$/m);
+  });
+});
+
+describe('studio admin', () => {
+  it('manages organizations, users, keys and credits', async () => {
+    const create = async (line: string) =>
+      (JSON.parse((await change(`${line} --json`)).stdout) as { data: Record<string, string> })
+        .data;
+    const { organizationId } = await create('org create Acme --window 50');
+    const { userId } = await create(`user create ${organizationId} Ann --role member`);
+    const { key = '', keyId } = await create(`key create ${userId} first`);
+    const move = async (line: string) => change(line.replace(' ', ` ${organizationId} `));
+    const grant = 'grant 20 --id invoice-1';
+    expect((await move(grant)).stdout).toMatch(/^granted +20\navailable +20$/m);
+    expect((await move(grant)).stdout).toMatch(/^granted +already applied\navailable +20$/m);
+    const taken = await move('take-back 4 --id back-0');
+    expect(taken.stdout).toMatch(/^taken back +4\navailable +16$/m);
+    const rejected = await move('take-back 17 --id back-1');
+    expect(rejected.status).toBe(1);
+    expect(rejected.stderr).toContain('INSUFFICIENT_CREDITS');
+    const ann = as({ key });
+    expect((await ann('image a lighthouse')).status).toBe(0);
+
+    const [orgs, users, keys, ledger, jobs, open, window, audit] = await Promise.all([
+      admin('org list'),
+      admin(`user list ${organizationId}`),
+      admin(`key list ${userId}`),
+      admin(`ledger ${organizationId}`),
+      admin(`jobs --org ${organizationId}`),
+      admin(`reservations --org ${organizationId}`),
+      change(`window ${organizationId} 40.5`),
+      admin('audit'),
+    ]);
+    const row = new RegExp(`^${organizationId} +Acme +active +12.1 +0 +3.9 +(50|40.5)$`, 'm');
+    expect(orgs.stdout).toMatch(row);
+    expect(users.stdout).toMatch(/Ann +member +1$/m);
+    expect(keys.stdout).toContain(keyId);
+    expect(ledger.stdout.split('\n')).toEqual([
+      expect.stringMatching(/^# +AT +KIND +POSTED +RESERVED /),
+      expect.stringMatching(/^4 .* charge +-3.9 +-3.9 +12.1 +0 +job_/),
+      expect.stringMatching(/^3 .* reserve +0 +3.9 +16 +3.9 +job_/),
+      expect.stringMatching(/^2 .* grant +-4 +0 +16 +0 +olga +ticket 7$/),
+      expect.stringMatching(/^1 .* grant +20 +0 +20 +0 +olga +ticket 7$/),
+      '',
+    ]);
+    expect(jobs.stdout).toContain('completed');
+    expect(open.stdout).toBe('(none)\n');
+    expect(window.stdout).toContain('3.9 of 40.5 used');
+    expect(audit).toMatchObject({ status: 0, stdout: 'clean\n' });
+    const jobId = jobIn(jobs.stdout);
+    const refund = `refund ${jobId} --id ticket-7 --credits 1`;
+    const refunded = /^refunded +1\ntotal refunded +1\navailable +13.1$/m;
+    expect((await change(refund)).stdout).toMatch(refunded);
+    expect((await change(refund)).stdout).toMatch(/^refunded +1 \(already applied\)$/m);
+    const sentence = '; 1 credits refunded by olga (ticket 7)';
+    expect((await admin(`why ${jobId}`)).stdout).toContain(sentence);
+    await change(`org suspend ${organizationId}`);
+    expect((await ann('usage')).stderr).toContain('ORGANIZATION_SUSPENDED');
+    await change(`org activate ${organizationId}`);
+    await change(`key revoke ${keyId}`);
+    expect((await ann('usage')).stderr).toBe(unauthorized);
+    const actions = await admin(`actions --org ${organizationId}`);
+    expect(actions.stdout.match(/olga +ticket 7$/gm)).toHaveLength(10);
+  });
+
+  it('manages jobs and providers', async () => {
+    const paused = await change('pause fal');
+    expect(paused.stdout).toMatch(/^paused +.* by olga: ticket 7$/m);
+    const jobId = jobIn((await run('image a waiting lighthouse --async')).stdout);
+    await expect
+      .poll(async () => (await admin('stuck --older-than-seconds 0')).stdout, { interval: 500 })
+      .toMatch(/job_.* call 1 is waiting: fal was paused .* by olga: ticket 7$/m);
+    const [providers, unknown, notifications, verified, rejected] = await Promise.all([
+      admin('providers'),
+      admin('unknown'),
+      admin('notifications --state received'),
+      change(`reverify ${jobId}`),
+      change(`resettle ${jobId}`),
+    ]);
+    expect(providers.stdout).toMatch(
+      /^fal +.* by olga: ticket 7 +1 +0 +\d+ +0 +[\d.-]+ +[\d.-]+$/m,
+    );
+    for (const { stdout } of [unknown, notifications]) expect(stdout).toBe('(none)\n');
+    expect(verified.stdout).toMatch(/^ *1 +fal +not_sent +fal did not accept the call$/m);
+    expect(rejected.stderr).toContain('JOB_RUNNING');
+    expect((await change('resume fal')).stdout).toMatch(/^provider +fal$/m);
+    await gateway.untilDone(jobId);
+  });
+
+  it('explains a job of any organization, in detail and in one sentence', async () => {
+    const other = await gateway.newCaller({ credits: 10 });
+    const jobId = jobIn((await as(other)('image a lighthouse')).stdout);
+    const [story, sentence, data, missing] = await Promise.all([
+      admin(`job ${jobId}`),
+      admin(`why ${jobId}`),
+      admin(`why ${jobId} --json`),
+      admin(`job job_${'0'.repeat(32)}`),
+    ]);
+    const charged = /^Charged 3\.9 credits to Test: fal delivered 1 file of .*\.\n$/;
+    expect(sentence.stdout).toMatch(charged);
+    expect(story.stdout.startsWith(sentence.stdout)).toBe(true);
+    for (const line of [
+      new RegExp(`^organization +Test \\(${other.organizationId}, active\\)$`, 'm'),
+      /^credits +3\.9 reserved, 3\.9 charged, 0 refunded: charged$/m,
+      /^request body +\{"model":"nano-banana","prompt":"a lighthouse"\}$/m,
+      /^submit +1 +done +1 .* 0\.\d+ +fal /m,
+      /^Provider calls\n/m,
+      /^1?\d .* charge +-3\.9 +-3\.9$/m,
+      /^Next\n- Nothing to do: the job is settled\.$/m,
+    ]) {
+      expect(story.stdout).toMatch(line);
+    }
+    expect(JSON.parse(data.stdout)).toMatchObject({ data: { jobId, why: expect.any(String) } });
+    expect(missing).toMatchObject({ status: 1, stderr: expect.stringContaining('JOB_NOT_FOUND') });
+  });
+
+  it('creates a key for each operator, and records the operator’s name', async () => {
+    const { stdout } = await change('operator create paul');
+    const key = /^key +(gk_oper_\w+)$/m.exec(stdout)?.[1] ?? '';
+    const operatorId = /^operator +(opr_\w+)$/m.exec(stdout)?.[1] ?? '';
+    const asPaul = (line: string) => admin(`${line} --admin-key ${key}`);
+    expect((await asPaul('operator whoami')).stdout).toBe('paul\n');
+    expect((await admin('operator list')).stdout).toMatch(/^opr_\w+ +paul +gk_oper_/m);
+    expect((await change(`operator revoke ${operatorId}`)).status).toBe(0);
+    expect((await asPaul('operator whoami')).stderr).toBe(unauthorized);
+  });
+});
+
+describe('the address of the gateway', () => {
+  it('defaults to the local stack, whose keys are sent to no other address', async () => {
+    const { url: apiUrl, caller } = gateway;
+    const stack = { apiUrl, apiKey: caller.key, adminKey: gateway.config.ADMIN_API_KEY };
+    await writeFile(join(directory, 'stack.json'), JSON.stringify(stack));
+    const env = { DATA_DIR: directory };
+    const [own, operators, elsewhere, dead] = await Promise.all([
+      studio('usage', env),
+      studio('admin audit', env),
+      studio('usage --api-url http://127.0.0.1:1', env),
+      studio('usage --api-url http://127.0.0.1:1 --api-key k', env),
+    ]);
+    expect(own.status).toBe(0);
+    expect(operators.status).toBe(0);
+    expect(elsewhere.stderr).toMatch(/^studio: No API key/);
+    const unreachable = /^studio: CONNECTION_FAILED: http:\/\/127.0.0.1:1 cannot be reached/;
+    expect(dead.stderr).toMatch(unreachable);
+    expect(dead.status).toBe(1);
+  });
+});

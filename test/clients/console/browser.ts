@@ -1,0 +1,105 @@
+/** The console in a real browser, on a real gateway. */
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { chromium, type Browser, type Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect } from 'vitest';
+import { findChromium } from '../../../dev/docs/chromium.ts';
+import { useGateway } from '../../harness/gateway.ts';
+
+const executablePath = findChromium();
+if (executablePath === null) {
+  const message = 'No Chromium: the console is not tested (Debian: chromium, or CHROMIUM_PATH).';
+  if (process.env['CI']) throw new Error(message);
+  console.warn(message);
+}
+
+/** Tests that need a browser; skipped, with a line that says so, where there is none. */
+export const describeInBrowser = describe.skipIf(executablePath === null);
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** Lists the tables that are wider than their containers, so that columns are cut off. */
+const cutOff = `[...document.querySelectorAll('.scroll')]
+  .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1)
+  .map((region) => region.getAttribute('aria-label'))`;
+
+/** Expects that a loaded page fits into its width, and is accessible. */
+export async function expectFit(page: Page, width: number): Promise<void> {
+  const place = `${page.url()} at ${width}`;
+  await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+  const widthOfPage = 'document.documentElement.scrollWidth';
+  await expect.poll(() => page.evaluate(widthOfPage), { message: place }).toBe(width);
+  await expect.poll(() => page.evaluate(cutOff), { message: place }).toEqual([]);
+  await expectAccessible(page);
+}
+
+/** Page of the console with its errors. */
+export interface ConsolePage {
+  page: Page;
+  /** Errors of the page and of its scripts, also those that a test provokes. */
+  problems: string[];
+}
+
+/** Opens the console in a new browser context, without a session. */
+async function openPage(browser: Browser, url: string): Promise<ConsolePage> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+  context.setDefaultTimeout(60_000);
+  const page = await context.newPage();
+  const problems: string[] = [];
+  page.on('console', (line) => {
+    if (line.type() === 'error') problems.push(line.text());
+  });
+  page.on('pageerror', (error) => problems.push(error.message));
+  await page.goto(`${url}/console`);
+  return { page, problems };
+}
+
+/** Returns the shared gateway with a browser, whose pages are closed after each test. */
+export function useConsole() {
+  const gateway = useGateway();
+  let browser: Browser;
+  beforeAll(async () => {
+    // Chromium refuses its sandbox to root, which containers and CI are.
+    const args = ['--no-sandbox'];
+    browser = await chromium.launch({ executablePath: executablePath ?? '', args });
+  });
+  afterEach(async () => {
+    for (const context of browser.contexts()) await context.close();
+  });
+  afterAll(() => browser?.close());
+  return {
+    gateway,
+    open: (url = gateway.url) => openPage(browser, url),
+    /** Opens the console and signs in, as the file's caller by default. */
+    openAs: async (key = gateway.caller.key): Promise<ConsolePage> => {
+      const opened = await openPage(browser, gateway.url);
+      await signIn(opened.page, key);
+      return opened;
+    },
+  };
+}
+
+/** Signs in with a key. */
+export async function signIn(page: Page, key: string): Promise<void> {
+  await page.getByLabel('API key').fill(key);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('navigation', { name: 'Pages' }).waitFor();
+}
+
+interface Violation {
+  id: string;
+  impact: string;
+  nodes: { html: string }[];
+}
+
+/** Expects no serious accessibility violation, according to axe. */
+export async function expectAccessible(page: Page): Promise<void> {
+  await page.evaluate(axe);
+  const violations: Violation[] = await page.evaluate(
+    'axe.run({ resultTypes: ["violations"] }).then(({ violations }) => violations)',
+  );
+  const serious = violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' | ')}`);
+  expect(serious).toEqual([]);
+}

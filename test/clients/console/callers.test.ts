@@ -1,0 +1,363 @@
+/** The pages of callers in a real browser: sign-in, generation with each step, chat, jobs. */
+import type { Page, Request } from 'playwright-core';
+import { createServer, connect, type AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { expect, it, onTestFinished } from 'vitest';
+import { until } from '../../harness/until.ts';
+import { describeInBrowser, expectAccessible, expectFit, signIn, useConsole } from './browser.ts';
+
+/** Starts a proxy, whose URL stays the same when `port` becomes that of another process. */
+async function openPlace(port: number) {
+  const server = createServer((near) => {
+    const far = connect(place.port, '127.0.0.1');
+    for (const end of [near, far]) {
+      end.on('error', () => {
+        near.destroy();
+        far.destroy();
+      });
+    }
+    near.pipe(far).pipe(near);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const place = { url, port, close: () => void server.close() };
+  return place;
+}
+
+describeInBrowser('the console of a caller', () => {
+  const { gateway, open, openAs } = useConsole();
+  const getPrompt = (page: Page) => page.getByLabel('Prompt', { exact: false }).first();
+  const generate = (page: Page) => page.getByRole('button', { name: 'Generate' });
+  const isStream = (request: Request) => request.url().endsWith('/studio/jobs/events');
+  /** Collects the open event streams of the pages of a context. */
+  function trackStreams(page: Page): Set<Request> {
+    const streams = new Set<Request>();
+    const context = page.context();
+    context.on('response', (response) => {
+      if (isStream(response.request())) streams.add(response.request());
+    });
+    context.on('requestfailed', (request) => streams.delete(request));
+    context.on('requestfinished', (request) => streams.delete(request));
+    return streams;
+  }
+
+  it('arrives compressed in an encoding that the browser accepts', async () => {
+    const page = await (await fetch(`${gateway.url}/console`)).text();
+    const [script = ''] = /\/console\/assets\/[\w.-]+\.js/.exec(page) ?? [];
+    const measureSize = async (encoding: string): Promise<number> => {
+      const { headers } = await fetch(gateway.url + script, {
+        headers: { 'accept-encoding': encoding },
+      });
+      expect(headers.get('content-encoding')).toBe(encoding === 'identity' ? null : encoding);
+      expect(headers.get('vary')).toContain('Accept-Encoding');
+      expect(headers.get('content-type')).toContain('text/javascript');
+      return Number(headers.get('content-length'));
+    };
+    const gzip = await measureSize('gzip');
+    expect(gzip).toBeLessThan((await measureSize('identity')) * 0.4);
+    expect(await measureSize('br')).toBeLessThan(gzip);
+  });
+
+  it('explains a wrong key, and stores no key in the browser', async () => {
+    const { page } = await open();
+    await expectAccessible(page);
+    await page.getByLabel('API key').fill('gk_live_wrong');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByText('This is not a valid API key').waitFor();
+    await signIn(page, gateway.caller.key);
+    const kept = await page.evaluate(() => JSON.stringify([localStorage, sessionStorage]));
+    const cookies = await page.context().cookies();
+    expect(kept + JSON.stringify(cookies)).not.toContain(gateway.caller.key);
+    expect(cookies.map(({ httpOnly, sameSite }) => [httpOnly, sameSite])).toEqual([
+      [true, 'Strict'],
+    ]);
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('API key').waitFor();
+  });
+
+  it('generates an image, and shows the price before, each step during and the image after the job', async () => {
+    const { page, problems } = await openAs();
+    await getPrompt(page).fill('a lighthouse at dawn [[slow:2s]]');
+    await page.getByText('at most 3.90 credits').waitFor();
+    await generate(page).click();
+    const steps = page.getByRole('list', { name: 'Steps' });
+    await steps.locator('[data-step=wait][data-state=running]').waitFor();
+    await steps.locator('[data-step=charge][data-state=done]').waitFor();
+    const picture = page.getByRole('img', { name: 'Result: a lighthouse at dawn' });
+    await picture.waitFor();
+    await expect
+      .poll(() => picture.evaluate((image) => Reflect.get(image, 'naturalWidth')))
+      .toBeGreaterThan(0);
+    await expectAccessible(page);
+    await page.getByRole('link', { name: 'Jobs' }).click();
+    const rows = page.getByRole('list', { name: 'Jobs' }).getByRole('link');
+    await rows.getByText('completed').first().waitFor();
+    await rows.getByText('a lighthouse at dawn').waitFor();
+    const total = Number(await page.locator('[data-total]').getAttribute('data-total'));
+    expect(total).toBe(await rows.count());
+    await page.getByLabel('Search jobs').fill('HOUSE at dawn');
+    await expect.poll(() => rows.count()).toBe(1);
+    await page.getByLabel('Search jobs').fill('no job has this text');
+    await page.getByText('No jobs match').waitFor();
+    await expectAccessible(page);
+    expect(problems).toEqual([]);
+  });
+
+  it('fits price, button and job on a page 900 pixels high, and fits narrow pages', async () => {
+    const { page } = await openAs();
+    const lists = ['jobs', 'usage', 'keys', 'webhooks', 'models'];
+    const pages = ['playground/image/generate', 'playground/chat', ...lists];
+    for (const [width, height] of [
+      [1440, 900],
+      [1024, 900],
+      [390, 844],
+    ] as const) {
+      await page.setViewportSize({ width, height });
+      for (const path of pages) {
+        await page.goto(`${gateway.url}/console/${path}`);
+        await page.getByRole('heading', { level: 1 }).waitFor();
+        await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+        expect(await page.title()).toMatch(/^\w.* · Studio Gateway$/);
+        if (path === 'playground/image/generate') {
+          const box = await generate(page).boundingBox();
+          expect((box?.y ?? height) + (box?.height ?? 0)).toBeLessThanOrEqual(height);
+          await page.getByText('Credits: 3.9 per image').waitFor();
+        }
+        await expectFit(page, width);
+      }
+    }
+  });
+
+  it('keeps the chosen theme, without a flash of the other', async () => {
+    const { page } = await openAs();
+    const paper = () => page.evaluate('getComputedStyle(document.documentElement).backgroundColor');
+    const light = await paper();
+    await page.getByLabel('Theme').selectOption('dark');
+    expect(await paper()).not.toBe(light);
+    await page.reload();
+    expect(await paper()).not.toBe(light);
+    await expectAccessible(page);
+  });
+
+  it('follows a video job after a reload, and cancels it', async () => {
+    const { key } = await gateway.newCaller({ credits: 10_000 });
+    const { page, problems } = await openAs(key);
+    await page.goto(`${gateway.url}/console/playground/video/generate`);
+    await getPrompt(page).fill('waves at night [[slow:3s]]');
+    await generate(page).click();
+    const steps = page.getByRole('list', { name: 'Steps' });
+    await steps.locator('[data-step=submit]').waitFor();
+    await page.reload();
+    await steps.locator('[data-step=wait]').waitFor();
+    await steps.locator('[data-step=charge][data-state=done]').waitFor();
+    expect(await getPrompt(page).inputValue()).toContain('waves at night');
+
+    await getPrompt(page).fill('waves at noon [[slow:3s]]');
+    await generate(page).click();
+    await page.getByText('in progress').waitFor();
+    await page.getByRole('link', { name: 'View job' }).click();
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await expect
+      .poll(() => page.locator('.head .state').first().textContent())
+      .toMatch(/completed|canceled/);
+    await expectAccessible(page);
+    expect(problems).toEqual([]);
+  });
+
+  it('starts one job for two clicks, and another one when the form has changed', async () => {
+    const { page } = await openAs();
+    const submits = () => gateway.sandbox.submits({ match: 'a twice clicked buoy' });
+    await getPrompt(page).fill('a twice clicked buoy');
+    await page.getByText('at most 3.90 credits').waitFor();
+    await generate(page).click();
+    await until(async () => (await submits()).length === 1);
+    const repeated = page.waitForResponse((response) => response.request().method() === 'POST');
+    await generate(page).click();
+    expect((await repeated).headers()['idempotent-replayed']).toBe('true');
+    await getPrompt(page).fill('a twice clicked buoy at night');
+    await generate(page).click();
+    await until(async () => (await submits()).length === 2);
+  });
+
+  it('shows why a job failed, and that it was not charged', async () => {
+    const { page } = await openAs();
+    await getPrompt(page).fill('[[fail:422]] a picture');
+    await generate(page).click();
+    await page.getByText('nothing was charged').waitFor();
+    const steps = page.getByRole('list', { name: 'Steps' });
+    await steps.locator('[data-step=release]').waitFor();
+    const failed = steps.locator('[data-state=failed]');
+    expect(await failed.getAttribute('data-step')).toBe('wait');
+    const error = page.getByText('The provider rejected the input');
+    await error.waitFor();
+    expect(await error.count()).toBe(1);
+  });
+
+  it('shows a rejected field next to its input, and keeps everything that was typed', async () => {
+    const { page } = await openAs();
+    const prompt = getPrompt(page);
+    await prompt.fill('no');
+    await generate(page).click();
+    await page.locator('.field .wrong').first().waitFor();
+    expect(await prompt.inputValue()).toBe('no');
+  });
+
+  it('streams a chat, and shows its price', async () => {
+    const { page, problems } = await openAs();
+    await page.getByRole('link', { name: 'Chat' }).click();
+    await page.getByLabel('Your message').fill('What lights a harbour?');
+    await page.getByRole('button', { name: 'Send' }).click();
+    const answer = page.getByRole('article', { name: 'assistant' });
+    await answer.getByText(/credits/).waitFor();
+    expect(await answer.textContent()).toContain('What lights a harbour?');
+    await expectAccessible(page);
+    expect(problems).toEqual([]);
+  });
+
+  it('signs out when its key is revoked, and never shows jobs of others', async () => {
+    const { keyId, key } = await gateway.newCaller({ credits: 10 });
+    const { page } = await openAs(key);
+    await page.getByRole('link', { name: 'Jobs' }).click();
+    await page.getByText('No jobs yet').waitFor();
+    expect(
+      await gateway.call(`/api/v1/api-keys/${keyId}`, { method: 'DELETE', key }),
+    ).toMatchObject({ status: 200 });
+    // The end of the event stream shows the sign-in page without a click.
+    await page.getByLabel('API key').waitFor();
+  });
+
+  it('confirms before a link replaces a session, and shows the owner of the session', async () => {
+    const { key } = await gateway.newCaller({ credits: 10 });
+    const own = await gateway.call<{ keyPrefix: string }>('/api/v1/key', { key });
+    const createLink = async (by: string): Promise<string> => {
+      const made = await gateway.call<{ url: string }>('/api/v1/session/links', {
+        method: 'POST',
+        key: by,
+      });
+      expect(made.status).toBe(201);
+      return gateway.url + new URL(made.body.url).pathname + new URL(made.body.url).hash;
+    };
+    const { page } = await open();
+    const keyOfSession = async () =>
+      (await (await page.request.get(`${gateway.url}/api/v1/key`)).json()).keyPrefix;
+    const openLink = async (url: string) => {
+      // The same page with another hash would not be loaded again.
+      await page.goto('about:blank');
+      await page.goto(url);
+    };
+    await openLink(await createLink(key));
+    await generate(page).waitFor();
+    expect(await keyOfSession()).toBe(own.body.keyPrefix);
+
+    const link = await createLink(gateway.caller.key);
+    await openLink(link);
+    const question = page.getByRole('region', { name: 'Replace this session?' });
+    await question.getByText(own.body.keyPrefix).waitFor();
+    await expectAccessible(page);
+    expect(page.url()).not.toContain('#');
+    await question.getByRole('button', { name: 'Keep this session' }).click();
+    await generate(page).waitFor();
+    expect(await keyOfSession()).toBe(own.body.keyPrefix);
+
+    await openLink(link);
+    await question.getByRole('button', { name: 'Replace session' }).click();
+    await generate(page).waitFor();
+    expect(gateway.caller.key.startsWith(await keyOfSession())).toBe(true);
+  });
+
+  it('draws the menu and a countdown while the rate limit rejects requests, then retries', async () => {
+    const { page } = await openAs();
+    let isRejecting = true;
+    await page.route('**/api/v1/key', async (route) => {
+      if (!isRejecting) return route.continue();
+      isRejecting = false;
+      const json = { error: 'RATE_LIMITED', message: 'Too many requests.' };
+      return route.fulfill({ status: 429, headers: { 'Retry-After': '4' }, json });
+    });
+    const startedAtMs = Date.now();
+    await page.reload();
+    await page.getByText(/Too many requests. Retrying in [1-4] s./).waitFor();
+    await page.getByRole('link', { name: 'API keys' }).waitFor();
+    await generate(page).waitFor();
+    expect(Date.now() - startedAtMs).toBeGreaterThanOrEqual(4000);
+    await page.getByText('Too many requests').waitFor({ state: 'detached' });
+  });
+
+  it('loads eight tabs, which share one event stream that ends when no tab is visible', async () => {
+    const { page } = await open();
+    const streams = trackStreams(page);
+    const { key } = await gateway.newCaller({ credits: 10 });
+    await signIn(page, key);
+    const others: Page[] = [];
+    while (others.length < 7) {
+      const tab = await page.context().newPage();
+      others.push(tab);
+      await tab.goto(`${gateway.url}/console/jobs`);
+      await tab.getByText('No jobs yet').waitFor();
+    }
+    expect(streams.size).toBe(1);
+
+    const setVisibility = (tab: Page, state: 'hidden' | 'visible') =>
+      tab.evaluate(
+        `Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true });
+        document.dispatchEvent(new Event('visibilitychange'));`,
+      );
+    await setVisibility(page, 'hidden');
+    await expect.poll(() => streams.size).toBe(1);
+    const jobId = await gateway.startImage({ prompt: 'a lighthouse' }, key);
+    for (const tab of others)
+      await tab.getByRole('list', { name: 'Jobs' }).getByText('completed').waitFor();
+    await gateway.untilDone(jobId, key);
+
+    for (const tab of others) await setVisibility(tab, 'hidden');
+    await expect.poll(() => streams.size).toBe(0);
+    await setVisibility(page, 'visible');
+    await expect.poll(() => streams.size).toBe(1);
+  });
+
+  it('shows no job of the key of an earlier session, while a tab of that key keeps its stream', async () => {
+    const newCaller = () => gateway.newCaller({ credits: 10 });
+    const [first, second] = await Promise.all([newCaller(), newCaller()]);
+    const { page } = await open();
+    const context = page.context();
+    const streams = trackStreams(page);
+    await signIn(page, first.key);
+    await expect.poll(() => streams.size).toBe(1);
+    // A page whose stream opens late reloads its key, which must happen before the cookie changes.
+    await page.evaluate('new Promise((resolve) => setTimeout(resolve, 100))');
+    // A request with the cookie of the first session would end that session.
+    await context.clearCookies();
+    const headers = { authorization: `Bearer ${second.key}` };
+    const begun = await context.request.post(`${gateway.url}/api/v1/session`, { headers });
+    expect(begun.status()).toBe(201);
+    const tab = await context.newPage();
+    await tab.goto(`${gateway.url}/console/jobs`);
+    await tab.getByText('No jobs yet').waitFor();
+    await expect.poll(() => streams.size).toBe(2);
+    for (const [key, model] of [
+      [first.key, 'seedream'],
+      [second.key, 'nano-banana'],
+    ] as const) {
+      const jobId = await gateway.startImage({ prompt: 'a lighthouse', model }, key);
+      await gateway.untilDone(jobId, key);
+    }
+    const list = tab.getByRole('list', { name: 'Jobs' });
+    await list.getByText('nano-banana').first().waitFor();
+    expect(await list.getByText('seedream').count()).toBe(0);
+  });
+
+  it('shows that the gateway is unreachable, and reconnects by itself', async () => {
+    const alone = { API_PORT: '0' };
+    const first = await gateway.spawn('api', alone);
+    const place = await openPlace(first.port);
+    onTestFinished(place.close);
+    const { page } = await open(place.url);
+    await signIn(page, gateway.caller.key);
+    await getPrompt(page).fill('typed before');
+    first.child.kill('SIGKILL');
+    await page.getByText('The gateway does not respond').waitFor();
+    place.port = (await gateway.spawn('api', alone)).port;
+    await page.getByText('The gateway does not respond').waitFor({ state: 'detached' });
+    expect(await getPrompt(page).inputValue()).toBe('typed before');
+  });
+});

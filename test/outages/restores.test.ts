@@ -1,0 +1,204 @@
+/**
+ * One database is restored to an earlier time, and the other keeps its state: jobs end as
+ * docs/backup.md describes, with APIs and workers stopped meanwhile, and with running workers. No
+ * job is charged twice, no reservation stays open, and the audit finds nothing.
+ */
+import { execFile } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import type { Client } from '@temporalio/client';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { findViolations } from '../../ledger/invariants.ts';
+import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
+import { createCalls, states, type JobState } from '../faults/calls.ts';
+import { startStack, type FaultStack } from '../faults/stack.ts';
+
+let stack: FaultStack;
+let calls: ReturnType<typeof createCalls>;
+/** Starts a stack with these settings before each test of a `describe`. */
+const useStack = (env: Record<string, string> = {}) =>
+  beforeEach(async () => {
+    stack = await startStack({ env });
+    calls = createCalls(stack);
+  });
+afterEach(async () => {
+  const open = () => stack.query(`SELECT id FROM reservation WHERE state = 'reserved'`);
+  await expect.poll(open, { interval: lookMs }).toEqual([]);
+  expect((await findViolations(stack.databaseUrl, { scope: 'all' })).findings).toEqual([]);
+  await stack.close();
+});
+
+/** Interval of polls of jobs that take many seconds. */
+const lookMs = 1000;
+const { open, paid } = states;
+const lost = states.failed('JOB_LOST');
+const start = (prompt: string) => calls.start(prompt);
+const untilState = (jobId: string, state: JobState | null) =>
+  calls.untilState(jobId, state, lookMs);
+const readResult = (jobId: string) =>
+  calls.withTemporal(({ workflow }) => workflow.getHandle(jobId).result());
+/** Waits until the provider has accepted the call, and its operation is recorded. */
+async function untilTaken(jobId: string): Promise<void> {
+  await calls.untilAccepted(jobId);
+  expect(await calls.countAccepted(jobId)).toBe(1);
+}
+/** Restores a copy of a server's data while the processes of the gateway are stopped. */
+async function restore(part: 'postgres' | 'temporal', meanwhile?: () => Promise<void>) {
+  const processes = ['api', 'worker'] as const;
+  await Promise.all(processes.map(stack.kill));
+  await stack.copyData(part, 'put back');
+  await meanwhile?.();
+  await Promise.all(processes.map((process) => stack.start(process)));
+}
+
+describe('a database restored to an earlier time while the other keeps its state', () => {
+  useStack();
+
+  it('ends each job as docs/backup.md describes, first with Postgres, then with Temporal', async () => {
+    const ended = await start('an otter before');
+    await untilState(ended, paid);
+    const [left, saved, stillOpen] = await Promise.all([
+      start('[[slow:12s]] an otter left to the sweeper'),
+      start('[[slow:12s]] an otter that an operator saves'),
+      start('[[slow:60s]] an otter that takes its time'),
+    ]);
+    await Promise.all([left, saved, stillOpen].map(untilTaken));
+    await stack.copyData('postgres', 'take');
+    await Promise.all([untilState(left, paid), untilState(saved, paid)]);
+    const forgotten = await start('an otter since');
+    await untilState(forgotten, paid);
+    const forgottenOpen = await start('[[slow:40s]] an otter since, still open');
+    await untilTaken(forgottenOpen);
+    // Longer than a workflow task, so that Temporal has recorded the reservation and the submit.
+    await sleep(5000);
+    const justSent = await start('[[slow:5s]] an otter that was sent a moment ago');
+    await expect.poll(() => calls.countAccepted(justSent)).toBe(1);
+
+    await restore('postgres', async () => {
+      for (const jobId of [left, saved, stillOpen])
+        expect(await calls.readState(jobId)).toEqual(open);
+      // First step of docs/backup.md, for one of the two jobs.
+      const extend = `UPDATE reservation SET expires_at = now() + interval '1 hour' WHERE id = $1`;
+      await stack.query(extend, [saved]);
+    });
+    expect((await calls.requestAdmin(`/jobs/${saved}`)).body.data.why).toContain(
+      'workflow ended (COMPLETED) without settling the reservation',
+    );
+    expect((await calls.requestAdmin(`/jobs/${saved}/resettle`, {})).status).toBe(202);
+    await untilState(saved, paid);
+    await untilState(left, lost);
+    await untilState(stillOpen, paid);
+    expect(await calls.readState(ended)).toEqual(paid);
+    for (const jobId of [forgotten, forgottenOpen]) {
+      expect((await calls.requestAdmin(`/jobs/${jobId}`)).status).toBe(404);
+    }
+    const outcome = { status: 'failed', billing: 'released' };
+    expect(await readResult(forgottenOpen)).toMatchObject(outcome);
+    // If Temporal has not recorded the first steps, they run and send again; otherwise the job is lost.
+    const readStatus = async () => (await calls.readState(justSent))?.status;
+    await expect.poll(readStatus).toBeOneOf([undefined, 'completed']);
+    const submitsMax = (await calls.readState(justSent)) ? 2 : 1;
+    expect(await calls.countAccepted(justSent)).toBeLessThanOrEqual(submitsMax);
+    // No other call was sent a second time.
+    for (const jobId of [ended, left, saved, stillOpen, forgotten, forgottenOpen]) {
+      expect(await calls.countAccepted(jobId)).toBe(1);
+    }
+    await restoreTemporal();
+  });
+
+  async function restoreTemporal(): Promise<void> {
+    const [endedSince, stillOpen] = await Promise.all([
+      start('[[slow:12s]] a beaver that ends in between'),
+      start('[[slow:60s]] a beaver that takes its time'),
+    ]);
+    await Promise.all([endedSince, stillOpen].map(untilTaken));
+    await stack.copyData('temporal', 'take');
+    await untilState(endedSince, paid);
+    const unknownEnded = await start('a beaver since');
+    await untilState(unknownEnded, paid);
+    const unknownOpen = await start('[[slow:90s]] a beaver since, still open');
+    await untilTaken(unknownOpen);
+
+    await restore('temporal');
+    // The workflow runs again, and its job is already settled.
+    const outcome = { status: 'completed', billing: 'charged' };
+    expect(await readResult(endedSince)).toMatchObject(outcome);
+    await untilState(unknownOpen, lost);
+    await untilState(stillOpen, paid);
+    for (const jobId of [endedSince, unknownEnded])
+      expect(await calls.readState(jobId)).toEqual(paid);
+    for (const jobId of [endedSince, stillOpen, unknownEnded, unknownOpen]) {
+      expect(await calls.countAccepted(jobId)).toBe(1);
+    }
+  }
+});
+
+describe('Temporal restored to an earlier time under running workers', () => {
+  const deadlineMs = 45_000;
+  const checkMs = 1000;
+  const waitMs = 6000;
+  // Twice the job's time and thirty checks (docs/backup.md), and 45 s for a busy machine.
+  const endsWithinMs = 2 * (deadlineMs + waitMs) + 30 * checkMs + 45_000;
+  useStack({
+    IMAGE_DEADLINE_MS: String(deadlineMs),
+    OUTCOME_WAIT_MS: String(waitMs),
+    RESERVATION_TTL_MS: String(checkMs),
+  });
+
+  it('leaves jobs that a reset can continue, and releases the others within the time limit', async () => {
+    const jobs = await Promise.all(
+      [28, 30, 32, 34, 36, 38, 40, 42].map((seconds) => start(`[[slow:${seconds}s]] a stork`)),
+    );
+    const bornAtMs = Date.now();
+    await Promise.all(jobs.map(untilTaken));
+    const readEach = <Result>(read: (client: Client, jobId: string) => Promise<Result>) =>
+      calls.withTemporal((client) => Promise.all(jobs.map((jobId) => read(client, jobId))));
+    /** Waits until each job has had more than this number of timers. */
+    const leastTimers = async () => Math.min(...(await readEach(countTimers)));
+    const untilChecked = (times: number) =>
+      expect.poll(leastTimers, { interval: lookMs }).toBeGreaterThan(times);
+    await untilChecked(2);
+    await stack.copyData('temporal', 'take');
+    await untilChecked(4);
+    await stack.copyData('temporal', 'put back');
+
+    // Workflow tasks fail, because events of the worker's cache are not in the restored history.
+    const readFailing = async () => {
+      const attempts = await readEach(readAttempt);
+      return jobs.filter((_, index) => (attempts[index] ?? 0) > 2);
+    };
+    const countFailing = async () => (await readFailing()).length;
+    await expect.poll(countFailing, { interval: lookMs }).toBeGreaterThanOrEqual(2);
+    const [saved = ''] = await readFailing();
+    await resetToStart(saved);
+    await untilState(saved, paid);
+
+    const openJobs = () => stack.query(`SELECT id FROM job WHERE status = 'open'`);
+    const timeout = endsWithinMs - (Date.now() - bornAtMs);
+    await expect.poll(openJobs, { timeout, interval: lookMs }).toEqual([]);
+    const ended = await Promise.all(jobs.map(calls.readState));
+    expect(ended).toContainEqual(lost);
+    for (const state of ended) expect([paid, lost]).toContainEqual(state);
+    for (const jobId of jobs) expect(await calls.countAccepted(jobId)).toBe(1);
+  });
+});
+
+/** Returns the number of timers that a job's workflow has started: one before each check. */
+async function countTimers({ workflow }: Client, jobId: string): Promise<number> {
+  const { events } = await workflow.getHandle(jobId).fetchHistory();
+  return (events ?? []).filter((event) => event.timerStartedEventAttributes).length;
+}
+
+/** Returns the attempt of the pending workflow task; 0 if there is none. */
+async function readAttempt({ workflow }: Client, jobId: string): Promise<number> {
+  const { raw } = await workflow.getHandle(jobId).describe();
+  return raw.pendingWorkflowTask?.attempt ?? 0;
+}
+
+/** Resets a workflow with the command of docs/backup.md. */
+async function resetToStart(jobId: string): Promise<void> {
+  const server = ['--address', stack.env['TEMPORAL_ADDRESS'] ?? ''];
+  const which = ['--query', `WorkflowId="${jobId}"`, '--type', 'FirstWorkflowTask'];
+  const reset = ['workflow', 'reset', ...which, '--reason', 'restored', '--yes', ...server];
+  await promisify(execFile)(await findTemporalCli(), reset);
+}

@@ -1,0 +1,86 @@
+/** Records of provider calls: an accepted call is never sent again, also after late writes. */
+import { beforeAll, describe, expect, it } from 'vitest';
+import { createCallRecords, type CallRecords } from '../../providers/call-records.ts';
+import { createReadCalls } from '../../studio/jobs/job-calls.ts';
+import type { CallOutputs } from '../../domain/job-plan.ts';
+import { newId } from '../../domain/ids.ts';
+import { useLedger } from '../ledger/use-ledger.ts';
+
+const ledgers = useLedger();
+let records: CallRecords;
+beforeAll(() => {
+  records = createCallRecords(ledgers.pool);
+});
+
+const operation = { id: 'op-1', providerEndpoint: 'fal-ai/x' } as never;
+const outputs: CallOutputs = { callIndex: 0, artifacts: [], data: null, delivered: 1, error: null };
+const unacceptedSubmit = { message: 'rejected (401)', providerRequestId: 'req_refused' };
+type Call = Pick<Parameters<typeof records.begin>[0], 'jobId' | 'callIndex'>;
+const route = { routeIndex: 0, provider: 'fal', providerEndpoint: 'fal-ai/x' };
+
+const begin = (call: Call, senderId?: string) =>
+  records.begin({ ...call, ...route, ...(senderId !== undefined && { senderId }) });
+
+async function beginCall(senderId?: string) {
+  const jobId = newId('job');
+  await ledgers.reserve(await ledgers.newHolder(), 1, { id: jobId, hasJob: true });
+  const call = { jobId, callIndex: 0 };
+  expect(await begin(call, senderId)).toEqual({ verdict: 'send' });
+  return call;
+}
+
+describe('a call', () => {
+  it('may be sent again after a submit that was not accepted', async () => {
+    const call = await beginCall();
+    await records.markNotAccepted(call, unacceptedSubmit);
+    // Postgres stores no NUL.
+    await records.markNotAccepted(call, { ...unacceptedSubmit, message: 'rejected \0(401)' });
+    expect(await begin(call)).toEqual({ verdict: 'send' });
+    const [row] = await createReadCalls(ledgers.pool)(call.jobId);
+    expect(row).toMatchObject({
+      attempts: 2,
+      providerRequestId: null,
+      unacceptedSubmits: [{ ...unacceptedSubmit, routeIndex: 0, provider: 'fal' }],
+    });
+  });
+
+  it('is sent again only by the attempt whose begin received no response', async () => {
+    const call = await beginCall('one');
+    expect(await begin(call, 'two')).toMatchObject({ verdict: 'begun' });
+    expect(await begin(call)).toMatchObject({ verdict: 'begun' });
+    expect(await begin(call, 'one')).toEqual({ verdict: 'send' });
+    await records.markUnknown(call, null);
+    expect(await begin(call, 'one')).toMatchObject({ verdict: 'unknown' });
+  });
+
+  const accepted = { verdict: 'accepted', operation };
+  const marks = {
+    accepted: (call: Call) => records.markAccepted({ ...call, operation }),
+    answered: (call: Call) => records.markAnswered({ ...call, outputs }),
+    not_accepted: (call: Call) => records.markNotAccepted(call, unacceptedSubmit),
+    unknown: (call: Call) => records.markUnknown(call, null),
+    inProgress: (call: Call) =>
+      records.recordProgress({ ...call, progress: { state: 'generating', queuePosition: 1 } }),
+  };
+
+  it.each<[string, (keyof typeof marks)[], object]>([
+    ['that a provider accepted stays accepted', ['accepted', 'not_accepted'], accepted],
+    ['that was accepted stays so if its submit fails later', ['accepted', 'unknown'], accepted],
+    ['that was not accepted is so if it is reported later', ['not_accepted', 'accepted'], accepted],
+    [
+      'with outputs changes no more',
+      ['accepted', 'answered', 'not_accepted', 'unknown', 'accepted', 'inProgress'],
+      { verdict: 'answered', outputs },
+    ],
+  ])('%s', async (_title, names, found) => {
+    const call = await beginCall();
+    for (const name of names) await marks[name](call);
+    expect(await begin(call)).toMatchObject(found);
+  });
+
+  it('is accepted if a failed submit and its acceptance are in one batch', async () => {
+    const call = await beginCall();
+    await Promise.all([marks.accepted(call), marks.not_accepted(call)]);
+    expect(await begin(call)).toMatchObject({ verdict: 'accepted' });
+  });
+});
