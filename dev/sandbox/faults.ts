@@ -3,6 +3,7 @@
  * marker is `[[name:argument]]`, optionally with `x2` (twice) and `;option=value`, e.g.
  * `[[submit:503x2;retry-after=2]]`.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import type { Exchange } from './http.ts';
 
@@ -18,7 +19,7 @@ const faultNames = [
   'malformed-submit', // accepts and responds with incomplete JSON
   'proxy-error', // proxy-error:502 accepts and responds with the error page of a proxy
   // Faults while the result is generated.
-  'slow', // slow:20s, slow:500ms
+  'slow', // slow:20s, slow:500ms; the wait of a chat or of a queued request ends when the faults are cleared
   'fail', // fail:422;type=image_too_small fails with an error of the model
   'policy', // the content filter rejects the request
   'fail-result', // fail-result:504 fails with an error of the platform
@@ -205,6 +206,7 @@ export class FaultBook {
   #rules: ActiveRule[] = [];
   #nextRuleId = 1;
   readonly #counts = new Map<string, number>();
+  #cleared = new AbortController();
 
   /**
    * Adds a rule.
@@ -217,10 +219,23 @@ export class FaultBook {
     this.#rules.push({ match: match ?? '', faults: parsed, remaining: times ?? Infinity });
   }
 
-  /** Removes all rules and counts. */
+  /** Removes all rules and counts, and ends all waits. */
   clear(): void {
     this.#rules = [];
     this.#counts.clear();
+    this.#cleared.abort();
+    this.#cleared = new AbortController();
+  }
+
+  /** Waits for a delay, or until the faults are cleared. @throws if the signal aborts */
+  async wait(delayMs: number, signal?: AbortSignal): Promise<void> {
+    const cleared = this.#cleared.signal;
+    const ends = signal ? AbortSignal.any([cleared, signal]) : cleared;
+    try {
+      await sleep(delayMs, undefined, { signal: ends });
+    } catch (error) {
+      if (!cleared.aborted) throw error;
+    }
   }
 
   /** Returns the faults of a submitted request; decreases the remaining number of each matching rule. */

@@ -1,7 +1,7 @@
 /** Idempotency-Key on chat: one key is one chat, charged once, and its response is repeated. */
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { readChats, untilAllSettled } from './chat-account.ts';
+import { untilAllSettled } from './chat-account.ts';
 import { say } from './chat-clients.ts';
 import { postChat } from './raw-chat.ts';
 
@@ -63,14 +63,16 @@ describe('a repeated chat', () => {
 
   it('is rejected with Retry-After while the first runs; then it receives the same response', async () => {
     const caller = await newCaller();
-    const body = makeBody('[[slow:700ms]] a');
+    const body = makeBody('[[slow:900s]] the first of six');
     const first = chat(caller, body, 'k');
-    await expect.poll(() => readChats(gateway, caller)).toHaveLength(1);
+    const sent = () => gateway.sandbox.chatRequests('the first of six');
+    await expect.poll(sent).toHaveLength(1);
     const racing = await Promise.all(Array.from({ length: 5 }, () => chat(caller, body, 'k')));
     for (const answer of racing) {
       expect([answer.status, readCode(answer)]).toEqual([409, 'REQUEST_IN_PROGRESS']);
       expect(Number(answer.retryAfter)).toBeGreaterThan(0);
     }
+    await gateway.sandbox.clearFaults();
     const { text } = await first;
     await expect.poll(async () => (await chat(caller, body, 'k')).text).toBe(text);
     expect(await untilAllSettled(gateway, caller)).toHaveLength(1);

@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
+import { fileURLToPath } from 'node:url';
 import { Context } from '@temporalio/activity';
 import { WorkflowFailedError, type WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
@@ -33,7 +34,7 @@ import {
 } from '../../domain/job-plan.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { registerSearchAttributes } from '../../platform/temporal.ts';
-import { loadWorkflowBundle } from '../../worker/bundle.ts';
+import { bundleWorkflows } from '../../worker/bundle.ts';
 import { installTestRuntime } from './runtime.ts';
 
 type Name = Exclude<keyof Activities, 'stopDelivery'>;
@@ -169,7 +170,8 @@ export async function startScriptedJobs() {
   }
   const names = Object.keys(successes) as Name[];
   const activities = Object.fromEntries(names.map((name) => [name, activity(name)]));
-  const workflowBundle = await loadWorkflowBundle();
+  const interceptor = fileURLToPath(new URL('patient-workflows.ts', import.meta.url));
+  const workflowBundle = await bundleWorkflows({ interceptorPaths: [interceptor] });
   const shared = { connection: env.nativeConnection, namespace, activities };
   const providerQueues = ['fal', 'openai'].map((name) => providerTaskQueue(prefix, name));
   const workers = await Promise.all([

@@ -22,6 +22,21 @@ const toSource = (bytes: Buffer): ByteSource => ({
 const measure = (bytes: Buffer) => readMedia(toSource(bytes));
 const use = (bytes: Buffer, as?: MediaUse) => readAccepted(toSource(bytes), as);
 
+/**
+ * Returns the CPU time of a measurement in milliseconds: the least of five, because programs on the
+ * same core make each other slower. Other threads do not count.
+ */
+async function measureCpuMs(bytes: Buffer): Promise<number> {
+  const costsMs: number[] = [];
+  for (let run = 0; run < 5; run += 1) {
+    const before = process.threadCpuUsage();
+    await measure(bytes);
+    const { user, system } = process.threadCpuUsage(before);
+    costsMs.push((user + system) / 1000);
+  }
+  return Math.min(...costsMs);
+}
+
 /** Overwrites each occurrence of some bytes. */
 function patch(bytes: Buffer, from: string, to: string): Buffer {
   return Buffer.from(bytes.toString('hex').replaceAll(from, to), 'hex');
@@ -109,15 +124,9 @@ describe('a recording', () => {
   });
 
   it('of a hundred megabytes takes less than half a second of CPU', async () => {
-    const second = await makeSpeech(20);
-    const bytes = Buffer.concat(Array<Buffer>(400).fill(second));
-    await measure(second);
-    const cpu = process.cpuUsage();
-    const facts = await measure(bytes);
-    const { user, system } = process.cpuUsage(cpu);
-    expect(facts).toMatchObject({ kind: 'recording', type: { extension: 'mp3' } });
-    // Other work of the process counts too, so the limit of the promise is doubled.
-    expect((user + system) / 1000).toBeLessThan(1000);
+    const bytes = Buffer.concat(Array<Buffer>(400).fill(await makeSpeech(20)));
+    expect(await measure(bytes)).toMatchObject({ kind: 'recording', type: { extension: 'mp3' } });
+    expect(await measureCpuMs(bytes)).toBeLessThan(500);
   });
 
   it.each<[string, () => Promise<Buffer>, RegExp]>([
@@ -418,16 +427,6 @@ const bombs: [string, () => Buffer][] = [
 
 describe('a malicious file', () => {
   it.each(bombs)('takes at most 50 ms of CPU: %s', async (_name, make) => {
-    const bytes = make();
-    await measure(await readStored('sideways.jpg'));
-    const costsMs: number[] = [];
-    // The least of three, because the process does other work too.
-    for (let run = 0; run < 3; run += 1) {
-      const cpu = process.cpuUsage();
-      await measure(bytes);
-      const { user, system } = process.cpuUsage(cpu);
-      costsMs.push((user + system) / 1000);
-    }
-    expect(Math.min(...costsMs)).toBeLessThan(50);
+    expect(await measureCpuMs(make())).toBeLessThan(50);
   });
 });

@@ -45,6 +45,8 @@ beforeAll(async () => {
     FAL_QUEUE_URL: `${proxy.url}/fal/queue`,
     LOG_LEVEL: 'info',
     API_PORT: '0',
+    // Only the provider's notification wakes a job, so that its span has the link.
+    FIRST_CHECK_MAX_MS: '600000',
   };
   api = await gateway.spawn('api', env);
   // The provider notifies the API that is traced.

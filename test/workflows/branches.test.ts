@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { Worker } from '@temporalio/worker';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { CheckOutcome } from '../../activities/check.ts';
 import type { SubmitOutcome } from '../../activities/submit.ts';
 import type { ReserveOutcome, EarlierSettlement } from '../../activities/reserve.ts';
@@ -28,8 +28,6 @@ import {
 import { isWhole } from '../harness/slow.ts';
 
 const scripted = during(startScriptedJobs);
-// A worker's first task takes longer than a first attempt may.
-beforeAll(async () => void (await scripted.run()));
 
 /** Returns the error of an activity whose provider has failed in this way. */
 function failure(kind: FailureKind, extras: { retryAfterMs?: number } = {}): Error {
@@ -177,10 +175,13 @@ describeJobs('a step', () => {
   });
 
   it('is adopted by an activity, not sent again, if its submit takes more than three seconds', async () => {
-    const job = await scripted.start({
-      submit: submits(() => sleep(4500, operation)),
-      adopt: respond(() => sleep(500, operation)),
-    });
+    const job = await scripted.start(
+      {
+        submit: submits(() => sleep(4500, operation)),
+        adopt: respond(() => sleep(500, operation)),
+      },
+      { model: 'impatient' },
+    );
     await job.untilCalled('adopt');
     expect(await readProgress(job)).toMatchObject({
       calls: [{ phase: expect.stringMatching(/submitting to fal|fal is working on it/) }],
@@ -377,7 +378,9 @@ describeJobs('a cancellation', () => {
 });
 
 describeJobs('after the deadline', () => {
-  const soon = { deadlineMs: 500, outcomeWaitMs: 700 };
+  /** A deadline that the first steps reach on a busy machine, too. */
+  const deadlineMs = 4000;
+  const soon = { deadlineMs, outcomeWaitMs: 700 };
   const muchLater = failure('not_accepted', { retryAfterMs: 3_600_000 });
 
   it('the provider receives a cancel, and the outcome is unknown if it does not confirm an end', async () => {
@@ -399,14 +402,14 @@ describeJobs('after the deadline', () => {
     },
     'no further route is used': () => {
       const submit = submits(() =>
-        sleep(1500).then(() => Promise.reject(failure('misconfigured'))),
+        sleep(5000).then(() => Promise.reject(failure('misconfigured'))),
       );
       const end = failedEnd('DEADLINE_EXCEEDED', 'reserve, submit, release');
-      return [{ submit }, { ...planTwoRoutes(), deadlineMs: 1000 }, end];
+      return [{ submit }, { ...planTwoRoutes(), deadlineMs }, end];
     },
     'a call that still waits for a worker of its provider is not sent': () => {
       const end = failedEnd('DEADLINE_EXCEEDED', 'reserve, adopt on studio, release');
-      return [{}, { ...planSilently('no-worker'), deadlineMs: 1200 }, end];
+      return [{}, { ...planSilently('no-worker'), deadlineMs }, end];
     },
     'a call that the provider canceled fails with DEADLINE_EXCEEDED': () => {
       const check = checks(pending, failure('canceled'));
@@ -422,10 +425,10 @@ describeJobs('after the deadline', () => {
       ];
     },
     'a check that was running when the deadline passed counts, at run time and in replay': () => {
-      const check = checks(() => sleep(1500, pending), ended);
+      const check = checks(() => sleep(5000, pending), ended);
       const calls = [scripted.call({ firstCheckMs: 100 })];
       const steps = 'reserve, submit, check, cancel, markVerifying, check, store, charge';
-      return [{ check }, { calls, deadlineMs: 1000 }, { steps }];
+      return [{ check }, { calls, deadlineMs }, { steps }];
     },
     'the job skips a provider whose Retry-After ends later, and calls the next provider': () => [
       { submit: submits(muchLater, atOpenai) },
@@ -517,7 +520,7 @@ describeJobs('a provider that does not accept the call', () => {
       const slowly = () => sleep(3300).then(() => Promise.reject(failure('not_accepted')));
       const submit = submits(slowly, lastRejection, operation);
       const steps = /^reserve, submit, adopt on studio, submit on fal, submit, check/;
-      return [{ submit }, planTwoRoutes(), openaiEnd(steps)];
+      return [{ submit }, { ...planTwoRoutes(), model: 'impatient' }, openaiEnd(steps)];
     },
   });
 

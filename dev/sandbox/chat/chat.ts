@@ -1,5 +1,4 @@
 /** Chat providers of the sandbox: OpenAI's protocol under `/chat-openai/v1`, Anthropic's under `/chat-anthropic`. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Counters } from '../counters.ts';
 import { findFault, retryAfterHeader, type Fault, type FaultBook } from '../faults.ts';
 import { sendJson, readJson, type Exchange, type Route } from '../http.ts';
@@ -99,7 +98,7 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
     exchange.response.once('close', () => {
       if (!exchange.response.writableFinished) counters.chatCallsLeft += 1;
     });
-    if (script.latencyMs > 0) await sleep(script.latencyMs);
+    if (script.latencyMs > 0) await book.wait(script.latencyMs);
     const odd = findFault(faults, 'answer');
     if (odd && playAnswer(exchange, protocol.oddAnswers[odd.argument], parsed.stream)) return;
     if (parsed.stream) {

@@ -37,7 +37,7 @@ export async function createFal(options: FalOptions) {
     films: createFilms(createTones(mediaSize), mediaSize),
   });
   const cdn = createFileCdn({ store, generate, filesUrl: () => `${baseUrl()}/fal/files` });
-  const generator = createGenerator({ store, cdn, webhooks, generate });
+  const generator = createGenerator({ store, faults: options.faults, cdn, webhooks, generate });
   const queueUrl = () => `${baseUrl()}/fal/queue`;
   const routes: Route[] = [
     ...queueRoutes('/fal/queue', { ...options, store, generator, queueUrl }),

@@ -1,6 +1,5 @@
 /** Generates the results of accepted requests once their latency has passed, a few at a time. */
-import { setTimeout as sleep } from 'node:timers/promises';
-import { findFault } from '../faults.ts';
+import { findFault, type FaultBook } from '../faults.ts';
 import { MediaInputError, deriveSeed } from '../media/media.ts';
 import type { FalFile, Generated, GenerationContext } from './endpoint.ts';
 import { endpoints } from './endpoints/registry.ts';
@@ -94,19 +93,20 @@ function findFaultOutcome({ faults }: FalRequest): Outcome | undefined {
 
 interface GeneratorOptions {
   store: RequestStore;
+  faults: FaultBook;
   cdn: FileCdn;
   webhooks: WebhookSender;
   generate: (request: FalRequest) => Promise<Generated>;
 }
 
 /** Creates the generator. */
-export function createGenerator({ store, cdn, webhooks, generate }: GeneratorOptions) {
+export function createGenerator({ store, faults, cdn, webhooks, generate }: GeneratorOptions) {
   const closing = new AbortController();
   const limit = createLimit();
 
   const waitUntil = async (timeMs: number) => {
     const delayMs = timeMs - Date.now();
-    if (delayMs > 0) await sleep(delayMs, undefined, { signal: closing.signal });
+    if (delayMs > 0) await faults.wait(delayMs, closing.signal);
   };
 
   const generateOutcome = async (request: FalRequest): Promise<Outcome> => {
