@@ -42,8 +42,8 @@ function groupColumn(group: UsageGroup): FragmentSqlToken {
 
 /**
  * Builds the statement that selects the filtered usage: one row for each sum of a closed day, and
- * one for each job and chat of the other days. Without limits of the time, it selects all usage
- * from the creation of the organization until now. Columns: day, model, key_id, type, metadata,
+ * one for each job and chat of the other days, at most from the creation of the organization until
+ * now. Columns: day, model, key_id, type, metadata,
  * requests, net (micro-credits), input_tokens, output_tokens.
  */
 function selectUsage(
@@ -73,8 +73,8 @@ function selectUsage(
   // A period that begins within a day reads the rest of that day row by row.
   return sql.fragment`
     WITH period AS (
-        SELECT coalesce(timestamp_of_ms(${afterMs === undefined ? null : afterMs + 1}::bigint), created_at) AS starts,
-          coalesce(timestamp_of_ms(${beforeMs ?? null}::bigint), 'tomorrow') AS ends
+        SELECT greatest(timestamp_of_ms(${afterMs === undefined ? null : afterMs + 1}::bigint), created_at) AS starts,
+          least(timestamp_of_ms(${beforeMs ?? null}::bigint), 'tomorrow') AS ends
         FROM organization WHERE id = ${organizationId}),
       days AS (SELECT d::date AS day, d AT TIME ZONE 'UTC' AS day_starts,
           (d + interval '1 day') AT TIME ZONE 'UTC' AS day_ends

@@ -98,6 +98,8 @@ it('GET /studio/jobs/count counts the jobs of the organization that match the fi
   expect(await count('?status=failed')).toEqual({ count: 1, complete: true });
   expect(await count('?status=in_progress')).toEqual({ count: 0, complete: true });
   expect(await count('?search=two')).toEqual({ count: 1, complete: true });
+  const allTime = '?after=0001-01-01T00:00:00Z&before=9999-12-31T23:59:59Z';
+  expect(await count(allTime)).toEqual({ count: 3, complete: true });
   expect((await gateway.call(`${jobsPath}/count?limit=5`)).status).toBe(400);
 });
 
