@@ -8,8 +8,8 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
-import { constantAnswers } from '../http/constants.ts';
-import type { Documents } from '../openapi/document.ts';
+import { constantAnswers, describeConstant } from '../http/constants.ts';
+import { convertToYaml, type Documents } from '../openapi/document.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 import { listPriceLines } from './pricing.ts';
 
@@ -49,7 +49,7 @@ const startScript = `SwaggerUIBundle({
 const defineText = (
   path: `/${string}`,
   type: string,
-  getContent: (documents: Documents, services: Composition) => string,
+  getContent: (documents: Documents, services: Composition) => string | Promise<string>,
 ) =>
   defineEndpoint({
     route: `GET ${path}`,
@@ -58,14 +58,14 @@ const defineText = (
     answers: constantAnswers,
     handle: ({ ctx }, services) =>
       services.constants.send(ctx, { name: path, type }, () =>
-        Buffer.from(getContent(services.documents, services)),
+        getContent(services.documents, services),
       ),
   });
 
 /** Endpoints that serve the documentation of the callers' API. */
 export const docs = [
-  defineText('/api/v1/openapi.json', 'application/json', (documents) => documents.callers().json),
-  defineText('/api/v1/openapi.yaml', 'application/yaml', (documents) => documents.callers().yaml),
+  defineText('/api/v1/openapi.json', 'application/json', ({ callers }) => callers),
+  defineText('/api/v1/openapi.yaml', 'application/yaml', ({ callers }) => convertToYaml(callers)),
   defineText('/llms.txt', 'text/plain', (documents, { prices }) =>
     documents.summary(listPriceLines(prices)),
   ),
@@ -94,7 +94,9 @@ export const operatorsDocs = defineSection('Description', {
   getDescription: defineEndpoint({
     route: 'GET /api/admin/v1/openapi.json',
     summary: 'Get the OpenAPI description of the operators’ API',
-    answer: z.looseObject({ openapi: z.literal('3.1.0') }),
-    handle: (_, { documents }) => documents.operators().document,
+    answer: rawResponse,
+    answers: describeConstant(z.looseObject({ openapi: z.literal('3.1.0') })),
+    handle: ({ ctx }, { constants, documents }) =>
+      constants.send(ctx, { name: ctx.path, type: 'application/json' }, () => documents.operators),
   }),
 });

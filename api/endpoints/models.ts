@@ -3,9 +3,8 @@
  * Anthropic's clients and older clients of the gateway expect. Without query parameters it contains
  * all models, as OpenAI's clients expect; Anthropic's clients request pages.
  */
-import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { type ChatModel, getKind } from '../../chat/models.ts';
+import { getKind } from '../../chat/models.ts';
 import {
   formatModelEntry,
   formatModelList,
@@ -13,6 +12,7 @@ import {
   modelListSchema,
 } from './model-list.ts';
 import { selectPage, pagingSchema } from './model-pages.ts';
+import { describeConstant } from '../http/constants.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 
 const unknownModelError = z.object({
@@ -33,30 +33,20 @@ export const models = defineSection('Chat', {
       query: pagingSchema.extend({ kind: modelEntrySchema.shape.kind.default('chat') }),
     },
     answer: rawResponse,
-    answers: {
-      200: { description: 'All chat models, or the requested page.', schema: modelListSchema },
-      304: {
-        description: 'The list has not changed: its ETag matches `If-None-Match`.',
-        schema: rawResponse,
-      },
-    },
+    answers: describeConstant(modelListSchema),
     errors: ['CONFLICTING_FIELDS'],
-    handle({ ctx, query: { kind, ...query } }, { chatCatalog }) {
+    async handle({ ctx, query: { kind, ...query } }, { chatCatalog, constants }) {
       const allModels = chatCatalog.listCurrent().filter((model) => getKind(model) === kind);
       if (Object.values(query).some((value) => value !== undefined)) {
         ctx.body = formatModelList(selectPage(allModels, query));
         return;
       }
-      const { etag, bytes } = serializeModels(allModels);
-      ctx.set({ ETag: etag, 'Cache-Control': 'private, no-cache' });
-      // The ETag is not compared by Koa's `ctx.fresh`, which is always false for requests with
-      // `Cache-Control: no-cache`. `fetch` adds that header to conditional requests.
-      if (matchesEtag(ctx.get('if-none-match'), etag)) {
-        ctx.status = 304;
-        return;
-      }
-      ctx.type = 'json';
-      ctx.body = bytes;
+      ctx.set('Cache-Control', 'private, no-cache');
+      // Models retire while a process runs; none are added.
+      const name = `${kind} models ${allModels.length}`;
+      await constants.send(ctx, { name, type: 'application/json' }, () =>
+        JSON.stringify(formatModelList({ models: allModels, hasMore: false })),
+      );
     },
   }),
 
@@ -81,16 +71,3 @@ export const models = defineSection('Chat', {
     },
   }),
 });
-
-/** Serializes a list of all models and calculates its ETag. */
-function serializeModels(allModels: readonly ChatModel[]): { bytes: Buffer; etag: string } {
-  const bytes = Buffer.from(JSON.stringify(formatModelList({ models: allModels, hasMore: false })));
-  const digest = createHash('sha256').update(bytes).digest('base64url').slice(0, 27);
-  // The ETag is weak, because the compressed response has different bytes.
-  return { bytes, etag: `W/"${digest}"` };
-}
-
-function matchesEtag(header: string, etag: string): boolean {
-  const etags = header.split(',').map((value) => value.trim().replace(/^W\//, ''));
-  return etags.includes(etag.slice(2)) || etags.includes('*');
-}

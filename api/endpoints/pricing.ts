@@ -7,7 +7,8 @@ import {
   priceRuleSchema,
   type PriceRuleView,
 } from '../../studio/requests/prices.ts';
-import { defineEndpoint, defineSection } from './endpoint.ts';
+import { describeConstant } from '../http/constants.ts';
+import { defineEndpoint, defineSection, rawResponse } from './endpoint.ts';
 
 const tokenPrice = { input: z.number(), output: z.number() };
 
@@ -104,8 +105,15 @@ export const pricing = defineSection('Prices', {
     route: 'GET /api/v1/pricing',
     scope: 'open',
     summary: 'Get the price list in credits',
-    answer: priceList,
-    handle: (_, { config, prices, chatCatalog }) =>
-      buildPriceList(config.USD_PER_CREDIT, prices, chatCatalog.listCurrent()),
+    answer: rawResponse,
+    answers: describeConstant(priceList),
+    handle({ ctx }, { constants, config, prices, chatCatalog }) {
+      // Models retire while a process runs; none are added.
+      const chatModels = chatCatalog.listCurrent();
+      const name = `${ctx.path} ${chatModels.length}`;
+      return constants.send(ctx, { name, type: 'application/json' }, () =>
+        JSON.stringify(buildPriceList(config.USD_PER_CREDIT, prices, chatModels)),
+      );
+    },
   }),
 });

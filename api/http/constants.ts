@@ -2,11 +2,15 @@
 import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
+import { z } from 'zod';
 import type { Context } from '../context.ts';
 
 type Encoding = 'identity' | 'gzip' | 'br';
 /** Bodies of a constant by encoding; `identity` is always present. */
 export type ConstantBodies = Map<Encoding, Buffer>;
+
+/** Makes a constant: its text, its bytes, or its bodies. */
+type Make = () => string | Promise<string | Buffer | ConstantBodies>;
 
 interface Constant {
   bodies: ConstantBodies;
@@ -15,6 +19,12 @@ interface Constant {
 
 /** Responses of an endpoint that sends a constant. */
 export const constantAnswers = { 200: 'The content.', 304: 'The client has the content.' };
+
+/** Describes the responses of an endpoint that sends a constant in JSON. */
+export const describeConstant = (schema: z.ZodType) => ({
+  200: { description: constantAnswers[200], schema },
+  304: { description: constantAnswers[304], schema: z.void() },
+});
 
 /** Minimum size in bytes of a constant to compress. */
 const compressBytesMin = 1024;
@@ -32,7 +42,7 @@ export function createConstants() {
     async send(
       ctx: Context,
       { name, type }: { name: string; type: string },
-      make: () => Buffer | Promise<Buffer | ConstantBodies>,
+      make: Make,
     ): Promise<void> {
       const existing = constants.get(name);
       const constant = existing ?? create(make);
@@ -42,14 +52,16 @@ export function createConstants() {
       }
       const { bodies, etag } = await constant;
       ctx.status = 200;
-      ctx.type = type;
       ctx.vary('Accept-Encoding');
       ctx.set('ETag', etag);
       ctx.state.isConstant = true;
-      if (ctx.fresh) {
+      // Koa's `ctx.fresh` is always false for requests with `Cache-Control: no-cache`, a header that
+      // `fetch` adds to conditional requests.
+      if (matchesEtag(ctx.get('if-none-match'), etag)) {
         ctx.status = 304;
         return;
       }
+      ctx.type = type;
       const accepted = ctx.acceptsEncodings('br', 'gzip', 'identity');
       const encoding =
         accepted === 'br' && !bodies.has('br')
@@ -62,10 +74,16 @@ export function createConstants() {
   };
 }
 
+function matchesEtag(header: string, etag: string): boolean {
+  const etags = header.split(',').map((value) => value.trim().replace(/^W\//, ''));
+  return etags.includes(etag.slice(2)) || etags.includes('*');
+}
+
 /** Makes a constant, and compresses it if `make` has not. */
-async function create(make: () => Buffer | Promise<Buffer | ConstantBodies>): Promise<Constant> {
+async function create(make: Make): Promise<Constant> {
   const made = await make();
-  const bodies: ConstantBodies = Buffer.isBuffer(made) ? new Map([['identity', made]]) : made;
+  const bodies: ConstantBodies =
+    made instanceof Map ? made : new Map([['identity', Buffer.from(made)]]);
   const body = bodies.get('identity') ?? Buffer.alloc(0);
   if (bodies.size === 1 && body.length >= compressBytesMin)
     bodies.set('gzip', await compress(body));

@@ -1,5 +1,6 @@
 /** Generates OpenAPI 3.1 documents from the endpoints and their schemas (spec §9). */
-import { stringify } from 'yaml';
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
 import { createDocument } from 'zod-openapi';
 import { errorTable } from '../../domain/errors.ts';
@@ -12,45 +13,41 @@ import {
 import { buildLlmsText } from './llms-text.ts';
 import { webhookDescriptions } from './webhook-description.ts';
 
-/** OpenAPI document as an object, JSON and YAML. */
-interface OpenApiDocument {
-  document: { openapi: '3.1.0' };
-  json: string;
-  yaml: string;
-}
-
 export type Documents = ReturnType<typeof createDocuments>;
 
-/** Creates the OpenAPI documents of these endpoints. Each is generated at its first use. */
+/** Creates the OpenAPI documents of these endpoints as JSON, which takes half a second. */
 export function createDocuments(baseUrl: string, endpoints: readonly EndpointDescription[]) {
   const operatorEndpoints = endpoints.filter(({ scope }) => scope === 'admin');
   const callerEndpoints = endpoints.filter(
     ({ scope, id }) => scope !== 'admin' && id !== undefined,
   );
   return {
-    callers: once(() =>
-      buildDocument(callerEndpoints, {
-        baseUrl,
-        title: 'Studio Gateway',
-        description:
-          'One API for chat and for Studio jobs: image, video, voice, music, sound effects, transcription. ' +
-          'A Studio job reserves credits before it starts, and is charged only if it succeeds.',
-        key: 'An API key: `gk_live_…`',
-        webhooks: webhookDescriptions,
-      }),
-    ),
-    operators: once(() =>
-      buildDocument(operatorEndpoints, {
-        baseUrl,
-        title: 'Studio Gateway: operators',
-        description:
-          'Endpoints for operators. Every request that changes something names its actor and its reason, and is recorded.',
-        key: 'The key of an operator, `gk_oper_…`, or the `ADMIN_API_KEY` of the deployment.',
-        webhooks: {},
-      }),
-    ),
+    callers: buildDocument(callerEndpoints, {
+      baseUrl,
+      title: 'Studio Gateway',
+      description:
+        'One API for chat and for Studio jobs: image, video, voice, music, sound effects, transcription. ' +
+        'A Studio job reserves credits before it starts, and is charged only if it succeeds.',
+      key: 'An API key: `gk_live_…`',
+      webhooks: webhookDescriptions,
+    }),
+    operators: buildDocument(operatorEndpoints, {
+      baseUrl,
+      title: 'Studio Gateway: operators',
+      description:
+        'Endpoints for operators. Every request that changes something names its actor and its reason, and is recorded.',
+      key: 'The key of an operator, `gk_oper_…`, or the `ADMIN_API_KEY` of the deployment.',
+      webhooks: {},
+    }),
     summary: (prices: readonly string[]) => buildLlmsText(baseUrl, callerEndpoints, prices),
   };
+}
+
+/** Converts JSON to YAML in a thread, because a document takes a quarter of a second. */
+export async function convertToYaml(json: string): Promise<string> {
+  const thread = new Worker(new URL('yaml-thread.ts', import.meta.url), { workerData: json });
+  const [yaml] = await once(thread, 'message');
+  return String(yaml);
 }
 
 interface DocumentInfo {
@@ -62,10 +59,7 @@ interface DocumentInfo {
   webhooks: Record<string, Record<string, unknown>>;
 }
 
-function buildDocument(
-  endpoints: readonly EndpointDescription[],
-  info: DocumentInfo,
-): OpenApiDocument {
+function buildDocument(endpoints: readonly EndpointDescription[], info: DocumentInfo): string {
   const { baseUrl, title, description, key, webhooks } = info;
   const paths: Record<string, Record<string, unknown>> = {};
   for (const endpoint of endpoints) {
@@ -86,17 +80,7 @@ function buildDocument(
     paths,
     webhooks,
   });
-  return {
-    document: { ...document, openapi: '3.1.0' },
-    json: JSON.stringify(document),
-    yaml: stringify(document),
-  };
-}
-
-/** Wraps a function so that it is called once and its result is reused. */
-function once<Value>(make: () => Value): () => Value {
-  let value: Value | undefined;
-  return () => (value ??= make());
+  return JSON.stringify(document);
 }
 
 /** Headers of every response of an endpoint that requires an API key (spec §8). */

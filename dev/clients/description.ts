@@ -47,7 +47,7 @@ const studioPath = '/api/v1/studio/';
  * errors in one format. Each body has a named schema.
  */
 export function describeForClients(): { description: Description; capabilities: Capability[] } {
-  const { json } = createDocuments('http://127.0.0.1:4000', endpoints).callers();
+  const json = createDocuments('http://127.0.0.1:4000', endpoints).callers;
   const description: Description = JSON.parse(json);
   const capabilities: Capability[] = [];
   for (const [path, methods] of Object.entries(description.paths)) {
@@ -77,7 +77,7 @@ function removeResult(job: Schema | undefined): Schema {
  */
 export function describeForOperators(): object {
   const documents = createDocuments('http://127.0.0.1:4000', endpoints);
-  const description: Description = JSON.parse(documents.operators().json);
+  const description: Description = JSON.parse(documents.operators);
   for (const [path, methods] of Object.entries(description.paths)) {
     for (const [method, endpoint] of Object.entries(methods)) {
       if (method !== 'get' && path !== '/api/admin/v1/session') delete methods[method];

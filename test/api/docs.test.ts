@@ -95,6 +95,32 @@ describe('the OpenAPI description', () => {
   });
 });
 
+describe('what never changes while a process runs', () => {
+  it.each([
+    '/api/v1/openapi.json',
+    '/api/v1/openapi.yaml',
+    '/api/v1/pricing',
+    '/api/v1/models',
+    '/api/v1/models?kind=embedding',
+    '/llms.txt',
+    '/docs/swagger-ui.css',
+    '/api/admin/v1/openapi.json',
+  ])('is sent once to a client that keeps it: GET %s', async (path) => {
+    const isOperators = path.startsWith('/api/admin/');
+    const key = isOperators ? gateway.config.ADMIN_API_KEY : gateway.caller.key;
+    const get = (headers: Record<string, string> = {}) =>
+      fetch(gateway.url + path, { headers: { authorization: `Bearer ${key}`, ...headers } });
+    const first = await get();
+    const etag = first.headers.get('etag') ?? '';
+    expect([first.status, first.headers.get('content-encoding')]).toEqual([200, 'gzip']);
+    const again = await get({ 'if-none-match': `"other", ${etag}` });
+    expect([again.status, await again.text()]).toEqual([304, '']);
+    const plain = await get({ 'accept-encoding': 'identity', 'if-none-match': '"other"' });
+    expect([plain.status, plain.headers.get('content-encoding')]).toEqual([200, null]);
+    expect(await plain.text()).toBe(await first.text());
+  });
+});
+
 describe('a path with another method', () => {
   it.each([
     ['PUT', '/api/v1/chat', 'POST'],
