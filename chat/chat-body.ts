@@ -167,6 +167,45 @@ export function getCalls({ blocks }: AssistantMessage): ToolCall[] {
   return blocks.filter((block) => block.type === 'function');
 }
 
+/**
+ * Joins the results of the same tool call to one, at the place of the first. Codex sends each note
+ * of a running tool as a result, and providers accept one result of a call.
+ */
+export function joinResults(messages: readonly ChatMessage[]): ChatMessage[] {
+  const joined: ChatMessage[] = [];
+  /** Number of calls without a result so far, and the last result, by the id of the call. */
+  const openCalls = new Map<string, number>();
+  const results = new Map<string, ToolMessage>();
+  const addOpen = (id: string, count: number) =>
+    openCalls.set(id, Math.max(0, (openCalls.get(id) ?? 0) + count));
+  for (const message of messages) {
+    if (message.role === 'assistant') for (const { id } of getCalls(message)) addOpen(id, 1);
+    if (message.role !== 'tool') {
+      joined.push(message);
+      continue;
+    }
+    const { tool_call_id: id } = message;
+    const earlier = openCalls.get(id) ? undefined : results.get(id);
+    addOpen(id, -1);
+    if (earlier) earlier.content = joinContents(earlier, message);
+    else {
+      const result = { ...message };
+      results.set(id, result);
+      joined.push(result);
+    }
+  }
+  return joined;
+}
+
+function joinContents(first: ToolMessage, second: ToolMessage): ToolMessage['content'] {
+  if (typeof first.content === 'string' && typeof second.content === 'string') {
+    return `${first.content}\n${second.content}`;
+  }
+  return [first, second].flatMap(({ path, content }) =>
+    typeof content === 'string' ? [{ type: 'text' as const, text: content, path }] : content,
+  );
+}
+
 /** Yields the content parts of all messages. */
 export function* iterateParts({ messages }: ChatBody): Generator<ContentPart> {
   for (const message of messages) {

@@ -5,7 +5,7 @@ import { authorizeModel } from '../identity/access.ts';
 import type { Outbound } from '../platform/outbound.ts';
 import type { Inputs } from '../storage/inputs/inputs.ts';
 import type { Storage } from '../storage/storage.ts';
-import type { ChatBody } from './chat-body.ts';
+import { joinResults, type ChatBody } from './chat-body.ts';
 import type { ChatCatalog, ChatModel } from './models.ts';
 import type { ChatRequest, IncomingChat } from './formats/chat-request.ts';
 import { checkEmbedding } from './formats/embeddings-request.ts';
@@ -120,5 +120,6 @@ export async function completeOrder(
   const { caller, requestId } = chat;
   const { organizationId, keyId } = caller;
   const request = await signUploads(chat, services);
-  return { ...request, organizationId, keyId, requestId, models };
+  const body = { ...request.body, messages: joinResults(request.body.messages) };
+  return { ...request, body, organizationId, keyId, requestId, models };
 }

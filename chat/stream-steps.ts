@@ -7,8 +7,8 @@ import type { AnswerReader, ChatAnswer, StreamStep } from './protocols/protocol.
 import { repairDocument, StreamTextRepair } from './text-repair.ts';
 import { invalidResponseError, networkFailure } from './upstream-failures.ts';
 
-/** Maximum length of an event or a document in UTF-16 units; a longer one is a provider's error. */
-const answerLengthMax = 32 * 1024 * 1024;
+/** Maximum length of what is streamed as one event or document, in UTF-16 units. */
+const streamedLengthMax = 32 * 1024 * 1024;
 
 /**
  * Splits the text of an answer into events. Some providers answer with one JSON document where a
@@ -16,6 +16,7 @@ const answerLengthMax = 32 * 1024 * 1024;
  */
 class AnswerText {
   readonly #reader: AnswerReader;
+  readonly #lengthMax: number;
   readonly #parser: EventSourceParser;
   readonly #repair = new StreamTextRepair();
   #steps: StreamStep[] = [];
@@ -24,10 +25,11 @@ class AnswerText {
   #texts: string[] = [];
   #length = 0;
 
-  constructor(reader: AnswerReader) {
+  constructor(reader: AnswerReader, lengthMax: number) {
     this.#reader = reader;
+    this.#lengthMax = lengthMax;
     this.#parser = createParser({
-      maxBufferSize: answerLengthMax,
+      maxBufferSize: lengthMax,
       onEvent: ({ event, data }) => {
         const steps = reader.read({ event, data: this.#repair.repair(data) });
         for (const step of steps) this.#steps.push(step);
@@ -43,7 +45,7 @@ class AnswerText {
     }
     this.#texts.push(text);
     this.#length += text.length;
-    if (this.#length > answerLengthMax) throw invalidResponseError(null);
+    if (this.#length > this.#lengthMax) throw invalidResponseError(null);
     const [first] = text.trimStart();
     if (this.#format === 'document' || first === undefined) return;
     this.#format = first === '{' || first === '[' ? 'document' : 'events';
@@ -73,7 +75,7 @@ export async function* readSteps(
   reader: AnswerReader,
 ): AsyncGenerator<StreamStep[], void> {
   const decoder = new TextDecoder();
-  const text = new AnswerText(reader);
+  const text = new AnswerText(reader, streamedLengthMax);
   // A failed stream discards the packets that were not yet read. The PassThrough stream delivers
   // them before it ends.
   const packets = new PassThrough();
@@ -102,7 +104,7 @@ export async function* readSteps(
 
 /** Parses a whole answer. @throws GatewayError if it is incomplete, invalid or an error */
 export function readAnswer(received: string, reader: AnswerReader): ChatAnswer {
-  const text = new AnswerText(reader);
+  const text = new AnswerText(reader, received.length);
   text.add(received);
   text.end();
   if (!reader.complete) throw invalidResponseError(null);

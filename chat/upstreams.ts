@@ -65,8 +65,6 @@ const protocols: Record<ProtocolName, ChatProtocol> = {
 const defaultUrls = new Map(chatProviders.map(({ name, baseUrl }) => [name, baseUrl]));
 const connectTimeoutMs = 5000;
 const keepAliveTimeoutMs = 30_000;
-/** Maximum size in bytes of a response that is not streamed. It is held in memory. */
-const responseBytesMax = 32 * 1024 * 1024;
 /** Maximum size of an error response in bytes; a longer response is treated as empty. */
 const errorBytesMax = 64 * 1024;
 
@@ -117,7 +115,7 @@ export function createUpstreams(config: Config) {
       fetchStream: (request) => send(request, config.CHAT_SILENCE_TIMEOUT_MS),
       async fetchText(request) {
         const response = await send(request, config.CHAT_ANSWER_TIMEOUT_MS);
-        return readText(response, responseBytesMax).catch((error: unknown) => {
+        return readText(response, protocol.answerBytesMax).catch((error: unknown) => {
           throw networkFailure(error);
         });
       },

@@ -37,7 +37,7 @@ export interface HeldClaim {
   /** Deletes the claim if nothing was or will be created. Returns whether it was deleted. */
   release: () => Promise<boolean>;
   /** Stores the response for later requests with the key. An error is only logged. */
-  storeResponse: (response: { text: string; contentType: string }) => Promise<void>;
+  storeResponse: (response: { text: string; headers: Record<string, string> }) => Promise<void>;
   /** Stops renewing the claim: from now on, the reservation keeps the key in use. */
   stopRenewal: () => void;
 }
@@ -131,12 +131,12 @@ function createHeldClaim(
       }
       return isDeleted;
     },
-    async storeResponse({ text, contentType }) {
+    async storeResponse({ text, headers }) {
       clearInterval(renewalTimer);
       isStored = true;
       const body = Buffer.from(text);
       await tryUpdate(sql.fragment`UPDATE idempotency_claim
-        SET state = 'done', answer = ${sql.binary(body)}, answer_type = ${contentType}
+        SET state = 'done', answer = ${sql.binary(body)}, answer_headers = ${sql.jsonb(headers)}
         WHERE ${claimCondition(claim)}`);
     },
     stopRenewal: () => clearInterval(renewalTimer),

@@ -14,39 +14,39 @@
 CREATE FUNCTION claim_key(
   organization text, key text, request_fingerprint text, new_subject text, new_attempt text,
   hold_for interval
-) RETURNS TABLE (verdict text, subject text, answer_bytes integer, answer_type text) LANGUAGE plpgsql AS $$
+) RETURNS TABLE (verdict text, subject text, answer_bytes integer, answer_headers jsonb) LANGUAGE plpgsql AS $$
 DECLARE c idempotency_claim; r reservation; at timestamptz;
 BEGIN
   INSERT INTO idempotency_claim (organization_id, idempotency_key, fingerprint, subject_id, attempt, held_until)
     VALUES (organization, key, request_fingerprint, new_subject, new_attempt, clock_timestamp() + hold_for)
     ON CONFLICT DO NOTHING;
-  IF FOUND THEN RETURN QUERY SELECT 'claimed', new_subject, NULL::integer, NULL; RETURN; END IF;
+  IF FOUND THEN RETURN QUERY SELECT 'claimed', new_subject, NULL::integer, NULL::jsonb; RETURN; END IF;
   -- FOR UPDATE waits for any transaction that has locked this claim to reserve credits
   -- (holds_claim), so that the reservation of that transaction is visible below.
   SELECT * INTO c FROM idempotency_claim
     WHERE organization_id = organization AND idempotency_key = key FOR UPDATE;
   -- The claim was deleted after the INSERT, so the request must be retried.
-  IF NOT FOUND THEN RETURN QUERY SELECT 'in_progress', NULL, NULL::integer, NULL; RETURN; END IF;
+  IF NOT FOUND THEN RETURN QUERY SELECT 'in_progress', NULL, NULL::integer, NULL::jsonb; RETURN; END IF;
   IF c.fingerprint <> request_fingerprint THEN
-    RETURN QUERY SELECT 'other', NULL, NULL::integer, NULL; RETURN;
+    RETURN QUERY SELECT 'other', NULL, NULL::integer, NULL::jsonb; RETURN;
   END IF;
   SELECT * INTO r FROM reservation WHERE id = c.subject_id;
   IF c.state = 'done' OR r.kind = 'studio' THEN
-    RETURN QUERY SELECT 'done', c.subject_id, octet_length(c.answer), c.answer_type; RETURN;
+    RETURN QUERY SELECT 'done', c.subject_id, octet_length(c.answer), c.answer_headers; RETURN;
   END IF;
   at := clock_timestamp();
   -- A chat's response is stored within moments of its charge. If `hold_for` has passed since the
   -- charge, it will never be stored.
   IF r.state = 'charged' AND r.settled_at < at - hold_for THEN
-    RETURN QUERY SELECT 'not_kept', NULL, NULL::integer, NULL; RETURN;
+    RETURN QUERY SELECT 'not_kept', NULL, NULL::integer, NULL::jsonb; RETURN;
   END IF;
   IF r.state IN ('charged', 'reserved') OR r.id IS NULL AND c.held_until > at THEN
-    RETURN QUERY SELECT 'in_progress', NULL, NULL::integer, NULL; RETURN;
+    RETURN QUERY SELECT 'in_progress', NULL, NULL::integer, NULL::jsonb; RETURN;
   END IF;
   UPDATE idempotency_claim SET attempt = new_attempt, held_until = at + hold_for, created_at = at,
       subject_id = CASE WHEN c.state = 'started' THEN c.subject_id ELSE new_subject END
     WHERE organization_id = organization AND idempotency_key = key RETURNING subject_id INTO subject;
-  RETURN QUERY SELECT 'claimed', subject, NULL::integer, NULL;
+  RETURN QUERY SELECT 'claimed', subject, NULL::integer, NULL::jsonb;
 END $$;
 
 -- Returns whether a chat's claim {key, attempt} still has this token. Locks the claim, so that no

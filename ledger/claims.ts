@@ -31,7 +31,7 @@ export interface StoredResponse {
   /** Reads the body piece by piece, as fast as the client takes it. */
   stream: Readable;
   bytes: number;
-  contentType: string;
+  headers: Record<string, string>;
 }
 
 /** Primary key and token of a claim in the database. */
@@ -68,7 +68,7 @@ const claimRow = z.object({
   verdict: z.enum(['claimed', 'done', 'other', 'in_progress', 'not_kept']),
   subject: z.string().nullable(),
   answer_bytes: z.number().nullable(),
-  answer_type: z.string().nullable(),
+  answer_headers: z.record(z.string(), z.string()).nullable(),
 });
 const pieceRow = z.object({ piece: z.instanceof(Buffer).nullable() });
 /** Number of bytes of a stored response that one query reads. */
@@ -88,20 +88,20 @@ export async function claimKey(
     .update(`${path}\n${JSON.stringify(body)}`)
     .digest('hex');
   const result = await connection.one(sql.type(claimRow)`
-    SELECT verdict, subject, answer_bytes, answer_type FROM claim_key(${organizationId}, ${key},
+    SELECT verdict, subject, answer_bytes, answer_headers FROM claim_key(${organizationId}, ${key},
       ${fingerprint}, ${subjectId}, ${attempt}, ${claimDuration}::interval)`);
   if (result.verdict === 'other') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
   if (result.verdict === 'not_kept') throw new GatewayError('ANSWER_NOT_KEPT');
   if (result.verdict === 'in_progress') throw requestInProgressError();
-  const { answer_bytes: bytes, answer_type: contentType, subject } = result;
+  const { answer_bytes: bytes, answer_headers: headers, subject } = result;
   assert(subject !== null, 'claim_key returned no id');
   if (result.verdict === 'claimed') {
     return { state: 'claimed', subjectId: subject, claim: { organizationId, key, attempt } };
   }
-  const hasResponse = bytes !== null && contentType !== null;
+  const hasResponse = bytes !== null && headers !== null;
   const response = hasResponse && {
     bytes,
-    contentType,
+    headers,
     stream: Readable.from(readPieces(connection, request, bytes)),
   };
   return { state: 'done', subjectId: subject, response: response || null };

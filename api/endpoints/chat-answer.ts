@@ -17,6 +17,7 @@ import {
   ReaderDisconnected,
   type EventStream,
 } from '../http/event-stream.ts';
+import { ignoredFieldsHeader } from '../http/ignored-fields.ts';
 import type { Context } from '../context.ts';
 import { parseIdempotencyKey } from '../http/idempotency-key.ts';
 import type { HeldClaim } from '../../ledger/claim-renewal.ts';
@@ -89,10 +90,10 @@ async function openChat(
   if (claim.state === 'done') {
     assert(claim.response, 'a finished claim has no stored answer');
     ctx.set('Idempotent-Replayed', 'true');
-    const { bytes, contentType, stream } = claim.response;
+    const { bytes, headers, stream } = claim.response;
     ctx.status = 200;
     ctx.body = stream;
-    ctx.set('Content-Type', contentType);
+    ctx.set(headers);
     ctx.length = bytes;
     return null;
   }
@@ -131,7 +132,7 @@ async function streamAnswer(
     const sentText = await relayStream(ctx, opened, { presentation, eventStream });
     const end = presentation.end(opened, requireBill(opened.chat));
     if (sentText !== null) {
-      await opened.claim.storeResponse({ text: sentText + end, contentType: eventStreamType });
+      await opened.claim.storeResponse({ text: sentText + end, headers: keptHeaders(ctx) });
     }
     eventStream.end(end);
   } catch (error) {
@@ -152,9 +153,9 @@ async function sendAnswer(
   const answer = await opened.chat.answer();
   nameIgnoredFields(ctx, opened, rename);
   const body = presentation.body(opened, answer, requireBill(opened.chat));
-  await opened.claim.storeResponse({ text: body, contentType: jsonType });
-  ctx.status = 200;
   ctx.set('Content-Type', jsonType);
+  await opened.claim.storeResponse({ text: body, headers: keptHeaders(ctx) });
+  ctx.status = 200;
   ctx.body = body;
 }
 
@@ -166,8 +167,16 @@ function nameIgnoredFields(
 ): void {
   const model = models.find(({ id }) => id === chat.servedBy.model) ?? models[0];
   const hints = listIgnoredHints(model, request.body).map(rename);
-  const ignored = [...(request.ignored ?? []), ...hints];
-  if (ignored.length > 0) ctx.append('X-Ignored-Fields', ignored.join(', '));
+  const unknown = ctx.response.get(ignoredFieldsHeader);
+  const ignored = [unknown, ...(request.ignored ?? []), ...hints].filter(Boolean);
+  if (ignored.length > 0) ctx.set(ignoredFieldsHeader, ignored.join(', '));
+}
+
+/** Returns the headers of a response that its replays have too. */
+function keptHeaders({ response }: Context): Record<string, string> {
+  const names = ['Content-Type', ignoredFieldsHeader];
+  const headers = names.map((name) => [name, response.get(name)] as const);
+  return Object.fromEntries(headers.filter(([, value]) => Boolean(value)));
 }
 
 /** Notifies the chat when its caller disconnects. */

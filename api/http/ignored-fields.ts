@@ -6,6 +6,8 @@ import { isRecord } from '../../domain/json.ts';
 import type { Context } from '../context.ts';
 import { parseWith } from '../../domain/parsing.ts';
 
+/** Header that lists the fields of a request that the gateway or the provider ignores. */
+export const ignoredFieldsHeader = 'X-Ignored-Fields';
 const namesMax = 20;
 /** Pattern of the field names that the header may contain. Other names are not listed. */
 const listedName = /^[\w$-]{1,64}$/;
@@ -20,7 +22,7 @@ export function parseBody<Value>(
 ): Value {
   const parsed = parseWith(schema, value, part);
   const ignoredFields = findIgnoredFields(schema, value);
-  if (ignoredFields.length > 0) ctx.set('X-Ignored-Fields', ignoredFields.join(', '));
+  if (ignoredFields.length > 0) ctx.set(ignoredFieldsHeader, ignoredFields.join(', '));
   return parsed;
 }
 

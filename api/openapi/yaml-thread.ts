@@ -2,4 +2,4 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { stringify } from 'yaml';
 
-parentPort?.postMessage(stringify(JSON.parse(String(workerData))));
+parentPort?.postMessage(stringify(JSON.parse(String(workerData))), []);

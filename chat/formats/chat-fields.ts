@@ -7,6 +7,8 @@ import { idPattern } from '../../domain/ids.ts';
 export const textSchema = z.string().max(10_000_000);
 /** Schema of a name or id in a conversation. */
 export const nameSchema = z.string().min(1).max(256);
+/** Schema of the id of a tool call. Some providers send an empty id, and callers send it back. */
+export const callIdSchema = z.string().max(256);
 /** Schema of the name of a tool. */
 export const toolNameSchema = z
   .string()

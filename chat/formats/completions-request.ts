@@ -20,6 +20,7 @@ import {
   fileSourceSchema,
   locateParts,
   modelIdSchema,
+  callIdSchema,
   nameSchema,
   textSchema,
   toolNameSchema,
@@ -89,7 +90,7 @@ const filePart = z
 const textContent = z.union([textSchema, createPartsSchema(textPart).min(1)]);
 
 const toolCall = z.object({
-  id: nameSchema,
+  id: callIdSchema,
   type: z.literal('function'),
   function: z.object({ name: nameSchema, arguments: textSchema }),
   extra_content: anyJsonObject.nullish(),
@@ -130,7 +131,7 @@ const assistantMessage = z
 const toolMessage = z.object({
   role: z.literal('tool'),
   content: textContent,
-  tool_call_id: nameSchema,
+  tool_call_id: callIdSchema,
   ...cacheControlField,
 });
 

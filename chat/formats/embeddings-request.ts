@@ -8,7 +8,7 @@ import { z } from 'zod';
 import type { ChatModel, EmbeddingProperties } from '../models.ts';
 import type { EmbeddingInput } from '../chat-body.ts';
 import { countMinimumTokens } from '../input-count.ts';
-import type { Vector } from '../protocols/embeddings-protocol.ts';
+import { sendsBase64, type Vector } from '../protocols/embeddings-protocol.ts';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { formatReceived } from '../../domain/field-messages.ts';
 import { metadataSchema, nullIfEmpty } from '../../domain/metadata.ts';
@@ -123,7 +123,10 @@ export const embeddingsRequestSchema = z
  */
 export function checkEmbedding(request: EmbeddingInput, model: ChatModel): void {
   const { id, limit, embedding } = model;
-  if (embedding) checkProperties(request, { id, ...embedding });
+  if (embedding) {
+    checkProperties(request, { id, ...embedding });
+    checkNumbers(request, model, request.dimensions ?? embedding.dimensions);
+  }
   for (const [index, input] of request.inputs.entries()) {
     const tokens =
       typeof input === 'string' ? countMinimumTokens([input], limit.context) : input.length;
@@ -158,6 +161,25 @@ function checkProperties(
     const message = `must be at most ${max} with ${id}${formatReceived(dimensions)}`;
     throw fieldError('INVALID_REQUEST', 'dimensions', message);
   }
+}
+
+/**
+ * Maximum number of decimal numbers in an answer: 2,048 vectors of 1,536. Base64 is a quarter of
+ * their size, and has no limit but those of the inputs and of the vectors.
+ */
+const decimalsMax = inputsMax * 1536;
+
+function checkNumbers(
+  { inputs, format }: EmbeddingInput,
+  model: ChatModel,
+  dimensions: number,
+): void {
+  const count = Math.floor(decimalsMax / dimensions);
+  const canBeBase64 = sendsBase64(model);
+  if (inputs.length <= count || (format === 'base64' && canBeBase64)) return;
+  const advice = canBeBase64 ? '; `encoding_format: base64` allows more' : '';
+  const message = `must contain at most ${count} inputs with vectors of ${dimensions} numbers, has ${inputs.length}${advice}`;
+  throw fieldError('INVALID_REQUEST', 'input', message);
 }
 
 /** Schema of the response. */

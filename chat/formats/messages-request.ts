@@ -27,6 +27,7 @@ import {
   fileSourceSchema,
   locateParts,
   modelIdSchema,
+  callIdSchema,
   nameSchema,
   textSchema,
   toolNameSchema,
@@ -91,14 +92,14 @@ const documentBlock = z
   });
 const toolResult = z.object({
   type: z.literal('tool_result'),
-  tool_use_id: nameSchema,
+  tool_use_id: callIdSchema,
   content: z.union([textSchema, createPartsSchema(textBlock, imageBlock, documentBlock)]).nullish(),
   is_error: z.boolean().nullish(),
   ...cacheControlField,
 });
 const toolUse = z.object({
   type: z.literal('tool_use'),
-  id: nameSchema,
+  id: callIdSchema,
   name: nameSchema,
   input: anyJsonObject,
   ...cacheControlField,

@@ -9,6 +9,7 @@ import { anyJson } from '../../domain/body-schema.ts';
 import {
   fileIdSchema,
   fileSourceSchema,
+  callIdSchema,
   nameSchema,
   createPartsSchema,
   textSchema,
@@ -77,14 +78,14 @@ const outputMessage = z.object({
   role: z.literal('assistant'),
   content: z.union([textSchema, createPartsSchema(outputText, refusal, inputText)]),
 });
-const callFields = { call_id: nameSchema, name: nameSchema, namespace: nameSchema.nullish() };
+const callFields = { call_id: callIdSchema, name: nameSchema, namespace: nameSchema.nullish() };
 const functionCall = z
   .object({ type: z.literal('function_call'), ...callFields, arguments: textSchema })
   .transform(({ namespace, ...item }) => ({ ...item, name: toFunctionName(item.name, namespace) }));
 const outputField = { output: z.union([textSchema, createPartsSchema(inputText, inputImage)]) };
 const functionCallOutput = z.object({
   type: z.literal('function_call_output'),
-  call_id: nameSchema,
+  call_id: callIdSchema,
   ...outputField,
 });
 /** Calls of other tools, and their results, become those of the functions that stand for the tools. */
@@ -97,10 +98,10 @@ const customToolCall = z
     arguments: toArguments(input),
   }));
 const customToolCallOutput = z
-  .object({ type: z.literal('custom_tool_call_output'), call_id: nameSchema, ...outputField })
+  .object({ type: z.literal('custom_tool_call_output'), call_id: callIdSchema, ...outputField })
   .transform((item) => ({ ...item, type: 'function_call_output' as const }));
 const toolSearchCall = z
-  .object({ type: z.literal('tool_search_call'), call_id: nameSchema, arguments: anyJson })
+  .object({ type: z.literal('tool_search_call'), call_id: callIdSchema, arguments: anyJson })
   .transform(({ call_id, arguments: input }) => ({
     type: 'function_call' as const,
     call_id,
@@ -109,7 +110,7 @@ const toolSearchCall = z
   }));
 /** Tools that a search found. They are added to the tools of the request. */
 const toolSearchOutput = z
-  .object({ type: z.literal('tool_search_output'), call_id: nameSchema, tools: toolsSchema })
+  .object({ type: z.literal('tool_search_output'), call_id: callIdSchema, tools: toolsSchema })
   .transform(({ call_id, tools }) => ({
     type: 'function_call_output' as const,
     call_id,

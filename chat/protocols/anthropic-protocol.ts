@@ -8,6 +8,7 @@ import type { ChatProtocol } from './protocol.ts';
 export const anthropicProtocol: ChatProtocol = {
   path: '/v1/messages',
   headers: (apiKey) => ({ 'x-api-key': apiKey, 'anthropic-version': '2023-06-01' }),
+  answerBytesMax: 32 * 1024 * 1024,
   encode: encodeAnthropic,
   withTokenLimit: addAnthropicLimit,
   createReader: ({ provider }) => new AnthropicReader(provider),

@@ -5,6 +5,7 @@
  * Sources: the types of the `openai` client; Mistral's API reference, "Embeddings"; Google's "OpenAI
  * compatibility", whose endpoint rejects `encoding_format: base64` and lists of tokens.
  */
+import type { ChatModel } from '../../catalog/chat-model.ts';
 import { assert } from '../../domain/errors.ts';
 import { asRecord } from '../../domain/json.ts';
 import type { ReportedUsage } from '../bill.ts';
@@ -43,10 +44,17 @@ const dialects: Readonly<Record<string, EmbeddingsDialect>> = {
 export const embeddingsProtocol: ChatProtocol = {
   ...openaiProtocol,
   path: '/embeddings',
+  // The longest answers are 2,048 vectors of 3,072 numbers in base64, or of 1,536 decimal numbers.
+  answerBytesMax: 96 * 1024 * 1024,
   encode: encodeEmbeddings,
   withTokenLimit: (fields) => fields,
   createReader: (response) => new EmbeddingsReader(response),
 };
+
+/** Returns whether the provider of a model sends its vectors in base64. */
+export function sendsBase64(model: ChatModel): boolean {
+  return dialects[model.provider]?.constantFields.encoding_format === 'base64';
+}
 
 function encodeEmbeddings({ model, body }: ChatCall): Record<string, unknown> {
   const { embedding, user } = body;

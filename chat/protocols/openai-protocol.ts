@@ -11,6 +11,7 @@ import type { ChatProtocol } from './protocol.ts';
 export const openaiProtocol: ChatProtocol = {
   path: '/chat/completions',
   headers: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
+  answerBytesMax: 32 * 1024 * 1024,
   encode: encodeOpenai,
   withTokenLimit: addOpenaiLimit,
   createReader: (response) => new OpenaiReader(response),

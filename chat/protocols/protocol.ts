@@ -80,6 +80,8 @@ export interface ChatProtocol {
   /** Path of the chat endpoint below the provider's base URL. */
   path: string;
   headers: (apiKey: string) => Record<string, string>;
+  /** Maximum size in bytes of an answer that is not streamed. It is held in memory. */
+  answerBytesMax: number;
   /**
    * Translates a request to the provider's format. The answer's token limit is added by
    * `withTokenLimit`.

@@ -112,7 +112,7 @@ CREATE TABLE idempotency_claim (
   -- Stored response body of a request that creates no job, such as a chat's answer or stream.
   -- It is not compressed, so that it can be read in pieces.
   answer bytea STORAGE EXTERNAL,
-  answer_type text,
+  answer_headers jsonb,
   created_at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (organization_id, idempotency_key)
 );

@@ -482,6 +482,67 @@ describe('ids of tool calls', () => {
     expect(first).not.toBe(second);
   });
 
+  it.each([claude, gpt, mistral])('that are empty become ids, in order, for %s', async (model) => {
+    const { status, sent } = await send('/chat/completions', { model, ...turnsOf('', '') });
+    const [first = '', firstResult, second = '', secondResult] = callIds(sent);
+    expect([status, firstResult, secondResult]).toEqual([200, first, second]);
+    expect(first).not.toBe(second);
+    expect(Math.min(first.length, second.length)).toBeGreaterThan(8);
+    const { blocks, items } = {
+      blocks: [question, assistant(use('')), user(result(''))],
+      items: [
+        { role: 'user', content: 'q' },
+        { type: 'function_call', call_id: '', name: 'f', arguments: '{}' },
+        { type: 'function_call_output', call_id: '', output: 'r' },
+      ],
+    };
+    for (const [path, body] of [
+      ['/messages', { messages: blocks }],
+      ['/responses', { input: items }],
+    ] as const) {
+      const again = await send(path, { model, ...body });
+      expect([again.status, ...callIds(again.sent)]).toEqual([200, first, first]);
+    }
+  });
+
+  it.each([claude, gpt])(
+    'with two results are answered by both, in order, for %s',
+    async (model) => {
+      const call = (id: string) => ({
+        type: 'function_call',
+        call_id: id,
+        name: 'f',
+        arguments: '{}',
+      });
+      const output = (id: string, value: unknown) => ({
+        type: 'function_call_output',
+        call_id: id,
+        output: value,
+      });
+      const { sent } = await send('/responses', {
+        model,
+        input: [
+          { role: 'user', content: 'q' },
+          call('c1'),
+          call('c2'),
+          output('c1', 'note one'),
+          output('c2', [{ type: 'input_text', text: 'two' }]),
+          output('c1', [{ type: 'input_text', text: 'end one' }]),
+          { role: 'assistant', content: 'so' },
+          { role: 'user', content: 'go on' },
+          call('c1'),
+          output('c1', 'another call'),
+        ],
+      });
+      const [c1, c2, r1, r2, c3, r3] = callIds(sent);
+      expect([r1, r2, r3]).toEqual([c1, c2, c3]);
+      expect(callIds(sent)).toHaveLength(6);
+      const wire = JSON.stringify(sent);
+      expect(wire).toContain('note one\\nend one');
+      expect(wire.indexOf('another call')).toBeGreaterThan(wire.indexOf('end one'));
+    },
+  );
+
   it.each(['/responses', '/messages'])('are mapped on %s too', async (path) => {
     const turns = {
       '/responses': {

@@ -101,6 +101,10 @@ describe('a request for embeddings', () => {
     const many = Array.from({ length: 2048 }, (_, index) => `text ${index}`);
     const { status, body } = await post(small({ input: many, encoding_format: 'base64' }));
     expect([status, body.data.length, body.data[2047]?.index]).toEqual([200, 2048, 2047]);
+    const wide = { model: 'text-embedding-3-large', input: many };
+    const packed = await post({ ...wide, encoding_format: 'base64' });
+    const vector = String(packed.body.data[2047]?.embedding);
+    expect([packed.status, Buffer.from(vector, 'base64').length]).toEqual([200, 3072 * 4]);
     const tokens = Array.from({ length: 50 }, () => Array.from({ length: 6000 }, () => 7));
     const large = await post(small({ input: tokens, encoding_format: 'base64' }));
     expect([large.status, large.body.usage]).toMatchObject([200, { prompt_tokens: 300_000 }]);
@@ -157,6 +161,23 @@ describe('a request for embeddings', () => {
       'input',
       400,
       'at most 100 inputs with gemini-embedding-001, has 101',
+    ],
+    [
+      { model: 'text-embedding-3-large', input: Array.from({ length: 1025 }, () => 'a') },
+      'input',
+      400,
+      'at most 1024 inputs with vectors of 3072 numbers, has 1025; `encoding_format: base64` allows more',
+    ],
+    [
+      {
+        model: 'codestral-embed',
+        input: Array.from({ length: 1025 }, () => 'a'),
+        dimensions: 3072,
+        encoding_format: 'base64',
+      },
+      'input',
+      400,
+      'at most 1024 inputs with vectors of 3072 numbers, has 1025',
     ],
   ])(
     'that is invalid costs nothing and names the field: %#',

@@ -21,6 +21,7 @@ async function chat(caller: TestCaller, body: object, key: string, path = '/chat
     text: await answer.text(),
     replayed: answer.headers.get('idempotent-replayed'),
     type: answer.headers.get('content-type'),
+    ignored: answer.headers.get('x-ignored-fields'),
     retryAfter: answer.headers.get('retry-after'),
   };
 }
@@ -34,6 +35,7 @@ const newCaller = () => gateway.newCaller({ credits: 100 });
 
 describe('a repeated chat', () => {
   const chatBody = makeBody('[[words:20]]');
+  const unknownToProvider = { model: 'gemini-2.5-flash', prompt_cache_key: 'k', top_z: 1 };
   it.each([
     ['/chat', chatBody],
     ['/chat', { ...chatBody, stream: true }],
@@ -41,11 +43,14 @@ describe('a repeated chat', () => {
     ['/chat/completions', { ...chatBody, stream: true, stream_options: { include_usage: true } }],
     ['/responses', { model: 'gpt-4o', input: '[[words:20]]' }],
     ['/messages', { ...chatBody, max_tokens: 20 }],
+    ['/chat/completions', { ...chatBody, ...unknownToProvider }],
+    ['/chat/completions', { ...chatBody, ...unknownToProvider, stream: true }],
     ['/embeddings', { model: 'text-embedding-3-small', input: ['a', 'b'] }],
   ])('receives the same bytes and is charged once: %s, %j', async (path, body) => {
     const caller = await newCaller();
     const first = await chat(caller, body, 'k', path);
-    expect([first.status, first.replayed]).toEqual([200, null]);
+    const ignored = 'top_z' in body ? 'top_z, prompt_cache_key' : null;
+    expect(first).toMatchObject({ status: 200, replayed: null, ignored });
     const again = await chat(caller, body, 'k', path);
     expect(again).toEqual({ ...first, replayed: 'true' });
     expect(await untilAllSettled(gateway, caller)).toHaveLength(1);
