@@ -108,10 +108,7 @@ function describeDetails(issue: Issue, parsed: ParseInput & { root: SchemaNode }
 }
 
 function formatPath(path: readonly PropertyKey[], part: RequestPart): string {
-  return (
-    path.map(String).join('../api/http').slice(0, pathMax) ||
-    (part === 'query' ? '(query)' : '(body)')
-  );
+  return path.map(String).join('.').slice(0, pathMax) || (part === 'query' ? '(query)' : '(body)');
 }
 
 function findValue(value: unknown, path: readonly PropertyKey[]): unknown {

@@ -4663,7 +4663,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description All chat models, or the requested page. */
+            /** @description The content. */
             200: {
                 content: {
                     "application/json": components["schemas"]["ListModelsAnswer"];
@@ -5648,7 +5648,7 @@ export interface operations {
     getPricing: {
         parameters: {};
         responses: {
-            /** @description Done. */
+            /** @description The content. */
             200: {
                 content: {
                     "application/json": components["schemas"]["GetPricingAnswer"];

@@ -95,8 +95,9 @@ describe.each([
   ],
   ['Codex', runCodex, ['gpt-5-mini', 'gpt-5.5', 'gpt-5.6-sol', 'claude-sonnet-5']],
 ] as const)('%s', (_name, run, models) => {
-  it.each(models)(
+  it.for<string>(models)(
     'writes a file with a tool, and answers (%s)',
+    { timeout: 300_000 },
     async (model, { skip }) => {
       if (missing !== null) skip(missing);
       const agent = {
@@ -115,6 +116,5 @@ describe.each([
       expect(chats.length).toBeGreaterThanOrEqual(2);
       expect(new Set(chats.map(({ state }) => state))).toEqual(new Set(['charged']));
     },
-    300_000,
   );
 });

@@ -4,7 +4,7 @@
  * their limit.
  */
 import { workflowInfo, type WorkflowInterceptorsFactory } from '@temporalio/workflow';
-import { searchAttributes } from '../../jobs/contract.ts';
+import { searchAttributes } from '../../domain/job-contract.ts';
 
 export const interceptors: WorkflowInterceptorsFactory = () => ({
   outbound: [

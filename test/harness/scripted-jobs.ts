@@ -238,6 +238,8 @@ export async function startScriptedJobs() {
     const handle = await env.client.workflow.start(plan.type, {
       ...options,
       typedSearchAttributes,
+      // A workflow task that times out on a busy machine repeats its local activities.
+      workflowTaskTimeout: '1 minute',
     });
     const job: ScriptedJob = {
       plan,

@@ -1138,7 +1138,7 @@ export interface operations {
     getDescription: {
         parameters: {};
         responses: {
-            /** @description Done. */
+            /** @description The content. */
             200: {
                 content: {
                     "application/json": {
