@@ -187,3 +187,35 @@ describe('another organization is served at its usual speed during', () => {
     expect(addedBytes).toBeLessThan(150 * megabyte);
   });
 });
+
+it('while the event loop is late, an organization with many open requests gets 503, and others are served', async () => {
+  const many = 70;
+  const slow = Array.from({ length: many }, () =>
+    call('/api/v1/chat', busy.key, chat('[[slow:900s]] kept open')),
+  );
+  await expect
+    .poll(async () => (await gateway.sandbox.chatRequests('kept open')).length)
+    .toBe(many);
+  const read = ({ key }: TestCaller) => call('/api/v1/usage', key);
+  const freeze = async (): Promise<void> => {
+    process.kill(pid, 'SIGSTOP');
+    await sleep(1300);
+    process.kill(pid, 'SIGCONT');
+  };
+  /** Lets three samples of the event loop be late, and reads while the fourth is. */
+  const readWhileLate = async (): Promise<unknown> => {
+    for (let sample = 0; sample < 3; sample += 1) {
+      await freeze();
+      await sleep(20);
+    }
+    const frozen = freeze();
+    const [rejected, served] = await Promise.all([read(busy), read(other)]);
+    await frozen;
+    expect(served.status).toBe(200);
+    return [rejected.status, rejected.headers.get('retry-after')];
+  };
+  await expect.poll(readWhileLate).toEqual([503, '1']);
+  await expect.poll(async () => (await read(busy)).status).toBe(200);
+  await gateway.sandbox.clearFaults();
+  for (const { status } of await Promise.all(slow)) expect(status).toBe(200);
+});
