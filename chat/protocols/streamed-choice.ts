@@ -96,14 +96,18 @@ export class StreamedChoice {
   add(added: Delta): Delta[] {
     const { tool_calls: calls, function_call: legacyCall } = added;
     const delta = omitReplaced(added);
-    const pieces = Array.isArray(calls) ? calls : calls ? [calls] : [];
-    if (pieces.length === 0 && legacyCall) pieces.push({ index: 0, function: legacyCall });
     const hasOutput = joinOutput(delta) !== '' || Array.isArray(delta['reasoning_details']);
-    if (hasOutput) this.#waiting.push(delta);
-    for (const [position, piece] of pieces.entries()) {
-      this.#addPiece(parseCallPiece(piece, position));
+    const waits = hasOutput && this.#waiting.length > 0;
+    if (waits) this.#waiting.push(delta);
+    const isSent = !waits && (hasOutput || Object.keys(delta).length > 0);
+    const deltas = isSent ? [hasOutput ? this.#place(delta) : delta] : [];
+    const hasCalls = Array.isArray(calls) ? calls.length > 0 : Boolean(calls);
+    const pieces = hasCalls ? calls : legacyCall && { index: 0, function: legacyCall };
+    if (pieces) {
+      for (const [position, piece] of [pieces].flat().entries())
+        this.#addPiece(parseCallPiece(piece, position));
     }
-    return this.#send(hasOutput || Object.keys(delta).length === 0 ? [] : [delta], false);
+    return this.#send(deltas, false);
   }
 
   /** Ends the last call with this index of the provider, and returns the deltas to send now. */
@@ -188,9 +192,10 @@ export class StreamedChoice {
    */
   #place(delta: Delta): Delta {
     const { content, reasoning_details: details } = delta;
-    const place = { tool_call_index: this.#sentCalls, content_offset: this.#sentText };
+    const offset = this.#sentText;
     this.#sentText += asText(content).length;
     if (!Array.isArray(details)) return delta;
+    const place = { tool_call_index: this.#sentCalls, content_offset: offset };
     const placed = details
       .filter(isRecord)
       .map((detail) => ({ ...detail, provider: this.#provider, ...place }));

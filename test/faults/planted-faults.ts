@@ -323,7 +323,76 @@ const chat: Fault[] = [
   },
 ];
 
+const oddAnswers = ['test/chat/odd-answers.test.ts'];
+const conversationTests = ['test/chat/conversations.test.ts'];
+
+const conversations: Fault[] = [
+  {
+    name: 'parallel tool calls of one index are joined',
+    file: 'chat/protocols/streamed-choice.ts',
+    original: 'return !sameId && sameIndex?.continuesAtIndex(piece) ? sameIndex : undefined;',
+    planted: 'return sameIndex;',
+    tests: oddAnswers,
+  },
+  {
+    name: 'an answer with a tool call ends as its provider says',
+    file: 'chat/protocols/streamed-choice.ts',
+    original: "return this.#sentCalls > 0 ? 'tool_calls' : 'stop';",
+    planted: 'return reason;',
+    tests: oddAnswers,
+  },
+  {
+    name: 'an answer without output is a success',
+    file: 'chat/protocols/openai-answer.ts',
+    original: 'return finished > 0 || choices.some(({ hasOutput }) => hasOutput);',
+    planted: 'return true;',
+    tests: oddAnswers,
+  },
+  {
+    name: 'ids of tool calls reach each provider as they are',
+    file: 'chat/protocols/call-ids.ts',
+    original: 'if (repetition === 0 && valid.test(id)) return id;',
+    planted: 'if (repetition === 0 || valid.test(id)) return id;',
+    tests: conversationTests,
+  },
+  {
+    name: 'thoughts of another provider reach Anthropic',
+    file: 'chat/protocols/anthropic-thinking.ts',
+    original: 'if (provider !== model.provider) return [];',
+    planted: "if (provider === '') return [];",
+    tests: conversationTests,
+  },
+  {
+    name: 'the results of a tool call stay apart',
+    file: 'chat/body.ts',
+    original: 'const earlier = openCalls.get(id) ? undefined : results.get(id);',
+    planted: 'const earlier = undefined as ToolMessage | undefined;',
+    tests: conversationTests,
+  },
+  {
+    name: 'a replay does not name the hints that its provider ignored',
+    file: 'api/endpoints/chat-answer.ts',
+    original: "const names = ['Content-Type', ignoredFieldsHeader];",
+    planted: "const names = ['Content-Type'];",
+    tests: ['test/chat/idempotency.test.ts'],
+  },
+  {
+    name: 'embeddings may have any number of decimals',
+    file: 'chat/formats/embeddings.ts',
+    original: 'const decimalsMax = inputsMax * 1536;',
+    planted: 'const decimalsMax = inputsMax * 15_360;',
+    tests: ['test/chat/embeddings.test.ts'],
+  },
+];
+
 const access: Fault[] = [
+  {
+    name: 'a late event loop rejects nothing',
+    file: 'api/middleware/shares.ts',
+    original: 'lateSamples >= lateSamplesMin',
+    planted: 'lateSamples > 1_000_000',
+    tests: ['test/api/hostile-load.test.ts'],
+  },
   {
     name: 'cookies are never Secure',
     file: 'identity/sessions.ts',
@@ -645,6 +714,7 @@ const clients: Fault[] = [
 export const faults: readonly Fault[] = [
   ...money,
   ...chat,
+  ...conversations,
   ...access,
   ...providers,
   ...files,
