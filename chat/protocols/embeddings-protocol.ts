@@ -5,7 +5,7 @@
  * Sources: the types of the `openai` client; Mistral's API reference, "Embeddings"; Google's "OpenAI
  * compatibility", whose endpoint rejects `encoding_format: base64` and lists of tokens.
  */
-import type { ChatModel } from '../model.ts';
+import type { ChatModel } from '../models.ts';
 import { assert } from '../../domain/errors.ts';
 import { asRecord } from '../../domain/json.ts';
 import type { ReportedUsage } from '../bill.ts';

@@ -364,7 +364,7 @@ const conversations: Fault[] = [
   },
   {
     name: 'the results of a tool call stay apart',
-    file: 'chat/body.ts',
+    file: 'chat/chat-body.ts',
     original: 'const earlier = openCalls.get(id) ? undefined : results.get(id);',
     planted: 'const earlier = undefined as ToolMessage | undefined;',
     tests: conversationTests,
@@ -378,7 +378,7 @@ const conversations: Fault[] = [
   },
   {
     name: 'embeddings may have any number of decimals',
-    file: 'chat/formats/embeddings.ts',
+    file: 'chat/formats/embeddings-request.ts',
     original: 'const decimalsMax = inputsMax * 1536;',
     planted: 'const decimalsMax = inputsMax * 15_360;',
     tests: ['test/chat/embeddings.test.ts'],
@@ -388,7 +388,7 @@ const conversations: Fault[] = [
 const access: Fault[] = [
   {
     name: 'a late event loop rejects nothing',
-    file: 'api/middleware/shares.ts',
+    file: 'api/middleware/request-shares.ts',
     original: 'lateSamples >= lateSamplesMin',
     planted: 'lateSamples > 1_000_000',
     tests: ['test/api/hostile-load.test.ts'],
