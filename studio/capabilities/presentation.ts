@@ -31,7 +31,7 @@ export function presentFile(job: FinishedJob, artifact: StoredArtifact) {
     url: job.urlOf(artifact),
     expiresAt: job.urlsExpireAt,
     storagePath: storageKey,
-    format: storageKey.slice(storageKey.lastIndexOf('..') + 1),
+    format: storageKey.slice(storageKey.lastIndexOf('.') + 1),
     contentCredentials: artifact.contentCredentials,
   };
 }

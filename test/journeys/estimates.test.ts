@@ -160,7 +160,7 @@ function countPixels({ pixels }: PriceRuleView, request: Body, input: typeof fil
 function countUnits({ quantity }: PriceRuleView, request: Body, input: typeof filmInput): number {
   const { of, default: preset } = quantity;
   if (of === 'input' && !('audioUrl' in request)) return Math.ceil(input.durationSeconds);
-  const [field = '', part] = (of ?? '').split('../api');
+  const [field = '', part] = (of ?? '').split('.');
   const value = request[field];
   if (typeof value === 'number') return Math.ceil(value);
   if (typeof value === 'string') return Array.from(value).length;
