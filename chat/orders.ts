@@ -7,7 +7,7 @@ import type { Inputs } from '../storage/inputs/inputs.ts';
 import type { Storage } from '../storage/storage.ts';
 import { joinResults, type ChatBody } from './chat-body.ts';
 import type { ChatCatalog, ChatModel } from './models.ts';
-import type { ChatRequest, IncomingChat } from './formats/chat-request.ts';
+import type { ChatRequest, IncomingChat } from './formats/chat-fields.ts';
 import { checkEmbedding } from './formats/embeddings-request.ts';
 import { checkParts, readMedia, signUploads } from './formats/media-parts.ts';
 import { countMinimumTokens } from './input-count.ts';

@@ -16,9 +16,8 @@ import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { correlation } from '../platform/logger.ts';
 import { createShares, type Shares } from '../platform/shares.ts';
-import { anthropicProtocol } from './protocols/anthropic-protocol.ts';
+import { anthropicProtocol, openaiProtocol } from './protocols/chat-protocols.ts';
 import { embeddingsProtocol } from './protocols/embeddings-protocol.ts';
-import { openaiProtocol } from './protocols/openai-protocol.ts';
 import type { ChatProtocol } from './protocols/protocol.ts';
 import {
   errorFromResponse,

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { claimInTransaction } from '../../ledger/claims.ts';
-import { idempotencyHeader, parseIdempotencyKey } from '../http/idempotency-key.ts';
+import { idempotencyHeader, parseIdempotencyKey } from '../http/request-headers.ts';
 import type { Caller } from '../../identity/access.ts';
 import {
   keyExpiry,

@@ -10,7 +10,7 @@ import type { Config } from '../../platform/config.ts';
 import type { Composition } from '../composition.ts';
 import type { ChatContext, Presentation } from '../../chat/formats/completions-answer.ts';
 import { checkModels, completeOrder, type ChatOrder } from '../../chat/orders.ts';
-import type { ChatRequest } from '../../chat/formats/chat-request.ts';
+import type { ChatRequest } from '../../chat/formats/chat-fields.ts';
 import {
   createEventStream,
   eventStreamType,
@@ -19,7 +19,7 @@ import {
 } from '../http/event-stream.ts';
 import { ignoredFieldsHeader } from '../http/ignored-fields.ts';
 import type { Context } from '../context.ts';
-import { parseIdempotencyKey } from '../http/idempotency-key.ts';
+import { parseIdempotencyKey } from '../http/request-headers.ts';
 import type { HeldClaim } from '../../ledger/claim-renewal.ts';
 import { toGatewayError } from '../middleware/error-handler.ts';
 

@@ -1,5 +1,9 @@
 /** POST /api/v1/chat and POST /api/v1/chat/completions: send a chat to a chat model (spec §4.1). */
 import { z } from 'zod';
+import { GatewayError } from '../../domain/errors.ts';
+import { defineEndpoint, defineSection } from './endpoint.ts';
+import { toData, dataSchema, pathId } from './fields.ts';
+import { formatUsageRecord, usageRecord } from './usage.ts';
 import {
   completionsPresentation,
   servicePresentation,
@@ -8,9 +12,31 @@ import {
   chatRequestSchema,
   completionsRequestSchema,
 } from '../../chat/formats/completions-request.ts';
-import { creditsConsumed, defineChatEndpoint, chatExample } from './chat-endpoint.ts';
-import { defineEstimateEndpoint } from './chat-estimates.ts';
-import { defineSection } from './endpoint.ts';
+import {
+  creditsConsumed,
+  defineChatEndpoint,
+  chatExample,
+  defineEstimateEndpoint,
+} from './chat-endpoint.ts';
+
+/** Endpoint that returns the usage record of a chat. */
+export const chats = defineSection('Chat', {
+  getChat: defineEndpoint({
+    route: 'GET /api/v1/chats/:chatId',
+    scope: 'usage:read',
+    summary: 'Get the tokens and the charge of a chat',
+    description:
+      'The chat id is the `id` in the response of every chat endpoint and in every event of a stream.',
+    request: { params: z.object({ chatId: pathId('chat') }) },
+    answer: dataSchema(usageRecord),
+    errors: ['NOT_FOUND'],
+    async handle({ caller, params: { chatId } }, { usageReads }) {
+      const record = await usageReads.chat(caller.organizationId, chatId);
+      if (!record) throw new GatewayError('NOT_FOUND', 'No such chat.');
+      return toData(formatUsageRecord(record));
+    },
+  }),
+});
 
 const tokenUsage = z
   .object({

@@ -4,7 +4,7 @@ import { createOwnApiClient } from '../mcp/own-api-client.ts';
 import { closedSignal } from '../middleware/request-shares.ts';
 import { createMcpServer } from '../mcp/mcp-server.ts';
 import { readJson } from '../http/json-body.ts';
-import { dataUrlBodyBytesMax } from './data-urls.ts';
+import { dataUrlBodyBytesMax } from './studio-body.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 
 /**

@@ -1,10 +1,50 @@
-/**
- * Formats lists of chat models. Each list has the fields that OpenAI's clients, Anthropic's clients
- * and older clients read.
- */
+/** GET /api/v1/models: the chat models, in pages that clients of OpenAI and Anthropic can read. */
 import { z } from 'zod';
-import { getKind, type ChatModel } from '../../chat/models.ts';
+import { type ChatModel, getKind } from '../../chat/models.ts';
+import { fieldError } from '../../domain/errors.ts';
+import { formatReceived } from '../../domain/field-messages.ts';
 import { time } from './fields.ts';
+import { describeConstant } from '../http/constants.ts';
+import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
+
+/** Schema of Anthropic's pagination parameters. Other query parameters are ignored. */
+const pagingSchema = z.object({
+  limit: z.coerce.number().int().min(1).max(1000).optional(),
+  after_id: z.string().min(1).max(256).optional(),
+  before_id: z.string().min(1).max(256).optional(),
+});
+type Paging = z.infer<typeof pagingSchema>;
+
+/**
+ * Returns the requested page, in the order of the list.
+ * @throws GatewayError INVALID_REQUEST for an unknown model id, CONFLICTING_FIELDS if the query has
+ * both `after_id` and `before_id`
+ */
+function selectPage(listed: readonly ChatModel[], query: Paging): ModelPage {
+  const { after_id: afterId, before_id: beforeId, limit = listed.length } = query;
+  if (afterId !== undefined && beforeId !== undefined) {
+    const message = 'cannot be used together with after_id';
+    throw fieldError('CONFLICTING_FIELDS', 'before_id', message);
+  }
+  if (beforeId !== undefined) {
+    const end = findPosition(listed, 'before_id', beforeId);
+    const start = Math.max(0, end - limit);
+    return { models: listed.slice(start, end), hasMore: start > 0 };
+  }
+  const start = afterId === undefined ? 0 : findPosition(listed, 'after_id', afterId) + 1;
+  return { models: listed.slice(start, start + limit), hasMore: start + limit < listed.length };
+}
+
+function findPosition(listed: readonly ChatModel[], field: string, id: string): number {
+  const position = listed.findIndex((model) => model.id === id);
+  if (position >= 0) return position;
+  const near = formatReceived(
+    id,
+    listed.map((model) => model.id),
+  );
+  const message = `is not the id of a model in the list${near}`;
+  throw fieldError('INVALID_REQUEST', field, message);
+}
 
 const modelKind = z.enum(['chat', 'embedding']).meta({
   description: 'Use of the model: chats, or `POST /api/v1/embeddings`.',
@@ -64,7 +104,7 @@ export interface ModelPage {
 }
 
 /** Formats a page of models as a list. */
-export function formatModelList({ models, hasMore }: ModelPage): z.infer<typeof modelListSchema> {
+function formatModelList({ models, hasMore }: ModelPage): z.infer<typeof modelListSchema> {
   return {
     object: 'list',
     data: models.map(formatModelEntry),
@@ -76,7 +116,7 @@ export function formatModelList({ models, hasMore }: ModelPage): z.infer<typeof 
 }
 
 /** Formats a model with the fields of OpenAI's and Anthropic's APIs. */
-export function formatModelEntry(model: ChatModel): z.infer<typeof modelEntrySchema> {
+function formatModelEntry(model: ChatModel): z.infer<typeof modelEntrySchema> {
   return {
     id: model.id,
     object: 'model',
@@ -115,3 +155,60 @@ function formatLegacyEntry(model: ChatModel): z.infer<typeof legacyModel> {
     description,
   };
 }
+
+const unknownModelError = z.object({
+  type: z.literal('error'),
+  error: z.object({ type: z.literal('not_found_error'), message: z.string() }),
+});
+
+/** Endpoints that list and get chat models. */
+export const models = defineSection('Chat', {
+  listModels: defineEndpoint({
+    route: 'GET /api/v1/models',
+    scope: 'models:read',
+    acceptsXApiKey: true,
+    summary: 'List the chat models',
+    description:
+      'The list has the models that a chat can use; `kind=embedding` lists those of `POST /api/v1/embeddings`.',
+    request: {
+      query: pagingSchema.extend({ kind: modelEntrySchema.shape.kind.default('chat') }),
+    },
+    answer: rawResponse,
+    answers: describeConstant(modelListSchema),
+    errors: ['CONFLICTING_FIELDS'],
+    async handle({ ctx, query: { kind, ...query } }, { chatCatalog, constants }) {
+      const allModels = chatCatalog.listCurrent().filter((model) => getKind(model) === kind);
+      if (Object.values(query).some((value) => value !== undefined)) {
+        ctx.body = formatModelList(selectPage(allModels, query));
+        return;
+      }
+      ctx.set('Cache-Control', 'private, no-cache');
+      // Models retire while a process runs; none are added.
+      const name = `${kind} models ${allModels.length}`;
+      await constants.send(ctx, { name, type: 'application/json' }, () =>
+        JSON.stringify(formatModelList({ models: allModels, hasMore: false })),
+      );
+    },
+  }),
+
+  getModel: defineEndpoint({
+    route: 'GET /api/v1/models/*id',
+    scope: 'models:read',
+    acceptsXApiKey: true,
+    summary: 'Get a chat model',
+    description: 'The id may contain slashes, plain or URL-encoded.',
+    request: { params: z.object({ id: z.string() }) },
+    answer: z.union([modelEntrySchema, unknownModelError]),
+    answers: {
+      200: { description: 'The model.', schema: modelEntrySchema },
+      404: { description: 'No such model.', schema: unknownModelError },
+    },
+    handle({ ctx, params: { id } }, { chatCatalog }) {
+      const model = chatCatalog.get(id);
+      ctx.status = model ? 200 : 404;
+      if (model) return formatModelEntry(model);
+      const message = `model: ${id.slice(0, 128)}`;
+      return { type: 'error', error: { type: 'not_found_error', message } } as const;
+    },
+  }),
+});

@@ -1,7 +1,7 @@
 /** Headers and error codes that the Studio endpoints and the OpenAI-compatible endpoints share. */
 import { z } from 'zod';
 import type { ErrorCode } from '../../domain/errors.ts';
-import { idempotencyHeader } from '../http/idempotency-key.ts';
+import { idempotencyHeader } from '../http/request-headers.ts';
 
 /** Error codes of Studio requests (spec §7). */
 export const studioErrors: readonly ErrorCode[] = [

@@ -8,7 +8,7 @@ import { jobWorkflowId } from '../../domain/job-contract.ts';
 import { correlate } from '../../platform/logger.ts';
 import { creditsSchema, jobSchema, type JobView } from '../../studio/jobs/job-view.ts';
 import type { Composition } from '../composition.ts';
-import { parsePreferredWaitMs } from '../http/prefer.ts';
+import { parsePreferredWaitMs } from '../http/request-headers.ts';
 import { closedSignal } from '../middleware/request-shares.ts';
 import { cancelJob } from '../../studio/jobs/job-endings.ts';
 import { stepSchema, listSteps } from '../../studio/jobs/job-explanation.ts';

@@ -11,11 +11,9 @@ import type { Estimate } from '../../studio/requests/prices.ts';
 import type { StudioRequest } from '../../studio/requests/request-draft.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
-import { parseIdempotencyKey } from '../http/idempotency-key.ts';
-import { parsePreferredWaitMs } from '../http/prefer.ts';
+import { parseIdempotencyKey, parsePreferredWaitMs } from '../http/request-headers.ts';
 import { closedSignal, countBytes } from '../middleware/request-shares.ts';
-import { createFileList } from './body-files.ts';
-import { readRequest, type RequestBodyReader } from './request-reading.ts';
+import { createFileList, readRequest, type RequestBodyReader } from './studio-body.ts';
 
 /** Options of a Studio endpoint: how it reads a request, and how long the request may wait. */
 export interface RequestOptions {

@@ -2,13 +2,40 @@
  * Parses the fields `webhookUrl` and `webhookEvents` of a Studio request. All capabilities share
  * them, so they are removed before the capability's schema parses the request.
  */
+import { fieldError, type GatewayError } from '../../domain/errors.ts';
+import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import { z } from 'zod';
-import { fieldError } from '../../domain/errors.ts';
 import { webhookEvents as names } from '../../domain/job-contract.ts';
-import type { Outbound } from '../../platform/outbound.ts';
 import type { RequestedWebhook } from '../../studio/requests/request-draft.ts';
 import { parseWith } from '../../domain/parsing.ts';
-import { parseWebhookUrl, webhookUrlLengthMax } from './webhook-url.ts';
+
+/** Maximum length of a webhook URL in characters. */
+export const webhookUrlLengthMax = 2048;
+
+/**
+ * Parses a webhook URL. Returns null if the request has none. The host name is resolved only when a
+ * webhook is sent.
+ * @throws GatewayError INVALID_REQUEST naming `field`
+ */
+export function parseWebhookUrl(
+  input: unknown,
+  outbound: Outbound,
+  field = 'webhookUrl',
+): string | null {
+  const createError = (message: string): GatewayError =>
+    fieldError('INVALID_REQUEST', field, message);
+  if (input === undefined) return null;
+  if (typeof input !== 'string') throw createError('must be a URL');
+  if (input.length > webhookUrlLengthMax) {
+    throw createError(`must have at most ${webhookUrlLengthMax} characters`);
+  }
+  try {
+    return outbound.check(input).href;
+  } catch (error) {
+    if (error instanceof OutboundError) throw createError(error.message);
+    throw error;
+  }
+}
 
 const webhookEvents = z
   .array(z.enum(names))

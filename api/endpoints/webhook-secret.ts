@@ -7,7 +7,7 @@ import { createSigningSecrets, type SigningSecrets } from '../../webhooks/signin
 import { assert } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
 import { claimInTransaction } from '../../ledger/claims.ts';
-import { idempotencyHeader, parseIdempotencyKey } from '../http/idempotency-key.ts';
+import { idempotencyHeader, parseIdempotencyKey } from '../http/request-headers.ts';
 import { time } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { assert } from '../../domain/errors.ts';
 import { sendMessage, signMessage } from '../../webhooks/message.ts';
 import { webhookAttempt } from '../../webhooks/webhooks.ts';
-import { parseWebhookUrl, webhookUrlLengthMax } from './webhook-url.ts';
+import { parseWebhookUrl, webhookUrlLengthMax } from './webhook-fields.ts';
 import { toData, dataSchema } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 

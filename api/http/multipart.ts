@@ -2,9 +2,9 @@
 import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busboy';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { toStorableText } from '../../domain/json.ts';
-import type { RequestFiles } from '../../storage/inputs/request-files.ts';
+import type { RequestFiles } from '../../storage/inputs/recordings.ts';
 import type { Context } from '../context.ts';
-import { parseIdempotencyKey } from './idempotency-key.ts';
+import { parseIdempotencyKey } from './request-headers.ts';
 import { formTimeoutMs, startBodyTimers } from './connections.ts';
 import { countBytes } from '../middleware/request-shares.ts';
 

@@ -24,9 +24,10 @@ import {
   jobUriTemplate,
   type JobReader,
   type ToolCallExtra,
-} from './job-results.ts';
-import type { ApiResponse, SendApiRequest } from './own-api-client.ts';
-import { findTool, listTools } from './tools.ts';
+  type ApiResponse,
+  type SendApiRequest,
+} from './own-api-client.ts';
+import { findTool, listTools } from './mcp-tools.ts';
 
 interface McpRequestContext extends JobReader {
   sendRequest: SendApiRequest;

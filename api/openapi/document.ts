@@ -1,17 +1,48 @@
 /** Generates OpenAPI 3.1 documents from the endpoints and their schemas (spec §9). */
+import {
+  toOpenapiPath,
+  type EndpointDescription,
+  type ResponseDescription,
+} from '../endpoints/description.ts';
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
 import { createDocument } from 'zod-openapi';
 import { errorTable } from '../../domain/errors.ts';
 import { errorSchemas } from '../../domain/error-bodies.ts';
-import {
-  toOpenapiPath,
-  type ResponseDescription,
-  type EndpointDescription,
-} from '../endpoints/description.ts';
-import { buildLlmsText } from './llms-text.ts';
 import { webhookDescriptions } from './webhook-description.ts';
+
+/** Returns the text of llms.txt. `prices` are lines of a Markdown list. */
+function buildLlmsText(
+  baseUrl: string,
+  endpoints: readonly EndpointDescription[],
+  prices: readonly string[],
+): string {
+  const lines = endpoints.map(
+    (endpoint) => `- ${endpoint.method} ${toOpenapiPath(endpoint)}: ${endpoint.summary}`,
+  );
+  return [
+    '# Studio Gateway',
+    '',
+    '> One API for chat and Studio jobs (image, video, voice, music, sound effects, transcription).',
+    '',
+    `Base URL ${baseUrl}. Send \`Authorization: Bearer <API key>\`. Bodies are JSON. Studio responses are`,
+    '`{success, data, credits}`, or 202 with `data.statusUrl` to poll until `data.done` is true.',
+    `Full description: ${baseUrl}/api/v1/openapi.json`,
+    '',
+    '## Endpoints',
+    '',
+    ...lines,
+    '',
+    '## Prices of the Studio models, in credits',
+    '',
+    'Each Studio path has an estimate: append `/estimate` and send the same body. It returns the price, and starts and charges nothing.',
+    `All prices and their units: ${baseUrl}/api/v1/pricing`,
+    '',
+    ...prices,
+    '',
+  ].join('\n');
+}
 
 export type Documents = ReturnType<typeof createDocuments>;
 

@@ -1,7 +1,63 @@
-/** Schemas of fields that the chat endpoints share. */
+/** The chat request into which every format is translated, and schemas that the formats share. */
+import type { ChatBody, ContentPart, PartContent } from '../chat-body.ts';
+import {
+  isRecord,
+  toStorable,
+  type Json,
+  asRecord,
+  asText,
+  type JsonObject,
+} from '../../domain/json.ts';
+import type { ToolForm } from './responses-request.ts';
+import type { Caller } from '../../identity/access.ts';
 import { z } from 'zod';
-import type { ContentPart, PartContent } from '../chat-body.ts';
 import { idPattern } from '../../domain/ids.ts';
+import { anyJsonObject } from '../../domain/body-schema.ts';
+
+/** Parsed chat request. */
+export interface ChatRequest {
+  model: string;
+  /** Ids of the fallback models, which are called in this order until one succeeds. */
+  fallbacks?: string[];
+  body: ChatBody;
+  /** Maximum number of tokens of an answer. Null if the request sets no maximum. */
+  maxTokens: number | null;
+  stream: boolean;
+  /** Value of `stream_options.include_usage`. */
+  includeUsage: boolean;
+  /** Metadata that the caller chose for this chat. Null if the request has none. */
+  metadata: Record<string, string> | null;
+  /** Paths of the known fields and items that are ignored, for `X-Ignored-Fields`. */
+  ignored?: string[];
+  /** Tools that functions of the body stand for, by the name of the function. */
+  toolForms?: Record<string, ToolForm>;
+}
+
+/** Chat request with its caller. */
+export interface IncomingChat {
+  caller: Caller;
+  requestId: string;
+  request: ChatRequest;
+}
+
+/**
+ * Repairs the texts of earlier answers in a request. A provider may have sent a text that was cut
+ * within a character, and callers return answers unchanged.
+ */
+export function repairAnswers(body: Record<string, unknown>): void {
+  for (const field of ['messages', 'input']) {
+    const items = body[field];
+    if (!Array.isArray(items)) continue;
+    body[field] = items.map((item: Json) => (isAnswer(item) ? toStorable(item) : item));
+  }
+}
+
+/** Item types of the Responses API that a model makes. */
+const answerTypes: ReadonlySet<unknown> = new Set(['function_call', 'reasoning']);
+
+function isAnswer(item: Json): boolean {
+  return isRecord(item) && (item['role'] === 'assistant' || answerTypes.has(item['type']));
+}
 
 /** Schema of a text. Its maximum length exceeds the context length of every model. */
 export const textSchema = z.string().max(10_000_000);
@@ -84,4 +140,38 @@ export function withoutNulls<Fields extends object>(fields: Fields): WithoutNull
   const entries = Object.entries(fields).filter(([, value]) => value != null);
   // oxlint-disable-next-line no-unsafe-type-assertion -- only entries without a value were removed
   return Object.fromEntries(entries) as WithoutNulls<Fields>;
+}
+
+/** Tool call, or a piece of a streamed tool call. */
+export interface ToolCallPiece {
+  index: number;
+  id: string;
+  name: string;
+  json: string;
+  /** `extra_content` to send back with the call, such as a thought signature. Null if none. */
+  extraContent: JsonObject | null;
+}
+
+/** Returns the tool calls in the first choice of a completion or chunk. */
+export function readToolCalls(answer: unknown): ToolCallPiece[] {
+  const message = readFirstMessage(answer);
+  const calls = Array.isArray(message['tool_calls']) ? message['tool_calls'].filter(isRecord) : [];
+  return calls.map((call, position) => {
+    const { index } = call;
+    const fields = asRecord(call['function']);
+    return {
+      index: typeof index === 'number' ? index : position,
+      id: asText(call['id']),
+      name: asText(fields['name']),
+      json: asText(fields['arguments']),
+      extraContent: anyJsonObject.safeParse(call['extra_content']).data ?? null,
+    };
+  });
+}
+
+/** Returns the message or the delta of the first choice, or an empty object if there is none. */
+export function readFirstMessage(answer: unknown): Record<string, unknown> {
+  const { choices } = asRecord(answer);
+  const [first] = Array.isArray(choices) ? choices.filter(isRecord) : [];
+  return asRecord(first?.['message'] ?? first?.['delta']);
 }

@@ -5,7 +5,7 @@ import type { FailedTry } from '../candidates.ts';
 import type { TokenUsage } from '../bill.ts';
 import type { GatewayError } from '../../domain/errors.ts';
 import { formatOpenaiError } from '../../domain/error-bodies.ts';
-import type { ChatRequest } from './chat-request.ts';
+import type { ChatRequest } from './chat-fields.ts';
 
 /** Chat and request whose response a presentation formats. */
 export interface ChatContext {

@@ -9,8 +9,8 @@ import { readBlocks } from '../answer-blocks.ts';
 import { getCalls, type ChatBody, type ChatMessage, type PartContent } from '../chat-body.ts';
 import { anyJsonObject, createRecordSchema } from '../../domain/body-schema.ts';
 import { metadataSchema, nullIfEmpty } from '../../domain/metadata.ts';
-import type { ChatRequest } from './chat-request.ts';
 import {
+  type ChatRequest,
   cacheControlSchema,
   fallbacksSchema,
   cacheControlField,

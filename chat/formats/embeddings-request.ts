@@ -13,9 +13,8 @@ import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { formatReceived } from '../../domain/field-messages.ts';
 import { metadataSchema, nullIfEmpty } from '../../domain/metadata.ts';
 import { completionsPresentation, type Presentation } from './completions-answer.ts';
-import type { ChatRequest } from './chat-request.ts';
+import { type ChatRequest, textSchema } from './chat-fields.ts';
 import { sharedFields } from './completions-request.ts';
-import { textSchema } from './chat-fields.ts';
 
 const inputsMax = 2048;
 /** Maximum number of tokens of all inputs together, as at OpenAI. */

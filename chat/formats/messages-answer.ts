@@ -4,8 +4,13 @@ import type { ChatBill } from '../open-chat.ts';
 import { asRecord, asText, isRecord, toStorable, type Json } from '../../domain/json.ts';
 import { formatAnthropicError } from '../../domain/error-bodies.ts';
 import { formatTried, type Presentation, type ChatContext } from './completions-answer.ts';
-import { readToolCalls, readFirstMessage, type ToolCallPiece } from './first-choice.ts';
-import { encodeProviderData, readThoughts, toThoughtBlock, type ThoughtPiece } from './thoughts.ts';
+import { readToolCalls, readFirstMessage, type ToolCallPiece } from './chat-fields.ts';
+import {
+  encodeProviderData,
+  readThoughts,
+  toThoughtBlock,
+  type ThoughtPiece,
+} from './reasoning.ts';
 
 /** Stream event of the Messages API. */
 interface MessageEvent {

@@ -16,9 +16,8 @@ import type {
 } from '../chat-body.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { anyJsonObject } from '../../domain/body-schema.ts';
-import type { ChatRequest } from './chat-request.ts';
-import { convertStop } from './completions-request.ts';
 import {
+  type ChatRequest,
   cacheControlField,
   createPartsSchema,
   createRejectedField,
@@ -33,8 +32,14 @@ import {
   toolNameSchema,
   withoutNulls,
 } from './chat-fields.ts';
-import { isThinkingBudgetValid, thinkingBudgetIssue, thinkingSchema } from './reasoning.ts';
-import { decodeProviderData, readThoughtBlock } from './thoughts.ts';
+import { convertStop } from './completions-request.ts';
+import {
+  isThinkingBudgetValid,
+  thinkingBudgetIssue,
+  thinkingSchema,
+  decodeProviderData,
+  readThoughtBlock,
+} from './reasoning.ts';
 
 const textBlock = z
   .object({ type: z.literal('text'), text: textSchema, ...cacheControlField })

@@ -13,9 +13,9 @@ import {
   type Presentation,
   type ChatContext,
 } from './completions-answer.ts';
-import { readToolCalls, readFirstMessage, type ToolCallPiece } from './first-choice.ts';
-import { ToolRestorer } from './responses-tools.ts';
-import { encodeProviderData, readThoughts, type ThoughtPiece } from './thoughts.ts';
+import { readToolCalls, readFirstMessage, type ToolCallPiece } from './chat-fields.ts';
+import { ToolRestorer } from './responses-request.ts';
+import { encodeProviderData, readThoughts, type ThoughtPiece } from './reasoning.ts';
 
 /** Part of an output message. */
 interface TextPart {

@@ -9,7 +9,7 @@ import type { ChatModel } from '../models.ts';
 import { assert } from '../../domain/errors.ts';
 import { asRecord } from '../../domain/json.ts';
 import type { ReportedUsage } from '../bill.ts';
-import { openaiProtocol } from './openai-protocol.ts';
+import { openaiProtocol } from './chat-protocols.ts';
 import {
   parseReport,
   parseTokenCount,

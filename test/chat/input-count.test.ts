@@ -13,10 +13,9 @@ import {
 import type { ChatBody } from '../../chat/chat-body.ts';
 import type { ChatCandidate } from '../../chat/candidates.ts';
 import { estimateInput, countMaximumTokens } from '../../chat/input-count.ts';
-import { anthropicProtocol } from '../../chat/protocols/anthropic-protocol.ts';
+import { anthropicProtocol, openaiProtocol } from '../../chat/protocols/chat-protocols.ts';
 import { parseAnthropicUsage } from '../../chat/protocols/anthropic-answer.ts';
 import { parseOpenaiUsage } from '../../chat/protocols/openai-answer.ts';
-import { openaiProtocol } from '../../chat/protocols/openai-protocol.ts';
 import { chatModels } from '../../chat/models.ts';
 
 /**

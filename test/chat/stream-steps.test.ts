@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
 import { expect, it, onTestFinished } from 'vitest';
-import { openaiProtocol } from '../../chat/protocols/openai-protocol.ts';
+import { openaiProtocol } from '../../chat/protocols/chat-protocols.ts';
 import { readSteps } from '../../chat/stream-steps.ts';
 import { during } from '../harness/during.ts';
 import { startHttpServer } from '../harness/http-server.ts';

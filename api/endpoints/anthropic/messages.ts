@@ -1,7 +1,7 @@
 /** POST /api/v1/messages: a chat with any model, in the format of Anthropic's Messages API. */
 import { z } from 'zod';
 import { estimateInput } from '../../../chat/input-count.ts';
-import { repairAnswers } from '../../../chat/formats/chat-request.ts';
+import { repairAnswers } from '../../../chat/formats/chat-fields.ts';
 import { createMessagesPresentation } from '../../../chat/formats/messages-answer.ts';
 import {
   countRequestSchema,

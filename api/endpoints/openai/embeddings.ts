@@ -4,8 +4,7 @@ import {
   embeddingsRequestSchema,
   embeddingsResponse,
 } from '../../../chat/formats/embeddings-request.ts';
-import { defineChatEndpoint } from '../chat-endpoint.ts';
-import { defineEstimateEndpoint } from '../chat-estimates.ts';
+import { defineChatEndpoint, defineEstimateEndpoint } from '../chat-endpoint.ts';
 
 /** Maximum number of JSON values in a request: the tokens of all inputs, and room for the rest. */
 const bodyValuesMax = 310_000;

@@ -14,7 +14,7 @@ import type { Composition } from '../../composition.ts';
 import type { Context } from '../../context.ts';
 import type { StoredObject } from '../../../storage/storage.ts';
 import { sendStoredFile } from '../../http/stored-file.ts';
-import { parseIdempotencyKey } from '../../http/idempotency-key.ts';
+import { parseIdempotencyKey } from '../../http/request-headers.ts';
 import { formatOpenaiError } from '../../../domain/error-bodies.ts';
 import { toGatewayError } from '../../middleware/error-handler.ts';
 import { type RequestOptions, startRequest } from '../studio-requests.ts';

@@ -1,6 +1,6 @@
 /** Translates requests of OpenAI's images API to requests of imageGenerate and imageEdit. */
 import { z } from 'zod';
-import type { ReceivedFile } from '../../../storage/inputs/request-files.ts';
+import type { ReceivedFile } from '../../../storage/inputs/recordings.ts';
 import { fileBytesMax } from '../../../storage/media-types.ts';
 import type { ImageModel } from '../../../studio/models/image-model.ts';
 import { editModels } from '../../../studio/models/image-models.ts';
@@ -10,8 +10,7 @@ import { fieldError } from '../../../domain/errors.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 import { reduceRatio } from '../../../studio/capabilities/image-calls.ts';
 import { parseBody } from '../../http/ignored-fields.ts';
-import { receiveFiles } from '../body-files.ts';
-import { parseCapabilityFields, type RequestBodyReader } from '../request-reading.ts';
+import { receiveFiles, parseCapabilityFields, type RequestBodyReader } from '../studio-body.ts';
 import { wholeNumber } from '../fields.ts';
 
 /** Fields that generation requests and edit requests share. Other fields are ignored. */

@@ -5,7 +5,7 @@ import { imageModels } from '../../../studio/models/image-models.ts';
 import { findByAnyName } from '../../../studio/models/maker-names.ts';
 import { imageEdit } from '../../../studio/capabilities/image-edit.ts';
 import { imageGenerate } from '../../../studio/capabilities/image-generate.ts';
-import { parseCapabilityFields } from '../request-reading.ts';
+import { parseCapabilityFields } from '../studio-body.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { fileErrors, studioHeaders } from '../studio-description.ts';
 import { describeFinishedJob, jobErrors, sendJson, startAwaitedJob } from './finished-job.ts';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { audioModels } from '../../../studio/models/audio-models.ts';
 import { findByAnyName } from '../../../studio/models/maker-names.ts';
 import { voiceoverGenerate } from '../../../studio/capabilities/voiceover-generate.ts';
-import { parseCapabilityFields } from '../request-reading.ts';
+import { parseCapabilityFields } from '../studio-body.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { creditHeaders, studioHeaders } from '../studio-description.ts';
 import { fileHeaders, jobErrors, sendArtifact, startAwaitedJob } from './finished-job.ts';

@@ -7,12 +7,12 @@ import { fieldError } from '../../../domain/errors.ts';
 import { keysOf } from '../../../domain/json.ts';
 import { audioTranscribe } from '../../../studio/capabilities/audio-transcribe.ts';
 import { parseBody } from '../../http/ignored-fields.ts';
-import { receiveFiles } from '../body-files.ts';
 import {
+  receiveFiles,
   createRecordingStore,
   parseCapabilityFields,
   type RequestBodyReader,
-} from '../request-reading.ts';
+} from '../studio-body.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { fileErrors, studioHeaders } from '../studio-description.ts';
 import { describeFinishedJob, jobErrors, sendJson, startAwaitedJob } from './finished-job.ts';

@@ -1,6 +1,6 @@
 /** Translates requests of OpenAI's videos API to requests of videoGenerate. */
 import { z } from 'zod';
-import type { ReceivedFile } from '../../../storage/inputs/request-files.ts';
+import type { ReceivedFile } from '../../../storage/inputs/recordings.ts';
 import { fileBytesMax } from '../../../storage/media-types.ts';
 import { findByAnyName } from '../../../studio/models/maker-names.ts';
 import { videoModels, type VideoModel } from '../../../studio/models/video-models.ts';
@@ -9,8 +9,12 @@ import { reduceRatio } from '../../../studio/capabilities/image-calls.ts';
 import type { Context } from '../../context.ts';
 import { readJson } from '../../http/json-body.ts';
 import { parseBody } from '../../http/ignored-fields.ts';
-import { receiveFiles, type FileReceiver } from '../body-files.ts';
-import { parseCapabilityFields, type RequestBodyReader } from '../request-reading.ts';
+import {
+  receiveFiles,
+  type FileReceiver,
+  parseCapabilityFields,
+  type RequestBodyReader,
+} from '../studio-body.ts';
 import { wholeNumber } from '../fields.ts';
 
 const imageReference = z.object({

@@ -1,4 +1,4 @@
-/** Parses the header `Idempotency-Key`. */
+/** Parses the request headers `Idempotency-Key` and `Prefer` (RFC 7240). */
 import { z } from 'zod';
 import type { Context } from '../context.ts';
 import { parseWith } from '../../domain/parsing.ts';
@@ -22,4 +22,22 @@ export function parseIdempotencyKey(ctx: Pick<Context, 'headers'>): string | nul
   const key = ctx.headers['idempotency-key'];
   if (key === undefined) return null;
   return parseWith(header, { 'Idempotency-Key': key })['Idempotency-Key'];
+}
+
+const wait = /(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])/i;
+const respondAsync = /(?:^|[,;\s])respond-async(?:$|[,;\s])/i;
+
+/**
+ * Returns the time that a request waits for its job, in milliseconds: n seconds for `wait=n` but at
+ * most `maxMs`, 0 for `respond-async`, otherwise `defaultMs`.
+ */
+export function parsePreferredWaitMs(
+  ctx: Pick<Context, 'get'>,
+  defaultMs: number,
+  maxMs = defaultMs,
+): number {
+  const prefer = ctx.get('prefer');
+  const [, seconds] = wait.exec(prefer) ?? [];
+  if (seconds !== undefined) return Math.min(Number(seconds) * 1000, maxMs);
+  return respondAsync.test(prefer) ? 0 : defaultMs;
 }

@@ -1,0 +1,339 @@
+/**
+ * Reads the body of a Studio request: JSON with its `data:` URLs, or a form with its files. Inputs
+ * are not resolved. The parsed request is compared with earlier requests that have the same
+ * Idempotency-Key; its `storeFiles` function stores the files.
+ */
+import type { ReceivedFile, RequestFiles, Recordings } from '../../storage/inputs/recordings.ts';
+import type { Context } from '../context.ts';
+import { receiveForm, type FormRules, type ReceivedForm } from '../http/multipart.ts';
+import { Readable } from 'node:stream';
+import { fieldError, fieldsError } from '../../domain/errors.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import { parseIdempotencyKey } from '../http/request-headers.ts';
+import type { Outbound } from '../../platform/outbound.ts';
+import type { Capability } from '../../studio/capabilities/capability.ts';
+import { readJson } from '../http/json-body.ts';
+import { parseWith } from '../../domain/parsing.ts';
+import { parseMetadata } from '../../domain/metadata.ts';
+import type { ParsedRequest } from '../../studio/requests/request-draft.ts';
+import { parseWebhook } from './webhook-fields.ts';
+
+/** Services that receive the files of a request. */
+export interface FileReceiver {
+  requestFiles: RequestFiles;
+  /** Registers a file as soon as it begins to arrive, so that it can be discarded. */
+  onReceiving: (file: Promise<ReceivedFile>) => void;
+}
+
+interface FileRules extends Pick<FormRules<ReceivedFile>, 'files' | 'bytesMax' | 'textBytesMax'> {
+  /** Name of the `requestFiles` function that receives and checks each file. */
+  receive: 'receivePicture' | 'receiveRecording';
+}
+
+/**
+ * Receives a form. Registers its files and stores them in the spool.
+ * @throws GatewayError the errors of `receiveForm` and of the function that `receive` names
+ */
+export function receiveFiles(
+  ctx: Context,
+  { requestFiles, onReceiving }: FileReceiver,
+  { receive, ...rules }: FileRules,
+): Promise<ReceivedForm<ReceivedFile>> {
+  return receiveForm(ctx, {
+    ...rules,
+    throwIfOverQuota: requestFiles.throwIfOverQuota,
+    store(stream, field) {
+      const pendingFile = requestFiles[receive]({ field, stream }, ctx.state.caller);
+      onReceiving(pendingFile);
+      return pendingFile;
+    },
+  });
+}
+
+/** Creates the list of a request's files. */
+export function createFileList() {
+  const files: Promise<ReceivedFile>[] = [];
+  return {
+    /**
+     * Adds a file that may still be arriving. Errors are ignored here, because the function that
+     * reads the request reports them.
+     */
+    onReceiving(file: Promise<ReceivedFile>): void {
+      file.catch(() => {});
+      files.push(file);
+    },
+    /**
+     * Discards the files in the background. If that fails, the sweep of unused uploads removes the
+     * files later.
+     */
+    discard(): void {
+      for (const pendingFile of files) pendingFile.then((file) => file.discard()).catch(() => {});
+    },
+  };
+}
+
+/**
+ * Maximum size in bytes of a body that may contain `data:` URLs. Base64 encodes each three bytes of
+ * a file as four.
+ */
+export const dataUrlBodyBytesMax = 2 * 1024 * 1024;
+/** Maximum size of the file in a `data:` URL, in bytes. */
+const dataUrlBytesMax = 1024 * 1024;
+/** Maximum number of `data:` URLs in a request: ten images and a mask. */
+const dataUrlsMax = 11;
+
+/** Fields of a request whose `data:` URLs were replaced by file ids. */
+export interface ReceivedDataUrls {
+  fields: Record<string, unknown>;
+  /**
+   * Stores the files and returns the parsed request with their file ids. Null if the request has no
+   * `data:` URL.
+   */
+  store: ((request: JsonObject) => Promise<JsonObject>) | null;
+}
+
+/**
+ * Receives the `data:` URLs in the fields of a request whose names end with `Url` or `Urls`.
+ * @throws GatewayError INVALID_INPUT_URL, FILE_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE,
+ * STORAGE_QUOTA_EXCEEDED
+ */
+async function receiveDataUrls(
+  ctx: Context,
+  fields: Record<string, unknown>,
+  { requestFiles, onReceiving }: FileReceiver,
+): Promise<ReceivedDataUrls> {
+  const { caller } = ctx.state;
+  const receivedFiles = new Map<string, ReceivedFile>();
+  let count = 0;
+
+  async function receive(text: string, path: string): Promise<string> {
+    count += 1;
+    if (count > dataUrlsMax) {
+      const message = `a request may contain at most ${dataUrlsMax} data URLs; upload the files instead`;
+      throw fieldError('INVALID_INPUT_URL', path, message);
+    }
+    const bytes = decodeDataUrl(text, path);
+    const { organizationId } = caller;
+    const idempotencyKey = parseIdempotencyKey(ctx);
+    await requestFiles.throwIfOverQuota({ organizationId, bytes: bytes.length, idempotencyKey });
+    const stream = Object.assign(Readable.from([bytes]), { truncated: false });
+    const pendingFile = requestFiles.receiveMedia({ field: path, stream }, caller);
+    onReceiving(pendingFile);
+    const file = await pendingFile;
+    receivedFiles.set(file.contentId, file);
+    return file.contentId;
+  }
+
+  const replacedFields = await replaceUrls(fields, (text, path) =>
+    text.startsWith('data:') ? receive(text, path) : Promise.resolve(text),
+  );
+  if (receivedFiles.size === 0) return { fields, store: null };
+  return {
+    fields: replacedFields,
+    async store(request) {
+      const fileIds = new Map<string, string>();
+      for (const [contentId, file] of receivedFiles)
+        fileIds.set(contentId, (await file.store()).fileId);
+      return replaceUrls(request, (text) => Promise.resolve(fileIds.get(text) ?? text));
+    },
+  };
+}
+
+/** Pattern of the padding at the end of base64 data. */
+const padding = /={1,2}$/;
+/** Pattern of a character that base64 data cannot contain. */
+const notBase64 = /[^A-Za-z0-9+/]/;
+
+/** Decodes a `data:` URL. @throws GatewayError INVALID_INPUT_URL, FILE_TOO_LARGE */
+function decodeDataUrl(text: string, path: string): Buffer {
+  const prefix = /^data:[\w.+-]+\/[\w.+-]+;base64,/.exec(text.slice(0, 200))?.[0];
+  const encoded = text.slice(prefix?.length ?? 0);
+  const digits = encoded.slice(0, -2) + encoded.slice(-2).replace(padding, '');
+  if (prefix === undefined || digits === '' || notBase64.test(digits)) {
+    throw fieldError('INVALID_INPUT_URL', path, 'must be data:TYPE;base64,DATA with valid Base64');
+  }
+  const bytes = Buffer.from(encoded, 'base64');
+  if (bytes.length > dataUrlBytesMax) {
+    const message = `a data URL may contain at most ${dataUrlBytesMax} bytes (has ${bytes.length}); upload the file instead`;
+    throw fieldError('FILE_TOO_LARGE', path, message);
+  }
+  return bytes;
+}
+
+type ReplaceText = (text: string, path: string) => Promise<string>;
+
+/** Replaces, one after the other, the strings in fields whose names end with `Url` or `Urls`. */
+async function replaceUrls<Fields extends Record<string, unknown>>(
+  fields: Fields,
+  replace: ReplaceText,
+): Promise<Fields> {
+  const replacedFields: Record<string, unknown> = { ...fields };
+  for (const [name, value] of Object.entries(fields)) {
+    if (!/Urls?$/.test(name)) continue;
+    if (typeof value === 'string') replacedFields[name] = await replace(value, name);
+    if (!Array.isArray(value)) continue;
+    const items: unknown[] = [];
+    for (const [index, item] of value.entries()) {
+      items.push(typeof item === 'string' ? await replace(item, `${name}.${index}`) : item);
+    }
+    replacedFields[name] = items;
+  }
+  // oxlint-disable-next-line no-unsafe-type-assertion -- strings are replaced by strings
+  return replacedFields as Fields;
+}
+
+/** Services needed to read a request. */
+export interface ReadingDeps extends FileReceiver {
+  recordings: Recordings;
+  outbound: Outbound;
+}
+
+/** Function that reads a request for a capability from the request body. */
+export type RequestBodyReader = (
+  ctx: Context,
+  capability: Capability,
+  deps: ReadingDeps,
+) => ParsedRequest | Promise<ParsedRequest>;
+
+/**
+ * Reads the body of a request to a capability's own endpoint.
+ * @throws GatewayError INVALID_REQUEST, CONFLICTING_FIELDS, FILE_TOO_LARGE, …
+ */
+export async function readRequest(
+  ctx: Context,
+  capability: Capability,
+  deps: ReadingDeps,
+): Promise<ParsedRequest> {
+  if (capability.upload && ctx.is('multipart/form-data')) return readForm(ctx, capability, deps);
+  const body = await readJson(ctx, { bytesMax: dataUrlBodyBytesMax });
+  const { webhookUrl, webhookEvents, metadata: pairs, ...sent } = body;
+  const { fields, store } = await receiveDataUrls(ctx, sent, deps);
+  const request = parseWith(capability.request, fields);
+  const webhook = parseWebhook({ webhookUrl, webhookEvents }, deps.outbound);
+  const metadata = parseMetadata(pairs);
+  return { webhook, metadata, ...addCompletion(ctx, capability, { request, store, ...deps }) };
+}
+
+/**
+ * Returns the request, with a `storeFiles` function that stores its `data:` URLs and finds its
+ * recording.
+ * @throws GatewayError if the request needs a recording but names none, or more than one
+ */
+function addCompletion(
+  ctx: Context,
+  capability: Capability,
+  {
+    request,
+    store,
+    recordings,
+  }: { request: JsonObject; store: ReceivedDataUrls['store']; recordings: Recordings },
+): Pick<ParsedRequest, 'request' | 'storeFiles'> {
+  // Rejects an invalid recording source before the request claims its Idempotency-Key.
+  const hasRecording = capability.recording?.(request) !== undefined;
+  if (!hasRecording && !store) return { request };
+  const { organizationId } = ctx.state.caller;
+  return {
+    request,
+    async storeFiles(copies) {
+      const storedRequest = store ? await store(request) : request;
+      const source = capability.recording?.(storedRequest);
+      if (!source) return { request: storedRequest };
+      const recording = await recordings.find(source, { organizationId, copies });
+      return { request: storedRequest, recording };
+    },
+  };
+}
+
+async function readForm(
+  ctx: Context,
+  capability: Capability,
+  { recordings, outbound, ...receiver }: ReadingDeps,
+): Promise<ParsedRequest> {
+  const { field = '', bytesMax = 0 } = capability.upload ?? {};
+  const { texts, files } = await receiveFiles(ctx, receiver, {
+    receive: 'receiveRecording',
+    files: { [field]: 1 },
+    bytesMax,
+  });
+  const [file] = files;
+  const { async: isAsync, webhookUrl, webhookEvents: events, metadata: pairs, ...fields } = texts;
+  const webhook = parseWebhook({ webhookUrl, webhookEvents: parseJsonOrText(events) }, outbound);
+  const metadata = parseMetadata(parseJsonOrText(pairs));
+  const fieldsWithAsync = {
+    ...fields,
+    ...(isAsync !== undefined && { async: parseBooleanText(isAsync) }),
+  };
+  if (!file) {
+    // A missing file must be reported before unknown fields.
+    capability.recording?.(fieldsWithAsync);
+    const request = parseWith(capability.request, fieldsWithAsync, 'form');
+    const store = null;
+    return {
+      webhook,
+      metadata,
+      ...addCompletion(ctx, capability, { request, store, recordings }),
+    };
+  }
+  if (texts['fileId'] !== undefined) {
+    const message = `cannot be used together: send ${field} or fileId`;
+    throw fieldsError('CONFLICTING_FIELDS', [field, 'fileId'], message);
+  }
+  const fileName = file.name === '' ? {} : { fileName: file.name };
+  const fileId = file.stored.contentId;
+  const request = parseWith(
+    capability.request,
+    { ...fileName, ...fieldsWithAsync, fileId },
+    'form',
+  );
+  // Throws if the request names a recording in addition to the file.
+  capability.recording?.(request);
+  return { request, webhook, metadata, storeFiles: createRecordingStore(request, file.stored) };
+}
+
+/**
+ * Parses the fields of a request that has neither a webhook nor metadata.
+ * @throws GatewayError INVALID_REQUEST
+ */
+export function parseCapabilityFields(capability: Capability, fields: object): ParsedRequest {
+  return { request: parseWith(capability.request, fields), webhook: null, metadata: null };
+}
+
+/** Creates the `storeFiles` function of a request that contains its recording as a file. */
+export function createRecordingStore(
+  request: JsonObject,
+  { store, durationSeconds, sizeBytes, type }: ReceivedFile,
+): NonNullable<ParsedRequest['storeFiles']> {
+  return async () => {
+    const { storageKey } = await store();
+    return {
+      request,
+      recording: {
+        kind: 'file',
+        storageKey,
+        durationSeconds: durationSeconds ?? 0,
+        sizeBytes,
+        type,
+      },
+    };
+  };
+}
+
+/**
+ * Parses a form field as JSON. Returns invalid JSON and a repeated field unchanged, so that the
+ * schema decides.
+ */
+function parseJsonOrText(text: string | string[] | undefined): unknown {
+  try {
+    return typeof text === 'string' ? JSON.parse(text) : text;
+  } catch {
+    return text;
+  }
+}
+
+/**
+ * Parses the form values `true` and `false`. Returns other values unchanged, so that the schema
+ * rejects them.
+ */
+function parseBooleanText(text: string | string[]): boolean | string | string[] {
+  return text === 'true' || (text === 'false' ? false : text);
+}

@@ -1,0 +1,228 @@
+/** Tools of the MCP server. A tool is a request to an endpoint of the API. */
+import { ErrorCode, McpError, ToolSchema, type Tool } from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
+import { isRecord } from '../../domain/json.ts';
+import type { Scope, Caller } from '../../identity/access.ts';
+import type { ApiRequest } from './own-api-client.ts';
+import type { Endpoint } from '../endpoints/endpoint.ts';
+import { studioJobs } from '../endpoints/studio-jobs.ts';
+import { studioModels, capabilitySchema } from '../endpoints/studio-models.ts';
+import { uploadUrls } from '../endpoints/upload-urls.ts';
+import { capabilities, findCapability } from '../../studio/capabilities/capability-registry.ts';
+import { listSchema } from '../endpoints/fields.ts';
+import { getRequiredScope } from '../../studio/capabilities/capability.ts';
+
+/** Arguments of a tool call. */
+export type Arguments = Record<string, unknown>;
+
+/** MCP tool, with the function that builds the API request for a call of the tool. */
+export interface McpTool {
+  tool: Tool;
+  /** Scope that the caller's key needs. */
+  scope: Scope;
+  /** Builds the API request for the arguments of a call. */
+  toApiRequest: (input: Arguments) => ApiRequest;
+  /** Shortens the body of a successful response, because language models read all of it. */
+  present?: (body: unknown) => unknown;
+}
+
+/** Converts a zod schema to the JSON schema of a tool's arguments. */
+const toInputSchema = (schema: z.ZodType): Tool['inputSchema'] => {
+  const jsonSchema = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+  return ToolSchema.shape.inputSchema.parse({ ...jsonSchema, type: 'object' });
+};
+
+/** Maximum total length of arguments that are sent in a URL, in characters. */
+const urlArgumentsMax = 4000;
+
+/** Checks that arguments fit into a URL. @throws McpError InvalidParams */
+function checkLength(input: Arguments): void {
+  const texts = Object.entries(input).map(([name, value]) => ({ name, text: toText(value) }));
+  const length = texts.reduce((sum, { name, text }) => sum + name.length + text.length, 0);
+  if (length <= urlArgumentsMax) return;
+  const [longest] = texts.toSorted((one, other) => other.text.length - one.text.length);
+  const message = `The arguments must have at most ${urlArgumentsMax} characters in total (received ${length}; the longest is ${longest?.name.slice(0, 40)}).`;
+  throw new McpError(ErrorCode.InvalidParams, message);
+}
+
+/** Appends arguments to a path as its query string; fields of an object as `name[field]`. */
+function appendQuery(path: string, input: Arguments): string {
+  const texts = Object.entries(input).flatMap(([name, value]): [string, string][] =>
+    isRecord(value)
+      ? Object.entries(value).map(([field, part]) => [`${name}[${field}]`, toText(part)])
+      : [[name, toText(value)]],
+  );
+  const query = new URLSearchParams(texts).toString();
+  return query === '' ? path : `${path}?${query}`;
+}
+
+/** Converts an argument to text; the endpoint rejects a value of the wrong type. */
+const toText = (value: unknown): string =>
+  typeof value === 'string' ? value : JSON.stringify(value);
+
+/** Ids of the endpoints that are available as tools. */
+const endpointIds = new Set([
+  'getJob',
+  'listJobs',
+  'cancelJob',
+  'listStudioVoices',
+  'createUploadUrl',
+]);
+
+/** Tools for jobs, voices and uploads. */
+const endpointTools: McpTool[] = [...studioJobs, ...studioModels, ...uploadUrls]
+  .filter(({ id }) => id !== undefined && endpointIds.has(id))
+  .map(buildTool);
+
+/** Builds the tool of an endpoint: its arguments are the body's fields, or else the parameters. */
+function buildTool(endpoint: Endpoint): McpTool {
+  const { id = '', summary = '', description, method, path, request, scope } = endpoint;
+  const pathNames = Object.keys(request.params?.shape ?? {});
+  const argumentFields = { ...request.params?.shape, ...request.query?.shape };
+  return {
+    tool: {
+      name: id,
+      title: summary,
+      description: [summary, description].filter(Boolean).join('. '),
+      inputSchema: toInputSchema(request.body ?? z.strictObject(argumentFields)),
+      annotations: {
+        readOnlyHint: method === 'GET',
+        destructiveHint: method !== 'GET' && !request.body,
+        openWorldHint: false,
+      },
+    },
+    // oxlint-disable-next-line no-unsafe-type-assertion -- all endpoints in `endpointIds` require a scope
+    scope: scope as Scope,
+    toApiRequest: (input) => {
+      if (request.body) return { method, path, body: input };
+      // An invalid id such as `events` could be the path of another endpoint.
+      const problem = request.params?.safeParse(input).error?.issues[0];
+      if (problem) throw new McpError(ErrorCode.InvalidParams, problem.message);
+      const query = Object.entries(input).filter(([name]) => !pathNames.includes(name));
+      const filled = path.replaceAll(/:(\w+)/g, (_, name: string) =>
+        encodeURIComponent(toText(input[name] ?? '')),
+      );
+      checkLength(input);
+      return { method, path: appendQuery(filled, Object.fromEntries(query)) };
+    },
+  };
+}
+
+const publishedModels = listSchema(capabilitySchema);
+
+function buildModelsRequest(input: Arguments): ApiRequest {
+  checkLength(input);
+  return { method: 'GET', path: appendQuery('/api/v1/studio/models', input) };
+}
+
+/**
+ * MCP tools that call GET /api/v1/studio/models. `listStudioModels` lists all models briefly;
+ * `getStudioModel` describes one model fully.
+ */
+const modelTools: McpTool[] = [
+  {
+    tool: {
+      name: 'listStudioModels',
+      title: 'List the models of every Studio tool',
+      description:
+        'List the models of every Studio tool, with the price of an example request in credits. ' +
+        'Call getStudioModel for the parameters and prices of one model.',
+      inputSchema: toInputSchema(z.strictObject({})),
+      annotations: { readOnlyHint: true, openWorldHint: false },
+    },
+    scope: 'studio:read',
+    toApiRequest: buildModelsRequest,
+    present: (body) => ({
+      data: publishedModels.parse(body).data.map(({ type: tool, defaultModel, models }) => ({
+        tool,
+        defaultModel,
+        models: models.map(({ id, displayName, example }) => ({
+          id,
+          displayName,
+          exampleCredits: example.credits,
+        })),
+      })),
+    }),
+  },
+  {
+    tool: {
+      name: 'getStudioModel',
+      title: 'Describe a model of a Studio tool',
+      description: 'Get the parameters that a model accepts, its price rules and an example price.',
+      inputSchema: toInputSchema(
+        z.strictObject({
+          tool: z.enum(capabilities.map(({ type }) => type)),
+          model: z
+            .string()
+            .max(100)
+            .optional()
+            .meta({ description: 'Id of the model. Omit to describe all models of the tool.' }),
+        }),
+      ),
+      annotations: { readOnlyHint: true, openWorldHint: false },
+    },
+    scope: 'studio:read',
+    toApiRequest: ({ tool, ...rest }) => buildModelsRequest({ type: tool ?? '', ...rest }),
+    // The request schema is omitted, because it is already the input schema of the tool.
+    present: (body) => ({
+      data: publishedModels.parse(body).data.map((capability) => ({
+        ...capability,
+        request: undefined,
+      })),
+    }),
+  },
+];
+
+const capabilityTools: McpTool[] = capabilities.map((capability) => ({
+  tool: {
+    name: capability.type,
+    title: capability.summary,
+    description:
+      `${capability.summary} (${capability.medium}). Costs credits, which are reserved first and ` +
+      'charged only on success. Call getStudioModel for the parameters and prices of a model.',
+    inputSchema: toInputSchema(capability.request),
+    annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
+  },
+  scope: getRequiredScope(capability),
+  toApiRequest: (input) => ({
+    method: 'POST',
+    path: `/api/v1${capability.path}`,
+    body: input,
+    headers: { prefer: 'respond-async' },
+  }),
+}));
+
+/** MCP tool that estimates the price of a call to another tool. */
+const estimate: McpTool = {
+  tool: {
+    name: 'estimate',
+    title: 'Estimate the cost of a request',
+    description:
+      'Estimate how many credits a call of another tool would reserve, item by item. No job is started.',
+    inputSchema: toInputSchema(
+      z.strictObject({
+        tool: z.enum(capabilities.map(({ type }) => type)),
+        arguments: z
+          .looseObject({})
+          .meta({ description: 'Arguments for the tool named in `tool`.' }),
+      }),
+    ),
+    annotations: { readOnlyHint: true },
+  },
+  scope: 'studio:read',
+  toApiRequest: ({ tool, arguments: input = {} }) => ({
+    method: 'POST',
+    path: `/api/v1${findCapability(String(tool))?.path ?? '/studio/nothing'}/estimate`,
+    body: input,
+  }),
+};
+
+const tools: readonly McpTool[] = [...capabilityTools, estimate, ...modelTools, ...endpointTools];
+
+/** Lists the tools that a key may use. */
+export const listTools = ({ scopes }: Caller): Tool[] =>
+  tools.filter(({ scope }) => scopes.includes(scope)).map(({ tool }) => tool);
+
+/** Finds a tool by its name. The API checks at each call whether the key may use it. */
+export const findTool = (name: string): McpTool | undefined =>
+  tools.find(({ tool }) => tool.name === name);
