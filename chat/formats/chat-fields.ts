@@ -8,7 +8,7 @@ import {
   asText,
   type JsonObject,
 } from '../../domain/json.ts';
-import type { ToolForm } from './responses-request.ts';
+import type { ToolForm } from './responses-tools.ts';
 import type { Caller } from '../../identity/access.ts';
 import { z } from 'zod';
 import { idPattern } from '../../domain/ids.ts';

@@ -14,7 +14,7 @@ import {
   type ChatContext,
 } from './completions-answer.ts';
 import { readToolCalls, readFirstMessage, type ToolCallPiece } from './chat-fields.ts';
-import { ToolRestorer } from './responses-request.ts';
+import { ToolRestorer } from './responses-tools.ts';
 import { encodeProviderData, readThoughts, type ThoughtPiece } from './reasoning.ts';
 
 /** Part of an output message. */

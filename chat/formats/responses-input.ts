@@ -12,7 +12,7 @@ import {
   withoutNulls,
   locateParts,
 } from './chat-fields.ts';
-import { toArguments, toFunctionName, toolsSchema } from './responses-request.ts';
+import { toArguments, toFunctionName, toolsSchema } from './responses-tools.ts';
 import { readThought } from '../answer-blocks.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { decodeProviderData } from './reasoning.ts';
