@@ -391,7 +391,7 @@ const access: Fault[] = [
     file: 'api/middleware/request-shares.ts',
     original: 'lateSamples >= lateSamplesMin',
     planted: 'lateSamples > 1_000_000',
-    tests: ['test/api/hostile-load.test.ts'],
+    tests: ['test/attacks/hostile-load.test.ts'],
   },
   {
     name: 'cookies are never Secure',
