@@ -14,7 +14,8 @@ import {
   priceRuleSchema,
 } from '../../studio/requests/prices.ts';
 import { toData, listSchema } from './fields.ts';
-import { defineEndpoint, defineSection } from './endpoint.ts';
+import { describeConstant } from '../http/constants.ts';
+import { defineEndpoint, defineSection, rawResponse } from './endpoint.ts';
 
 const parameterValue = z.union([z.string(), z.number(), z.boolean()]);
 const parameterRule = z
@@ -145,9 +146,17 @@ export const studioModels = defineSection('Studio catalog', {
     summary: 'List the models of every Studio endpoint, with their parameters and prices',
     description: 'Studio requests are validated against the same data.',
     request: { query: modelQuery },
-    answer: listSchema(capabilitySchema),
-    answers: { 200: 'The matching Studio endpoints, with the limits and prices of their models.' },
-    handle: ({ query }, { prices }) => toData(filterModels(prices, query).map(toPublicEndpoint)),
+    answer: rawResponse,
+    answers: describeConstant(listSchema(capabilitySchema)),
+    async handle({ ctx, query }, { prices, constants }) {
+      const list = () => toData(filterModels(prices, query).map(toPublicEndpoint));
+      const isFiltered = query.type !== undefined || query.model !== undefined;
+      if (isFiltered) ctx.body = list();
+      else {
+        const whole = { name: ctx.path, type: 'application/json' };
+        await constants.send(ctx, whole, () => JSON.stringify(list()));
+      }
+    },
   }),
 
   listStudioVoices: defineEndpoint({

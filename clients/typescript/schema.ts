@@ -5626,7 +5626,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The matching Studio endpoints, with the limits and prices of their models. */
+            /** @description The content. */
             200: {
                 content: {
                     "application/json": components["schemas"]["ListStudioModelsAnswer"];

@@ -102,6 +102,7 @@ describe('what never changes while a process runs', () => {
     '/api/v1/pricing',
     '/api/v1/models',
     '/api/v1/models?kind=embedding',
+    '/api/v1/studio/models',
     '/llms.txt',
     '/docs/swagger-ui.css',
     '/api/admin/v1/openapi.json',
