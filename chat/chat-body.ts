@@ -187,7 +187,7 @@ export function joinResults(messages: readonly ChatMessage[]): ChatMessage[] {
     const { tool_call_id: id } = message;
     const earlier = openCalls.get(id) ? undefined : results.get(id);
     addOpen(id, -1);
-    if (earlier) earlier.content = joinContents(earlier, message);
+    if (earlier) Object.assign(earlier, message, { content: joinContents(earlier, message) });
     else {
       const result = { ...message };
       results.set(id, result);

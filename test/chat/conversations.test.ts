@@ -543,6 +543,16 @@ describe('ids of tool calls', () => {
     },
   );
 
+  it('with two results fail if one of them reports a failure', async () => {
+    const failed = { ...result('c1'), is_error: true };
+    const { sent } = await send('/messages', {
+      model: claude,
+      messages: [question, assistant(use('c1')), user(result('c1'), failed)],
+    });
+    expect(callIds(sent)).toEqual(['c1', 'c1']);
+    expect(JSON.stringify(sent)).toContain('"is_error":true');
+  });
+
   it.each(['/responses', '/messages'])('are mapped on %s too', async (path) => {
     const turns = {
       '/responses': {
