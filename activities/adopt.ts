@@ -5,7 +5,7 @@ import type { CallOutputs, CallTask } from '../domain/job-plan.ts';
 import type { BeginResult } from '../providers/call-records.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { ProviderOperation } from '../providers/provider.ts';
-import { getCallIds, getOperations, type ProviderCallDeps } from './called-provider.ts';
+import { getCallIds, getOperations, type ProviderCallDeps } from './attempt.ts';
 
 /**
  * Outcome of a call that a provider has accepted. `operation`: the provider has queued the call.

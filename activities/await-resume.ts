@@ -1,7 +1,7 @@
 /** Activity `awaitResume`: waits until a paused provider is resumed. */
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import type { CallTask } from '../domain/job-plan.ts';
-import { getCallIds, type ProviderCallDeps } from './called-provider.ts';
+import { getCallIds, type ProviderCallDeps } from './attempt.ts';
 
 /**
  * Returns without an error if the provider of at least one of the given routes is not paused.

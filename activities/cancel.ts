@@ -1,6 +1,6 @@
 /** Activity `cancel`: requests cancellation of a call from its provider. */
 import type { CancelResult } from '../providers/provider.ts';
-import { getOperations, type ProviderCallDeps } from './called-provider.ts';
+import { getOperations, type ProviderCallDeps } from './attempt.ts';
 import { statusTimeoutMs, type AcceptedCall } from './check.ts';
 
 /** Requests cancellation of a call. A later check shows whether the provider has canceled it. */

@@ -1,7 +1,7 @@
 /** Activity `check`: requests the status of a call from its provider. */
 import type { CallTask } from '../domain/job-plan.ts';
 import type { CallProgress, ProviderOperation } from '../providers/provider.ts';
-import { getCallIds, getOperations, type ProviderCallDeps } from './called-provider.ts';
+import { getCallIds, getOperations, type ProviderCallDeps } from './attempt.ts';
 
 /** Status of a call, according to its provider. */
 export type CheckOutcome = { kind: 'pending'; progress: CallProgress } | { kind: 'ended' };

@@ -1,7 +1,7 @@
 /** Activity `store`: reads the result of a call that has ended, and stores its outputs. */
 import type { CallOutputs } from '../domain/job-plan.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
-import { getOperations, storeOutputs, type ProviderCallDeps } from './called-provider.ts';
+import { getOperations, storeOutputs, type ProviderCallDeps } from './attempt.ts';
 import { statusTimeoutMs, type AcceptedCall } from './check.ts';
 
 /** Input of `store`: a call that has ended, by a provider notification or a status check. */

@@ -2,14 +2,14 @@
 import { randomUUID } from 'node:crypto';
 import pRetry, { type Options } from 'p-retry';
 import type { CallTask } from '../domain/job-plan.ts';
-import { isDatabaseUnavailable } from '../platform/database-errors.ts';
+import { isDatabaseUnavailable } from '../platform/database.ts';
 import type { CallIds } from '../providers/call-records.ts';
 import { ProviderFailure, type FailureKind } from '../domain/provider-failure.ts';
 import type { SubmitResult } from '../providers/provider.ts';
 import { toStorageReference } from '../storage/inputs/inputs.ts';
 import { waitUntilDecided, outcomeFromRecord, type AcceptedOutcome } from './adopt.ts';
 import { alreadySettledFailure } from './activity-failures.ts';
-import { getCallIds, getProvider, storeOutputs, type ProviderCallDeps } from './called-provider.ts';
+import { getCallIds, getProvider, storeOutputs, type ProviderCallDeps } from './attempt.ts';
 
 /**
  * Outcome of a submit. `paused`: the call was not sent, because an operator has paused the

@@ -7,7 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { assert } from '../domain/errors.ts';
 import { withoutCorrelation } from './logger.ts';
-import { isConflict, isDatabaseUnavailable, isLockTimeout } from './database-errors.ts';
+import { isConflict, isDatabaseUnavailable, isLockTimeout } from './database.ts';
 import type { Metrics } from './metrics.ts';
 
 interface BatcherOptions<Item, Answer> {

@@ -18,8 +18,6 @@ import {
   resultHeaders,
   studioErrors,
   studioHeaders,
-} from './studio-description.ts';
-import {
   readResult,
   setCreditsHeaders,
   buildTicketResponse,

@@ -2,7 +2,7 @@
 import { ServiceError } from '@temporalio/client';
 import { GatewayError } from '../../domain/errors.ts';
 import { createSuggester } from '../../domain/field-messages.ts';
-import { isDatabaseUnavailable } from '../../platform/database-errors.ts';
+import { isDatabaseUnavailable } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context, Middleware } from '../context.ts';
 import { errorFormatters } from '../../domain/error-bodies.ts';

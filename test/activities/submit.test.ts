@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'v
 import { createInputs } from '../../storage/inputs/inputs.ts';
 import { createCallRecords } from '../../providers/call-records.ts';
 import { createInbox, createNotificationUrls } from '../../providers/notifications.ts';
-import type { ProviderCallDeps } from '../../activities/called-provider.ts';
+import type { ProviderCallDeps } from '../../activities/attempt.ts';
 import { createCallActivities } from '../../activities/index.ts';
 import { markVerifying } from '../../activities/mark-verifying.ts';
 import { ProviderFailure } from '../../domain/provider-failure.ts';

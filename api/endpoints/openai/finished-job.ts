@@ -19,8 +19,12 @@ import { formatOpenaiError } from '../../../domain/error-bodies.ts';
 import { toGatewayError } from '../../middleware/error-handler.ts';
 import { type RequestOptions, startRequest } from '../studio-requests.ts';
 import type { ResponseDescription } from '../description.ts';
-import { creditHeaders, studioErrors } from '../studio-description.ts';
-import { throwIfFailed, setCreditsHeaders } from '../studio-results.ts';
+import {
+  creditHeaders,
+  studioErrors,
+  throwIfFailed,
+  setCreditsHeaders,
+} from '../studio-results.ts';
 import { withRenamedFields } from './field-names.ts';
 
 /** Error codes of requests that wait until their job has ended. */

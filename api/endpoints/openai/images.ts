@@ -7,7 +7,7 @@ import { imageEdit } from '../../../studio/capabilities/image-edit.ts';
 import { imageGenerate } from '../../../studio/capabilities/image-generate.ts';
 import { parseCapabilityFields } from '../studio-body.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';
-import { fileErrors, studioHeaders } from '../studio-description.ts';
+import { fileErrors, studioHeaders } from '../studio-results.ts';
 import { describeFinishedJob, jobErrors, sendJson, startAwaitedJob } from './finished-job.ts';
 import { imagesResponse, streamImagesJson } from './image-answers.ts';
 import {

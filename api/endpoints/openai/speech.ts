@@ -5,7 +5,7 @@ import { findByAnyName } from '../../../studio/models/maker-names.ts';
 import { voiceoverGenerate } from '../../../studio/capabilities/voiceover-generate.ts';
 import { parseCapabilityFields } from '../studio-body.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';
-import { creditHeaders, studioHeaders } from '../studio-description.ts';
+import { creditHeaders, studioHeaders } from '../studio-results.ts';
 import { fileHeaders, jobErrors, sendArtifact, startAwaitedJob } from './finished-job.ts';
 
 const voiceoverModel = audioModels.voiceover;

@@ -14,7 +14,7 @@ import {
   type RequestBodyReader,
 } from '../studio-body.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';
-import { fileErrors, studioHeaders } from '../studio-description.ts';
+import { fileErrors, studioHeaders } from '../studio-results.ts';
 import { describeFinishedJob, jobErrors, sendJson, startAwaitedJob } from './finished-job.ts';
 import { transcriptData, transcriptFormats } from './transcript-formats.ts';
 
