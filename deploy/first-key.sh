@@ -22,7 +22,7 @@ if [ ! -e "$file.printed" ]; then
 fi
 cat <<END
 
-The gateway is ready.
+The gateway starts to serve at these addresses.
   API      $PUBLIC_BASE_URL
   Console  $PUBLIC_BASE_URL/console
   API key  $key

@@ -18,10 +18,6 @@ for name in worker-1 worker-2 api-1 api-2; do
   echo "replacing $name"
   docker compose up --detach --no-deps --no-build --wait --wait-timeout 180 "$name"
 done
-# Replaces Postgres, Temporal and the load balancer, if this release changes their versions. `--wait` takes the end of a
-# service that runs once for a failure, so those are left out; dependencies start them when necessary.
-services=$(docker compose config --services |
-  grep -vx -e first-key -e migrations -e temporal-schema -e temporal-namespace -e storage-bucket)
-# shellcheck disable=SC2086 # one word per service
-docker compose up --detach --no-build --wait --wait-timeout 300 $services
+# Replaces Postgres, Temporal and the load balancer, if this release changes their versions.
+docker compose up --detach --no-build --wait --wait-timeout 300
 echo 'upgraded'

@@ -34,6 +34,10 @@ const commands: Readonly<Record<string, DevCommand>> = {
     about: 'runs the services of docker-compose.yml and disturbs them under load (docs/faults.md)',
     script: ['dev/cluster/main.ts'],
   },
+  'check-image': {
+    about: 'builds the image and runs docker-compose.yml on a Docker engine',
+    script: ['dev/compose/image.ts'],
+  },
   clients: {
     about: 'regenerates the clients from the API’s description',
     script: ['dev/clients/generate.ts'],

@@ -10,15 +10,10 @@ import { promisify } from 'node:util';
 import type { z } from 'zod';
 import { composeFile, project } from '../cluster/compose.ts';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
-import { findGoProgram, lastErrorLine } from '../stack/tools.ts';
+import { lastErrorLine } from '../stack/tools.ts';
+import { findCompose } from './engine.ts';
 import { fixedInCompose, documentedSettings } from './settings.ts';
 
-const compose = {
-  path: 'github.com/docker/compose/v2/cmd',
-  module: 'github.com/docker/compose/v2',
-  version: 'v2.40.3',
-  program: 'docker-compose',
-};
 const processes = ['api-1', 'api-2', 'worker-1', 'worker-2', 'migrations', 'first-key'];
 
 /** Returns the configuration that Compose reads from a directory with a .env file. */
@@ -37,7 +32,7 @@ async function resolveConfig(
 }
 
 async function check(directory: string): Promise<void> {
-  const executable = await findGoProgram(compose, (line) => process.stdout.write(`${line}\n`));
+  const executable = await findCompose((line) => process.stdout.write(`${line}\n`));
   for (const path of ['docker-compose.yml', 'deploy']) {
     cpSync(join(project, path), join(directory, path), { recursive: true });
   }

