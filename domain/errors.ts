@@ -50,13 +50,9 @@ export const errorTable = {
   JOB_ALREADY_DONE: permanent(409, 'The job has already ended.'),
   JOB_NOT_REFUNDABLE: permanent(409, 'All charged credits of the job have already been refunded.'),
   JOB_NOT_DONE: temporary(409, 'The job has not ended yet.'),
-  KEY_ALREADY_CREATED: permanent(
-    409,
-    'This Idempotency-Key was already used to create an API key. Its secret was shown only once.',
-  ),
   ANSWER_NOT_KEPT: permanent(
     409,
-    'The chat with this Idempotency-Key was charged, but its answer was not stored.',
+    'The request with this Idempotency-Key succeeded, but its answer was not stored.',
   ),
   JOB_RUNNING: permanent(
     409,

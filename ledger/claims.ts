@@ -9,10 +9,10 @@ import { Readable } from 'node:stream';
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { GatewayError, assert } from '../domain/errors.ts';
-import { command } from '../platform/database.ts';
 
 /** Request that may have an Idempotency-Key. */
 export interface KeyableRequest {
+  /** Organization, or `operator:<id>` for a request of an operator. */
   organizationId: string;
   /** Null if the request has no key. */
   idempotencyKey: string | null;
@@ -24,7 +24,7 @@ export interface KeyableRequest {
 }
 
 /** Request with an Idempotency-Key. */
-type KeyedRequest = KeyableRequest & { idempotencyKey: string };
+export type KeyedRequest = KeyableRequest & { idempotencyKey: string };
 
 /** Response that was stored for later requests with the same key. */
 export interface StoredResponse {
@@ -120,24 +120,6 @@ async function* readPieces(
     assert(piece, 'the stored response was deleted while it was read');
     yield piece;
   }
-}
-
-/**
- * Claims the Idempotency-Key of a request in the transaction that creates the request's row.
- * @returns the id of the row that an earlier request with this key created, or null
- * @throws GatewayError the errors of `claimKey`
- */
-export async function claimInTransaction(
-  connection: CommonQueryMethods,
-  request: KeyableRequest,
-): Promise<string | null> {
-  const { idempotencyKey } = request;
-  if (idempotencyKey === null) return null;
-  const result = await claimKey(connection, { ...request, idempotencyKey });
-  if (result.state === 'done') return result.subjectId;
-  await connection.query(command`
-    UPDATE idempotency_claim SET state = 'done' WHERE ${claimCondition(result.claim)}`);
-  return null;
 }
 
 /** Returns the error for a request whose key another request has claimed. */

@@ -2,7 +2,7 @@
  * Creates, completes and deletes the database rows of uploads. A row is created only if the quota
  * has room for the upload, and is deleted together with the object.
  */
-import { sql, type FragmentSqlToken } from 'slonik';
+import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
@@ -82,10 +82,11 @@ export const uploadColumns = sql.fragment`id, organization_id, storage_key, cont
  * @throws GatewayError STORAGE_QUOTA_EXCEEDED
  */
 export async function createUpload(
-  { pool, bytesMax: quota }: UploadsDeps,
+  connection: CommonQueryMethods,
   upload: NewUpload,
+  quota: number,
 ): Promise<void> {
-  const { rowCount } = await pool.query(command`
+  const { rowCount } = await connection.query(command`
     WITH room AS (
       UPDATE organization SET upload_bytes = upload_bytes + ${upload.bytesMax}
       WHERE id = ${upload.organizationId} AND upload_bytes + ${upload.bytesMax} <= ${quota}

@@ -5,7 +5,7 @@
  * organization's quota as soon as its row exists. A file that no request has used for a long time
  * is deleted.
  */
-import { sql } from 'slonik';
+import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
@@ -64,7 +64,8 @@ export function createUploads(deps: UploadsDeps) {
   const { pool } = deps;
   return {
     /** Creates the row of an upload. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
-    create: (upload: NewUpload): Promise<void> => createUpload(deps, upload),
+    create: (connection: CommonQueryMethods, upload: NewUpload): Promise<void> =>
+      createUpload(connection, upload, deps.bytesMax),
     /** Marks an upload as complete, because its object is in the storage. */
     complete: (id: string, file: ReceivedFile): Promise<void> => completeUpload(pool, id, file),
     /**
@@ -78,7 +79,8 @@ export function createUploads(deps: UploadsDeps) {
       const contentType = contentTypeOf(storageKey);
       const bytesMax = file.sizeBytes;
       const defaults = { filename: null, purpose: null, expiresAtMs: Date.now() };
-      await createUpload(deps, { ...file, id, storageKey, contentType, bytesMax, ...defaults });
+      const upload = { ...file, id, storageKey, contentType, bytesMax, ...defaults };
+      await createUpload(pool, upload, deps.bytesMax);
       await deps.storage.put(storageKey, path);
       await completeUpload(pool, id, { ...file, contentType });
       return storageKey;

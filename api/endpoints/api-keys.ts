@@ -1,9 +1,5 @@
 /** /api/v1/api-keys: manages the API keys of the authenticated user (spec §4.3). */
 import { z } from 'zod';
-import { GatewayError } from '../../domain/errors.ts';
-import { newId } from '../../domain/ids.ts';
-import { claimInTransaction } from '../../ledger/claims.ts';
-import { idempotencyHeader, parseIdempotencyKey } from '../http/request-headers.ts';
 import type { Caller } from '../../identity/access.ts';
 import {
   keyExpiry,
@@ -14,9 +10,10 @@ import {
   pastExpiryError,
   createKeys,
 } from '../../identity/keys.ts';
+import { defineCreation } from './creation.ts';
 import { pathId } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
-import { newKey, newKeyFields, buildNewKeyResponse } from './new-key.ts';
+import { newKey, newKeyFields, newKeyShown, formatNewKey } from './new-key.ts';
 
 const path = '/api/v1/api-keys';
 const params = z.object({ keyId: pathId('key') });
@@ -50,51 +47,28 @@ export const apiKeys = defineSection('API keys', {
     handle: async ({ caller }, { keys }) => ({ keys: await keys.list(caller.memberId) }),
   }),
 
-  createApiKey: defineEndpoint({
+  createApiKey: defineCreation({
     route: `POST ${path}`,
     scope: 'keys:write',
     viewerError,
     summary: 'Create an API key',
     description:
       'A user can have at most 10 keys. A new key can have at most the permissions of the key that creates it; scopes, models and ' +
-      'expiry that you omit are copied from that key. Keys created by a key with a limit share that limit. A repeated request with ' +
-      'the same Idempotency-Key creates no second key; it fails with an error that contains the id of the first key.',
-    request: {
-      headers: idempotencyHeader,
-      body: z.strictObject(newKeyFields),
-      example: { name: 'my laptop' },
-    },
+      'expiry that you omit are copied from that key. Keys created by a key with a limit share that limit.',
+    request: { body: z.strictObject(newKeyFields), example: { name: 'my laptop' } },
     answer: newKey,
-    answers: { 200: 'The new key. It is shown only once.' },
-    errors: ['KEY_QUOTA_REACHED', 'KEY_ALREADY_CREATED'],
-    async handle({ ctx, caller, body }, { pool, config }) {
+    created: newKeyShown,
+    errors: ['KEY_QUOTA_REACHED'],
+    async create({ caller, body }, { config }, connection) {
       const { expiresAt, ...rest } = body;
-      const { memberId, organizationId, keyId: actingKeyId } = caller;
+      const { memberId, keyId: actingKeyId } = caller;
       checkExpiryTime(caller, expiresAt);
-      const keyId = newId('key');
-      const keyRequest = { ...rest, keyId, memberId, actingKeyId, expiresAtMs: expiresAt };
-      // A repeated request cannot return the secret of the key, which is not stored. It fails with
-      // an error that contains the key's id.
-      const claimedBody = { memberId, ...body };
-      const request = {
-        organizationId,
-        idempotencyKey: parseIdempotencyKey(ctx),
-        path: '/api-keys',
-        body: claimedBody,
-        subjectId: keyId,
-      };
-      const createdKey = await pool.transaction(async (connection) => {
-        const firstKeyId = await claimInTransaction(connection, request);
-        if (firstKeyId !== null) {
-          throw new GatewayError('KEY_ALREADY_CREATED', undefined, { body: { keyId: firstKeyId } });
-        }
-        return createKeys(connection, config.KEY_PEPPER).create(keyRequest);
-      });
-      return buildNewKeyResponse(ctx, createdKey);
+      const keyRequest = { ...rest, memberId, actingKeyId, expiresAtMs: expiresAt };
+      return formatNewKey(await createKeys(connection, config.KEY_PEPPER).create(keyRequest));
     },
   }),
 
-  rotateApiKey: defineEndpoint({
+  rotateApiKey: defineCreation({
     route: `POST ${path}/:keyId/rotate`,
     scope: 'keys:write',
     viewerError,
@@ -108,12 +82,12 @@ export const apiKeys = defineSection('API keys', {
       example: { overlapSeconds: 3600 },
     },
     answer: newKey.extend({ replaced: z.object({ keyId: z.string(), expiresAt: unixMs }) }),
-    answers: { 200: 'The new key. It is shown only once.' },
+    created: newKeyShown,
     errors: ['KEY_QUOTA_REACHED', 'NOT_FOUND', 'KEY_ALREADY_REPLACED'],
-    async handle({ ctx, caller, params: { keyId }, body }, { keys }) {
+    async create({ caller, params: { keyId }, body }, { config }, connection) {
       const { overlapSeconds, expiresAt } = body;
       checkExpiryTime(caller, expiresAt);
-      const createdKey = await keys.rotate({
+      const createdKey = await createKeys(connection, config.KEY_PEPPER).rotate({
         memberId: caller.memberId,
         actingKeyId: caller.keyId,
         keyId,
@@ -121,7 +95,7 @@ export const apiKeys = defineSection('API keys', {
         expiresAtMs: expiresAt,
       });
       return {
-        ...buildNewKeyResponse(ctx, createdKey),
+        ...formatNewKey(createdKey),
         replaced: { keyId, expiresAt: createdKey.oldExpiresAt },
       };
     },

@@ -35,7 +35,7 @@ export interface EndpointCall<Parts extends RequestParts = RequestParts> {
   body: ParsedPart<Parts['body']>;
 }
 
-interface EndpointDefinition<Parts extends RequestParts, Answer> extends Pick<
+export interface EndpointDefinition<Parts extends RequestParts, Answer> extends Pick<
   EndpointDescription,
   'viewerError' | 'bucket' | 'errorFormat' | 'acceptsXApiKey' | 'summary' | 'description'
 > {

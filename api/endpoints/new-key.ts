@@ -1,5 +1,4 @@
 /** Request and response of the endpoints with which callers and operators create an API key. */
-import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import {
   keyExpiry,
@@ -25,11 +24,9 @@ export const newKeyFields = {
   limit: keyLimit.optional(),
 };
 
-/** Returns the response with a new key, and forbids caches to store it. */
-export function buildNewKeyResponse(
-  ctx: ParameterizedContext,
-  { key, meta }: NewKey,
-): z.infer<typeof newKey> {
-  ctx.set('Cache-Control', 'no-store');
-  return { key, ...meta };
-}
+/** Description of an answer with a new key. */
+export const newKeyShown =
+  'The new key. Its secret is shown only here, and in the answers to repeated requests with the same Idempotency-Key.';
+
+/** Returns the fields of a new key with its secret. */
+export const formatNewKey = ({ key, meta }: NewKey): z.infer<typeof newKey> => ({ key, ...meta });

@@ -12,7 +12,8 @@ import { newId } from '../../domain/ids.ts';
 import { isoTime } from '../../domain/json.ts';
 import { formatReceived } from '../../domain/field-messages.ts';
 import { time } from './fields.ts';
-import { defineEndpoint, defineSection } from './endpoint.ts';
+import { defineCreation } from './creation.ts';
+import { defineSection } from './endpoint.ts';
 
 const uploadRequest = z.strictObject({
   filename: z.string().min(1).max(255).optional(),
@@ -53,7 +54,7 @@ export type UploadUrl = z.infer<typeof uploadUrl>;
 
 /** Endpoint that creates upload URLs. */
 export const uploadUrls = defineSection('Storage', {
-  createUploadUrl: defineEndpoint({
+  createUploadUrl: defineCreation({
     route: 'POST /api/v1/storage/upload-url',
     scope: 'storage:write',
     viewerError: 'A viewer may not upload files.',
@@ -69,9 +70,9 @@ export const uploadUrls = defineSection('Storage', {
       example: { filename: 'cat.png', contentType: 'image/png', size: 48_213 },
     },
     answer: uploadUrl,
-    answers: { 200: 'The URL for the upload, and the URL from which the file can be read.' },
+    created: 'The URL for the upload, and the URL from which the file can be read.',
     errors: ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'],
-    async handle({ caller, body }, { storage, uploads, config }) {
+    async create({ caller, body }, { storage, uploads, config }, connection) {
       const type = findDeclaredType(body);
       const maxBytes = findUploadBytesMax(type?.contentType ?? null);
       const sizeBytes = body.size ?? null;
@@ -84,7 +85,7 @@ export const uploadUrls = defineSection('Storage', {
       const storageKey = `${organizationId}/${fileId}.${type?.extension ?? untypedExtension}`;
       const ttlMs = config.UPLOAD_URL_TTL_MS;
       const signedUpload = await storage.signUpload({ key: storageKey, sizeBytes, ttlMs });
-      await uploads.create({
+      await uploads.create(connection, {
         id: fileId,
         organizationId,
         keyId,

@@ -1,13 +1,11 @@
 /**
  * /api/v1/webhooks/secret: returns and rotates the secret that signs webhooks (docs/webhooks.md).
  */
-import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import { createSigningSecrets, type SigningSecrets } from '../../webhooks/signing-secrets.ts';
 import { assert } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
-import { claimInTransaction } from '../../ledger/claims.ts';
-import { idempotencyHeader, parseIdempotencyKey } from '../http/request-headers.ts';
+import { defineCreation } from './creation.ts';
 import { time } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 
@@ -35,15 +33,12 @@ const secretEndpointFields = {
   answer: secretSchema,
 } as const;
 
-async function buildSecretResponse(
-  ctx: ParameterizedContext,
+async function readSecrets(
   secrets: SigningSecrets,
   organizationId: string,
 ): Promise<z.infer<typeof secretSchema>> {
   const [currentSecret, ...olderSecrets] = await secrets.listActive(organizationId);
   assert(currentSecret, 'the organization has no signing secret');
-  // Caches must not store the secret.
-  ctx.set('Cache-Control', 'no-store');
   return {
     secret: currentSecret.secret,
     generation: currentSecret.generation,
@@ -60,40 +55,29 @@ export const webhookSecret = defineSection('Webhooks', {
     route: 'GET /api/v1/webhooks/secret',
     ...secretEndpointFields,
     summary: 'Get the secret that signs your webhooks',
-    handle: ({ ctx, caller }, { signingSecrets }) =>
-      buildSecretResponse(ctx, signingSecrets, caller.organizationId),
+    handle({ ctx, caller }, { signingSecrets }) {
+      // Caches must not store the secret.
+      ctx.set('Cache-Control', 'no-store');
+      return readSecrets(signingSecrets, caller.organizationId);
+    },
   }),
 
-  rotateWebhookSecret: defineEndpoint({
+  rotateWebhookSecret: defineCreation({
     route: 'POST /api/v1/webhooks/secret/rotate',
     ...secretEndpointFields,
     summary: 'Rotate the secret that signs your webhooks',
     description:
       'For `overlapSeconds` (default: one day), webhooks are signed with both secrets. With 0, the old secret is no longer used.',
     request: {
-      headers: idempotencyHeader,
       body: z.strictObject({ overlapSeconds }),
       bodyIsOptional: true,
       example: { overlapSeconds: 3600 },
     },
-    answers: {
-      200: {
-        description: 'The new secret.',
-        headers: z.object({ 'Idempotent-Replayed': z.literal('true').optional() }),
-      },
-    },
-    async handle({ ctx, caller: { organizationId }, body }, { pool, config, signingSecrets }) {
-      const path = '/webhooks/secret/rotate';
-      const idempotencyKey = parseIdempotencyKey(ctx);
-      const request = { organizationId, idempotencyKey, path, body, subjectId: 'webhook-secret' };
-      const isRepeated = await pool.transaction(async (connection) => {
-        if ((await claimInTransaction(connection, request)) !== null) return true;
-        const secrets = createSigningSecrets(connection, config.WEBHOOK_SIGNING_SECRET);
-        await secrets.rotate(organizationId, body.overlapSeconds * 1000);
-        return false;
-      });
-      if (isRepeated) ctx.set('Idempotent-Replayed', 'true');
-      return buildSecretResponse(ctx, signingSecrets, organizationId);
+    created: 'The new secret.',
+    async create({ caller: { organizationId }, body }, { config }, connection) {
+      const secrets = createSigningSecrets(connection, config.WEBHOOK_SIGNING_SECRET);
+      await secrets.rotate(organizationId, body.overlapSeconds * 1000);
+      return readSecrets(secrets, organizationId);
     },
   }),
 });

@@ -14,6 +14,8 @@ export interface ActionCommand<Options> {
   path: (...args: string[]) => string;
   /** Returns the request body. Omit it to send no body. */
   body?: (options: Options, args: string[]) => object;
+  /** True for a creation with an Idempotency-Key, which is retried if no response arrives. */
+  canRetry?: true;
   /** True if the response body is the data itself, not wrapped in `{ data }`. */
   isUnwrapped?: true;
   /** Formats the response data as text for people. */
@@ -22,7 +24,7 @@ export interface ActionCommand<Options> {
 
 /** Configures a command to send its request and print the response. */
 export function addAction<Options extends object>(action: ActionCommand<Options>): void {
-  const { command, as = 'caller', method, path, body, isUnwrapped, text } = action;
+  const { command, as = 'caller', method, path, body, canRetry, isUnwrapped, text } = action;
   const schema = isUnwrapped ? fields.transform((data) => ({ data })) : objectResponse;
   command.action(async () => {
     const session = openSession(command);
@@ -32,6 +34,7 @@ export function addAction<Options extends object>(action: ActionCommand<Options>
       .send(apiRoots[as] + path(...args.map(encodeURIComponent)), schema, {
         ...(method && { method }),
         ...(body && { body: body(command.opts<Options>(), args) }),
+        ...(canRetry && { canRetry }),
       });
     session.output.show(raw, () => text(answer.data, args));
   });

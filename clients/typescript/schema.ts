@@ -653,7 +653,7 @@ export interface paths {
         get: operations["listApiKeys"];
         /**
          * Create an API key
-         * @description A user can have at most 10 keys. A new key can have at most the permissions of the key that creates it; scopes, models and expiry that you omit are copied from that key. Keys created by a key with a limit share that limit. A repeated request with the same Idempotency-Key creates no second key; it fails with an error that contains the id of the first key.
+         * @description A user can have at most 10 keys. A new key can have at most the permissions of the key that creates it; scopes, models and expiry that you omit are copied from that key. Keys created by a key with a limit share that limit.
          *
          *     Scope: `keys:write`.
          */
@@ -867,7 +867,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1364,7 +1364,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -4413,7 +4413,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "KEY_ALREADY_CREATED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -6268,7 +6268,12 @@ export interface operations {
         };
     };
     createUploadUrl: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
+                "Idempotency-Key"?: string;
+            };
+        };
         requestBody?: {
             content: {
                 /**
@@ -6367,7 +6372,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The new key. It is shown only once. */
+            /** @description The new key. Its secret is shown only here, and in the answers to repeated requests with the same Idempotency-Key. */
             200: {
                 content: {
                     "application/json": components["schemas"]["CreateApiKeyAnswer"];
@@ -6377,6 +6382,10 @@ export interface operations {
     };
     rotateApiKey: {
         parameters: {
+            header?: {
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 keyId: string;
             };
@@ -6392,7 +6401,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The new key. It is shown only once. */
+            /** @description The new key. Its secret is shown only here, and in the answers to repeated requests with the same Idempotency-Key. */
             200: {
                 content: {
                     "application/json": components["schemas"]["RotateApiKeyAnswer"];

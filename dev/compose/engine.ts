@@ -1,6 +1,6 @@
 /**
  * Docker engine with Compose for `check-image`: the machine's own, or else Debian's, which is installed and started with a
- * data directory of its own. That needs root, and changes nothing outside of `.cache` but the installed packages.
+ * data directory of its own, which needs root.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

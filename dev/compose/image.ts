@@ -12,6 +12,7 @@ import { z } from 'zod';
 import { project } from '../cluster/compose.ts';
 import { freePort } from '../stack/free-port.ts';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
+import { lastingCache } from '../stack/tools.ts';
 import { findEngine, runCommand, type Engine } from './engine.ts';
 import { makeImages } from './stand-ins.ts';
 
@@ -43,6 +44,8 @@ async function copyProject(directory: string): Promise<void> {
     mkdirSync(dirname(join(directory, path)), { recursive: true });
     cpSync(join(project, path), join(directory, path));
   }
+  // The older builder, which needs no plugin, reads only this name.
+  cpSync(join(project, 'deploy', 'Dockerfile.dockerignore'), join(directory, '.dockerignore'));
 }
 
 async function prepare(engine: Engine, directory: string): Promise<Deployment> {
@@ -114,22 +117,20 @@ async function underLoad(
   const jobs: string[] = [];
   const failures: string[] = [];
   let sent = 0;
-  let isOver = false;
+  const over = new AbortController();
   const send = async (turn: number): Promise<void> => {
     const result = await kinds[turn % kinds.length]?.();
     if (turn % kinds.length === 1) jobs.push(String(result));
   };
   const generate = async (): Promise<void> => {
     const answers: Promise<void>[] = [];
-    for (; !isOver; sent += 1) {
+    for (; !over.signal.aborted; sent += 1) {
       answers.push(send(sent).catch((error: unknown) => void failures.push(String(error))));
       await sleep(1000 / rate);
     }
     await Promise.all(answers);
   };
-  const ending = event().finally(() => {
-    isOver = true;
-  });
+  const ending = event().finally(() => over.abort());
   await Promise.all([generate(), ending]);
   const ends = await Promise.all(jobs.map((jobId) => caller.untilDone(jobId)));
   const open = ends.filter((status) => status !== 'completed');
@@ -193,7 +194,7 @@ async function check(deployment: Deployment): Promise<void> {
 
 async function main(): Promise<void> {
   const directory = makeTemporaryDirectory('image');
-  const engine = await findEngine(join(project, '.cache', 'engine'), report);
+  const engine = await findEngine(join(lastingCache, 'engine'), report);
   try {
     report(engine.description);
     const deployment = await prepare(engine, directory);

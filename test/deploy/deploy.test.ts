@@ -41,11 +41,12 @@ interface ComposeService {
   logging?: object;
   volumes?: string[];
   ports?: string[];
-  depends_on?: Record<string, { condition: string }>;
+  depends_on?: Record<string, { condition: string; required?: boolean }>;
   healthcheck?: object;
   deploy?: { resources: { limits: { memory: string } } };
   profiles?: string[];
   restart?: string;
+  extends?: { file: string; service: string };
 }
 interface Compose {
   services: Record<string, ComposeService>;
@@ -250,6 +251,39 @@ describe('docker-compose.yml', () => {
     }
   });
 
+  it.each([
+    [{}, []],
+    [{ DATABASE_URL: 'postgres://db' }, []],
+    [
+      { TEMPORAL_ADDRESS: 'cloud:7233' },
+      ['temporal-schema', 'temporal', 'temporal-namespace', 'temporal-ui'],
+    ],
+    [
+      { DATABASE_URL: 'postgres://db', TEMPORAL_ADDRESS: 'cloud:7233', S3_ENDPOINT: 'https://s3' },
+      [
+        'postgres',
+        'temporal-schema',
+        'temporal',
+        'temporal-namespace',
+        'temporal-ui',
+        'storage',
+        'storage-bucket',
+      ],
+    ],
+  ])('starts no bundled server that .env replaces: %j', (env, replaced) => {
+    const bundled = parse(read('deploy/bundled.yml')) as Compose;
+    const { services } = composeWith(env);
+    const isReplaced = ({ extends: base }: ComposeService): boolean =>
+      base !== undefined && bundled.services[base.service]?.profiles !== undefined;
+    const names = Object.keys(services).filter((name) => isReplaced(services[name]!));
+    expect(names).toEqual(replaced);
+    for (const [name, service] of Object.entries(services)) {
+      if (isReplaced(service)) continue;
+      for (const [other, need] of Object.entries(service.depends_on ?? {}))
+        if (names.includes(other)) expect(need.required, `${name} needs ${other}`).toBe(false);
+    }
+  });
+
   it('registers the search attributes of jobs with their types, and logs it', () => {
     const script = read('deploy/temporal/create-namespace.sh');
     const registered = [...script.matchAll(/--name (\w+) --type (\w+)/g)].map(
@@ -323,8 +357,7 @@ it('deploy/upgrade.sh migrates first, then replaces one process after the other'
   const directory = newFolder();
   cpSync(`${root}deploy/upgrade.sh`, join(directory, 'deploy', 'upgrade.sh'));
   writeFileSync(join(directory, '.env'), 'GATEWAY_IMAGE=registry.example.com/gateway:2\n');
-  const names = Object.keys(compose.services).join('\\n');
-  const docker = `#!/bin/sh\necho "$@" >>"$(dirname "$0")/calls"\ncase $* in *--services) printf '${names}\\n' ;; esac\n`;
+  const docker = '#!/bin/sh\necho "$@" >>"$(dirname "$0")/calls"\n';
   writeFileSync(join(directory, 'docker'), docker, { mode: 0o755 });
   const env = { ...process.env, PATH: `${directory}:${process.env['PATH']}` };
   execFileSync('sh', [join(directory, 'deploy', 'upgrade.sh')], { env });
@@ -334,15 +367,18 @@ it('deploy/upgrade.sh migrates first, then replaces one process after the other'
   expect(migrating).toEqual(['compose version', 'compose pull --quiet api-1', run]);
   const replaced = ['worker-1', 'worker-2', 'api-1', 'api-2'];
   expect(replacing.slice(0, 4).map((call) => call.split(' ').at(-1))).toEqual(replaced);
-  const [listing, ...waiting] = replacing.slice(4);
-  expect([listing, waiting.length]).toEqual(['compose config --services', 1]);
-  // The end of a service that runs once counts as a failure.
-  const awaited = waiting[0]?.split(' ') ?? [];
-  const once = Object.entries(compose.services).filter(([, { restart }]) => restart === 'no');
-  expect(awaited).toEqual(
-    expect.arrayContaining(['postgres', 'temporal', 'load-balancer', '--wait']),
+  expect(replacing.slice(4)).toEqual(['compose up --detach --no-build --wait --wait-timeout 300']);
+  // `--wait` takes the end of a service that runs once for a failure, unless another service waits for that end.
+  const awaited = Object.values(compose.services).flatMap(({ depends_on: needed = {} }) =>
+    Object.keys(needed).filter(
+      (name) => needed[name]?.condition === 'service_completed_successfully',
+    ),
   );
-  expect(once.filter(([name]) => awaited.includes(name) && name !== 'replay')).toEqual([]);
+  const once = Object.entries(compose.services).filter(
+    ([, { restart, profiles }]) => restart !== 'unless-stopped' && profiles === undefined,
+  );
+  expect(once.length).toBeGreaterThan(3);
+  expect(once.map(([name]) => name).filter((name) => !awaited.includes(name))).toEqual([]);
 });
 
 describe('the Dockerfiles', () => {
@@ -401,6 +437,14 @@ describe('the Dockerfiles', () => {
       }
     }
     expect(files.size).toBeGreaterThan(10);
+  });
+
+  it('contain the files that scripts and health checks name', () => {
+    const scripts = readdirSync(`${root}deploy`).filter((name) => name.endsWith('.sh'));
+    const texts = [...scripts.map((name) => `deploy/${name}`), 'docker-compose.yml'].map(read);
+    const named = texts.flatMap((text) => [...text.matchAll(/\/app\/([\w./-]+)/g)]);
+    expect(named.length).toBeGreaterThan(3);
+    for (const [, path = ''] of named) expect(existsSync(root + path), path).toBe(true);
   });
 
   it('use only files that .dockerignore includes, and variables that exist', () => {

@@ -17,8 +17,7 @@ const path = '/api/v1/api-keys';
 const gateway = useGateway({ settled: 'last' });
 
 const list = async (key: string) => (await gateway.call<KeyBody>(path, { key })).body.keys;
-const create = (key: string, body: unknown, headers: Record<string, string> = {}) =>
-  gateway.call<KeyBody>(path, { key, body, headers });
+const create = (key: string, body: unknown) => gateway.call<KeyBody>(path, { key, body });
 const createSeveral = async ({ key }: TestCaller, count: number) => {
   for (let made = 0; made < count; made += 1) await gateway.newKey({}, key);
 };
@@ -145,42 +144,6 @@ describe('creating a key', () => {
     expectRejection(await create(caller.key, { name: 'more' }), 400, 'KEY_QUOTA_REACHED');
     const colleague = await newUser(caller, 'member');
     expect((await create(colleague.key, { name: 'mine' })).status).toBe(200);
-  });
-});
-
-describe('creating a key with an Idempotency-Key', () => {
-  const keyed = (key: string, idempotencyKey: string, body: unknown) =>
-    create(key, body, { 'idempotency-key': idempotencyKey });
-
-  it("creates one key for repeated requests; a repeat returns the key's id but not its secret", async () => {
-    const caller = await gateway.newCaller();
-    const racing = await Promise.all(
-      Array.from({ length: 6 }, () => keyed(caller.key, 'k', { name: 'once' })),
-    );
-    const { 200: made = [], 409: rejected = [] } = Object.groupBy(racing, ({ status }) => status);
-    expect([made.length, rejected.length]).toEqual([1, 5]);
-    const keyId = made[0]?.body.keyId;
-    for (const answer of rejected) expectRejection(answer, 409, 'KEY_ALREADY_CREATED', { keyId });
-    expect((await list(caller.key)).map((entry) => entry.keyId)).toEqual([keyId, caller.keyId]);
-    const stored = await gateway.database.query('SELECT to_jsonb(c) FROM idempotency_claim c');
-    expect(JSON.stringify(stored)).toContain(keyId);
-    expect(JSON.stringify(stored)).not.toContain(made[0]?.body.key.slice(13));
-  });
-
-  it('rejects the same Idempotency-Key with another body, and keeps the key usable after a rejection', async () => {
-    const caller = await gateway.newCaller();
-    await keyed(caller.key, 'k', { name: 'once' });
-    const colleague = await newUser(caller, 'member');
-    for (const [key, name] of [
-      [caller.key, 'twice'],
-      [colleague.key, 'once'],
-    ] as const) {
-      expectRejection(await keyed(key, 'k', { name }), 422, 'IDEMPOTENCY_KEY_REUSED');
-    }
-    const narrow = await gateway.newKey({ scopes: ['keys:write'] }, caller.key);
-    const wide = { name: 'wide', scopes: ['chat'] };
-    expectRejection(await keyed(narrow.key, 'w', wide), 403, 'FORBIDDEN');
-    expect((await keyed(caller.key, 'w', wide)).status).toBe(200);
   });
 });
 

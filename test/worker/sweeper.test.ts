@@ -185,7 +185,7 @@ describe('a pass of the sweeper', () => {
     const made = [newId('upload'), newId('upload')];
     const { organizationId, keyId } = gateway.caller;
     for (const id of made) {
-      await uploads.create({
+      await uploads.create(gateway.api.services.pool, {
         id,
         organizationId,
         keyId,

@@ -13,8 +13,9 @@ import {
   dataSchema,
   pathId,
 } from '../fields.ts';
+import { defineCreation } from '../creation.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
-import { newKey, newKeyFields, buildNewKeyResponse } from '../new-key.ts';
+import { newKey, newKeyFields, newKeyShown, formatNewKey } from '../new-key.ts';
 
 const params = z.object({ userId: pathId('member') });
 
@@ -32,7 +33,7 @@ export const keys = defineSection('API keys', {
     },
   }),
 
-  createKey: defineEndpoint({
+  createKey: defineCreation({
     route: 'POST /api/admin/v1/users/:userId/keys',
     summary: 'Create an API key for a user, with any permissions',
     request: {
@@ -41,32 +42,21 @@ export const keys = defineSection('API keys', {
       example: { ...exampleAuditFields, name: 'reads', scopes: ['usage:read'] },
     },
     answer: dataSchema(newKey),
-    answers: { 200: 'The new key. It is shown only once.' },
+    created: newKeyShown,
     errors: ['NOT_FOUND', 'KEY_QUOTA_REACHED'],
-    async handle({ ctx, params: { userId }, ...call }, { pool, config }) {
+    async create({ params: { userId }, ...call }, { config }, connection) {
       const { actor: _actor, reason: _reason, expiresAt, ...fields } = call.body;
-      const createdKey = await pool.transaction(async (connection) => {
-        const key = await createKeys(connection, config.KEY_PEPPER).create({
-          scopes,
-          ...fields,
-          memberId: userId,
-          actingKeyId: null,
-          expiresAtMs: expiresAt,
-        });
-        await recordAction(connection, call, {
-          action: 'key.created',
-          organizationId: key.organizationId,
-          subject: key.meta.keyId,
-          details: {
-            userId,
-            name: key.meta.name,
-            scopes: key.meta.scopes,
-            limit: key.meta.limit,
-          },
-        });
-        return key;
+      const newRequest = { scopes, ...fields, memberId: userId, expiresAtMs: expiresAt };
+      const functions = createKeys(connection, config.KEY_PEPPER);
+      const key = await functions.create({ ...newRequest, actingKeyId: null });
+      const { keyId, name, scopes: granted, limit } = key.meta;
+      await recordAction(connection, call, {
+        action: 'key.created',
+        organizationId: key.organizationId,
+        subject: keyId,
+        details: { userId, name, scopes: granted, limit },
       });
-      return toData(buildNewKeyResponse(ctx, createdKey));
+      return toData(formatNewKey(key));
     },
   }),
 

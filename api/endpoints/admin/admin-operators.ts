@@ -30,6 +30,7 @@ import {
   pageLimit,
   pageSchema,
 } from '../fields.ts';
+import { defineCreation } from '../creation.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const path = '/api/admin/v1/operators';
@@ -78,7 +79,7 @@ const operatorEndpoints = defineSection('Operators', {
       toData((await listOperators(pool, operatorsShownMax)).map(toResponse)),
   }),
 
-  createOperator: defineEndpoint({
+  createOperator: defineCreation({
     route: `POST ${path}`,
     summary: 'Create an operator and a key for the operator; requires `ADMIN_API_KEY`',
     request: {
@@ -86,22 +87,19 @@ const operatorEndpoints = defineSection('Operators', {
       example: { ...exampleAuditFields, name: 'paul' },
     },
     answer: dataSchema(operatorSchema.extend({ key: z.string() })),
-    answers: { 200: 'The operator with its key, which is shown only once.' },
+    created:
+      'The operator with its key, which is shown only here, and in the answers to repeated requests with the same Idempotency-Key.',
     errors: ['FORBIDDEN'],
-    async handle({ ctx, operator, ...call }, { pool, config }) {
+    async create({ operator, ...call }, { config }, connection) {
       requireAdminKey(operator);
       const { name } = call.body;
-      const newOperator = await pool.transaction(async (connection) => {
-        const createdOperator = await createOperator(connection, config.KEY_PEPPER, name);
-        await recordAction(connection, call, {
-          action: 'operator.created',
-          subject: createdOperator.operatorId,
-          details: { name },
-        });
-        return createdOperator;
+      const created = await createOperator(connection, config.KEY_PEPPER, name);
+      await recordAction(connection, call, {
+        action: 'operator.created',
+        subject: created.operatorId,
+        details: { name },
       });
-      ctx.set('Cache-Control', 'no-store');
-      return toData(toResponse(newOperator));
+      return toData(toResponse(created));
     },
   }),
 

@@ -26,6 +26,7 @@ import {
   pathId,
   time,
 } from '../fields.ts';
+import { defineCreation } from '../creation.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { accountSchema, formatAccount } from '../usage.ts';
 
@@ -65,7 +66,7 @@ const defineStatusEndpoint = (verb: 'suspend' | 'activate', newStatus: z.infer<t
 
 /** Endpoints that manage organizations. */
 export const organizations = defineSection('Organizations', {
-  createOrganization: defineEndpoint({
+  createOrganization: defineCreation({
     route: `POST ${path}`,
     summary: 'Create an organization and its owner',
     request: {
@@ -77,21 +78,22 @@ export const organizations = defineSection('Organizations', {
       example: { ...exampleAuditFields, name: 'Acme', windowAllowanceCredits: 500 },
     },
     answer: dataSchema(organization.extend({ ownerId: z.string() })),
-    async handle(call, { pool }) {
+    created: 'The organization, and the id of its owner.',
+    async create(call, _services, connection) {
       const { name, windowAllowanceCredits } = call.body;
       const windowLimitMicro = toMicroCredits(windowAllowanceCredits);
-      const newIds = await pool.transaction(async (connection) => {
-        const createdIds = await createOrganization(connection, { name, windowLimitMicro });
-        await recordAction(connection, call, {
-          action: 'organization.created',
-          organizationId: createdIds.organizationId,
-          subject: createdIds.organizationId,
-          details: { name, windowAllowanceCredits },
-        });
-        return createdIds;
+      const { organizationId, memberId: ownerId } = await createOrganization(connection, {
+        name,
+        windowLimitMicro,
       });
-      const record = await readOrganization(pool, newIds.organizationId);
-      return toData({ ...formatOrganization(record), ownerId: newIds.memberId });
+      await recordAction(connection, call, {
+        action: 'organization.created',
+        organizationId,
+        subject: organizationId,
+        details: { name, windowAllowanceCredits },
+      });
+      const record = await readOrganization(connection, organizationId);
+      return toData({ ...formatOrganization(record), ownerId });
     },
   }),
 

@@ -20,6 +20,7 @@ import {
   dataSchema,
   pathId,
 } from '../fields.ts';
+import { defineCreation } from '../creation.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const path = '/api/admin/v1/organizations';
@@ -32,7 +33,7 @@ const usersShownMax = 1000;
 
 /** Endpoints that create and list the users of an organization. */
 export const users = defineSection('Organizations', {
-  createUser: defineEndpoint({
+  createUser: defineCreation({
     route: `POST ${path}/:organizationId/users`,
     summary: 'Create a user',
     request: {
@@ -45,20 +46,18 @@ export const users = defineSection('Organizations', {
       example: { ...exampleAuditFields, name: 'Ann', role: 'viewer' },
     },
     answer: dataSchema(user),
+    created: 'The user.',
     errors: ['NOT_FOUND'],
-    async handle({ params: { organizationId }, ...call }, { pool }) {
+    async create({ params: { organizationId }, ...call }, _services, connection) {
       const { name, role: userRole } = call.body;
-      const userId = await pool.transaction(async (connection) => {
-        const memberId = await createMember(connection, { organizationId, name, role: userRole });
-        await recordAction(connection, call, {
-          action: 'user.created',
-          organizationId,
-          subject: memberId,
-          details: { name, role: userRole },
-        });
-        return memberId;
+      const userId = await createMember(connection, { organizationId, name, role: userRole });
+      await recordAction(connection, call, {
+        action: 'user.created',
+        organizationId,
+        subject: userId,
+        details: { name, role: userRole },
       });
-      return toData(toResponse(await readMember(pool, userId)));
+      return toData(toResponse(await readMember(connection, userId)));
     },
   }),
 

@@ -13,6 +13,7 @@ export function addOperatorCommands(operators: Command): void {
       .description('create an operator; the key is shown only once (requires ADMIN_API_KEY)'),
     path: () => '/operators',
     body: (_, [name]) => ({ name }),
+    canRetry: true,
     text: (created) =>
       formatList(toCells(created, { operator: 'operatorId', name: 'name', key: 'key' })),
   });

@@ -34,6 +34,7 @@ export function addOrganizationCommands(org: Command): void {
       .option('--window <credits>', 'Studio credits in six hours (default: no limit)', parseNumber),
     path: () => '/organizations',
     body: ({ window = null }, [name]) => ({ name, windowAllowanceCredits: window }),
+    canRetry: true,
     text: formatOrganization,
   });
   for (const verb of ['suspend', 'activate']) {
@@ -80,6 +81,7 @@ export function addUserCommands(users: Command): void {
       .option('--role <role>', 'role of the user: owner, admin, member or viewer', 'member'),
     path: (id) => `/organizations/${id}/users`,
     body: ({ role }, [, name]) => ({ name, role }),
+    canRetry: true,
     text: (user) => formatList(toCells(user, userColumns)),
   });
   addListing({
@@ -101,6 +103,7 @@ export function addKeyCommands(keys: Command): void {
     ),
     path: (userId) => `/users/${userId}/keys`,
     body: (options, [, name = '']) => buildKeyRequest(name, options),
+    canRetry: true,
     text: formatNewKey,
   });
   addOperatorAction({

@@ -112,6 +112,7 @@ export function createKeysCommand(): Command {
     ),
     path: () => path,
     body: (options, [name = '']) => buildKeyRequest(name, options),
+    canRetry: true,
     isUnwrapped: true,
     text: formatNewKey,
   });
@@ -142,6 +143,7 @@ export function createKeysCommand(): Command {
     path: (keyId) => `${path}/${keyId}/rotate`,
     body: ({ overlap }) =>
       overlap === undefined ? {} : { overlapSeconds: Math.ceil(overlap / 1000) },
+    canRetry: true,
     isUnwrapped: true,
     text: formatNewKey,
   });

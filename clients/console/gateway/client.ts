@@ -54,6 +54,10 @@ export async function requestJson<Data>(
   return response.json();
 }
 
+/** Creates an Idempotency-Key. Pages on plain HTTP have no `crypto.randomUUID`. */
+export const newRequestKey = (): string =>
+  `console-${crypto.getRandomValues(new Uint32Array(4)).join('-')}`;
+
 /** Sends a request and returns the response without reading its body. @throws ApiError */
 export async function sendRequest(
   path: string,

@@ -1,6 +1,7 @@
 /** Dialogs: a form that confirms an action, and a secret that is shown only once. */
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useId, useRef, useState, type ReactNode, type SubmitEvent } from 'react';
+import { newRequestKey } from '../gateway/client.ts';
 import { ActionButton } from './action-button.tsx';
 import { copyText, selectedMessage } from './copy.ts';
 import { ErrorMessage } from './states.tsx';
@@ -28,6 +29,9 @@ function Dialog({ title, onClose, children }: DialogProps) {
 /** Returns the trimmed text of a form field by its name, or '' if there is no such field. */
 export type FieldReader = (name: string) => string;
 
+/** Returns an Idempotency-Key that stays the same while the dialog is open and the body is the same. */
+export type RequestKeys = (body: object) => string;
+
 interface FormDialogProps extends DialogProps {
   /** Label of the confirm button. */
   verb: string;
@@ -35,7 +39,7 @@ interface FormDialogProps extends DialogProps {
   /** True if a required choice is missing that the browser's form validation does not check. */
   isIncomplete?: boolean;
   /** Performs the action. If it fails, the dialog stays open and keeps the user's input. */
-  perform: (read: FieldReader) => Promise<unknown>;
+  perform: (read: FieldReader, keyOf: RequestKeys) => Promise<unknown>;
 }
 
 /** Shows fields and a confirm button, which is enabled once all required fields are filled. */
@@ -43,7 +47,16 @@ export function FormDialog(props: FormDialogProps) {
   const { title, verb, isDangerous, isIncomplete, perform, onClose, children } = props;
   const form = useRef<HTMLFormElement>(null);
   const [isValid, setValid] = useState(false);
-  const { mutate, isPending, error } = useMutation({ mutationFn: perform, onSuccess: onClose });
+  const last = useRef({ content: '', key: '' });
+  const keyOf: RequestKeys = (body) => {
+    const content = JSON.stringify(body);
+    if (last.current.content !== content) last.current = { content, key: newRequestKey() };
+    return last.current.key;
+  };
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: (read: FieldReader) => perform(read, keyOf),
+    onSuccess: onClose,
+  });
   const validate = (): void => setValid(form.current?.checkValidity() ?? false);
   useEffect(validate, []);
   const submit = (event: SubmitEvent<HTMLFormElement>): void => {

@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { unwrap, api } from '../../gateway/client.ts';
 import { endSession, useSessionKey } from '../../gateway/session.ts';
-import { ConfirmButton, type FieldReader } from '../../parts/dialog.tsx';
+import { ConfirmButton, type FieldReader, type RequestKeys } from '../../parts/dialog.tsx';
 import { OverlapField } from '../../parts/fields.tsx';
 import { keysQuery, type Key } from './key-query.ts';
 import { LimitFields, readLimit } from './limit-fields.tsx';
@@ -32,9 +32,9 @@ function useReloadKeys(): () => Promise<void> {
 function RotateButton({ apiKey: { keyId, name }, showNewKey }: KeyActionsProps) {
   const reloadKeys = useReloadKeys();
   const sessionKey = useSessionKey();
-  const rotate = async (read: FieldReader): Promise<void> => {
-    const params = { path: { keyId } };
+  const rotate = async (read: FieldReader, keyOf: RequestKeys): Promise<void> => {
     const body = { overlapSeconds: Number(read('overlap')) };
+    const params = { path: { keyId }, header: { 'Idempotency-Key': keyOf(body) } };
     const rotated = await unwrap(api.POST('/api/v1/api-keys/{keyId}/rotate', { params, body }));
     await reloadKeys();
     showNewKey(rotated.key);

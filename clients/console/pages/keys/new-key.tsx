@@ -3,7 +3,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { unwrap, api } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
-import { FormDialog, type FieldReader } from '../../parts/dialog.tsx';
+import { FormDialog, type FieldReader, type RequestKeys } from '../../parts/dialog.tsx';
 import { TextField } from '../../parts/fields.tsx';
 import { keysQuery } from './key-query.ts';
 import { LimitFields, readLimit } from './limit-fields.tsx';
@@ -22,20 +22,18 @@ export function NewKey({ onClose, showNewKey }: NewKeyProps) {
   const client = useQueryClient();
   const [scopes, setScopes] = useState<Scope[]>(() => appScopes(sessionKey));
   const [allowedModels, setAllowedModels] = useState<string[]>([]);
-  const create = async (read: FieldReader): Promise<void> => {
+  const create = async (read: FieldReader, keyOf: RequestKeys): Promise<void> => {
     const limit = readLimit(read);
     const expiresAt = read('expires');
-    const created = await unwrap(
-      api.POST('/api/v1/api-keys', {
-        body: {
-          name: read('name'),
-          scopes,
-          ...(allowedModels.length > 0 && { allowedModels }),
-          ...(limit && { limit }),
-          ...(expiresAt !== '' && { expiresAt: new Date(expiresAt).getTime() }),
-        },
-      }),
-    );
+    const body = {
+      name: read('name'),
+      scopes,
+      ...(allowedModels.length > 0 && { allowedModels }),
+      ...(limit && { limit }),
+      ...(expiresAt !== '' && { expiresAt: new Date(expiresAt).getTime() }),
+    };
+    const params = { header: { 'Idempotency-Key': keyOf(body) } };
+    const created = await unwrap(api.POST('/api/v1/api-keys', { params, body }));
     await client.invalidateQueries({ queryKey: keysQuery.queryKey });
     showNewKey(created.key);
   };

@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { requestJson } from '../../gateway/client.ts';
-import { ConfirmButton, type FieldReader } from '../../parts/dialog.tsx';
+import { ConfirmButton, type FieldReader, type RequestKeys } from '../../parts/dialog.tsx';
 import { TextField } from '../../parts/fields.tsx';
 
 interface OperatorActionProps<Response> {
@@ -26,11 +26,13 @@ interface OperatorActionProps<Response> {
 export function OperatorAction<Response>(props: OperatorActionProps<Response>) {
   const { path, body, onDone, children, ...button } = props;
   const client = useQueryClient();
-  const perform = async (read: FieldReader): Promise<void> => {
+  const perform = async (read: FieldReader, keyOf: RequestKeys): Promise<void> => {
+    const request = { ...body?.(read), reason: read('reason') };
     try {
       const response = await requestJson<Response>(`/api/admin/v1${path}`, {
         method: 'POST',
-        body: { ...body?.(read), reason: read('reason') },
+        body: request,
+        idempotencyKey: keyOf(request),
       });
       onDone?.(response);
     } finally {

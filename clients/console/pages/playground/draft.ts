@@ -2,6 +2,7 @@
  * Stores the form values of the playground in the browser until the tab is closed, and the
  * Idempotency-Key of the request that they make.
  */
+import { newRequestKey } from '../../gateway/client.ts';
 import type { FormValues } from './capability.ts';
 
 const storageKey = (type: string): string => `draft ${type}`;
@@ -42,8 +43,7 @@ export function readRequestKey(type: string, body: FormValues): string {
     last?.content === content &&
     (last.acceptedAtMs === null || Date.now() - last.acceptedAtMs < sameRequestMs);
   if (isSame) return last.key;
-  // Pages on plain HTTP have no `crypto.randomUUID`.
-  const key = `console-${crypto.getRandomValues(new Uint32Array(4)).join('-')}`;
+  const key = newRequestKey();
   storeRequest(type, { content, key, acceptedAtMs: null });
   return key;
 }

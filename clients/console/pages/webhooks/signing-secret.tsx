@@ -2,7 +2,7 @@
 import { useMutation } from '@tanstack/react-query';
 import { unwrap, api } from '../../gateway/client.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
-import { ConfirmButton, Secret, type FieldReader } from '../../parts/dialog.tsx';
+import { ConfirmButton, Secret, type FieldReader, type RequestKeys } from '../../parts/dialog.tsx';
 import { OverlapField } from '../../parts/fields.tsx';
 import { ErrorMessage } from '../../parts/states.tsx';
 import { DateTime } from '../../parts/times.tsx';
@@ -12,9 +12,10 @@ export function SigningSecret({ denial }: { denial: string | null }) {
   const { data, error, isPending, mutate, reset } = useMutation({
     mutationFn: () => unwrap(api.GET('/api/v1/webhooks/secret')),
   });
-  const rotate = async (read: FieldReader): Promise<void> => {
+  const rotate = async (read: FieldReader, keyOf: RequestKeys): Promise<void> => {
     const body = { overlapSeconds: Number(read('overlap')) };
-    await unwrap(api.POST('/api/v1/webhooks/secret/rotate', { body }));
+    const params = { header: { 'Idempotency-Key': keyOf(body) } };
+    await unwrap(api.POST('/api/v1/webhooks/secret/rotate', { params, body }));
     mutate();
   };
   return (
