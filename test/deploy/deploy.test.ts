@@ -275,7 +275,9 @@ describe('docker-compose.yml', () => {
     const { services } = composeWith(env);
     const isReplaced = ({ extends: base }: ComposeService): boolean =>
       base !== undefined && bundled.services[base.service]?.profiles !== undefined;
-    const names = Object.keys(services).filter((name) => isReplaced(services[name]!));
+    const names = Object.entries(services).flatMap(([name, service]) =>
+      isReplaced(service) ? name : [],
+    );
     expect(names).toEqual(replaced);
     for (const [name, service] of Object.entries(services)) {
       if (isReplaced(service)) continue;
