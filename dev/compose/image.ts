@@ -26,6 +26,7 @@ const rate = 2;
 const settledWithinMs = 120_000;
 const settings = (port: number): readonly string[] => [
   `API_PORT=${port}`,
+  'RATE_LIMIT_PER_MINUTE=1000',
   `ALLOW_PRIVATE_NETWORK_ORIGINS=http://sandbox:4100,http://localhost:${port},http://localhost:7070`,
 ];
 
