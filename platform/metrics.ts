@@ -213,6 +213,9 @@ export function createStateGauges({ registry }: Metrics) {
       'organization',
     ]),
     jobsOverdue: gauge(registry, 'jobs_overdue', ['Unsettled jobs whose deadline has passed.']),
+    reservationOverdueSeconds: gauge(registry, 'reservation_overdue_seconds', [
+      'Time since an open Studio reservation should have ended: the deadline of its job, and OUTCOME_WAIT_MS. 0 if there is none.',
+    ]),
     jobsVerifying: gauge(registry, 'jobs_verifying', [
       'Jobs with a call whose outcome at the provider is unknown.',
     ]),

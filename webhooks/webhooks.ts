@@ -5,7 +5,7 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { startSubjectId, webhookEvents, type WebhookEventName } from '../domain/job-contract.ts';
+import { findStartedJobId, startSubjectId, webhookEvents, type WebhookEventName } from '../domain/job-contract.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 
 const begunAttempt = z.object({
@@ -58,6 +58,9 @@ export type WebhookAttempt = z.infer<typeof webhookAttempt>;
 
 /** Schema of a webhook with the result of its last attempt. */
 export const listedWebhook = webhookRecord.extend({
+  /** Id of the reported event, for the cursor of the list. */
+  subjectId: z.string(),
+  event: z.enum(['started', 'ended']),
   lastStatus: z.int().nullable(),
   lastError: z.string().nullable(),
 });
@@ -68,8 +71,8 @@ export interface WebhookListing {
   organizationId: string | undefined;
   /** Only webhooks in this state. `failing` selects all webhooks whose last attempt failed. */
   state: WebhookState | 'failing' | undefined;
-  /** Only webhooks of jobs that are older than the job with this id. */
-  beforeJobId: string | undefined;
+  /** Only webhooks that follow the one with this `subjectId` in the list. */
+  beforeId: string | undefined;
   limit: number;
 }
 
@@ -123,7 +126,7 @@ const overdueAfter = '2 minutes';
  */
 const orphanRetention = '48 hours';
 
-const webhookColumns = sql.fragment`w.subject_id AS "jobId", w.organization_id AS "organizationId", w.url,
+const webhookColumns = sql.fragment`w.job_id AS "jobId", w.organization_id AS "organizationId", w.url,
   w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
   w.updated_at AS "updatedAtMs"`;
 
@@ -263,29 +266,36 @@ function createReads(pool: DatabasePool) {
         SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE subject_id = ${subjectId}`);
     },
     /**
-     * Lists the webhooks that report the end of jobs; webhooks/notices.ts lists account notices.
+     * Lists the webhooks of jobs, newest job first; webhooks/notices.ts lists account notices.
      */
     list({
       organizationId,
       state,
-      beforeJobId,
+      beforeId,
       limit,
     }: WebhookListing): Promise<readonly ListedWebhook[]> {
-      const conditions = [sql.fragment`starts_with(w.subject_id, 'job_')`];
+      // A start is not reported if no provider accepts the job, so it is listed once it is delivered.
+      const conditions = [
+        sql.fragment`w.job_id IS NOT NULL AND (w.subject_id = w.job_id OR w.state <> 'waiting')`,
+      ];
       if (organizationId !== undefined) {
         conditions.push(sql.fragment`w.organization_id = ${organizationId}`);
       }
-      if (beforeJobId !== undefined) conditions.push(sql.fragment`w.subject_id < ${beforeJobId}`);
+      if (beforeId !== undefined) {
+        const jobId = findStartedJobId(beforeId) ?? beforeId;
+        conditions.push(sql.fragment`(w.job_id, w.subject_id) < (${jobId}, ${beforeId})`);
+      }
       if (state === 'failing') {
         conditions.push(sql.fragment`w.state IN ('delivering', 'failed', 'gone')
           AND a.outcome IN ('failed', 'gone')`);
       } else if (state !== undefined) conditions.push(sql.fragment`w.state = ${state}`);
       return pool.any(sql.type(listedWebhook)`
-        SELECT ${webhookColumns}, a.status AS "lastStatus", a.error AS "lastError"
+        SELECT ${webhookColumns}, w.subject_id AS "subjectId",
+          CASE WHEN w.subject_id = w.job_id THEN 'ended' ELSE 'started' END AS event, a.status AS "lastStatus", a.error AS "lastError"
         FROM webhook w
           LEFT JOIN webhook_attempt a ON a.subject_id = w.subject_id AND a.number = w.attempts
         WHERE ${sql.join(conditions, sql.fragment` AND `)}
-        ORDER BY w.subject_id DESC LIMIT ${limit}`);
+        ORDER BY w.job_id DESC, w.subject_id DESC LIMIT ${limit}`);
     },
   };
 }

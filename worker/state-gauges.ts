@@ -33,6 +33,7 @@ const spendingRow = z.object({ organization: z.string(), spent: z.number() });
 const gaugeValues = z.object({
   jobsOverdue: z.number(),
   jobsVerifying: z.number(),
+  reservationOverdueSeconds: z.number(),
   callerWebhooksOpen: z.number(),
   callerWebhookAgeSeconds: z.number(),
 });
@@ -82,7 +83,7 @@ export function registerStateGauges(options: StateGaugesOptions): void {
   }
 }
 
-async function readDatabase({ services, state }: StateGaugesOptions): Promise<void> {
+async function readDatabase({ config, services, state }: StateGaugesOptions): Promise<void> {
   const openReservations = await services.pool.any(sql.type(reservationRow)`
     SELECT k.kind, count(r.id) AS count, coalesce(sum(r.amount), 0)::bigint AS amount,
       coalesce(extract(epoch FROM clock_timestamp() - min(r.created_at)), 0)::float8 AS age_seconds
@@ -97,7 +98,9 @@ async function readDatabase({ services, state }: StateGaugesOptions): Promise<vo
   const values = await services.pool.one(sql.type(gaugeValues)`
     SELECT jobs.*, webhooks.* FROM (
       SELECT count(*) FILTER (WHERE j.deadline_at < clock_timestamp()) AS "jobsOverdue",
-        count(*) FILTER (WHERE j.verifying) AS "jobsVerifying"
+        count(*) FILTER (WHERE j.verifying) AS "jobsVerifying",
+        greatest(0, coalesce(extract(epoch FROM clock_timestamp() - min(j.deadline_at))
+          - ${config.OUTCOME_WAIT_MS / 1000}::float8, 0))::float8 AS "reservationOverdueSeconds"
       FROM reservation r JOIN job j ON j.id = r.id WHERE r.state = 'reserved') AS jobs, (
       SELECT count(*) AS "callerWebhooksOpen",
         coalesce(extract(epoch FROM clock_timestamp() - min(coalesce(j.completed_at, n.created_at))), 0)::float8

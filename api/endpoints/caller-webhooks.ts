@@ -8,12 +8,13 @@ import {
   type Webhooks,
 } from '../../webhooks/webhooks.ts';
 import { GatewayError } from '../../domain/errors.ts';
+import { idPattern } from '../../domain/ids.ts';
 import { toResponse } from '../../domain/json.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
 import { findCapability } from '../../studio/capabilities/capability-registry.ts';
 import type { Composition } from '../composition.ts';
 import { authorize } from '../../identity/access.ts';
-import { responseSchema, toData, toPage, idField, dataSchema, pageSchema } from './fields.ts';
+import { responseSchema, toData, toPage, dataSchema, pageSchema } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
 
@@ -46,8 +47,20 @@ export async function buildWebhookResponse(
 
 /** Schema of a webhook in a list, with the result of its last delivery attempt. */
 export const listedWebhook = webhookSummary
-  .extend({ lastStatus: z.int().nullable(), lastError: z.string().nullable() })
+  .extend({
+    event: z.enum(['started', 'ended']).meta({ description: 'Event of the job that is reported.' }),
+    lastStatus: z.int().nullable(),
+    lastError: z.string().nullable(),
+  })
   .meta({ id: 'ListedWebhook' });
+
+/** Schema of a cursor of a list of webhooks: the id of a reported event. */
+export const webhookCursor = z
+  .string()
+  .regex(
+    new RegExp(idPattern('job').source.replace('job', '(?:job|start)')),
+    'must be the `nextCursor` of a page',
+  );
 
 /** Returns the webhook of a job. @throws GatewayError NOT_FOUND if the job has no webhook */
 export async function findWebhook(
@@ -115,7 +128,7 @@ export const callerWebhooks = defineSection('Webhooks', {
     route: 'GET /api/v1/webhooks/deliveries',
     scope: 'studio:read',
     bucket: 'polls',
-    summary: 'List the webhooks of jobs, newest job first',
+    summary: 'List the webhooks of jobs, newest job first: of its end and, if requested, of its start',
     request: {
       query: z.strictObject({
         state: z
@@ -126,17 +139,17 @@ export const callerWebhooks = defineSection('Webhooks', {
               'Return only webhooks in this delivery state. `failing` matches every webhook whose last delivery attempt failed.',
           }),
         limit: z.coerce.number().int().min(1).max(100).default(20),
-        cursor: idField('job').optional(),
+        cursor: webhookCursor.optional(),
       }),
     },
     answer: pageSchema(listedWebhook),
     async handle({ caller, query: { state, limit, cursor } }, { webhooks }) {
       const { organizationId } = caller;
-      const filter = { organizationId, state, beforeJobId: cursor, limit: limit + 1 };
+      const filter = { organizationId, state, beforeId: cursor, limit: limit + 1 };
       const rows = await webhooks.list(filter);
       return toPage(rows, {
         limit,
-        cursor: 'jobId',
+        cursor: 'subjectId',
         show: (row) => listedWebhook.parse(toResponse(row)),
       });
     },

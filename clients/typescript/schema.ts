@@ -457,7 +457,7 @@ export interface paths {
     "/api/v1/webhooks/deliveries": {
         parameters: {};
         /**
-         * List the webhooks of jobs, newest job first
+         * List the webhooks of jobs, newest job first: of its end and, if requested, of its start
          * @description Scope: `studio:read`.
          */
         get: operations["listWebhookDeliveries"];
@@ -1157,6 +1157,11 @@ export interface components {
             createdAt: string;
             /** Format: date-time */
             updatedAt: string;
+            /**
+             * @description Event of the job that is reported.
+             * @enum {string}
+             */
+            event: "started" | "ended";
             lastStatus: number | null;
             lastError: string | null;
         };

@@ -461,6 +461,9 @@ CREATE INDEX input_copy_by_age ON input_copy (created_at);
 CREATE TABLE webhook (
   -- Id of the reported job or account notice. For the start of a job, the id begins with `start_`.
   subject_id text PRIMARY KEY,
+  -- Job whose start or end is reported; null for an account notice.
+  job_id text GENERATED ALWAYS AS (CASE WHEN starts_with(subject_id, 'start_')
+    THEN 'job_' || substr(subject_id, 7) WHEN starts_with(subject_id, 'job_') THEN subject_id END) STORED,
   organization_id text NOT NULL REFERENCES organization,
   url text NOT NULL,
   -- Events that are sent: `started`, or the statuses with which a job ends.
@@ -478,7 +481,8 @@ CREATE TABLE webhook (
   updated_at timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 80);
 CREATE INDEX webhook_open ON webhook (created_at) WHERE state IN ('waiting', 'delivering');
-CREATE INDEX webhook_of_organization ON webhook (organization_id, subject_id DESC);
+CREATE INDEX webhook_of_organization ON webhook (organization_id, job_id DESC, subject_id DESC);
+CREATE INDEX webhook_of_job ON webhook (job_id DESC, subject_id DESC);
 
 -- Attempts to deliver a webhook. The row of an attempt is created before the request is sent. An
 -- attempt whose end was not recorded stays in the state `sending`.

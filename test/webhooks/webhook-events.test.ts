@@ -5,6 +5,11 @@ import { createRelays } from '../../process/services.ts';
 import { useGateway } from '../harness/gateway.ts';
 
 const gateway = useGateway({ settled: 'last' });
+interface Page {
+  data: { jobId: string; event: string; state: string }[];
+  nextCursor: string | null;
+}
+
 const imagePath = '/api/v1/studio/image/generate';
 /** Starts a job whose webhook goes to this path, and reports these events. */
 const start = (prompt: string, path: string, webhookEvents: string[], fields: object = {}) =>
@@ -31,6 +36,37 @@ describe('a webhook with the event started', () => {
       new Webhook(secret.body.secret).verify(hook?.text ?? '', hook?.headers ?? {});
     }
     expect(completed?.headers['webhook-id']).not.toBe(started?.headers['webhook-id']);
+  });
+
+  it('is in the lists of deliveries beside the end, page by page', async () => {
+    const { key } = await gateway.newCaller();
+    const jobIds: string[] = [];
+    for (const path of ['/listed-1', '/listed-2']) {
+      const fields = { prompt: 'a listed heron', webhookUrl: gateway.receiver.at(path) };
+      const webhookEvents = ['started', 'completed'];
+      jobIds.push(await gateway.startImage({ ...fields, webhookEvents }, key));
+      await gateway.receiver.untilReceived(path, 2);
+    }
+    const listed: { jobId: string; event: string; state: string }[] = [];
+    const deliveries = '/api/v1/webhooks/deliveries?limit=1';
+    await expect
+      .poll(async () => {
+        listed.length = 0;
+        for (let cursor: string | null = ''; cursor !== null; ) {
+          const path: string = `${deliveries}${cursor && `&cursor=${cursor}`}`;
+          const { body } = await gateway.call<Page>(path, { key });
+          listed.push(...body.data);
+          cursor = body.nextCursor;
+        }
+        return listed.map(({ jobId, event, state }) => [jobId, event, state]);
+      })
+      .toEqual(
+        jobIds
+          .toReversed()
+          .flatMap((jobId) => ['started', 'ended'].map((event) => [jobId, event, 'delivered'])),
+      );
+    const wrong = await gateway.call(`${deliveries}&cursor=org_1`, { key });
+    expect(wrong).toMatchObject({ status: 400, body: { details: [{ path: 'cursor' }] } });
   });
 
   it('reports the start of a job with several calls once', async () => {

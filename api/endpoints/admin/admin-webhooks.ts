@@ -10,6 +10,7 @@ import {
   listedWebhook,
   redeliver,
   buildWebhookResponse,
+  webhookCursor,
   webhookSummary,
   findWebhook,
   webhookSchema,
@@ -37,15 +38,15 @@ export const webhooks = defineSection('Webhooks', {
             'Return only webhooks in this delivery state. If omitted, the response contains all webhooks whose last delivery attempt failed.',
         }),
         limit: pageLimit,
-        cursor: idField('job').optional(),
+        cursor: webhookCursor.optional(),
       }),
     },
     answer: pageSchema(webhookWithOwner),
     async handle({ query: { organizationId, status, limit, cursor } }, services) {
       const state = status ?? ('failing' as const);
-      const filter = { organizationId, state, beforeJobId: cursor, limit: limit + 1 };
+      const filter = { organizationId, state, beforeId: cursor, limit: limit + 1 };
       const rows = await services.webhooks.list(filter);
-      return toPage(rows, { limit, cursor: 'jobId', show: formatWebhook });
+      return toPage(rows, { limit, cursor: 'subjectId', show: formatWebhook });
     },
   }),
 

@@ -151,6 +151,7 @@ const listCommands: readonly AdminListing[] = [
     columns: {
       job: 'jobId',
       organization: 'organizationId',
+      event: 'event',
       state: 'state',
       attempts: 'attempts',
       last: (webhook) => toCell(webhook, 'lastStatus') ?? toCell(webhook, 'lastError'),

@@ -33,12 +33,13 @@ const columns: Column<Webhook>[] = [
       </Link>
     ),
   },
+  { title: 'Event', cell: ({ event }) => event },
   { title: 'URL', cell: ({ url }) => <span className="url">{url}</span> },
   { title: 'State', cell: ({ state }) => <State name={state} /> },
   { title: 'Attempts', cell: ({ attempts }) => attempts },
   { title: 'Last response', cell: (webhook) => <LastResponse {...webhook} /> },
   { title: 'Updated', cell: ({ updatedAt }) => <RelativeTime time={updatedAt} /> },
-  { title: 'Action', cell: (webhook) => <RedeliverButton {...webhook} /> },
+  { title: 'Action', cell: (webhook) => webhook.event === 'ended' && <RedeliverButton {...webhook} /> },
 ];
 
 /** Shows the webhooks of jobs, with a filter by delivery state. */
@@ -60,7 +61,7 @@ export function Deliveries() {
       title="Deliveries"
       columns={columns}
       {...webhooks}
-      rowId={({ jobId }) => jobId}
+      rowId={({ jobId, event }) => `${jobId} ${event}`}
       empty={filter === '' ? 'No webhooks yet' : 'No deliveries match'}
       emptyHint={
         <>

@@ -280,6 +280,7 @@ class ListedWebhook(TypedDict):
     nextAttemptAt: str | None
     createdAt: str
     updatedAt: str
+    event: Literal['started', 'ended']
     lastStatus: int | None
     lastError: str | None
 
