@@ -143,7 +143,7 @@ async function underLoad(
 async function check(deployment: Deployment): Promise<void> {
   const { url, run } = deployment;
   const up = 'docker compose up --detach --no-build --wait --wait-timeout 300';
-  const audit = 'docker compose exec -T worker-1 node worker/audit.ts';
+  const audit = 'docker compose exec -T worker-1 node worker/audit-command.ts';
   await run(up);
   report('up: `docker compose up --wait` returned, all services healthy');
   const printed = await run('docker compose logs --no-log-prefix first-key');
