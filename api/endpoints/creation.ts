@@ -68,7 +68,7 @@ export function defineCreation<Parts extends RequestParts, Answer>(
         if (claimed) {
           const sealed = seal(config.KEY_PEPPER, JSON.stringify(answer));
           await connection.query(command`UPDATE idempotency_claim
-            SET state = 'done', answer = ${sql.binary(sealed)}, answer_type = 'sealed'
+            SET state = 'done', answer = ${sql.binary(sealed)}, answer_headers = '{}'
             WHERE ${claimCondition(claimed.claim)}`);
         }
         return answer;

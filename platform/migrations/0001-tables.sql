@@ -111,7 +111,7 @@ CREATE TABLE idempotency_claim (
   -- Time after which another request may take over the claim. The holder regularly extends it.
   held_until timestamptz NOT NULL DEFAULT now() + interval '10 seconds',
   -- Stored response body of a request that creates no job, such as a chat's answer or stream. The
-  -- answers of other endpoints are encrypted (answer_type `sealed`), because they may contain secrets.
+  -- answers of other endpoints are encrypted, because they may contain secrets.
   -- It is not compressed, so that it can be read in pieces.
   answer bytea STORAGE EXTERNAL,
   answer_headers jsonb,
