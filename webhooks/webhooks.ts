@@ -5,7 +5,12 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { findStartedJobId, startSubjectId, webhookEvents, type WebhookEventName } from '../domain/job-contract.ts';
+import {
+  findStartedJobId,
+  startSubjectId,
+  webhookEvents,
+  type WebhookEventName,
+} from '../domain/job-contract.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 
 const begunAttempt = z.object({

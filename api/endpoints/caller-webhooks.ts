@@ -128,7 +128,8 @@ export const callerWebhooks = defineSection('Webhooks', {
     route: 'GET /api/v1/webhooks/deliveries',
     scope: 'studio:read',
     bucket: 'polls',
-    summary: 'List the webhooks of jobs, newest job first: of its end and, if requested, of its start',
+    summary:
+      'List the webhooks of jobs, newest job first: of its end and, if requested, of its start',
     request: {
       query: z.strictObject({
         state: z

@@ -52,7 +52,7 @@ describe('a webhook with the event started', () => {
     await expect
       .poll(async () => {
         listed.length = 0;
-        for (let cursor: string | null = ''; cursor !== null; ) {
+        for (let cursor: string | null = ''; cursor !== null;) {
           const path: string = `${deliveries}${cursor && `&cursor=${cursor}`}`;
           const { body } = await gateway.call<Page>(path, { key });
           listed.push(...body.data);

@@ -39,7 +39,10 @@ const columns: Column<Webhook>[] = [
   { title: 'Attempts', cell: ({ attempts }) => attempts },
   { title: 'Last response', cell: (webhook) => <LastResponse {...webhook} /> },
   { title: 'Updated', cell: ({ updatedAt }) => <RelativeTime time={updatedAt} /> },
-  { title: 'Action', cell: (webhook) => webhook.event === 'ended' && <RedeliverButton {...webhook} /> },
+  {
+    title: 'Action',
+    cell: (webhook) => webhook.event === 'ended' && <RedeliverButton {...webhook} />,
+  },
 ];
 
 /** Shows the webhooks of jobs, with a filter by delivery state. */
