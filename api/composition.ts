@@ -21,7 +21,7 @@ import { createJobView } from '../studio/jobs/job-view.ts';
 import type { Middleware } from './context.ts';
 import { createConstants } from './http/constants.ts';
 import { createRequestShares } from './middleware/request-shares.ts';
-import { createClaims } from '../ledger/claim-renewal.ts';
+import { createClaims } from '../ledger/claims.ts';
 import { createAccess } from '../identity/access.ts';
 import { createKeys } from '../identity/keys.ts';
 import { createOperatorFinder } from '../identity/operators.ts';

@@ -5,29 +5,154 @@
  * organization's quota as soon as its row exists. A file that no request has used for a long time
  * is deleted.
  */
-import { sql, type CommonQueryMethods } from 'slonik';
-import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
-import { newId } from '../domain/ids.ts';
-import { command } from '../platform/database.ts';
-import type { IsolationReport } from '../platform/background.ts';
-import { contentTypeOf } from './storage.ts';
-import { checkObject } from './upload-check.ts';
-import { createUploadClaims } from './upload-claims.ts';
+import { createObjectSource } from './byte-source.ts';
+import { checkUploadedFile } from './media-types.ts';
 import {
-  uploadColumns,
   completeUpload,
-  createUpload,
-  markDeleted,
+  type Upload,
+  type UploadsDeps,
+  uploadColumns,
   removeUpload,
   uploadRow,
+  createUpload,
+  markDeleted,
   type NewUpload,
   type ReceivedFile,
-  type Upload,
   type UploadOwner,
-  type UploadsDeps,
 } from './upload-rows.ts';
-import { sweepUploads } from './upload-sweep.ts';
+import { sql, type FragmentSqlToken, type CommonQueryMethods } from 'slonik';
+import { command, type DatabasePool } from '../platform/database.ts';
+import { forEachIsolated, type IsolationReport } from '../platform/background.ts';
+import { z } from 'zod';
+import { newId } from '../domain/ids.ts';
+import { contentTypeOf } from './storage.ts';
+
+/**
+ * Checks that the object of an upload is an accepted file of the declared size, and completes the upload.
+ * Removes an object that fails the check.
+ * @returns the content type; null if the file has not been received
+ * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE, INVALID_REQUEST
+ */
+export async function checkObject(
+  { pool, storage }: UploadsDeps,
+  upload: Upload,
+): Promise<string | null> {
+  if (upload.completed) return upload.content_type;
+  const { storage_key: key, size_bytes: declaredBytes } = upload;
+  const sizeBytes = await storage.size(key);
+  if (sizeBytes === null) return null;
+  try {
+    const { contentType } = await checkUploadedFile(createObjectSource(storage, key), sizeBytes);
+    if (declaredBytes !== null && declaredBytes !== sizeBytes) {
+      throw new GatewayError('INVALID_REQUEST', 'The file does not have the declared size.');
+    }
+    await completeUpload(pool, upload.id, { contentType, sizeBytes, sha256: null });
+    return contentType;
+  } catch (error) {
+    if (error instanceof GatewayError) await storage.remove(key);
+    throw error;
+  }
+}
+
+/**
+ * Claims the upload `id`, runs `receive`, and releases the claim. Returns the result of `receive`.
+ * @throws GatewayError UPLOAD_IN_PROGRESS if another request is sending the file
+ */
+export type WithUploadClaim = <Result>(
+  id: string,
+  receive: () => Promise<Result>,
+) => Promise<Result>;
+
+/**
+ * Lifetime of a claim that is not renewed, in milliseconds. After a crash, other requests are
+ * rejected for this long.
+ */
+const claimTtlMs = 60_000;
+
+/**
+ * Creates the function that claims uploads. A claim is an expiry time in the upload's row, which is
+ * renewed while the file is being received.
+ */
+function createUploadClaims(pool: DatabasePool): WithUploadClaim {
+  const newExpiry = sql.fragment`clock_timestamp() + ${claimTtlMs} * interval '1 millisecond'`;
+  return async (id, receive) => {
+    const { rowCount } = await pool.query(command`UPDATE upload SET receiving_until = ${newExpiry}
+      WHERE id = ${id} AND completed_at IS NULL
+        AND (receiving_until IS NULL OR receiving_until < clock_timestamp())`);
+    if (rowCount === 0) {
+      throw new GatewayError('UPLOAD_IN_PROGRESS', undefined, { retryAfterSeconds: 5 });
+    }
+    const setClaim = (expiry: FragmentSqlToken): void => {
+      pool
+        .query(command`UPDATE upload SET receiving_until = ${expiry} WHERE id = ${id}`)
+        // Errors are ignored: a claim that could not be renewed or released expires.
+        .catch(() => {});
+    };
+    const renewal = setInterval(setClaim, claimTtlMs / 3, newExpiry);
+    try {
+      return await receive();
+    } finally {
+      clearInterval(renewal);
+      setClaim(sql.fragment`NULL`);
+    }
+  };
+}
+
+/** Milliseconds from the expiry of an upload URL to the sweep. A transfer may outlast its URL. */
+const sweepAfterMs = 3_600_000;
+/** Maximum number of expired uploads, and of unused ones, that one sweep handles. */
+const sweepCountMax = 100;
+
+/**
+ * Sweeps uploads whose URL expired more than an hour ago: completes an upload whose object exists
+ * and is valid, and removes the others. Also removes files that no request has used for
+ * `retentionMs`. Returns how many uploads were handled and how many failed.
+ */
+async function sweepUploads(deps: UploadsDeps): Promise<IsolationReport> {
+  const { pool, logger, retentionMs } = deps;
+  const isUnused = sql.fragment`completed_at IS NOT NULL
+    AND coalesce(used_at, completed_at) < clock_timestamp() - ${retentionMs} * interval '1 millisecond'`;
+  const isExpired = sql.fragment`completed_at IS NULL
+    AND expires_at < clock_timestamp() - ${sweepAfterMs} * interval '1 millisecond'`;
+  // Uploads that were not handled for longest come first, so that uploads whose objects the storage
+  // does not remove keep no others.
+  const take = (condition: FragmentSqlToken) =>
+    pool.any(sql.type(uploadRow)`
+      UPDATE upload SET swept_at = clock_timestamp() WHERE id IN (
+        SELECT id FROM upload WHERE ${condition}
+        ORDER BY swept_at NULLS FIRST LIMIT ${sweepCountMax} FOR UPDATE SKIP LOCKED)
+      RETURNING ${uploadColumns}`);
+  const expiredUploads = await take(isExpired);
+  const unusedUploads = await take(isUnused);
+  const isolation = { subject: 'upload', logger };
+  const checkReport = await forEachIsolated(
+    expiredUploads,
+    (upload) => checkOrRemove(deps, upload),
+    isolation,
+  );
+  const removalReport = await forEachIsolated(
+    unusedUploads,
+    ({ id }) => removeUpload(deps, sql.fragment`id = ${id} AND ${isUnused}`),
+    isolation,
+  );
+  return {
+    done: checkReport.done + removalReport.done,
+    skipped: checkReport.skipped + removalReport.skipped,
+  };
+}
+
+/** Completes an expired upload whose object exists and is valid; otherwise removes the upload. */
+async function checkOrRemove(deps: UploadsDeps, upload: Upload): Promise<void> {
+  const { id, deleted } = upload;
+  if (deleted) return removeUpload(deps, sql.fragment`id = ${id}`);
+  const contentType = await checkObject(deps, upload).catch((error: unknown) => {
+    if (error instanceof GatewayError) return null;
+    throw error;
+  });
+  if (contentType === null)
+    await removeUpload(deps, sql.fragment`id = ${id} AND completed_at IS NULL`);
+}
 
 const roomRow = z.object({ room: z.literal(true) });
 const uploadBytesRow = z.object({ upload_bytes: z.number() });

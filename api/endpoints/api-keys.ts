@@ -1,19 +1,43 @@
 /** /api/v1/api-keys: manages the API keys of the authenticated user (spec §4.3). */
 import { z } from 'zod';
-import type { Caller } from '../../identity/access.ts';
 import {
   keyExpiry,
   keyLimit,
   keyMeta,
+  keyModels,
+  keyName,
+  keyScopes,
+  type NewKey,
   listedKey,
   unixMs,
   pastExpiryError,
   createKeys,
 } from '../../identity/keys.ts';
+import type { Caller } from '../../identity/access.ts';
 import { defineCreation } from './creation.ts';
 import { pathId } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
-import { newKey, newKeyFields, newKeyShown, formatNewKey } from './new-key.ts';
+
+/** Schema of a new key including its secret. */
+export const newKey = keyMeta.extend({
+  key: z.string().meta({ description: 'The secret API key. It is shown only once.' }),
+});
+
+/** Fields of a request for a new key. */
+export const newKeyFields = {
+  name: keyName,
+  expiresAt: keyExpiry.nullish(),
+  scopes: keyScopes.optional(),
+  allowedModels: keyModels.optional(),
+  limit: keyLimit.optional(),
+};
+
+/** Description of an answer with a new key. */
+export const newKeyShown =
+  'The new key. Its secret is shown only here, and in the answers to repeated requests with the same Idempotency-Key.';
+
+/** Returns the fields of a new key with its secret. */
+export const formatNewKey = ({ key, meta }: NewKey): z.infer<typeof newKey> => ({ key, ...meta });
 
 const path = '/api/v1/api-keys';
 const params = z.object({ keyId: pathId('key') });

@@ -20,7 +20,7 @@ import {
 import { ignoredFieldsHeader } from '../http/ignored-fields.ts';
 import type { Context } from '../context.ts';
 import { parseIdempotencyKey } from '../http/request-headers.ts';
-import type { HeldClaim } from '../../ledger/claim-renewal.ts';
+import type { HeldClaim } from '../../ledger/claims.ts';
 import { toGatewayError } from '../middleware/error-handler.ts';
 
 type Services = Pick<

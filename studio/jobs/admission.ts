@@ -20,7 +20,7 @@ import { throwRejection } from '../../ledger/rejections.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { correlate } from '../../platform/logger.ts';
 import { createShares } from '../../platform/shares.ts';
-import type { HeldClaim } from '../../ledger/claim-renewal.ts';
+import type { HeldClaim } from '../../ledger/claims.ts';
 import type { JobSubscription, JobUpdates } from './job-updates.ts';
 
 /**

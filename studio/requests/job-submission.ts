@@ -4,7 +4,7 @@
  */
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import type { Claims, HeldClaim } from '../../ledger/claim-renewal.ts';
+import type { Claims, HeldClaim } from '../../ledger/claims.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
 import { respondsWith202 } from '../capabilities/capability.ts';
 import type { Admission } from '../jobs/admission.ts';

@@ -10,7 +10,7 @@ import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { UploadUrl } from '../../api/endpoints/upload-urls.ts';
-import { checkObject } from '../../storage/upload-check.ts';
+import { checkObject } from '../../storage/uploads.ts';
 import type { UploadsDeps } from '../../storage/upload-rows.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { openRequest } from '../harness/raw-requests.ts';

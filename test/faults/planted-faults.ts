@@ -613,7 +613,7 @@ const providers: Fault[] = [
   },
   {
     name: 'an upload is removed when the database fails during its check',
-    file: 'storage/upload-check.ts',
+    file: 'storage/uploads.ts',
     original: 'if (error instanceof GatewayError) await storage.remove(key);',
     planted: 'await storage.remove(key);',
     tests: ['test/api/file-uploads.test.ts'],

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { z } from 'zod';
-import type { newKey } from '../../api/endpoints/new-key.ts';
+import type { newKey } from '../../api/endpoints/api-keys.ts';
 import { scopes, type Scope } from '../../identity/access.ts';
 import type { ListedKey } from '../../identity/keys.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';

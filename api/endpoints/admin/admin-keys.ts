@@ -15,7 +15,7 @@ import {
 } from '../fields.ts';
 import { defineCreation } from '../creation.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
-import { newKey, newKeyFields, newKeyShown, formatNewKey } from '../new-key.ts';
+import { newKey, newKeyFields, newKeyShown, formatNewKey } from '../api-keys.ts';
 
 const params = z.object({ userId: pathId('member') });
 
