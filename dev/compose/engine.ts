@@ -41,7 +41,7 @@ export interface Engine {
  * Runs a command and returns its output.
  * @throws Error with the end of the output if the exit status is not 0
  */
-async function runCommand(
+export async function runCommand(
   [command = '', ...args]: readonly string[],
   options: { cwd?: string; env?: NodeJS.ProcessEnv; input?: string } = {},
 ): Promise<string> {
@@ -63,7 +63,7 @@ async function runCommand(
  * @param data directory for the images of an engine that is started here
  * @throws Error if the machine has none and none can be installed
  */
-async function findEngine(data: string, report: Report): Promise<Engine> {
+export async function findEngine(data: string, report: Report): Promise<Engine> {
   const isRunning = commandSucceeds(['docker', 'info']);
   const { env, stop } = isRunning
     ? { env: process.env, stop: () => Promise.resolve() }

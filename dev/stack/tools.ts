@@ -14,7 +14,7 @@ import { commandSucceeds } from './running.ts';
 const run = promisify(execFile);
 const cache = join(import.meta.dirname, '..', '..', '.cache');
 /** Cache for programs and images that take minutes to build, shared by all checkouts. */
-const lastingCache = join(
+export const lastingCache = join(
   process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache'),
   'studio-gateway',
 );
