@@ -167,6 +167,40 @@ async function checkSettings(executable: string, directory: string): Promise<voi
   report(`${Object.keys(settings).length} settings reach ${readers.length} deployments`);
 }
 
+const podTemplate = z.object({
+  spec: z.object({
+    enableServiceLinks: z.boolean().optional(),
+    containers: z.array(z.object({ image: z.string() })),
+  }),
+});
+
+/** Returns every pod template of the manifests, at whatever depth. */
+function findPods(value: unknown): z.infer<typeof podTemplate>[] {
+  if (typeof value !== 'object' || value === null) return [];
+  const below = Object.values(value).flatMap(findPods);
+  const found = podTemplate.safeParse(Object(value).template).data;
+  return found ? [found, ...below] : below;
+}
+
+/** Checks that no Service of the namespace sets variables of a pod, and that a digest selects the image. */
+async function checkPods(executable: string): Promise<void> {
+  const digest = `sha256:${'0'.repeat(64)}`;
+  const flags = toSetFlags([...allFeatures, `image.digest=${digest}`, 'image.tag=1.0.0']);
+  const documents = parseAllDocuments(await render(executable, flags));
+  const pods = documents.flatMap((document) => findPods(document.toJS()));
+  const isRight = pods.every(
+    ({ spec }) =>
+      spec.enableServiceLinks === false &&
+      spec.containers.every(
+        ({ image }) => image.endsWith(`@${digest}`) || image.startsWith('postgres:'),
+      ),
+  );
+  const map = documents.flatMap((document) => configMap.safeParse(document.toJS()).data ?? [])[0];
+  if (pods.length !== 4 || !isRight || map?.data['METRICS_PORT'] !== '9464')
+    throw new Error(`wrong pods: ${JSON.stringify(pods)}, ${JSON.stringify(map)}`);
+  report(`${pods.length} pods have no service links; image.digest selects their image`);
+}
+
 async function check(directory: string): Promise<void> {
   const executable = await findGoProgram(helm, report);
   const python = join(await installPython('chart', validators), 'python');
@@ -195,6 +229,7 @@ async function check(directory: string): Promise<void> {
   }
   report(`${invalidValues.length} invalid values are rejected`);
   await checkSettings(executable, directory);
+  await checkPods(executable);
 }
 
 const directory = makeTemporaryDirectory('chart');

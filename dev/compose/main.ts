@@ -20,8 +20,9 @@ const processes = ['api-1', 'api-2', 'worker-1', 'worker-2', 'migrations', 'firs
 async function resolveConfig(
   executable: string,
   directory: string,
+  profiles = '*',
 ): Promise<z.infer<typeof composeFile>> {
-  const env = { PATH: process.env['PATH'], HOME: directory, COMPOSE_PROFILES: '*' };
+  const env = { PATH: process.env['PATH'], HOME: directory, COMPOSE_PROFILES: profiles };
   const { stdout, stderr } = await promisify(execFile)(executable, ['config', '--format', 'json'], {
     cwd: directory,
     env,
@@ -56,6 +57,11 @@ async function check(directory: string): Promise<void> {
     );
     if (missing.length > 0) throw new Error(`${name} does not receive ${missing.join(', ')}`);
   }
+  // These settings name other servers, so none of the bundled ones may start (deploy/bundled.yml).
+  const started = Object.keys((await resolveConfig(executable, directory, '')).services);
+  const expected = [...processes, 'load-balancer'];
+  if (started.toSorted().join() !== expected.toSorted().join())
+    throw new Error(`with servers of your own, ${started.join(', ')} start`);
   process.stdout.write(
     `${Object.keys(settings).length} settings reach ${processes.length} processes\n`,
   );
