@@ -27,11 +27,7 @@ const dailyShare = 0.5;
 /** Starts the audits. Returns a function that stops them. */
 export function startAuditor(options: AuditorOptions): () => Promise<void> {
   const { intervalMs, sources } = options;
-  if (intervalMs === 0) {
-    // Without a value, the alert on its age stays silent.
-    options.state.auditedAt.remove();
-    return () => Promise.resolve();
-  }
+  if (intervalMs === 0) return () => Promise.resolve();
   const firstAfterMs = Math.min(firstAuditDelayMs, intervalMs);
   const run = async (signal: AbortSignal): Promise<void> => {
     try {

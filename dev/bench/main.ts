@@ -1,5 +1,5 @@
 /**
- * `npm run dev -- bench studio|chat|ledger`: compares the gateway with other variants. Starts separate servers and stops them
+ * `npm run dev -- bench studio|chat|ledger|growth`: compares the gateway with other variants. Starts separate servers and stops them
  * at the end (docs/performance.md).
  */
 import { writeFileSync } from 'node:fs';
@@ -8,6 +8,7 @@ import { availableParallelism, cpus, loadavg } from 'node:os';
 import { Command } from 'commander';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
 import { chatLoads, chatVariants, planChat } from './chat.ts';
+import { formatGrowth, measureGrowth, type GrowthOptions } from './growth.ts';
 import { planLedger } from './ledger.ts';
 import { measure, type Benchmark } from './measurement.ts';
 import { assignment, number, numbers, parseNames } from './options.ts';
@@ -22,28 +23,44 @@ interface CommonOptions {
 
 const report = (line: string): void => console.error(line);
 
+interface Place {
+  directory: string;
+  started: Stops;
+}
+
+/** Runs a benchmark in a directory that is deleted at its end. */
+const runInDirectory = (run: (place: Place) => Promise<void>): Promise<void> =>
+  runAndStop(async (started) => {
+    const directory = makeTemporaryDirectory('bench');
+    started.push(() => rm(directory, { recursive: true, force: true }));
+    report('starting the servers');
+    await run({ directory, started });
+  });
+
+/** Writes the results of a benchmark, and describes the machine, in a JSON file. */
+function writeJson(
+  file: string | undefined,
+  results: { loadBefore: number[]; [name: string]: unknown },
+): void {
+  if (file === undefined) return;
+  const { loadBefore, ...others } = results;
+  const cpu = cpus()[0]?.model ?? 'unknown';
+  const machine = { loadBefore, cores: availableParallelism(), cpu };
+  const content = { date: new Date().toISOString(), machine, ...others };
+  writeFileSync(file, `${JSON.stringify(content, null, 2)}\n`);
+}
+
 /** Returns the action of a command, which runs a benchmark and prints its results. */
 function createAction<Options, Load extends { name: string }>(
-  plan: (
-    options: Options,
-    place: { directory: string; started: Stops },
-  ) => Promise<Benchmark<Load>>,
+  plan: (options: Options, place: Place) => Promise<Benchmark<Load>>,
 ): (options: Options & CommonOptions) => Promise<void> {
   return (options) =>
-    runAndStop(async (started) => {
-      const directory = makeTemporaryDirectory('bench');
-      started.push(() => rm(directory, { recursive: true, force: true }));
-      report('starting the servers');
+    runInDirectory(async ({ directory, started }) => {
       const benchmark = await plan(options, { directory, started });
       const loadBefore = loadavg();
       const cells = await measure(benchmark, { rounds: options.rounds, started, report });
       console.log(formatResults(cells, benchmark.baseline));
-      if (options.json !== undefined) {
-        const cpu = cpus()[0]?.model ?? 'unknown';
-        const machine = { loadBefore, cores: availableParallelism(), cpu };
-        const content = { date: new Date().toISOString(), machine, settings: options, cells };
-        writeFileSync(options.json, `${JSON.stringify(content, null, 2)}\n`);
-      }
+      writeJson(options.json, { loadBefore, settings: options, cells });
       if (cells.some(({ failures }) => failures > 0)) process.exitCode = 1;
     });
 }
@@ -97,4 +114,23 @@ addCommand('chat', 'Chats in closed loops: each caller has one request at a time
 addCommand('ledger', 'Ledger transactions, two for each job, with and without shared commits.', 3)
   .option('--callers <list>', 'concurrent callers; each number is a load', numbers, [64, 512])
   .action(createAction(planLedger));
+program
+  .command('growth')
+  .description(
+    'Requests, sums, searches and audits with empty tables, and after many jobs and chats.',
+  )
+  .option('--jobs <n>', 'number of jobs that have ended', number, 400_000)
+  .option('--chats <n>', 'number of chats that have ended', number, 600_000)
+  .option('--days <n>', 'number of days on which they began', number, 365)
+  .option('--requests <n>', 'requests of each measurement', number, 20)
+  .option('--idle-seconds <n>', 'duration of the measurement without requests', number, 30)
+  .option('--json <file>', 'also write the results as JSON to this file')
+  .action((options: GrowthOptions & { json?: string }) =>
+    runInDirectory(async (place) => {
+      const loadBefore = loadavg();
+      const rows = await measureGrowth(options, { ...place, report });
+      console.log(formatGrowth(rows));
+      writeJson(options.json, { loadBefore, loadAfter: loadavg(), settings: options, rows });
+    }),
+  );
 await program.parseAsync();

@@ -253,10 +253,12 @@ it('an audit of 10,000 forged rows counts them and lists at most 100 of a kind, 
     expect(body.checks).toContainEqual({ name, examined: null, found: 10_000 });
 });
 
-it('the auditor of a worker counts and logs its findings', async () => {
+it('the auditor of a worker counts and logs its findings, and does not run with an interval of 0', async () => {
   const metrics = createMetrics();
   const state = createStateGauges(metrics);
   const logger = createLogger('test', 'silent');
+  await startAuditor({ sources: sources(), intervalMs: 0, logger, state })();
+  expect((await state.auditedAt.get()).values).toEqual([]);
   const stop = startAuditor({ sources: sources(), intervalMs: 50, logger, state });
   const rows = async () =>
     (await state.auditRows.get()).values.find(({ labels }) => labels.scope === 'changes')?.value;

@@ -4,26 +4,33 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
+import type { GrowthRow } from '../../../dev/bench/growth.ts';
 import type { Cell } from '../../../dev/bench/measurement.ts';
 import { newFolder } from '../../harness/folders.ts';
 
 /** Runs a benchmark, which must end without an error and remove its temporary files. */
-async function runBench(kind: string, variants: string[], load: string[]) {
+async function runBench<Results>(options: string[]): Promise<Results & { table: string }> {
   const directory = newFolder();
   const json = join(directory, 'out.json');
-  const args = ['dev/bench/main.ts', kind, ...load, '--variants', variants.join(), '--json', json];
-  const options = { env: { ...process.env, TMPDIR: directory } };
-  const { stdout } = await promisify(execFile)(process.execPath, args, options);
+  const args = ['dev/bench/main.ts', ...options, '--json', json];
+  const environment = { env: { ...process.env, TMPDIR: directory } };
+  const { stdout } = await promisify(execFile)(process.execPath, args, environment);
   expect(await readdir(directory)).toEqual(['out.json']);
-  const { cells } = JSON.parse(await readFile(json, 'utf8')) as { cells: Cell[] };
+  return { ...(JSON.parse(await readFile(json, 'utf8')) as Results), table: stdout };
+}
+
+/** Runs a benchmark of variants, in which no job may fail. */
+async function runVariants(kind: string, variants: string[], load: string[]) {
+  const options = [kind, ...load, '--variants', variants.join()];
+  const { cells, table } = await runBench<{ cells: Cell[] }>(options);
   for (const cell of cells) expect(cell).toMatchObject({ failures: 0, firstFailure: null });
-  return { cells, table: stdout };
+  return { cells, table };
 }
 
 it('the benchmark measures jobs next to bare Temporal, and ends every process that it started', async () => {
   const load = ['--provider-seconds', '1', '--rate', '2', '--seconds', '2', '--rounds', '1'];
   const variants = ['gateway', 'bare'];
-  const { cells, table } = await runBench('studio', variants, load);
+  const { cells, table } = await runVariants('studio', variants, load);
   expect(cells.map(({ variant }) => variant)).toEqual(variants);
   for (const cell of cells) {
     expect(cell).toMatchObject({ load: '2/s', jobs: 4 });
@@ -46,7 +53,7 @@ it('the benchmark measures jobs next to bare Temporal, and ends every process th
 it('the benchmark measures chat, whole and streamed, next to a pass-through proxy and the upstream alone', async () => {
   const load = ['--loads', 'caller,stream', '--seconds', '1', '--rounds', '1', '--no-pin'];
   const variants = ['direct', 'pass-through', 'gateway'];
-  const { cells } = await runBench('chat', variants, load);
+  const { cells } = await runVariants('chat', variants, load);
   expect(cells.map((cell) => `${cell.variant} ${cell.load}`)).toEqual(
     variants.flatMap((variant) => [`${variant} caller`, `${variant} stream`]),
   );
@@ -55,4 +62,22 @@ it('the benchmark measures chat, whole and streamed, next to a pass-through prox
     expect(cell.timesMs['response or first token']?.p50).toBeGreaterThan(0);
     if (cell.variant === 'gateway') expect(cell.cpuMsPerJob).toBeGreaterThan(0);
   }
+});
+
+it('the benchmark compares empty tables with a history, whose audits find no violation', async () => {
+  const size = ['--jobs', '200', '--chats', '300', '--days', '5'];
+  const load = ['--requests', '2', '--idle-seconds', '1'];
+  const { rows, table } = await runBench<{ rows: GrowthRow[] }>(['growth', ...size, ...load]);
+  expect(rows.slice(0, 3).map(({ name, empty }) => [name, empty])).toEqual([
+    ['filling the database', null],
+    ['summing up all days', null],
+    ['database', null],
+  ]);
+  const measured = rows.slice(3).filter(({ unit }) => unit !== '% of a core');
+  expect(measured.length).toBeGreaterThan(20);
+  for (const { empty, full } of measured) {
+    expect(empty).toBeGreaterThan(0);
+    expect(full).toBeGreaterThan(0);
+  }
+  for (const { name } of rows) expect(table).toContain(`| ${name} | `);
 });
