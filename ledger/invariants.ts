@@ -15,6 +15,7 @@ export const invariantNames: readonly string[] = [
   'the totals of an account differ from its ledger entries',
   'the totals of a ledger entry do not follow from the previous entry',
   'something other than the charge of a chat made a balance negative',
+  'a ledger entry has no reservation',
   'a reservation does not have exactly one reserve entry',
   'a reservation was settled more than once',
   'a reservation differs from its charge or release entry',
@@ -26,6 +27,7 @@ export const invariantNames: readonly string[] = [
   'the outputs of a job differ from its artifacts',
   'the spending of a budget differs from its reservations and charges',
   'the sums of a closed day differ from its jobs and chats',
+  'the sums of archived jobs and chats differ from the archive',
   'the reserved credits of an account differ from its open reservations',
   'the use of a six-hour window differs from its reservations',
   'an open Studio reservation has no open job',
@@ -69,21 +71,14 @@ interface Checked {
   postedAfter: number;
   reservedAfter: number;
 }
-const nothingChecked: Checked = {
-  sequence: 0,
-  posted: 0,
-  reserved: 0,
-  postedAfter: 0,
-  reservedAfter: 0,
-};
 
 interface OwnedFinding extends Finding {
   organization_id: string | null;
 }
 interface Account {
   id: string;
-  /** Null if no audit has checked the account yet. */
-  checked: Checked | null;
+  /** Last entry that an audit found right, or the last archived one. */
+  checked: Checked;
 }
 interface EntryPage {
   checked: Checked;
@@ -140,7 +135,7 @@ class Audit {
     const accounts = await this.#query<Account>(`
       SELECT a.organization_id AS id, CASE WHEN c.sequence IS NOT NULL THEN jsonb_build_object(
         'sequence', c.sequence, 'posted', c.posted, 'reserved', c.reserved,
-        'postedAfter', c.posted, 'reservedAfter', c.reserved) END AS checked
+        'postedAfter', c.posted, 'reservedAfter', c.reserved) ELSE archive_end(a.organization_id) END AS checked
       FROM account a LEFT JOIN audit_checkpoint c USING (organization_id)
       WHERE (a.sequence, a.posted, a.reserved) IS DISTINCT FROM (c.sequence, c.posted, c.reserved)`);
     const days = new Map<string, { budget: string; day: string }>();
@@ -155,7 +150,7 @@ class Audit {
     };
     const ends = new Map<string, Checked>();
     for (const { id, checked } of accounts) {
-      ends.set(id, await this.#checkEntries(id, checked ?? nothingChecked, check));
+      ends.set(id, await this.#checkEntries(id, checked, check));
     }
     const open = await this.#query<{ id: string }>(
       `SELECT id FROM reservation WHERE state = 'reserved'`,
@@ -174,8 +169,13 @@ class Audit {
     const ends = new Map<string, Checked>();
     await this.#forPages('SELECT organization_id AS id FROM account', async (accountIds) => {
       for (const id of accountIds) {
-        ends.set(id, await this.#checkEntries(id, nothingChecked));
+        const [end] = await this.#query<{ checked: Checked }>('SELECT archive_end($1) AS checked', [
+          id,
+        ]);
+        assert(end, 'archive_end returns one row');
+        ends.set(id, await this.#checkEntries(id, end.checked));
         await this.#checkUsage(id);
+        await this.#collect('SELECT * FROM audit_archive($1)', [id]);
       }
     });
     await this.#forPages('SELECT id FROM reservation', (ids) => this.#checkReservations(ids));

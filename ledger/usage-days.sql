@@ -38,12 +38,18 @@ BEGIN
     RETURN false;
   END IF;
   LOOP
-    DELETE FROM usage_day WHERE organization_id = account_id AND day = closed_day;
-    INSERT INTO usage_day SELECT account_id, closed_day, u.* FROM usage_of_day(account_id, closed_day, with_metadata) u;
+    DELETE FROM usage_day WHERE organization_id = account_id AND day = closed_day AND NOT archived;
+    INSERT INTO usage_day SELECT account_id, closed_day, u.*, false FROM usage_of_day(account_id, closed_day, with_metadata) u;
     GET DIAGNOSTICS row_count = ROW_COUNT;
     EXIT WHEN row_count <= rows_max OR NOT with_metadata;
     with_metadata := false;
   END LOOP;
+  -- Each archived segment has added sums.
+  WITH added AS (DELETE FROM usage_day WHERE organization_id = account_id AND day = closed_day AND archived RETURNING *)
+  INSERT INTO usage_day
+    SELECT account_id, closed_day, type, model, key_id, status, metadata, sum(requests), sum(net), sum(input_tokens),
+      sum(output_tokens), true
+    FROM added GROUP BY type, model, key_id, status, metadata;
   UPDATE usage_closed_day c SET stale = false, has_metadata = with_metadata
     WHERE c.organization_id = account_id AND c.day = closed_day;
   RETURN true;
@@ -66,7 +72,7 @@ RETURNS TABLE (finding text, organization_id text, subject text) LANGUAGE sql ST
       WHERE c.organization_id = account_id AND c.day = closed_day AND NOT c.stale),
     stored AS MATERIALIZED (SELECT u.type, u.model, u.key_id, u.status, u.metadata, u.requests, u.net, u.input_tokens,
         u.output_tokens FROM usage_day u JOIN usage_closed_day c USING (organization_id, day)
-      WHERE u.organization_id = account_id AND u.day = closed_day AND NOT c.stale)
+      WHERE u.organization_id = account_id AND u.day = closed_day AND NOT c.stale AND NOT u.archived)
   SELECT 'the sums of a closed day differ from its jobs and chats', account_id, account_id || ' ' || closed_day
   WHERE EXISTS (SELECT * FROM made EXCEPT ALL SELECT * FROM stored)
     OR EXISTS (SELECT * FROM stored EXCEPT ALL SELECT * FROM made) $$;

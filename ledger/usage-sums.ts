@@ -43,13 +43,14 @@ function groupColumn(group: UsageGroup): FragmentSqlToken {
 /**
  * Builds the statement that selects the filtered usage: one row for each sum of a closed day, and
  * one for each job and chat of the other days, at most from the creation of the organization until
- * now. Columns: day, model, key_id, type, metadata,
+ * now, and the sums of archived ones, whose days belong to the period as a whole if they begin in it.
+ * Columns: day, model, key_id, type, metadata,
  * requests, net (micro-credits), input_tokens, output_tokens.
  */
 function selectUsage(
   organizationId: string,
   { afterMs, beforeMs, ...filter }: UsageFilter,
-  byMetadata: boolean,
+  { byMetadata, withArchived }: { byMetadata: boolean; withArchived: boolean },
 ): FragmentSqlToken {
   const needsMetadata = byMetadata || Object.keys(filter.metadata ?? {}).length > 0;
   const bounds = [
@@ -73,7 +74,8 @@ function selectUsage(
   // A period that begins within a day reads the rest of that day row by row.
   return sql.fragment`
     WITH period AS (
-        SELECT greatest(timestamp_of_ms(${afterMs === undefined ? null : afterMs + 1}::bigint), created_at) AS starts,
+        SELECT greatest(timestamp_of_ms(${afterMs === undefined ? null : afterMs + 1}::bigint),
+            date_trunc('day', created_at, 'UTC')) AS starts,
           least(timestamp_of_ms(${beforeMs ?? null}::bigint), 'tomorrow') AS ends
         FROM organization WHERE id = ${organizationId}),
       days AS (SELECT d::date AS day, d AT TIME ZONE 'UTC' AS day_starts,
@@ -86,7 +88,12 @@ function selectUsage(
       open_day AS MATERIALIZED (SELECT day, greatest(day_starts, starts) AS starts, least(day_ends, ends) AS ends
         FROM days, period WHERE day NOT IN (SELECT day FROM closed_day))
     SELECT u.day, u.model, u.key_id, u.type, u.metadata, u.requests, u.net, u.input_tokens, u.output_tokens
-      FROM usage_day u JOIN closed_day USING (day) WHERE ${sql.join(closed, sql.fragment` AND `)}
+      FROM usage_day u JOIN closed_day USING (day) WHERE NOT u.archived AND ${sql.join(closed, sql.fragment` AND `)}
+    UNION ALL
+    SELECT u.day, u.model, u.key_id, u.type, u.metadata, u.requests, u.net, u.input_tokens, u.output_tokens
+      FROM usage_day u JOIN days USING (day), period
+      WHERE u.archived AND ${withArchived} AND day_starts >= starts AND day_starts < ends
+        AND ${sql.join(closed, sql.fragment` AND `)}
     UNION ALL ${sql.join(records, sql.fragment` UNION ALL `)}`;
 }
 
@@ -115,7 +122,7 @@ export function createUsageSums(pool: DatabasePool) {
       { groupBy, limit, ...filter }: UsageSummary,
     ): Promise<readonly UsageSum[]> => {
       const byMetadata = groupBy.some((group) => group.startsWith('metadata.'));
-      const usage = selectUsage(organizationId, filter, byMetadata);
+      const usage = selectUsage(organizationId, filter, { byMetadata, withArchived: true });
       const columns = groupBy.map(groupColumn);
       return pool.any(sql.type(usageSum)`
         SELECT jsonb_build_array(${sql.join(columns, sql.fragment`, `)}) AS keys, sum(requests)::bigint AS requests,
@@ -124,10 +131,11 @@ export function createUsageSums(pool: DatabasePool) {
           coalesce(sum(output_tokens), 0)::bigint AS "outputTokens"
         FROM (${usage}) AS usage GROUP BY 1 ORDER BY 1 LIMIT ${limit}`);
     },
+    /** Counts jobs that are not archived. */
     countJobs: (organizationId: string, filter: UsageFilter): Promise<number> =>
       pool.oneFirst(sql.type(countRow)`
         SELECT coalesce(sum(requests), 0)::bigint AS count
-        FROM (${selectUsage(organizationId, filter, false)}) AS usage WHERE type <> 'chat'`),
+        FROM (${selectUsage(organizationId, filter, { byMetadata: false, withArchived: false })}) AS usage WHERE type <> 'chat'`),
     /** Sums up the days that can be closed, for some seconds. Returns their number. */
     async closeDays(): Promise<number> {
       const startedAt = performance.now();

@@ -321,6 +321,8 @@ export const gatewayVariables = {
   SWEEP_INTERVAL_MS: count(100, 3_600_000).default(10_000),
   /** Interval at which a worker audits the ledger and the stored results. 0 disables the audit. */
   AUDIT_INTERVAL_MS: count(0, 86_400_000).default(600_000),
+  /** Number of whole months after which jobs, chats and ledger entries are archived. 0 keeps all. */
+  ARCHIVE_AFTER_MONTHS: count(0, 1200).default(0),
 
   // Caller webhooks: time limit and retry delays.
   /** Time limit of one attempt to deliver a webhook. */

@@ -84,6 +84,7 @@ const contentTypes: Readonly<Record<string, string>> = {
   ...Object.fromEntries(mediaTypes.map((type) => [type.extension, type.contentType])),
   // JSON documents from providers; callers cannot upload this type.
   json: 'application/json',
+  ndjson: 'application/x-ndjson',
 };
 
 /** Returns the content type of a stored file, according to the extension of its storage key. */
@@ -94,7 +95,8 @@ export function contentTypeOf(key: string): string {
 /**
  * Pattern of all storage keys, e.g. `organization/job/call-output.ext`. Excludes path traversal.
  */
-const keyPattern = /^org_[0-9a-f]{32}\/(job|file)_[0-9a-f]{32}(\/\d{1,3}-\d{1,3})?\.[a-z0-9]{2,4}$/;
+const keyPattern =
+  /^org_[0-9a-f]{32}\/((job|file)_[0-9a-f]{32}(\/\d{1,3}-\d{1,3})?\.[a-z0-9]{2,4}|archive_\d{1,19}_[0-9a-f]{16}\.ndjson)$/;
 
 /** Returns whether a string is a well-formed storage key. */
 export function isStorageKey(text: string): boolean {

@@ -10,6 +10,7 @@ import { createStateGauges, type StateGauges } from '../platform/metrics.ts';
 import { openMetricsServer } from '../process/metrics-server.ts';
 import { databaseChecks, jobChecks } from '../process/readiness.ts';
 import { polledQueues } from '../domain/job-contract.ts';
+import { startArchiver } from './archiver.ts';
 import { startAuditor } from './auditor.ts';
 import { repeat } from '../platform/background.ts';
 import { connectWorkers } from './runtime.ts';
@@ -53,6 +54,11 @@ export async function startWorkerProcess(
     intervalMs: config.AUDIT_INTERVAL_MS,
     state,
   });
+  const stopArchiving = startArchiver({
+    sources: { databaseUrl: config.DATABASE_URL, pool: services.pool, storage: services.storage },
+    logger,
+    keptMonths: config.ARCHIVE_AFTER_MONTHS,
+  });
   registerStateGauges({ config, services, connection, metrics, state });
   const metricsServer = await openMetricsServer(config, {
     metrics,
@@ -81,6 +87,7 @@ export async function startWorkerProcess(
       await workers.done.catch(() => {});
       await stopSweeping();
       await stopAuditing();
+      await stopArchiving();
       await metricsServer?.close();
       await workerConnection.close();
       await opened.close();

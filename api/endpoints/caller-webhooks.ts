@@ -91,7 +91,7 @@ export const callerWebhooks = defineSection('Webhooks', {
     summary: 'Get the webhook of a job and its delivery attempts',
     request,
     answer: dataSchema(webhookSchema),
-    errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
+    errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND'],
     async handle(call, { reads, webhooks }) {
       const { id: jobId } = await findJob(call, { reads });
       const { organizationId } = call.caller;
@@ -112,7 +112,7 @@ export const callerWebhooks = defineSection('Webhooks', {
     request,
     answer: dataSchema(webhookSchema),
     answers: { 202: 'The webhook will be delivered again.' },
-    errors: ['JOB_NOT_FOUND', 'NOT_FOUND', 'JOB_NOT_DONE'],
+    errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(call, services) {
       const job = await findJob(call, services);
       const { organizationId } = call.caller;

@@ -1,3 +1,4 @@
+import { archives } from './admin/admin-archive.ts';
 import { operators } from './admin/admin-operators.ts';
 import { credits } from './admin/admin-credits.ts';
 import { docs, operatorsDocs } from './docs.ts';
@@ -69,6 +70,7 @@ export const endpoints: readonly Endpoint[] = [
   ...keys,
   ...credits,
   ...ledger,
+  ...archives,
   ...jobs,
   ...jobActions,
   ...jobExplanation,

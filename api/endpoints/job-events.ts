@@ -65,7 +65,7 @@ export const jobEvents = defineSection('Jobs', {
     request,
     answer: rawResponse,
     answers: eventStreamResponse,
-    errors: ['JOB_NOT_FOUND'],
+    errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ ctx, ...call }, services) {
       const { id: jobId } = await findJob(call, services);
       await sendEvents(ctx, { caller: call.caller, jobId }, services);

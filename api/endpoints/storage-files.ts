@@ -91,13 +91,13 @@ export const storedFiles = defineSection('Storage', {
       'The job, its request and its billing remain. `result` of the job becomes null, and `mediaDeletedAt` is set. Deleting the outputs again has no effect.',
     request: { params: z.object({ jobId: pathId('job') }) },
     answer: dataSchema(jobSchema).extend({ credits: creditsSchema }),
-    errors: ['JOB_NOT_FOUND', 'JOB_NOT_DONE'],
+    errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'JOB_NOT_DONE'],
     async handle(
       { caller: { organizationId }, params: { jobId } },
       { reads, storedFiles: files, view },
     ) {
       const job = await reads.read(organizationId, jobId);
-      if (!job) throw new GatewayError('JOB_NOT_FOUND');
+      if (!job) throw new GatewayError(await reads.missing(organizationId, jobId));
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       await files.deleteMedia(jobId);
       const updatedJob = (await reads.read(organizationId, jobId)) ?? job;

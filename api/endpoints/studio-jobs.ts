@@ -54,13 +54,13 @@ const jobResponse = dataSchema(jobSchema).extend({ credits: creditsSchema });
 
 type JobPathCall = Pick<EndpointCall<typeof jobRequest>, 'caller' | 'params'>;
 
-/** Returns the job with the id in the path. @throws GatewayError JOB_NOT_FOUND */
+/** Returns the job with the id in the path. @throws GatewayError JOB_NOT_FOUND or JOB_ARCHIVED */
 export async function findJob(
   { caller, params: { jobId } }: JobPathCall,
   { reads }: Pick<Composition, 'reads'>,
 ): Promise<JobRecord> {
   const job = await reads.read(caller.organizationId, jobId);
-  if (!job) throw new GatewayError('JOB_NOT_FOUND');
+  if (!job) throw new GatewayError(await reads.missing(caller.organizationId, jobId));
   correlate({ jobId, workflowId: jobWorkflowId(jobId) });
   return job;
 }
@@ -104,7 +104,7 @@ export const studioJobs = defineSection('Jobs', {
     summary: 'Get the request of a job and the times of its steps',
     request: jobRequest,
     answer: dataSchema(timeline),
-    errors: ['JOB_NOT_FOUND'],
+    errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle(call, { reads, readCalls, webhooks }) {
       const job = await findJob(call, { reads });
       const [calls, webhook] = await Promise.all([
@@ -129,7 +129,7 @@ export const studioJobs = defineSection('Jobs', {
       query: z.strictObject({ wait: z.coerce.number().min(0).max(60).optional() }),
     },
     answer: jobResponse,
-    errors: ['JOB_NOT_FOUND'],
+    errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ ctx, query, ...call }, { reads, jobWaits, view }) {
       const job = await findJob(call, { reads });
       const waitMs = parsePreferredWaitMs(ctx, (query.wait ?? 0) * 1000, longPollMaxMs);
@@ -174,7 +174,7 @@ export const studioJobs = defineSection('Jobs', {
     request: jobRequest,
     answer: jobResponse,
     answers: { 200: 'The job has ended.', 202: 'The provider has not decided the outcome yet.' },
-    errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
+    errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'JOB_ALREADY_DONE'],
     async handle({ ctx, ...call }, { reads, client, jobWaits, view }) {
       const job = await findJob(call, { reads });
       const updatedJob = await cancelJob({ client, jobWaits }, job);

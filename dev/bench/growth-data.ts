@@ -114,6 +114,14 @@ export async function fillDatabase(
   await client.connect();
   try {
     const firstDay = Date.now() / 1000 - plan.days * 86_400;
+    await client.query('BEGIN');
+    await client.query('SET LOCAL session_replication_role = replica');
+    // Entries of an account are in the order of time.
+    await client.query(
+      'UPDATE ledger_entry SET created_at = least(created_at, to_timestamp($1)) WHERE organization_id = $2',
+      [firstDay, plan.organizationId],
+    );
+    await client.query('COMMIT');
     for (let day = 0; day < plan.days; day += 1) {
       const share = (total: number): number =>
         Math.floor((total * (day + 1)) / plan.days) - Math.floor((total * day) / plan.days);

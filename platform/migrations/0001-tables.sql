@@ -203,7 +203,8 @@ CREATE TABLE ledger_entry (
   sequence bigint NOT NULL,
   idempotency_key text NOT NULL,
   kind entry_kind NOT NULL,
-  reservation_id text REFERENCES reservation,
+  -- Without a foreign key, which would slow the removal of archived reservations; the audit checks it.
+  reservation_id text,
   posted_change bigint NOT NULL,
   reserved_change bigint NOT NULL,
   posted_after bigint NOT NULL,
@@ -255,7 +256,9 @@ CREATE TABLE usage_day (
   requests bigint NOT NULL,
   net bigint NOT NULL,
   input_tokens bigint NOT NULL,
-  output_tokens bigint NOT NULL
+  output_tokens bigint NOT NULL,
+  -- True for the sums of archived jobs and chats, which have no rows any more.
+  archived boolean NOT NULL DEFAULT false
 );
 CREATE INDEX usage_of_organization ON usage_day (organization_id, day);
 
@@ -266,6 +269,41 @@ CREATE TABLE budget_rejection (
   limit_micro bigint NOT NULL,
   day date NOT NULL,
   PRIMARY KEY (budget_id, limit_micro, day)
+);
+
+-- Segments of ledger entries that are archived with their jobs and chats (archive.sql). The entries
+-- that remain begin behind the last segment of their account, with its totals.
+CREATE TABLE archive_segment (
+  organization_id text NOT NULL REFERENCES account,
+  -- Last entry, and the totals of the account after it.
+  sequence bigint NOT NULL,
+  first_sequence bigint NOT NULL,
+  posted bigint NOT NULL,
+  reserved micro NOT NULL,
+  -- Number of removed reservations, and the sums of their charges, also less refunds.
+  reservations integer NOT NULL,
+  charged bigint NOT NULL,
+  net bigint NOT NULL,
+  storage_key text NOT NULL,
+  -- SHA-256 hash of the object.
+  sha256 text NOT NULL,
+  archived_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (organization_id, sequence)
+);
+
+-- Ids of archived jobs, without their prefix, and the segments that contain them.
+CREATE TABLE archived_job (
+  id uuid PRIMARY KEY,
+  organization_id text NOT NULL,
+  sequence bigint NOT NULL
+);
+
+-- Part of `budget_spend` that belongs to archived jobs and chats.
+CREATE TABLE archived_spend (
+  budget_id text NOT NULL,
+  day date NOT NULL,
+  spent bigint NOT NULL,
+  PRIMARY KEY (budget_id, day)
 );
 
 -- Studio jobs ----------------------------------------------------------------------------------
@@ -351,7 +389,8 @@ CREATE INDEX provider_call_of_request ON provider_call (provider_request_id)
 
 CREATE TABLE artifact (
   storage_key text PRIMARY KEY,
-  job_id text NOT NULL REFERENCES job,
+  -- Without a foreign key: the media of archived jobs remain.
+  job_id text NOT NULL,
   organization_id text NOT NULL,
   content_type text NOT NULL,
   size_bytes bigint NOT NULL CHECK (size_bytes > 0),
@@ -385,7 +424,7 @@ CREATE TABLE provider_notification (
 -- Chats ----------------------------------------------------------------------------------------
 
 -- Tags by which jobs and chats are found: one row for each pair in `metadata` (tags.sql). The table
--- has no foreign keys, because jobs and chats are never deleted.
+-- has no foreign keys: a job or chat is only removed together with its tags (ledger/archive.sql).
 CREATE TABLE tag (
   organization_id text NOT NULL,
   name text NOT NULL,

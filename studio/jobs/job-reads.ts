@@ -82,6 +82,8 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
       if (!job?.outputs || !storage) return job;
       return { ...job, documents: await loadDocuments(storage, job.outputs) };
     },
+    /** Returns the error code for a job that was not read: whether it is archived or never existed. */
+    missing: (organizationId: string, jobId: string) => readMissing(pool, organizationId, jobId),
     list(organizationId: string, listing: JobListing): Promise<readonly JobRecord[]> {
       const page = buildPageConditions(listing);
       const where = buildConditions(organizationId, listing, page);
@@ -111,6 +113,17 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
   };
 }
 export type JobReads = ReturnType<typeof createJobReads>;
+
+async function readMissing(
+  pool: DatabasePool,
+  organizationId: string | null,
+  jobId: string,
+): Promise<'JOB_ARCHIVED' | 'JOB_NOT_FOUND'> {
+  const archived = await pool.maybeOneFirst(sql.type(idRow)`
+    SELECT organization_id AS id FROM archived_job WHERE id = ${jobId.replace(/^job_/, '')}::uuid`);
+  const isOwn = archived !== null && archived === (organizationId ?? archived);
+  return isOwn ? 'JOB_ARCHIVED' : 'JOB_NOT_FOUND';
+}
 
 /** Builds the conditions of a filter. Of the jobs that a search finds, `limit` newest ones match. */
 function buildConditions(
@@ -213,6 +226,8 @@ export function createJobOverview(pool: DatabasePool) {
     /** Reads a job; null if it does not exist. */
     find: (jobId: string): Promise<JobRecord | null> =>
       pool.maybeOne(sql.type(jobRow)`${selectJobs(sql.fragment`x.id = ${jobId}`)}`),
+    /** Returns the error code for a job that was not found: whether it is archived or never existed. */
+    missing: (jobId: string) => readMissing(pool, null, jobId),
     /** Reads the plan of an open job; null if the job has ended or the plan has another version. */
     async readPlan({ id, request }: JobRecord): Promise<JobPlan | null> {
       const plan = await pool.maybeOneFirst(

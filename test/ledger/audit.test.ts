@@ -98,6 +98,9 @@ const damage: Record<string, string> = {
   'the outputs of a job differ from its artifacts': `UPDATE artifact SET sha256 = 'another'`,
   'a job that was not charged has artifacts': `UPDATE artifact
     SET job_id = (SELECT id FROM job WHERE status = 'failed')`,
+  'a ledger entry has no reservation': `DELETE FROM reservation WHERE state = 'charged'`,
+  'the sums of archived jobs and chats differ from the archive': `INSERT INTO usage_day
+    SELECT organization_id, '2026-01-01', 'chat', NULL, 'key_1', 'charged', NULL, 1, 1, 0, 0, true FROM account`,
   'the sums of a closed day differ from its jobs and chats': `INSERT INTO usage_closed_day
     SELECT organization_id, (now() AT TIME ZONE 'UTC')::date, false, true FROM account`,
   'an open reservation has no running workflow': openReservation(`now() + interval '1 hour'`),

@@ -4,7 +4,7 @@ import { fillDatabase } from '../../dev/bench/growth-data.ts';
 import { createLedger } from '../../ledger/ledger.ts';
 import { useDatabase } from '../harness/database.ts';
 
-const organizationId = 'org_with_history';
+const organizationId = `org_${'1'.repeat(32)}`;
 const keyIds = ['key_one', 'key_two'];
 
 /** Returns the database, which is filled before the first test of a file. */

@@ -12,13 +12,13 @@ export const jobChangeRequest = {
   body: auditFieldsBody,
 };
 
-/** Finds a job of any organization by `:jobId`. @throws GatewayError JOB_NOT_FOUND */
+/** Finds a job of any organization by `:jobId`. @throws GatewayError JOB_NOT_FOUND or JOB_ARCHIVED */
 export async function findJobOfAnyOrganization(
   { params: { jobId } }: { params: { jobId: string } },
   { jobOverview }: Pick<Composition, 'jobOverview'>,
 ): Promise<JobRecord> {
   const job = await jobOverview.find(jobId);
-  if (!job) throw new GatewayError('JOB_NOT_FOUND');
+  if (!job) throw new GatewayError(await jobOverview.missing(jobId));
   return job;
 }
 

@@ -52,7 +52,7 @@ export const jobActions = defineSection('Jobs', {
     request: jobChangeRequest,
     answer: dataSchema(jobWithOwner),
     answers: { 200: 'The job has ended.', 202: 'The provider has not decided the outcome yet.' },
-    errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE'],
+    errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'JOB_ALREADY_DONE'],
     async handle({ ctx, ...call }, { pool, jobOverview, client, jobWaits, view }) {
       const job = await findJobOfAnyOrganization(call, { jobOverview });
       if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
@@ -76,7 +76,7 @@ export const jobActions = defineSection('Jobs', {
         }),
       }),
     ),
-    errors: ['JOB_NOT_FOUND'],
+    errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle(request, { pool, jobOverview, checkCalls, client }) {
       const job = await findJobOfAnyOrganization(request, { jobOverview });
       await recordAction(pool, request, { ...toActionSubject(job), action: 'job.reverified' });
@@ -105,7 +105,13 @@ export const jobActions = defineSection('Jobs', {
       jobStateSchema.extend({ decision: z.enum(['taken_up', 'released', 'already_settled']) }),
     ),
     answers: { 200: 'The job is settled.', 202: 'A new workflow run will complete the job.' },
-    errors: ['JOB_NOT_FOUND', 'JOB_ALREADY_DONE', 'JOB_RUNNING', 'OUTCOME_UNDECIDED'],
+    errors: [
+      'JOB_NOT_FOUND',
+      'JOB_ARCHIVED',
+      'JOB_ALREADY_DONE',
+      'JOB_RUNNING',
+      'OUTCOME_UNDECIDED',
+    ],
     async handle({ ctx, ...call }, services) {
       const { pool, jobOverview } = services;
       const job = await findJobOfAnyOrganization(call, { jobOverview });

@@ -189,7 +189,7 @@ export const jobExplanation = defineSection('Jobs', {
     summary: 'Explain a job: its organization, steps, credits and possible next steps',
     request: { params: jobChangeRequest.params },
     answer: dataSchema(jobExplanationSchema),
-    errors: ['JOB_NOT_FOUND'],
+    errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle(request, services) {
       const job = await findJobOfAnyOrganization(request, services);
       return toData(await readJobExplanation(job, services));

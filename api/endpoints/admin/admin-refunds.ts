@@ -45,7 +45,7 @@ export const refunds = defineSection('Jobs', {
         headers: creditChangeHeaders,
       },
     },
-    errors: ['JOB_NOT_FOUND', 'JOB_NOT_REFUNDABLE', 'IDEMPOTENCY_KEY_REUSED'],
+    errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'JOB_NOT_REFUNDABLE', 'IDEMPOTENCY_KEY_REUSED'],
     async handle({ ctx, ...call }, { pool, jobOverview, ledger }) {
       const job = await findJobOfAnyOrganization(call, { jobOverview });
       const { id: refundId, credits, actor, reason } = call.body;

@@ -55,7 +55,7 @@ export const webhooks = defineSection('Webhooks', {
     summary: 'Get the webhook of a job and its delivery attempts',
     request: { params: jobChangeRequest.params },
     answer: dataSchema(webhookSchema),
-    errors: ['JOB_NOT_FOUND', 'NOT_FOUND'],
+    errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND'],
     async handle(request, { jobOverview, webhooks: records }) {
       const job = await findJobOfAnyOrganization(request, { jobOverview });
       const { id: jobId, organization_id: organizationId } = job;
@@ -70,7 +70,7 @@ export const webhooks = defineSection('Webhooks', {
     request: jobChangeRequest,
     answer: dataSchema(webhookSchema),
     answers: { 202: 'The webhook will be delivered again.' },
-    errors: ['JOB_NOT_FOUND', 'NOT_FOUND', 'JOB_NOT_DONE'],
+    errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(call, services) {
       const job = await findJobOfAnyOrganization(call, services);
       const { id: jobId, organization_id: organizationId } = job;

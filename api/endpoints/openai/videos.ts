@@ -67,7 +67,7 @@ export const videos = {
     summary: 'Get a video (OpenAI-compatible)',
     request,
     answer: video,
-    errors: ['JOB_NOT_FOUND'],
+    errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED'],
     handle: async (call, services) => toVideo(await findVideo(call, services), services.view),
   }),
 
@@ -129,7 +129,7 @@ export const videos = {
       },
       ...fileAnswers,
     },
-    errors: ['JOB_NOT_FOUND', 'JOB_NOT_DONE', 'NOT_FOUND', 'RANGE_NOT_SATISFIABLE'],
+    errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'JOB_NOT_DONE', 'NOT_FOUND', 'RANGE_NOT_SATISFIABLE'],
     async handle({ ctx, ...call }, services) {
       const job = await findVideo(call, services);
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');

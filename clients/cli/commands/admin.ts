@@ -1,6 +1,7 @@
 /** `studio admin …`: commands for operators. A change is recorded with its actor and reason. */
 import { Command } from 'commander';
 import { addActionCommands } from './admin-actions.ts';
+import { addArchive } from './admin-archive.ts';
 import { addAudit } from './admin-audit.ts';
 import { addCreditCommands } from './admin-credits.ts';
 import { addJobExplanation } from './admin-job.ts';
@@ -19,6 +20,7 @@ export function createAdminCommand(): Command {
   addJobExplanation(admin);
   addLists(admin);
   addAudit(admin);
+  addArchive(admin);
   addActionCommands(admin);
   return admin;
 }

@@ -4,13 +4,13 @@ import type { Command } from 'commander';
 import { addAction, type ActionCommand } from '../actions.ts';
 
 /** Options of every operator command that changes something. */
-interface AuditOptions {
+export interface AuditOptions {
   actor: string;
   reason: string;
 }
 
 /** Adds the required option `--reason` and the option `--actor`. */
-function addAuditOptions(command: Command): Command {
+export function addAuditOptions(command: Command): Command {
   return command
     .requiredOption('--reason <text>', 'reason for the action, which is recorded')
     .option(

@@ -1,0 +1,201 @@
+/** The archive: what it removes can be read back, and no sum, balance or limit changes. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { createJobReads } from '../../studio/jobs/job-reads.ts';
+import { archive, checkArchive } from '../../ledger/archive.ts';
+import { findViolations } from '../../ledger/invariants.ts';
+import { createLedger } from '../../ledger/ledger.ts';
+import { createUsageSums } from '../../ledger/usage-sums.ts';
+import type { LocalDisk } from '../../storage/local-disk.ts';
+import { newFolder, openTestDisk } from '../harness/folders.ts';
+import { useHistory } from './use-history.ts';
+
+const { database, organizationId, keyIds } = useHistory({ jobs: 2000, chats: 3000, days: 100 });
+const directory = newFolder();
+let storage: LocalDisk;
+const ledger = () => createLedger(database.pool);
+const sums = () => createUsageSums(database.pool);
+const monthMs = (monthsAgo: number) => {
+  const now = new Date();
+  return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - monthsAgo, 1);
+};
+const sources = (store: Partial<LocalDisk> = {}) => ({
+  databaseUrl: database.url,
+  pool: database.pool,
+  storage: { ...storage, ...store },
+});
+const audit = async () => (await findViolations(database.url, { scope: 'all' })).findings;
+const count = async (table: string, where = 'true') =>
+  Number(
+    (await database.query<{ n: string }>(`SELECT count(*) AS n FROM ${table} WHERE ${where}`))[0]
+      ?.n,
+  );
+const check = () => checkArchive(sources(), { after: null });
+
+/** What callers and operators see of money: none of it may change. */
+const money = async () => ({
+  account: await database.query('SELECT posted, reserved, sequence FROM account'),
+  budgets: await database.query('SELECT * FROM budget_spend ORDER BY 1, 2'),
+  sums: await Promise.all(
+    (['day', 'model', 'key', 'type', 'metadata.team'] as const).map((group) =>
+      sums().sum(organizationId, { groupBy: [group], limit: 10_000 }),
+    ),
+  ),
+  charged: await sums().sum(organizationId, {
+    groupBy: ['day', 'key'],
+    status: 'charged',
+    keyId: keyIds[0],
+    afterMs: monthMs(2) - 1,
+    beforeMs: monthMs(0),
+    limit: 10_000,
+  }),
+});
+type Money = Awaited<ReturnType<typeof money>>;
+let before: Money;
+let oldJob = '';
+
+beforeAll(async () => {
+  storage = await openTestDisk(directory);
+  while ((await sums().closeDays()) > 0);
+  const [old] = await database.query<{ id: string }>(
+    `SELECT j.id FROM job j JOIN reservation r USING (id) WHERE r.state = 'charged' ORDER BY j.id LIMIT 1`,
+  );
+  oldJob = old?.id ?? '';
+  const refund = { organizationId, refundId: 'one', actor: 'test', reason: 'test', amountMicro: 7 };
+  expect(await ledger().refund({ ...refund, id: oldJob })).toMatchObject({ verdict: 'refunded' });
+  before = await money();
+});
+
+describe('an archive that is interrupted', () => {
+  it.each([
+    ['the object cannot be written', { put: () => Promise.reject(new Error('full')) }, 'full'],
+    ['the object cannot be read back', { open: () => Promise.resolve(null) }, 'other bytes'],
+  ])('removes nothing if %s', async (_, store, message) => {
+    const rows = await count('ledger_entry');
+    await expect(archive(sources(store), { beforeMs: monthMs(1) })).rejects.toThrow(message);
+    expect([await count('ledger_entry'), await count('archive_segment')]).toEqual([rows, 0]);
+    expect(await audit()).toEqual([]);
+  });
+
+  it('continues after a time limit, and after each object that was written without its removal', async () => {
+    expect(await archive(sources(), { beforeMs: monthMs(1), timeMs: -1 })).toMatchObject({
+      segments: 0,
+      complete: false,
+    });
+    // The refund moves the old job behind the first segment, in which its other entries are.
+    const put: LocalDisk['put'] = async (key, path) => {
+      await storage.put(key, path);
+      throw new Error('crash');
+    };
+    await expect(archive(sources({ put }), { beforeMs: monthMs(1) })).rejects.toThrow('crash');
+    expect(await count('archive_segment')).toBe(0);
+    const archived = await archive(sources(), { beforeMs: monthMs(1) });
+    expect(archived).toMatchObject({ complete: true });
+    expect(archived.segments).toBeGreaterThan(2);
+    expect(await archive(sources(), { beforeMs: monthMs(1) })).toEqual({
+      segments: 0,
+      reservations: 0,
+      complete: true,
+    });
+  });
+});
+
+it('removes the rows of ended months, and changes no balance, budget or sum', async () => {
+  expect(await money()).toEqual(before);
+  expect(await audit()).toEqual([]);
+  expect(await database.audit()).toEqual([]);
+  while ((await sums().closeDays()) > 0);
+  expect(await money()).toEqual(before);
+  expect(await audit()).toEqual([]);
+  const old = `created_at < '${new Date(monthMs(1)).toISOString()}'`;
+  // The refund of the old job is young, so the job remains with all of its entries; so does the grant.
+  expect([await count('job', old), await count('reservation', old)]).toEqual([1, 1]);
+  expect(await count('ledger_entry', old)).toBe(
+    2 + (await count('ledger_entry', `kind = 'grant' AND ${old}`)),
+  );
+  expect(await count('job', `NOT (${old})`)).toBeGreaterThan(100);
+  expect(await count('tag', `${old} AND id <> '${oldJob}'`)).toBe(0);
+  expect(await count('provider_call')).toBe(await count('job'));
+});
+
+it('is read back without findings, and finds each change of an object or a row', async () => {
+  const clean = await check();
+  expect(clean).toMatchObject({ findings: [], next: null });
+  expect(clean.segments).toBe(await count('archive_segment'));
+  const first = await checkArchive(sources(), { after: null, timeMs: 0 }).catch(() => null);
+  expect(first).toBeNull();
+  const [segment] = await database.query<{ key: string; sequence: string; sha256: string }>(
+    'SELECT storage_key AS key, sequence, sha256 FROM archive_segment ORDER BY sequence LIMIT 1 OFFSET 1',
+  );
+  const path = join(directory, 'objects', segment?.key ?? '');
+  const content = await readFile(path, 'utf8');
+  await writeFile(path, content.replace('"kind": "charge"', '"kind": "refund"'));
+  expect((await check()).findings).toEqual([
+    { finding: 'the hash of an archived segment is not the recorded one', subject: segment?.key },
+  ]);
+  await writeFile(path, content);
+  for (const [column, finding] of [
+    ['posted', 'the totals of an archived ledger entry do not follow from the previous entry'],
+    ['net', 'the sums of an archived segment differ from its reservations'],
+  ]) {
+    const change = (by: number) =>
+      database.query(
+        `UPDATE archive_segment SET ${column} = ${column} + ${by} WHERE sequence = ${segment?.sequence}`,
+      );
+    await change(1);
+    expect((await check()).findings).toContainEqual({ finding, subject: segment?.key });
+    await change(-1);
+  }
+  await database.query(
+    `UPDATE usage_day SET net = net + 1 WHERE ctid = (SELECT ctid FROM usage_day WHERE archived LIMIT 1)`,
+  );
+  expect(await audit()).toContainEqual({
+    finding: 'the sums of archived jobs and chats differ from the archive',
+    subject: organizationId,
+  });
+  await database.query(`UPDATE usage_day SET net = net - 1 WHERE ctid = (SELECT ctid FROM usage_day WHERE archived
+    AND xmin::text::bigint = (SELECT max(xmin::text::bigint) FROM usage_day WHERE archived) LIMIT 1)`);
+  expect(await audit()).toEqual([]);
+});
+
+it('keeps its promises: ids of archived jobs, grants once, and entries that only an archive removes', async () => {
+  const [archivedJob] = await database.query<{ id: string }>(
+    `SELECT 'job_' || replace(id::text, '-', '') AS id FROM archived_job LIMIT 1`,
+  );
+  const id = archivedJob?.id ?? '';
+  const reads = createJobReads(database.pool);
+  expect(await reads.read(organizationId, id)).toBeNull();
+  expect(await reads.missing(organizationId, id)).toBe('JOB_ARCHIVED');
+  expect(await reads.missing('org_other', id)).toBe('JOB_NOT_FOUND');
+  expect(await reads.missing(organizationId, `job_${'0'.repeat(32)}`)).toBe('JOB_NOT_FOUND');
+  const by = { organizationId, actor: 'test', reason: 'test' };
+  const grant = { ...by, id: 'start', amountMicro: 1_000_000_000_000 };
+  expect(await ledger().grant(grant)).toMatchObject({ repeated: true });
+  await expect(ledger().refund({ ...by, id, refundId: 'late' })).rejects.toThrow('not_reserved');
+  expect(
+    await ledger().refund({ ...by, id: oldJob, refundId: 'two', amountMicro: 3 }),
+  ).toMatchObject({ refunded: 10 });
+  await expect(database.query(`DELETE FROM ledger_entry WHERE kind = 'refund'`)).rejects.toThrow(
+    'append-only',
+  );
+  await expect(database.query(`UPDATE ledger_entry SET posted_change = 0`)).rejects.toThrow(
+    'append-only',
+  );
+  expect(await audit()).toEqual([]);
+});
+
+it('archives nothing that an audit has not found right', async () => {
+  const [job] = await database.query<{ id: string }>('SELECT id FROM job ORDER BY id DESC LIMIT 1');
+  await database.query('DELETE FROM audit_checkpoint');
+  await database.query(`UPDATE reservation SET amount = amount + 1 WHERE id = '${job?.id}'`);
+  expect(await archive(sources(), { beforeMs: Date.now() })).toMatchObject({
+    segments: 0,
+    complete: true,
+  });
+  await database.query(`UPDATE reservation SET amount = amount - 1 WHERE id = '${job?.id}'`);
+  expect((await archive(sources(), { beforeMs: Date.now() })).segments).toBeGreaterThan(0);
+  expect(await count('job')).toBe(0);
+  expect(await audit()).toEqual([]);
+  expect((await check()).findings).toEqual([]);
+});
