@@ -18,71 +18,83 @@ export interface Segment {
   reservedBefore: number;
 }
 
-const line = z.discriminatedUnion('table', [
-  z.object({
-    table: z.literal('segment'),
-    row: z.object({
-      organization_id: z.string(),
-      first_sequence: z.number(),
-      sequence: z.number(),
-      posted_before: z.number(),
-      reserved_before: z.number(),
-      previous_sha256: z.string().nullable(),
-    }),
-  }),
-  z.object({
-    table: z.literal('ledger_entry'),
-    row: z.object({
-      sequence: z.number(),
-      idempotency_key: z.string(),
-      kind: z.enum(['grant', 'reserve', 'charge', 'release', 'refund']),
-      reservation_id: z.string().nullable(),
-      posted_change: z.number(),
-      reserved_change: z.number(),
-      posted_after: z.number(),
-      reserved_after: z.number(),
-    }),
-  }),
-  z.object({
-    table: z.literal('reservation'),
-    row: z.object({
-      id: z.string(),
-      amount: z.number(),
-      state: z.enum(['charged', 'released']),
-      charged: z.number().nullable(),
-      refunded: z.number().nullable(),
-    }),
-  }),
-  z.object({ table: z.literal('job'), row: z.object({ id: z.string(), status: z.string() }) }),
-  z.object({
-    table: z.enum(['provider_call', 'artifact', 'provider_notification', 'webhook']),
-    row: z.unknown(),
-  }),
-]);
+const line = z.object({
+  table: z.enum([
+    'segment',
+    'ledger_entry',
+    'reservation',
+    'job',
+    'provider_call',
+    'artifact',
+    'provider_notification',
+    'webhook',
+  ]),
+  row: z.unknown(),
+});
 type Line = z.infer<typeof line>;
-type RowOf<Table extends Line['table']> = Extract<Line, { table: Table }>['row'];
+
+const segmentStart = z.object({
+  organization_id: z.string(),
+  first_sequence: z.number(),
+  sequence: z.number(),
+  posted_before: z.number(),
+  reserved_before: z.number(),
+  previous_sha256: z.string().nullable(),
+});
+type SegmentStart = z.infer<typeof segmentStart>;
+
+const entryRow = z.object({
+  sequence: z.number(),
+  kind: z.enum(['grant', 'reserve', 'charge', 'release', 'refund']),
+  reservation_id: z.string().nullable(),
+  posted_change: z.number(),
+  reserved_change: z.number(),
+  posted_after: z.number(),
+  reserved_after: z.number(),
+});
+type Entry = z.infer<typeof entryRow>;
+
+const reservationRow = z.object({
+  id: z.string(),
+  amount: z.number(),
+  state: z.enum(['charged', 'released']),
+  charged: z.number().nullable(),
+  refunded: z.number().nullable(),
+});
+type Reservation = z.infer<typeof reservationRow>;
+
+const jobRow = z.object({ id: z.string(), status: z.string() });
+
+function parse(content: string) {
+  const lines = content
+    .split('\n')
+    .slice(0, -1)
+    .map((text) => line.parse(JSON.parse(text)));
+  const rowsOf = <Schema extends z.ZodType>(table: Line['table'], schema: Schema) =>
+    lines.filter((one) => one.table === table).map(({ row }) => schema.parse(row));
+  return {
+    starts: rowsOf('segment', segmentStart),
+    entries: rowsOf('ledger_entry', entryRow),
+    reservations: rowsOf('reservation', reservationRow),
+    jobs: rowsOf('job', jobRow),
+  };
+}
 
 /** Returns the names of the invariants that a segment violates. */
 export function checkSegment(segment: Segment, content: string): string[] {
-  let lines: Line[];
+  let parsed: ReturnType<typeof parse>;
   try {
-    lines = content
-      .split('\n')
-      .slice(0, -1)
-      .map((one) => line.parse(JSON.parse(one)));
+    parsed = parse(content);
   } catch {
     return ['an archived segment has a line of an unknown format'];
   }
-  const rowsOf = <Table extends Line['table']>(table: Table): RowOf<Table>[] =>
-    lines.flatMap((one) => (one.table === table ? [one.row as RowOf<Table>] : []));
-  const entries = rowsOf('ledger_entry');
+  const { starts, entries, reservations, jobs } = parsed;
   const entriesOf = Map.groupBy(entries, ({ reservation_id: id }) => id);
-  const reservations = rowsOf('reservation');
   const stateOf = new Map(reservations.map(({ id, state }) => [id, state]));
   const checks: [string, boolean][] = [
     [
       'the start of an archived segment is not the end of the previous one',
-      followsPrevious(segment, rowsOf('segment')),
+      followsPrevious(segment, starts),
     ],
     [
       'the totals of an archived ledger entry do not follow from the previous entry',
@@ -98,7 +110,7 @@ export function checkSegment(segment: Segment, content: string): string[] {
     ],
     [
       'the status of an archived job contradicts its reservation',
-      rowsOf('job').every(
+      jobs.every(
         ({ id, status }) => stateOf.get(id) === (status === 'completed' ? 'charged' : 'released'),
       ),
     ],
@@ -106,7 +118,7 @@ export function checkSegment(segment: Segment, content: string): string[] {
   return checks.flatMap(([finding, isRight]) => (isRight ? [] : [finding]));
 }
 
-function followsPrevious(segment: Segment, [first, ...others]: RowOf<'segment'>[]): boolean {
+function followsPrevious(segment: Segment, [first, ...others]: SegmentStart[]): boolean {
   return (
     others.length === 0 &&
     first?.organization_id === segment.organizationId &&
@@ -119,7 +131,7 @@ function followsPrevious(segment: Segment, [first, ...others]: RowOf<'segment'>[
   );
 }
 
-function isChain(segment: Segment, entries: RowOf<'ledger_entry'>[]): boolean {
+function isChain(segment: Segment, entries: Entry[]): boolean {
   let sequence = segment.firstSequence - 1;
   let posted = segment.postedBefore;
   let reserved = segment.reservedBefore;
@@ -135,8 +147,8 @@ function isChain(segment: Segment, entries: RowOf<'ledger_entry'>[]): boolean {
   );
 }
 
-function hasSums(segment: Segment, reservations: RowOf<'reservation'>[]): boolean {
-  const sumOf = (value: (one: RowOf<'reservation'>) => number): number =>
+function hasSums(segment: Segment, reservations: Reservation[]): boolean {
+  const sumOf = (value: (one: Reservation) => number): number =>
     reservations.reduce((total, one) => total + value(one), 0);
   return (
     reservations.length === segment.reservations &&
@@ -146,8 +158,8 @@ function hasSums(segment: Segment, reservations: RowOf<'reservation'>[]): boolea
 }
 
 /** Returns whether the entries of a reservation in this segment agree with it. Earlier ones are in earlier segments. */
-function isSettled(reservation: RowOf<'reservation'>, entries: RowOf<'ledger_entry'>[]): boolean {
-  const isRight = (entry: RowOf<'ledger_entry'>): boolean => {
+function isSettled(reservation: Reservation, entries: Entry[]): boolean {
+  const isRight = (entry: Entry): boolean => {
     if (entry.kind === 'reserve') return entry.reserved_change === reservation.amount;
     if (entry.kind === 'refund') return entry.posted_change <= (reservation.refunded ?? 0);
     return (

@@ -59,6 +59,14 @@ export async function measureGrowth(options: GrowthOptions, place: Place): Promi
   return [...filled, ...compared];
 }
 
+/** Returns a figure that only full tables have. */
+const row = (name: string, unit: string, full: number): GrowthRow => ({
+  name,
+  unit,
+  empty: null,
+  full,
+});
+
 async function fill(
   { plan: { databaseUrl } }: Servers,
   { jobs, chats, days }: GrowthOptions,
@@ -82,9 +90,9 @@ async function fill(
     poolMax: 1,
     logger: createLogger('bench', 'warn'),
   });
-  const { closeDays } = createUsageSums(pool);
+  const usageSums = createUsageSums(pool);
   const closeSeconds = await time(async () => {
-    while ((await closeDays()) > 0);
+    while ((await usageSums.closeDays()) > 0);
   });
   await pool.end();
   await client.query('VACUUM ANALYZE usage_day');
@@ -92,12 +100,6 @@ async function fill(
     'SELECT pg_database_size(current_database()) AS bytes',
   );
   await client.end();
-  const row = (name: string, unit: string, value: number): GrowthRow => ({
-    name,
-    unit,
-    empty: null,
-    full: value,
-  });
   return [
     row('filling the database', 's', fillSeconds / 1000),
     row('summing up all days', 's', closeSeconds / 1000),
@@ -128,72 +130,78 @@ async function measureOnce(
   );
   place.started.push(gateway.stop);
   const figures: Figures = new Map();
-  const record = (name: string, unit: string, value: number): void => {
+  const record: RecordFigure = (name, unit, value) => {
     figures.set(name, { unit, value });
     place.report(`${name}: ${value.toFixed(1)} ${unit}`);
   };
-  const chat = createRequest(servers, gateway, ['POST', '/chat', chatBody]);
   for (const [name, request] of listRequests(servers, gateway)) {
     await request();
-    const timesMs: number[] = [];
-    for (let turn = 0; turn < options.requests; turn += 1) timesMs.push(await time(request));
-    record(
-      `${name}, p50`,
-      'ms',
-      quantile(
-        timesMs.toSorted((a, b) => a - b),
-        0.5,
-      ),
-    );
+    record(`${name}, p50`, 'ms', quantile(await timeRequests(request, options.requests), 0.5));
   }
-  const audit = async (scope: AuditOptions['scope'], share: number): Promise<void> => {
-    const { findings } = await findViolations(databaseUrl, { scope, share });
-    if (findings.length > 0)
-      throw new Error(`the audit found ${JSON.stringify(findings.slice(0, 5))}`);
-  };
-  // The first audit checks all rows, and the second what has changed since.
-  const aloneMs = await chatP95(chat, options.requests);
-  let audited = false;
-  const auditing = time(() => audit('all', auditShare)).finally(() => (audited = true));
-  const during: number[] = [];
-  while (!audited) during.push(await time(chat));
-  record('audit of all rows, at half speed', 's', (await auditing) / 1000);
-  record('chat, p95', 'ms', aloneMs);
-  record(
-    'chat during the audit of all rows, p95',
-    'ms',
-    quantile(
-      during.toSorted((a, b) => a - b),
-      0.95,
-    ),
-  );
-  for (let turn = 0; turn < options.requests; turn += 1) await chat();
-  record(
-    `audit of the changes (${options.requests} chats)`,
-    'ms',
-    await time(() => audit('changes', 1)),
-  );
-  const pids = { ...gateway.pids, postgres: servers.pids.postgres };
-  const before = readUsage(pids);
-  await sleep(options.idleSeconds * 1000);
-  const after = readUsage(pids);
-  for (const [name, { cpuMs, residentBytes }] of Object.entries(after)) {
-    const usedMs = cpuMs - (before[name]?.cpuMs ?? 0);
-    record(`${name} without requests`, '% of a core', usedMs / 10 / options.idleSeconds);
-    record(`${name}, memory`, 'MB', residentBytes / 1e6);
-  }
+  const chat = createRequest(servers, gateway, ['POST', '/chat', chatBody]);
+  await measureAudits({ databaseUrl, chat, requests: options.requests }, record);
+  await measureIdle({ ...gateway.pids, postgres: servers.pids.postgres }, options, record);
   await gateway.stop();
   return figures;
 }
 
-async function chatP95(chat: () => Promise<void>, requests: number): Promise<number> {
+/** Records a figure. */
+type RecordFigure = (name: string, unit: string, value: number) => void;
+
+/** Returns the durations of repeated requests in milliseconds, sorted. */
+async function timeRequests(request: () => Promise<void>, count: number): Promise<number[]> {
   const timesMs: number[] = [];
+  while (timesMs.length < count) timesMs.push(await time(request));
+  return timesMs.toSorted((one, other) => one - other);
+}
+
+async function measureAudits(
+  { databaseUrl, chat, requests }: AuditedGateway,
+  record: RecordFigure,
+): Promise<void> {
+  const audit = async (scope: AuditOptions['scope'], share: number): Promise<void> => {
+    const { findings } = await findViolations(databaseUrl, { scope, share });
+    if (findings.length > 0) {
+      throw new Error(`the audit found ${JSON.stringify(findings.slice(0, 5))}`);
+    }
+  };
   // At least 20 chats, so that the slowest one is above the 95th percentile.
-  while (timesMs.length < Math.max(20, requests * 5)) timesMs.push(await time(chat));
-  return quantile(
-    timesMs.toSorted((a, b) => a - b),
-    0.95,
-  );
+  const alone = await timeRequests(chat, Math.max(20, requests * 5));
+  record('chat, p95', 'ms', quantile(alone, 0.95));
+  const during: number[] = [];
+  const audited = new AbortController();
+  const chatting = (async () => {
+    while (!audited.signal.aborted) during.push(await time(chat));
+  })();
+  const auditMs = await time(() => audit('all', auditShare)).finally(() => audited.abort());
+  await chatting;
+  record('audit of all rows, at half speed', 's', auditMs / 1000);
+  const sorted = during.toSorted((one, other) => one - other);
+  record('chat during the audit of all rows, p95', 'ms', quantile(sorted, 0.95));
+  // That audit has found right what was before it, so this one checks what has changed since.
+  const changesMs = await time(() => audit('changes', 1));
+  record('audit of the changes', 'ms', changesMs);
+}
+
+interface AuditedGateway {
+  databaseUrl: string;
+  /** Sends a chat. */
+  chat: () => Promise<void>;
+  requests: number;
+}
+
+async function measureIdle(
+  pids: { [name: string]: number },
+  { idleSeconds }: GrowthOptions,
+  record: RecordFigure,
+): Promise<void> {
+  const before = readUsage(pids);
+  await sleep(idleSeconds * 1000);
+  for (const [name, { cpuMs, residentBytes }] of Object.entries(readUsage(pids))) {
+    const usedMs = cpuMs - (before[name]?.cpuMs ?? 0);
+    record(`${name} without requests`, '% of a core', usedMs / 10 / idleSeconds);
+    record(`${name}, memory`, 'MB', residentBytes / 1e6);
+  }
 }
 
 const chatBody = {
@@ -223,10 +231,11 @@ function createRequest(
   };
 }
 
+const since = (days: number): string =>
+  `after=${new Date(Date.now() - days * 86_400_000).toISOString()}`;
+
 function listRequests(servers: Servers, gateway: RunningGateway) {
-  const since = (days: number): string =>
-    `after=${new Date(Date.now() - days * 86_400_000).toISOString()}`;
-  const requests: Record<string, Request> = {
+  const requests: { [name: string]: Request } = {
     chat: ['POST', '/chat', chatBody],
     'acceptance of an image': ['POST', '/studio/image/generate', { ...imageBody, async: true }],
     'image, synchronous': ['POST', '/studio/image/generate', imageBody],
@@ -252,10 +261,11 @@ function listRequests(servers: Servers, gateway: RunningGateway) {
   );
 }
 
+const format = (value: number | null): string =>
+  value === null ? '' : value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(2)));
+
 /** Formats the results as a Markdown table. */
 export function formatGrowth(rows: readonly GrowthRow[]): string {
-  const format = (value: number | null): string =>
-    value === null ? '' : value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(2)));
   return ['| | empty | full |', '| --- | --- | --- |']
     .concat(
       rows.map(

@@ -67,6 +67,19 @@ const selectJobs = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   WHERE ${where}`;
 
 /**
+ * Builds the statement that selects a page of jobs. It finds their ids first: otherwise, Postgres may
+ * read the calls of all jobs that match before it sorts them.
+ */
+const selectPage = (
+  where: readonly FragmentSqlToken[],
+  order: FragmentSqlToken,
+  limit: number,
+): FragmentSqlToken =>
+  selectJobs(sql.fragment`x.id = ANY (ARRAY(
+    SELECT x.id FROM job x JOIN reservation r ON r.id = x.id
+    WHERE ${sql.join(where, sql.fragment` AND `)} ORDER BY ${order} LIMIT ${limit}))`);
+
+/**
  * Creates the functions that read the jobs of an organization. If `storage` is given, `read` also
  * reads the JSON artifacts of the job.
  */
@@ -87,10 +100,10 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
     list(organizationId: string, listing: JobListing): Promise<readonly JobRecord[]> {
       const page = buildPageConditions(listing);
       const where = buildConditions(organizationId, listing, page);
-      return pool.any(sql.type(
-        jobRow,
-      )`${selectJobs(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
-        ORDER BY x.created_at DESC, x.id DESC LIMIT ${listing.limit}`);
+      const order = sql.fragment`x.created_at DESC, x.id DESC`;
+      return pool.any(
+        sql.type(jobRow)`${selectPage(where, order, listing.limit)} ORDER BY ${order}`,
+      );
     },
     /** Counts the jobs that match a filter, up to `countMax`. `complete` is false if there are more. */
     count(organizationId: string, filter: JobFilter, countMax: number): Promise<JobCount> {
@@ -218,10 +231,8 @@ export function createJobOverview(pool: DatabasePool) {
       // Job ids are in the order in which the jobs were created.
       const page = beforeId === undefined ? [] : [sql.fragment`x.id < ${beforeId}`];
       const where = buildConditions(organizationId, listing, page);
-      return pool.any(
-        sql.type(jobRow)`${selectJobs(sql.fragment`${sql.join(where, sql.fragment` AND `)}`)}
-        ORDER BY x.id DESC LIMIT ${limit}`,
-      );
+      const order = sql.fragment`x.id DESC`;
+      return pool.any(sql.type(jobRow)`${selectPage(where, order, limit)} ORDER BY ${order}`);
     },
     /** Reads a job; null if it does not exist. */
     find: (jobId: string): Promise<JobRecord | null> =>

@@ -91,10 +91,10 @@ describe('audit-row.md', () => {
 
   it('LedgerNotAudited: the log says why the ledger could not be read', async () => {
     const { stack, scrape } = gateway;
-    await stack.query('ALTER VIEW ledger_audit RENAME TO ledger_audit_away');
+    await stack.query('ALTER FUNCTION audit_open() RENAME TO audit_open_away');
     await expect.poll(() => stack.readLog('worker')).toContain('ledger.not_audited');
     await gateway.untilFiring(await scrape(), 'LedgerNotAudited');
-    await stack.query('ALTER VIEW ledger_audit_away RENAME TO ledger_audit');
+    await stack.query('ALTER FUNCTION audit_open_away() RENAME TO audit_open');
     await gateway.untilQuiet(await scrape(), 'LedgerNotAudited');
   });
 });
