@@ -1,7 +1,7 @@
 /** Archives old ledger entries, jobs and chats repeatedly in a worker process. */
 import { archive, type ArchiveSources } from '../ledger/archive.ts';
 import type { Logger } from '../platform/logger.ts';
-import { repeat } from './repeat.ts';
+import { repeat } from '../platform/background.ts';
 
 interface ArchiverOptions {
   sources: ArchiveSources;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { createLogger } from '../../platform/logger.ts';
 import { startArchiver } from '../../worker/archiver.ts';
-import { studio } from '../cli/studio.ts';
+import { studio } from '../clients/cli/studio.ts';
 import { operatorAction, useOwnGateway, type StudioBody } from '../harness/gateway.ts';
 
 // An archive contains the jobs of all organizations.

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { fieldError } from '../../../domain/errors.ts';
 import { formatReceived } from '../../../domain/field-messages.ts';
-import { recordAction } from '../../../identity/operator-actions.ts';
+import { recordAction } from '../../../identity/operators.ts';
 import { archive, checkArchive } from '../../../ledger/archive.ts';
 import { auditFields, exampleAuditFields } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
