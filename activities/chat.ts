@@ -8,14 +8,13 @@ import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Telemetry } from '../platform/telemetry.ts';
 import { throwRejection } from '../ledger/rejections.ts';
-import { ObservedChat, observeUpstreams } from '../chat/observed-chat.ts';
-import { RunningChats } from '../chat/running-chats.ts';
+import { recordChat, observeUpstreams, type AnsweringChat } from '../chat/chat-telemetry.ts';
+import { ChatCheckpoints } from '../chat/chat-checkpoints.ts';
 import type { ChatEstimate, ChatOrder } from '../chat/orders.ts';
 import { createCandidatesDraft, type CandidatesDraft } from '../chat/candidates.ts';
 import type { ChatClaim, ChatLedger, ChatReserve } from '../chat/chat-ledger.ts';
 import { calculateChatPrice } from '../chat/bill.ts';
 import { estimateInput } from '../chat/input-count.ts';
-import type { OpenChat } from '../chat/open-chat.ts';
 import { createUpstreams } from '../chat/upstreams.ts';
 
 /** Id of a chat, and the claim of its Idempotency-Key. */
@@ -39,7 +38,7 @@ interface ChatDeps {
 /** Creates the chat service of a process. */
 export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
   const upstreams = observeUpstreams(createUpstreams(config), telemetry);
-  const runningChats = new RunningChats({
+  const checkpoints = new ChatCheckpoints({
     ledger,
     logger,
     checkpointMs: config.CHAT_CHECKPOINT_MS,
@@ -59,17 +58,17 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
      * SERVICE_UNAVAILABLE, and REQUEST_IN_PROGRESS if another request has taken over the
      * Idempotency-Key
      */
-    async open(order: ChatOrder, identity: ChatIdentity): Promise<OpenChat> {
+    async open(order: ChatOrder, identity: ChatIdentity): Promise<AnsweringChat> {
       const candidates = draftCandidates(order);
       const ttlMs = config.CHAT_RESERVATION_TTL_MS;
       const reservation = buildReservation(order, { ...identity, ttlMs }, candidates);
       const reservedMicro = await reserve(ledger, reservation);
-      return new ObservedChat({
+      return recordChat({
         ...order,
         id: identity.id,
         candidates: candidates.limitTo(reservedMicro),
         usdPerCredit,
-        running: runningChats,
+        checkpoints,
         answerTimeoutMs: config.CHAT_ANSWER_TIMEOUT_MS,
         metrics: telemetry.metrics,
         logger,
@@ -93,7 +92,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
       };
     },
     /** Waits until every chat of this process is settled. */
-    waitUntilIdle: () => runningChats.waitUntilIdle(),
+    waitUntilIdle: () => checkpoints.waitUntilIdle(),
     /** Closes the connections to providers. */
     close: upstreams.close,
   };

@@ -28,7 +28,7 @@ import { createJobReads } from '../studio/jobs/job-reads.ts';
 import { createCallRecords } from '../providers/call-records.ts';
 import { createLedger } from '../ledger/ledger.ts';
 import { createSettlements, observeLedger } from '../ledger/observed-ledgers.ts';
-import { observeChatLedger } from '../chat/observed-chat.ts';
+import { observeChatLedger } from '../chat/chat-telemetry.ts';
 import { observeProviders } from '../providers/observed-providers.ts';
 import { createCallChecker, createUnknownOutcomes } from '../studio/jobs/status-checks.ts';
 import { createProviders, createProviderSlots } from '../providers/provider-registry.ts';

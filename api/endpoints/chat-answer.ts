@@ -2,7 +2,8 @@
  * Answers a chat request (spec §4.1): claims the Idempotency-Key, reserves credits, and sends the
  * answer as one body or as a stream.
  */
-import type { OpenChat } from '../../chat/open-chat.ts';
+import type { ChatRun } from '../../chat/chat-run.ts';
+import type { AnsweringChat } from '../../chat/chat-telemetry.ts';
 import { listIgnoredHints } from '../../chat/protocols/hints.ts';
 import { assert } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
@@ -29,7 +30,7 @@ type Services = Pick<
 >;
 
 /** Chat that was opened for a request, with the claim of the request's Idempotency-Key. */
-interface OpenedChat extends ChatContext {
+interface AnsweredChat extends ChatContext, Pick<AnsweringChat, 'answer' | 'stream'> {
   /** Claim of the request's Idempotency-Key, with which the answer is stored for replays. */
   claim: HeldClaim;
   models: ChatOrder['models'];
@@ -52,14 +53,14 @@ interface ChatCall {
   body: ChatRequest;
 }
 
-/** Opens a chat and sends its answer, as one body or as a stream. */
+/** Begins a chat and sends its answer, as one body or as a stream. */
 export async function answerChat(
   call: ChatCall,
   format: AnswerFormat,
   services: Services,
 ): Promise<void> {
   const { ctx, body: request } = call;
-  const opened = await openChat(call, services);
+  const opened = await beginChat(call, services);
   if (!opened) return;
   try {
     if (request.stream) await streamAnswer(ctx, opened, { ...format, config: services.config });
@@ -71,11 +72,11 @@ export async function answerChat(
   }
 }
 
-/** Opens the chat. Returns null if it sent the stored answer of an earlier request instead. */
-async function openChat(
+/** Begins the chat. Returns null if it sent the stored answer of an earlier request instead. */
+async function beginChat(
   { ctx, body: request }: ChatCall,
   services: Services,
-): Promise<OpenedChat | null> {
+): Promise<AnsweredChat | null> {
   const { caller, requestId } = ctx.state;
   const incoming = { caller, requestId, request };
   const firstToken = services.telemetry.metrics.firstTokenSeconds.startTimer();
@@ -99,11 +100,12 @@ async function openChat(
   }
   try {
     const order = await completeOrder(incoming, models, services);
-    const chat = await services.chat.open(order, { id: claim.subjectId, claim: claim.id });
+    const identity = { id: claim.subjectId, claim: claim.id };
+    const { run: chat, answer, stream } = await services.chat.open(order, identity);
     // From now on, the reservation keeps other requests from using the Idempotency-Key.
     claim.stopRenewal();
     watchDisconnect(ctx, chat);
-    return { chat, request, requestId, claim, models, firstToken };
+    return { chat, answer, stream, request, requestId, claim, models, firstToken };
   } catch (error) {
     await claim.release();
     throw error;
@@ -113,7 +115,7 @@ async function openChat(
 /** Sends the answer as a stream of server-sent events. */
 async function streamAnswer(
   ctx: Context,
-  opened: OpenedChat,
+  opened: AnsweredChat,
   { presentation, rename, config }: AnswerFormat & { config: Config },
 ): Promise<void> {
   const eventStream = createEventStream(ctx.res, {
@@ -147,10 +149,10 @@ async function streamAnswer(
 /** Sends the answer as one body. */
 async function sendAnswer(
   ctx: Context,
-  opened: OpenedChat,
+  opened: AnsweredChat,
   { presentation, rename }: AnswerFormat,
 ): Promise<void> {
-  const answer = await opened.chat.answer();
+  const answer = await opened.answer();
   nameIgnoredFields(ctx, opened, rename);
   const body = presentation.body(opened, answer, requireBill(opened.chat));
   ctx.set('Content-Type', jsonType);
@@ -162,7 +164,7 @@ async function sendAnswer(
 /** Names the fields and hints that the provider of the answer has not received. */
 function nameIgnoredFields(
   ctx: Context,
-  { chat, request, models }: OpenedChat,
+  { chat, request, models }: AnsweredChat,
   rename: AnswerFormat['rename'],
 ): void {
   const model = models.find(({ id }) => id === chat.servedBy.model) ?? models[0];
@@ -180,7 +182,7 @@ function keptHeaders({ response }: Context): Record<string, string> {
 }
 
 /** Notifies the chat when its caller disconnects. */
-function watchDisconnect({ res }: Context, chat: OpenChat): void {
+function watchDisconnect({ res }: Context, chat: ChatRun): void {
   if (res.destroyed) chat.handleDisconnect();
   else res.once('close', () => chat.handleDisconnect());
 }
@@ -191,12 +193,12 @@ function watchDisconnect({ res }: Context, chat: OpenChat): void {
  */
 async function relayStream(
   ctx: Context,
-  opened: OpenedChat,
+  opened: AnsweredChat,
   { presentation, eventStream }: { presentation: Presentation; eventStream: EventStream },
 ): Promise<string | null> {
   let sentText: string[] | null = opened.claim.id ? [] : null;
   let hasOutput = false;
-  await opened.chat.stream(async (steps) => {
+  await opened.stream(async (steps) => {
     const text = presentation.steps(opened, steps);
     if (text === '') return;
     const bytes = Buffer.byteLength(text);
@@ -218,7 +220,7 @@ async function relayStream(
   return sentText?.join('') ?? null;
 }
 
-function requireBill(chat: OpenChat): NonNullable<OpenChat['bill']> {
+function requireBill(chat: ChatRun): NonNullable<ChatRun['bill']> {
   assert(chat.bill, 'the chat has ended without a bill');
   return chat.bill;
 }

@@ -1,6 +1,6 @@
 /** Formats chat responses in the gateway's format, or in OpenAI's with additional fields. */
 import type { ChatAnswer, StreamStep } from '../protocols/protocol.ts';
-import type { ChatBill, OpenChat } from '../open-chat.ts';
+import type { ChatBill, ChatRun } from '../chat-run.ts';
 import type { FailedTry } from '../candidates.ts';
 import type { TokenUsage } from '../bill.ts';
 import type { GatewayError } from '../../domain/errors.ts';
@@ -9,7 +9,7 @@ import type { ChatRequest } from './chat-fields.ts';
 
 /** Chat and request whose response a presentation formats. */
 export interface ChatContext {
-  chat: OpenChat;
+  chat: ChatRun;
   request: ChatRequest;
   requestId: string;
 }
@@ -70,16 +70,16 @@ function formatBothUsages(usage: TokenUsage): Record<string, unknown> {
 }
 
 /** Returns the field `tried` (errors of models that failed before one answered), if any failed. */
-export function formatTried({ tried }: OpenChat): { tried?: readonly FailedTry[] } {
+export function formatTried({ tried }: ChatRun): { tried?: readonly FailedTry[] } {
   return tried.length > 0 ? { tried } : {};
 }
 
 /** Returns the gateway's ids of a chat and its model, which replace the provider's ids. */
-function formatIds({ id, servedBy }: OpenChat): { id: string; model: string } {
+function formatIds({ id, servedBy }: ChatRun): { id: string; model: string } {
   return { id, model: servedBy.model };
 }
 
-function formatServiceEnd(chat: OpenChat, finishReason: string | null, bill: ChatBill): object {
+function formatServiceEnd(chat: ChatRun, finishReason: string | null, bill: ChatBill): object {
   const { creditsConsumed } = bill;
   return {
     finishReason,

@@ -1,6 +1,6 @@
 /** Formats chats as messages and stream events of Anthropic's Messages API. */
 import type { TokenUsage } from '../bill.ts';
-import type { ChatBill } from '../open-chat.ts';
+import type { ChatBill } from '../chat-run.ts';
 import { asRecord, asText, isRecord, toStorable, type Json } from '../../domain/json.ts';
 import { formatAnthropicError } from '../../domain/error-bodies.ts';
 import { formatTried, type Presentation, type ChatContext } from './completions-answer.ts';

@@ -3,7 +3,7 @@
  * from the chunks of a chat.
  */
 import { toReasoningDetail } from '../answer-blocks.ts';
-import type { ChatBill } from '../open-chat.ts';
+import type { ChatBill } from '../chat-run.ts';
 import type { GatewayError } from '../../domain/errors.ts';
 import { asText, isRecord, type JsonObject } from '../../domain/json.ts';
 import { toOpenaiCode, formatOpenaiError } from '../../domain/error-bodies.ts';

@@ -3,7 +3,7 @@
  * sweeper settles the rejected chat.
  */
 import { beforeEach, expect, it } from 'vitest';
-import { RunningChats } from '../../chat/running-chats.ts';
+import { ChatCheckpoints } from '../../chat/chat-checkpoints.ts';
 import { newId } from '../../domain/ids.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { servedBy, useLedger, type Holder } from '../ledger/use-ledger.ts';
@@ -64,7 +64,7 @@ it('the sweeper settles a chat from its last checkpoint if its own settlement fa
   const id = await reserve();
   const { chatLedger: ledger } = ledgers;
   const options = { logger: createLogger('test', 'silent'), checkpointMs: 50 };
-  const running = new RunningChats({ ledger, ...options, reservationTtlMs: 400 });
+  const running = new ChatCheckpoints({ ledger, ...options, reservationTtlMs: 400 });
   const chat = { id, progress: () => makeProgress(id, 2) };
   running.add(chat);
   running.advanceCheckpoint(chat);

@@ -244,14 +244,14 @@ const chat: Fault[] = [
   },
   {
     name: 'a response shows a price that is not settled',
-    file: 'chat/running-chats.ts',
+    file: 'chat/chat-checkpoints.ts',
     original: 'setTimeout(() => resolve(null), settleWaitMs)',
     planted: 'setTimeout(() => resolve(settle.amountMicro), settleWaitMs)',
     tests: ['test/chat/settlements.test.ts'],
   },
   {
     name: 'comments of a provider keep its stream open',
-    file: 'chat/open-chat.ts',
+    file: 'chat/chat-run.ts',
     original: '      () => this.#cancellation.abort(providerTimeout()),\n',
     planted: '      () => {},\n',
     tests: ['test/chat/unusual-providers.test.ts'],

@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { RunningChats } from '../../chat/running-chats.ts';
+import { ChatCheckpoints } from '../../chat/chat-checkpoints.ts';
 import { newId } from '../../domain/ids.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { servedBy, useLedger, type Holder } from '../ledger/use-ledger.ts';
@@ -61,7 +61,7 @@ async function takePostgresAway(): Promise<void> {
 /** Starts a chat in a process of its own. */
 async function startChat({ checkpointMs }: { checkpointMs: number }) {
   const { chatLedger: ledger } = ledgers;
-  const running = new RunningChats({
+  const running = new ChatCheckpoints({
     ledger: { ...ledger, settle: reach(ledger.settle), checkpoint: reach(ledger.checkpoint) },
     logger: createLogger('test', 'silent'),
     checkpointMs,

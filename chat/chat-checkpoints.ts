@@ -1,5 +1,5 @@
 /**
- * Registry of the chats that run in this process. The progress of each chat is recorded regularly,
+ * Checkpoints of the chats that run in this process. The progress of each chat is recorded regularly,
  * so that the chat can be settled if this process crashes. Its settlement continues after the
  * caller's connection is closed.
  */
@@ -8,7 +8,7 @@ import { withoutCorrelation, type Logger } from '../platform/logger.ts';
 import type { ChatLedger, ChatProgress, ChatSettle } from './chat-ledger.ts';
 
 /** Chat that has not been settled. */
-export interface RunningChat {
+export interface CheckpointedChat {
   id: string;
   progress: () => Omit<ChatProgress, 'ttlMs'>;
 }
@@ -30,23 +30,23 @@ const settleWaitMs = 5000;
 /** Maximum attempts to settle a chat during shutdown. If all fail, the sweeper settles it later. */
 const shutdownAttempts = 5;
 
-/** Registry of the chats that run in this process. */
-export class RunningChats {
+/** Checkpoints of the chats that run in this process. */
+export class ChatCheckpoints {
   readonly #options: Options;
   /** Timer of the next checkpoint of each chat; undefined while the chat is being settled. */
-  readonly #timers = new Map<RunningChat, NodeJS.Timeout | undefined>();
+  readonly #timers = new Map<CheckpointedChat, NodeJS.Timeout | undefined>();
   #idleWaiter: PromiseWithResolvers<void> | null = null;
 
   constructor(options: Options) {
     this.#options = options;
   }
 
-  add(chat: RunningChat): void {
+  add(chat: CheckpointedChat): void {
     this.#schedule(chat, this.#options.checkpointMs);
   }
 
   /** Brings the next checkpoint of a chat forward, because it has delivered its first output. */
-  advanceCheckpoint(chat: RunningChat): void {
+  advanceCheckpoint(chat: CheckpointedChat): void {
     this.#schedule(chat, Math.min(firstCheckpointMs, this.#options.checkpointMs));
   }
 
@@ -56,7 +56,7 @@ export class RunningChats {
    * @returns the charged micro-credits; null if they are not known after a few seconds, while
    * retries continue in the background
    */
-  settle(chat: RunningChat, settle: ChatSettle): Promise<number | null> {
+  settle(chat: CheckpointedChat, settle: ChatSettle): Promise<number | null> {
     clearTimeout(this.#timers.get(chat));
     this.#timers.set(chat, undefined);
     const { promise, resolve } = Promise.withResolvers<number | null>();
@@ -77,7 +77,7 @@ export class RunningChats {
     return this.#idleWaiter.promise;
   }
 
-  #schedule(chat: RunningChat, delayMs: number): void {
+  #schedule(chat: CheckpointedChat, delayMs: number): void {
     clearTimeout(this.#timers.get(chat));
     const timer = withoutCorrelation(() =>
       setTimeout(() => {
@@ -89,7 +89,7 @@ export class RunningChats {
     this.#timers.set(chat, timer);
   }
 
-  async #checkpoint(chat: RunningChat): Promise<void> {
+  async #checkpoint(chat: CheckpointedChat): Promise<void> {
     const { ledger, logger, reservationTtlMs: ttlMs } = this.#options;
     try {
       await ledger.checkpoint({ ...chat.progress(), ttlMs });
@@ -122,7 +122,7 @@ export class RunningChats {
     return result.verdict === 'not_reserved' ? 0 : result.charged;
   }
 
-  #remove(chat: RunningChat): void {
+  #remove(chat: CheckpointedChat): void {
     this.#timers.delete(chat);
     if (this.#timers.size === 0) this.#idleWaiter?.resolve();
   }

@@ -26,13 +26,13 @@ import {
   type EncodedRequest,
 } from './candidates.ts';
 import type { AnswerReader, ChatAnswer, StreamStep } from './protocols/protocol.ts';
-import type { RunningChat, RunningChats } from './running-chats.ts';
+import type { CheckpointedChat, ChatCheckpoints } from './chat-checkpoints.ts';
 import { readAnswer, readSteps } from './stream-steps.ts';
 import { UnbilledFailure, providerTimeout } from './upstream-failures.ts';
 import type { Upstream, UpstreamRequest } from './upstreams.ts';
 
-/** Data and services of an open chat. */
-export interface OpenChatParts {
+/** Data and services of a run. */
+export interface ChatRunParts {
   id: string;
   organizationId: string;
   candidates: ChatCandidates;
@@ -41,7 +41,7 @@ export interface OpenChatParts {
   /** Maximum time in milliseconds for which the provider sends no output of the model. */
   answerTimeoutMs: number;
   /** Registry that records the progress of the running chat, and settles it when it ends. */
-  running: Pick<RunningChats, 'add' | 'advanceCheckpoint' | 'settle'>;
+  checkpoints: Pick<ChatCheckpoints, 'add' | 'advanceCheckpoint' | 'settle'>;
   metrics: Metrics;
   logger: Logger;
 }
@@ -49,18 +49,18 @@ export interface OpenChatParts {
 /** Tokens that a chat used, and the credits charged for them. */
 export interface ChatBill {
   usage: TokenUsage;
-  /** Charged credits; null if the settlement is not confirmed in time (`RunningChats.settle`). */
+  /** Charged credits; null if the settlement is not confirmed in time (`ChatCheckpoints.settle`). */
   creditsConsumed: number | null;
   /** Price of the tokens in micro-credits. */
   priceMicro: number;
 }
 
-/** Chat whose credits are reserved. Call either `answer` or `stream`, once. */
-export class OpenChat implements RunningChat {
+/** Run of a chat whose credits are reserved. Call either `answer` or `stream`, once. */
+export class ChatRun implements CheckpointedChat {
   readonly id: string;
   /** Models that were called and failed. */
   readonly tried: FailedTry[] = [];
-  readonly #parts: OpenChatParts;
+  readonly #parts: ChatRunParts;
   /** Model that was called most recently. */
   #candidate: ChatCandidate;
   /** Request to the model that was called most recently; null before the first call. */
@@ -77,11 +77,11 @@ export class OpenChat implements RunningChat {
   #hasEnded = false;
   #bill: (Billing & { amountMicro: number | null; priceMicro: number }) | null = null;
 
-  constructor(parts: OpenChatParts) {
+  constructor(parts: ChatRunParts) {
     this.id = parts.id;
     this.#parts = parts;
     [this.#candidate] = parts.candidates;
-    parts.running.add(this);
+    parts.checkpoints.add(this);
   }
 
   /** Bill of the chat; null until it has ended. */
@@ -171,7 +171,7 @@ export class OpenChat implements RunningChat {
     if (this.#hasEnded) return;
     this.#hasCallerLeft = true;
     if (this.#parts.stream) this.#cancellation.abort();
-    else this.#parts.running.advanceCheckpoint(this);
+    else this.#parts.checkpoints.advanceCheckpoint(this);
   }
 
   /** Calls the models in order, until one starts to answer or fails in a way that may be billed. */
@@ -219,7 +219,7 @@ export class OpenChat implements RunningChat {
     for (const { outputText } of steps) {
       if (outputText === '') continue;
       this.#outputTimer?.refresh();
-      if (!this.#hasDelivered) this.#parts.running.advanceCheckpoint(this);
+      if (!this.#hasDelivered) this.#parts.checkpoints.advanceCheckpoint(this);
       this.#hasDelivered = true;
       this.#meter.add(outputText);
     }
@@ -246,12 +246,12 @@ export class OpenChat implements RunningChat {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     clearTimeout(this.#outputTimer);
-    const { id, organizationId, running } = this.#parts;
+    const { id, organizationId, checkpoints } = this.#parts;
     const billing = calculateBilling(end, this.#counts);
     const priceMicro = billing.to === 'charged' ? this.#calculatePrice(billing) : 0;
     this.#logAnomalies(end, billing);
     const { servedBy } = this;
-    const chargedMicro = await running.settle(this, {
+    const chargedMicro = await checkpoints.settle(this, {
       organizationId,
       id,
       servedBy,
