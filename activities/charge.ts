@@ -9,23 +9,17 @@ export interface DeliveredJob {
   organizationId: string;
   /** Price of the delivered outputs, in micro-credits. */
   chargeMicro: number;
-  /** Reserved micro-credits; absent in the tasks of workflows that started before the field. */
-  priceMicro?: number;
   outputs: CallOutputs[];
 }
 
-/**
- * Charges the delivered outputs and completes the job. A repeated charge has no effect. What exceeds
- * the reservation is charged as far as the balance and the limit of the key allow.
- */
+/** Charges the delivered outputs and completes the job. A repeated charge has no effect. */
 export function charge(deps: SettlementDeps, job: DeliveredJob): Promise<SettleResult> {
-  const { jobId, organizationId, chargeMicro, priceMicro = chargeMicro, outputs } = job;
+  const { jobId, organizationId, chargeMicro, outputs } = job;
   return settleJob(deps, {
     organizationId,
     id: jobId,
     to: 'charged',
-    amountMicro: Math.min(chargeMicro, priceMicro),
-    excessMicro: Math.max(0, chargeMicro - priceMicro),
+    amountMicro: chargeMicro,
     reason: 'completed',
     job: {
       status: 'completed',

@@ -38,10 +38,9 @@ CREATE FUNCTION audit_entries(account_id text, INOUT checked jsonb, entries_max 
         WHERE posted_after <> posted_before + posted_change OR reserved_after <> reserved_before + reserved_change
           OR reserved_after < 0
       UNION ALL
-      SELECT 'something other than the charge of a chat made a balance negative', account_id || ':' || e.sequence
-        FROM page e LEFT JOIN reservation r ON r.id = e.reservation_id
-        WHERE e.reserved_after > e.posted_after AND e.reserved_change > e.posted_change
-          AND (e.kind = 'charge' AND r.kind = 'chat') IS NOT TRUE
+      SELECT 'something other than a charge made a balance negative', account_id || ':' || sequence
+        FROM page
+        WHERE reserved_after > posted_after AND reserved_change > posted_change AND kind <> 'charge'
       UNION ALL
       SELECT 'a ledger entry has no reservation', account_id || ':' || e.sequence
         FROM page e LEFT JOIN reservation r ON r.id = e.reservation_id

@@ -14,7 +14,7 @@ export interface Finding {
 export const invariantNames: readonly string[] = [
   'the totals of an account differ from its ledger entries',
   'the totals of a ledger entry do not follow from the previous entry',
-  'something other than the charge of a chat made a balance negative',
+  'something other than a charge made a balance negative',
   'a ledger entry has no reservation',
   'a reservation does not have exactly one reserve entry',
   'a reservation was settled more than once',

@@ -23,8 +23,8 @@ CREATE FUNCTION ledger_balance(a account) RETURNS json LANGUAGE sql STABLE RETUR
 -- `amountExpected`. It never reserves more than the free credits; with less than `amountMin`, it is
 -- rejected. Free credits are the available ones that the budget of the key allows to spend.
 -- `budget` is the budget of the API key (budgets.sql); null if the key has no limit.
--- The balance is negative after chats that cost more than they reserved; then even a price of zero
--- is rejected.
+-- The balance is negative after charges beyond their reservations; then even a price of zero is
+-- rejected.
 CREATE FUNCTION decide_reserve(INOUT a account, INOUT r reservation, operation jsonb, budget jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -91,8 +91,8 @@ END $$;
 -- Properties of a chat operation: {organizationId, id, to, amount?, reason, inputTokens,
 -- outputTokens, countedBy, model?, provider?}. `model` and `provider` are those that were called
 -- most recently.
--- The price of a chat is charged in full, and may make the balance negative. A Studio job costs more
--- than its reservation only with `excess`, which is bounded before (add_payable_excess).
+-- The amount is charged in full, also beyond the reservation, and may make the balance negative:
+-- balance and limits decide at the reservation only (docs/decisions/0010).
 CREATE FUNCTION decide_settle(INOUT a account, INOUT r reservation, operation jsonb,
   OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -104,8 +104,6 @@ BEGIN
   ELSIF r.state <> 'reserved' THEN
     answer := json_build_object('verdict', 'already_settled', 'state', r.state,
       'charged', coalesce(r.charged, 0), 'balance', ledger_balance(a));
-  ELSIF price > r.amount AND r.kind = 'studio' AND NOT operation ? 'excess' THEN
-    answer := '{"verdict": "above_reservation"}';
   ELSE
     a.posted := a.posted - price; a.reserved := a.reserved - r.amount;
     -- Unused credits are returned only to the six-hour window in which they were reserved.
@@ -125,19 +123,6 @@ BEGIN
     answer := json_build_object('verdict', 'settled', 'state', r.state, 'charged', price,
       'balance', ledger_balance(a));
   END IF;
-END $$;
-
--- Adds to the amount of a settlement the part of its `excess` that the balance and the budget of the
--- API key can pay: the provider of a Studio job counted more than was measured beforehand.
--- `unwritten` is the spending of earlier operations in the batch.
-CREATE FUNCTION add_payable_excess(a account, r reservation, operation jsonb,
-  unwritten budget_spend[]) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE budget jsonb;
-BEGIN
-  SELECT budget_state(k, r.created_at, unwritten) INTO budget FROM api_key k WHERE k.id = r.budget_id;
-  RETURN operation || jsonb_build_object('amount', (operation->>'amount')::bigint
-    + least((operation->>'excess')::bigint, greatest(0, least(a.posted - a.reserved,
-      (budget->>'limit')::bigint - (budget->>'used')::bigint))));
 END $$;
 
 -- Refunds charged credits of a reservation.

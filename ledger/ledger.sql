@@ -46,9 +46,6 @@ BEGIN
       IF a.organization_id = o.organization THEN account_index := account_index + 1;
       ELSE a := NULL; END IF;
     END IF;
-    IF o.operation ? 'excess' THEN
-      o.operation := add_payable_excess(a, o.found, o.operation, spends);
-    END IF;
     budget := CASE WHEN (o.limited_key).id IS NOT NULL
       THEN budget_state(o.limited_key, clock_timestamp(), spends) END;
     d := CASE o.verb

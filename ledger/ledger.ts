@@ -46,13 +46,8 @@ export interface Settlement {
   organizationId: string;
   id: string;
   to: 'charged' | 'released';
-  /** Micro-credits to charge, at most the reserved amount; the rest is released. */
+  /** Micro-credits to charge, in full; what was reserved beyond them is released. */
   amountMicro: number;
-  /**
-   * Micro-credits to charge beyond the reservation of a Studio job, as far as the balance and the
-   * limit of the key allow.
-   */
-  excessMicro?: number;
   reason: string;
   job?: {
     status: 'completed' | 'failed' | 'canceled';
@@ -149,18 +144,14 @@ export function createLedger(pool: DatabasePool, metrics?: Metrics) {
       );
       return apply({ verb: 'reserve', amount: amountMicro, ...reservation }, reserveResult);
     },
-    /**
-     * Charges or releases reserved credits.
-     * @throws AssertionError if the charge is larger than the reservation
-     */
+    /** Charges or releases reserved credits. */
     settle: async (settlement: Settlement): Promise<SettleResult> => {
-      const { amountMicro, excessMicro = 0, job, ...settle } = settlement;
+      const { amountMicro, job, ...settle } = settlement;
       assert(
         Number.isSafeInteger(amountMicro) && amountMicro >= 0,
         'the charge must be a non-negative integer',
       );
-      const excess = excessMicro > 0 && { excess: excessMicro };
-      const operation = { verb: 'settle', amount: amountMicro, ...excess, ...settle };
+      const operation = { verb: 'settle', amount: amountMicro, ...settle };
       return apply(job ? { ...operation, job: asJson(job) } : operation, settleResult);
     },
     /** Refunds charged credits. @throws AssertionError if the reservation does not exist */

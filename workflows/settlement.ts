@@ -15,12 +15,12 @@ import { startWebhookDelivery } from './webhook-delivery.ts';
 
 /** Charges the delivered outputs and ends the job. */
 export async function charge(job: RunningJob, outputs: CallOutputs[]): Promise<JobOutcome> {
-  const { jobId, organizationId, priceMicro } = job.plan;
+  const { jobId, organizationId } = job.plan;
   const chargeMicro = calculateChargeMicro(job.plan, outputs);
   const summary = formatCredits(chargeMicro);
   job.progress.setPhase(`charging ${summary}`);
   const settleResult = await runStep(job, { name: 'charge', summary }, (activities) =>
-    activities.charge({ jobId, organizationId, chargeMicro, priceMicro, outputs }),
+    activities.charge({ jobId, organizationId, chargeMicro, outputs }),
   );
   return endCharged(job, settleResult);
 }

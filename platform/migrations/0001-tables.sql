@@ -133,7 +133,7 @@ CREATE DOMAIN chat_counter AS text CHECK (VALUE IN ('provider', 'gateway'));
 
 CREATE TABLE account (
   organization_id text PRIMARY KEY REFERENCES organization,
-  -- Negative if chats cost more than they reserved; `ledger_entry` has the CHECK.
+  -- Negative if more was delivered than was reserved; `ledger_entry` has the CHECK.
   posted bigint NOT NULL DEFAULT 0,
   reserved micro NOT NULL DEFAULT 0,
   window_started_at timestamptz,
@@ -214,8 +214,7 @@ CREATE TABLE ledger_entry (
   created_at timestamptz NOT NULL,
   PRIMARY KEY (organization_id, sequence),
   UNIQUE (organization_id, idempotency_key),
-  -- Only a charge may lower the available credits below zero. That of a Studio job cannot, because
-  -- it is at most its reservation.
+  -- Only a charge may lower the available credits below zero.
   CHECK (reserved_after <= posted_after OR reserved_change <= posted_change OR kind = 'charge')
 );
 CREATE INDEX ledger_refund ON ledger_entry (reservation_id) WHERE kind = 'refund';

@@ -54,11 +54,12 @@ const money: Fault[] = [
     tests: [ledger],
   },
   {
-    name: 'a job may cost more than its reservation',
+    name: 'a job costs at most its reservation',
     file: decisionsSql,
-    original: "ELSIF price > r.amount AND r.kind = 'studio' AND NOT operation ? 'excess' THEN",
-    planted: 'ELSIF false THEN',
-    tests: [ledger],
+    original: "CASE WHEN is_charge THEN (operation->>'amount')::bigint ELSE 0 END;",
+    planted:
+      "CASE WHEN is_charge THEN least((operation->>'amount')::bigint, CASE r.kind WHEN 'studio' THEN r.amount END) ELSE 0 END;",
+    tests: ['test/ledger/budgets.test.ts'],
   },
   {
     name: 'released credits go to a later window',

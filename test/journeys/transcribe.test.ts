@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { useGateway, type StudioBody } from '../harness/gateway.ts';
+import { useGateway, type StudioBody, type TestCaller } from '../harness/gateway.ts';
 import { recordTone } from '../harness/recordings.ts';
 import { makeForm, putFile, signUpload } from '../harness/uploads.ts';
 
@@ -167,25 +167,58 @@ describe('an uploaded recording', () => {
   );
 });
 
+type Meanwhile = (caller: TestCaller) => Promise<void>;
+
+/** Sets the limit of the key to 0 while the job runs. */
+const endKey: Meanwhile = async ({ key, keyId }) => {
+  const request = { method: 'PUT', key, body: { limit: { credits: 0, per: 'total' } } };
+  expect((await gateway.call(`/api/v1/api-keys/${keyId}/limit`, request)).status).toBe(200);
+};
+
+/** Jobs that reserve what is free while another one runs. */
+const parked: { jobId: string; key: string }[] = [];
+const park: Meanwhile = async ({ key }) => {
+  const jobId = await gateway.startImage({ prompt: '[[slow:60s]] parked' }, key);
+  parked.push({ jobId, key });
+};
+
 describe('a recording of which the provider reports more seconds', () => {
-  it.each<[string, { seconds: number; credits?: number }, number | null]>([
-    ['is charged for them', { seconds: 100 }, 100 * secondCredits],
-    ['is charged as far as the balance goes', { seconds: 100, credits: 0.3 }, 0.3],
-    ['is charged as far as its bytes can hold', { seconds: 3e7 }, null],
-  ])('%s', async (_name, { seconds, credits = 100 }, charged) => {
-    const { key } = await gateway.newCaller({ credits });
-    const name = `[[long-recording:${seconds}]] talk.mp3`;
+  const none: Meanwhile = () => Promise.resolve();
+  const heard = { seconds: 100, charged: 100 * secondCredits };
+  it.each<[string, { seconds: number; charged?: number; credits?: number; meanwhile?: Meanwhile }]>(
+    [
+      ['is charged for them', heard],
+      ['also if the balance is less', { ...heard, credits: 0.3 }],
+      ['also if the limit of the key is 0 meanwhile', { ...heard, meanwhile: endKey }],
+      ['also if the balance is reserved meanwhile', { ...heard, credits: 4, meanwhile: park }],
+      ['as far as its bytes can hold', { seconds: 3e7 }],
+    ],
+  )('%s', async (_name, { seconds, charged, credits = 100, meanwhile = none }) => {
+    const caller = await gateway.newCaller({ credits });
+    const { key, organizationId } = caller;
+    const name = `[[long-recording:${seconds}]] [[slow:3s]] talk.mp3`;
     const started = await gateway.call<Body>(path, {
       key,
       body: makeForm({ file: new File([speech], name), async: 'true' }),
     });
     expect(started.body.credits.cost).toBeCloseTo(13 * secondCredits, 6);
     const { jobId } = started.body.data;
+    await meanwhile(caller);
     const done = await gateway.untilDone(jobId, key);
     expect(done.body.data).toMatchObject({ status: 'completed', billing: { state: 'charged' } });
     const expected = charged ?? Math.ceil(speech.length / 100) * secondCredits;
     expect(done.body.data.billing.charged).toBeCloseTo(expected, 5);
-    await gateway.expectSettled();
+    for (const { jobId: other } of parked.splice(0)) {
+      await gateway.cancel(other, key);
+      await gateway.untilDone(other, key);
+    }
+    const balance = await gateway.database.balance(organizationId);
+    expect(balance).toMatchObject({ reserved: 0 });
+    expect(balance?.posted).toBeCloseTo((credits - expected) * 1e6, 0);
+    // Below zero, nothing starts, not even for free.
+    if (credits > expected) return;
+    const next = await gateway.call('/api/v1/studio/music/plan', { key, body: { prompt: 'a' } });
+    expect([next.status, next.body.error]).toEqual([402, 'INSUFFICIENT_CREDITS']);
   });
 });
 

@@ -205,7 +205,7 @@ it.each([
   const refunding = ['refunded', 'not_refundable'];
   const own =
     subject === 'Studio'
-      ? ['above_reservation', 'granted', 'window_exhausted', 'window_limit_exceeded', ...refunding]
+      ? ['granted', 'window_exhausted', 'window_limit_exceeded', ...refunding]
       : [];
   const expected = [...both, ...refusing, ...settling, ...own].toSorted();
   // The seed is printed with a counterexample; SEED=… repeats it.

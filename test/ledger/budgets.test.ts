@@ -88,49 +88,6 @@ describe('a budget of a key', () => {
     expect(await ledgers.reserveChat(of, 0, 5)).toMatchObject(exceeded);
   });
 
-  it.each([
-    ['an unlimited key', null, 1_000, 50, 60],
-    ['a limit that pays a part', 30, 1_000, 50, 30],
-    ['a spent limit', 10, 1_000, 50, 10],
-    ['a balance that pays a part', null, 25, 50, 25],
-  ])(
-    'of %s bounds what a job costs beyond its reservation',
-    async (_name, limit, balance, excessMicro, charged) => {
-      const of = await holder(limit);
-      const { posted = 0 } = (await ledgers.database.balance(of.organizationId)) ?? {};
-      const { organizationId } = of;
-      const id = newId('job');
-      await ledgers.ledger.grant({
-        organizationId,
-        id: 'less',
-        amountMicro: balance - posted,
-        ...by,
-      });
-      await reserve(of, 10, { id });
-      const settlement = {
-        organizationId,
-        id,
-        to: 'charged',
-        amountMicro: 10,
-        excessMicro,
-      } as const;
-      const job = { status: 'completed', outputs: [], error: null, artifacts: [] } as const;
-      const settleJob = () =>
-        ledgers.ledger.settle({
-          ...settlement,
-          reason: 'completed',
-          job: { ...job, outputs: [], artifacts: [] },
-        });
-      expect(await settleJob()).toMatchObject({ verdict: 'settled', charged });
-      expect(await settleJob()).toMatchObject({ verdict: 'already_settled', charged });
-      expect(await ledgers.database.balance(organizationId)).toEqual({
-        posted: balance - charged,
-        reserved: 0,
-        available: balance - charged,
-      });
-    },
-  );
-
   it('limits the reservation of a chat, but not its charge', async () => {
     const of = await holder(10);
     const id = newId('chat');
@@ -148,14 +105,25 @@ describe('a budget of a key', () => {
     }
   });
 
-  it('is not read when a chat is settled: its limit may be lowered while the chat runs', async () => {
+  it.each([
+    ['a chat', settleChat],
+    ['a job', settle],
+  ])('is not read when %s is settled, nor is the balance', async (_name, settleAt) => {
     const of = await holder(10);
-    const id = newId('chat');
-    await ledgers.reserveChat(of, 4, 4, id);
-    const { keyId } = of;
+    const { keyId, organizationId } = of;
+    const id = newId(settleAt === settle ? 'job' : 'chat');
+    await (settleAt === settle ? reserve(of, 4, { id }) : ledgers.reserveChat(of, 4, 4, id));
     const none = { credits: 0, per: 'day' } as const;
     await ledgers.keys.setLimit({ keyId, memberId: null, actingKeyId: null, limit: none });
-    expect(await settleChat(of, id, 40)).toMatchObject({ verdict: 'settled', charged: 40 });
+    const { available = 0 } = (await ledgers.database.balance(organizationId)) ?? {};
+    await ledgers.ledger.grant({ organizationId, id: 'rest', amountMicro: -available, ...by });
+    expect(await settleAt(of, id, 40)).toMatchObject({ verdict: 'settled', charged: 40 });
+    expect(await settleAt(of, id, 40)).toMatchObject({ verdict: 'already_settled', charged: 40 });
+    const below = { posted: -36, reserved: 0, available: -36 };
+    expect(await ledgers.database.balance(organizationId)).toEqual(below);
+    expect(await used(of)).toBe(40);
+    await ledgers.keys.setLimit({ keyId, memberId: null, actingKeyId: null, limit: null });
+    expect(await reserve(of, 0)).toMatchObject({ verdict: 'insufficient_credits' });
   });
 });
 
