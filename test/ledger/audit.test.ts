@@ -76,8 +76,9 @@ const damage: Record<string, string> = {
     WHERE state = 'charged'`,
   'the totals of a ledger entry do not follow from the previous entry':
     'UPDATE ledger_entry SET posted_after = posted_after + 1 WHERE sequence = 2',
-  'something other than a charge made a balance negative': `UPDATE ledger_entry
-    SET posted_after = reserved_after - 1, posted_change = reserved_change - 1 WHERE kind = 'reserve'`,
+  'something other than a charge made a balance negative': `ALTER TABLE ledger_entry DROP CONSTRAINT ledger_entry_check;
+    UPDATE ledger_entry SET posted_after = reserved_after - 1, posted_change = reserved_change - 1
+    WHERE kind = 'reserve'`,
   'the use of a six-hour window differs from its reservations':
     'UPDATE account SET window_used = window_used + 1',
   'the spending of a budget differs from its reservations and charges':
