@@ -29,7 +29,7 @@ const databaseRetries = {
 } satisfies Options;
 /**
  * Retry options before the call is sent. If the database is unavailable for longer, the attempt
- * fails and Temporal retries the activity.
+ * fails and Temporal retries the activity. `noteUnsent` then allows the next attempt to send the call.
  */
 const retriesBeforeSend: Options = { ...databaseRetries, maxRetryTime: 5000 };
 /** Retry options after the call was sent. The time limit is longer than a restart of Postgres. */
@@ -42,19 +42,21 @@ const retriesAfterSend: Options = { ...databaseRetries, maxRetryTime: 120_000 };
 export async function submit(deps: ProviderCallDeps, task: CallTask): Promise<SubmitOutcome> {
   const signedTask = await signInput(deps, task);
   const { routeIndex, route } = task;
+  const senderId = randomUUID();
   const callAttempt = {
     ...getCallIds(task),
     routeIndex,
     provider: route.provider,
     providerEndpoint: route.providerEndpoint,
-    senderId: randomUUID(),
+    senderId,
   };
-  // If `begin` fails, it is retried within this attempt. If the attempt failed instead, the call
-  // could be recorded as `begun`, and no other attempt would know that it was not sent.
   const beginResult = await waitUntilDecided(() =>
     pRetry(() => deps.records.begin(callAttempt), retriesBeforeSend),
-  );
-  if (beginResult?.verdict === 'send') return sendAndRecord(deps, signedTask);
+  ).catch((error: unknown) => {
+    deps.records.noteUnsent(callAttempt);
+    throw error;
+  });
+  if (beginResult?.verdict === 'send') return sendAndRecord(deps, signedTask, senderId);
   if (beginResult?.verdict === 'paused') return { kind: 'paused' };
   if (beginResult?.verdict === 'settled') throw alreadySettledFailure();
   return outcomeFromRecord(deps, task, beginResult);
@@ -72,12 +74,16 @@ async function signInput(deps: ProviderCallDeps, task: CallTask): Promise<CallTa
 }
 
 /** Sends a call and records its outcome. */
-async function sendAndRecord(deps: ProviderCallDeps, task: CallTask): Promise<SubmitOutcome> {
+async function sendAndRecord(
+  deps: ProviderCallDeps,
+  task: CallTask,
+  senderId: string,
+): Promise<SubmitOutcome> {
   const recordTimer = setInterval(() => {
     deps.records.markRunning(getCallIds(task)).catch(() => {});
   }, recordIntervalMs);
   try {
-    const submitResult = await send(deps, task);
+    const submitResult = await send(deps, task, senderId);
     if (submitResult.kind === 'result') return await storeImmediateResult(deps, task, submitResult);
     const { operation } = submitResult;
     await record(deps, task, (call) => deps.records.markAccepted({ ...call, operation }));
@@ -117,7 +123,11 @@ const ambiguousFailures: ReadonlySet<FailureKind> = new Set(['unknown', 'failed'
  * Sends a call once. If this fails, records the failure, because a call that remains `begun` is
  * never sent again.
  */
-async function send(deps: ProviderCallDeps, task: CallTask): Promise<SubmitResult> {
+async function send(
+  deps: ProviderCallDeps,
+  task: CallTask,
+  senderId: string,
+): Promise<SubmitResult> {
   const provider = getProvider(deps, task);
   try {
     return await provider.submit({
@@ -133,17 +143,18 @@ async function send(deps: ProviderCallDeps, task: CallTask): Promise<SubmitResul
     const mayBeAccepted = !(error instanceof ProviderFailure) || ambiguousFailures.has(error.kind);
     const providerRequestId = error instanceof ProviderFailure ? error.providerRequestId : null;
     const { message } = error instanceof Error ? error : new Error(String(error));
-    await record(deps, task, async (call) => {
+    const isRecorded = await record(deps, task, async (call) => {
       if (mayBeAccepted) return deps.records.markUnknown(call, providerRequestId);
       const reason = { message, providerRequestId };
       error.unacceptedSubmits = await deps.records.markNotAccepted(call, reason);
     });
+    if (!isRecorded && !mayBeAccepted) deps.records.noteUnsent({ ...getCallIds(task), senderId });
     throw error;
   }
 }
 
 /**
- * Records the outcome of a call that was sent. Retries while the database is unavailable, even
+ * Records the outcome of a call that was sent, and returns whether it is recorded. Retries while the database is unavailable, even
  * after Temporal has timed out the attempt. If the outcome cannot be recorded, the workflow's
  * history or a provider notification still contains the operation id.
  */
@@ -151,8 +162,12 @@ async function record(
   { logger }: ProviderCallDeps,
   task: CallTask,
   write: (call: CallIds) => Promise<void>,
-): Promise<void> {
-  await pRetry(() => write(getCallIds(task)), retriesAfterSend).catch((error: unknown) => {
+): Promise<boolean> {
+  try {
+    await pRetry(() => write(getCallIds(task)), retriesAfterSend);
+    return true;
+  } catch (error) {
     logger.warn({ error, ...getCallIds(task) }, 'call.not_recorded');
-  });
+    return false;
+  }
 }

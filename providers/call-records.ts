@@ -2,10 +2,12 @@
  * Records provider calls in the database. A call is recorded before it is sent, so that it is never
  * sent twice, even if the process crashes.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { asJson, toStorable, type JsonObject } from '../domain/json.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
+import { isDatabaseUnavailable } from '../platform/database-errors.ts';
 import { callOutputs } from '../domain/job-record.ts';
 import type { CallOutputs } from '../domain/job-plan.ts';
 import { providerOperation, type CallProgress, type ProviderOperation } from './provider.ts';
@@ -81,12 +83,45 @@ interface UnacceptedSubmit {
   providerRequestId: string | null;
 }
 
+/** Attempt that has ended, and whose call no provider has accepted. */
+type UnsentCall = CallIds & { senderId: string };
+
+/** Interval at which unsent calls are recorded until the database is available, in milliseconds. */
+const unsentIntervalMs = 1000;
+/**
+ * Milliseconds for which unsent calls are recorded again: a server that was frozen may execute a
+ * `begin` late whose attempt has received no response.
+ */
+const unsentRepeatMs = 10_000;
+
 /** Creates the functions that read and write the records of provider calls. */
 export function createCallRecords(pool: DatabasePool) {
   async function record({ jobId, callIndex }: CallIds, change: JsonObject): Promise<void> {
     await pool.query(
       command`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(toStorable(change))})`,
     );
+  }
+  /** Unsent calls, and the time at which they were first recorded; null before. */
+  const unsentCalls = new Map<UnsentCall, number | null>();
+  async function recordUnsentCalls(): Promise<void> {
+    while (unsentCalls.size > 0) {
+      const calls = [...unsentCalls.keys()];
+      try {
+        await pool.query(
+          command`SELECT call_unsent(${sql.jsonb(calls.map((call) => ({ ...call })))})`,
+        );
+        const nowMs = performance.now();
+        for (const call of calls) {
+          const recordedAtMs = unsentCalls.get(call) ?? nowMs;
+          if (nowMs - recordedAtMs > unsentRepeatMs) unsentCalls.delete(call);
+          else unsentCalls.set(call, recordedAtMs);
+        }
+      } catch (error) {
+        // Another error does not end by waiting, e.g. because the process stops.
+        if (!isDatabaseUnavailable(error)) unsentCalls.clear();
+      }
+      await sleep(unsentIntervalMs, undefined, { ref: false });
+    }
   }
   return {
     /** Decides whether a call may be sent now; records it as `begun` or `waiting` (calls.sql). */
@@ -98,6 +133,15 @@ export function createCallRecords(pool: DatabasePool) {
         WHERE job_id = ${jobId} AND call_index = ${callIndex}`),
     /** Records that the attempt that sends the call is still running. */
     markRunning: (call: CallIds): Promise<void> => record(call, {}),
+    /**
+     * Records in the background that an attempt has ended and no provider has accepted its call, as
+     * soon as the database is available. Without this record, a call whose `begin` was executed, but
+     * whose attempt received no response to it, could never be sent.
+     */
+    noteUnsent({ jobId, callIndex, senderId }: UnsentCall): void {
+      unsentCalls.set({ jobId, callIndex, senderId }, null);
+      if (unsentCalls.size === 1) void recordUnsentCalls();
+    },
     /**
      * Records that the provider certainly did not accept the call. The call may be sent again.
      * Returns how often the provider of the current route did not accept it.

@@ -90,3 +90,13 @@ BEGIN
         ELSE true
       END;
 END $$;
+
+-- Records that attempts [{jobId, callIndex, senderId}] have ended without a call that a provider
+-- accepted, so that their calls may be sent again. A call that another attempt has begun since then
+-- is not changed.
+CREATE FUNCTION call_unsent(senders jsonb) RETURNS void LANGUAGE sql AS $$
+  UPDATE provider_call AS c SET state = 'not_accepted', updated_at = clock_timestamp()
+    FROM jsonb_to_recordset(senders) AS a ("jobId" text, "callIndex" integer, "senderId" text)
+    WHERE c.job_id = a."jobId" AND c.call_index = a."callIndex" AND c.sender_id = a."senderId"
+      AND c.state = 'begun';
+$$;

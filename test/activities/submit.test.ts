@@ -337,6 +337,30 @@ describe('while Postgres is unreachable', () => {
     expect(await readState(task)).toBe(state);
   });
 
+  it.each(['submit', 'adopt'] as const)(
+    'a call that was recorded and never sent may be sent by another process (%s)',
+    async (activity) => {
+      const task = await newTask();
+      const [first, second] = [processWith(), processWith()];
+      const begun = way.dropResponse('call_begin').then(async () => {
+        await expect.poll(() => readState(task)).toBe('begun');
+        way.cut();
+      });
+      const failed = expect(inTask().run(first.calls.submit, task)).rejects.toThrow();
+      await Promise.all([begun, failed]);
+      expect(await readState(task)).toBe('begun');
+      await way.mend();
+      const expected = activity === 'submit' ? taken : { kind: 'not_sent' };
+      expect(await fromQueue().run(second.calls[activity], task)).toEqual(expected);
+      expect(await fromQueue().run(second.calls.submit, task)).toEqual(taken);
+      expect([first.sent.length, second.sent.length]).toEqual([0, 1]);
+      // The late record of the first process changes nothing of the second.
+      await sleep(3000);
+      expect(await readState(task)).toBe('accepted');
+    },
+    60_000,
+  );
+
   it('a check of a running call still reports that it is running', async () => {
     const task = await newTask();
     const { calls } = processWith();

@@ -19,6 +19,20 @@ const jobsSql = 'ledger/ledger-jobs.sql';
 
 const money: Fault[] = [
   {
+    name: 'an unsent call is noted for any sender',
+    file: 'providers/calls.sql',
+    original: 'AND c.sender_id = a."senderId"',
+    planted: '',
+    tests: ['test/ledger/call-records.test.ts'],
+  },
+  {
+    name: 'an attempt that could not send its call does not note it',
+    file: 'activities/submit.ts',
+    original: 'deps.records.noteUnsent(callAttempt);',
+    planted: '',
+    tests: ['test/activities/provider-calls.test.ts'],
+  },
+  {
     name: 'a reservation reads its account without a lock',
     file: ledgerSql,
     original: 'ORDER BY organization_id FOR UPDATE);',

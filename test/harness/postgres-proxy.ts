@@ -19,11 +19,16 @@ export async function startPostgresProxy(databaseUrl: string) {
   /** Both ends of the connections that listen to notifications. */
   const listening = new Set<readonly [Socket, Socket]>();
   let server: Server;
+  let held: { text: string; seen: () => void } | null = null;
   async function listen(port: number): Promise<number> {
     server = createServer((near) => {
       const far = connect(Number(target.port), target.hostname);
       near.on('data', (data) => {
         if (data.includes('LISTEN')) listening.add([near, far]);
+        if (held === null || !data.includes(held.text)) return;
+        far.unpipe(near).resume();
+        held.seen();
+        held = null;
       });
       for (const [socket, other] of [
         [near, far],
@@ -56,6 +61,11 @@ export async function startPostgresProxy(databaseUrl: string) {
       }
       listening.clear();
     },
+    /** Drops the response to the next statement with this text; resolves once it was sent. */
+    dropResponse: (text: string): Promise<void> =>
+      new Promise((seen) => {
+        held = { text, seen };
+      }),
     /** Sends new connections to another server. */
     leadTo(url: string): void {
       target = new URL(url);

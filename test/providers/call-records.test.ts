@@ -53,6 +53,19 @@ describe('a call', () => {
     expect(await begin(call, 'one')).toMatchObject({ verdict: 'unknown' });
   });
 
+  it('may be sent again once its own attempt is noted as unsent', async () => {
+    const call = await beginCall('one');
+    records.noteUnsent({ ...call, senderId: 'two' });
+    // The first notes are recorded at once.
+    await expect.poll(() => records.find(call)).toMatchObject({ verdict: 'begun' });
+    records.noteUnsent({ ...call, senderId: 'one' });
+    await expect.poll(() => records.find(call)).toMatchObject({ verdict: 'not_accepted' });
+    expect(await begin(call, 'three')).toEqual({ verdict: 'send' });
+    // The notes are repeated, but not for the new attempt.
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    expect(await records.find(call)).toMatchObject({ verdict: 'begun' });
+  });
+
   const accepted = { verdict: 'accepted', operation };
   const marks = {
     accepted: (call: Call) => records.markAccepted({ ...call, operation }),
