@@ -94,13 +94,12 @@ const unsentIntervalMs = 1000;
  */
 const unsentRepeatMs = 10_000;
 
-/** Creates the functions that read and write the records of provider calls. */
-export function createCallRecords(pool: DatabasePool) {
-  async function record({ jobId, callIndex }: CallIds, change: JsonObject): Promise<void> {
-    await pool.query(
-      command`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(toStorable(change))})`,
-    );
-  }
+/**
+ * Returns `noteUnsent`, which records in the background that an attempt has ended and no provider has
+ * accepted its call, as soon as the database is available. Without this record, a call whose `begin`
+ * was executed, but whose attempt received no response to it, could never be sent.
+ */
+function createUnsentNotes(pool: DatabasePool): (call: UnsentCall) => void {
   /** Unsent calls, and the time at which they were first recorded; null before. */
   const unsentCalls = new Map<UnsentCall, number | null>();
   async function recordUnsentCalls(): Promise<void> {
@@ -123,6 +122,19 @@ export function createCallRecords(pool: DatabasePool) {
       await sleep(unsentIntervalMs, undefined, { ref: false });
     }
   }
+  return ({ jobId, callIndex, senderId }) => {
+    unsentCalls.set({ jobId, callIndex, senderId }, null);
+    if (unsentCalls.size === 1) void recordUnsentCalls();
+  };
+}
+
+/** Creates the functions that read and write the records of provider calls. */
+export function createCallRecords(pool: DatabasePool) {
+  async function record({ jobId, callIndex }: CallIds, change: JsonObject): Promise<void> {
+    await pool.query(
+      command`SELECT call_record(${jobId}, ${callIndex}, ${sql.jsonb(toStorable(change))})`,
+    );
+  }
   return {
     /** Decides whether a call may be sent now; records it as `begun` or `waiting` (calls.sql). */
     begin: (call: CallAttempt): Promise<BeginResult> =>
@@ -133,15 +145,7 @@ export function createCallRecords(pool: DatabasePool) {
         WHERE job_id = ${jobId} AND call_index = ${callIndex}`),
     /** Records that the attempt that sends the call is still running. */
     markRunning: (call: CallIds): Promise<void> => record(call, {}),
-    /**
-     * Records in the background that an attempt has ended and no provider has accepted its call, as
-     * soon as the database is available. Without this record, a call whose `begin` was executed, but
-     * whose attempt received no response to it, could never be sent.
-     */
-    noteUnsent({ jobId, callIndex, senderId }: UnsentCall): void {
-      unsentCalls.set({ jobId, callIndex, senderId }, null);
-      if (unsentCalls.size === 1) void recordUnsentCalls();
-    },
+    noteUnsent: createUnsentNotes(pool),
     /**
      * Records that the provider certainly did not accept the call. The call may be sent again.
      * Returns how often the provider of the current route did not accept it.

@@ -342,12 +342,12 @@ describe('while Postgres is unreachable', () => {
     async (activity) => {
       const task = await newTask();
       const [first, second] = [processWith(), processWith()];
-      const begun = way.dropResponse('call_begin').then(async () => {
-        await expect.poll(() => readState(task)).toBe('begun');
-        way.cut();
-      });
+      const begun = way.dropResponse('call_begin');
       const failed = expect(inTask().run(first.calls.submit, task)).rejects.toThrow();
-      await Promise.all([begun, failed]);
+      await begun;
+      await expect.poll(() => readState(task)).toBe('begun');
+      way.cut();
+      await failed;
       expect(await readState(task)).toBe('begun');
       await way.mend();
       const expected = activity === 'submit' ? taken : { kind: 'not_sent' };
