@@ -179,7 +179,11 @@ async function inspectContainer(sizeBytes: number, likeliest: string): Promise<M
       lengths.every((seconds) => Number.isFinite(seconds) && seconds >= 0) &&
       (!video || (video.width > 0 && video.height > 0));
     if (!isMeasured) return refuse(`${type.name} whose length or size is undefined`);
-    const lie = audioTrack && (await findFalseClock(audioTrack));
+    const lie =
+      (audioTrack && (await findFalseClock(audioTrack))) ??
+      (audioTrack && audio && !videoTrack
+        ? findImpossibleSize(audioTrack, audio.durationSeconds, sizeBytes)
+        : null);
     if (lie) return refuse(`${type.name} ${lie}`);
     return { kind: 'recording', type, video, audio };
   } catch {
@@ -220,6 +224,30 @@ async function findFalseClock(track: InputAudioTrack): Promise<string | null> {
   const { factor, seconds } = clockTolerance;
   if (actual <= stated * factor + seconds) return null;
   return `whose timestamps are too short for its sound (${stated.toFixed(1)} seconds for ${actual.toFixed(1)})`;
+}
+
+/** Codecs whose packets have at most 6144 bits for 1024 samples of a channel, the limit of AAC. */
+const lossyCodecs: readonly string[] = ['aac', 'opus', 'mp3', 'vorbis'];
+/** Lowest limit of bits per second: the most of Opus, which may use them for one channel. */
+const bitRateMin = 512_000;
+/** Bytes of a file that may be other than sound: pictures and tags. */
+const metadataBytesMax = 8 * 1024 * 1024;
+
+/**
+ * Compares the size of a file without pictures with the highest bit rate of its codec. Returns a
+ * description of a length that is too short for that size; null if it is plausible.
+ */
+function findImpossibleSize(
+  { codec, sampleRate, numberOfChannels }: InputAudioTrack,
+  stated: number,
+  sizeBytes: number,
+): string | null {
+  const sampleBits = codec !== null && lossyCodecs.includes(codec) ? 6 : 32;
+  const bitRate = Math.max(bitRateMin, sampleBits * sampleRate * numberOfChannels);
+  const least = ((sizeBytes - metadataBytesMax) * 8) / bitRate;
+  const { factor, seconds } = clockTolerance;
+  if (least <= stated * factor + seconds) return null;
+  return `whose timestamps are too short for its size (${stated.toFixed(1)} seconds for at least ${least.toFixed(1)})`;
 }
 
 async function respond(sizeBytes: number): Promise<void> {

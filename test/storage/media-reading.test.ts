@@ -94,6 +94,12 @@ const recordings: [string, () => Promise<Buffer>, string, number][] = [
   ],
   ['AAC', () => readStored('a.aac'), 'aac', 3],
   ['M4A', () => readStored('a.m4a'), 'm4a', 3],
+  [
+    'M4A with 5 MB of metadata',
+    async () => Buffer.concat([await readStored('a.m4a'), box('free', Buffer.alloc(5e6))]),
+    'm4a',
+    3,
+  ],
   ['Ogg Vorbis', () => readStored('a.ogg'), 'ogg', 3],
   ['Ogg Opus, joined', () => readStored('chained.ogg'), 'ogg', 15],
   ['Ogg cut off', async () => (await readStored('chained.ogg')).subarray(0, 2000), 'ogg', 2],
@@ -145,6 +151,16 @@ describe('a recording', () => {
         return bytes;
       },
       /timestamps are too short for its sound/,
+    ],
+    [
+      'MP4 with more sound than its length can need',
+      async () => Buffer.concat([await readStored('a.m4a'), box('mdat', Buffer.alloc(2e7))]),
+      /timestamps are too short for its size \(3\.\d seconds for at least /,
+    ],
+    [
+      'Matroska with more sound than its length can need',
+      async () => Buffer.concat([await readStored('a.mka'), Buffer.alloc(2e7)]),
+      /timestamps are too short for its size/,
     ],
     [
       'WAV with ADPCM',
