@@ -21,11 +21,14 @@ BEGIN
       FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(o, answer)
       JOIN reservation r ON r.id = o->>'id', LATERAL (SELECT o->'job' AS j) AS fields
       WHERE j IS NOT NULL AND answer->>'verdict' = 'settled' AND job.id = r.id;
-    INSERT INTO artifact (storage_key, job_id, organization_id, content_type, size_bytes, sha256)
-      SELECT f."storageKey", o->>'id', o->>'organizationId', f."contentType", f."sizeBytes", f.sha256
+    INSERT INTO artifact (storage_key, job_id, organization_id, content_type, size_bytes, sha256,
+        content_credentials)
+      SELECT f."storageKey", o->>'id', o->>'organizationId', f."contentType", f."sizeBytes", f.sha256,
+        coalesce(f."contentCredentials", 'none')
       FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(o, answer),
         jsonb_to_recordset(o->'job'->'artifacts') AS f(
-          "storageKey" text, "contentType" text, "sizeBytes" bigint, sha256 text)
+          "storageKey" text, "contentType" text, "sizeBytes" bigint, sha256 text,
+          "contentCredentials" text)
       WHERE answer->>'verdict' = 'settled';
   END IF;
   PERFORM pg_notify('studio_job', (CASE

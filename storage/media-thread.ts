@@ -115,6 +115,9 @@ const refusedNames: Readonly<Record<string, string>> = {
   xml: 'XML or SVG',
   mts: 'an MPEG transport stream',
   ps: 'PostScript',
+  mpg: 'an MPEG program stream',
+  jp2: 'JPEG 2000',
+  wv: 'WavPack',
 };
 
 /** Names a format that is not accepted, or finds MP3 or AAC that starts within a frame. */

@@ -135,6 +135,23 @@ const pictureBrands: Readonly<Record<string, string>> = {
   miaf: 'HEIF',
 };
 
+/** First bytes of formats that are not accepted and that `file-type` does not recognize. */
+const refusedStarts: readonly [string, string][] = [
+  ['.snd', 'AU'],
+  ['II*\0', 'TIFF'],
+  ['MM\0*', 'TIFF'],
+  ['riff', 'W64'],
+  ['TTA', 'TTA'],
+  ['v/1\x01', 'OpenEXR'],
+  ['SDPX', 'DPX'],
+  ['XPDS', 'DPX'],
+  ['P5\n', 'PNM'],
+  ['P6\n', 'PNM'],
+  ['\x01\xda\0\x01', 'SGI'],
+  ['\x01\xda\x01\x01', 'SGI'],
+  ['\x0a\x05\x01', 'PCX'],
+];
+
 /** Boxes with which old QuickTime films without a brand start. */
 const quickTimeBoxes = new Set(['moov', 'mdat', 'wide', 'free', 'skip', 'pnot']);
 
@@ -159,9 +176,8 @@ export function recognizeFormat(head: Buffer): Signature {
   if (text(0, 4) === '\x1a\x45\xdf\xa3') return recognizeMatroska(text(0, 64));
   if (text(4, 8) === 'ftyp') return recognizeIsoMedia(head);
   if (quickTimeBoxes.has(text(4, 8))) return { extensions: ['mov', 'mp4', 'm4a'] };
-  if (text(0, 4) === '.snd') return { refused: 'AU' };
-  if (/^(II\*\0|MM\0\*)$/.test(text(0, 4))) return { refused: 'TIFF' };
-  if (text(0, 4) === 'riff') return { refused: 'W64' };
+  for (const [start, refused] of refusedStarts)
+    if (text(0, 4).startsWith(start)) return { refused };
   const [first = 0, second = 0] = head;
   if (first === 0xff && (second & 0xf6) === 0xf0) return one('aac');
   if (first === 0xff && (second & 0xe6) === 0xe2) return one('mp3');

@@ -4,6 +4,7 @@
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
+import { contentCredentials } from '../domain/job-record.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import { forEachIsolated, type IsolationReport } from '../platform/background.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -22,6 +23,8 @@ const storedFile = z.object({
   contentType: z.string().nullable(),
   sizeBytes: z.number().nullable(),
   filename: z.string().nullable(),
+  /** Mark of an artifact; null for an upload, in which no marks are searched. */
+  contentCredentials: contentCredentials.nullable(),
   /** Whether the file is stored; false for an upload whose file has not been received. */
   complete: z.boolean(),
   createdAtMs: z.number(),
@@ -51,9 +54,10 @@ const removeCountMax = 200;
 
 const queriesByKind = {
   artifact: sql.fragment`SELECT 'artifact' AS kind, NULL AS "fileId", x.job_id AS "jobId", x.storage_key,
-    x.content_type, x.size_bytes, NULL AS filename, true AS complete, x.created_at FROM artifact x`,
+    x.content_type, x.size_bytes, NULL AS filename, x.content_credentials, true AS complete, x.created_at FROM artifact x`,
   upload: sql.fragment`SELECT 'upload' AS kind, x.id AS "fileId", NULL AS "jobId", x.storage_key,
-    x.content_type, x.size_bytes, x.filename, x.completed_at IS NOT NULL AS complete, x.created_at
+    x.content_type, x.size_bytes, x.filename, NULL AS content_credentials,
+    x.completed_at IS NOT NULL AS complete, x.created_at
     FROM upload x`,
 };
 
@@ -126,7 +130,8 @@ function buildPageQuery(
       ORDER BY x.created_at DESC, x.storage_key DESC LIMIT ${limit + 1})`,
   );
   return sql.fragment`SELECT kind, "fileId", "jobId", storage_key AS "storageKey",
-      content_type AS "contentType", size_bytes AS "sizeBytes", filename, complete,
+      content_type AS "contentType", size_bytes AS "sizeBytes", filename,
+      content_credentials AS "contentCredentials", complete,
       ${listedTimes}
     FROM (${sql.join(newestOfEachKind, sql.fragment` UNION ALL `)}) AS files
     ORDER BY created_at DESC, storage_key DESC LIMIT ${limit + 1}`;

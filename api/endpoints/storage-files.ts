@@ -1,6 +1,7 @@
 /** /api/v1/storage/files: lists and deletes artifacts and uploads. */
 import { z } from 'zod';
 import type { StoredFile } from '../../storage/stored-files.ts';
+import { contentCredentials } from '../../domain/job-record.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
 import { creditsSchema, jobSchema } from '../../studio/jobs/job-view.ts';
@@ -28,6 +29,9 @@ const fileSchema = z
     contentType: z.string().nullable(),
     sizeBytes: z.int().nullable(),
     filename: z.string().nullable(),
+    contentCredentials: contentCredentials.nullable().meta({
+      description: 'Mark of generated media in an artifact; null for an upload.',
+    }),
     complete: z.boolean().meta({
       description: 'False if an upload URL was created and no file has been uploaded yet.',
     }),

@@ -1263,6 +1263,8 @@ export interface components {
             contentType: string | null;
             sizeBytes: number | null;
             filename: string | null;
+            /** @description Mark of generated media in an artifact; null for an upload. */
+            contentCredentials: ("provider" | "gateway" | "none") | null;
             /** @description False if an upload URL was created and no file has been uploaded yet. */
             complete: boolean;
             /** @description URL of the file, valid until `expiresAt`. */

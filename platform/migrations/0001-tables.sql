@@ -394,6 +394,8 @@ CREATE TABLE artifact (
   content_type text NOT NULL,
   size_bytes bigint NOT NULL CHECK (size_bytes > 0),
   sha256 text NOT NULL,
+  -- Mark of generated media in the file.
+  content_credentials text NOT NULL DEFAULT 'none' CHECK (content_credentials IN ('provider', 'gateway', 'none')),
   created_at timestamptz NOT NULL DEFAULT now(),
   -- `deleted_at`: time at which the owner deleted the artifact. `removed_at`: time at which its
   -- object was removed from the storage. The row remains for the audit.

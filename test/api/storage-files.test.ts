@@ -21,6 +21,7 @@ interface FileList {
     jobId: string | null;
     storagePath: string;
     complete: boolean;
+    contentCredentials: string | null;
     url: string | null;
   }[];
   hasMore: boolean;
@@ -172,6 +173,8 @@ describe('files', () => {
       ['artifact', jobId, true],
     ]);
     expect(all.data[0]?.url).toBeNull();
+    const marks = all.data.map(({ contentCredentials }) => contentCredentials);
+    expect(marks).toEqual([null, null, null, 'gateway', 'gateway']);
     for (const { url } of all.data.slice(2)) expect((await fetch(url ?? '')).status).toBe(200);
     // Files with equal times are ordered by their paths.
     const update = 'UPDATE upload SET created_at = $2 WHERE id = $1';

@@ -271,6 +271,20 @@ describe('a picture', () => {
       async () => Buffer.from('<svg xmlns="x"/>'),
       'is HTML, SVG or XML; accepted are PNG, JPEG, WebP and GIF',
     ],
+    ...(
+      [
+        ['OpenEXR', 'v/1\x01'],
+        ['DPX', 'SDPX'],
+        ['PNM', 'P6\n8 8'],
+        ['SGI', '\x01\xda\x01\x01'],
+        ['PCX', '\x0a\x05\x01\x08'],
+        ['TTA', 'TTA1'],
+      ] as const
+    ).map(([name, start]): [string, () => Promise<Buffer>, string] => [
+      name,
+      async () => Buffer.from(start.padEnd(100, '\0'), 'latin1'),
+      `is ${name}; accepted are PNG, JPEG, WebP and GIF`,
+    ]),
     ['PDF', async () => Buffer.from('%PDF-1.7\n'), 'is PDF; accepted are PNG, JPEG, WebP and GIF'],
     ['sound', () => readStored('a.mp3'), 'is MP3; accepted are PNG, JPEG, WebP and GIF'],
     [

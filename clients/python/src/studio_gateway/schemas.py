@@ -348,6 +348,7 @@ class File(TypedDict):
     contentType: str | None
     sizeBytes: int | None
     filename: str | None
+    contentCredentials: Literal['provider', 'gateway', 'none'] | None
     complete: bool
     url: str | None
     expiresAt: str | None
