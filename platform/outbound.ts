@@ -9,6 +9,7 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { Agent, buildConnector, type Dispatcher, request } from 'undici';
 import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /**
@@ -193,6 +194,24 @@ function openBody(response: Dispatcher.ResponseData, bytesMax: number): Readable
   return Readable.from(limitBytes(response.body, bytesMax), { objectMode: false });
 }
 
+/**
+ * Reads the bytes of a partial response, and the size of the whole file.
+ * @throws OutboundError broken, too_large
+ */
+async function readPart(
+  response: Dispatcher.ResponseData,
+  start: number,
+  end: number,
+): Promise<{ bytes: Buffer; sizeBytes: number }> {
+  const range = String(response.headers['content-range']);
+  const [, first, last, size] = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(range) ?? [];
+  const bytes = await buffer(limitBytes(response.body, end - start));
+  if (Number(first) !== start || bytes.length !== Number(last) - start + 1) {
+    throw new OutboundError('broken', 'the server sent another part of the file');
+  }
+  return { bytes, sizeBytes: Number(size) };
+}
+
 async function* limitBytes(source: Readable, bytesMax: number): AsyncGenerator<Buffer> {
   let size = 0;
   try {
@@ -213,6 +232,14 @@ async function* limitBytes(source: Readable, bytesMax: number): AsyncGenerator<B
 export interface FetchLimits {
   bytesMax: number;
   /** Time limit for the request and the complete response, in milliseconds. */
+  timeoutMs: number;
+  signal?: AbortSignal;
+}
+
+/** Part of a file, and the time limit for its request in milliseconds. */
+export interface FilePart {
+  start: number;
+  end: number;
   timeoutMs: number;
   signal?: AbortSignal;
 }
@@ -242,6 +269,12 @@ export interface Outbound {
    * @throws OutboundError
    */
   fetch: (url: string, limits: FetchLimits) => Promise<Readable>;
+  /**
+   * Fetches the bytes from `start` (included) to `end` (excluded) of a file, and returns them with
+   * the size of the file; null if the server sends only whole files.
+   * @throws OutboundError
+   */
+  fetchPart: (url: string, part: FilePart) => Promise<{ bytes: Buffer; sizeBytes: number } | null>;
   /**
    * Sends a POST request once, without following redirects.
    * @throws OutboundError blocked, unreachable
@@ -317,6 +350,32 @@ export function createOutbound(options: OutboundOptions): Outbound {
     });
   }
 
+  /** Sends a GET request, and follows redirects. @throws OutboundError */
+  async function get(
+    text: string,
+    limits: Pick<FetchLimits, 'timeoutMs' | 'signal'>,
+    headers: Record<string, string> = {},
+  ): Promise<Dispatcher.ResponseData> {
+    const deadline = AbortSignal.timeout(limits.timeoutMs);
+    const signal = limits.signal ? AbortSignal.any([deadline, limits.signal]) : deadline;
+    let url = check(text);
+    for (let redirectCount = 0; redirectCount <= redirectsMax; redirectCount += 1) {
+      const response = await send(url, { method: 'GET', signal, headers }).catch(
+        (error: unknown) => {
+          throw toOutboundError(error, 'the URL could not be read');
+        },
+      );
+      const location = response.headers['location'];
+      if (!redirectStatuses.has(response.statusCode) || typeof location !== 'string') {
+        return response;
+      }
+      discard(response);
+      if (!URL.canParse(location, url.href)) throwBlocked('not a URL');
+      url = check(new URL(location, url.href).href);
+    }
+    return throwBlocked(`more than ${redirectsMax} redirects`);
+  }
+
   return {
     check,
     async post(text, { responseBytesMax, timeoutMs, ...message }) {
@@ -336,23 +395,12 @@ export function createOutbound(options: OutboundOptions): Outbound {
         throw toOutboundError(error, reason);
       }
     },
-    async fetch(text, limits) {
-      const deadline = AbortSignal.timeout(limits.timeoutMs);
-      const signal = limits.signal ? AbortSignal.any([deadline, limits.signal]) : deadline;
-      let url = check(text);
-      for (let redirectCount = 0; redirectCount <= redirectsMax; redirectCount += 1) {
-        const response = await send(url, { method: 'GET', signal }).catch((error: unknown) => {
-          throw toOutboundError(error, 'the URL could not be read');
-        });
-        const location = response.headers['location'];
-        if (!redirectStatuses.has(response.statusCode) || typeof location !== 'string') {
-          return openBody(response, limits.bytesMax);
-        }
-        discard(response);
-        if (!URL.canParse(location, url.href)) throwBlocked('not a URL');
-        url = check(new URL(location, url.href).href);
-      }
-      return throwBlocked(`more than ${redirectsMax} redirects`);
+    fetch: async (text, limits) => openBody(await get(text, limits), limits.bytesMax),
+    async fetchPart(text, { start, end, ...limits }) {
+      const response = await get(text, limits, { range: `bytes=${start}-${end - 1}` });
+      if (response.statusCode === 206) return readPart(response, start, end);
+      discard(response);
+      return null;
     },
     async checkAddresses(text) {
       const url = check(text);

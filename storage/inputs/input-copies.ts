@@ -14,7 +14,7 @@ import { forEachIsolated, type IsolationReport } from '../../platform/background
 import type { Logger } from '../../platform/logger.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import { toStorageReference } from './inputs.ts';
-import { createFileSource } from '../byte-source.ts';
+import { createFileSource, type ByteSource } from '../byte-source.ts';
 import {
   readAccepted,
   UnusableFile,
@@ -23,7 +23,8 @@ import {
   fileBytesMax,
   findMediaType,
 } from '../media-types.ts';
-import { inputUses } from './measured-inputs.ts';
+import type { InputMeasurements } from '../../domain/draft-plan.ts';
+import { inputUses, measureSource } from './measured-inputs.ts';
 import { writeSpoolFile } from '../spool.ts';
 import type { Storage } from '../storage.ts';
 
@@ -39,7 +40,10 @@ interface CopyingRequest {
    * @throws GatewayError if the open requests of the organization have too many
    */
   countBytes: (bytes: number) => void;
-  /** True if pictures are only measured, so that the start of a file is enough. */
+  /**
+   * True if inputs are only measured: the start of a picture is enough, and of a film the parts with
+   * its headers.
+   */
   readsHeadsOnly?: true;
 }
 
@@ -51,6 +55,12 @@ export interface RequestCopies {
    * @throws UnusableFile; GatewayError SERVICE_UNAVAILABLE if too many copies are in progress
    */
   add: (url: string, medium: keyof typeof inputUses) => Promise<string>;
+  /**
+   * Measures a film on another server without copying it, by its headers. Null if it must be copied:
+   * the request needs more than its measurements, or the server sends only whole files.
+   * @throws UnusableFile; GatewayError SERVICE_UNAVAILABLE
+   */
+  measureHeaders: (url: string, medium: 'image' | 'video') => Promise<InputMeasurements | null>;
   /** Removes the copies of a rejected request, and aborts those in progress. */
   discard: () => Promise<void>;
 }
@@ -134,6 +144,12 @@ export function createInputCopies(deps: InputCopiesDeps) {
             releaseSlot();
           }
         },
+        async measureHeaders(url, medium) {
+          if (!request.readsHeadsOnly || medium !== 'video') return null;
+          const releaseSlot = await acquireSlot(request.organizationId);
+          const source = { url, medium, signal: abortController.signal, ...request };
+          return measureRemoteFilm(deps.outbound, source).finally(releaseSlot);
+        },
         async discard() {
           abortController.abort();
           // `sweep` later removes the copies that could not be removed here.
@@ -193,6 +209,60 @@ async function recordCopy(
     INSERT INTO input_copy (storage_key, organization_id, job_id, size_bytes)
     SELECT ${copy.storageKey}, id, ${copy.jobId}, ${copy.sizeBytes} FROM counted`);
   if (rowCount === 0) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
+}
+
+/** Bytes of the first part of a film that is read. */
+const firstPartBytes = 64 * 1024;
+
+/** Measures a film by its headers; null if the server sends only whole files. @throws UnusableFile */
+async function measureRemoteFilm(
+  outbound: Outbound,
+  source: CopySource,
+): Promise<InputMeasurements | null> {
+  try {
+    const file = await openRemoteFile(outbound, source);
+    return file && (await measureSource(file, 'video'));
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error;
+    throw new UnusableFile(error.message);
+  }
+}
+
+/**
+ * Opens a file on another server whose parts are fetched when they are read; null if the server
+ * sends only whole files.
+ * @throws OutboundError; UnusableFile if the file is too large
+ */
+async function openRemoteFile(
+  outbound: Outbound,
+  { url, medium, signal, countBytes }: CopySource,
+): Promise<ByteSource | null> {
+  const fetchPart = async (start: number, end: number) => {
+    const part = await outbound.fetchPart(url, {
+      start,
+      end,
+      timeoutMs: timeoutMs[medium],
+      signal,
+    });
+    if (part) countBytes(part.bytes.length);
+    return part;
+  };
+  const first = await fetchPart(0, firstPartBytes);
+  if (!first) return null;
+  const { sizeBytes } = first;
+  if (sizeBytes > bytesMax[medium]) {
+    throw new UnusableFile(`the file has more than ${bytesMax[medium]} bytes`);
+  }
+  return {
+    size: () => Promise.resolve(sizeBytes),
+    async read(start, end) {
+      if (end <= first.bytes.length) return first.bytes.subarray(start, end);
+      const part = await fetchPart(start, Math.min(end, sizeBytes));
+      if (part?.sizeBytes === sizeBytes) return part.bytes;
+      throw new OutboundError('broken', 'the file changed while it was read');
+    },
+    close: () => Promise.resolve(),
+  };
 }
 
 /** Start of a picture that contains its size, even after long metadata. */

@@ -154,7 +154,10 @@ export async function measurePrices(
   const references = new Map<string, string>();
 
   async function measureFile(url: string, medium: 'image' | 'video'): Promise<InputMeasurements> {
-    const reference = parseStorageReference(url) === null ? await copies.add(url, medium) : url;
+    const isStored = parseStorageReference(url) !== null;
+    const measured = isStored ? null : await copies.measureHeaders(url, medium);
+    if (measured) return measured;
+    const reference = isStored ? url : await copies.add(url, medium);
     const storageKey = parseStorageReference(reference);
     assert(storageKey !== null, 'the copied input has no storage key');
     const measurements = await measureInput(storage, storageKey, medium);

@@ -59,6 +59,70 @@ async function readState(): Promise<unknown> {
   return { ...rows, submits: (await gateway.sandbox.submits({})).length };
 }
 
+describe('a film on another server', () => {
+  const film = makeFilm({ durationSeconds: 2 });
+  /** Returns a box of bytes that players skip. */
+  const padding = (bytes: number): Buffer => {
+    const box = Buffer.alloc(bytes);
+    box.writeUInt32BE(bytes);
+    return box.fill('free', 4, 8);
+  };
+  const megabyte = 1024 * 1024;
+
+  it.each([
+    [
+      'with its index at the start',
+      true,
+      async () => Buffer.concat([await film, padding(40 * megabyte)]),
+    ],
+    [
+      'with its index at the end',
+      true,
+      async () => {
+        const bytes = await film;
+        const typeBytes = bytes.readUInt32BE(0);
+        const parts = [
+          bytes.subarray(0, typeBytes),
+          padding(40 * megabyte),
+          bytes.subarray(typeBytes),
+        ];
+        return Buffer.concat(parts);
+      },
+    ],
+    [
+      'whose server sends only whole files',
+      false,
+      async () => Buffer.concat([await film, padding(megabyte)]),
+    ],
+  ])('%s is measured by its headers', async (name, ranges, make) => {
+    const bytes = await make();
+    const path = `/${name.replaceAll(' ', '-')}.mp4`;
+    const videoUrl = gateway.media.put(path, bytes, { ranges });
+    const { status, body } = await estimate('/studio/video/upscale', { videoUrl });
+    expect([status, body.data.credits]).toEqual([200, 2]);
+    const sentBytes = gateway.media.sentBytes(path);
+    if (ranges) expect(sentBytes).toBeLessThan(3 * megabyte);
+    else expect(sentBytes).toBeGreaterThanOrEqual(bytes.length);
+  });
+
+  it.each<[string, string, number, RegExp]>([
+    ['sends another part', 'bytes 5-9/100', 5, /sent another part of the file/],
+    ['sends more than was asked for', 'bytes 0-9/100', 200_000, /has more than/],
+    ['states no part', 'none', 5, /sent another part of the file/],
+    ['has too many bytes', 'bytes 0-4/999999999', 5, /has more than 209715200 bytes/],
+  ])('whose server %s is rejected by name', async (name, range, length, message) => {
+    const videoUrl = gateway.media.serve(`/${name.replaceAll(' ', '-')}`, (response) => {
+      response.writeHead(206, { 'content-range': range }).end(Buffer.alloc(length));
+    });
+    const { status, body } = await estimate('/studio/video/upscale', { videoUrl });
+    expect(status).toBe(400);
+    expect(body).toMatchObject({
+      error: 'INVALID_INPUT_URL',
+      message: expect.stringMatching(message),
+    });
+  });
+});
+
 const pricedFields = [
   'numImages',
   'quality',
