@@ -133,12 +133,13 @@ export function createInputCopies(deps: InputCopiesDeps) {
   return {
     forRequest(request: CopyingRequest): RequestCopies {
       const abortController = new AbortController();
+      const { signal } = abortController;
       const storageKeys: string[] = [];
       return {
         async add(url, medium) {
           const releaseSlot = await acquireSlot(request.organizationId);
           try {
-            const source = { url, medium, signal: abortController.signal, ...request };
+            const source = { url, medium, signal, ...request };
             return await copyFile(source, (storageKey) => storageKeys.push(storageKey));
           } finally {
             releaseSlot();
@@ -147,8 +148,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
         async measureHeaders(url, medium) {
           if (!request.readsHeadsOnly || medium !== 'video') return null;
           const releaseSlot = await acquireSlot(request.organizationId);
-          const source = { url, medium, signal: abortController.signal, ...request };
-          return measureRemoteFilm(deps.outbound, source).finally(releaseSlot);
+          return measureRemoteFilm(deps.outbound, { url, signal, ...request }).finally(releaseSlot);
         },
         async discard() {
           abortController.abort();
@@ -217,7 +217,7 @@ const firstPartBytes = 64 * 1024;
 /** Measures a film by its headers; null if the server sends only whole files. @throws UnusableFile */
 async function measureRemoteFilm(
   outbound: Outbound,
-  source: CopySource,
+  source: RemoteFilm,
 ): Promise<InputMeasurements | null> {
   try {
     const file = await openRemoteFile(outbound, source);
@@ -235,13 +235,13 @@ async function measureRemoteFilm(
  */
 async function openRemoteFile(
   outbound: Outbound,
-  { url, medium, signal, countBytes }: CopySource,
+  { url, signal, countBytes }: RemoteFilm,
 ): Promise<ByteSource | null> {
   const fetchPart = async (start: number, end: number) => {
     const part = await outbound.fetchPart(url, {
       start,
       end,
-      timeoutMs: timeoutMs[medium],
+      timeoutMs: timeoutMs.video,
       signal,
     });
     if (part) countBytes(part.bytes.length);
@@ -250,8 +250,8 @@ async function openRemoteFile(
   const first = await fetchPart(0, firstPartBytes);
   if (!first) return null;
   const { sizeBytes } = first;
-  if (sizeBytes > bytesMax[medium]) {
-    throw new UnusableFile(`the file has more than ${bytesMax[medium]} bytes`);
+  if (sizeBytes > bytesMax.video) {
+    throw new UnusableFile(`the file has more than ${bytesMax.video} bytes`);
   }
   return {
     size: () => Promise.resolve(sizeBytes),
@@ -281,6 +281,9 @@ async function* readCounted(
     if (readsHeadsOnly && medium === 'image' && sizeBytes >= pictureHeadBytes) return;
   }
 }
+
+/** Film that is measured where it is. */
+type RemoteFilm = Pick<CopySource, 'url' | 'signal' | 'countBytes'>;
 
 /** File to copy. */
 interface CopySource extends CopyingRequest {

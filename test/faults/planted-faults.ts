@@ -23,14 +23,14 @@ const money: Fault[] = [
     file: 'providers/calls.sql',
     original: 'AND c.sender_id = a."senderId"',
     planted: '',
-    tests: ['test/ledger/call-records.test.ts'],
+    tests: ['test/providers/call-records.test.ts'],
   },
   {
     name: 'an attempt that could not send its call does not note it',
     file: 'activities/submit.ts',
     original: 'deps.records.noteUnsent(callAttempt);',
     planted: '',
-    tests: ['test/activities/provider-calls.test.ts'],
+    tests: ['test/activities/submit.test.ts'],
   },
   {
     name: 'a reservation reads its account without a lock',

@@ -62,7 +62,7 @@ const studioMove = fc
     const artifact = { storageKey: id, contentType: 'image/png', sizeBytes: 5, sha256: 'abc' };
     const job = {
       status: completed ? 'completed' : 'failed',
-      outputs: completed ? [{ artifacts: [{ storageKey: id }] }] : null,
+      outputs: completed ? [{ artifacts: [artifact] }] : null,
       error: completed ? null : { code: 'X', message: 'x' },
       artifacts: completed ? [artifact] : [],
     };
