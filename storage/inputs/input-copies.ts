@@ -138,12 +138,9 @@ export function createInputCopies(deps: InputCopiesDeps) {
       return {
         async add(url, medium) {
           const releaseSlot = await acquireSlot(request.organizationId);
-          try {
-            const source = { url, medium, signal, ...request };
-            return await copyFile(source, (storageKey) => storageKeys.push(storageKey));
-          } finally {
-            releaseSlot();
-          }
+          const source = { url, medium, signal, ...request };
+          const copied = copyFile(source, (storageKey) => storageKeys.push(storageKey));
+          return copied.finally(releaseSlot);
         },
         async measureHeaders(url, medium) {
           if (!request.readsHeadsOnly || medium !== 'video') return null;
