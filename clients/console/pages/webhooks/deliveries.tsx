@@ -64,7 +64,7 @@ export function Deliveries() {
       title="Deliveries"
       columns={columns}
       {...webhooks}
-      rowId={({ jobId, event }) => `${jobId} ${event}`}
+      rowId={({ jobId, event }) => (event === 'ended' ? jobId : `${jobId}-${event}`)}
       empty={filter === '' ? 'No webhooks yet' : 'No deliveries match'}
       emptyHint={
         <>
