@@ -4,11 +4,12 @@
 -- grants always remain, because their keys prevent a second grant.
 
 -- Returns the bounds of the next segment of an account: at most `entries_max` entries from before a
--- time, of those that an audit found right. `last` is null if there are none.
+-- time, of those that an audit found right. `last` is null if there are none. Entries of the last
+-- seven days stay: callers may still repeat a request by its Idempotency-Key, or receive a webhook.
 CREATE FUNCTION next_archive_segment(account_id text, before timestamptz, entries_max integer,
   OUT first bigint, OUT last bigint) LANGUAGE sql STABLE AS $$
   WITH s AS (SELECT coalesce(max(sequence), 0) + 1 AS first FROM archive_segment WHERE organization_id = account_id),
-    page AS (SELECT e.sequence, e.created_at < before
+    page AS (SELECT e.sequence, e.created_at < least(before, clock_timestamp() - interval '7 days')
         AND e.sequence <= (SELECT c.sequence FROM audit_checkpoint c WHERE c.organization_id = account_id) AS is_old
       FROM ledger_entry e, s WHERE e.organization_id = account_id AND e.sequence >= s.first
       ORDER BY e.sequence LIMIT entries_max)
