@@ -32,6 +32,12 @@ const connectTimeoutMs = 3000;
 const probeIntervalMs = 2000;
 /** Time within which a probe must arrive, in milliseconds. */
 const probeTimeoutMs = 2000;
+/**
+ * Times within which one of the probes at the start must arrive, in milliseconds. There are several,
+ * because a process that starts on a busy machine can miss the first, and they are short, because a
+ * process with a wrong configuration must end within seconds.
+ */
+const startProbesMs = [600, 900, 1200];
 
 /** Opens a connection that listens to the channels. */
 async function connectTo(
@@ -78,7 +84,7 @@ function createProbe(notify: ListenerOptions['notify']) {
       wake?.();
     },
     /** Sends a probe. Returns whether it arrived, or null if it could not be sent. */
-    async send(): Promise<boolean | null> {
+    async send(timeoutMs = probeTimeoutMs): Promise<boolean | null> {
       hasArrived = false;
       const arrival = new Promise<void>((resolve) => {
         wake = resolve;
@@ -88,13 +94,21 @@ function createProbe(notify: ListenerOptions['notify']) {
       } catch {
         return null;
       }
-      await Promise.race([arrival, sleep(probeTimeoutMs, undefined, { ref: false })]);
+      await Promise.race([arrival, sleep(timeoutMs, undefined, { ref: false })]);
       // After a pause of the whole process, timers run before the sockets are read.
       await nextTurn();
       await nextTurn();
       return hasArrived;
     },
   };
+}
+
+/** Returns whether all probes at the start were sent and none arrived. */
+async function isDeaf(probe: Probe): Promise<boolean> {
+  for (const timeoutMs of startProbesMs) {
+    if ((await probe.send(timeoutMs)) !== false) return false;
+  }
+  return true;
 }
 
 /**
@@ -147,8 +161,7 @@ export async function openListener(options: ListenerOptions) {
   }
 
   await connect();
-  // Two probes, because a process that starts on a busy machine can miss the time limit of one.
-  if (connected && (await probe.send()) === false && (await probe.send()) === false) {
+  if (connected && (await isDeaf(probe))) {
     await close();
     throw new Error(options.silentMessage);
   }
