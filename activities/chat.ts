@@ -7,7 +7,7 @@ import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Telemetry } from '../platform/telemetry.ts';
-import { throwRejection } from '../ledger/rejections.ts';
+import { throwRejection } from '../ledger/ledger.ts';
 import { recordChat, observeUpstreams, type AnsweringChat } from '../chat/chat-telemetry.ts';
 import { ChatCheckpoints } from '../chat/chat-checkpoints.ts';
 import type { ChatEstimate, ChatOrder } from '../chat/orders.ts';

@@ -11,7 +11,7 @@ import { sql } from 'slonik';
 import { assert } from '../domain/errors.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
-import { createApplyOperation } from '../ledger/ledger-batches.ts';
+import { createApplyOperation } from '../ledger/ledger.ts';
 import { createBatcher } from '../platform/batch.ts';
 
 /** Claim of an Idempotency-Key. `attempt` identifies the request that holds the claim. */

@@ -1,13 +1,167 @@
 /** Parses the body and query of requests with their schemas. An error names each invalid field. */
 import { z } from 'zod';
-import { invalidFieldsError, type ErrorDetail } from './errors.ts';
 import {
-  describeIssue,
-  describeUnknownName,
-  type Issue,
-  type RequestPart,
-} from './issue-messages.ts';
-import { findNodes, type SchemaNode } from './schema-nodes.ts';
+  countCharacters,
+  createSuggester,
+  formatAllowedValues,
+  formatReceived,
+} from './field-messages.ts';
+import { invalidFieldsError, type ErrorDetail } from './errors.ts';
+
+/** JSON schema of a value inside a request. */
+export type SchemaNode = z.core.JSONSchema.JSONSchema;
+
+/** Returns the schemas of the value at a path: several if the value may have several types. */
+function findNodes(root: SchemaNode, path: readonly PropertyKey[]): SchemaNode[] {
+  let nodes = listAlternatives(root, root);
+  for (const key of path) nodes = nodes.flatMap((node) => listChildren(node, { key, root }));
+  return nodes;
+}
+
+/** Returns the alternatives of a schema without `null`, which means the same as a missing field. */
+function listAlternatives(
+  node: z.core.JSONSchema._JSONSchema | undefined,
+  root: SchemaNode,
+): SchemaNode[] {
+  if (typeof node !== 'object') return [];
+  const { $ref, anyOf, oneOf, type } = node;
+  if ($ref !== undefined) return listAlternatives(root.$defs?.[$ref.split('/').at(-1) ?? ''], root);
+  const alternatives = anyOf ?? oneOf;
+  if (alternatives)
+    return alternatives.flatMap((alternative) => listAlternatives(alternative, root));
+  return type === 'null' ? [] : [node];
+}
+
+function listChildren(
+  node: SchemaNode,
+  { key, root }: { key: PropertyKey; root: SchemaNode },
+): SchemaNode[] {
+  const { properties = {}, items, additionalProperties } = node;
+  if (typeof key === 'number')
+    return [items].flat().flatMap((alternative) => listAlternatives(alternative, root));
+  if (Object.hasOwn(properties, key)) return listAlternatives(properties[String(key)], root);
+  return listAlternatives(additionalProperties, root);
+}
+
+/** Describes the values that a schema allows: `an integer of 1–100`, `an array of 1–10 strings`. */
+function describeNode(node: SchemaNode): string {
+  if ('const' in node) return JSON.stringify(node.const);
+  if (node.enum) return `one of ${node.enum.join(', ')}`;
+  switch (node.type) {
+    case 'string':
+      return describeString(node);
+    case 'integer':
+    case 'number': {
+      const kind = node.type === 'integer' ? 'an integer' : 'a number';
+      return kind + describeRange(ignoreSafeLimit(node.minimum), ignoreSafeLimit(node.maximum));
+    }
+    case 'boolean':
+      return 'true or false';
+    case 'array': {
+      const { type } =
+        typeof node.items === 'object' && !Array.isArray(node.items) ? node.items : {};
+      const items = typeof type === 'string' && type !== 'array' ? `${type}s` : 'items';
+      const range = describeRange(node.minItems, node.maxItems);
+      return range === '' ? `an array of ${items}` : `an array${range} ${items}`;
+    }
+    case 'object': {
+      const names = Object.keys(node.properties ?? {});
+      return names.length > 0 && names.length <= 8
+        ? `an object with ${names.join(', ')}`
+        : 'an object';
+    }
+    case 'null':
+    case undefined:
+    default:
+      return 'a valid value';
+  }
+}
+
+const formatTexts: Readonly<Record<string, string>> = {
+  'date-time': 'an ISO 8601 date and time, such as 2026-01-31T12:00:00Z',
+  uri: 'a URL',
+};
+
+function describeString({ format = '', minLength, maxLength }: SchemaNode): string {
+  const range = describeRange(minLength, maxLength);
+  return formatTexts[format] ?? `a string${range}${range && ' characters'}`;
+}
+
+/** Returns a limit, or undefined for the safe-integer limit that zod adds to each integer. */
+function ignoreSafeLimit(limit: number | undefined): number | undefined {
+  return limit !== undefined && Math.abs(limit) < Number.MAX_SAFE_INTEGER ? limit : undefined;
+}
+
+function describeRange(min: number | undefined, max: number | undefined): string {
+  if (min !== undefined && max !== undefined) return ` of ${min === max ? min : `${min}–${max}`}`;
+  if (max !== undefined) return ` of at most ${max}`;
+  return min === undefined ? '' : ` of at least ${min}`;
+}
+
+/** Violation of a schema. */
+export type Issue = z.core.$ZodIssue;
+/** Part of the request that contains the invalid value. */
+export type RequestPart = 'body' | 'form' | 'query';
+
+/** Maximum number of allowed field names that an error message lists. */
+const namesMax = 24;
+/** Maximum length, in UTF-16 code units, of a string whose characters are counted. */
+const countedLengthMax = 100_000;
+
+/** Returns the message for an unknown field or query parameter; `known` are the allowed names. */
+function describeUnknownName(name: string, known: readonly string[], part: RequestPart): string {
+  if (known.length === 0) {
+    return part === 'query' ? 'this endpoint has no query parameters' : 'unknown field';
+  }
+  const problem = part === 'query' ? 'unknown query parameter' : 'unknown field';
+  const [similar] = createSuggester(known)(name);
+  const list =
+    known.length > namesMax ? `${known.slice(0, namesMax).join(', ')}, …` : known.join(', ');
+  return `${problem}${similar === undefined ? '' : `; did you mean ${similar}?`}; allowed: ${list}`;
+}
+
+interface InvalidField {
+  /** Schemas of the field. There are several if the field accepts several types. */
+  nodes: readonly SchemaNode[];
+  input: unknown;
+  part: RequestPart;
+}
+
+/**
+ * Returns the message for an invalid field: its schema's own message, or one built from the schema.
+ */
+function describeIssue(issue: Issue, { nodes, input, part }: InvalidField): string {
+  const isList = nodes.some(({ type }) => type === 'array');
+  if (part !== 'body' && Array.isArray(input) && !isList) {
+    return `must not be repeated (received ${input.length})`;
+  }
+  if (issue.message !== '') {
+    return input === undefined
+      ? issue.message.replace(/^must be /, 'is required: ')
+      : issue.message + formatReceived(input);
+  }
+  const choices = nodes.flatMap((node) => ('const' in node ? [node.const] : (node.enum ?? [])));
+  const isChoice = nodes.length > 0 && nodes.every((node) => 'const' in node || node.enum);
+  const allowedValues = [...new Set(isChoice ? choices : nodes.map(describeNode))].map(String);
+  if (input === undefined) {
+    return `is required: ${isChoice ? `one of ${allowedValues.join(', ')}` : allowedValues.join(' or ')}`;
+  }
+  if (isChoice) return formatAllowedValues(allowedValues, input);
+  return `must be ${allowedValues.join(' or ') || 'a valid value'}${describeReceived(issue, input)}`;
+}
+
+/** Describes the received value, or only its length if the length is invalid. */
+function describeReceived(issue: Issue, input: unknown): string {
+  const isLength = 'origin' in issue && (issue.origin === 'string' || issue.origin === 'array');
+  if (isLength && (issue.code === 'too_big' || issue.code === 'too_small')) {
+    // Counting the characters of a very long string would take too long.
+    const isLong = typeof input === 'string' && input.length > countedLengthMax;
+    if (isLong) return ` (has more than ${countedLengthMax / 2})`;
+    if (typeof input === 'string') return ` (has ${countCharacters(input)})`;
+    if (Array.isArray(input)) return ` (has ${input.length})`;
+  }
+  return formatReceived(input);
+}
 
 interface ParseInput {
   schema: z.ZodType;

@@ -1,7 +1,7 @@
 /** Creates, lists and changes organizations and their users, for operators. */
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
-import { accountColumns, accountState } from '../ledger/account.ts';
+import { accountColumns, accountState } from '../ledger/ledger.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import { command, type DatabasePool } from '../platform/database.ts';

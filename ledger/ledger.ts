@@ -2,13 +2,15 @@
  * The credit ledger: reserve → charge | release, refunds and grants. Each is a ledger operation,
  * idempotent by its id, which Postgres decides while the account of the organization is locked.
  */
+import { sql } from 'slonik';
 import { z } from 'zod';
-import { type ErrorCode, assert } from '../domain/errors.ts';
-import { asJson, type Json, type JsonObject } from '../domain/json.ts';
+import { assert, GatewayError, type ErrorCode } from '../domain/errors.ts';
+import { toStorable, type JsonObject, toResponse, asJson, type Json } from '../domain/json.ts';
+import { createBatcher } from '../platform/batch.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
-import type { CallOutputs, StoredArtifact } from '../domain/job-plan.ts';
 import {
+  type Rejection,
   balance,
   insufficientCredits,
   reserveResult,
@@ -16,7 +18,103 @@ import {
   type ReserveResult,
   type SettleResult,
 } from '../domain/credits.ts';
-import { createApplyOperation } from './ledger-batches.ts';
+import type { CallOutputs, StoredArtifact } from '../domain/job-plan.ts';
+
+/**
+ * Applies a ledger operation `{verb, organizationId, id, …}` and returns its result.
+ * @throws AssertionError if the result does not match the schema
+ */
+type ApplyOperation = <Result>(operation: JsonObject, schema: z.ZodType<Result>) => Promise<Result>;
+
+const answer = z.looseObject({ verdict: z.string() });
+const row = z.object({ answers: z.array(answer) });
+
+/** Time for which a batch waits for a locked account, in milliseconds. */
+const lockTimeoutMs = 50;
+
+/**
+ * Creates the function that applies ledger operations. The metrics label its batches with `name`.
+ */
+export function createApplyOperation(
+  pool: DatabasePool,
+  observed: { name: string; metrics: Metrics | undefined },
+): ApplyOperation {
+  const applyInBatch = createBatcher<JsonObject, z.infer<typeof answer>>({
+    ...observed,
+    sizeMax: 200,
+    // Two parallel batches could contain operations of the same organization; the second would wait
+    // until the first unlocks the account.
+    parallelMax: 1,
+    getGroup: ({ organizationId }) => (typeof organizationId === 'string' ? organizationId : ''),
+    run: (operations) =>
+      pool.oneFirst(
+        sql.type(
+          row,
+        )`SELECT ledger_apply(${sql.jsonb(toStorable(operations))}, ${lockTimeoutMs}) AS answers`,
+      ),
+  });
+  return async (operation, schema) => {
+    const result = await applyInBatch(operation);
+    const parsed = schema.safeParse(result);
+    assert(parsed.success, `unexpected result of a ledger operation: ${result.verdict}`);
+    return parsed.data;
+  };
+}
+
+/**
+ * Throws the error for a rejected reservation: 402 with the amounts in credits, or 429 with the end
+ * of the six-hour window (spec §7).
+ * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED,
+ * WINDOW_EXHAUSTED
+ */
+export function throwRejection(rejection: Rejection): never {
+  const { required: requiredMicro } = rejection;
+  switch (rejection.verdict) {
+    case 'insufficient_credits': {
+      const { available: availableMicro, reserved: reservedMicro } = rejection.balance;
+      const body = toResponse({ requiredMicro, availableMicro, reservedMicro });
+      throw new GatewayError('INSUFFICIENT_CREDITS', undefined, { body });
+    }
+    case 'key_limit_exceeded': {
+      const { limit: limitMicro, per, used: usedMicro, resetsAtMs } = rejection;
+      const message =
+        limitMicro === 0
+          ? 'The budget of this key is zero: it may not spend any credits.'
+          : undefined;
+      const body = toResponse({ requiredMicro, limitMicro, per, usedMicro, resetsAtMs });
+      throw new GatewayError('KEY_LIMIT_EXCEEDED', message, { body });
+    }
+    case 'window_limit_exceeded': {
+      const body = toResponse({ requiredMicro, limitMicro: rejection.limit });
+      throw new GatewayError('WINDOW_LIMIT_EXCEEDED', undefined, { body });
+    }
+    case 'window_exhausted': {
+      const { limit: limitMicro, used: usedMicro } = rejection;
+      const remainingMicro = Math.max(0, limitMicro - usedMicro);
+      const resetAtMs = Date.parse(rejection.resetAt);
+      const waitMs = resetAtMs - Date.parse(rejection.now);
+      throw new GatewayError('WINDOW_EXHAUSTED', undefined, {
+        body: toResponse({ requiredMicro, limitMicro, usedMicro, remainingMicro, resetAtMs }),
+        retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)),
+      });
+    }
+  }
+}
+
+/** Schema of the state of an account. Amounts are micro-credits. */
+export const accountState = z.object({
+  posted: z.number(),
+  reserved: z.number(),
+  windowLimit: z.number().nullable(),
+  /** Current six-hour window; null if no window is open. */
+  window: z.object({ used: z.number(), startedAtMs: z.number(), resetAtMs: z.number() }).nullable(),
+});
+
+/** SQL columns of `accountState`, for a statement in which `a` is the account row. */
+export const accountColumns = sql.fragment`a.posted, a.reserved, a.window_limit AS "windowLimit",
+  CASE WHEN ledger_window_end(a.window_started_at) > now() THEN jsonb_build_object(
+    'used', a.window_used, 'startedAtMs', unix_ms(a.window_started_at),
+    'resetAtMs', unix_ms(ledger_window_end(a.window_started_at))) END AS window`;
 
 /** Reservation of credits. The row of its `job` is inserted in the same transaction. */
 export interface Reservation {

@@ -9,7 +9,7 @@ import {
   recordConditions,
   type RecordFilter,
 } from '../platform/record-lists.ts';
-import { accountColumns, accountState } from './account.ts';
+import { accountColumns, accountState } from './ledger.ts';
 
 /** Schema of the usage record of a job or chat. Amounts are micro-credits. */
 const usageRecord = z.object({

@@ -325,20 +325,16 @@ function createCheck(admitted: ReadonlySet<string>, extraPorts: readonly number[
   };
 }
 
-/** Creates the functions that send guarded requests. */
-export function createOutbound(options: OutboundOptions): Outbound {
-  const admitted = new Set(options.admittedOrigins);
-  const check = createCheck(admitted, options.extraPorts ?? []);
-  const resolve = guardResolver(options.resolve);
+/** Creates the function that sends one request, guarded unless its origin is admitted. */
+function createSend(admitted: ReadonlySet<string>, resolve: ResolveName) {
   const guardedAgent = createGuardedAgent(resolve);
   const unguardedAgent = new Agent({
     keepAliveTimeout: 10_000,
     connections: 256,
     connect: { timeout: 5000 },
   });
-
-  async function send(url: URL, fields: OutboundRequest): Promise<Dispatcher.ResponseData> {
-    return request(url, {
+  return (url: URL, fields: OutboundRequest): Promise<Dispatcher.ResponseData> =>
+    request(url, {
       ...fields,
       dispatcher: admitted.has(url.origin) ? unguardedAgent : guardedAgent,
       headers: {
@@ -348,7 +344,14 @@ export function createOutbound(options: OutboundOptions): Outbound {
         'user-agent': 'studio-gateway',
       },
     });
-  }
+}
+
+/** Creates the functions that send guarded requests. */
+export function createOutbound(options: OutboundOptions): Outbound {
+  const admitted = new Set(options.admittedOrigins);
+  const check = createCheck(admitted, options.extraPorts ?? []);
+  const resolve = guardResolver(options.resolve);
+  const send = createSend(admitted, resolve);
 
   /** Sends a GET request, and follows redirects. @throws OutboundError */
   async function get(

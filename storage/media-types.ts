@@ -4,8 +4,10 @@
  * HTML, no SVG).
  */
 import { GatewayError } from '../domain/errors.ts';
-import type { ByteSource } from './byte-source.ts';
+import { type ByteSource, createObjectSource } from './byte-source.ts';
 import { readMedia, type MediaFacts } from './media-reader.ts';
+import type { InputMeasurements } from '../domain/draft-plan.ts';
+import type { Storage } from './storage.ts';
 
 type Medium = 'image' | 'audio' | 'video';
 
@@ -270,4 +272,31 @@ export async function checkUploadedFile(source: ByteSource, sizeBytes: number): 
     if (!(error instanceof UnusableFile)) throw error;
     throw new GatewayError(error.code, `The file ${error.message}.`);
   }
+}
+
+/** Uses of inputs by the medium that their field accepts. */
+export const inputUses = {
+  image: 'picture',
+  video: 'film',
+  audio: 'recording',
+} as const satisfies Record<string, MediaUse>;
+
+/** Measures a stored picture or video. @throws UnusableFile */
+export const measureInput = (
+  storage: Storage,
+  storageKey: string,
+  medium: 'image' | 'video',
+): Promise<InputMeasurements> => measureSource(createObjectSource(storage, storageKey), medium);
+
+/** Measures a picture or video, and closes the source. @throws UnusableFile */
+export async function measureSource(
+  source: ByteSource,
+  medium: 'image' | 'video',
+): Promise<InputMeasurements> {
+  const facts = await readAccepted(source, inputUses[medium]);
+  if (facts.kind === 'picture') {
+    return { width: facts.width, height: facts.height, durationSeconds: null };
+  }
+  if (!facts.video) throw new UnusableFile('has no picture track');
+  return facts.video;
 }

@@ -12,11 +12,16 @@ import {
   unixMs,
   pastExpiryError,
   createKeys,
+  budgetSchema,
+  formatBudget,
 } from '../../identity/keys.ts';
-import type { Caller } from '../../identity/access.ts';
+import { type Caller, roleSchema } from '../../identity/access.ts';
 import { defineCreation } from './creation.ts';
 import { pathId } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
+import { sql } from 'slonik';
+import { assert } from '../../domain/errors.ts';
+import { keyBudget } from '../../domain/credits.ts';
 
 /** Schema of a new key including its secret. */
 export const newKey = keyMeta.extend({
@@ -157,6 +162,47 @@ export const apiKeys = defineSection('API keys', {
     async handle({ caller, params: { keyId } }, { keys }) {
       await keys.revoke(keyId, caller.memberId);
       return { success: true as const, keyId };
+    },
+  }),
+});
+
+const keyRowSchema = z.object({
+  meta: keyMeta,
+  organization: z.string(),
+  budget: keyBudget.nullable(),
+});
+
+const ownKeySchema = keyMeta.extend({
+  organizationId: z.string(),
+  organizationName: z.string(),
+  userId: z.string(),
+  role: roleSchema,
+  budget: budgetSchema,
+});
+
+/** Endpoint that describes the API key that sent the request. */
+export const ownKey = defineSection('API keys', {
+  getKey: defineEndpoint({
+    route: 'GET /api/v1/key',
+    scope: 'any',
+    summary: 'Get the API key that sent the request: its owner, scopes and remaining limit',
+    answer: ownKeySchema,
+    answers: { 200: 'The key.' },
+    async handle({ caller }, { pool }) {
+      const { keyId, memberId, organizationId, role: userRole } = caller;
+      const keyRow = await pool.maybeOne(sql.type(keyRowSchema)`
+        SELECT api_key_meta(k) AS meta, o.name AS organization, key_budget(k.id) AS budget
+        FROM api_key k JOIN organization o ON o.id = k.organization_id WHERE k.id = ${keyId}`);
+      assert(keyRow, 'the authenticated key is missing from the database');
+      const { meta, organization: organizationName, budget } = keyRow;
+      return {
+        ...meta,
+        organizationId,
+        organizationName,
+        userId: memberId,
+        role: userRole,
+        budget: formatBudget(budget),
+      };
     },
   }),
 });

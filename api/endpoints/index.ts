@@ -16,7 +16,7 @@ import { users } from './admin/admin-users.ts';
 import { webhooks } from './admin/admin-webhooks.ts';
 import { anthropic } from './anthropic/messages.ts';
 import { noticeEndpoints } from './account-notices.ts';
-import { apiKeys } from './api-keys.ts';
+import { apiKeys, ownKey } from './api-keys.ts';
 import { callerWebhooks } from './caller-webhooks.ts';
 import { chat, chats } from './chat-completions.ts';
 import { consolePages } from './console.ts';
@@ -26,7 +26,6 @@ import { providerNotifications } from './provider-notifications.ts';
 import { mcp } from './mcp.ts';
 import { models } from './model-list.ts';
 import { openai } from './openai/index.ts';
-import { ownKey } from './own-key.ts';
 import type { Endpoint } from './endpoint.ts';
 import { pricing } from './pricing.ts';
 import { sessionEndpoints } from './session.ts';
@@ -39,8 +38,7 @@ import { studio } from './studio.ts';
 import { uploads } from './file-uploads.ts';
 import { usageSummary } from './usage-summary.ts';
 import { usage } from './usage.ts';
-import { webhookSecret } from './webhook-secret.ts';
-import { webhookTest } from './webhook-test.ts';
+import { webhookSecret, webhookTest } from './webhook-secret.ts';
 
 /** All endpoints of the API, in the order in which the API reference lists them. */
 export const endpoints: readonly Endpoint[] = [

@@ -13,7 +13,7 @@ import { closedSignal } from '../middleware/request-shares.ts';
 import { cancelJob } from '../../studio/jobs/job-endings.ts';
 import { stepSchema, listSteps } from '../../studio/jobs/job-explanation.ts';
 import { toData, toPage, dataSchema, pageSchema, pathId, time } from './fields.ts';
-import { jobFilter, toJobFilter } from './job-filter.ts';
+import { jobFilter, toJobFilter } from './job-fields.ts';
 import { defineEndpoint, defineSection, type EndpointCall } from './endpoint.ts';
 
 const longPollMaxMs = 60_000;

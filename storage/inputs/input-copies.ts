@@ -22,9 +22,10 @@ import {
   signatureBytes,
   fileBytesMax,
   findMediaType,
+  inputUses,
+  measureSource,
 } from '../media-types.ts';
 import type { InputMeasurements } from '../../domain/draft-plan.ts';
-import { inputUses, measureSource } from './measured-inputs.ts';
 import { writeSpoolFile } from '../spool.ts';
 import type { Storage } from '../storage.ts';
 

@@ -11,9 +11,8 @@ import { GatewayError, invalidFieldsError, type ErrorDetail } from '../../domain
 import { isId } from '../../domain/ids.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
-import { findMediaType, listAccepted } from '../media-types.ts';
+import { findMediaType, listAccepted, inputUses } from '../media-types.ts';
 import type { Uploads } from '../uploads.ts';
-import { inputUses } from './measured-inputs.ts';
 
 const referencePrefix = 'storage:';
 

@@ -16,7 +16,7 @@ import type { JobPlan } from '../../domain/job-plan.ts';
 import type { Config } from '../../platform/config.ts';
 import { callTemporal } from '../../platform/temporal.ts';
 import type { JobReads } from './job-reads.ts';
-import { throwRejection } from '../../ledger/rejections.ts';
+import { throwRejection } from '../../ledger/ledger.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { correlate } from '../../platform/logger.ts';
 import { createShares } from '../../platform/shares.ts';

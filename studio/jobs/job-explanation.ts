@@ -2,8 +2,7 @@
 import { errorTable } from '../../domain/errors.ts';
 import { keysOf, toResponse } from '../../domain/json.ts';
 import { z } from 'zod';
-import type { JobCall } from './job-calls.ts';
-import type { JobRecord, JobCaller } from './job-reads.ts';
+import type { JobCall, JobRecord, JobCaller } from './job-reads.ts';
 import type { WebhookRecord, WebhookAttempt } from '../../webhooks/webhooks.ts';
 import type { JobWorkflow } from './job-workflow.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';

@@ -2,8 +2,7 @@
  * Drafts the plan of a Studio request: checks the inputs, and measures those that determine the
  * price. If a request has several items, an unusable input fails only its own item.
  */
-import { measureInput } from '../../storage/inputs/measured-inputs.ts';
-import { UnusableFile } from '../../storage/media-types.ts';
+import { measureInput, UnusableFile } from '../../storage/media-types.ts';
 import type { RequestCopies } from '../../storage/inputs/input-copies.ts';
 import {
   type Inputs,

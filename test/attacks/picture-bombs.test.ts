@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { crc32, deflateSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { measureInput } from '../../storage/inputs/measured-inputs.ts';
+import { measureInput } from '../../storage/media-types.ts';
 import { probeMedia } from '../../storage/probe.ts';
 import { newFolder, openTestDisk } from '../harness/folders.ts';
 import { drawDisc } from '../harness/media.ts';

@@ -3,7 +3,7 @@ import { appendFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { createLogger } from '../../platform/logger.ts';
-import { startArchiver } from '../../worker/archiver.ts';
+import { startArchiver } from '../../worker/daily-passes.ts';
 import { studio } from '../clients/cli/studio.ts';
 import { operatorAction, useOwnGateway, type StudioBody } from '../harness/gateway.ts';
 

@@ -8,7 +8,7 @@ import { invariantNames, type AuditScope } from '../../ledger/invariants.ts';
 import { hasRunningWorkflow } from '../../studio/jobs/job-workflow.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createMetrics, createStateGauges } from '../../platform/metrics.ts';
-import { startAuditor } from '../../worker/auditor.ts';
+import { startAuditor } from '../../worker/daily-passes.ts';
 import { useOwnGateway } from '../harness/gateway.ts';
 import { runProgram } from '../harness/programs.ts';
 

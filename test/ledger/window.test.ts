@@ -1,7 +1,7 @@
 /** The edges of the six-hour window: released credits return to the window of their reservation. */
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { throwRejection } from '../../ledger/rejections.ts';
+import { throwRejection } from '../../ledger/ledger.ts';
 import { useLedger, type Holder } from './use-ledger.ts';
 
 const ledgers = useLedger();

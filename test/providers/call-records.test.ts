@@ -1,7 +1,7 @@
 /** Records of provider calls: an accepted call is never sent again, also after late writes. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createCallRecords, type CallRecords } from '../../providers/call-records.ts';
-import { createReadCalls } from '../../studio/jobs/job-calls.ts';
+import { createReadCalls } from '../../studio/jobs/job-reads.ts';
 import type { CallOutputs } from '../../domain/job-plan.ts';
 import { newId } from '../../domain/ids.ts';
 import { useLedger } from '../ledger/use-ledger.ts';

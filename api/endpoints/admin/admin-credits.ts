@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { recordAction } from '../../../identity/operators.ts';
-import { throwRejection } from '../../../ledger/rejections.ts';
+import { throwRejection } from '../../../ledger/ledger.ts';
 import { auditFields, exampleAuditFields, pathId } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 

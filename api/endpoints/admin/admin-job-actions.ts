@@ -13,7 +13,7 @@ import {
   jobWithOwner,
   toActionSubject,
   jobChangeRequest,
-} from './admin-any-job.ts';
+} from '../job-fields.ts';
 
 const path = '/api/admin/v1/jobs';
 

@@ -4,8 +4,7 @@
  */
 import { z } from 'zod';
 import { jobWorkflow, readWorkflow, type JobWorkflow } from '../../../studio/jobs/job-workflow.ts';
-import { jobCall } from '../../../studio/jobs/job-calls.ts';
-import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
+import { jobCall, type JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { isoTime, toResponse } from '../../../domain/json.ts';
 import { jobWorkflowId } from '../../../domain/job-contract.ts';
 import type { Config } from '../../../platform/config.ts';
@@ -25,7 +24,7 @@ import { buildWebhookResponse, webhookSchema } from '../caller-webhooks.ts';
 import { actionSchema } from './admin-operators.ts';
 import { entrySchema } from './admin-ledger.ts';
 import { notificationSchema } from './admin-outcomes.ts';
-import { jobWithOwner, findJobOfAnyOrganization, jobChangeRequest } from './admin-any-job.ts';
+import { jobWithOwner, findJobOfAnyOrganization, jobChangeRequest } from '../job-fields.ts';
 
 const actionsShownMax = 100;
 

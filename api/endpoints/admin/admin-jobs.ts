@@ -14,7 +14,7 @@ import {
   recordFilter,
   toRecordFilter,
 } from '../fields.ts';
-import { jobSearch } from '../job-filter.ts';
+import { jobSearch } from '../job-fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const { jobId, keyId, type, model, prompt, provider, billing } = jobSchema.shape;

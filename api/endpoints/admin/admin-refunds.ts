@@ -8,7 +8,7 @@ import { recordAction } from '../../../identity/operators.ts';
 import { auditFields, exampleAuditFields } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { creditAmount, creditChangeId, creditChangeHeaders } from './admin-credits.ts';
-import { findJobOfAnyOrganization, toActionSubject, jobChangeRequest } from './admin-any-job.ts';
+import { findJobOfAnyOrganization, toActionSubject, jobChangeRequest } from '../job-fields.ts';
 
 /** Endpoint that refunds a job, in full or in part. */
 export const refunds = defineSection('Jobs', {

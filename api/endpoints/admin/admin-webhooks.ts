@@ -15,7 +15,7 @@ import {
   findWebhook,
   webhookSchema,
 } from '../caller-webhooks.ts';
-import { findJobOfAnyOrganization, toActionSubject, jobChangeRequest } from './admin-any-job.ts';
+import { findJobOfAnyOrganization, toActionSubject, jobChangeRequest } from '../job-fields.ts';
 
 const path = '/api/admin/v1/jobs/:jobId/webhook';
 

@@ -1,0 +1,59 @@
+/** Activities `charge` and `release`: settle the credits of a job and end it, in one transaction. */
+import type { SettleResult } from '../domain/credits.ts';
+import {
+  type Ledger,
+  type Settlement,
+  buildRelease,
+  type UndeliveredJob,
+} from '../ledger/ledger.ts';
+import type { Logger } from '../platform/logger.ts';
+import type { CallOutputs } from '../domain/job-plan.ts';
+
+/** Services that a settlement uses. */
+export interface SettlementDeps {
+  ledger: Ledger;
+  logger: Logger;
+}
+
+/** Settles the reservation of a job and logs the result. */
+async function settleJob(
+  { ledger, logger }: SettlementDeps,
+  settlement: Settlement,
+): Promise<SettleResult> {
+  const { id: jobId, reason } = settlement;
+  const result = await ledger.settle(settlement);
+  logger.info({ jobId, verdict: result.verdict, reason }, `reservation.${settlement.to}`);
+  return result;
+}
+
+/** Input of `charge`: a job whose outputs are stored. */
+export interface DeliveredJob {
+  jobId: string;
+  organizationId: string;
+  /** Price of the delivered outputs, in micro-credits. */
+  chargeMicro: number;
+  outputs: CallOutputs[];
+}
+
+/** Charges the delivered outputs and completes the job. A repeated charge has no effect. */
+export function charge(deps: SettlementDeps, job: DeliveredJob): Promise<SettleResult> {
+  const { jobId, organizationId, chargeMicro, outputs } = job;
+  return settleJob(deps, {
+    organizationId,
+    id: jobId,
+    to: 'charged',
+    amountMicro: chargeMicro,
+    reason: 'completed',
+    job: {
+      status: 'completed',
+      outputs,
+      error: null,
+      artifacts: outputs.flatMap((call) => call.artifacts),
+    },
+  });
+}
+
+/** Releases the credits and ends the job. A repeated release has no effect. */
+export function release(deps: SettlementDeps, job: UndeliveredJob): Promise<SettleResult> {
+  return settleJob(deps, buildRelease(job));
+}
