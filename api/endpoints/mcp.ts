@@ -1,8 +1,7 @@
 /** POST /mcp: offers Studio endpoints as tools of the Model Context Protocol (docs/mcp.md). */
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
-import { createOwnApiClient } from '../mcp/own-api-client.ts';
+import { createOwnApiClient, createMcpServer } from '../mcp/mcp-server.ts';
 import { closedSignal } from '../middleware/request-shares.ts';
-import { createMcpServer } from '../mcp/mcp-server.ts';
 import { readJson } from '../http/json-body.ts';
 import { dataUrlBodyBytesMax } from './studio-body.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';

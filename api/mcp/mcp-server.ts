@@ -1,33 +1,198 @@
 /**
  * MCP server that serves one request. It is stateless, so any API process can serve any request.
  */
-import { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import type { IncomingMessage } from 'node:http';
+import { buffer } from 'node:stream/consumers';
+import type { RequestHandlerExtra } from '@modelcontextprotocol/sdk/shared/protocol.js';
 import {
-  CallToolRequestSchema,
   ErrorCode,
+  McpError,
+  type CallToolResult,
+  type ContentBlock,
+  type ServerNotification,
+  type ServerRequest,
+  CallToolRequestSchema,
   ListResourcesRequestSchema,
   ListResourceTemplatesRequestSchema,
   ListToolsRequestSchema,
-  McpError,
   ReadResourceRequestSchema,
   type CallToolRequest,
-  type CallToolResult,
 } from '@modelcontextprotocol/sdk/types.js';
-import { z } from 'zod';
 import type { JobRecord } from '../../studio/jobs/job-reads.ts';
+import type { JobResource } from '../../studio/jobs/job-view.ts';
+import type { Composition } from '../composition.ts';
+import type { Caller } from '../../identity/access.ts';
+import { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import { z } from 'zod';
 import { idPattern } from '../../domain/ids.ts';
 import { isRecord } from '../../domain/json.ts';
-import {
-  awaitJobResult,
-  parseJobUri,
-  buildJobUri,
-  jobUriTemplate,
-  type JobReader,
-  type ToolCallExtra,
-  type ApiResponse,
-  type SendApiRequest,
-} from './own-api-client.ts';
 import { findTool, listTools } from './mcp-tools.ts';
+
+/** Request to an endpoint of the API. */
+export interface ApiRequest {
+  method: string;
+  path: string;
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+/** Response of the API, successful or not. */
+export interface ApiResponse {
+  ok: boolean;
+  status: number;
+  body: unknown;
+  /**
+   * Id of the job that this request or an earlier one with the same Idempotency-Key started. Null
+   * if there is no job.
+   */
+  jobId: string | null;
+}
+
+/** Function that sends a request to the API of this process. */
+export type SendApiRequest = (request: ApiRequest) => Promise<ApiResponse>;
+
+/**
+ * Creates the function that sends requests with the API key of an incoming request, until `signal`
+ * aborts.
+ */
+export function createOwnApiClient(incoming: IncomingMessage, signal: AbortSignal): SendApiRequest {
+  const { localAddress = '127.0.0.1', localPort } = incoming.socket;
+  const host = localAddress.includes(':') ? `[${localAddress}]` : localAddress;
+  const authorization = incoming.headers.authorization ?? '';
+  return async ({ method, path, body, headers }) => {
+    const response = await fetch(`http://${host}:${localPort}${path}`, {
+      method,
+      headers: {
+        authorization,
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      redirect: 'error',
+      signal,
+    });
+    const { ok, status } = response;
+    return { ok, status, body: await response.json(), jobId: response.headers.get('x-job-id') };
+  };
+}
+
+type Services = Pick<Composition, 'jobWaits' | 'reads' | 'storage' | 'view'>;
+/** Caller of an MCP request, and the services that read the caller's jobs. */
+export interface JobReader {
+  caller: Caller;
+  services: Services;
+}
+/** Abort signal, progress token and notification function of a tool call. */
+export type ToolCallExtra = RequestHandlerExtra<ServerRequest, ServerNotification>;
+
+/** Interval between progress notifications to a waiting client, in milliseconds. */
+const progressIntervalMs = 2000;
+/**
+ * Maximum time to wait for a job without progress notifications, in milliseconds. Most clients time
+ * out after a minute.
+ */
+const silentWaitMs = 50_000;
+
+/** Waits until the job ends or the client stops waiting, with progress notifications on request. */
+async function awaitJobResult(
+  { caller, services }: JobReader,
+  { jobId, wait }: { jobId: string; wait: boolean },
+  { signal, sendNotification, _meta }: ToolCallExtra,
+): Promise<CallToolResult> {
+  const { organizationId } = caller;
+  const progressToken = _meta?.progressToken;
+  const waitMaxMs = wait ? (progressToken === undefined ? silentWaitMs : Infinity) : 0;
+  const startedAtMs = performance.now();
+  for (let progress = 0; ; progress += 1) {
+    const waitedMs = performance.now() - startedAtMs;
+    const waitMs = Math.max(
+      0,
+      Math.min(progress === 0 ? 0 : progressIntervalMs, waitMaxMs - waitedMs),
+    );
+    const job = await services.jobWaits.awaitEnd({ organizationId, jobId, signal }, waitMs);
+    if (!job) throw new McpError(ErrorCode.InternalError, `The job ${jobId} was not found.`);
+    const mustReturn = job.status !== 'open' || signal.aborted || services.jobWaits.isDraining();
+    if (mustReturn || performance.now() - startedAtMs >= waitMaxMs)
+      return buildJobResult(job, services);
+    if (progressToken !== undefined) {
+      const message = describeProgress(await services.view.resource(job));
+      // Ignores errors, because the client may have disconnected.
+      await sendNotification({
+        method: 'notifications/progress',
+        params: { progressToken, progress, message },
+      }).catch(() => {});
+    }
+  }
+}
+
+function describeProgress({ jobId, phase, progress }: JobResource): string {
+  const { queuePosition = null, etaSeconds = null } = progress ?? {};
+  const position = queuePosition === null ? '' : `, queue position ${queuePosition}`;
+  const left = etaSeconds === null ? '' : `, about ${etaSeconds} s left`;
+  return `${jobId} ${phase}${position}${left}`;
+}
+
+/**
+ * Maximum size of an image that a result contains as base64, in bytes. Clients reject larger ones.
+ */
+const inlineBytesMax = 512 * 1024;
+const inlineCountMax = 4;
+
+/**
+ * Builds the tool result for the current state of a job: the job as JSON, its files as links, and
+ * small images also as base64. `isError` is true if the job failed or was canceled.
+ */
+async function buildJobResult(
+  job: JobRecord,
+  { storage, view }: Services,
+): Promise<CallToolResult> {
+  const resource = await view.resource(job);
+  const structuredContent = { ...resource, uri: buildJobUri(job.id) };
+  if (job.error) {
+    const text = `${job.error.code}: ${job.error.message} (${job.id}; nothing was charged)`;
+    return { content: [{ type: 'text', text }], structuredContent, isError: true };
+  }
+  const content: ContentBlock[] = [{ type: 'text', text: JSON.stringify(structuredContent) }];
+  // `result` is null if the media were deleted; then there are no files to link.
+  const artifacts = resource.result
+    ? (job.outputs ?? []).flatMap((output) => output.artifacts)
+    : [];
+  const media = artifacts.filter(({ contentType }) => contentType !== 'application/json');
+  const small = media.filter(
+    ({ contentType, sizeBytes }) => contentType.startsWith('image/') && sizeBytes <= inlineBytesMax,
+  );
+  for (const { storageKey, contentType } of small.slice(0, inlineCountMax)) {
+    const storedObject = await storage.open(storageKey);
+    if (!storedObject) continue;
+    const data = (await buffer(storedObject.stream)).toString('base64');
+    content.push({ type: 'image', data, mimeType: contentType });
+  }
+  for (const { storageKey, contentType, sizeBytes } of media) {
+    content.push({
+      type: 'resource_link',
+      uri: await storage.urlOf(storageKey, linkTtlMs),
+      name: storageKey.slice(storageKey.lastIndexOf('/') + 1),
+      mimeType: contentType,
+      size: sizeBytes,
+    });
+  }
+  return { content, structuredContent };
+}
+
+/** Lifetime of file links in milliseconds, the same as in responses of the API. */
+const linkTtlMs = 24 * 3_600_000;
+
+const jobUriPrefix = 'studio://jobs/';
+
+/** Returns the MCP resource URI of a job. */
+const buildJobUri = (jobId: string): string => jobUriPrefix + jobId;
+
+/** URI template (RFC 6570) of the MCP resources of jobs. */
+const jobUriTemplate = `${jobUriPrefix}{jobId}`;
+
+/** Returns the job id in a resource URI, or undefined if the URI does not identify a job. */
+const parseJobUri = (uri: string): string | undefined =>
+  uri.startsWith(jobUriPrefix) ? uri.slice(jobUriPrefix.length) : undefined;
 
 interface McpRequestContext extends JobReader {
   sendRequest: SendApiRequest;

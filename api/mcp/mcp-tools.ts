@@ -3,7 +3,7 @@ import { ErrorCode, McpError, ToolSchema, type Tool } from '@modelcontextprotoco
 import { z } from 'zod';
 import { isRecord } from '../../domain/json.ts';
 import type { Scope, Caller } from '../../identity/access.ts';
-import type { ApiRequest } from './own-api-client.ts';
+import type { ApiRequest } from './mcp-server.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
 import { studioJobs } from '../endpoints/studio-jobs.ts';
 import { studioModels, capabilitySchema } from '../endpoints/studio-models.ts';

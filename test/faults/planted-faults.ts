@@ -537,14 +537,14 @@ const access: Fault[] = [
 const providers: Fault[] = [
   {
     name: 'keys of fal never expire',
-    file: 'providers/fal/fal-notifications.ts',
+    file: 'providers/fal/index.ts',
     original: 'performance.now() - fetchedAtMs < keysAgeMaxMs',
     planted: 'performance.now() - fetchedAtMs < Infinity',
     tests: ['test/providers/fal-notifications.test.ts'],
   },
   {
     name: 'old notifications are accepted',
-    file: 'providers/fal/fal-notifications.ts',
+    file: 'providers/fal/index.ts',
     original: '> timestampSkewMaxSeconds) {',
     planted: '> Infinity) {',
     tests: [

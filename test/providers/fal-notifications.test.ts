@@ -7,7 +7,7 @@ import { createHash, generateKeyPairSync, sign, type KeyObject } from 'node:cryp
 import type { RequestListener } from 'node:http';
 import { Agent } from 'undici';
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createFalVerifier } from '../../providers/fal/fal-notifications.ts';
+import { createFalVerifier } from '../../providers/fal/index.ts';
 import { during } from '../harness/during.ts';
 import { startHttpServer } from '../harness/http-server.ts';
 
