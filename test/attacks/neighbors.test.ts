@@ -6,6 +6,7 @@
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { freePort } from '../../dev/stack/free-port.ts';
 import { say } from '../chat/chat-clients.ts';
 import { useGateway, type Answer, type TestCaller } from '../harness/gateway.ts';
 import { drawDisc } from '../harness/media.ts';
@@ -106,6 +107,32 @@ describe('another organization is served at its usual speed during', () => {
     }, 50);
     await Promise.all(waiting);
     clearInterval(ending);
+  });
+
+  it('three hundred pictures, whose starts take turns', async () => {
+    const port = await freePort();
+    const base = `http://127.0.0.1:${port}`;
+    const env = { TASK_QUEUE_PREFIX: `${port}-`, PUBLIC_BASE_URL: base, API_PORT: String(port) };
+    await gateway.spawn('worker', env);
+    // Starts that wait longer are rejected, so that the test ends soon.
+    await gateway.spawn('api', { ...env, TEMPORAL_START_WAIT_MS: '5000' });
+    let painted = 0;
+    const paint = async ({ key }: TestCaller): Promise<Answer> => {
+      const body = { prompt: 'a boat' };
+      const answer = await gateway.call('/api/v1/studio/image/generate', { base, key, body });
+      if (key === busy.key && answer.status === 200) painted += 1;
+      return answer;
+    };
+    expect((await paint(other)).status).toBe(200);
+    const answers = times(300, () => paint(busy));
+    await expect.poll(() => painted).toBeGreaterThan(0);
+    for (let picture = 0; picture < 5; picture += 1) {
+      const before = painted;
+      expect((await paint(other)).status).toBe(200);
+      // Counted in pictures rather than seconds, because the processes share the machine.
+      expect(painted - before).toBeLessThan(60);
+    }
+    for (const { status } of await answers) expect([200, 503]).toContain(status);
   });
 
   it('large bodies, whose parsing alternates between organizations', async () => {
