@@ -38,7 +38,7 @@ interface Archived {
 }
 
 /** Maximum number of ledger entries in a segment: their removal locks the account for its duration. */
-const segmentEntries = 2000;
+const segmentEntries = 1000;
 /** Pause after a segment, as a multiple of its duration, so that requests stay fast. */
 const pauseShare = 1;
 /** Number of attempts to archive a segment whose rows change meanwhile. */
