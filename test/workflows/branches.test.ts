@@ -155,7 +155,6 @@ describeJobs('a step', () => {
         jobId,
         organizationId,
         chargeMicro: 1_000_000,
-        priceMicro: 3_000_000,
         outputs: [delivered],
       },
     ]);

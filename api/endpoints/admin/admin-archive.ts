@@ -12,9 +12,11 @@ const requestMs = 10_000;
 
 const firstOfMonth = z
   .string()
+  .max(10)
   .regex(/^\d{4}-(0[1-9]|1[0-2])-01$/, 'must be the first day of a month, such as 2026-01-01');
 const segmentCursor = z
   .string()
+  .max(60)
   .regex(/^org_[0-9a-f]{32}\.\d{1,15}$/, 'must be the nextCursor of an earlier answer')
   .optional();
 
