@@ -90,8 +90,8 @@ export async function draftRequest(
 
 /**
  * Removes the items whose inputs the error names from the draft, and records their error messages.
- * @throws the given error if it names no input of an item; INVALID_INPUT_URL if no item would be
- * left
+ * @throws the given error if it names no input of an item; if no item would be left, an error with
+ * the code of all rejections, or INVALID_INPUT_URL if they differ
  */
 function removeRejectedItems(draft: DraftPlan, error: unknown): DraftPlan {
   const details = (error instanceof GatewayError && error.details) || [];
@@ -106,8 +106,13 @@ function removeRejectedItems(draft: DraftPlan, error: unknown): DraftPlan {
   const isRejected = ({ field }: { field: string }): boolean => rejectedItems[field] !== undefined;
   if (!draft.itemized || !inputs.some(isRejected)) throw error;
   if (inputs.every(isRejected)) {
-    const all = Object.entries(rejectedItems).map(([path, { message }]) => ({ path, message }));
-    throw invalidFieldsError('INVALID_INPUT_URL', all);
+    const rejections = Object.entries(rejectedItems);
+    const isSame =
+      error instanceof GatewayError && rejections.every(([, { code }]) => code === error.code);
+    throw invalidFieldsError(
+      isSame ? error.code : 'INVALID_INPUT_URL',
+      rejections.map(([path, { message }]) => ({ path, message })),
+    );
   }
   const steps = draft.calls.length / inputs.length;
   const calls = [...draft.calls.entries()].filter(([index]) => {

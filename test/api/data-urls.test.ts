@@ -1,7 +1,10 @@
-/** `data:` URLs as inputs of Studio requests. */
+/** `data:` URLs as inputs of Studio requests, and too large pictures by each way. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { drawDisc, download } from '../harness/media.ts';
+import { makeForm, putFile, signUpload } from '../harness/uploads.ts';
 
 const gateway = useGateway({ settled: 'last' });
 let caller: TestCaller;
@@ -78,5 +81,48 @@ describe('a data URL', () => {
     const answer = await post('image/generate', { prompt: 'a tree', pictureUrl: picture });
     expect(answer).toMatchObject({ status: 400, body: { details: [{ path: 'pictureUrl' }] } });
     await expect.poll(readUploads).toEqual([]);
+  });
+});
+
+describe('a picture of 81 megapixels is rejected with 413, and no credits are reserved', async () => {
+  const large = await readFile(join(import.meta.dirname, '../storage/media/81mp.png'));
+  const byUrl = () => gateway.media.put('/large.png', large);
+  const inForm = (name: string) => ({ [name]: new File([new Uint8Array(large)], 'large.png') });
+  const sendForm = (path: string, fields: Record<string, string | File>) =>
+    gateway.call(`/v1/${path}`, { key: caller.key, body: makeForm(fields) });
+  const prompt = 'a hat';
+  const masked = { prompt, model: 'alpha-image-2' };
+  const tools: [string, (url: string) => object][] = [
+    ['image/remove-background', (imageUrl) => ({ imageUrl })],
+    ['image/upscale', (imageUrl) => ({ imageUrl })],
+    ['image/edit', (url) => ({ prompt, imageUrls: [picture, url] })],
+    ['image/edit', (maskUrl) => ({ ...masked, imageUrls: [picture], maskUrl })],
+    ['image/generate', (url) => ({ prompt, imageUrls: [url] })],
+    ['image/batch', (url) => ({ operation: 'remove-background', imageUrls: [url, url] })],
+    ['video/generate', (imageUrl) => ({ prompt, imageUrl })],
+    ['video/generate', (endImageUrl) => ({ prompt, imageUrl: picture, endImageUrl })],
+    ['video/generate', (url) => ({ prompt, model: 'seedance-2.0', referenceUrls: [url] })],
+  ];
+  const ways: [string, () => Promise<{ status: number; body: object }>][] = [
+    ...tools.flatMap(([path, fields], at): typeof ways => [
+      [`${path} ${at} by URL`, () => post(path, fields(byUrl()))],
+      [`${path} ${at} by data URL`, () => post(path, fields(pngUrl(large)))],
+      [`the estimate of ${path} ${at}`, () => post(`${path}/estimate`, fields(byUrl()))],
+    ]),
+    ['/images/edits', () => sendForm('images/edits', { prompt, ...inForm('image') })],
+    ['/videos', () => sendForm('videos', { prompt, ...inForm('input_reference') })],
+    [
+      'an upload',
+      async () => {
+        const sent = await putFile(await signUpload(gateway, {}, caller.key), large);
+        return { status: sent.status, body: (await sent.json()) as object };
+      },
+    ],
+  ];
+  it.each(ways)('%s', async (_way, sendIt) => {
+    const { status, body } = await sendIt();
+    expect(JSON.stringify(body)).toContain('at most 64000000 are allowed');
+    expect(status).toBe(413);
+    expect(await readJobs()).toEqual([]);
   });
 });

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
-import { download, readFilm, makeFilm } from '../harness/media.ts';
+import { download, drawDisc, readFilm, makeFilm } from '../harness/media.ts';
 
 interface VideoJob {
   jobId: string;
@@ -65,6 +65,34 @@ describe('POST /studio/video/generate', () => {
       expect(await readArtifacts(job.jobId)).toMatchObject([{ sha256 }]);
     },
   );
+
+  it.each([
+    ['veo', 'last_frame_url'],
+    ['kling-3.0-pro', 'end_image_url'],
+    ['seedance-2.5', 'end_image_url'],
+    ['seedance-2.0', 'end_image_url'],
+  ])('%s goes from a first to a last frame, at the price of its estimate', async (model, field) => {
+    const [first, last] = [await drawDisc(640, 360), await drawDisc(320, 180)];
+    const frames = {
+      imageUrl: gateway.media.put('/first.png', first),
+      endImageUrl: gateway.media.put('/last.png', last),
+    };
+    const body = { prompt: 'waves at night', model, durationSeconds: 4, ...frames };
+    const estimate = await gateway.call<{ data: { credits: number } }>(
+      '/api/v1/studio/video/generate/estimate',
+      { body },
+    );
+    const { credits } = estimate.body.data;
+    const job = await make('generate', body);
+    expect(job).toMatchObject({ status: 'completed', billing: { charged: credits } });
+    const [submit] = await gateway.sandbox.submits({ jobId: job.jobId });
+    expect((await download(String(submit?.body[field]))).equals(last)).toBe(true);
+    const unreadable = { ...body, endImageUrl: gateway.media.put('/no.png', Buffer.from('text')) };
+    expect(await video('generate', unreadable)).toMatchObject({
+      status: 400,
+      body: { details: [{ path: 'endImageUrl' }] },
+    });
+  });
 });
 
 describe('tools for existing videos', () => {

@@ -11,6 +11,7 @@ import type { LocalDisk } from '../../storage/local-disk.ts';
 import { newId } from '../../domain/ids.ts';
 import { OutboundError, createOutbound } from '../../platform/outbound.ts';
 import { newFolder, openTestDisk } from '../harness/folders.ts';
+import { readPixels } from '../harness/media.ts';
 
 const directory = newFolder();
 const outbound = createOutbound({ admittedOrigins: [] });
@@ -33,7 +34,7 @@ const newPlace = () => {
 const store = (
   bytes: Buffer,
   place: ReturnType<typeof newPlace>,
-  format: 'png' | 'webp' = 'png',
+  format: 'png' | 'webp' | 'jpeg' | null = 'png',
   to = artifacts,
 ) =>
   to.store(
@@ -60,6 +61,42 @@ describe('an artifact', () => {
       await expectRecorded(first);
     }
   });
+
+  it.each(
+    ([3, 6, 8] as const).flatMap((orientation) =>
+      (['png', 'webp', 'jpeg', null] as const).map((format) => [orientation, format] as const),
+    ),
+  )(
+    'of a turned picture (%i) is upright as %s, and so are its width and height',
+    async (orientation, format) => {
+      const red = { width: 20, height: 15, channels: 3, background: '#f00' } as const;
+      const stored = await sharp({ create: { ...red, width: 40, height: 30, background: '#00f' } })
+        .composite([{ input: { create: red }, left: 0, top: 0 }])
+        .jpeg()
+        .withMetadata({ orientation })
+        .toBuffer();
+      const expected = await readPixels(await sharp(stored).autoOrient().png().toBuffer());
+      const artifact = await store(stored, newPlace(), format);
+      const object = await storage.open(artifact.storageKey);
+      const bytes = await buffer(object?.stream ?? Readable.from([]));
+      const shown = await readPixels(await sharp(bytes).autoOrient().png().toBuffer());
+      const { width, height } = expected;
+      expect([artifact.width, artifact.height]).toEqual([width, height]);
+      expect([shown.width, shown.height]).toEqual([width, height]);
+      for (const [x, y] of [
+        [2, 2],
+        [width - 3, 2],
+        [2, height - 3],
+      ] as const) {
+        const isRed = (pixels: typeof shown) => pixels.at(x, y)[0] > 128;
+        expect(isRed(shown), `${x}, ${y}`).toBe(isRed(expected));
+      }
+      // A converted file holds upright pixels, for programs that ignore the orientation.
+      if (format === 'png' || format === 'webp') {
+        expect(await sharp(bytes).metadata()).toMatchObject({ width, height });
+      }
+    },
+  );
 
   it('fails as a failure of the storage if it cannot be converted, and leaves no file', async () => {
     const full = createArtifactStore({
