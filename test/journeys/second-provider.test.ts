@@ -75,6 +75,16 @@ describe('a first provider that certainly accepts no call', () => {
     expect(await isPainted(edited, 0.8, 1)).toBe(true);
   });
 
+  it.concurrent('receives a GIF as PNG', async () => {
+    const gif = await sharp(await drawDisc(768, 768))
+      .gif()
+      .toBuffer();
+    const imageUrls = [gateway.media.put('/disc.gif', gif)];
+    const answer = await callTool('edit', { prompt: 'a lake from a GIF', imageUrls });
+    expect(answer.status, answer.body.message).toBe(200);
+    expect((await readEndpoints('a lake from a GIF')).join()).toContain('images/edits');
+  });
+
   it.concurrent.each([
     ['policy', 'CONTENT_POLICY', 400],
     ['fail:400', 'PROVIDER_REJECTED_INPUT', 400],

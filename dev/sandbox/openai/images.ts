@@ -130,11 +130,17 @@ function toInput(field: string, type: string, bytes: Buffer): MediaInput {
   return { field, url: `data:${type};base64,${bytes.toString('base64')}` };
 }
 
+const inputTypes = new Set(['image/jpeg', 'image/png', 'image/webp']);
+
 async function readImages(files: readonly FormFile[], pictures: Pictures) {
   const [first, ...others] = files.map(({ field, contentType, bytes }) => {
     if (bytes.length > inputBytesMax) {
       const message = 'Image file is too large.';
       throw invalidRequest({ code: 'image_too_large', message, param: 'image' });
+    }
+    if (!inputTypes.has(contentType)) {
+      const message = `Invalid file 'image': unsupported mimetype ('${contentType}'). Supported file formats are 'image/jpeg', 'image/png', and 'image/webp'.`;
+      throw invalidRequest({ code: 'unsupported_file_mimetype', message, param: 'image' });
     }
     return toInput(field, contentType, bytes);
   });
