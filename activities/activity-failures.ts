@@ -37,7 +37,7 @@ export function alreadySettledFailure(): ApplicationFailure {
   );
 }
 
-/** Number of an attempt, and the maximum for its call (`CallTask.submitAttemptsMax`). */
+/** Number of an attempt, and the maximum for its call (`CallInput.submitAttemptsMax`). */
 export interface AttemptCount {
   /** Number of the attempt, from 1; 0 for a first attempt as a local activity. */
   attempt: number;

@@ -1,7 +1,7 @@
 /** Activity `adopt`: reads the recorded outcome of an earlier submit. It sends no call. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
-import type { CallOutputs, CallTask } from '../domain/job-plan.ts';
+import type { CallOutputs, CallInput } from '../domain/job-plan.ts';
 import type { BeginResult } from '../providers/call-records.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { ProviderOperation } from '../providers/provider.ts';
@@ -32,7 +32,7 @@ const recordPollMs = 500;
  * Reads the outcome of an earlier submit of a call. Waits while that submit is in progress.
  * @throws ProviderFailure `unknown` if the call may have been sent and its outcome is unknown
  */
-export async function adopt(deps: ProviderCallDeps, task: CallTask): Promise<AdoptOutcome> {
+export async function adopt(deps: ProviderCallDeps, task: CallInput): Promise<AdoptOutcome> {
   const record = await waitUntilDecided(() => deps.records.find(getCallIds(task)));
   if (record === null || record.verdict === 'not_accepted' || record.verdict === 'waiting') {
     return { kind: 'not_sent' };
@@ -47,7 +47,7 @@ export async function adopt(deps: ProviderCallDeps, task: CallTask): Promise<Ado
  */
 export async function outcomeFromRecord(
   deps: ProviderCallDeps,
-  task: CallTask,
+  task: CallInput,
   record: BeginResult | null,
 ): Promise<AcceptedOutcome> {
   if (record?.verdict === 'accepted') return { kind: 'operation', operation: record.operation };

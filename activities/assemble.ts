@@ -19,7 +19,7 @@ import type { ArtifactStore } from '../storage/artifacts.ts';
 import { createMediaSource, createObjectSource } from '../storage/byte-source.ts';
 
 /** Input of `assemble`: the artifacts to join. */
-export interface AssemblyTask {
+export interface AssemblyInput {
   jobId: string;
   organizationId: string;
   kind: NonNullable<JobPlan['assembly']>;
@@ -36,7 +36,7 @@ interface AssemblyDeps {
 }
 
 /** Joins the artifacts and stores the result. May be retried: stored artifacts are not replaced. */
-export async function assemble(deps: AssemblyDeps, task: AssemblyTask): Promise<CallOutputs> {
+export async function assemble(deps: AssemblyDeps, task: AssemblyInput): Promise<CallOutputs> {
   const { cancellationSignal } = Context.current();
   const artifact = await attempt(() => concatAudio(deps, task, cancellationSignal));
   const { callIndex } = task;
@@ -50,7 +50,7 @@ export async function assemble(deps: AssemblyDeps, task: AssemblyTask): Promise<
  */
 async function concatAudio(
   { storage, artifacts }: AssemblyDeps,
-  task: AssemblyTask,
+  task: AssemblyInput,
   signal: AbortSignal,
 ): Promise<StoredArtifact> {
   let formatError: NotMp3Error | undefined;

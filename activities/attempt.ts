@@ -2,7 +2,7 @@
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { assert } from '../domain/errors.ts';
-import type { CallTask, CallOutputs } from '../domain/job-plan.ts';
+import type { CallInput, CallOutputs } from '../domain/job-plan.ts';
 import type { Shares } from '../platform/shares.ts';
 import { toApplicationFailure } from './activity-failures.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -32,7 +32,7 @@ const busyDelayMs = 1000;
  */
 export async function attemptInSlot<Outcome>(
   slots: Map<string, Shares>,
-  task: CallTask,
+  task: CallInput,
   run: () => Promise<Outcome>,
 ): Promise<Outcome> {
   const { submitAttemptsMax } = task;
@@ -51,7 +51,7 @@ export async function attemptInSlot<Outcome>(
 /** Takes a slot, and returns the function that releases it. @throws ApplicationFailure */
 async function takeSlot(
   slots: Map<string, Shares>,
-  { organizationId, route: { provider } }: CallTask,
+  { organizationId, route: { provider } }: CallInput,
 ): Promise<() => void> {
   const { info, cancellationSignal } = Context.current();
   const providerSlots = slots.get(provider);
@@ -77,7 +77,7 @@ async function takeSlot(
 
 /** Options of an attempt. */
 interface AttemptOptions {
-  /** Defaults to no maximum (`CallTask.submitAttemptsMax`). */
+  /** Defaults to no maximum (`CallInput.submitAttemptsMax`). */
   submitAttemptsMax?: number;
   /**
    * Details of the heartbeats, which the Temporal UI shows while the activity is pending. Each
@@ -120,14 +120,14 @@ export interface ProviderCallDeps {
 }
 
 /** Returns the job id and the call index of a task. */
-export function getCallIds(task: CallTask): CallIds {
+export function getCallIds(task: CallInput): CallIds {
   return { jobId: task.jobId, callIndex: task.callIndex };
 }
 
 /** Stores a provider's result as the outputs of a call. */
 export function storeOutputs(
   { artifacts, logger }: ProviderCallDeps,
-  task: CallTask,
+  task: CallInput,
   result: ProviderResult,
 ): Promise<CallOutputs> {
   const signal = Context.current().cancellationSignal;
@@ -135,14 +135,14 @@ export function storeOutputs(
 }
 
 /** Returns the provider of a call. */
-export function getProvider(deps: ProviderCallDeps, task: CallTask): Provider {
+export function getProvider(deps: ProviderCallDeps, task: CallInput): Provider {
   const provider = deps.providers.get(task.route.provider);
   assert(provider, `the provider ${task.route.provider} is not configured`);
   return provider;
 }
 
 /** Returns the functions with which a call's provider checks and cancels queued operations. */
-export function getOperations(deps: ProviderCallDeps, task: CallTask): OperationsApi {
+export function getOperations(deps: ProviderCallDeps, task: CallInput): OperationsApi {
   const { operations } = getProvider(deps, task);
   assert(operations, `the provider ${task.route.provider} does not queue operations`);
   return operations;

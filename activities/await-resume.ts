@@ -1,6 +1,6 @@
 /** Activity `awaitResume`: waits until a paused provider is resumed. */
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
-import type { CallTask } from '../domain/job-plan.ts';
+import type { CallInput } from '../domain/job-plan.ts';
 import { getCallIds, type ProviderCallDeps } from './attempt.ts';
 
 /**
@@ -10,7 +10,7 @@ import { getCallIds, type ProviderCallDeps } from './attempt.ts';
  */
 export async function awaitResume(
   { records }: Pick<ProviderCallDeps, 'records'>,
-  routes: CallTask[],
+  routes: CallInput[],
 ): Promise<void> {
   for (const task of routes) {
     const { routeIndex, route } = task;

@@ -1,5 +1,5 @@
 /** Activity `check`: requests the status of a call from its provider. */
-import type { CallTask } from '../domain/job-plan.ts';
+import type { CallInput } from '../domain/job-plan.ts';
 import type { CallProgress, ProviderOperation } from '../providers/provider.ts';
 import { getCallIds, getOperations, type ProviderCallDeps } from './attempt.ts';
 
@@ -7,7 +7,7 @@ import { getCallIds, getOperations, type ProviderCallDeps } from './attempt.ts';
 export type CheckOutcome = { kind: 'pending'; progress: CallProgress } | { kind: 'ended' };
 
 /** Input of `check` and `cancel`: a call that its provider has accepted. */
-export interface AcceptedCall extends CallTask {
+export interface AcceptedCall extends CallInput {
   operation: ProviderOperation;
 }
 

@@ -1,8 +1,8 @@
 /** Creates all activities of the workers. Workflows import only types from this file. */
-import type { CallTask, JobPlan } from '../domain/job-plan.ts';
+import type { CallInput, JobPlan } from '../domain/job-plan.ts';
 import type { Config } from '../platform/config.ts';
 import { adopt } from './adopt.ts';
-import { assemble, type AssemblyTask } from './assemble.ts';
+import { assemble, type AssemblyInput } from './assemble.ts';
 import { attempt, attemptInSlot, type ProviderCallDeps } from './attempt.ts';
 import { awaitResume } from './await-resume.ts';
 import { cancel } from './cancel.ts';
@@ -21,7 +21,7 @@ import { submit } from './submit.ts';
  * occupies a slot of this provider.
  */
 export function createCallActivities(deps: ProviderCallDeps) {
-  function inSlot<Task extends CallTask, Outcome>(
+  function inSlot<Task extends CallInput, Outcome>(
     activity: (deps: ProviderCallDeps, task: Task) => Promise<Outcome>,
   ) {
     return (task: Task): Promise<Outcome> =>
@@ -29,9 +29,9 @@ export function createCallActivities(deps: ProviderCallDeps) {
   }
   return {
     submit: inSlot(submit),
-    adopt: (task: CallTask) =>
+    adopt: (task: CallInput) =>
       attempt(() => adopt(deps, task), { detail: { provider: task.route.provider } }),
-    awaitResume: (routes: CallTask[]) => awaitResume(deps, routes),
+    awaitResume: (routes: CallInput[]) => awaitResume(deps, routes),
     check: inSlot(check),
     store: inSlot(store),
     cancel: inSlot(cancel),
@@ -48,7 +48,7 @@ export function createActivities(
   return {
     reserve: (plan: JobPlan) => reserve(services, plan),
     ...createCallActivities(services),
-    assemble: (task: AssemblyTask) => assemble(services, task),
+    assemble: (task: AssemblyInput) => assemble(services, task),
     charge: (job: DeliveredJob) => charge(services, job),
     release: (job: UndeliveredJob) => release(services, job),
     markVerifying: (jobId: string) => markVerifying(services, jobId),

@@ -1,7 +1,7 @@
 /** Activity `submit`: sends a call to its provider, unless an earlier attempt may have sent it. */
 import { randomUUID } from 'node:crypto';
 import pRetry, { type Options } from 'p-retry';
-import type { CallTask } from '../domain/job-plan.ts';
+import type { CallInput } from '../domain/job-plan.ts';
 import { isDatabaseUnavailable } from '../platform/database.ts';
 import type { CallIds } from '../providers/call-records.ts';
 import { ProviderFailure, type FailureKind } from '../domain/provider-failure.ts';
@@ -39,7 +39,7 @@ const retriesAfterSend: Options = { ...databaseRetries, maxRetryTime: 120_000 };
  * Sends a call if it was not sent before; otherwise returns the outcome of the earlier submit.
  * @throws ProviderFailure; ApplicationFailure JOB_LOST if the job is already settled
  */
-export async function submit(deps: ProviderCallDeps, task: CallTask): Promise<SubmitOutcome> {
+export async function submit(deps: ProviderCallDeps, task: CallInput): Promise<SubmitOutcome> {
   const signedTask = await signInput(deps, task);
   const { routeIndex, route } = task;
   const senderId = randomUUID();
@@ -66,7 +66,7 @@ export async function submit(deps: ProviderCallDeps, task: CallTask): Promise<Su
  * Replaces references to stored files in the input with signed URLs, which are used only for this
  * attempt.
  */
-async function signInput(deps: ProviderCallDeps, task: CallTask): Promise<CallTask> {
+async function signInput(deps: ProviderCallDeps, task: CallInput): Promise<CallInput> {
   const { source, route, organizationId } = task;
   const fromSource = source ? { [source.field]: toStorageReference(source.storageKey) } : {};
   const input = await deps.inputs.sign({ ...route.input, ...fromSource }, organizationId);
@@ -76,7 +76,7 @@ async function signInput(deps: ProviderCallDeps, task: CallTask): Promise<CallTa
 /** Sends a call and records its outcome. */
 async function sendAndRecord(
   deps: ProviderCallDeps,
-  task: CallTask,
+  task: CallInput,
   senderId: string,
 ): Promise<SubmitOutcome> {
   const recordTimer = setInterval(() => {
@@ -96,7 +96,7 @@ async function sendAndRecord(
 /** Stores a result that the provider returned in its response to the submit. */
 async function storeImmediateResult(
   deps: ProviderCallDeps,
-  task: CallTask,
+  task: CallInput,
   { result, providerRequestId }: Extract<SubmitResult, { kind: 'result' }>,
 ): Promise<SubmitOutcome> {
   deps.records
@@ -125,7 +125,7 @@ const ambiguousFailures: ReadonlySet<FailureKind> = new Set(['unknown', 'failed'
  */
 async function send(
   deps: ProviderCallDeps,
-  task: CallTask,
+  task: CallInput,
   senderId: string,
 ): Promise<SubmitResult> {
   const provider = getProvider(deps, task);
@@ -160,7 +160,7 @@ async function send(
  */
 async function record(
   { logger }: ProviderCallDeps,
-  task: CallTask,
+  task: CallInput,
   write: (call: CallIds) => Promise<void>,
 ): Promise<boolean> {
   try {

@@ -182,7 +182,7 @@ export type StoredArtifact = z.infer<typeof storedArtifact>;
 export type CallOutputs = z.infer<typeof callOutputs>;
 
 /** Input of an activity that calls a provider: a call and one of its routes. */
-export interface CallTask {
+export interface CallInput {
   jobId: string;
   organizationId: string;
   callIndex: number;
@@ -222,7 +222,7 @@ const lastRouteSubmitAttemptsMax = 6;
  * Creates the input of an activity that calls a provider; null if the call has no route with this
  * index.
  */
-export function createCallTask(plan: JobPlan, routed: RoutedCall): CallTask | null {
+export function createCallInput(plan: JobPlan, routed: RoutedCall): CallInput | null {
   const { call, routeIndex, inputKey } = routed;
   const route = call.routes[routeIndex];
   if (!route) return null;

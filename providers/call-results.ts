@@ -1,7 +1,7 @@
 /**
  * Stores the outputs of provider calls, and compares them with the plan before they are charged.
  */
-import type { CallTask, CallOutputs, OutputSpec, StoredArtifact } from '../domain/job-plan.ts';
+import type { CallInput, CallOutputs, OutputSpec, StoredArtifact } from '../domain/job-plan.ts';
 import type { Logger } from '../platform/logger.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import type { ProviderResult } from './provider.ts';
@@ -10,7 +10,7 @@ import type { ArtifactStore } from '../storage/artifacts.ts';
 /** Options of `storeResult`: the call whose result is stored, and services. */
 export interface StoreResultOptions {
   artifacts: ArtifactStore;
-  task: CallTask;
+  task: CallInput;
   signal: AbortSignal;
   logger: Logger;
 }
@@ -68,7 +68,7 @@ const paddingSeconds = 0.1;
 
 /** Calculates the number of charged units of a call (`Meter`). */
 function countDeliveredUnits(
-  task: CallTask,
+  task: CallInput,
   artifacts: readonly StoredArtifact[],
   result: ProviderResult,
 ): number {
@@ -87,7 +87,7 @@ function countDeliveredUnits(
  * than the requested output.
  */
 function calculateDiscountMicro(
-  task: CallTask,
+  task: CallInput,
   artifacts: readonly StoredArtifact[],
   deliveredUnits: number,
 ): number {

@@ -6,7 +6,7 @@ import {
   type CallOutputs,
   type JobPlan,
   type PlannedCall,
-  createCallTask,
+  createCallInput,
 } from '../domain/job-plan.ts';
 import { createFailure, readFailure, toPublicError } from './failures.ts';
 import { type RunningJob, throwIfCanceledOrOverdue, type RunningCall } from './running-job.ts';
@@ -207,7 +207,7 @@ async function tryRoutes(
   const pausedRoutes: RunningCall[] = [];
   for (const [routeIndex, route] of call.routes.entries()) {
     throwIfCanceledOrOverdue(job);
-    const task = createCallTask(job.plan, { call, routeIndex, inputKey });
+    const task = createCallInput(job.plan, { call, routeIndex, inputKey });
     if (!task) continue;
     const running = { ...job, call, route, task };
     if (!job.pausedProviders.has(route.provider)) {

@@ -1,5 +1,5 @@
 /** State of a running job and of its calls, shared by the modules of the workflow. */
-import type { CallRoute, CallTask, JobPlan, PlannedCall } from '../domain/job-plan.ts';
+import type { CallRoute, CallInput, JobPlan, PlannedCall } from '../domain/job-plan.ts';
 import { createFailure } from './failures.ts';
 import type { ProgressReport } from './progress.ts';
 import type { JobSignals } from './signals.ts';
@@ -26,7 +26,7 @@ export interface RunningJob {
 export interface RunningCall extends RunningJob {
   call: PlannedCall;
   route: CallRoute;
-  task: CallTask;
+  task: CallInput;
 }
 
 /**

@@ -93,7 +93,7 @@ const stepPolicies: Record<StepName, StepPolicy> = {
     scheduleToCloseTimeout: '40s',
     retry: backoff,
   },
-  // The activity limits the attempts that are not accepted (`CallTask.submitAttemptsMax`).
+  // The activity limits the attempts that are not accepted (`CallInput.submitAttemptsMax`).
   submit: {
     // A provider that sends no notifications responds only when the result is complete, which takes
     // too long for a local activity.

@@ -39,7 +39,7 @@ const noticeSettings = z.object({
 const noticeAccessRules = {
   scope: 'keys:write',
   viewerError: 'A viewer may not see or change the account notice settings.',
-  answer: noticeSettings,
+  response: noticeSettings,
 } as const;
 
 async function readNotices(

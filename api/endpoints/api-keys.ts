@@ -71,8 +71,8 @@ export const apiKeys = defineSection('API keys', {
     route: `GET ${path}`,
     scope: 'keys:read',
     summary: 'List your API keys, newest first',
-    answer: z.object({ keys: z.array(listedKey) }),
-    answers: { 200: 'The keys that have not been revoked.' },
+    response: z.object({ keys: z.array(listedKey) }),
+    responses: { 200: 'The keys that have not been revoked.' },
     handle: async ({ caller }, { keys }) => ({ keys: await keys.list(caller.memberId) }),
   }),
 
@@ -85,7 +85,7 @@ export const apiKeys = defineSection('API keys', {
       'A user can have at most 10 keys. A new key can have at most the permissions of the key that creates it; scopes, models and ' +
       'expiry that you omit are copied from that key. Keys created by a key with a limit share that limit.',
     request: { body: z.strictObject(newKeyFields), example: { name: 'my laptop' } },
-    answer: newKey,
+    response: newKey,
     created: newKeyShown,
     errors: ['KEY_QUOTA_REACHED'],
     async create({ caller, body }, { config }, connection) {
@@ -110,7 +110,7 @@ export const apiKeys = defineSection('API keys', {
       bodyIsOptional: true,
       example: { overlapSeconds: 3600 },
     },
-    answer: newKey.extend({ replaced: z.object({ keyId: z.string(), expiresAt: unixMs }) }),
+    response: newKey.extend({ replaced: z.object({ keyId: z.string(), expiresAt: unixMs }) }),
     created: newKeyShown,
     errors: ['KEY_QUOTA_REACHED', 'NOT_FOUND', 'KEY_ALREADY_REPLACED'],
     async create({ caller, params: { keyId }, body }, { config }, connection) {
@@ -144,7 +144,7 @@ export const apiKeys = defineSection('API keys', {
       body: z.strictObject({ limit: keyLimit.nullable() }),
       example: { limit: { credits: 500, per: 'month' } },
     },
-    answer: keyMeta,
+    response: keyMeta,
     errors: ['NOT_FOUND'],
     async handle({ caller, params: { keyId }, body: { limit } }, { keys }) {
       const { memberId, keyId: actingKeyId } = caller;
@@ -157,7 +157,7 @@ export const apiKeys = defineSection('API keys', {
     scope: 'keys:write',
     summary: 'Revoke an API key',
     request: { params },
-    answer: z.object({ success: z.literal(true), keyId: z.string() }),
+    response: z.object({ success: z.literal(true), keyId: z.string() }),
     errors: ['NOT_FOUND'],
     async handle({ caller, params: { keyId } }, { keys }) {
       await keys.revoke(keyId, caller.memberId);
@@ -186,8 +186,8 @@ export const ownKey = defineSection('API keys', {
     route: 'GET /api/v1/key',
     scope: 'any',
     summary: 'Get the API key that sent the request: its owner, scopes and remaining limit',
-    answer: ownKeySchema,
-    answers: { 200: 'The key.' },
+    response: ownKeySchema,
+    responses: { 200: 'The key.' },
     async handle({ caller }, { pool }) {
       const { keyId, memberId, organizationId, role: userRole } = caller;
       const keyRow = await pool.maybeOne(sql.type(keyRowSchema)`

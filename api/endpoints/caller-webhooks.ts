@@ -90,7 +90,7 @@ export const callerWebhooks = defineSection('Webhooks', {
     bucket: 'polls',
     summary: 'Get the webhook of a job and its delivery attempts',
     request,
-    answer: dataSchema(webhookSchema),
+    response: dataSchema(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND'],
     async handle(call, { reads, webhooks }) {
       const { id: jobId } = await findJob(call, { reads });
@@ -110,8 +110,8 @@ export const callerWebhooks = defineSection('Webhooks', {
     summary: 'Deliver the webhook of a job again',
     description: 'The key also needs the scope of the job’s endpoint, for example `studio:image`.',
     request,
-    answer: dataSchema(webhookSchema),
-    answers: { 202: 'The webhook will be delivered again.' },
+    response: dataSchema(webhookSchema),
+    responses: { 202: 'The webhook will be delivered again.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(call, services) {
       const job = await findJob(call, services);
@@ -143,7 +143,7 @@ export const callerWebhooks = defineSection('Webhooks', {
         cursor: webhookCursor.optional(),
       }),
     },
-    answer: pageSchema(listedWebhook),
+    response: pageSchema(listedWebhook),
     async handle({ caller, query: { state, limit, cursor } }, { webhooks }) {
       const { organizationId } = caller;
       const filter = { organizationId, state, beforeId: cursor, limit: limit + 1 };

@@ -28,7 +28,7 @@ export const chats = defineSection('Chat', {
     description:
       'The chat id is the `id` in the response of every chat endpoint and in every event of a stream.',
     request: { params: z.object({ chatId: pathId('chat') }) },
-    answer: dataSchema(usageRecord),
+    response: dataSchema(usageRecord),
     errors: ['NOT_FOUND'],
     async handle({ caller, params: { chatId } }, { usageReads }) {
       const record = await usageReads.chat(caller.organizationId, chatId);

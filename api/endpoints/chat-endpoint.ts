@@ -85,8 +85,8 @@ export function defineChatEndpoint({
       repair: repairAnswers,
       example,
     },
-    answer: rawResponse,
-    answers: { 200: { headers: chatHeaders, ...response } },
+    response: rawResponse,
+    responses: { 200: { headers: chatHeaders, ...response } },
     errors: [
       ...chatRequestErrors,
       'PROVIDER_REJECTED_INPUT',
@@ -146,7 +146,7 @@ export const defineEstimateEndpoint = ({
       repair: repairAnswers,
       example,
     },
-    answer: dataSchema(chatEstimate),
+    response: dataSchema(chatEstimate),
     errors: chatRequestErrors,
     async handle({ ctx, body: request }, services) {
       const { caller, requestId } = ctx.state;

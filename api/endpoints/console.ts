@@ -77,8 +77,8 @@ const definePage = (path: `/${string}`) =>
   defineEndpoint({
     route: `GET ${path}`,
     scope: 'open',
-    answer: rawResponse,
-    answers: constantAnswers,
+    response: rawResponse,
+    responses: constantAnswers,
     async handle({ ctx }, { config, constants }) {
       const page = { name: 'console', type: 'html' };
       await constants.send(ctx, page, () => readBuildFile('index.html'));
@@ -93,8 +93,8 @@ export const consolePages = [
   defineEndpoint({
     route: 'GET /',
     scope: 'open',
-    answer: rawResponse,
-    answers: {
+    response: rawResponse,
+    responses: {
       200: 'Links to the console and to the API documentation.',
       302: 'Redirects browsers to the console.',
     },
@@ -109,8 +109,8 @@ export const consolePages = [
     route: 'GET /console/assets/:name',
     scope: 'open',
     request: { params: z.object({ name: z.string().regex(/^[\w.-]+$/) }) },
-    answer: rawResponse,
-    answers: constantAnswers,
+    response: rawResponse,
+    responses: constantAnswers,
     async handle({ ctx, params: { name } }, { constants }) {
       const type = assetTypes[extname(name)];
       if (type === undefined) throw new GatewayError('NOT_FOUND');

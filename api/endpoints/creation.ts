@@ -49,7 +49,7 @@ export function defineCreation<Parts extends RequestParts, Answer>(
   return defineEndpoint<Parts, Answer>({
     ...rest,
     request: parts,
-    answers: { 200: { description: created, headers } },
+    responses: { 200: { description: created, headers } },
     errors: [...errors, 'ANSWER_NOT_KEPT'],
     async handle(call, services) {
       const { ctx } = call;
@@ -62,7 +62,7 @@ export function defineCreation<Parts extends RequestParts, Answer>(
         if (claimed?.state === 'done') {
           const sealed = claimed.response && (await buffer(claimed.response.stream));
           ctx.set('Idempotent-Replayed', 'true');
-          return definition.answer.parse(unseal(config, sealed));
+          return definition.response.parse(unseal(config, sealed));
         }
         const answer = await create(call, services, connection);
         if (claimed) {

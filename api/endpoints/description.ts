@@ -27,7 +27,7 @@ export interface RequestParts {
 /** OpenAPI description of the responses with one status code. */
 export interface ResponseDescription {
   description: string;
-  /** Schema of the response body. Defaults to the endpoint's `answer`. */
+  /** Schema of the response body. Defaults to the endpoint's `response`. */
   schema?: z.ZodType;
   /** Media type. Defaults to application/json. */
   type?: string;
@@ -62,8 +62,9 @@ export interface EndpointDescription {
   scope: EndpointScope;
   request: RequestParts;
   /** Schema of the body of a 2xx response. */
-  answer: z.ZodType;
-  answers: Record<number, ResponseDescription>;
+  response: z.ZodType;
+  /** Responses by status. */
+  responses: Record<number, ResponseDescription>;
   /** All error codes that the endpoint can return. */
   errors: readonly ErrorCode[];
 }

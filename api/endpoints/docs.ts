@@ -54,8 +54,8 @@ const defineText = (
   defineEndpoint({
     route: `GET ${path}`,
     scope: 'open',
-    answer: rawResponse,
-    answers: constantAnswers,
+    response: rawResponse,
+    responses: constantAnswers,
     handle: ({ ctx }, services) =>
       services.constants.send(ctx, { name: path, type }, () =>
         getContent(services.documents, services),
@@ -76,8 +76,8 @@ export const docs = [
     route: 'GET /docs/:asset',
     scope: 'open',
     request: { params: z.object({ asset: z.string() }) },
-    answer: rawResponse,
-    answers: constantAnswers,
+    response: rawResponse,
+    responses: constantAnswers,
     async handle({ ctx, params: { asset } }, { constants }) {
       const type = Object.hasOwn(assets, asset) ? assets[asset] : undefined;
       if (type === undefined) throw new GatewayError('NOT_FOUND');
@@ -94,8 +94,8 @@ export const operatorsDocs = defineSection('Description', {
   getDescription: defineEndpoint({
     route: 'GET /api/admin/v1/openapi.json',
     summary: 'Get the OpenAPI description of the operators’ API',
-    answer: rawResponse,
-    answers: describeConstant(z.looseObject({ openapi: z.literal('3.1.0') })),
+    response: rawResponse,
+    responses: describeConstant(z.looseObject({ openapi: z.literal('3.1.0') })),
     handle: ({ ctx }, { constants, documents }) =>
       constants.send(ctx, { name: ctx.path, type: 'application/json' }, () => documents.operators),
   }),

@@ -16,7 +16,7 @@ import type {
   RequestParts,
 } from './description.ts';
 
-/** Value of `answer` for endpoints whose `handle` sets the response on the Koa context itself. */
+/** Value of `response` for endpoints whose `handle` sets the response on the Koa context itself. */
 export const rawResponse = z.void();
 
 type ParsedPart<Schema> = Schema extends z.ZodType ? z.output<Schema> : undefined;
@@ -35,7 +35,7 @@ export interface EndpointCall<Parts extends RequestParts = RequestParts> {
   body: ParsedPart<Parts['body']>;
 }
 
-export interface EndpointDefinition<Parts extends RequestParts, Answer> extends Pick<
+export interface EndpointDefinition<Parts extends RequestParts, Response> extends Pick<
   EndpointDescription,
   'viewerError' | 'bucket' | 'errorFormat' | 'acceptsXApiKey' | 'summary' | 'description'
 > {
@@ -45,15 +45,15 @@ export interface EndpointDefinition<Parts extends RequestParts, Answer> extends 
   scope?: EndpointScope;
   request?: Parts;
   /** Schema of the body of a 2xx response, which `handle` returns. */
-  answer: z.ZodType<Answer>;
+  response: z.ZodType<Response>;
   /** Response descriptions by status. If there is only one status, the runner sets it. */
-  answers?: Record<number, string | ResponseDescription>;
+  responses?: Record<number, string | ResponseDescription>;
   /** Error codes in addition to those that the other fields imply. */
   errors?: readonly ErrorCode[];
   handle: (
     call: EndpointCall<Parts>,
     services: Composition,
-  ) => NoInfer<Answer> | Promise<NoInfer<Answer>>;
+  ) => NoInfer<Response> | Promise<NoInfer<Response>>;
 }
 
 /** Endpoint without the types of its request and response, so that one list can hold all. */
@@ -97,20 +97,20 @@ function listErrorCodes({
 }
 
 /** Declares an endpoint. `handle` receives exactly the parts that `request` parses. */
-export function defineEndpoint<Parts extends RequestParts, Answer>(
-  definition: EndpointDefinition<Parts, Answer>,
+export function defineEndpoint<Parts extends RequestParts, Response>(
+  definition: EndpointDefinition<Parts, Response>,
 ): Endpoint {
   const { route, scope = 'admin', request = {}, ...rest } = definition;
-  const { answers = { 200: 'Done.' } } = definition;
+  const { responses = { 200: 'Done.' } } = definition;
   const [method, path] = route.split(' ');
-  const answerEntries = Object.entries(answers).map(([status, answer]) => [
+  const described = Object.entries(responses).map(([status, response]) => [
     status,
-    typeof answer === 'string' ? { description: answer } : answer,
+    typeof response === 'string' ? { description: response } : response,
   ]);
   const parts = {
     request,
     errors: listErrorCodes(definition),
-    answers: Object.fromEntries(answerEntries),
+    responses: Object.fromEntries(described),
   };
   // oxlint-disable-next-line no-unsafe-type-assertion -- `handle` only receives what `request` has parsed
   return { ...rest, method, path, scope, ...parts } as Endpoint;

@@ -23,7 +23,7 @@ export const operatorName = plainTextSchema(100);
  * Fields `actor` and `reason` of every request with which an operator changes something. The runner
  * sets `actor` if the key belongs to a named operator.
  */
-export const auditFields = {
+export const operatorFields = {
   actor: operatorName
     .optional()
     .transform((name) => name ?? '')
@@ -34,11 +34,11 @@ export const auditFields = {
   reason: plainTextSchema(500),
 };
 
-/** Example of `auditFields` for the OpenAPI documents. */
-export const exampleAuditFields = { actor: 'olga', reason: 'ticket 7' };
+/** Example of `operatorFields` for the OpenAPI documents. */
+export const exampleOperatorFields = { actor: 'olga', reason: 'ticket 7' };
 
 /** Schema of the body of an operator request that contains only the actor and the reason. */
-export const auditFieldsBody = z.strictObject(auditFields);
+export const operatorFieldsBody = z.strictObject(operatorFields);
 
 /**
  * Creates the schema of a whole number from 1 to a maximum, also as the decimal digits that a form

@@ -33,7 +33,7 @@ export const uploads = defineEndpoint({
   route: 'PUT /uploads/*key',
   scope: 'open',
   request: { params: z.object({ key: z.string() }) },
-  answer: receivedFile,
+  response: receivedFile,
   async handle({ ctx, params: { key } }, services) {
     try {
       return await receiveUpload(ctx, key, services);

@@ -17,8 +17,8 @@ export const files = defineEndpoint({
   route: 'GET /files/*key',
   scope: 'open',
   request: { params: z.object({ key: z.string() }) },
-  answer: rawResponse,
-  answers: {
+  response: rawResponse,
+  responses: {
     200: 'The file.',
     ...fileAnswers,
     302: 'The URL in the Location header serves the file for a few minutes.',

@@ -10,15 +10,18 @@ export const health = [
   defineEndpoint({
     route: 'GET /healthz',
     scope: 'open',
-    answer: z.object({ status: z.literal('ok') }),
+    response: z.object({ status: z.literal('ok') }),
     handle: () => ({ status: 'ok' as const }),
   }),
 
   defineEndpoint({
     route: 'GET /readyz',
     scope: 'open',
-    answer: z.object({ status: z.string(), checks: z.record(z.string(), z.boolean()) }),
-    answers: { 200: 'The process can serve requests.', 503: 'The process cannot serve requests.' },
+    response: z.object({ status: z.string(), checks: z.record(z.string(), z.boolean()) }),
+    responses: {
+      200: 'The process can serve requests.',
+      503: 'The process cannot serve requests.',
+    },
     async handle({ ctx }, { checkReadiness }) {
       const { ready, ...report } = await checkReadiness();
       ctx.status = ready ? 200 : 503;

@@ -48,8 +48,8 @@ export const jobEvents = defineSection('Jobs', {
     description:
       'Sends server-sent events named `job`, each with one job: first all open jobs, then every job that is created, changes or ends. ' +
       'The stream ends if the key loses access or if an event may have been lost; then reconnect and list the jobs.',
-    answer: rawResponse,
-    answers: eventStreamResponse,
+    response: rawResponse,
+    responses: eventStreamResponse,
     async handle({ ctx, caller }, services) {
       await sendEvents(ctx, { caller, jobId: null }, services);
     },
@@ -63,8 +63,8 @@ export const jobEvents = defineSection('Jobs', {
     description:
       'Sends server-sent events named `job`, each with the job. The stream ends when the job has ended.',
     request,
-    answer: rawResponse,
-    answers: eventStreamResponse,
+    response: rawResponse,
+    responses: eventStreamResponse,
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ ctx, ...call }, services) {
       const { id: jobId } = await findJob(call, services);

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { newestUnindexedMax, type JobRecord } from '../../studio/jobs/job-reads.ts';
 import { plainTextSchema } from '../../identity/keys.ts';
-import { jobType, recordFilter, toRecordFilter, auditFieldsBody, pathId } from './fields.ts';
+import { jobType, recordFilter, toRecordFilter, operatorFieldsBody, pathId } from './fields.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { jobSchema } from '../../studio/jobs/job-view.ts';
 import type { Composition } from '../composition.ts';
@@ -34,7 +34,7 @@ export function toJobFilter(query: z.infer<z.ZodObject<typeof jobFilter>>) {
 /** Request schemas of an endpoint with which an operator changes a job. */
 export const jobChangeRequest = {
   params: z.object({ jobId: pathId('job') }),
-  body: auditFieldsBody,
+  body: operatorFieldsBody,
 };
 
 /** Finds a job of any organization by `:jobId`. @throws GatewayError JOB_NOT_FOUND or JOB_ARCHIVED */
@@ -48,7 +48,7 @@ export async function findJobOfAnyOrganization(
 }
 
 /** Schema of a job in the format that callers receive, plus the id of its organization. */
-export const jobWithOwner = jobSchema
+export const jobWithOrganization = jobSchema
   .extend({ organizationId: z.string() })
   .meta({ id: 'OwnedJob' });
 

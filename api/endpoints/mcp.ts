@@ -17,8 +17,8 @@ export const mcp = defineEndpoint({
   route: 'POST /mcp',
   scope: 'studio:read',
   bucket: 'polls',
-  answer: rawResponse,
-  answers: {
+  response: rawResponse,
+  responses: {
     200: 'The response as server-sent events, or as JSON if the client does not name them in `Accept`.',
     202: 'The MCP notification was accepted.',
     400: 'The body is not an MCP message.',

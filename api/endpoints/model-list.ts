@@ -173,8 +173,8 @@ export const models = defineSection('Chat', {
     request: {
       query: pagingSchema.extend({ kind: modelEntrySchema.shape.kind.default('chat') }),
     },
-    answer: rawResponse,
-    answers: describeConstant(modelListSchema),
+    response: rawResponse,
+    responses: describeConstant(modelListSchema),
     errors: ['CONFLICTING_FIELDS'],
     async handle({ ctx, query: { kind, ...query } }, { chatCatalog, constants }) {
       const allModels = chatCatalog.listCurrent().filter((model) => getKind(model) === kind);
@@ -198,8 +198,8 @@ export const models = defineSection('Chat', {
     summary: 'Get a chat model',
     description: 'The id may contain slashes, plain or URL-encoded.',
     request: { params: z.object({ id: z.string() }) },
-    answer: z.union([modelEntrySchema, unknownModelError]),
-    answers: {
+    response: z.union([modelEntrySchema, unknownModelError]),
+    responses: {
       200: { description: 'The model.', schema: modelEntrySchema },
       404: { description: 'No such model.', schema: unknownModelError },
     },

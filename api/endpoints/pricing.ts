@@ -105,8 +105,8 @@ export const pricing = defineSection('Prices', {
     route: 'GET /api/v1/pricing',
     scope: 'open',
     summary: 'Get the price list in credits',
-    answer: rawResponse,
-    answers: describeConstant(priceList),
+    response: rawResponse,
+    responses: describeConstant(priceList),
     handle({ ctx }, { constants, config, prices, chatCatalog }) {
       // Models retire while a process runs; none are added.
       const chatModels = chatCatalog.listCurrent();

@@ -26,7 +26,7 @@ export const providerNotifications = defineEndpoint({
       mac: z.string(),
     }),
   },
-  answer: rawResponse,
+  response: rawResponse,
   async handle({ ctx, params }, { providers, urls, notificationRelay, logger }) {
     const { provider: name, jobId, callIndex, mac } = params;
     const operations = providers.get(name)?.operations;

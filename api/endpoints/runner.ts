@@ -104,8 +104,8 @@ function holdShares({ method, scope }: Endpoint, { shares }: Composition): Middl
 }
 
 function createHandler(endpoint: Endpoint, services: Composition): Middleware {
-  const { request, answers } = endpoint;
-  const [status, ...otherStatuses] = Object.keys(answers).map(Number);
+  const { request, responses } = endpoint;
+  const [status, ...otherStatuses] = Object.keys(responses).map(Number);
   return async (ctx) => {
     const call = {
       ctx,

@@ -32,8 +32,8 @@ export const sessionEndpoints = defineSection('Console', {
     description:
       'Sets a cookie (HttpOnly, SameSite=Strict) for a twelve-hour session. The session has the permissions of the key, and ' +
       'works only on the console pages. It ends when you sign out, or when the key expires or is revoked or replaced.',
-    answer: session,
-    answers: { 201: 'The session has begun.' },
+    response: session,
+    responses: { 201: 'The session has begun.' },
     async handle({ ctx, caller: { keyId } }, { sessions }) {
       if (parseBearerKey(ctx.req) === undefined) throw new GatewayError('Unauthorized');
       const { expiresAtMs } = await sessions.begin(ctx, { keyId });
@@ -45,11 +45,11 @@ export const sessionEndpoints = defineSection('Console', {
     route: `GET ${path}`,
     scope: 'open',
     summary: 'Get the current console sessions of the browser',
-    answer: z.object({
+    response: z.object({
       session: session.extend({ sessionId: z.string() }).nullable(),
       operator: session.extend({ name: z.string().nullable() }).nullable(),
     }),
-    answers: { 200: 'The sessions of an API key and of an operator; null if there is none.' },
+    responses: { 200: 'The sessions of an API key and of an operator; null if there is none.' },
     async handle({ ctx }, { sessions, operatorSessions, access, findOperator }) {
       const keySession = await sessions.find(ctx);
       const caller = keySession && (await access.admitMac(keySession.mac, 'console'));
@@ -72,7 +72,7 @@ export const sessionEndpoints = defineSection('Console', {
     route: `DELETE ${path}`,
     scope: 'open',
     summary: 'Sign out of the console',
-    answer: z.object({ success: z.literal(true) }),
+    response: z.object({ success: z.literal(true) }),
     async handle({ ctx }, { sessions }) {
       await sessions.end(ctx);
       return { success: true as const };
@@ -86,8 +86,8 @@ export const sessionEndpoints = defineSection('Console', {
     description:
       'The first request that uses the link, within one hour, starts a session with the permissions of this key. ' +
       'A sign-in link can be created only with an API key, not in a console session.',
-    answer: z.object({ url: z.url(), expiresAt: time }),
-    answers: { 201: 'The sign-in link. It is shown only once.' },
+    response: z.object({ url: z.url(), expiresAt: time }),
+    responses: { 201: 'The sign-in link. It is shown only once.' },
     errors: ['FORBIDDEN'],
     async handle({ ctx, caller }, { pool, config }) {
       if (parseBearerKey(ctx.req) === undefined) {
@@ -117,8 +117,8 @@ export const sessionEndpoints = defineSection('Console', {
       body: z.strictObject({ token: z.string().max(64) }),
       example: { token: 'kXl8Qd0vJ4r1cZt6mWq3bE9yUo5gHs2nFa7iPxTLRVk' },
     },
-    answer: session,
-    answers: { 201: 'The session has begun.' },
+    response: session,
+    responses: { 201: 'The session has begun.' },
     errors: ['NOT_FOUND'],
     async handle({ ctx, body: { token } }, { pool, sessions }) {
       const link = await pool.maybeOne(sql.type(linkRowSchema)`
@@ -142,7 +142,7 @@ export const sessionEndpoints = defineSection('Console', {
     route: 'GET /api/v1/sessions',
     scope: 'keys:read',
     summary: 'List the console sessions of your API keys, newest first',
-    answer: z.object({ sessions: z.array(listedSession) }),
+    response: z.object({ sessions: z.array(listedSession) }),
     async handle({ caller }, { keySessions }) {
       return { sessions: (await keySessions.list(caller.memberId)).map(toResponse) };
     },
@@ -153,7 +153,7 @@ export const sessionEndpoints = defineSection('Console', {
     scope: 'keys:write',
     summary: 'End a console session',
     request: { params: z.object({ sessionId: pathId('session') }) },
-    answer: z.object({ success: z.literal(true), sessionId: z.string() }),
+    response: z.object({ success: z.literal(true), sessionId: z.string() }),
     errors: ['NOT_FOUND'],
     async handle({ caller, params: { sessionId } }, { keySessions }) {
       await keySessions.endById(sessionId, caller.memberId);

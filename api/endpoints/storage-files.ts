@@ -59,7 +59,7 @@ export const storedFiles = defineSection('Storage', {
     bucket: 'polls',
     summary: 'List files, newest first: job outputs and uploads',
     request: { query },
-    answer: pageSchema(fileSchema),
+    response: pageSchema(fileSchema),
     async handle({ caller, query: { kind, limit, cursor } }, { storedFiles: files, storage }) {
       const page = await files.list(caller.organizationId, { kind, limit, cursor });
       const data = await Promise.all(
@@ -77,7 +77,7 @@ export const storedFiles = defineSection('Storage', {
     description:
       'The deleted file no longer counts toward the storage quota, its URL returns 404, and jobs that have not read it yet fail. Deleting it again has no effect.',
     request: { params: z.object({ fileId: pathId('upload') }) },
-    answer: dataSchema(z.object({ fileId: z.string(), deletedAt: time })),
+    response: dataSchema(z.object({ fileId: z.string(), deletedAt: time })),
     errors: ['NOT_FOUND'],
     async handle({ caller, params: { fileId } }, { uploads }) {
       const deletedAtMs = await uploads.delete(fileId, caller.organizationId);
@@ -94,7 +94,7 @@ export const storedFiles = defineSection('Storage', {
     description:
       'The job, its request and its billing remain. `result` of the job becomes null, and `mediaDeletedAt` is set. Deleting the outputs again has no effect.',
     request: { params: z.object({ jobId: pathId('job') }) },
-    answer: dataSchema(jobSchema).extend({ credits: creditsSchema }),
+    response: dataSchema(jobSchema).extend({ credits: creditsSchema }),
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'JOB_NOT_DONE'],
     async handle(
       { caller: { organizationId }, params: { jobId } },

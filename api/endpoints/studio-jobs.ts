@@ -83,7 +83,7 @@ export const studioJobs = defineSection('Jobs', {
     bucket: 'polls',
     summary: 'Count jobs',
     request: { query: z.strictObject(jobFilter) },
-    answer: dataSchema(jobCount),
+    response: dataSchema(jobCount),
     async handle({ caller: { organizationId }, query }, { reads, usageSums }) {
       const filter = toJobFilter(query);
       const { status, search, ...others } = filter;
@@ -103,7 +103,7 @@ export const studioJobs = defineSection('Jobs', {
     bucket: 'polls',
     summary: 'Get the request of a job and the times of its steps',
     request: jobRequest,
-    answer: dataSchema(timeline),
+    response: dataSchema(timeline),
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle(call, { reads, readCalls, webhooks }) {
       const job = await findJob(call, { reads });
@@ -128,7 +128,7 @@ export const studioJobs = defineSection('Jobs', {
       ...jobRequest,
       query: z.strictObject({ wait: z.coerce.number().min(0).max(60).optional() }),
     },
-    answer: jobResponse,
+    response: jobResponse,
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ ctx, query, ...call }, { reads, jobWaits, view }) {
       const job = await findJob(call, { reads });
@@ -148,7 +148,7 @@ export const studioJobs = defineSection('Jobs', {
     bucket: 'polls',
     summary: 'List jobs, newest first',
     request: { query: listQuery },
-    answer: pageSchema(jobSchema),
+    response: pageSchema(jobSchema),
     async handle({ caller, query }, { reads, view }) {
       const rows = await reads.list(caller.organizationId, {
         ...toJobFilter(query),
@@ -172,8 +172,8 @@ export const studioJobs = defineSection('Jobs', {
     description:
       'If no provider has been called yet, the job is canceled and its credits are released. Otherwise the cancellation is sent to the provider, which decides the outcome.',
     request: jobRequest,
-    answer: jobResponse,
-    answers: { 200: 'The job has ended.', 202: 'The provider has not decided the outcome yet.' },
+    response: jobResponse,
+    responses: { 200: 'The job has ended.', 202: 'The provider has not decided the outcome yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'JOB_ALREADY_DONE'],
     async handle({ ctx, ...call }, { reads, client, jobWaits, view }) {
       const job = await findJob(call, { reads });

@@ -146,8 +146,8 @@ export const studioModels = defineSection('Studio catalog', {
     summary: 'List the models of every Studio endpoint, with their parameters and prices',
     description: 'Studio requests are validated against the same data.',
     request: { query: modelQuery },
-    answer: rawResponse,
-    answers: describeConstant(listSchema(capabilitySchema)),
+    response: rawResponse,
+    responses: describeConstant(listSchema(capabilitySchema)),
     async handle({ ctx, query }, { prices, constants }) {
       const list = () => toData(filterModels(prices, query).map(toPublicEndpoint));
       const isFiltered = query.type !== undefined || query.model !== undefined;
@@ -163,8 +163,8 @@ export const studioModels = defineSection('Studio catalog', {
     route: 'GET /api/v1/studio/voices',
     scope: 'studio:read',
     summary: 'List the voices for speech',
-    answer: listSchema(voice),
-    answers: { 200: 'All voices that requests accept.' },
+    response: listSchema(voice),
+    responses: { 200: 'All voices that requests accept.' },
     handle: () =>
       toData(
         voices.map(({ name, gender }) => ({ name, gender, default: name === defaultVoiceName })),

@@ -8,7 +8,7 @@ import { idempotencyHeader } from '../http/request-headers.ts';
 import type { ParameterizedContext } from 'koa';
 import type { JobRecord } from '../../studio/jobs/job-reads.ts';
 import type { CreditsBlock } from '../../domain/credits.ts';
-import { creditsSchema, ticketSchema, type JobView } from '../../studio/jobs/job-view.ts';
+import { creditsSchema, acceptedJobSchema, type JobView } from '../../studio/jobs/job-view.ts';
 import { toData, dataSchema } from './fields.ts';
 
 /** Error codes of Studio requests (spec §7). */
@@ -62,7 +62,7 @@ export const creditHeaders = resultHeaders.extend({
 });
 
 /** Schema of a 202 response. */
-export const ticketResponse = dataSchema(ticketSchema).extend({ credits: creditsSchema });
+export const acceptedResponse = dataSchema(acceptedJobSchema).extend({ credits: creditsSchema });
 
 /** Sets the response headers that show the credits of a job. */
 export function setCreditsHeaders(ctx: ParameterizedContext, credits: CreditsBlock): void {
@@ -107,14 +107,14 @@ function listRejectedFields(message: string): ErrorDetail[] {
 }
 
 /** Sets status 202 and the headers for polling the job. Returns the job's id and URLs. */
-export function buildTicketResponse(
+export function buildAcceptedResponse(
   ctx: ParameterizedContext,
   job: JobRecord,
   view: JobView,
-): z.infer<typeof ticketResponse> {
-  const ticket = view.ticket(job);
+): z.infer<typeof acceptedResponse> {
+  const accepted = view.accepted(job);
   ctx.status = 202;
-  ctx.set('Location', ticket.statusUrl);
+  ctx.set('Location', accepted.statusUrl);
   ctx.set('Retry-After', '2');
-  return { ...toData(ticket), credits: view.credits(job) };
+  return { ...toData(accepted), credits: view.credits(job) };
 }

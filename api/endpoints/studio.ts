@@ -20,8 +20,8 @@ import {
   studioHeaders,
   readResult,
   setCreditsHeaders,
-  buildTicketResponse,
-  ticketResponse,
+  buildAcceptedResponse,
+  acceptedResponse,
 } from './studio-results.ts';
 
 /** Error codes of estimates: those that a request can return before it reserves credits. */
@@ -50,13 +50,13 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
       query: z.strictObject({}),
       content: describeBody(capability),
     },
-    answer: z.unknown(),
-    answers: {
+    response: z.unknown(),
+    responses: {
       200: resultDescription,
       202: {
         description: 'The job was accepted and its credits are reserved. Poll `statusUrl`.',
         headers: jobHeader.extend({ Location: z.url(), 'Retry-After': z.int() }),
-        schema: ticketResponse,
+        schema: acceptedResponse,
       },
     },
     errors: [...studioErrors, ...fileErrors],
@@ -65,7 +65,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
       const { job, waited } = await submitRequest(ctx, { capability }, services);
       ctx.set('X-Job-Id', job.id);
       const data = waited && (await readResult(job, view));
-      if (!data) return buildTicketResponse(ctx, job, view);
+      if (!data) return buildAcceptedResponse(ctx, job, view);
       const credits = view.credits(job);
       ctx.status = 200;
       if (capability.envelope !== 'bare') return { ...toData(data), credits };
@@ -81,7 +81,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
       'Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no ' +
       'credits are reserved or charged. Inputs whose size or length affects the price are measured.',
     request: { content: describeBody(capability) },
-    answer: dataSchema(estimateSchema),
+    response: dataSchema(estimateSchema),
     errors: estimateErrors.filter((code) => endpoint.errors.includes(code)),
     handle: async ({ ctx }, services) => toData(await estimateBody(ctx, capability, services)),
   });

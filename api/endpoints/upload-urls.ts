@@ -69,7 +69,7 @@ export const uploadUrls = defineSection('Storage', {
       bodyIsOptional: true,
       example: { filename: 'cat.png', contentType: 'image/png', size: 48_213 },
     },
-    answer: uploadUrl,
+    response: uploadUrl,
     created: 'The URL for the upload, and the URL from which the file can be read.',
     errors: ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'],
     async create({ caller, body }, { storage, uploads, config }, connection) {

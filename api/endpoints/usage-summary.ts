@@ -79,8 +79,8 @@ export const usageSummary = defineSection('Usage', {
       `The sums cover the time from \`after\` (default: ${defaultDays} days before \`before\`) to \`before\` (default: now), at most ${daysMax} days. With \`format=csv\` ` +
       'or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.',
     request: { query },
-    answer: z.unknown(),
-    answers: {
+    response: z.unknown(),
+    responses: {
       200: { description: 'The sums. A CSV response contains only the rows.', schema: summary },
     },
     async handle({ ctx, caller, query: { groupBy: groups, format, ...selection } }, { usageSums }) {

@@ -78,7 +78,7 @@ export const usage = defineSection('Usage', {
     scope: 'usage:read',
     summary: 'Get the balance, the six-hour usage and the usage records, newest first',
     request: { query },
-    answer: accountSchema.extend({
+    response: accountSchema.extend({
       storage: z.object({ limit: z.int(), used: z.int(), remaining: z.int() }).meta({
         description:
           'Storage of uploaded files, in bytes. An upload URL that has not been used yet counts with the maximum size that it accepts.',

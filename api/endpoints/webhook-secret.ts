@@ -33,7 +33,7 @@ const secretSchema = z.object({
 const secretEndpointFields = {
   scope: 'keys:write',
   viewerError: 'A viewer may not see or rotate the webhook secret.',
-  answer: secretSchema,
+  response: secretSchema,
 } as const;
 
 async function readSecrets(
@@ -112,7 +112,7 @@ export const webhookTest = defineSection('Webhooks', {
       }),
       example: { url: 'https://shop.example/hooks/studio' },
     },
-    answer: dataSchema(webhookTestResult),
+    response: dataSchema(webhookTestResult),
     errors: ['INVALID_REQUEST'],
     async handle(
       { caller: { organizationId }, body, requestId },

@@ -135,7 +135,7 @@ const accessTexts = new Map<EndpointDescription['scope'], string>([
 
 /** Builds the OpenAPI operation object of an endpoint. */
 function describeEndpoint(endpoint: EndpointDescription): Record<string, unknown> {
-  const { id, tag, summary, scope, request, answers } = endpoint;
+  const { id, tag, summary, scope, request, responses } = endpoint;
   const access = accessTexts.get(scope) ?? `Scope: \`${scope}\`.`;
   return {
     operationId: id,
@@ -151,7 +151,10 @@ function describeEndpoint(endpoint: EndpointDescription): Record<string, unknown
     ...describeRequestBody(endpoint),
     responses: {
       ...Object.fromEntries(
-        Object.entries(answers).map(([status, parts]) => [status, describeAnswer(endpoint, parts)]),
+        Object.entries(responses).map(([status, parts]) => [
+          status,
+          describeResponse(endpoint, parts),
+        ]),
       ),
       ...describeErrors(endpoint),
     },
@@ -167,11 +170,11 @@ function describeRequestBody({ request }: EndpointDescription): Record<string, u
   return { requestBody: { required: !bodyIsOptional, content: { ...json, ...content } } };
 }
 
-function describeAnswer(
-  { scope, answer }: EndpointDescription,
+function describeResponse(
+  { scope, response }: EndpointDescription,
   parts: ResponseDescription,
 ): Record<string, unknown> {
-  const { description, type = 'application/json', schema = answer, event, headers } = parts;
+  const { description, type = 'application/json', schema = response, event, headers } = parts;
   return {
     description,
     headers:

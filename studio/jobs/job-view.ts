@@ -56,7 +56,7 @@ export const creditsSchema: z.ZodType<CreditsBlock> = z
   });
 
 /** Schema of the `data` of a 202 response. */
-export const ticketSchema = z
+export const acceptedJobSchema = z
   .object({
     jobId: z.string(),
     status,
@@ -185,7 +185,7 @@ export function createJobView(deps: {
   return {
     result: buildResult,
     /** Builds the `data` of the 202 response. */
-    ticket: (job: JobRecord): z.infer<typeof ticketSchema> => ({
+    accepted: (job: JobRecord): z.infer<typeof acceptedJobSchema> => ({
       jobId: job.id,
       status: toPublicStatus(job),
       ...buildLinks(job),

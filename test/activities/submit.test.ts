@@ -17,7 +17,7 @@ import type { Provider, Submission, SubmitResult } from '../../providers/provide
 import { createArtifactStore } from '../../storage/artifacts.ts';
 import { createUploads } from '../../storage/uploads.ts';
 import { newId } from '../../domain/ids.ts';
-import type { CallTask } from '../../domain/job-plan.ts';
+import type { CallInput } from '../../domain/job-plan.ts';
 import { openDatabase, type DatabasePool } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { checkReadiness, databaseChecks } from '../../process/readiness.ts';
@@ -56,7 +56,7 @@ beforeAll(async () => {
 afterAll(() => pool.end());
 
 /** Makes the call of a job whose credits are reserved. */
-async function newTask(): Promise<CallTask> {
+async function newTask(): Promise<CallInput> {
   const jobId = newId('job');
   await ledgers.reserve(holder, 1, { id: jobId, hasJob: true });
   const route = {
@@ -124,7 +124,7 @@ const inTask = (attempt = 1) => new MockActivityEnvironment({ isLocal: true, att
 const fromQueue = (attempt = 1, activityType = 'submit') =>
   new MockActivityEnvironment({ isLocal: false, attempt, activityType }, quiet);
 
-async function readState({ jobId }: CallTask): Promise<string | undefined> {
+async function readState({ jobId }: CallInput): Promise<string | undefined> {
   const rows = await ledgers.query<{ state: string }>(
     'SELECT state FROM provider_call WHERE job_id = $1',
     [jobId],

@@ -91,8 +91,8 @@ describe('a page of an allowed origin', () => {
   });
 
   it('reads every response header that the OpenAPI description names', () => {
-    const named = callerEndpoints.flatMap(({ answers }) =>
-      Object.values(answers).flatMap(({ headers }) => Object.keys(headers?.shape ?? {})),
+    const named = callerEndpoints.flatMap(({ responses }) =>
+      Object.values(responses).flatMap(({ headers }) => Object.keys(headers?.shape ?? {})),
     );
     expect(named.length).toBeGreaterThan(3);
     // OpenAI's client starts a job again if it cannot read the last one.

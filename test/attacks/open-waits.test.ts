@@ -109,8 +109,8 @@ describe('open waits', () => {
 
   it("of all keys of one organization do not slow another organization's requests", async () => {
     const usualMs = await measureSlowestUsage();
-    const isStream = ({ answers }: RequestedEndpoint): boolean =>
-      Object.values(answers).some(({ type }) => type === 'text/event-stream');
+    const isStream = ({ responses }: RequestedEndpoint): boolean =>
+      Object.values(responses).some(({ type }) => type === 'text/event-stream');
     const isLongPoll = ({ request: { query } }: RequestedEndpoint): boolean =>
       query !== undefined && 'wait' in query.shape;
     const waits = callerEndpoints.filter((each) => each.method === 'GET');

@@ -50,12 +50,12 @@ function checkCode(endpoint: Endpoint, error: unknown): void {
 }
 
 function checkBody(endpoint: Endpoint, ctx: Context): void {
-  const { answers, answer } = endpoint;
+  const { responses, response } = endpoint;
   if (ctx.respond === false) return;
-  const described = answers[ctx.status];
+  const described = responses[ctx.status];
   const name = `${formatRoute(endpoint)} ${ctx.status}`;
   assert(described, `${name} is not described`);
-  const schema = described.schema ?? answer;
+  const schema = described.schema ?? response;
   const isJson = ctx.response.is('json') === 'json';
   if (schema === rawResponse || ctx.body instanceof Stream || !isJson) return;
   const sent: unknown = JSON.parse(readText(ctx));

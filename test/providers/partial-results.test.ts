@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
-import type { CallTask, StoredArtifact } from '../../domain/job-plan.ts';
+import type { CallInput, StoredArtifact } from '../../domain/job-plan.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { storeResult } from '../../providers/call-results.ts';
 import { StorageFailure } from '../../storage/storage.ts';
@@ -18,7 +18,7 @@ const facts = {
 };
 const file = { storageKey: 'org/job/0-0.png', contentType: 'image/png', sizeBytes: 1, sha256: '' };
 const artifact: StoredArtifact = { ...file, ...facts };
-const task: CallTask = {
+const task: CallInput = {
   jobId: 'job',
   organizationId: 'org',
   callIndex: 0,
@@ -41,7 +41,7 @@ const task: CallTask = {
 /** Stores a result with one output for each entry: its artifact, or the failure of its storage. */
 function storeOutputs(
   entries: readonly (StoredArtifact | Error)[],
-  changed: Partial<CallTask> = {},
+  changed: Partial<CallInput> = {},
 ) {
   const outputs = entries.map(() => ({ kind: 'stream' as const, stream: Readable.from([]) }));
   const store = async (_output: unknown, { place }: { place: { outputIndex: number } }) => {

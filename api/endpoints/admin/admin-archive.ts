@@ -4,7 +4,7 @@ import { fieldError } from '../../../domain/errors.ts';
 import { formatReceived } from '../../../domain/field-messages.ts';
 import { recordAction } from '../../../identity/operators.ts';
 import { archive, checkArchive } from '../../../ledger/archive.ts';
-import { auditFields, exampleAuditFields } from '../fields.ts';
+import { operatorFields, exampleOperatorFields } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 /** Time in milliseconds after which a request begins no further segment. */
@@ -41,14 +41,14 @@ export const archives = defineSection('Ledger', {
     description: `Writes the ledger entries from before a month, with the jobs and chats that ended in them, as JSON lines to the store, and removes their rows. Balances and sums of usage stay as they are; an archived job answers 410 \`JOB_ARCHIVED\`. A request works for about ${requestMs / 1000} seconds: repeat it until \`complete\` is true.`,
     request: {
       body: z.strictObject({
-        ...auditFields,
+        ...operatorFields,
         before: firstOfMonth.meta({
           description: 'First day of the first month that is not archived (UTC).',
         }),
       }),
-      example: { ...exampleAuditFields, before: '2026-01-01' },
+      example: { ...exampleOperatorFields, before: '2026-01-01' },
     },
-    answer: z.object({
+    response: z.object({
       success: z.literal(true),
       segments: z.int().meta({ description: 'Number of objects that were written.' }),
       reservations: z.int().meta({ description: 'Number of archived jobs and chats.' }),
@@ -73,7 +73,7 @@ export const archives = defineSection('Ledger', {
     summary: 'Check the archive',
     description: `Reads archived segments from the store, compares their hashes, and audits their ledger entries, jobs and chats. A request works for about ${requestMs / 1000} seconds; \`nextCursor\` is null after the last segment.`,
     request: { query: z.strictObject({ cursor: segmentCursor }) },
-    answer: z.object({
+    response: z.object({
       success: z.literal(true),
       segments: z.int(),
       clean: z.boolean(),

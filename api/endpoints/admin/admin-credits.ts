@@ -4,7 +4,7 @@ import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { recordAction } from '../../../identity/operators.ts';
 import { throwRejection } from '../../../ledger/ledger.ts';
-import { auditFields, exampleAuditFields, pathId } from '../fields.ts';
+import { operatorFields, exampleOperatorFields, pathId } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const path = '/api/admin/v1/organizations/:organizationId';
@@ -26,7 +26,7 @@ export const creditChangeHeaders = z.object({
 });
 
 const creditsRequest = z.strictObject({
-  ...auditFields,
+  ...operatorFields,
   id: creditChangeId.meta({
     description:
       'Unique id of the grant or take-back. A repeated request with the same id changes nothing.',
@@ -49,10 +49,10 @@ const defineCreditsEndpoint = (variant: {
     request: {
       params,
       body: creditsRequest,
-      example: { ...exampleAuditFields, id: 'invoice-1', credits: 12.5 },
+      example: { ...exampleOperatorFields, id: 'invoice-1', credits: 12.5 },
     },
-    answer: z.object({ success: z.literal(true), repeated: z.boolean(), available: z.number() }),
-    answers: {
+    response: z.object({ success: z.literal(true), repeated: z.boolean(), available: z.number() }),
+    responses: {
       200: {
         description: 'The balance has been changed; `available` is the new available balance.',
         headers: creditChangeHeaders,

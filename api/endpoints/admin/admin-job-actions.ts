@@ -5,12 +5,12 @@ import { jobWorkflow, requestCheck, readWorkflow } from '../../../studio/jobs/jo
 import { GatewayError } from '../../../domain/errors.ts';
 import { recordAction } from '../../../identity/operators.ts';
 import { cancelJob, resettle } from '../../../studio/jobs/job-endings.ts';
-import { auditFields, toData, dataSchema } from '../fields.ts';
+import { operatorFields, toData, dataSchema } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { jobSummary, formatJobSummary } from './admin-jobs.ts';
 import {
   findJobOfAnyOrganization,
-  jobWithOwner,
+  jobWithOrganization,
   toActionSubject,
   jobChangeRequest,
 } from '../job-fields.ts';
@@ -50,8 +50,8 @@ export const jobActions = defineSection('Jobs', {
     route: `POST ${path}/:jobId/cancel`,
     summary: 'Cancel a job',
     request: jobChangeRequest,
-    answer: dataSchema(jobWithOwner),
-    answers: { 200: 'The job has ended.', 202: 'The provider has not decided the outcome yet.' },
+    response: dataSchema(jobWithOrganization),
+    responses: { 200: 'The job has ended.', 202: 'The provider has not decided the outcome yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'JOB_ALREADY_DONE'],
     async handle({ ctx, ...call }, { pool, jobOverview, client, jobWaits, view }) {
       const job = await findJobOfAnyOrganization(call, { jobOverview });
@@ -68,7 +68,7 @@ export const jobActions = defineSection('Jobs', {
     route: `POST ${path}/:jobId/reverify`,
     summary: 'Check the calls of a job at their providers again',
     request: jobChangeRequest,
-    answer: dataSchema(
+    response: dataSchema(
       jobStateSchema.extend({
         workflow: jobWorkflow,
         workflowSignaled: z.boolean().meta({
@@ -94,17 +94,17 @@ export const jobActions = defineSection('Jobs', {
     request: {
       params: jobChangeRequest.params,
       body: z.strictObject({
-        ...auditFields,
+        ...operatorFields,
         release: z.boolean().default(false).meta({
           description:
             'If true, the credits of a job that cannot be continued are released, even if its provider may still deliver outputs.',
         }),
       }),
     },
-    answer: dataSchema(
+    response: dataSchema(
       jobStateSchema.extend({ decision: z.enum(['taken_up', 'released', 'already_settled']) }),
     ),
-    answers: { 200: 'The job is settled.', 202: 'A new workflow run will complete the job.' },
+    responses: { 200: 'The job is settled.', 202: 'A new workflow run will complete the job.' },
     errors: [
       'JOB_NOT_FOUND',
       'JOB_ARCHIVED',

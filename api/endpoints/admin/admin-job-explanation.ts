@@ -24,7 +24,7 @@ import { buildWebhookResponse, webhookSchema } from '../caller-webhooks.ts';
 import { actionSchema } from './admin-operators.ts';
 import { entrySchema } from './admin-ledger.ts';
 import { notificationSchema } from './admin-outcomes.ts';
-import { jobWithOwner, findJobOfAnyOrganization, jobChangeRequest } from '../job-fields.ts';
+import { jobWithOrganization, findJobOfAnyOrganization, jobChangeRequest } from '../job-fields.ts';
 
 const actionsShownMax = 100;
 
@@ -53,7 +53,7 @@ const nextStepSchema = z.object({
   message: z.string(),
 });
 
-const jobExplanationSchema = jobWithOwner
+const jobExplanationSchema = jobWithOrganization
   .extend({
     why: z.string().meta({ description: 'State of the job and its reason, in one sentence.' }),
     next: z.array(nextStepSchema).meta({ description: 'Possible steps, most promising first.' }),
@@ -187,7 +187,7 @@ export const jobExplanation = defineSection('Jobs', {
     route: 'GET /api/admin/v1/jobs/:jobId',
     summary: 'Explain a job: its organization, steps, credits and possible next steps',
     request: { params: jobChangeRequest.params },
-    answer: dataSchema(jobExplanationSchema),
+    response: dataSchema(jobExplanationSchema),
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle(request, services) {
       const job = await findJobOfAnyOrganization(request, services);

@@ -84,7 +84,7 @@ export const jobs = defineSection('Jobs', {
         cursor: idField('job').optional(),
       }),
     },
-    answer: pageSchema(jobSummary),
+    response: pageSchema(jobSummary),
     async handle({ query: { limit, cursor, ...query } }, { pool, jobOverview }) {
       const filter = { ...query, ...toRecordFilter(query) };
       const rows = await jobOverview.list({ ...filter, beforeId: cursor, limit: limit + 1 });

@@ -5,9 +5,9 @@ import { recordAction } from '../../../identity/operators.ts';
 import { keyLimit, keyMeta, listedKey, createKeys } from '../../../identity/keys.ts';
 import { readMember } from '../../../identity/organizations.ts';
 import {
-  auditFields,
-  auditFieldsBody,
-  exampleAuditFields,
+  operatorFields,
+  operatorFieldsBody,
+  exampleOperatorFields,
   toData,
   listSchema,
   dataSchema,
@@ -25,7 +25,7 @@ export const keys = defineSection('API keys', {
     route: 'GET /api/admin/v1/users/:userId/keys',
     summary: 'List the keys of a user, newest first',
     request: { params },
-    answer: listSchema(listedKey),
+    response: listSchema(listedKey),
     errors: ['NOT_FOUND'],
     async handle(call, services) {
       const { userId } = await readMember(services.pool, call.params.userId);
@@ -38,10 +38,10 @@ export const keys = defineSection('API keys', {
     summary: 'Create an API key for a user, with any permissions',
     request: {
       params,
-      body: z.strictObject({ ...auditFields, ...newKeyFields }),
-      example: { ...exampleAuditFields, name: 'reads', scopes: ['usage:read'] },
+      body: z.strictObject({ ...operatorFields, ...newKeyFields }),
+      example: { ...exampleOperatorFields, name: 'reads', scopes: ['usage:read'] },
     },
-    answer: dataSchema(newKey),
+    response: dataSchema(newKey),
     created: newKeyShown,
     errors: ['NOT_FOUND', 'KEY_QUOTA_REACHED'],
     async create({ params: { userId }, ...call }, { config }, connection) {
@@ -65,10 +65,10 @@ export const keys = defineSection('API keys', {
     summary: 'Set the credit limit of an API key; null removes the limit',
     request: {
       params: z.object({ keyId: pathId('key') }),
-      body: z.strictObject({ ...auditFields, limit: keyLimit.nullable() }),
-      example: { ...exampleAuditFields, limit: { credits: 500, per: 'month' } },
+      body: z.strictObject({ ...operatorFields, limit: keyLimit.nullable() }),
+      example: { ...exampleOperatorFields, limit: { credits: 500, per: 'month' } },
     },
-    answer: dataSchema(keyMeta),
+    response: dataSchema(keyMeta),
     errors: ['NOT_FOUND'],
     async handle({ params: { keyId }, ...call }, { pool, config }) {
       const { limit } = call.body;
@@ -90,8 +90,8 @@ export const keys = defineSection('API keys', {
   revokeKey: defineEndpoint({
     route: 'POST /api/admin/v1/keys/:keyId/revoke',
     summary: 'Revoke an API key',
-    request: { params: z.object({ keyId: pathId('key') }), body: auditFieldsBody },
-    answer: dataSchema(z.object({ keyId: z.string() })),
+    request: { params: z.object({ keyId: pathId('key') }), body: operatorFieldsBody },
+    response: dataSchema(z.object({ keyId: z.string() })),
     errors: ['NOT_FOUND'],
     async handle({ params: { keyId }, ...call }, { pool, config }) {
       await pool.transaction(async (connection) => {

@@ -58,7 +58,7 @@ export const ledger = defineSection('Credits', {
           .meta({ description: '`sequence` of the last entry of the previous page.' }),
       }),
     },
-    answer: pageSchema(entrySchema),
+    response: pageSchema(entrySchema),
     errors: ['NOT_FOUND'],
     async handle({ params: { organizationId }, query }, { pool, ledgerReads }) {
       const { kind, limit, cursor } = query;
@@ -81,7 +81,7 @@ export const ledger = defineSection('Credits', {
         limit: pageLimit,
       }),
     },
-    answer: listSchema(reservationSchema),
+    response: listSchema(reservationSchema),
     async handle({ query: { organizationId, limit } }, { ledgerReads }) {
       const reservations = await ledgerReads.openReservations({ organizationId, limit });
       return toData(reservations.map(toResponse));
@@ -91,7 +91,7 @@ export const ledger = defineSection('Credits', {
   listLastAudits: defineEndpoint({
     route: 'GET /api/admin/v1/audit/last',
     summary: 'Get the time and the result of the last audit of each scope',
-    answer: listSchema(responseSchema(lastAudit)),
+    response: listSchema(responseSchema(lastAudit)),
     handle: async (_, { ledgerReads }) => toData((await ledgerReads.lastAudits()).map(toResponse)),
   }),
 
@@ -108,7 +108,7 @@ export const ledger = defineSection('Credits', {
           .meta({ description: 'If true, the audit also reads the result of every charged job.' }),
       }),
     },
-    answer: auditSchema,
+    response: auditSchema,
     async handle({ query: { scope, results } }, { audit }) {
       const { checks, clean, entries, reservations } = await audit({
         results: results === 'true',

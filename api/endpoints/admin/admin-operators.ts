@@ -16,9 +16,9 @@ import { calculateKeyMac } from '../../../identity/access.ts';
 import { parseBearerKey } from '../../middleware/authenticate.ts';
 import {
   responseSchema,
-  auditFields,
-  auditFieldsBody,
-  exampleAuditFields,
+  operatorFields,
+  operatorFieldsBody,
+  exampleOperatorFields,
   toData,
   listSchema,
   dataSchema,
@@ -59,7 +59,7 @@ const operatorEndpoints = defineSection('Operators', {
   getOperator: defineEndpoint({
     route: 'GET /api/admin/v1/operator',
     summary: 'Get the operator whose key sent the request',
-    answer: dataSchema(
+    response: dataSchema(
       z.object({
         operatorId: z
           .string()
@@ -74,7 +74,7 @@ const operatorEndpoints = defineSection('Operators', {
   listOperators: defineEndpoint({
     route: `GET ${path}`,
     summary: 'List operators, newest first',
-    answer: listSchema(operatorSchema),
+    response: listSchema(operatorSchema),
     handle: async (_, { pool }) =>
       toData((await listOperators(pool, operatorsShownMax)).map(toResponse)),
   }),
@@ -83,10 +83,10 @@ const operatorEndpoints = defineSection('Operators', {
     route: `POST ${path}`,
     summary: 'Create an operator and a key for the operator; requires `ADMIN_API_KEY`',
     request: {
-      body: z.strictObject({ ...auditFields, name: operatorName }),
-      example: { ...exampleAuditFields, name: 'paul' },
+      body: z.strictObject({ ...operatorFields, name: operatorName }),
+      example: { ...exampleOperatorFields, name: 'paul' },
     },
-    answer: dataSchema(operatorSchema.extend({ key: z.string() })),
+    response: dataSchema(operatorSchema.extend({ key: z.string() })),
     created:
       'The operator with its key, which is shown only here, and in the answers to repeated requests with the same Idempotency-Key.',
     errors: ['FORBIDDEN'],
@@ -106,8 +106,8 @@ const operatorEndpoints = defineSection('Operators', {
   revokeOperator: defineEndpoint({
     route: `POST ${path}/:operatorId/revoke`,
     summary: 'Revoke the key of an operator; requires `ADMIN_API_KEY`',
-    request: { params: z.object({ operatorId: pathId('operator') }), body: auditFieldsBody },
-    answer: dataSchema(operatorSchema),
+    request: { params: z.object({ operatorId: pathId('operator') }), body: operatorFieldsBody },
+    response: dataSchema(operatorSchema),
     errors: ['FORBIDDEN', 'NOT_FOUND'],
     async handle({ operator, params: { operatorId }, ...call }, { pool }) {
       requireAdminKey(operator);
@@ -127,11 +127,11 @@ const operatorEndpoints = defineSection('Operators', {
       'works only on the console pages. It ends when the operator signs out or the key is revoked. Actions in the ' +
       'session are recorded with the operator’s name, or with `actor` if the key is `ADMIN_API_KEY`.',
     request: {
-      body: z.strictObject({ actor: auditFields.actor }),
-      example: { actor: exampleAuditFields.actor },
+      body: z.strictObject({ actor: operatorFields.actor }),
+      example: { actor: exampleOperatorFields.actor },
     },
-    answer: dataSchema(z.object({ expiresAt: time })),
-    answers: { 201: 'The session has begun.' },
+    response: dataSchema(z.object({ expiresAt: time })),
+    responses: { 201: 'The session has begun.' },
     async handle({ ctx, body }, { config, operatorSessions }) {
       const key = parseBearerKey(ctx.req);
       if (key === undefined) throw new GatewayError('Unauthorized');
@@ -145,7 +145,7 @@ const operatorEndpoints = defineSection('Operators', {
   endOperatorSession: defineEndpoint({
     route: `DELETE ${sessionPath}`,
     summary: 'Sign out of the console',
-    answer: dataSchema(z.object({})),
+    response: dataSchema(z.object({})),
     async handle({ ctx }, { operatorSessions }) {
       await operatorSessions.end(ctx);
       return toData({});
@@ -164,7 +164,7 @@ const actions = defineSection('Actions', {
         cursor: z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER).optional(),
       }),
     },
-    answer: pageSchema(actionSchema),
+    response: pageSchema(actionSchema),
     async handle({ query: { organizationId, limit, cursor } }, { pool }) {
       const rows = await listActions(pool, { organizationId, beforeId: cursor, limit: limit + 1 });
       return toPage(rows, { limit, cursor: 'id', show: toResponse });

@@ -14,9 +14,9 @@ import {
 import { recordAction } from '../../../identity/operators.ts';
 import { plainTextSchema } from '../../../identity/keys.ts';
 import {
-  auditFields,
-  auditFieldsBody,
-  exampleAuditFields,
+  operatorFields,
+  operatorFieldsBody,
+  exampleOperatorFields,
   toData,
   toPage,
   idField,
@@ -51,8 +51,8 @@ const defineStatusEndpoint = (verb: 'suspend' | 'activate', newStatus: z.infer<t
   defineEndpoint({
     route: `POST ${path}/:organizationId/${verb}`,
     summary: `${verb === 'suspend' ? 'Suspend' : 'Activate'} an organization`,
-    request: { params, body: auditFieldsBody },
-    answer: dataSchema(organization),
+    request: { params, body: operatorFieldsBody },
+    response: dataSchema(organization),
     errors: ['NOT_FOUND'],
     async handle({ params: { organizationId }, ...call }, { pool }) {
       const action = newStatus === 'active' ? 'organization.activated' : 'organization.suspended';
@@ -71,13 +71,13 @@ export const organizations = defineSection('Organizations', {
     summary: 'Create an organization and its owner',
     request: {
       body: z.strictObject({
-        ...auditFields,
+        ...operatorFields,
         name: plainTextSchema(200),
         windowAllowanceCredits: windowLimit.default(null),
       }),
-      example: { ...exampleAuditFields, name: 'Acme', windowAllowanceCredits: 500 },
+      example: { ...exampleOperatorFields, name: 'Acme', windowAllowanceCredits: 500 },
     },
-    answer: dataSchema(organization.extend({ ownerId: z.string() })),
+    response: dataSchema(organization.extend({ ownerId: z.string() })),
     created: 'The organization, and the id of its owner.',
     async create(call, _services, connection) {
       const { name, windowAllowanceCredits } = call.body;
@@ -110,7 +110,7 @@ export const organizations = defineSection('Organizations', {
         cursor: idField('organization').optional(),
       }),
     },
-    answer: pageSchema(organization),
+    response: pageSchema(organization),
     async handle({ query: { limit, cursor, ...filter } }, { pool }) {
       const rows = await listOrganizations(pool, { ...filter, beforeId: cursor, limit: limit + 1 });
       return toPage(rows, { limit, cursor: 'organizationId', show: formatOrganization });
@@ -121,7 +121,7 @@ export const organizations = defineSection('Organizations', {
     route: `GET ${path}/:organizationId`,
     summary: 'Get an organization',
     request: { params },
-    answer: dataSchema(organization),
+    response: dataSchema(organization),
     errors: ['NOT_FOUND'],
     handle: async ({ params: { organizationId } }, { pool }) =>
       toData(formatOrganization(await readOrganization(pool, organizationId))),
@@ -135,10 +135,10 @@ export const organizations = defineSection('Organizations', {
     summary: 'Set the Studio credits of an organization per six hours; null removes the limit',
     request: {
       params,
-      body: z.strictObject({ ...auditFields, credits: windowLimit }),
-      example: { ...exampleAuditFields, credits: 500 },
+      body: z.strictObject({ ...operatorFields, credits: windowLimit }),
+      example: { ...exampleOperatorFields, credits: 500 },
     },
-    answer: dataSchema(organization),
+    response: dataSchema(organization),
     errors: ['NOT_FOUND'],
     async handle({ params: { organizationId }, ...call }, { pool }) {
       const { credits } = call.body;

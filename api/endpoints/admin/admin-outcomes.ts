@@ -60,7 +60,7 @@ export const outcomes = defineSection('Outcomes', {
         limit: pageLimit,
       }),
     },
-    answer: listSchema(stuckSchema),
+    response: listSchema(stuckSchema),
     async handle({ query: { organizationId, olderThanSeconds, limit } }, { pool, stuckJobs }) {
       const olderThanMs = olderThanSeconds * 1000;
       const stuckWork = await stuckJobs.list({ organizationId, olderThanMs, limit });
@@ -80,7 +80,7 @@ export const outcomes = defineSection('Outcomes', {
         cursor: idField('job').optional(),
       }),
     },
-    answer: pageSchema(unknownSchema).extend({ counts: outcomeCounts }),
+    response: pageSchema(unknownSchema).extend({ counts: outcomeCounts }),
     async handle({ query: { limit, cursor } }, services) {
       const rows = await services.outcomes.list({ beforeId: cursor, limit: limit + 1 });
       const page = toPage(rows, {
@@ -102,7 +102,7 @@ export const outcomes = defineSection('Outcomes', {
         limit: pageLimit,
       }),
     },
-    answer: listSchema(notificationSchema),
+    response: listSchema(notificationSchema),
     handle: async ({ query: { state, limit } }, { inbox }) =>
       toData((await inbox.list({ state, limit })).map(toResponse)),
   }),

@@ -12,11 +12,11 @@ import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/json.ts';
 import type { Composition } from '../../composition.ts';
 import { recordAction } from '../../../identity/operators.ts';
-import { auditFieldsBody, toData, listSchema, dataSchema, time } from '../fields.ts';
+import { operatorFieldsBody, toData, listSchema, dataSchema, time } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const path = '/api/admin/v1/providers';
-const request = { params: z.object({ provider: z.string() }), body: auditFieldsBody };
+const request = { params: z.object({ provider: z.string() }), body: operatorFieldsBody };
 
 const providerSchema = z
   .object({
@@ -101,7 +101,7 @@ export const providers = defineSection('Providers', {
   listProviders: defineEndpoint({
     route: `GET ${path}`,
     summary: 'List the providers, their pauses and the statistics of their recent calls',
-    answer: listSchema(providerWithFigures),
+    response: listSchema(providerWithFigures),
     async handle(_, { pauses, readFigures }) {
       const [states, recent, trend] = await Promise.all([
         pauses.list(),
@@ -122,7 +122,7 @@ export const providers = defineSection('Providers', {
     route: `POST ${path}/:provider/pause`,
     summary: 'Pause a provider: no new calls are sent to it',
     request,
-    answer: dataSchema(providerSchema),
+    response: dataSchema(providerSchema),
     errors: ['NOT_FOUND'],
     async handle({ params, ...call }, { pool, pauses }) {
       const { provider } = await findProvider(pauses, params.provider);
@@ -138,7 +138,7 @@ export const providers = defineSection('Providers', {
     route: `POST ${path}/:provider/resume`,
     summary: 'Resume a provider: its waiting jobs continue',
     request,
-    answer: dataSchema(
+    response: dataSchema(
       providerSchema.extend({
         signaled: z
           .int()

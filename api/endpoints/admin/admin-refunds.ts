@@ -5,7 +5,7 @@ import { fieldError, GatewayError } from '../../../domain/errors.ts';
 import { formatReceived } from '../../../domain/field-messages.ts';
 import type { RefundResult } from '../../../ledger/ledger.ts';
 import { recordAction } from '../../../identity/operators.ts';
-import { auditFields, exampleAuditFields } from '../fields.ts';
+import { operatorFields, exampleOperatorFields } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { creditAmount, creditChangeId, creditChangeHeaders } from './admin-credits.ts';
 import { findJobOfAnyOrganization, toActionSubject, jobChangeRequest } from '../job-fields.ts';
@@ -20,7 +20,7 @@ export const refunds = defineSection('Jobs', {
     request: {
       params: jobChangeRequest.params,
       body: z.strictObject({
-        ...auditFields,
+        ...operatorFields,
         id: creditChangeId.meta({
           description:
             'Id of the refund, unique within the job. A repeated request with the same id refunds nothing more.',
@@ -29,16 +29,16 @@ export const refunds = defineSection('Jobs', {
           description: 'Credits to refund. Defaults to all that are charged and not yet refunded.',
         }),
       }),
-      example: { ...exampleAuditFields, id: 'ticket-7', credits: 1.5 },
+      example: { ...exampleOperatorFields, id: 'ticket-7', credits: 1.5 },
     },
-    answer: z.object({
+    response: z.object({
       success: z.literal(true),
       repeated: z.boolean(),
       credits: z.number(),
       refunded: z.number(),
       available: z.number(),
     }),
-    answers: {
+    responses: {
       200: {
         description:
           '`credits` is the amount of this refund, `refunded` the sum of all refunds of the job, and `available` the new available balance.',

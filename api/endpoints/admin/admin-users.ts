@@ -13,8 +13,8 @@ import { recordAction } from '../../../identity/operators.ts';
 import { plainTextSchema } from '../../../identity/keys.ts';
 import {
   responseSchema,
-  auditFields,
-  exampleAuditFields,
+  operatorFields,
+  exampleOperatorFields,
   toData,
   listSchema,
   dataSchema,
@@ -39,13 +39,13 @@ export const users = defineSection('Organizations', {
     request: {
       params,
       body: z.strictObject({
-        ...auditFields,
+        ...operatorFields,
         name: plainTextSchema(200),
         role: roleSchema.default('member'),
       }),
-      example: { ...exampleAuditFields, name: 'Ann', role: 'viewer' },
+      example: { ...exampleOperatorFields, name: 'Ann', role: 'viewer' },
     },
-    answer: dataSchema(user),
+    response: dataSchema(user),
     created: 'The user.',
     errors: ['NOT_FOUND'],
     async create({ params: { organizationId }, ...call }, _services, connection) {
@@ -65,7 +65,7 @@ export const users = defineSection('Organizations', {
     route: `GET ${path}/:organizationId/users`,
     summary: 'List the users of an organization, oldest first',
     request: { params },
-    answer: listSchema(user),
+    response: listSchema(user),
     errors: ['NOT_FOUND'],
     async handle({ params: { organizationId } }, { pool }) {
       await readOrganization(pool, organizationId);

@@ -41,7 +41,7 @@ export const webhooks = defineSection('Webhooks', {
         cursor: webhookCursor.optional(),
       }),
     },
-    answer: pageSchema(webhookWithOwner),
+    response: pageSchema(webhookWithOwner),
     async handle({ query: { organizationId, status, limit, cursor } }, services) {
       const state = status ?? ('failing' as const);
       const filter = { organizationId, state, beforeId: cursor, limit: limit + 1 };
@@ -54,7 +54,7 @@ export const webhooks = defineSection('Webhooks', {
     route: `GET ${path}`,
     summary: 'Get the webhook of a job and its delivery attempts',
     request: { params: jobChangeRequest.params },
-    answer: dataSchema(webhookSchema),
+    response: dataSchema(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND'],
     async handle(request, { jobOverview, webhooks: records }) {
       const job = await findJobOfAnyOrganization(request, { jobOverview });
@@ -68,8 +68,8 @@ export const webhooks = defineSection('Webhooks', {
     route: `POST ${path}/redeliver`,
     summary: 'Deliver the webhook of a job again',
     request: jobChangeRequest,
-    answer: dataSchema(webhookSchema),
-    answers: { 202: 'The webhook will be delivered again.' },
+    response: dataSchema(webhookSchema),
+    responses: { 202: 'The webhook will be delivered again.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(call, services) {
       const job = await findJobOfAnyOrganization(call, services);

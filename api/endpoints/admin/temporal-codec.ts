@@ -49,8 +49,8 @@ const definePreflight = (path: `/${string}`) =>
   defineEndpoint({
     route: `OPTIONS ${path}`,
     scope: 'open',
-    answer: rawResponse,
-    answers: { 204: 'The CORS headers.' },
+    response: rawResponse,
+    responses: { 204: 'The CORS headers.' },
     handle({ ctx }, { config }) {
       allowOrigin(ctx, config);
       ctx.set('Access-Control-Allow-Methods', 'POST');
@@ -72,7 +72,7 @@ export const temporalCodec = [
     route: `POST ${basePath}/:direction`,
     scope: 'open',
     request: { params: z.object({ direction: z.string() }), content },
-    answer: payloadsSchema,
+    response: payloadsSchema,
     async handle({ ctx, params: { direction } }, { config, payloadCodec, findOperator }) {
       allowOrigin(ctx, config);
       if (!(await findOperator.findByKey(parseBearerKey(ctx.req))))
@@ -89,7 +89,7 @@ export const temporalCodec = [
     route: `POST ${basePath}/read/:secret/decode`,
     scope: 'open',
     request: { params: z.object({ secret: z.string() }), content },
-    answer: payloadsSchema,
+    response: payloadsSchema,
     handle({ ctx, params: { secret } }, { config, payloadCodec, isCodecSecret }) {
       allowOrigin(ctx, config);
       if (!isCodecSecret(secret)) throw new GatewayError('Unauthorized');

@@ -98,7 +98,7 @@ export const anthropic = defineSection('Anthropic’s endpoints', {
       repair: repairAnswers,
       example,
     },
-    answer: z.object({ input_tokens: z.int() }),
+    response: z.object({ input_tokens: z.int() }),
     errors: ['UNKNOWN_MODEL'],
     handle({ body }, { chatCatalog }) {
       chatCatalog.find(body.model);

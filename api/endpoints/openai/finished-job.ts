@@ -72,7 +72,7 @@ export async function startAwaitedJob(
       // OpenAI's clients retry if `X-Should-Retry` is true. A retry with an Idempotency-Key finds
       // this job; a retry without an Idempotency-Key would create another job.
       if (!ctx.headerSent) ctx.set('X-Should-Retry', String(parseIdempotencyKey(ctx) !== null));
-      const { statusUrl } = view.ticket(job);
+      const { statusUrl } = view.accepted(job);
       throw new GatewayError(
         'JOB_NOT_DONE',
         'The job is still running. Send the request again with the same Idempotency-Key, or poll statusUrl.',

@@ -31,8 +31,8 @@ export const imagesGenerations = defineEndpoint({
     body: z.object(imageFields),
     example: { prompt: 'a lighthouse at dawn', model: 'gpt-image-2', size: '1024x1024' },
   },
-  answer: rawResponse,
-  answers: { 200: describeFinishedJob('The images.', imagesResponse) },
+  response: rawResponse,
+  responses: { 200: describeFinishedJob('The images.', imagesResponse) },
   errors: jobErrors,
   async handle({ ctx, body }, services) {
     const model = findByAnyName(imageModels, body.model);
@@ -75,8 +75,8 @@ export const imagesEdits = defineEndpoint({
       },
     },
   },
-  answer: rawResponse,
-  answers: { 200: describeFinishedJob('The images.', imagesResponse) },
+  response: rawResponse,
+  responses: { 200: describeFinishedJob('The images.', imagesResponse) },
   errors: [...jobErrors, ...fileErrors],
   async handle({ ctx }, services) {
     let format: ImageRequest['response_format'];

@@ -41,8 +41,8 @@ export const audioSpeech = defineEndpoint({
     body: speechRequest,
     example: { model: voiceoverModel.id, input: 'Welcome to the harbour.', voice: 'rachel' },
   },
-  answer: rawResponse,
-  answers: {
+  response: rawResponse,
+  responses: {
     200: {
       description: 'The audio file.',
       type: 'audio/mpeg',

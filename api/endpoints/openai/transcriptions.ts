@@ -77,8 +77,8 @@ export const audioTranscriptions = defineEndpoint({
       },
     },
   },
-  answer: rawResponse,
-  answers: {
+  response: rawResponse,
+  responses: {
     200: describeFinishedJob('The transcript.', z.looseObject({ text: z.string() })),
   },
   errors: [...jobErrors, ...fileErrors],

@@ -48,7 +48,7 @@ export const videos = {
         },
       },
     },
-    answer: video,
+    response: video,
     errors: [...studioErrors, ...fileErrors],
     async handle({ ctx }, services) {
       const { view } = services;
@@ -66,7 +66,7 @@ export const videos = {
     errorFormat: 'openai',
     summary: 'Get a video (OpenAI-compatible)',
     request,
-    answer: video,
+    response: video,
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED'],
     handle: async (call, services) => toVideo(await findVideo(call, services), services.view),
   }),
@@ -84,7 +84,7 @@ export const videos = {
         order: z.literal('desc', 'must be desc: videos are listed newest first').optional(),
       }),
     },
-    answer: z.object({
+    response: z.object({
       object: z.literal('list'),
       data: z.array(video),
       first_id: z.string().nullable(),
@@ -119,8 +119,8 @@ export const videos = {
         variant: z.literal('video', 'must be video: other variants are not stored').optional(),
       }),
     },
-    answer: rawResponse,
-    answers: {
+    response: rawResponse,
+    responses: {
       200: {
         description: 'The video file.',
         type: 'video/mp4',

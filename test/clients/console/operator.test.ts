@@ -178,7 +178,7 @@ describeInBrowser('the console of an operator', () => {
     await confirm(page, 'Suspend', 'unpaid');
     await page.getByText('suspended').waitFor();
     await expectAccessible(page);
-    await visit(page, 'Audit log');
+    await visit(page, 'Actions');
     await page.getByText('unpaid').waitFor();
     await visit(page, 'Operators');
     await page.getByRole('button', { name: 'Create' }).click();
@@ -203,7 +203,7 @@ describeInBrowser('the console of an operator', () => {
     const { page, problems } = await openAsOperator();
     for (const width of [1440, 1024, 390]) {
       await page.setViewportSize({ width, height: 900 });
-      for (const name of ['Health', 'Operators', 'Audit log', 'Organizations', 'Jobs']) {
+      for (const name of ['Health', 'Operators', 'Actions', 'Organizations', 'Jobs']) {
         await visit(page, name);
         await page.getByRole('heading', { level: 2 }).first().waitFor();
         await expectFit(page, width);

@@ -1,4 +1,4 @@
-/** Audit log: the recorded actions of operators, newest first. */
+/** Actions: the recorded actions of operators, newest first. */
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { usePages } from '../../gateway/pages.ts';
@@ -17,7 +17,7 @@ const columns: Column<OperatorSchemas['Action']>[] = [
   { title: 'Reason', cell: ({ reason }) => reason },
 ];
 
-/** Shows the audit log. */
+/** Shows the actions of operators. */
 export function Actions() {
   const actions = usePages({
     queryKey: ['operator', 'actions'],
@@ -30,7 +30,7 @@ export function Actions() {
   });
   return (
     <Panel
-      title="Audit log"
+      title="Actions"
       columns={columns}
       {...actions}
       rowId={({ id }) => String(id)}

@@ -16,7 +16,7 @@ const pages = [
   ['/operator/jobs', 'Jobs'],
   ['/operator/organizations', 'Organizations'],
   ['/operator/operators', 'Operators'],
-  ['/operator/actions', 'Audit log'],
+  ['/operator/actions', 'Actions'],
 ] as const;
 
 /** Shows the operator page for the current URL, or the sign-in form. */
