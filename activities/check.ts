@@ -1,6 +1,7 @@
 /** Activity `check`: requests the status of a call from its provider. */
 import type { CallInput } from '../domain/job-plan.ts';
 import type { CallProgress, ProviderOperation } from '../providers/provider.ts';
+import type { ProviderFailure } from '../domain/provider-failure.ts';
 import { getCallIds, getOperations, type ProviderCallDeps } from './attempt.ts';
 
 /** Status of a call, according to its provider. */
@@ -17,6 +18,23 @@ export interface AcceptedCall extends CallInput {
  */
 export const statusTimeoutMs = 45_000;
 
+/** Throws the failure of an accepted call, after its provider's own error type is recorded. */
+export async function failCall(
+  { records, logger }: ProviderCallDeps,
+  task: AcceptedCall,
+  failure: ProviderFailure,
+): Promise<never> {
+  const { providerErrorType } = failure;
+  if (providerErrorType !== null) {
+    await records
+      .recordErrorType(getCallIds(task), providerErrorType)
+      .catch((error: unknown) =>
+        logger.info({ error, ...getCallIds(task) }, 'call.error_type_not_recorded'),
+      );
+  }
+  throw failure;
+}
+
 /**
  * Requests the status of a call and records its progress. If the progress cannot be recorded, the
  * error is only logged.
@@ -27,7 +45,7 @@ export async function check(deps: ProviderCallDeps, task: AcceptedCall): Promise
     signal: AbortSignal.timeout(statusTimeoutMs),
     hasEnded: false,
   });
-  if (checkResult.kind === 'failed') throw checkResult.failure;
+  if (checkResult.kind === 'failed') return failCall(deps, task, checkResult.failure);
   const isPending = checkResult.kind === 'pending';
   await deps.records
     .recordProgress({

@@ -2,7 +2,7 @@
 import type { CallOutputs } from '../domain/job-plan.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
 import { getOperations, storeOutputs, type ProviderCallDeps } from './attempt.ts';
-import { statusTimeoutMs, type AcceptedCall } from './check.ts';
+import { failCall, statusTimeoutMs, type AcceptedCall } from './check.ts';
 
 /** Input of `store`: a call that has ended, by a provider notification or a status check. */
 export interface EndedCall extends AcceptedCall {
@@ -20,7 +20,7 @@ export async function store(deps: ProviderCallDeps, task: EndedCall): Promise<Ca
     hasEnded: true,
     wokenBy: task.notified ? 'notification' : 'timer',
   });
-  if (checkResult.kind === 'failed') throw checkResult.failure;
+  if (checkResult.kind === 'failed') return failCall(deps, task, checkResult.failure);
   if (checkResult.kind === 'pending') {
     throw new ProviderFailure('unfinished', 'the provider is still working on the call');
   }

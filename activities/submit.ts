@@ -111,7 +111,8 @@ async function storeImmediateResult(
   } catch (error) {
     // The outcome is recorded as unknown, so that the call is never sent again: its result cannot
     // be read a second time, and the provider may charge for it.
-    await record(deps, task, (call) => deps.records.markUnknown(call, providerRequestId));
+    const ids = { providerRequestId, providerErrorType: null };
+    await record(deps, task, (call) => deps.records.markUnknown(call, ids));
     throw error;
   }
 }
@@ -141,12 +142,13 @@ async function send(
     });
   } catch (error) {
     const mayBeAccepted = !(error instanceof ProviderFailure) || ambiguousFailures.has(error.kind);
-    const providerRequestId = error instanceof ProviderFailure ? error.providerRequestId : null;
+    const { providerRequestId = null, providerErrorType = null } =
+      error instanceof ProviderFailure ? error : {};
+    const ids = { providerRequestId, providerErrorType };
     const { message } = error instanceof Error ? error : new Error(String(error));
     const isRecorded = await record(deps, task, async (call) => {
-      if (mayBeAccepted) return deps.records.markUnknown(call, providerRequestId);
-      const reason = { message, providerRequestId };
-      error.unacceptedSubmits = await deps.records.markNotAccepted(call, reason);
+      if (mayBeAccepted) return deps.records.markUnknown(call, ids);
+      error.unacceptedSubmits = await deps.records.markNotAccepted(call, { message, ...ids });
     });
     if (!isRecorded && !mayBeAccepted) deps.records.noteUnsent({ ...getCallIds(task), senderId });
     throw error;

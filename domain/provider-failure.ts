@@ -26,7 +26,16 @@ interface FailureExtras {
   /** Milliseconds to wait before the provider may be called again. */
   retryAfterMs?: number | undefined;
   providerRequestId?: string | null;
+  providerErrorType?: string | null | undefined;
   cause?: unknown;
+}
+
+const errorTypeLengthMax = 100;
+
+/** Removes characters that no error type needs. Returns null if nothing remains. */
+function cleanErrorType(type: string): string | null {
+  const plainType = type.replaceAll(/[^\w.:/ -]+/g, '').trim();
+  return plainType === '' ? null : plainType.slice(0, errorTypeLengthMax);
 }
 
 /** Failure of a provider call. The message is the gateway's own, never the provider's text. */
@@ -35,6 +44,8 @@ export class ProviderFailure extends Error {
   readonly kind: FailureKind;
   readonly retryAfterMs: number | undefined;
   readonly providerRequestId: string | null;
+  /** Provider's own type or code of the error, for operators only; null if it sent none. */
+  readonly providerErrorType: string | null;
   /** Number of submits of the call on this route that the provider did not accept, if known. */
   unacceptedSubmits: number | undefined;
 
@@ -43,5 +54,6 @@ export class ProviderFailure extends Error {
     this.kind = kind;
     this.retryAfterMs = extras.retryAfterMs;
     this.providerRequestId = extras.providerRequestId ?? null;
+    this.providerErrorType = cleanErrorType(extras.providerErrorType ?? '');
   }
 }

@@ -9,6 +9,7 @@ import { asJson, toStorable, type JsonObject } from '../domain/json.ts';
 import { command, isDatabaseUnavailable, type DatabasePool } from '../platform/database.ts';
 import { callOutputs } from '../domain/job-record.ts';
 import type { CallOutputs } from '../domain/job-plan.ts';
+import type { ProviderFailure } from '../domain/provider-failure.ts';
 import { providerOperation, type CallProgress, type ProviderOperation } from './provider.ts';
 
 /** Identification of a provider call: the id of its job, and its index in the job. */
@@ -75,12 +76,11 @@ interface CallAttempt extends CallIds {
   wait?: true;
 }
 
+/** Details of the error with which a submit failed; null if the provider sent none. */
+type ErrorIds = Pick<ProviderFailure, 'providerRequestId' | 'providerErrorType'>;
+
 /** Submit that the provider certainly did not accept. */
-interface UnacceptedSubmit {
-  message: string;
-  /** Provider request id; null if there was no response or it contained no id. */
-  providerRequestId: string | null;
-}
+type UnacceptedSubmit = ErrorIds & { message: string };
 
 /** Attempt that has ended, and whose call no provider has accepted. */
 type UnsentCall = CallIds & { senderId: string };
@@ -157,8 +157,11 @@ export function createCallRecords(pool: DatabasePool) {
           AND (s->>'routeIndex')::integer = c.route_index`);
     },
     /** Records that the call was sent and its outcome is unknown. The call is never sent again. */
-    markUnknown: (call: CallIds, providerRequestId: string | null): Promise<void> =>
-      record(call, { state: 'unknown', providerRequestId }),
+    markUnknown: (call: CallIds, ids: ErrorIds): Promise<void> =>
+      record(call, { state: 'unknown', ...ids }),
+    /** Records the provider's own type of the error with which an accepted call failed. */
+    recordErrorType: (call: CallIds, providerErrorType: string): Promise<void> =>
+      record(call, { providerErrorType }),
     /**
      * Records that the provider has responded with the result and that the result is being stored.
      */

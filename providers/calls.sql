@@ -51,7 +51,7 @@ BEGIN
     UPDATE provider_call SET state = begun_state,
       attempts = attempts + CASE c.state WHEN 'not_accepted' THEN 1 ELSE 0 END, route_index = (attempt->>'routeIndex')::integer,
       provider = attempt->>'provider', provider_endpoint = attempt->>'providerEndpoint', sender_id = attempt->>'senderId',
-      provider_request_id = NULL,
+      provider_request_id = NULL, provider_error_type = NULL,
       paused_at = coalesce(c.paused_at, CASE WHEN is_paused THEN clock_timestamp() END),
       updated_at = clock_timestamp(),
       begun_at = CASE WHEN c.state = 'waiting' AND NOT is_paused THEN clock_timestamp()
@@ -63,7 +63,7 @@ BEGIN
 END $$;
 
 -- Records a change of a call. The change is {state?, operation?, outputs?, progress?,
--- providerRequestId?, message?}. The states `not_accepted` (the provider certainly did not accept
+-- providerRequestId?, providerErrorType?, message?}. The states `not_accepted` (the provider certainly did not accept
 -- the call) and `unknown` are recorded only for a call in state `begun`. The state `accepted` is
 -- not recorded for a call in state `answered`. Otherwise, a late or concurrent attempt could cause
 -- a paid call to be sent again, or overwrite an operation that a notification has identified.
@@ -75,10 +75,12 @@ BEGIN
     progress = coalesce(nullif(change->'progress', 'null'), progress), updated_at = clock_timestamp(),
     provider_request_id = coalesce(change->>'providerRequestId', change->'operation'->>'id',
       provider_request_id),
+    provider_error_type = coalesce(change->>'providerErrorType', provider_error_type),
     unaccepted_submits = CASE change->>'state'
       WHEN 'not_accepted' THEN unaccepted_submits || jsonb_build_object('routeIndex', route_index,
         'provider', provider, 'message', change->>'message',
-        'providerRequestId', change->>'providerRequestId', 'failedAtMs', unix_ms(clock_timestamp()))
+        'providerRequestId', change->>'providerRequestId',
+        'providerErrorType', change->>'providerErrorType', 'failedAtMs', unix_ms(clock_timestamp()))
       ELSE unaccepted_submits END,
     accepted_at = CASE change->>'state' WHEN 'accepted' THEN clock_timestamp() ELSE accepted_at END,
     answered_at = CASE change->>'state' WHEN 'answered' THEN clock_timestamp() ELSE answered_at END

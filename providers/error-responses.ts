@@ -35,6 +35,8 @@ interface ErrorDetails {
   fields?: readonly string[];
   /** Milliseconds before the next attempt if a busy provider sends no `Retry-After`. */
   busyWaitMs?: number;
+  /** Provider's own type or code of the error. */
+  errorType: string | null | undefined;
   /** True if the provider itself sent the error, not a proxy in front of it. */
   isOwnError: boolean;
 }
@@ -42,41 +44,43 @@ interface ErrorDetails {
 /** Creates the failure of a call whose response has an error status. */
 export function toStatusFailure(
   { status, headers }: Pick<ProviderResponse, 'status' | 'headers'>,
-  { fields = [], busyWaitMs, isOwnError }: ErrorDetails,
+  { fields = [], busyWaitMs, errorType, isOwnError }: ErrorDetails,
 ): ProviderFailure {
-  const providerRequestId = findRequestId(headers);
+  const ids = { providerRequestId: findRequestId(headers), providerErrorType: errorType };
   if ([400, 413, 415, 422].includes(status)) {
     const suffix = fields.length > 0 ? ` (${fields.join('; ')})` : '';
     const message = `the provider rejected the input${suffix}`;
-    return new ProviderFailure('rejected', message, { providerRequestId });
+    return new ProviderFailure('rejected', message, ids);
   }
   const message = `the provider did not accept the call (${status})`;
   // These statuses mean an invalid key, a missing permission, an exceeded quota or an unknown
   // model. The provider did no work, and a retry would fail too.
   if ([401, 402, 403, 404].includes(status)) {
-    return new ProviderFailure('misconfigured', message, { providerRequestId });
+    return new ProviderFailure('misconfigured', message, ids);
   }
   // Too many calls or overload: the provider did no work, and a retry may succeed.
   if ([429, 503].includes(status)) {
     const retryAfterMs = parseRetryAfter(headers['retry-after']) ?? busyWaitMs;
-    return new ProviderFailure('not_accepted', message, { retryAfterMs, providerRequestId });
+    return new ProviderFailure('not_accepted', message, { ...ids, retryAfterMs });
   }
   // The provider reports that the call has failed. No configured provider charges for a call that
   // failed on its side.
   if (isOwnError) {
-    return new ProviderFailure('failed', `the provider failed (${status})`, { providerRequestId });
+    return new ProviderFailure('failed', `the provider failed (${status})`, ids);
   }
   // The response is an error page of a proxy. The provider may have accepted the call.
   const unclearMessage = `the provider responded to the call with status ${status}`;
-  return new ProviderFailure('unknown', unclearMessage, { providerRequestId });
+  return new ProviderFailure('unknown', unclearMessage, ids);
 }
 
 /** Creates the failure for an input that violates the provider's content policy. */
-export function contentPolicyFailure({
-  headers,
-}: Pick<ProviderResponse, 'headers'>): ProviderFailure {
+export function contentPolicyFailure(
+  { headers }: Pick<ProviderResponse, 'headers'>,
+  { errorType }: Pick<ErrorDetails, 'errorType'>,
+): ProviderFailure {
   return new ProviderFailure('content_policy', 'the input violates the content policy', {
     providerRequestId: findRequestId(headers),
+    providerErrorType: errorType,
   });
 }
 

@@ -362,6 +362,8 @@ CREATE TABLE provider_call (
   provider_endpoint text,
   -- Request id that the provider assigned to the last attempt of the call.
   provider_request_id text,
+  -- Provider's own type or code of the error with which the last attempt failed, for operators.
+  provider_error_type text CHECK (length(provider_error_type) <= 100),
   state text NOT NULL
     CHECK (state IN ('waiting', 'begun', 'not_accepted', 'accepted', 'answered', 'unknown')),
   operation jsonb,
@@ -379,7 +381,7 @@ CREATE TABLE provider_call (
   -- Time at which the call first waited for a paused provider.
   paused_at timestamptz,
   -- Attempts that a provider did not accept, oldest first: {routeIndex, provider,
-  -- providerRequestId, message, failedAtMs}.
+  -- providerRequestId, providerErrorType, message, failedAtMs}.
   unaccepted_submits jsonb NOT NULL DEFAULT '[]',
   PRIMARY KEY (job_id, call_index)
 ) WITH (fillfactor = 70);

@@ -133,15 +133,19 @@ async function toSubmitFailure(response: ProviderResponse): Promise<ProviderFail
   const body = await readErrorBody(response);
   const detail = errorBody.safeParse(body).data?.detail;
   const code = detail?.status ?? detail?.code ?? '';
-  if (policyCodes.has(code)) return contentPolicyFailure(response);
+  if (policyCodes.has(code)) return contentPolicyFailure(response, { errorType: code });
   if (status !== 429 && accountCodes.has(code)) {
     const message = `the provider did not accept the call (${status})`;
     const providerRequestId = findRequestId(response.headers);
-    return new ProviderFailure('misconfigured', message, { providerRequestId });
+    return new ProviderFailure('misconfigured', message, {
+      providerRequestId,
+      providerErrorType: code,
+    });
   }
-  const { fields } = readInvalidFields(body);
+  const { fields, types } = readInvalidFields(body);
   return toStatusFailure(response, {
     fields,
+    errorType: code || types.find(Boolean),
     isOwnError: code !== '',
     ...(status === 429 && { busyWaitMs }),
   });

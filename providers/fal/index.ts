@@ -173,12 +173,12 @@ const platformError = z.object({ detail: z.string(), error_type: z.string().null
 /** Creates the failure of a submit whose response has an error status. */
 function toSubmitFailure(response: FalResponse): ProviderFailure {
   const { types, fields } = readInvalidFields(response.body);
-  const failure = toStatusFailure(response, {
-    fields,
-    isOwnError: findErrorType(response) !== null,
-  });
+  const platformType = findErrorType(response);
+  const errorType = platformType ?? types.find(Boolean);
+  const isOwnError = platformType !== null;
+  const failure = toStatusFailure(response, { fields, errorType, isOwnError });
   const violatesPolicy = failure.kind === 'rejected' && types.includes('content_policy_violation');
-  return violatesPolicy ? contentPolicyFailure(response) : failure;
+  return violatesPolicy ? contentPolicyFailure(response, { errorType }) : failure;
 }
 
 /** Returns fal's error type; null if the response is not from fal itself, e.g. from a proxy. */
@@ -194,22 +194,28 @@ function findErrorType({ headers, body }: FalResponse): string | null {
  */
 function readFailedResult(response: FalResponse): CheckResult {
   const platformBody = platformError.safeParse(response.body).data;
+  const { isListed, types } = readInvalidFields(response.body);
+  const providerErrorType = findErrorType(response) ?? types.find(Boolean);
   if (platformBody && /in progress/i.test(platformBody.detail)) {
     return { kind: 'pending', progress: { state: 'generating', queuePosition: null } };
   }
   if (platformBody && /cancel/i.test(`${platformBody.error_type} ${platformBody.detail}`)) {
     return {
       kind: 'failed',
-      failure: new ProviderFailure('canceled', 'the provider canceled the call'),
+      failure: new ProviderFailure('canceled', 'the provider canceled the call', {
+        providerErrorType,
+      }),
     };
   }
   if ([400, 413, 422].includes(response.status)) {
     return { kind: 'failed', failure: toSubmitFailure(response) };
   }
-  if (findErrorType(response) || readInvalidFields(response.body).isListed) {
+  if (findErrorType(response) || isListed) {
     return {
       kind: 'failed',
-      failure: new ProviderFailure('failed', `the provider failed (${response.status})`),
+      failure: new ProviderFailure('failed', `the provider failed (${response.status})`, {
+        providerErrorType,
+      }),
     };
   }
   // An error page of a proxy does not show the state of the operation.

@@ -160,7 +160,11 @@ interface OpenaiOptions {
 const countedInput = z.object({ n: z.int().min(1).default(1) });
 /** Schema of an error body of OpenAI: `{error: {message, type, param, code}}`. */
 const errorBody = z.object({
-  error: z.object({ code: z.string().nullish(), param: z.string().nullish() }),
+  error: z.object({
+    code: z.string().nullish(),
+    type: z.string().nullish(),
+    param: z.string().nullish(),
+  }),
 });
 const policyCodes = new Set(['moderation_blocked', 'content_policy_violation']);
 
@@ -209,9 +213,13 @@ function createOpenaiProvider(options: OpenaiOptions): Provider {
 
 async function toSubmitFailure(response: ProviderResponse): Promise<ProviderFailure> {
   const error = errorBody.safeParse(await readErrorBody(response)).data?.error;
-  if (error?.code && policyCodes.has(error.code)) return contentPolicyFailure(response);
+  const errorType = error?.code ?? error?.type;
+  if (error?.code && policyCodes.has(error.code)) {
+    return contentPolicyFailure(response, { errorType });
+  }
   return toStatusFailure(response, {
     fields: error?.param ? [error.param] : [],
+    errorType,
     isOwnError: error !== undefined,
   });
 }

@@ -105,6 +105,11 @@ function selectByText(search: JobSearch): FragmentSqlToken {
 
 const escapeWildcards = (text: string): string => text.replace(/[\\%_]/g, String.raw`\$&`);
 
+const providerErrorType = z
+  .string()
+  .nullable()
+  .meta({ description: 'Provider’s own type or code of the error; null if it sent none.' });
+
 /** Schema of a provider call. */
 export const jobCall = z.object({
   index: z.int(),
@@ -115,6 +120,7 @@ export const jobCall = z.object({
   state: z.enum(['waiting', 'begun', 'not_accepted', 'accepted', 'answered', 'unknown']),
   operation: z.json(),
   providerRequestId: z.string().nullable(),
+  providerErrorType,
   /**
    * Attempts that the provider did not accept, oldest first. The call was sent again after each
    * attempt except possibly the last.
@@ -124,6 +130,7 @@ export const jobCall = z.object({
       routeIndex: z.int(),
       provider: z.string(),
       providerRequestId: z.string().nullable(),
+      providerErrorType,
       message: z.string(),
       failedAtMs: z.number(),
     }),
@@ -145,7 +152,8 @@ export function createReadCalls(pool: DatabasePool) {
   return (jobId: string): Promise<readonly JobCall[]> =>
     pool.any(sql.type(jobCall)`
       SELECT c.call_index AS index, c.route_index AS "routeIndex", c.provider, c.provider_endpoint AS "providerEndpoint", c.state,
-        c.operation, c.provider_request_id AS "providerRequestId", c.attempts,
+        c.operation, c.provider_request_id AS "providerRequestId",
+        c.provider_error_type AS "providerErrorType", c.attempts,
         c.unaccepted_submits AS "unacceptedSubmits", c.paused_at AS "pausedAtMs",
         c.begun_at AS "begunAtMs", c.accepted_at AS "acceptedAtMs", c.answered_at AS "answeredAtMs",
         (SELECT min(n.received_at) FROM provider_notification n

@@ -16,7 +16,7 @@ const gateway = useGateway({ env, settled: 'last' });
 interface Story {
   why: string;
   unacceptedSubmits: object[];
-  calls: { begunAt: string; updatedAt: string }[];
+  calls: { begunAt: string; updatedAt: string; providerErrorType: string | null }[];
   steps: { name: string; state: string; provider: string | null; startedAt: string | null }[];
 }
 
@@ -142,6 +142,27 @@ describe('a job', () => {
       billing: 'released',
     });
   });
+
+  it.each([
+    ['[[policy]] a swift', 'failed', 'content_policy_violation'],
+    ['[[fail-result:503]] a swift', 'failed', 'runner_scheduling_failure'],
+    ['[[submit:422]] a swift', 'failed', 'value_error'],
+    ['a swift', 'completed', null],
+  ])(
+    '“%s”, which ends as %s, shows only operators the error type %s',
+    async (prompt, status, type) => {
+      const jobId = await gateway.startImage({ prompt });
+      await untilEnded(jobId, status);
+      const { calls } = (await gateway.admin<{ data: Story }>(`/jobs/${jobId}`)).body.data;
+      expect(calls.map(({ providerErrorType }) => providerErrorType)).toEqual([type]);
+      for (const path of ['', '/timeline']) {
+        const shown = JSON.stringify(await gateway.call(`/api/v1/studio/jobs/${jobId}${path}`));
+        expect(shown).not.toMatch(
+          /errorType|content_policy_violation|runner_scheduling|value_error/,
+        );
+      }
+    },
+  );
 
   it('that a second provider accepts is found under that provider', async () => {
     await gateway.sandbox.inject({ match: 'openai/gpt-image-2', faults: 'submit:401x9' });

@@ -14,7 +14,12 @@ beforeAll(() => {
 
 const operation = { id: 'op-1', providerEndpoint: 'fal-ai/x' } as never;
 const outputs: CallOutputs = { callIndex: 0, artifacts: [], data: null, delivered: 1, error: null };
-const unacceptedSubmit = { message: 'rejected (401)', providerRequestId: 'req_refused' };
+const noIds = { providerRequestId: null, providerErrorType: null };
+const unacceptedSubmit = {
+  message: 'rejected (401)',
+  providerRequestId: 'req_refused',
+  providerErrorType: 'bad_key',
+};
 type Call = Pick<Parameters<typeof records.begin>[0], 'jobId' | 'callIndex'>;
 const route = { routeIndex: 0, provider: 'fal', providerEndpoint: 'fal-ai/x' };
 
@@ -39,7 +44,7 @@ describe('a call', () => {
     const [row] = await createReadCalls(ledgers.pool)(call.jobId);
     expect(row).toMatchObject({
       attempts: 2,
-      providerRequestId: null,
+      ...noIds,
       unacceptedSubmits: [{ ...unacceptedSubmit, routeIndex: 0, provider: 'fal' }],
     });
   });
@@ -49,7 +54,7 @@ describe('a call', () => {
     expect(await begin(call, 'two')).toMatchObject({ verdict: 'begun' });
     expect(await begin(call)).toMatchObject({ verdict: 'begun' });
     expect(await begin(call, 'one')).toEqual({ verdict: 'send' });
-    await records.markUnknown(call, null);
+    await records.markUnknown(call, noIds);
     expect(await begin(call, 'one')).toMatchObject({ verdict: 'unknown' });
   });
 
@@ -71,7 +76,7 @@ describe('a call', () => {
     accepted: (call: Call) => records.markAccepted({ ...call, operation }),
     answered: (call: Call) => records.markAnswered({ ...call, outputs }),
     not_accepted: (call: Call) => records.markNotAccepted(call, unacceptedSubmit),
-    unknown: (call: Call) => records.markUnknown(call, null),
+    unknown: (call: Call) => records.markUnknown(call, noIds),
     inProgress: (call: Call) =>
       records.recordProgress({ ...call, progress: { state: 'generating', queuePosition: 1 } }),
   };

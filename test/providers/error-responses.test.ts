@@ -7,6 +7,12 @@ import {
   readInvalidFields,
 } from '../../providers/error-responses.ts';
 import { parseTranscript } from '../../providers/elevenlabs/results.ts';
+import elevenlabs from '../../providers/elevenlabs/index.ts';
+import fal from '../../providers/fal/index.ts';
+import openai from '../../providers/openai/index.ts';
+import type { Config } from '../../platform/config.ts';
+import { during } from '../harness/during.ts';
+import { startHttpServer } from '../harness/http-server.ts';
 
 const hello = { text: 'hello', start: 0, end: 1, type: 'word' };
 const body = { language_code: 'eng', text: 'hello', audio_duration_secs: 2, words: [hello] };
@@ -61,9 +67,63 @@ it.each<[unknown, string]>([
   ['text', ''],
 ])('the rejection %j names the fields and known reasons', (detail, suffix) => {
   const { fields } = readInvalidFields({ detail });
-  const failure = toStatusFailure({ status: 422, headers: {} }, { fields, isOwnError: true });
+  const failure = toStatusFailure(
+    { status: 422, headers: {} },
+    { fields, errorType: null, isOwnError: true },
+  );
   expect(failure.message).toBe(`the provider rejected the input${suffix}`);
 });
+
+let response = { status: 500, headers: {}, body: {} };
+const server = during(() =>
+  startHttpServer((_request, answer) => {
+    answer.writeHead(response.status, response.headers).end(JSON.stringify(response.body));
+  }),
+);
+const listed = (type: string) => ({ detail: [{ loc: ['body'], type, msg: 'secret' }] });
+
+it.each<[typeof fal, number, object, string, string | null, object?]>([
+  [fal, 503, {}, 'not_accepted', 'runner_down', { 'x-fal-error-type': 'runner_down' }],
+  [fal, 500, { detail: 'x', error_type: 'internal_error' }, 'failed', 'internal_error'],
+  [fal, 422, listed('a_new_type'), 'rejected', 'a_new_type'],
+  [fal, 422, listed('content_policy_violation'), 'content_policy', 'content_policy_violation'],
+  [fal, 403, { detail: 'secret' }, 'misconfigured', null],
+  [fal, 502, {}, 'unknown', null],
+  [fal, 422, listed('<b>\u202e\n\u0000a\u001b[31m</b>'), 'rejected', 'ba31m/b'],
+  [fal, 422, listed('é\n'), 'rejected', null],
+  [fal, 422, listed('x'.repeat(5000)), 'rejected', 'x'.repeat(100)],
+  [openai, 400, { error: { code: 'a_code', type: 'a_type' } }, 'rejected', 'a_code'],
+  [openai, 500, { error: { code: null, type: 'server_error' } }, 'failed', 'server_error'],
+  [openai, 400, { error: { code: 'moderation_blocked' } }, 'content_policy', 'moderation_blocked'],
+  [openai, 429, { error: {} }, 'not_accepted', null],
+  [elevenlabs, 401, { detail: { status: 'quota_exceeded' } }, 'misconfigured', 'quota_exceeded'],
+  [elevenlabs, 400, { detail: { code: 'bad_prompt' } }, 'content_policy', 'bad_prompt'],
+  [elevenlabs, 500, { detail: { status: 'oops' } }, 'failed', 'oops'],
+  [elevenlabs, 422, listed('missing'), 'rejected', 'missing'],
+])(
+  'the failure by $0.name with status $1 has the type $4',
+  async (definition, status, sentBody, kind, providerErrorType, headers = {}) => {
+    response = { status, headers, body: sentBody };
+    const prefix = { fal: 'FAL_', openai: 'OPENAI_IMAGES_', elevenlabs: 'ELEVENLABS_' }[
+      definition.name
+    ];
+    const url = definition === fal ? 'FAL_QUEUE_URL' : `${prefix}BASE_URL`;
+    const variables = { [definition.key]: 'a-key-of-fal', [url]: server.url };
+    const config = { PROVIDER_VARIABLES: variables } as unknown as Config;
+    const failure: unknown = await definition
+      .create(config, {} as never)
+      .submit({
+        providerEndpoint: definition === elevenlabs ? 'music' : 'images/generations',
+        input: { prompt: 'a tree' },
+        notificationUrl: '',
+        idempotencyKey: 'key',
+        signal: AbortSignal.timeout(20_000),
+      })
+      .catch((error: unknown) => error);
+    expect(failure).toMatchObject({ kind, providerErrorType });
+    expect((failure as Error).message).not.toContain('secret');
+  },
+);
 
 it.each<[string | undefined, number | undefined]>([
   ['7', 7000],

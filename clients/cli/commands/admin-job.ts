@@ -77,6 +77,7 @@ const sections: { name: string; title: string; columns: Columns }[] = [
       endpoint: 'providerEndpoint',
       request: 'providerRequestId',
       state: 'state',
+      'provider error': 'providerErrorType',
       attempts: 'attempts',
       started: 'begunAt',
     },
@@ -90,6 +91,7 @@ const sections: { name: string; title: string; columns: Columns }[] = [
       request: 'providerRequestId',
       at: 'failedAt',
       reason: 'message',
+      'provider error': 'providerErrorType',
     },
   },
   {

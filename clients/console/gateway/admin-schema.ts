@@ -409,6 +409,8 @@ export interface components {
                 /** @description Provider operation of this call, including its id. */
                 operation: unknown;
                 providerRequestId: string | null;
+                /** @description Provider’s own type or code of the error; null if it sent none. */
+                providerErrorType: string | null;
                 pausedAt: string | null;
                 /** @description Number of times the call was sent to a provider. */
                 attempts: number;
@@ -422,6 +424,8 @@ export interface components {
                 routeIndex: number;
                 provider: string;
                 providerRequestId: string | null;
+                /** @description Provider’s own type or code of the error; null if it sent none. */
+                providerErrorType: string | null;
                 message: string;
                 /** Format: date-time */
                 failedAt: string;

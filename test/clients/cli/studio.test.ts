@@ -269,6 +269,9 @@ describe('studio admin', () => {
     ]) {
       expect(story.stdout).toMatch(line);
     }
+    const rejectedId = jobIn((await as(other)('image "[[policy]] a lighthouse"')).stdout);
+    const { stdout } = await admin(`job ${rejectedId}`);
+    expect(stdout).toMatch(/^ *1 +fal .* content_policy_violation\b/m);
     expect(JSON.parse(data.stdout)).toMatchObject({ data: { jobId, why: expect.any(String) } });
     expect(missing).toMatchObject({ status: 1, stderr: expect.stringContaining('JOB_NOT_FOUND') });
   });

@@ -100,7 +100,7 @@ describeInBrowser('the console of an operator', () => {
     expect(texts).toHaveLength(4);
     const attempts = story.body.data.unacceptedSubmits.length;
     expect(texts[0]).toMatch(new RegExp(`call 1 to fal[^]*${attempts} attempts`));
-    expect(texts[1]).toMatch(/call 1: not accepted by fal[^]*\(503\)/);
+    expect(texts[1]).toMatch(/call 1: not accepted by fal[^]*\(503\)[^]*runner_scheduling_failure/);
     expect(texts[2]).toMatch(/call 1 to openai/);
     expect(texts[2]).not.toContain('attempts');
     expect(texts[3]).toMatch(/call 1: answered/);

@@ -93,7 +93,8 @@ function listCallEvents({ calls, unacceptedSubmits }: Explanation): TimelineEven
       ]);
       sentAt = last.failedAt;
       const text = `${name}: not accepted by ${last.provider}`;
-      return [start, { id, time: last.failedAt, kind: 'call', text, detail: last.message }];
+      const detail = formatError(last.message, last.providerErrorType);
+      return [start, { id, time: last.failedAt, kind: 'call', text, detail }];
     });
     return [
       ...earlierEvents,
@@ -106,6 +107,7 @@ function listCallEvents({ calls, unacceptedSubmits }: Explanation): TimelineEven
         time: updatedAt,
         kind: 'call',
         text: `${name}: ${state.replaceAll('_', ' ')}`,
+        detail: formatError(null, call.providerErrorType),
       },
     ];
   });
@@ -117,6 +119,11 @@ function startEvent(
 ): TimelineEvent {
   const detail = details.filter(Boolean).join(', ');
   return { id: `${id} begun`, time, kind: 'call', text, detail };
+}
+
+function formatError(message: string | null, providerErrorType: string | null): string {
+  const type = providerErrorType === null ? null : `provider’s error type: ${providerErrorType}`;
+  return [message, type].filter(Boolean).join(', ');
 }
 
 function formatAttempts(count: number): string | null {
