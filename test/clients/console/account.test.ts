@@ -104,6 +104,49 @@ describeInBrowser('the account in the console', () => {
     expect((await gateway.call('/api/v1/key', { key })).status).toBe(401);
   });
 
+  it.each([
+    ['copied', true, 'Copied', ' copied'],
+    ['selected', false, 'Selected: copy it with Ctrl+C or ⌘C', ' Selected: copy it with'],
+  ])('a new key and an id are %s on a page without a clipboard', async (...row) => {
+    const [, canCopy, keyMessage, idMessage] = row;
+    const caller = await gateway.newCaller({ credits: 100 });
+    const jobId = await draw(caller.key);
+    const { page, problems } = await openAs(caller.key);
+    // A page that is served over plain HTTP, except from localhost, has no clipboard.
+    await page.addInitScript(
+      `Object.defineProperty(Navigator.prototype, 'clipboard', { value: undefined });
+      ${canCopy ? '' : 'document.execCommand = () => false;'}`,
+    );
+    await page.goto(`${gateway.url}/console/jobs/${jobId}`);
+    expect(await page.evaluate('navigator.clipboard')).toBeUndefined();
+    const expectSelected = async (text: string) =>
+      expect(await page.evaluate('getSelection().toString().trim()')).toBe(text);
+
+    const id = page.locator(`button.id[title="Copy ${jobId}"]`).first();
+    await id.click();
+    await id.getByText(idMessage.trim()).waitFor();
+    await expectSelected(jobId);
+
+    await visit(page, 'API keys');
+    await page.getByRole('button', { name: 'New key' }).click();
+    const name = page.getByLabel('Name', { exact: true });
+    await name.fill('app');
+    await page.getByRole('button', { name: 'Create key' }).click();
+    const dialog = page.getByRole('dialog');
+    const key = (await dialog.locator('[data-secret]').textContent()) ?? '';
+    expect(key).toMatch(/^gk_live_/);
+    await dialog.getByRole('button', { name: 'Copy', exact: true }).click();
+    await dialog.getByText(keyMessage, { exact: true }).waitFor();
+    await expectSelected(key);
+    await dialog.getByRole('button', { name: 'I have copied it' }).click();
+    if (canCopy) {
+      await page.getByRole('button', { name: 'New key' }).click();
+      await name.press('Control+V');
+      expect(await name.inputValue()).toBe(key);
+    }
+    expect(problems).toEqual([]);
+  });
+
   it('signs out, with a message, a user that revokes the key of the session', async () => {
     const { key } = await gateway.newCaller({ credits: 1 });
     const { page } = await openAs(key);
