@@ -101,7 +101,7 @@ it.each<[typeof fal, number, object, string, string | null, object?]>([
   [elevenlabs, 500, { detail: { status: 'oops' } }, 'failed', 'oops'],
   [elevenlabs, 422, listed('missing'), 'rejected', 'missing'],
 ])(
-  'the failure by $0.name with status $1 has the type $4',
+  'the failure of a call with status $1 has the type $4',
   async (definition, status, sentBody, kind, providerErrorType, headers = {}) => {
     response = { status, headers, body: sentBody };
     const prefix = { fal: 'FAL_', openai: 'OPENAI_IMAGES_', elevenlabs: 'ELEVENLABS_' }[

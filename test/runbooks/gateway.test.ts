@@ -197,6 +197,8 @@ describe('stuck-reservation.md', () => {
     ];
     await Promise.all([silent, orphaned, canceled, overdue].map(gateway.untilAccepted));
     await gateway.terminate(orphaned);
+    const age = `UPDATE job SET deadline_at = deadline_at - interval '3 hours' WHERE status = 'open'`;
+    await gateway.stack.query(age);
     await gateway.untilFiring(since, 'JobsOverdue', 'ReservationStuck');
     await gateway.ageReservations('3 hours');
     await gateway.follow('stuck-reservation', async (page) => {
