@@ -30,7 +30,10 @@ export type WebhookState = z.infer<typeof webhookState>;
 
 /** Schema of a webhook; times are in Unix milliseconds. */
 export const webhookRecord = z.object({
+  /** Id of the reported event (`WebhookIds.subjectId`). */
+  subjectId: z.string(),
   jobId: z.string(),
+  event: z.enum(['started', 'ended']),
   organizationId: z.string(),
   url: z.string(),
   state: webhookState,
@@ -63,9 +66,6 @@ export type WebhookAttempt = z.infer<typeof webhookAttempt>;
 
 /** Schema of a webhook with the result of its last attempt. */
 export const listedWebhook = webhookRecord.extend({
-  /** Id of the reported event, for the cursor of the list. */
-  subjectId: z.string(),
-  event: z.enum(['started', 'ended']),
   lastStatus: z.int().nullable(),
   lastError: z.string().nullable(),
 });
@@ -131,7 +131,8 @@ const overdueAfter = '2 minutes';
  */
 const orphanRetention = '48 hours';
 
-const webhookColumns = sql.fragment`w.job_id AS "jobId", w.organization_id AS "organizationId", w.url,
+const webhookColumns = sql.fragment`w.subject_id AS "subjectId", w.job_id AS "jobId",
+  CASE WHEN w.subject_id = w.job_id THEN 'ended' ELSE 'started' END AS event, w.organization_id AS "organizationId", w.url,
   w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
   w.updated_at AS "updatedAtMs"`;
 
@@ -243,10 +244,16 @@ function createAttemptWrites(pool: DatabasePool) {
 
 function createReads(pool: DatabasePool) {
   return {
-    /** Returns the webhook of a job; null if the organization has none. */
+    /**
+     * Returns the webhook of a job's end, or of its start if the end is not reported; null if the
+     * organization has none. The start of a job that no provider accepted is not reported.
+     */
     find: ({ jobId, organizationId }: JobIds): Promise<WebhookRecord | null> =>
       pool.maybeOne(sql.type(webhookRecord)`SELECT ${webhookColumns} FROM webhook w
-        WHERE w.subject_id = ${jobId} AND w.organization_id = ${organizationId}`),
+        WHERE w.subject_id IN (${jobId}, ${startSubjectId(jobId)})
+          AND w.organization_id = ${organizationId} AND (w.subject_id = ${jobId} OR w.state <> 'waiting'
+            OR EXISTS (SELECT FROM job j WHERE j.id = ${jobId} AND j.status = 'open'))
+        ORDER BY w.subject_id = ${jobId} DESC LIMIT 1`),
     /** Returns the newest delivery attempts of a webhook, newest first. */
     attempts: (subjectId: string, limit: number): Promise<readonly WebhookAttempt[]> =>
       pool.any(sql.type(webhookAttempt)`
@@ -257,7 +264,9 @@ function createReads(pool: DatabasePool) {
     listOverdue: (): Promise<readonly WebhookIds[]> =>
       pool.any(sql.type(idsRow)`
         SELECT w.subject_id AS "subjectId", w.organization_id AS "organizationId"
-        FROM webhook w LEFT JOIN job j ON j.id = w.subject_id LEFT JOIN account_notice n ON n.id = w.subject_id
+        FROM webhook w LEFT JOIN job j ON j.id = w.job_id
+            AND (w.subject_id = w.job_id OR w.state = 'delivering')
+          LEFT JOIN account_notice n ON n.id = w.subject_id
         WHERE w.state IN ('waiting', 'delivering')
           AND (j.status <> 'open' OR n.id IS NOT NULL) AND coalesce(w.overdue_at,
           j.completed_at + ${unstartedAfter}::interval) < clock_timestamp()
@@ -295,8 +304,7 @@ function createReads(pool: DatabasePool) {
           AND a.outcome IN ('failed', 'gone')`);
       } else if (state !== undefined) conditions.push(sql.fragment`w.state = ${state}`);
       return pool.any(sql.type(listedWebhook)`
-        SELECT ${webhookColumns}, w.subject_id AS "subjectId",
-          CASE WHEN w.subject_id = w.job_id THEN 'ended' ELSE 'started' END AS event, a.status AS "lastStatus", a.error AS "lastError"
+        SELECT ${webhookColumns}, a.status AS "lastStatus", a.error AS "lastError"
         FROM webhook w
           LEFT JOIN webhook_attempt a ON a.subject_id = w.subject_id AND a.number = w.attempts
         WHERE ${sql.join(conditions, sql.fragment` AND `)}

@@ -24,8 +24,11 @@ const deliverySchema = responseSchema(webhookAttempt).meta({ id: 'WebhookDeliver
 
 /** Schema of a webhook without its delivery attempts. */
 export const webhookSummary = responseSchema(webhookRecord)
-  .omit({ organizationId: true })
-  .extend({ url: z.url() });
+  .omit({ subjectId: true, organizationId: true })
+  .extend({
+    event: webhookRecord.shape.event.meta({ description: 'Event of the job that is reported.' }),
+    url: z.url(),
+  });
 
 /** Schema of a webhook with its latest delivery attempts. */
 export const webhookSchema = webhookSummary
@@ -41,14 +44,13 @@ export async function buildWebhookResponse(
   webhooks: Pick<Webhooks, 'attempts'>,
   webhook: WebhookRecord,
 ): Promise<z.infer<typeof webhookSchema>> {
-  const attempts = await webhooks.attempts(webhook.jobId, attemptsShownMax);
+  const attempts = await webhooks.attempts(webhook.subjectId, attemptsShownMax);
   return webhookSchema.parse({ ...toResponse(webhook), deliveries: attempts.map(toResponse) });
 }
 
 /** Schema of a webhook in a list, with the result of its last delivery attempt. */
 export const listedWebhook = webhookSummary
   .extend({
-    event: z.enum(['started', 'ended']).meta({ description: 'Event of the job that is reported.' }),
     lastStatus: z.int().nullable(),
     lastError: z.string().nullable(),
   })
@@ -62,7 +64,7 @@ export const webhookCursor = z
     'must be the `nextCursor` of a page',
   );
 
-/** Returns the webhook of a job. @throws GatewayError NOT_FOUND if the job has no webhook */
+/** Returns the webhook of a job's end or start. @throws GatewayError NOT_FOUND if the job has no webhook */
 export async function findWebhook(
   webhooks: Pick<Webhooks, 'find'>,
   job: JobIds,
@@ -77,8 +79,8 @@ export async function redeliver(
   { webhooks, webhookRelay }: Pick<Composition, 'webhooks' | 'webhookRelay'>,
   webhook: WebhookRecord,
 ): Promise<z.infer<typeof webhookSchema>> {
-  const { jobId, organizationId } = webhook;
-  await webhookRelay.redeliver({ subjectId: jobId, organizationId });
+  const { subjectId, organizationId } = webhook;
+  await webhookRelay.redeliver({ subjectId, organizationId });
   return buildWebhookResponse(webhooks, await findWebhook(webhooks, webhook));
 }
 

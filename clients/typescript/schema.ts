@@ -1119,6 +1119,11 @@ export interface components {
         };
         Webhook: {
             jobId: string;
+            /**
+             * @description Event of the job that is reported.
+             * @enum {string}
+             */
+            event: "started" | "ended";
             /** Format: uri */
             url: string;
             /** @enum {string} */
@@ -1147,6 +1152,11 @@ export interface components {
         };
         ListedWebhook: {
             jobId: string;
+            /**
+             * @description Event of the job that is reported.
+             * @enum {string}
+             */
+            event: "started" | "ended";
             /** Format: uri */
             url: string;
             /** @enum {string} */
@@ -1157,11 +1167,6 @@ export interface components {
             createdAt: string;
             /** Format: date-time */
             updatedAt: string;
-            /**
-             * @description Event of the job that is reported.
-             * @enum {string}
-             */
-            event: "started" | "ended";
             lastStatus: number | null;
             lastError: string | null;
         };

@@ -83,6 +83,53 @@ describe('a webhook with the event started', () => {
   });
 });
 
+describe('a webhook that reports only the start', () => {
+  const readWebhook = (jobId: string) =>
+    gateway.call<{ data: { event: string; state: string; deliveries: object[] } }>(
+      `/api/v1/studio/jobs/${jobId}/webhook`,
+    );
+
+  it('is shown with its deliveries, sent again on request, and resumed by the sweeper', async () => {
+    const jobId = await start('[[slow:60s]] a first heron', '/start-only', ['started']);
+    const [first] = await gateway.receiver.untilReceived('/start-only');
+    const shown = { event: 'started', deliveries: [{ outcome: 'delivered', number: 1 }] };
+    await expect
+      .poll(() => readWebhook(jobId))
+      .toMatchObject({ status: 200, body: { data: shown } });
+    const redeliver = `/api/v1/studio/jobs/${jobId}/webhook/redeliver`;
+    const early = await gateway.call(redeliver, { method: 'POST' });
+    expect(early.body.error).toBe('JOB_NOT_DONE');
+    await gateway.cancel(jobId);
+    await gateway.untilDone(jobId);
+    expect(await readWebhook(jobId)).toMatchObject({ status: 200, body: { data: shown } });
+    expect(await gateway.admin(`/jobs/${jobId}/webhook`)).toMatchObject({
+      status: 200,
+      body: { data: shown },
+    });
+    expect((await gateway.call(redeliver, { method: 'POST' })).status).toBe(202);
+    const [, second] = await gateway.receiver.untilReceived('/start-only', 2);
+    expect(second?.body.type).toBe('studio.job.started');
+    expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id']);
+    await expect.poll(async () => (await readWebhook(jobId)).body.data.state).toBe('delivered');
+
+    // Like a redelivery whose workflow could not be started.
+    await gateway.database.query(
+      `UPDATE webhook SET state = 'delivering', attempts_before = attempts, overdue_at = now()
+       WHERE job_id = $1`,
+      [jobId],
+    );
+    const { services, client } = gateway.api;
+    await createRelays(services, client, gateway.config).webhookRelay.resume();
+    await gateway.receiver.untilReceived('/start-only', 3);
+  });
+
+  it('is not shown for a job that no provider accepted', async () => {
+    const jobId = await start('[[submit:422]] a first heron', '/no-start', ['started']);
+    await gateway.untilDone(jobId);
+    expect(await readWebhook(jobId)).toMatchObject({ status: 404, body: { error: 'NOT_FOUND' } });
+  });
+});
+
 describe('an end that the request does not list', () => {
   it('is not sent, and the job then has no webhook', async () => {
     const jobId = await start('a silent heron', '/failed-only', ['failed', 'canceled']);

@@ -485,6 +485,11 @@ export interface components {
         };
         Webhook: {
             jobId: string;
+            /**
+             * @description Event of the job that is reported.
+             * @enum {string}
+             */
+            event: "started" | "ended";
             /** Format: uri */
             url: string;
             /** @enum {string} */
@@ -527,6 +532,11 @@ export interface components {
         };
         OwnedWebhook: {
             jobId: string;
+            /**
+             * @description Event of the job that is reported.
+             * @enum {string}
+             */
+            event: "started" | "ended";
             /** Format: uri */
             url: string;
             /** @enum {string} */
@@ -537,11 +547,6 @@ export interface components {
             createdAt: string;
             /** Format: date-time */
             updatedAt: string;
-            /**
-             * @description Event of the job that is reported.
-             * @enum {string}
-             */
-            event: "started" | "ended";
             lastStatus: number | null;
             lastError: string | null;
             organizationId: string;

@@ -274,13 +274,13 @@ class WebhookDelivery(TypedDict):
 
 class ListedWebhook(TypedDict):
     jobId: str
+    event: Literal['started', 'ended']
     url: str
     state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
     attempts: int
     nextAttemptAt: str | None
     createdAt: str
     updatedAt: str
-    event: Literal['started', 'ended']
     lastStatus: int | None
     lastError: str | None
 
@@ -3048,6 +3048,7 @@ class JobTimeline(TypedDict):
 
 class Webhook(TypedDict):
     jobId: str
+    event: Literal['started', 'ended']
     url: str
     state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
     attempts: int
