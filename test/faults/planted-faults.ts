@@ -519,13 +519,6 @@ const access: Fault[] = [
     tests: ['test/attacks/open-waits.test.ts'],
   },
   {
-    name: 'jobs start in the order of their requests, whatever organization sent them',
-    file: 'studio/jobs/admission.ts',
-    original: 'limiter.enter(plan.organizationId,',
-    planted: "limiter.enter('all',",
-    tests: ['test/attacks/neighbors.test.ts'],
-  },
-  {
     name: 'a suspended organization keeps its event streams',
     file: 'studio/jobs/job-feed.ts',
     original: " AND o.status = 'active'",

@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import { findModel, throwIfUnsupported } from '../../studio/models/model-parameters.ts';
 import { videoModels } from '../../studio/models/video-models.ts';
 import { videoGenerate } from '../../studio/capabilities/video-generate.ts';
 import { videoRemoveBackground } from '../../studio/capabilities/video-remove-background.ts';
 import { videoUpscale } from '../../studio/capabilities/video-upscale.ts';
 import { planRequest, catchRejection, isAccepted } from '../harness/capability.ts';
+import { catchGatewayError } from '../harness/failures.ts';
 
 const prompt = 'waves at night';
 const imageUrl = 'https://example.com/a.png';
@@ -74,6 +76,16 @@ describe('POST /studio/video/generate: limits of spec §4.10', () => {
     expect(catchRejection(videoGenerate, { prompt, model: 'sora' })).toMatchObject({
       code: 'UNKNOWN_MODEL',
       details: [{ message: `must be one of ${models} (received "sora")` }],
+    });
+  });
+
+  it('names the last frame if a model takes only a first one', () => {
+    const { endImageUrl: _, ...parameters } = findModel(videoModels, 'veo').parameters;
+    const model = { id: 'first-only', parameters, requireRuleFor: ['imageUrl'] };
+    const body = { prompt, model: 'first-only', imageUrl, endImageUrl: imageUrl };
+    expect(catchGatewayError(() => throwIfUnsupported(model, body))).toMatchObject({
+      code: 'UNSUPPORTED_PARAMETER',
+      details: [{ path: 'endImageUrl' }],
     });
   });
 
