@@ -8,10 +8,10 @@ postgres)
   if [ ! -s $data/PG_VERSION ]; then
     mkdir -p $data
     chown -R postgres:postgres /var/lib/postgresql
-    printf %s "$POSTGRES_PASSWORD" >/tmp/password
-    chmod 644 /tmp/password
-    as_postgres /opt/postgres/bin/initdb -D $data -U "$POSTGRES_USER" --pwfile=/tmp/password -A scram-sha-256 >/dev/null
-    rm /tmp/password
+    printf %s "$POSTGRES_PASSWORD" >/var/lib/postgresql/password
+    chmod 644 /var/lib/postgresql/password
+    as_postgres /opt/postgres/bin/initdb -D $data -U "$POSTGRES_USER" --pwfile=/var/lib/postgresql/password -A scram-sha-256 >/dev/null
+    rm /var/lib/postgresql/password
     echo 'host all all all scram-sha-256' >>$data/pg_hba.conf
     echo "CREATE DATABASE $POSTGRES_DB" | as_postgres /opt/postgres/bin/postgres --single -D $data postgres >/dev/null
   fi
