@@ -24,7 +24,7 @@ import {
 
 interface CreationDefinition<Parts extends RequestParts, Answer> extends Omit<
   EndpointDefinition<Parts, Answer>,
-  'handle' | 'answers'
+  'handle' | 'responses'
 > {
   /** Description of the answer. */
   created: string;

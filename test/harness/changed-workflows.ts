@@ -30,7 +30,7 @@ export async function bundleChanged(
   const copy = join(root, '.cache', `changed-${randomUUID().slice(0, 8)}`);
   try {
     await mkdir(copy, { recursive: true });
-    for (const folder of ['workflows', 'domain', 'jobs']) {
+    for (const folder of ['workflows', 'domain']) {
       await cp(join(root, folder), join(copy, folder), { recursive: true });
     }
     for (const { file, from, to } of changes) {

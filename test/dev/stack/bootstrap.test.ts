@@ -9,12 +9,12 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { newFolder } from '../../harness/folders.ts';
 import { runProgram } from '../../harness/programs.ts';
 
-const bootstrap = join(dirname(dirname(import.meta.dirname)), 'dev/stack/bootstrap.mjs');
+const bootstrap = join(import.meta.dirname, '../../../dev/stack/bootstrap.mjs');
 
 const lock = {
   packages: { '': {}, 'node_modules/a': { version: '1.0.0', integrity: 'sha512-a' } },
