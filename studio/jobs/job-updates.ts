@@ -190,7 +190,7 @@ interface AwaitedJob {
    * before it reads the row; otherwise it reads the row immediately.
    */
   updates?: JobSubscription | null;
-  /** Ends the wait early, because nobody reads its result. */
+  /** Ends the wait early, because the caller has disconnected. */
   signal?: AbortSignal;
 }
 
