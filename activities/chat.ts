@@ -118,7 +118,7 @@ function buildReservation(
     id,
     ...amounts,
     ttlMs,
-    ...(claim && { claim: { key: claim.key, attempt: claim.attempt } }),
+    ...(claim && { claim: { key: claim.key, holder: claim.holder } }),
     chat: { keyId, model, provider, streamed: stream, requestId, ...(metadata && { metadata }) },
   };
 }

@@ -109,12 +109,12 @@ async function readEvent(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookEv
   assert(job, 'cannot send a webhook for a job that does not exist');
   const data = await deps.showJob(job);
   if (startedJobId !== null) {
-    return { type: 'studio.job.started', timestamp: isoTime(job.started_at ?? Date.now()), data };
+    return { type: 'studio.job.started', timestamp: isoTime(job.startedAtMs ?? Date.now()), data };
   }
   assert(job.status !== 'open', 'cannot report the end of a job that is still open');
   return {
     type: `studio.job.${job.status}`,
-    timestamp: isoTime(job.completed_at ?? Date.now()),
+    timestamp: isoTime(job.completedAtMs ?? Date.now()),
     data,
   };
 }

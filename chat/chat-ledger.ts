@@ -14,10 +14,10 @@ import type { Metrics } from '../platform/metrics.ts';
 import { createApplyOperation } from '../ledger/ledger.ts';
 import { createBatcher } from '../platform/batch.ts';
 
-/** Claim of an Idempotency-Key. `attempt` identifies the request that holds the claim. */
+/** Claim of an Idempotency-Key. `holder` identifies the request that holds the claim. */
 export interface ChatClaim {
   key: string;
-  attempt: string;
+  holder: string;
 }
 
 /**

@@ -5,7 +5,7 @@ const prefixes = {
   job: 'job',
   chat: 'chat',
   organization: 'org',
-  member: 'usr',
+  user: 'usr',
   key: 'key',
   request: 'req',
   upload: 'file',

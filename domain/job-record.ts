@@ -53,8 +53,8 @@ export const callOutputs = z.object({
  */
 export const jobRow = z.object({
   id: z.string(),
-  organization_id: z.string(),
-  key_id: z.string(),
+  organizationId: z.string(),
+  keyId: z.string(),
   type: z.string(),
   model: z.string().nullable(),
   /** Provider of the first call. */
@@ -66,24 +66,24 @@ export const jobRow = z.object({
   metadata: z.record(z.string(), z.string()).nullable(),
   outputs: z.array(callOutputs).nullable(),
   error: z.object({ code: z.enum(keysOf(errorTable)), message: z.string() }).nullable(),
-  request_id: z.string(),
-  created_at: z.number(),
-  deadline_at: z.number(),
-  completed_at: z.number().nullable(),
+  requestId: z.string(),
+  createdAtMs: z.number(),
+  deadlineAtMs: z.number(),
+  completedAtMs: z.number().nullable(),
   /** Time at which the outputs were deleted; null if they were not deleted. */
-  media_deleted_at: z.number().nullable(),
+  mediaDeletedAtMs: z.number().nullable(),
   /** Time at which the first call was recorded, just before it was sent; null if none was. */
-  started_at: z.number().nullable(),
+  startedAtMs: z.number().nullable(),
   /**
    * States of the recorded calls. `storing`: the provider has finished the call, and its result is
    * being stored.
    */
-  call_states: z.array(z.string()).nullable(),
+  callStates: z.array(z.string()).nullable(),
   /** Largest queue position that a provider reports for a call; null if none reports one. */
-  queue_position: z.number().nullable(),
+  queuePosition: z.number().nullable(),
   /** Typical duration in seconds; null if the catalog has none or the job has ended. */
-  typical_seconds: z.number().nullable(),
-  billing_state: z.enum(['reserved', 'charged', 'released']),
+  typicalSeconds: z.number().nullable(),
+  billingState: z.enum(['reserved', 'charged', 'released']),
   reserved: z.number(),
   charged: z.number().nullable(),
   refunded: z.number(),

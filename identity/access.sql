@@ -22,7 +22,7 @@ BEGIN
     SELECT a.*, r.bucket, r.requests, r.key_limit, m.role, o.status AS organization_status
       FROM (SELECT mac, bucket, key_limit, count(*)::integer AS requests FROM request GROUP BY 1, 2, 3) AS r
       JOIN api_key a USING (mac)
-      JOIN member m ON m.id = a.member_id
+      JOIN app_user m ON m.id = a.user_id
       JOIN organization o ON o.id = a.organization_id
       WHERE a.revoked_at IS NULL AND (a.expires_at IS NULL OR a.expires_at > at)
   ), by_key AS (
@@ -41,7 +41,7 @@ BEGIN
       FROM request r JOIN caller c USING (mac, bucket) JOIN by_key k ON k.owner_id = c.id AND k.bucket = c.bucket
   ), by_group AS (
     INSERT INTO rate_window AS w (owner_id, bucket, started_at, hits)
-      SELECT member_id, bucket, at, sum(passes)::integer FROM admitted GROUP BY 1, 2
+      SELECT user_id, bucket, at, sum(passes)::integer FROM admitted GROUP BY 1, 2
       UNION ALL SELECT organization_id, bucket, at, sum(passes)::integer FROM admitted GROUP BY 1, 2
       ORDER BY 1, 2
       ON CONFLICT (owner_id, bucket) DO UPDATE SET
@@ -57,17 +57,17 @@ BEGIN
     -- Later requests of this statement are not yet in the window of an earlier one.
     SELECT a.*,
         u.started_at AS user_started_at, u.hits - coalesce(sum(a.passes) OVER
-          (PARTITION BY a.member_id, a.bucket ORDER BY a.position
+          (PARTITION BY a.user_id, a.bucket ORDER BY a.position
             ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), 0) AS user_hits,
         o.started_at AS organization_started_at, o.hits - coalesce(sum(a.passes) OVER
           (PARTITION BY a.organization_id, a.bucket ORDER BY a.position
             ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), 0) AS organization_hits
       FROM admitted a
-      JOIN by_group u ON u.owner_id = a.member_id AND u.bucket = a.bucket
+      JOIN by_group u ON u.owner_id = a.user_id AND u.bucket = a.bucket
       JOIN by_group o ON o.owner_id = a.organization_id AND o.bucket = a.bucket
   )
   SELECT jsonb_agg(CASE WHEN c.id IS NOT NULL THEN jsonb_build_object('keyId', c.id,
-      'organizationId', c.organization_id, 'memberId', c.member_id, 'role', c.role,
+      'organizationId', c.organization_id, 'userId', c.user_id, 'role', c.role,
       'scopes', to_jsonb(c.scopes), 'allowedModels', to_jsonb(c.allowed_models),
       'organizationStatus', c.organization_status, 'nowMs', unix_ms(at), 'windows', jsonb_build_object(
         'key', jsonb_build_object('hits', c.key_hits, 'resetAtMs', unix_ms(c.key_started_at) + 60000),

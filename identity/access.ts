@@ -89,7 +89,7 @@ const windowSchema = z.object({
 const callerSchema = z.object({
   keyId: z.string(),
   organizationId: z.string(),
-  memberId: z.string(),
+  userId: z.string(),
   role: roleSchema,
   scopes: z.array(z.enum(scopes)),
   /** Ids of the models that the key may use. Null if it may use all models. */

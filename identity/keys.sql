@@ -21,28 +21,28 @@ CREATE FUNCTION api_key_excess(acting_key api_key, requested api_key) RETURNS te
 END;
 
 -- Returns the acting key. Null if it was revoked or expired while the request was running.
-CREATE FUNCTION valid_acting_key(key_id text, of_member text) RETURNS api_key LANGUAGE sql AS $$
-  SELECT k FROM api_key k WHERE id = key_id AND member_id = of_member AND revoked_at IS NULL
+CREATE FUNCTION valid_acting_key(key_id text, of_user text) RETURNS api_key LANGUAGE sql AS $$
+  SELECT k FROM api_key k WHERE id = key_id AND user_id = of_user AND revoked_at IS NULL
     AND (expires_at IS NULL OR expires_at > clock_timestamp())
 $$;
 
 -- Creates a key with at most the permissions of the acting key. Fields that are null are copied from
 -- the acting key. If the acting key has a spending limit, the new key shares its budget and cannot
 -- have its own limit.
--- request: {memberId, actingKeyId (null for operators), id, name, prefix, mac (hex), scopes|null,
+-- request: {userId, actingKeyId (null for operators), id, name, prefix, mac (hex), scopes|null,
 --   allowedModels|null, expiresAtMs|null, limit: {micro, per}|null, quota}
 CREATE FUNCTION create_api_key(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE owner member; acting_key api_key; k api_key;
+DECLARE owner app_user; acting_key api_key; k api_key;
 BEGIN
-  SELECT * INTO owner FROM member WHERE id = request->>'memberId' FOR NO KEY UPDATE;
-  IF NOT FOUND THEN RETURN '{"verdict": "no_member"}'; END IF;
+  SELECT * INTO owner FROM app_user WHERE id = request->>'userId' FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RETURN '{"verdict": "no_user"}'; END IF;
   -- A request without `actingKeyId` is rejected; operators send null.
   IF request->'actingKeyId' IS DISTINCT FROM 'null' THEN
     acting_key := valid_acting_key(request->>'actingKeyId', owner.id);
     IF acting_key.id IS NULL THEN RETURN '{"verdict": "acting_key_invalid"}'; END IF;
   END IF;
   k.id := request->>'id'; k.name := request->>'name';
-  k.organization_id := owner.organization_id; k.member_id := owner.id;
+  k.organization_id := owner.organization_id; k.user_id := owner.id;
   k.scopes := coalesce(text_array(request->'scopes'), acting_key.scopes);
   k.allowed_models := coalesce(text_array(request->'allowedModels'), acting_key.allowed_models);
   k.expires_at := coalesce(timestamp_of_ms((request->>'expiresAtMs')::bigint), acting_key.expires_at);
@@ -52,20 +52,20 @@ BEGIN
     k.budget_of := coalesce(acting_key.budget_of, acting_key.id);
   END IF;
   RETURN insert_api_key(acting_key, k, request, (SELECT count(*) FROM api_key
-    WHERE member_id = owner.id AND revoked_at IS NULL AND replaced_by IS NULL));
+    WHERE user_id = owner.id AND revoked_at IS NULL AND replaced_by IS NULL));
 END $$;
 
 -- Replaces a key by a new one. The old key stays valid for `overlapMs` milliseconds. At most `quota`
 -- replaced keys of a user can be valid at the same time.
--- request: {memberId, actingKeyId, keyId, id, prefix, mac (hex), expiresAtMs|null, overlapMs, quota}
+-- request: {userId, actingKeyId, keyId, id, prefix, mac (hex), expiresAtMs|null, overlapMs, quota}
 CREATE FUNCTION rotate_api_key(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE acting_key api_key; old api_key; k api_key; at timestamptz; answer jsonb;
 BEGIN
-  PERFORM FROM member WHERE id = request->>'memberId' FOR NO KEY UPDATE;
+  PERFORM FROM app_user WHERE id = request->>'userId' FOR NO KEY UPDATE;
   at := clock_timestamp();
-  acting_key := valid_acting_key(request->>'actingKeyId', request->>'memberId');
+  acting_key := valid_acting_key(request->>'actingKeyId', request->>'userId');
   IF acting_key.id IS NULL THEN RETURN '{"verdict": "acting_key_invalid"}'; END IF;
-  SELECT * INTO old FROM api_key WHERE id = request->>'keyId' AND member_id = acting_key.member_id
+  SELECT * INTO old FROM api_key WHERE id = request->>'keyId' AND user_id = acting_key.user_id
     AND revoked_at IS NULL AND (replaced_by IS NULL OR expires_at > at);
   IF NOT FOUND THEN RETURN '{"verdict": "not_found"}'; END IF;
   IF old.replaced_by IS NOT NULL THEN RETURN '{"verdict": "already_replaced"}'; END IF;
@@ -74,7 +74,7 @@ BEGIN
   k.budget_of := coalesce(old.budget_of, old.id); k.limit_micro := NULL; k.limit_per := NULL;
   k.expires_at := coalesce(timestamp_of_ms((request->>'expiresAtMs')::bigint), old.expires_at);
   answer := insert_api_key(acting_key, k, request, (SELECT count(*) FROM api_key
-    WHERE member_id = acting_key.member_id AND revoked_at IS NULL AND replaced_by IS NOT NULL AND expires_at > at));
+    WHERE user_id = acting_key.user_id AND revoked_at IS NULL AND replaced_by IS NOT NULL AND expires_at > at));
   IF answer->>'verdict' = 'created' THEN
     UPDATE api_key SET replaced_by = k.id, expires_at = least(expires_at,
         at + (request->>'overlapMs')::bigint * interval '1 millisecond')
@@ -119,15 +119,15 @@ END;
 
 -- Revokes a key and returns the id of its organization, or null if there is no such key. The user's
 -- row is locked first, so that a parallel request that creates a key with this one either commits
--- before or is rejected with `acting_key_invalid`. If `of_member` is null (operators), the key may
+-- before or is rejected with `acting_key_invalid`. If `of_user` is null (operators), the key may
 -- belong to any user.
-CREATE FUNCTION revoke_api_key(key_id text, of_member text) RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION revoke_api_key(key_id text, of_user text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE owner text; organization text;
 BEGIN
-  SELECT member_id INTO owner FROM api_key
-    WHERE id = key_id AND (of_member IS NULL OR member_id = of_member);
+  SELECT user_id INTO owner FROM api_key
+    WHERE id = key_id AND (of_user IS NULL OR user_id = of_user);
   IF NOT FOUND THEN RETURN NULL; END IF;
-  PERFORM FROM member WHERE id = owner FOR NO KEY UPDATE;
+  PERFORM FROM app_user WHERE id = owner FOR NO KEY UPDATE;
   UPDATE api_key SET revoked_at = clock_timestamp() WHERE id = key_id AND revoked_at IS NULL
       AND (replaced_by IS NULL OR expires_at > clock_timestamp())
     RETURNING organization_id INTO organization;

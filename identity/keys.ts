@@ -144,7 +144,7 @@ export interface NewKey {
 
 interface KeyRequest {
   keyId?: string;
-  memberId: string;
+  userId: string;
   /** Id of the request's API key, whose permissions the new key must not exceed. Null: operator. */
   actingKeyId: string | null;
   name: string;
@@ -160,7 +160,7 @@ interface KeyRequest {
 }
 
 interface RotationRequest {
-  memberId: string;
+  userId: string;
   actingKeyId: string;
   keyId: string;
   /** Time that the old key stays valid, in milliseconds. */
@@ -172,7 +172,7 @@ interface RotationRequest {
 interface LimitRequest {
   keyId: string;
   /** Id of the key's user. Null if the key may belong to any user. */
-  memberId: string | null;
+  userId: string | null;
   /** Id of the API key that authenticates the request. Null for an operator. */
   actingKeyId: string | null;
   limit: KeyLimit | null;
@@ -192,7 +192,7 @@ const keyResult = z.discriminatedUnion('verdict', [
     verdict: z.enum([
       'quota_reached',
       'expiry_past',
-      'no_member',
+      'no_user',
       'not_found',
       'already_replaced',
       'acting_key_invalid',
@@ -218,7 +218,7 @@ function requireChanged(result: KeyResult): ChangedKey {
         'FORBIDDEN',
         `A key must not have more permissions than the key that creates it: ${result.field} exceeds them.`,
       );
-    case 'no_member':
+    case 'no_user':
       throw new GatewayError('NOT_FOUND', 'No such user.');
     case 'not_found':
       throw new GatewayError('NOT_FOUND', 'No such API key.');
@@ -251,11 +251,11 @@ function createSecretFields(key: string, pepper: string, id = newId('key')): Jso
 export function createKeys(connection: CommonQueryMethods, pepper: string) {
   return {
     /** Lists the keys that are not revoked, newest first. */
-    async list(memberId: string): Promise<ListedKey[]> {
+    async list(userId: string): Promise<ListedKey[]> {
       const rows = await connection.any(sql.type(
         listRow,
       )`SELECT api_key_meta(k) AS meta, key_budget(k.id) AS budget FROM api_key k
-        WHERE member_id = ${memberId} AND revoked_at IS NULL
+        WHERE user_id = ${userId} AND revoked_at IS NULL
           AND (replaced_by IS NULL OR expires_at > now())
         ORDER BY created_at DESC, id DESC`);
       return rows.map(({ meta, budget }) => ({ ...meta, budget: formatBudget(budget) }));
@@ -265,7 +265,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
     async create({ key = generateApiKey(), keyId, ...requested }: KeyRequest): Promise<NewKey> {
       const request = sql.jsonb({
         ...createSecretFields(key, pepper, keyId),
-        memberId: requested.memberId,
+        userId: requested.userId,
         actingKeyId: requested.actingKeyId,
         name: requested.name,
         scopes: requested.scopes ? [...requested.scopes] : null,
@@ -300,13 +300,13 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
     },
 
     /**
-     * Revokes a key, and returns the id of its organization. If `memberId` is null, the key may
+     * Revokes a key, and returns the id of its organization. If `userId` is null, the key may
      * belong to any user.
      * @throws GatewayError NOT_FOUND
      */
-    async revoke(keyId: string, memberId: string | null): Promise<string> {
+    async revoke(keyId: string, userId: string | null): Promise<string> {
       const organizationId = await connection.oneFirst(
-        sql.type(organizationRow)`SELECT revoke_api_key(${keyId}, ${memberId}) AS organization`,
+        sql.type(organizationRow)`SELECT revoke_api_key(${keyId}, ${userId}) AS organization`,
       );
       if (organizationId === null) throw new GatewayError('NOT_FOUND', 'No such API key.');
       return organizationId;

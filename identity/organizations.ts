@@ -21,7 +21,7 @@ const organizationRecord = accountState.extend({
 export type OrganizationRecord = z.infer<typeof organizationRecord>;
 
 /** User of an organization. */
-export const memberRecord = z.object({
+export const userRecord = z.object({
   userId: z.string(),
   organizationId: z.string(),
   name: z.string(),
@@ -29,7 +29,7 @@ export const memberRecord = z.object({
   createdAtMs: z.number(),
   keys: z.int().meta({ description: 'Number of API keys that are not revoked.' }),
 });
-export type MemberRecord = z.infer<typeof memberRecord>;
+export type UserRecord = z.infer<typeof userRecord>;
 
 interface NewOrganization {
   name: string;
@@ -41,19 +41,19 @@ interface NewOrganization {
 export async function createOrganization(
   pool: Pick<DatabasePool, 'transaction'>,
   organization: NewOrganization,
-): Promise<{ organizationId: string; memberId: string }> {
+): Promise<{ organizationId: string; userId: string }> {
   const organizationId = newId('organization');
-  const memberId = await pool.transaction(async (connection) => {
+  const userId = await pool.transaction(async (connection) => {
     await connection.query(command`INSERT INTO organization (id, name)
       VALUES (${organizationId}, ${organization.name})`);
     await connection.query(command`INSERT INTO account (organization_id, window_limit)
       VALUES (${organizationId}, ${organization.windowLimitMicro})`);
-    return createMember(connection, { organizationId, name: 'Owner', role: 'owner' });
+    return createUser(connection, { organizationId, name: 'Owner', role: 'owner' });
   });
-  return { organizationId, memberId };
+  return { organizationId, userId };
 }
 
-interface NewMember {
+interface NewUser {
   organizationId: string;
   name: string;
   role: z.infer<typeof roleSchema>;
@@ -63,14 +63,11 @@ interface NewMember {
  * Creates a user and returns its id.
  * @throws GatewayError NOT_FOUND if the organization is unknown
  */
-export async function createMember(
-  connection: CommonQueryMethods,
-  member: NewMember,
-): Promise<string> {
+export async function createUser(connection: CommonQueryMethods, user: NewUser): Promise<string> {
   const id = await connection.maybeOneFirst(sql.type(idRow)`
-    INSERT INTO member (id, organization_id, name, role)
-    SELECT ${newId('member')}, o.id, ${member.name}, ${member.role} FROM organization o
-      WHERE o.id = ${member.organizationId}
+    INSERT INTO app_user (id, organization_id, name, role)
+    SELECT ${newId('user')}, o.id, ${user.name}, ${user.role} FROM organization o
+      WHERE o.id = ${user.organizationId}
     RETURNING id`);
   if (id === null) throw unknownOrganizationError();
   return id;
@@ -156,31 +153,31 @@ export async function setWindowLimit(
   if (rowCount === 0) throw unknownOrganizationError();
 }
 
-const selectMembers = sql.fragment`SELECT m.id AS "userId", m.organization_id AS "organizationId",
+const selectUsers = sql.fragment`SELECT m.id AS "userId", m.organization_id AS "organizationId",
     m.name, m.role, m.created_at AS "createdAtMs",
-    (SELECT count(*) FROM api_key k WHERE k.member_id = m.id AND k.revoked_at IS NULL
+    (SELECT count(*) FROM api_key k WHERE k.user_id = m.id AND k.revoked_at IS NULL
       AND (k.replaced_by IS NULL OR k.expires_at > now())) AS keys
-  FROM member m`;
+  FROM app_user m`;
 
 /** Lists the users of an organization, oldest first. */
-export function listMembers(
+export function listUsers(
   connection: CommonQueryMethods,
   organizationId: string,
   limit: number,
-): Promise<readonly MemberRecord[]> {
-  return connection.any(sql.type(memberRecord)`${selectMembers}
+): Promise<readonly UserRecord[]> {
+  return connection.any(sql.type(userRecord)`${selectUsers}
     WHERE m.organization_id = ${organizationId} ORDER BY m.id LIMIT ${limit}`);
 }
 
 /** Reads a user. @throws GatewayError NOT_FOUND */
-export async function readMember(
+export async function readUser(
   connection: CommonQueryMethods,
-  memberId: string,
-): Promise<MemberRecord> {
-  const member = await connection.maybeOne(sql.type(memberRecord)`${selectMembers}
-    WHERE m.id = ${memberId}`);
-  if (!member) throw new GatewayError('NOT_FOUND', 'No such user.');
-  return member;
+  userId: string,
+): Promise<UserRecord> {
+  const user = await connection.maybeOne(sql.type(userRecord)`${selectUsers}
+    WHERE m.id = ${userId}`);
+  if (!user) throw new GatewayError('NOT_FOUND', 'No such user.');
+  return user;
 }
 
 function unknownOrganizationError(): GatewayError {

@@ -130,19 +130,19 @@ export type Sessions = ReturnType<typeof createSessions>;
 export function createKeySessions(pool: DatabasePool) {
   return {
     /** Lists the sessions of a user's keys, newest first. */
-    list: (memberId: string): Promise<readonly KeySession[]> =>
+    list: (userId: string): Promise<readonly KeySession[]> =>
       pool.any(sql.type(keySession)`
         SELECT s.id AS "sessionId", s.key_id AS "keyId", s.created_at AS "createdAtMs",
           s.expires_at AS "expiresAtMs"
         FROM console_session s JOIN api_key k ON k.id = s.key_id
-        WHERE k.member_id = ${memberId} AND k.revoked_at IS NULL
+        WHERE k.user_id = ${userId} AND k.revoked_at IS NULL
           AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
           AND s.expires_at > clock_timestamp() ORDER BY s.id DESC`),
     /** Ends a session of a user's key. @throws GatewayError NOT_FOUND */
-    async endById(sessionId: string, memberId: string): Promise<void> {
+    async endById(sessionId: string, userId: string): Promise<void> {
       const { rowCount } = await pool.query(command`
         DELETE FROM console_session s USING api_key k
-        WHERE s.id = ${sessionId} AND k.id = s.key_id AND k.member_id = ${memberId}`);
+        WHERE s.id = ${sessionId} AND k.id = s.key_id AND k.user_id = ${userId}`);
       if (rowCount === 0) throw new GatewayError('NOT_FOUND', 'No such session.');
     },
   };

@@ -78,7 +78,7 @@ BEGIN
     FROM reservation WHERE id = ANY (ids);
   PERFORM keep_archived_sums(account_id, ids);
   INSERT INTO archived_job SELECT substr(id, 5)::uuid, account_id, last_entry FROM job WHERE id = ANY (ids);
-  DELETE FROM tag t USING (
+  DELETE FROM metadata_pair t USING (
       SELECT x.id, x.created_at, pair.key, pair.value FROM reservation r LEFT JOIN job j USING (id),
         LATERAL (SELECT r.id, coalesce(j.created_at, r.created_at) AS created_at) AS x,
         LATERAL jsonb_each_text(coalesce(j.metadata, r.metadata)) AS pair WHERE r.id = ANY (ids)) AS p

@@ -33,9 +33,9 @@ CREATE FUNCTION key_budget(api_key_id text) RETURNS jsonb LANGUAGE sql AS $$
     JOIN api_key holder ON holder.id = coalesce(k.budget_of, k.id) WHERE k.id = api_key_id
 $$;
 
--- Sets the limit of the budget from which an API key spends. The request is {keyId, memberId,
+-- Sets the limit of the budget from which an API key spends. The request is {keyId, userId,
 -- actingKeyId, limit: {micro, per}}:
---   memberId: the member to whom the key must belong; null for operators, who may change the limit
+--   userId: the user to whom the key must belong; null for operators, who may change the limit
 --     of every key.
 --   actingKeyId: the API key that authenticates the request; null for operators. A key with a limit
 --     may not change limits.
@@ -44,13 +44,13 @@ CREATE FUNCTION set_key_limit(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $
 DECLARE k api_key; acting_key api_key;
 BEGIN
   SELECT * INTO k FROM api_key WHERE id = request->>'keyId' AND revoked_at IS NULL
-    AND (request->>'memberId' IS NULL OR member_id = request->>'memberId')
+    AND (request->>'userId' IS NULL OR user_id = request->>'userId')
     AND (replaced_by IS NULL OR expires_at > clock_timestamp());
   IF NOT FOUND THEN RETURN '{"verdict": "not_found"}'; END IF;
-  PERFORM FROM member WHERE id = k.member_id FOR NO KEY UPDATE;
+  PERFORM FROM app_user WHERE id = k.user_id FOR NO KEY UPDATE;
   -- A request without the property `actingKeyId` is rejected; a request from an operator has null.
   IF request->'actingKeyId' IS DISTINCT FROM 'null' THEN
-    acting_key := valid_acting_key(request->>'actingKeyId', k.member_id);
+    acting_key := valid_acting_key(request->>'actingKeyId', k.user_id);
     IF acting_key.id IS NULL THEN RETURN '{"verdict": "acting_key_invalid"}'; END IF;
     IF key_budget(acting_key.id) IS NOT NULL THEN
       RETURN '{"verdict": "exceeds_acting_key", "field": "limit"}';

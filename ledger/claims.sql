@@ -1,6 +1,6 @@
 -- Claims of Idempotency-Keys. A request claims its key for what it creates: a job, a chat, or a row
 -- in the same transaction. The column `subject_id` is the id of this job, chat or row. The column
--- `attempt` is the token of the request that has the claim; updates with another token have no
+-- `holder` is the token of the request that has the claim; updates with another token have no
 -- effect.
 
 -- Claims a key. Results (column `verdict`):
@@ -12,13 +12,13 @@
 --   in_progress  another request has claimed the key, or the chat of the key is still running
 --   not_kept     the chat of the key was charged, but its response was not stored
 CREATE FUNCTION claim_key(
-  organization text, key text, request_fingerprint text, new_subject text, new_attempt text,
+  organization text, key text, request_fingerprint text, new_subject text, new_holder text,
   hold_for interval
 ) RETURNS TABLE (verdict text, subject text, answer_bytes integer, answer_headers jsonb) LANGUAGE plpgsql AS $$
 DECLARE c idempotency_claim; r reservation; at timestamptz;
 BEGIN
-  INSERT INTO idempotency_claim (organization_id, idempotency_key, fingerprint, subject_id, attempt, held_until)
-    VALUES (organization, key, request_fingerprint, new_subject, new_attempt, clock_timestamp() + hold_for)
+  INSERT INTO idempotency_claim (organization_id, idempotency_key, fingerprint, subject_id, holder, held_until)
+    VALUES (organization, key, request_fingerprint, new_subject, new_holder, clock_timestamp() + hold_for)
     ON CONFLICT DO NOTHING;
   IF FOUND THEN RETURN QUERY SELECT 'claimed', new_subject, NULL::integer, NULL::jsonb; RETURN; END IF;
   -- FOR UPDATE waits for any transaction that has locked this claim to reserve credits
@@ -43,17 +43,17 @@ BEGIN
   IF r.state IN ('charged', 'reserved') OR r.id IS NULL AND c.held_until > at THEN
     RETURN QUERY SELECT 'in_progress', NULL, NULL::integer, NULL::jsonb; RETURN;
   END IF;
-  UPDATE idempotency_claim SET attempt = new_attempt, held_until = at + hold_for, created_at = at,
+  UPDATE idempotency_claim SET holder = new_holder, held_until = at + hold_for, created_at = at,
       subject_id = CASE WHEN c.state = 'started' THEN c.subject_id ELSE new_subject END
     WHERE organization_id = organization AND idempotency_key = key RETURNING subject_id INTO subject;
   RETURN QUERY SELECT 'claimed', subject, NULL::integer, NULL::jsonb;
 END $$;
 
--- Returns whether a chat's claim {key, attempt} still has this token. Locks the claim, so that no
+-- Returns whether a chat's claim {key, holder} still has this token. Locks the claim, so that no
 -- request can take it over until the transaction that reserves the chat's credits has ended.
 CREATE FUNCTION holds_claim(organization text, claim jsonb) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM FROM idempotency_claim WHERE organization_id = organization
-    AND idempotency_key = claim->>'key' AND attempt = claim->>'attempt' FOR SHARE;
+    AND idempotency_key = claim->>'key' AND holder = claim->>'holder' FOR SHARE;
   RETURN FOUND;
 END $$;

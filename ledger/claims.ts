@@ -41,7 +41,7 @@ export interface ClaimId {
   organizationId: string;
   key: string;
   /** Token of the request that has the claim. */
-  attempt: string;
+  holder: string;
 }
 
 /** Result of claiming a key: `UsedKey` if an earlier request used it, otherwise `ClaimedKey`. */
@@ -85,20 +85,20 @@ export async function claimKey(
   request: KeyedRequest,
 ): Promise<ClaimResult> {
   const { organizationId, idempotencyKey: key, path, body, subjectId } = request;
-  const attempt = randomUUID();
+  const holder = randomUUID();
   const fingerprint = createHash('sha256')
     .update(`${path}\n${JSON.stringify(body)}`)
     .digest('hex');
   const result = await connection.one(sql.type(claimRow)`
     SELECT verdict, subject, answer_bytes, answer_headers FROM claim_key(${organizationId}, ${key},
-      ${fingerprint}, ${subjectId}, ${attempt}, ${claimDuration}::interval)`);
+      ${fingerprint}, ${subjectId}, ${holder}, ${claimDuration}::interval)`);
   if (result.verdict === 'other') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
   if (result.verdict === 'not_kept') throw new GatewayError('ANSWER_NOT_KEPT');
   if (result.verdict === 'in_progress') throw requestInProgressError();
   const { answer_bytes: bytes, answer_headers: headers, subject } = result;
   assert(subject !== null, 'claim_key returned no id');
   if (result.verdict === 'claimed') {
-    return { state: 'claimed', subjectId: subject, claim: { organizationId, key, attempt } };
+    return { state: 'claimed', subjectId: subject, claim: { organizationId, key, holder } };
   }
   const hasResponse = bytes !== null && headers !== null;
   const response = hasResponse && {
@@ -130,9 +130,9 @@ function requestInProgressError(): GatewayError {
 }
 
 /** Returns the SQL condition that selects a claim by its primary key and token. */
-export function claimCondition({ organizationId, key, attempt }: ClaimId): FragmentSqlToken {
+export function claimCondition({ organizationId, key, holder }: ClaimId): FragmentSqlToken {
   return sql.fragment`organization_id = ${organizationId} AND idempotency_key = ${key}
-    AND attempt = ${attempt}`;
+    AND holder = ${holder}`;
 }
 
 /** Interval between renewals of a claim, in milliseconds. */

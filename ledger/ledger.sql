@@ -87,7 +87,7 @@ BEGIN
       counted_by = excluded.counted_by;
   INSERT INTO ledger_entry SELECT * FROM unnest(entries);
   IF operations @? '$[*].chat.metadata' THEN
-    INSERT INTO tag (organization_id, name, value, created_at, id)
+    INSERT INTO metadata_pair (organization_id, name, value, created_at, id)
       SELECT r.organization_id, pair.key, pair.value, r.created_at, r.id
       FROM unnest(reservations) AS r, jsonb_each_text(r.metadata) AS pair ON CONFLICT DO NOTHING;
   END IF;

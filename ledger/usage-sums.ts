@@ -34,8 +34,8 @@ const columnByGroup: Record<Exclude<UsageGroup, `metadata.${string}`>, FragmentS
 };
 
 function groupColumn(group: UsageGroup): FragmentSqlToken {
-  const [, tag] = /^metadata\.(.*)$/.exec(group) ?? [];
-  if (tag !== undefined) return sql.fragment`metadata->>${tag}`;
+  const [, name] = /^metadata\.(.*)$/.exec(group) ?? [];
+  if (name !== undefined) return sql.fragment`metadata->>${name}`;
   // oxlint-disable-next-line no-unsafe-type-assertion -- every group without `metadata.` is a key of `columnByGroup`
   return columnByGroup[group as keyof typeof columnByGroup];
 }

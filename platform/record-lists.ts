@@ -33,9 +33,9 @@ export function recordConditions(
   if (beforeMs !== undefined) {
     conditions.push(sql.fragment`x.created_at < timestamp_of_ms(${beforeMs}::bigint)`);
   }
-  // Postgres chooses between the time-ordered index of `tag` and the index of the listed rows.
+  // Postgres chooses between the time-ordered index of `metadata_pair` and the index of the listed rows.
   for (const [name, value] of Object.entries(metadata)) {
-    conditions.push(sql.fragment`EXISTS (SELECT FROM tag t
+    conditions.push(sql.fragment`EXISTS (SELECT FROM metadata_pair t
       WHERE t.organization_id = x.organization_id AND t.name = ${name} AND t.value = ${value}
         AND t.created_at = x.created_at AND t.id = x.id)`);
   }

@@ -35,24 +35,24 @@ type ReservationCounts = Record<Decision | 'skipped', number>;
 
 const dueReservation = z.object({
   id: z.string(),
-  organization_id: z.string(),
+  organizationId: z.string(),
   /**
    * Milliseconds since the sweeper first found that the workflow is missing or overdue; null if it
    * is neither.
    */
-  missing_for_ms: z.number().nullable(),
+  missingForMs: z.number().nullable(),
   /** Milliseconds since the check of the reservation was due. */
-  late_ms: z.number(),
+  lateMs: z.number(),
   /**
    * Milliseconds from the creation of the job to its deadline; null for a reservation without a
    * job.
    */
-  time_ms: z.number().nullable(),
+  durationMs: z.number().nullable(),
   /**
    * Milliseconds since the deadline of the job; negative before the deadline, null for a
    * reservation without a job.
    */
-  overdue_ms: z.number().nullable(),
+  overdueMs: z.number().nullable(),
 });
 type DueReservation = z.infer<typeof dueReservation>;
 
@@ -75,11 +75,11 @@ export async function sweepReservations(deps: ReservationSweepDeps): Promise<Res
   const { pool, logger } = deps.services;
   const counts = { extended: 0, missing: 0, released: 0 };
   const entries = await pool.any(sql.type(dueReservation)`
-    SELECT r.id, r.organization_id,
-      (extract(epoch FROM clock_timestamp() - r.owner_missing_at) * 1000)::float8 AS missing_for_ms,
-      (extract(epoch FROM clock_timestamp() - r.expires_at) * 1000)::float8 AS late_ms,
-      (extract(epoch FROM j.deadline_at - j.created_at) * 1000)::float8 AS time_ms,
-      (extract(epoch FROM clock_timestamp() - j.deadline_at) * 1000)::float8 AS overdue_ms
+    SELECT r.id, r.organization_id AS "organizationId",
+      (extract(epoch FROM clock_timestamp() - r.owner_missing_at) * 1000)::float8 AS "missingForMs",
+      (extract(epoch FROM clock_timestamp() - r.expires_at) * 1000)::float8 AS "lateMs",
+      (extract(epoch FROM j.deadline_at - j.created_at) * 1000)::float8 AS "durationMs",
+      (extract(epoch FROM clock_timestamp() - j.deadline_at) * 1000)::float8 AS "overdueMs"
     FROM reservation r LEFT JOIN job j ON j.id = r.id
     WHERE r.state = 'reserved' AND r.kind = 'studio' AND r.expires_at < clock_timestamp()
     ORDER BY random() LIMIT 100`);
@@ -98,7 +98,7 @@ async function checkReservation(
   const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = deps.config;
   const { state: workflowState } = await readWorkflow(deps.client, entry.id);
   if (workflowState === 'running') {
-    const isOverdue = (entry.overdue_ms ?? 0) > outcomeWaitMs;
+    const isOverdue = (entry.overdueMs ?? 0) > outcomeWaitMs;
     if (!isOverdue || !isOutOfTime(deps.config, entry)) {
       await postpone(deps, entry, { delayMs: ttlMs, missing: isOverdue });
       return 'extended';
@@ -112,8 +112,8 @@ async function checkReservation(
     return 'released';
   }
   const graceMs = Math.min(missingGraceMs, ttlMs);
-  if (workflowState === 'missing' && (entry.missing_for_ms ?? 0) < graceMs) {
-    const delayMs = entry.missing_for_ms === null ? graceMs : 1000;
+  if (workflowState === 'missing' && (entry.missingForMs ?? 0) < graceMs) {
+    const delayMs = entry.missingForMs === null ? graceMs : 1000;
     await postpone(deps, entry, { delayMs, missing: true });
     return 'missing';
   }
@@ -128,11 +128,11 @@ async function checkReservation(
  */
 function isOutOfTime(
   config: Config,
-  { missing_for_ms, late_ms, time_ms }: DueReservation,
+  { missingForMs, lateMs, durationMs }: DueReservation,
 ): boolean {
   const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = config;
-  const allowedMs = (time_ms ?? 0) + outcomeWaitMs + overdueChecksMax * ttlMs;
-  return late_ms < ttlMs && (missing_for_ms ?? 0) > allowedMs;
+  const allowedMs = (durationMs ?? 0) + outcomeWaitMs + overdueChecksMax * ttlMs;
+  return lateMs < ttlMs && (missingForMs ?? 0) > allowedMs;
 }
 
 function getIds({ id }: DueReservation): { jobId: string; workflowId: string } {
@@ -152,7 +152,7 @@ async function postpone(
 }
 
 async function release(deps: ReservationSweepDeps, entry: DueReservation): Promise<void> {
-  const { id, organization_id: organizationId } = entry;
+  const { id, organizationId } = entry;
   const settleResult = await releaseLostJob(deps.services.ledger, { organizationId, id });
   deps.services.logger.warn({ verdict: settleResult.verdict }, 'sweeper.released');
 }

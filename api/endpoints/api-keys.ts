@@ -73,7 +73,7 @@ export const apiKeys = defineSection('API keys', {
     summary: 'List your API keys, newest first',
     response: z.object({ keys: z.array(listedKey) }),
     responses: { 200: 'The keys that have not been revoked.' },
-    handle: async ({ caller }, { keys }) => ({ keys: await keys.list(caller.memberId) }),
+    handle: async ({ caller }, { keys }) => ({ keys: await keys.list(caller.userId) }),
   }),
 
   createApiKey: defineCreation({
@@ -90,9 +90,9 @@ export const apiKeys = defineSection('API keys', {
     errors: ['KEY_QUOTA_REACHED'],
     async create({ caller, body }, { config }, connection) {
       const { expiresAt, ...rest } = body;
-      const { memberId, keyId: actingKeyId } = caller;
+      const { userId, keyId: actingKeyId } = caller;
       checkExpiryTime(caller, expiresAt);
-      const keyRequest = { ...rest, memberId, actingKeyId, expiresAtMs: expiresAt };
+      const keyRequest = { ...rest, userId, actingKeyId, expiresAtMs: expiresAt };
       return formatNewKey(await createKeys(connection, config.KEY_PEPPER).create(keyRequest));
     },
   }),
@@ -117,7 +117,7 @@ export const apiKeys = defineSection('API keys', {
       const { overlapSeconds, expiresAt } = body;
       checkExpiryTime(caller, expiresAt);
       const createdKey = await createKeys(connection, config.KEY_PEPPER).rotate({
-        memberId: caller.memberId,
+        userId: caller.userId,
         actingKeyId: caller.keyId,
         keyId,
         overlapMs: overlapSeconds === undefined ? overlapDefaultMs : overlapSeconds * 1000,
@@ -147,8 +147,8 @@ export const apiKeys = defineSection('API keys', {
     response: keyMeta,
     errors: ['NOT_FOUND'],
     async handle({ caller, params: { keyId }, body: { limit } }, { keys }) {
-      const { memberId, keyId: actingKeyId } = caller;
-      return (await keys.setLimit({ keyId, memberId, actingKeyId, limit })).meta;
+      const { userId, keyId: actingKeyId } = caller;
+      return (await keys.setLimit({ keyId, userId, actingKeyId, limit })).meta;
     },
   }),
 
@@ -160,7 +160,7 @@ export const apiKeys = defineSection('API keys', {
     response: z.object({ success: z.literal(true), keyId: z.string() }),
     errors: ['NOT_FOUND'],
     async handle({ caller, params: { keyId } }, { keys }) {
-      await keys.revoke(keyId, caller.memberId);
+      await keys.revoke(keyId, caller.userId);
       return { success: true as const, keyId };
     },
   }),
@@ -189,7 +189,7 @@ export const ownKey = defineSection('API keys', {
     response: ownKeySchema,
     responses: { 200: 'The key.' },
     async handle({ caller }, { pool }) {
-      const { keyId, memberId, organizationId, role: userRole } = caller;
+      const { keyId, userId, organizationId, role: userRole } = caller;
       const keyRow = await pool.maybeOne(sql.type(keyRowSchema)`
         SELECT api_key_meta(k) AS meta, o.name AS organization, key_budget(k.id) AS budget
         FROM api_key k JOIN organization o ON o.id = k.organization_id WHERE k.id = ${keyId}`);
@@ -199,7 +199,7 @@ export const ownKey = defineSection('API keys', {
         ...meta,
         organizationId,
         organizationName,
-        userId: memberId,
+        userId: userId,
         role: userRole,
         budget: formatBudget(budget),
       };

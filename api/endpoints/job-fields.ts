@@ -53,7 +53,7 @@ export const jobWithOrganization = jobSchema
   .meta({ id: 'OwnedJob' });
 
 /** Returns the fields with which the log of operator actions identifies a job. */
-export const toActionSubject = ({ id, organization_id }: JobRecord) => ({
+export const toActionSubject = ({ id, organizationId }: JobRecord) => ({
   subject: id,
-  organizationId: organization_id,
+  organizationId,
 });

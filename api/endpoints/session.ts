@@ -144,7 +144,7 @@ export const sessionEndpoints = defineSection('Console', {
     summary: 'List the console sessions of your API keys, newest first',
     response: z.object({ sessions: z.array(listedSession) }),
     async handle({ caller }, { keySessions }) {
-      return { sessions: (await keySessions.list(caller.memberId)).map(toResponse) };
+      return { sessions: (await keySessions.list(caller.userId)).map(toResponse) };
     },
   }),
 
@@ -156,7 +156,7 @@ export const sessionEndpoints = defineSection('Console', {
     response: z.object({ success: z.literal(true), sessionId: z.string() }),
     errors: ['NOT_FOUND'],
     async handle({ caller, params: { sessionId } }, { keySessions }) {
-      await keySessions.endById(sessionId, caller.memberId);
+      await keySessions.endById(sessionId, caller.userId);
       return { success: true as const, sessionId };
     },
   }),

@@ -111,7 +111,7 @@ export const studioJobs = defineSection('Jobs', {
         readCalls(job.id),
         webhooks.find({ jobId: job.id, organizationId: call.caller.organizationId }),
       ]);
-      const createdAt = isoTime(job.created_at);
+      const createdAt = isoTime(job.createdAtMs);
       const steps = listSteps(job, calls, webhook);
       return toData({ jobId: job.id, request: job.request, createdAt, steps });
     },

@@ -79,7 +79,7 @@ export function setCreditsHeaders(ctx: ParameterizedContext, credits: CreditsBlo
  */
 export function readResult(job: JobRecord, view: JobView): ReturnType<JobView['result']> {
   throwIfFailed(job);
-  if (job.media_deleted_at !== null) {
+  if (job.mediaDeletedAtMs !== null) {
     throw new GatewayError('MEDIA_DELETED', undefined, { body: { jobId: job.id } });
   }
   return view.result(job);

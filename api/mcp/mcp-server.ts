@@ -233,9 +233,9 @@ export function createMcpServer(context: McpRequestContext): Server {
     ],
   }));
   server.setRequestHandler(ListResourcesRequestSchema, async () => ({
-    resources: (await listLatestJobs(context)).map(({ id, type, created_at }) => ({
+    resources: (await listLatestJobs(context)).map(({ id, type, createdAtMs }) => ({
       uri: buildJobUri(id),
-      name: `${type} ${new Date(created_at).toISOString()}`,
+      name: `${type} ${new Date(createdAtMs).toISOString()}`,
       mimeType: 'application/json',
     })),
   }));

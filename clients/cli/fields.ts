@@ -69,12 +69,12 @@ export function collectPair(
 export interface FilterOptions {
   org?: string;
   key?: string;
-  tag?: Record<string, string>;
+  metadata?: Record<string, string>;
 }
 
 /** Converts filter options to query parameters. */
-export function buildFilterQuery({ org, key, tag = {}, ...query }: FilterOptions) {
-  const pairs = Object.entries(tag).map(([name, value]) => [`metadata[${name}]`, value]);
+export function buildFilterQuery({ org, key, metadata = {}, ...query }: FilterOptions) {
+  const pairs = Object.entries(metadata).map(([name, value]) => [`metadata[${name}]`, value]);
   return { ...query, organizationId: org, keyId: key, ...Object.fromEntries(pairs) };
 }
 

@@ -1,6 +1,6 @@
 /**
  * Fills a database with jobs and chats of past days, as one busy organization makes them: ids that
- * sort by time, balanced ledger entries, tags, artifacts and provider calls. The audit finds no
+ * sort by time, balanced ledger entries, metadata, artifacts and provider calls. The audit finds no
  * violation in them.
  */
 import { Client } from 'pg';
@@ -79,7 +79,7 @@ const insertDay = [
       begun_at, updated_at, accepted_at, answered_at)
     SELECT id, 0, 0, 'fal', 'fal-ai/nano-banana', right(id, 32), 'answered', created_at, created_at, created_at, created_at
     FROM made WHERE is_job`,
-  `INSERT INTO tag (organization_id, name, value, created_at, id)
+  `INSERT INTO metadata_pair (organization_id, name, value, created_at, id)
     SELECT organization_id, pair.key, pair.value, created_at, id FROM made, jsonb_each_text(metadata) AS pair`,
   `INSERT INTO ledger_entry (organization_id, sequence, idempotency_key, kind, reservation_id, posted_change,
       reserved_change, posted_after, reserved_after, created_at)

@@ -18,20 +18,20 @@ CREATE TABLE organization (
   created_at timestamptz NOT NULL DEFAULT now()
 );
 
-CREATE TABLE member (
+CREATE TABLE app_user (
   id text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES organization,
   name text NOT NULL,
   role text NOT NULL CHECK (role IN ('owner', 'admin', 'member', 'viewer')),
   created_at timestamptz NOT NULL DEFAULT now()
 );
-CREATE INDEX member_of_organization ON member (organization_id, id);
+CREATE INDEX user_of_organization ON app_user (organization_id, id);
 
 -- API keys. `mac` is HMAC-SHA256(pepper, key); the key itself is never stored.
 CREATE TABLE api_key (
   id text PRIMARY KEY,
   organization_id text NOT NULL REFERENCES organization,
-  member_id text NOT NULL REFERENCES member,
+  user_id text NOT NULL REFERENCES app_user,
   name text NOT NULL,
   prefix text NOT NULL,
   mac bytea NOT NULL UNIQUE,
@@ -54,7 +54,7 @@ CREATE TABLE api_key (
   -- The limit of a budget is stored only in the row of the key that owns the budget.
   CHECK (budget_of IS NULL OR limit_micro IS NULL)
 );
-CREATE INDEX api_key_member ON api_key (member_id) WHERE revoked_at IS NULL;
+CREATE INDEX api_key_of_user ON api_key (user_id) WHERE revoked_at IS NULL;
 CREATE INDEX api_key_of_organization ON api_key (organization_id);
 
 -- Request counts for the rate limits, in windows of one minute. All API processes share them
@@ -94,7 +94,7 @@ CREATE TABLE sign_in_link (
   expires_at timestamptz NOT NULL
 );
 
--- Claims of Idempotency-Keys. A claim is created before its job or chat (idempotency.sql).
+-- Claims of Idempotency-Keys. A claim is created before its job or chat (ledger/claims.sql).
 CREATE TABLE idempotency_claim (
   -- An organization, or `operator:<id>` for requests of operators.
   organization_id text NOT NULL,
@@ -104,7 +104,7 @@ CREATE TABLE idempotency_claim (
   subject_id text NOT NULL,
   -- Id of the request that holds the claim. A request that takes over the claim stores its own id,
   -- so that late statements of the former holder change nothing.
-  attempt text,
+  holder text,
   -- `held`: no workflow start has been sent. `started`: a workflow start was sent, and may arrive
   -- at any time. `done`: the job, chat or other record exists.
   state text NOT NULL DEFAULT 'held' CHECK (state IN ('held', 'started', 'done')),
@@ -426,9 +426,9 @@ CREATE TABLE provider_notification (
 
 -- Chats ----------------------------------------------------------------------------------------
 
--- Tags by which jobs and chats are found: one row for each pair in `metadata` (tags.sql). The table
--- has no foreign keys: a job or chat is only removed together with its tags (ledger/archive.sql).
-CREATE TABLE tag (
+-- Index of jobs and chats by `metadata`: one row for each pair (metadata.sql). The table has no
+-- foreign keys: a job or chat is only removed together with its pairs (ledger/archive.sql).
+CREATE TABLE metadata_pair (
   organization_id text NOT NULL,
   name text NOT NULL,
   value text NOT NULL,

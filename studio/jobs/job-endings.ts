@@ -25,7 +25,7 @@ export async function cancelJob(
   job: JobRecord,
 ): Promise<JobRecord> {
   if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
-  const { id: jobId, organization_id: organizationId } = job;
+  const { id: jobId, organizationId } = job;
   try {
     const handle = client.workflow.getHandle(jobWorkflowId(jobId));
     await callTemporal(client, () => handle.cancel());
@@ -87,7 +87,7 @@ async function releaseLost(
   ledger: Ledger,
   job: JobRecord,
 ): Promise<'released' | 'already_settled'> {
-  const { id, organization_id: organizationId } = job;
+  const { id, organizationId } = job;
   const settlement = await releaseLostJob(ledger, { id, organizationId });
   return settlement.verdict === 'settled' ? 'released' : 'already_settled';
 }

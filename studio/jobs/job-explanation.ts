@@ -69,7 +69,7 @@ function suggestForOpenJob({ job, owner, calls }: JobEvidence): NextStep[] {
   }
   const pausedCall = calls.find(({ state }) => state === 'waiting');
   const hasSentCall = calls.some(({ state }) => state === 'accepted' || state === 'unknown');
-  const deadline = new Date(job.deadline_at).toISOString();
+  const deadline = new Date(job.deadlineAtMs).toISOString();
   return [
     ...(pausedCall
       ? [suggestOperation('resumeProvider', pausedCall.provider, 'Resume the provider.')]
@@ -143,7 +143,7 @@ export function listSteps(
   calls: readonly JobCall[],
   webhook: WebhookRecord | null,
 ): ShownStep[] {
-  const reservedAt = { startedAtMs: job.created_at, endedAtMs: job.created_at };
+  const reservedAt = { startedAtMs: job.createdAtMs, endedAtMs: job.createdAtMs };
   const steps: Step[] = [
     { ...noCallFields, name: 'reserve', state: 'done', ...reservedAt },
     ...calls.flatMap((call) => listCallSteps(job, call)),
@@ -182,11 +182,11 @@ function listCallSteps(job: JobRecord, call: JobCall): Step[] {
     state: isAccepted ? 'done' : hasEnded ? 'failed' : state === 'waiting' ? 'waiting' : 'running',
     attempts: earlierSubmits.reduce((left, { attempts: failed }) => left - (failed ?? 0), attempts),
     startedAtMs: state === 'waiting' ? null : sentAtMs,
-    endedAtMs: submittedAtMs ?? (hasEnded ? job.completed_at : null),
+    endedAtMs: submittedAtMs ?? (hasEnded ? job.completedAtMs : null),
   };
   const submitSteps = [...buildPauseStep(call), ...earlierSubmits, submit];
   if (acceptedAtMs === null) return submitSteps;
-  const endedAtMs = notifiedAtMs ?? answeredAtMs ?? job.completed_at;
+  const endedAtMs = notifiedAtMs ?? answeredAtMs ?? job.completedAtMs;
   const isLost = hasEnded && job.status !== 'completed' && notifiedAtMs === null;
   const wait: Step = {
     ...callFields,
@@ -256,13 +256,13 @@ function buildStoreStep(job: JobRecord, calls: readonly JobCall[]): Step[] {
   }
   const state = job.status === 'open' ? 'running' : job.error ? 'failed' : 'done';
   const startedAtMs = resultTimes.length > 0 ? Math.max(...resultTimes) : null;
-  return [{ ...noCallFields, name: 'store', state, startedAtMs, endedAtMs: job.completed_at }];
+  return [{ ...noCallFields, name: 'store', state, startedAtMs, endedAtMs: job.completedAtMs }];
 }
 
 function buildEndStep(job: JobRecord): Step[] {
   if (job.status === 'open') return [];
-  const name = job.billing_state === 'charged' ? 'charge' : 'release';
-  const at = { startedAtMs: job.completed_at, endedAtMs: job.completed_at };
+  const name = job.billingState === 'charged' ? 'charge' : 'release';
+  const at = { startedAtMs: job.completedAtMs, endedAtMs: job.completedAtMs };
   return [{ ...noCallFields, name, state: 'done', ...at }];
 }
 
@@ -307,10 +307,12 @@ export function explainJob(evidence: JobEvidence): string {
   const reserved = formatCredits(job.reserved);
   const pauseMs = calculatePauseMs(evidence.calls);
   const duration =
-    job.completed_at === null ? null : formatDuration(job.completed_at - job.created_at - pauseMs);
+    job.completedAtMs === null
+      ? null
+      : formatDuration(job.completedAtMs - job.createdAtMs - pauseMs);
   switch (job.status) {
     case 'open': {
-      const age = formatDuration(Date.now() - job.created_at);
+      const age = formatDuration(Date.now() - job.createdAtMs);
       return `Open for ${age}, with ${reserved} of ${caller.organizationName} reserved. Reasons: ${evidence.reasons.join('; ')}.`;
     }
     case 'completed': {

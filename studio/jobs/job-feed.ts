@@ -194,7 +194,7 @@ async function sendChanges(deps: JobFeedDeps, organizationId: string, topic: Top
  */
 async function sendEnd(
   { reads, view }: JobFeedDeps,
-  { id, organization_id: organizationId }: JobRecord,
+  { id, organizationId }: JobRecord,
   topic: Topic,
 ): Promise<void> {
   const jobReaders = [...topic.readers].filter(({ jobId }) => jobId === id);
@@ -234,5 +234,5 @@ async function closeStreamsOfInvalidKeys(
  * because they differ in each response.
  */
 function createFingerprint(job: JobRecord): string {
-  return JSON.stringify([job.status, job.call_states, job.queue_position, job.verifying]);
+  return JSON.stringify([job.status, job.callStates, job.queuePosition, job.verifying]);
 }

@@ -198,10 +198,12 @@ interface JobListing extends JobFilter {
 }
 
 const selectJobs = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
-  SELECT x.id, x.organization_id, x.key_id, x.type, x.model, x.provider, x.status, x.verifying,
-    x.request, x.metadata, x.outputs, x.error, x.request_id, x.created_at, x.deadline_at, x.completed_at, x.media_deleted_at,
-    c.started_at, c.call_states, c.queue_position, (x.plan->>'typicalSeconds')::float8 AS typical_seconds,
-    r.state AS billing_state, r.amount AS reserved, r.charged,
+  SELECT x.id, x.organization_id AS "organizationId", x.key_id AS "keyId", x.type, x.model, x.provider, x.status, x.verifying,
+    x.request, x.metadata, x.outputs, x.error, x.request_id AS "requestId", x.created_at AS "createdAtMs",
+    x.deadline_at AS "deadlineAtMs", x.completed_at AS "completedAtMs", x.media_deleted_at AS "mediaDeletedAtMs",
+    c.started_at AS "startedAtMs", c.call_states AS "callStates", c.queue_position AS "queuePosition",
+    (x.plan->>'typicalSeconds')::float8 AS "typicalSeconds",
+    r.state AS "billingState", r.amount AS reserved, r.charged,
     coalesce(r.refunded, 0) AS refunded, a.posted - a.reserved AS available
   FROM job x
     JOIN reservation r ON r.id = x.id
@@ -396,13 +398,13 @@ export function createJobOverview(pool: DatabasePool) {
       );
       return plan && { ...plan, request };
     },
-    readCaller: ({ key_id: keyId }: Pick<JobRecord, 'key_id'>): Promise<JobCaller> =>
+    readCaller: ({ keyId }: Pick<JobRecord, 'keyId'>): Promise<JobCaller> =>
       pool.one(sql.type(jobCaller)`
         SELECT o.name AS "organizationName", o.status AS "organizationStatus", k.name AS "keyName",
           k.prefix AS "keyPrefix", k.revoked_at AS "keyRevokedAtMs", m.id AS "userId",
           m.name AS "userName"
         FROM api_key k JOIN organization o ON o.id = k.organization_id
-          JOIN member m ON m.id = k.member_id
+          JOIN app_user m ON m.id = k.user_id
         WHERE k.id = ${keyId}`),
   };
 }

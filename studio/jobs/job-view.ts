@@ -13,14 +13,14 @@ import { findCapability } from '../capabilities/capability-registry.ts';
  */
 function toPublicStatus(job: JobRecord): JobResource['status'] {
   if (job.status !== 'open') return job.status;
-  return job.started_at === null ? 'queued' : 'in_progress';
+  return job.startedAtMs === null ? 'queued' : 'in_progress';
 }
 
 /** Returns the phase of a job from the states of its calls. */
 function derivePhase(job: JobRecord): JobResource['phase'] {
   if (job.status !== 'open') return 'done';
   if (job.verifying) return 'verifying_outcome';
-  const states = job.call_states ?? [];
+  const states = job.callStates ?? [];
   if (states.length === 0) return 'queued';
   if (states.includes('begun')) return 'submitting';
   // A call in state `waiting` has not been sent, because its provider is paused.
@@ -32,10 +32,10 @@ function derivePhase(job: JobRecord): JobResource['phase'] {
 
 /** Estimates the progress of a job from the typical duration of its model. */
 function estimateProgress(job: JobRecord): JobResource['progress'] {
-  if (job.status !== 'open' || job.started_at === null) return null;
-  const { typical_seconds: typicalSeconds, queue_position: queuePosition } = job;
+  if (job.status !== 'open' || job.startedAtMs === null) return null;
+  const { typicalSeconds, queuePosition } = job;
   if (typicalSeconds === null) return { queuePosition, share: null, etaSeconds: null };
-  const elapsedSeconds = Math.max(0, Date.now() - job.started_at) / 1000;
+  const elapsedSeconds = Math.max(0, Date.now() - job.startedAtMs) / 1000;
   return {
     queuePosition,
     share: Math.round(Math.min(1, elapsedSeconds / typicalSeconds) * 100) / 100,
@@ -168,7 +168,7 @@ export function createJobView(deps: {
   async function buildResult(job: JobRecord): Promise<Record<string, unknown> | null> {
     const capability = findCapability(job.type);
     if (!capability || job.status !== 'completed' || !job.outputs) return null;
-    if (job.media_deleted_at !== null) return null;
+    if (job.mediaDeletedAtMs !== null) return null;
     const { urlTtlMs, ...expiry } = calculateUrlExpiry(job, capability);
     return capability.present({
       request: job.request,
@@ -189,13 +189,13 @@ export function createJobView(deps: {
       jobId: job.id,
       status: toPublicStatus(job),
       ...buildLinks(job),
-      createdAt: isoTime(job.created_at),
-      deadlineAt: isoTime(job.deadline_at),
+      createdAt: isoTime(job.createdAtMs),
+      deadlineAt: isoTime(job.deadlineAtMs),
     }),
     /** Builds the `data` of the job resource. */
     resource: async (job: JobRecord): Promise<JobResource> => ({
       jobId: job.id,
-      keyId: job.key_id,
+      keyId: job.keyId,
       type: job.type,
       model: job.model,
       provider: job.provider,
@@ -204,16 +204,16 @@ export function createJobView(deps: {
       done: job.status !== 'open',
       phase: derivePhase(job),
       progress: estimateProgress(job),
-      createdAt: isoTime(job.created_at),
-      startedAt: isoTime(job.started_at),
-      completedAt: isoTime(job.completed_at),
-      deadlineAt: isoTime(job.deadline_at),
+      createdAt: isoTime(job.createdAtMs),
+      startedAt: isoTime(job.startedAtMs),
+      completedAt: isoTime(job.completedAtMs),
+      deadlineAt: isoTime(job.deadlineAtMs),
       result: await buildResult(job),
-      mediaDeletedAt: isoTime(job.media_deleted_at),
+      mediaDeletedAt: isoTime(job.mediaDeletedAtMs),
       error: job.error && { ...job.error, retryable: errorTable[job.error.code].retryable },
       billing: buildBilling(job),
       metadata: job.metadata ?? {},
-      requestId: job.request_id,
+      requestId: job.requestId,
       ...buildLinks(job),
     }),
     credits: buildCreditsBlock,
@@ -274,7 +274,7 @@ export function extractPromptLine({
 /** Returns the state of a job's reservation and its amounts in credits. */
 export function buildBilling(job: JobRecord): JobResource['billing'] {
   return {
-    state: job.billing_state,
+    state: job.billingState,
     reserved: creditsFromMicro(job.reserved),
     charged: creditsFromMicro(job.charged ?? 0),
     refunded: creditsFromMicro(job.refunded),
@@ -290,7 +290,7 @@ function calculateUrlExpiry(job: JobRecord, capability: Capability) {
   const isPersisted = capability.persistsResult?.(job.request) ?? true;
   const urlsExpireAtMs = isPersisted
     ? nowMs + persistedUrlTtlMs
-    : (job.completed_at ?? nowMs) + temporaryUrlTtlMs;
+    : (job.completedAtMs ?? nowMs) + temporaryUrlTtlMs;
   const urlTtlMs = urlsExpireAtMs - nowMs;
   // Signatures expire at whole seconds, so a URL may be valid slightly longer than `expiresAt`.
   const urlsExpireAt = isoTime(Math.floor(urlsExpireAtMs / 1000) * 1000);
@@ -302,6 +302,6 @@ function calculateUrlExpiry(job: JobRecord, capability: Capability) {
  * the charged amount.
  */
 function calculateCostMicro(job: JobRecord): number {
-  if (job.billing_state === 'reserved') return job.reserved;
+  if (job.billingState === 'reserved') return job.reserved;
   return job.charged ?? 0;
 }

@@ -51,11 +51,11 @@ const creations: Record<string, Creation> = {
   'a user': {
     path: ({ organizationId }) => `${admin}/organizations/${organizationId}/users`,
     ...named,
-    table: 'member',
+    table: 'app_user',
     id: ({ userId }) => userId,
   },
   "a user's key": {
-    path: ({ memberId }) => `${admin}/users/${memberId}/keys`,
+    path: ({ userId }) => `${admin}/users/${userId}/keys`,
     ...named,
     table: 'api_key',
     id: ({ keyId }) => keyId,

@@ -149,8 +149,8 @@ describe('an upload URL', () => {
 
   it('is not made for a viewer', async () => {
     const caller = await gateway.newCaller({ credits: 1 });
-    const makeViewer = `UPDATE member SET role = 'viewer' WHERE id = $1`;
-    await gateway.database.query(makeViewer, [caller.memberId]);
+    const makeViewer = `UPDATE app_user SET role = 'viewer' WHERE id = $1`;
+    await gateway.database.query(makeViewer, [caller.userId]);
     const body = properties;
     const answer = await gateway.call('/api/v1/storage/upload-url', { key: caller.key, body });
     expect([answer.status, answer.body.error]).toEqual([403, 'FORBIDDEN']);

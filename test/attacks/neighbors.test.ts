@@ -47,11 +47,11 @@ describe('another organization is served at its usual speed during', () => {
     const usualMs = await measureOther();
     // Only lists that are filtered by tags read this table.
     await gateway.database.query('BEGIN');
-    await gateway.database.query('LOCK TABLE tag IN ACCESS EXCLUSIVE MODE');
+    await gateway.database.query('LOCK TABLE metadata_pair IN ACCESS EXCLUSIVE MODE');
     const query = '/api/v1/usage?metadata[team]=none';
     const slow = times(40, () => gateway.call(query, { key: busy.key }));
     // Each new key locks the row of its user in a transaction.
-    await gateway.database.query('SELECT FROM member WHERE organization_id = $1 FOR UPDATE', [
+    await gateway.database.query('SELECT FROM app_user WHERE organization_id = $1 FOR UPDATE', [
       busy.organizationId,
     ]);
     const locked = times(8, () => gateway.newKey({}, busy.key));

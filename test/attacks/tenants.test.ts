@@ -211,7 +211,7 @@ describe('a caller of another organization', () => {
         .replace(':organizationId', owner.organizationId)
         .replace(':jobId', owned.job)
         .replace(':keyId', owned.key)
-        .replace(':userId', owner.memberId);
+        .replace(':userId', owner.userId);
     const body = { actor: 'me', reason: 'me', id: 'me', credits: 1 };
     const rejected = { status: 401, bytes: '{"error":"Unauthorized"}' };
     for (const key of [owner.key, actors['an admin elsewhere'] ?? '', null]) {

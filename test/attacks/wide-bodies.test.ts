@@ -168,8 +168,8 @@ describe('a request without access to a route is rejected before its body is rea
 
   it('as a viewer', async () => {
     const viewer = await gateway.newCaller({ credits: 0 });
-    await gateway.database.query(`UPDATE member SET role = 'viewer' WHERE id = $1`, [
-      viewer.memberId,
+    await gateway.database.query(`UPDATE app_user SET role = 'viewer' WHERE id = $1`, [
+      viewer.userId,
     ]);
     const spending = posts.filter((path) => !path.includes('/storage/'));
     await expectAll(viewer.key, 403, spending);

@@ -439,8 +439,8 @@ const access: Fault[] = [
   {
     name: 'parallel requests create more keys than a user may have',
     file: 'identity/keys.sql',
-    original: "WHERE id = request->>'memberId' FOR NO KEY UPDATE;\n  IF NOT FOUND",
-    planted: "WHERE id = request->>'memberId';\n  IF NOT FOUND",
+    original: "WHERE id = request->>'userId' FOR NO KEY UPDATE;\n  IF NOT FOUND",
+    planted: "WHERE id = request->>'userId';\n  IF NOT FOUND",
     tests: ['test/identity/keys.test.ts'],
   },
   {

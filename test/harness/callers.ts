@@ -7,7 +7,7 @@ import type { DatabasePool } from '../../platform/database.ts';
 /** An organization of a test, with a key. */
 export interface TestCaller {
   organizationId: string;
-  memberId: string;
+  userId: string;
   keyId: string;
   key: string;
 }

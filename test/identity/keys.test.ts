@@ -42,11 +42,11 @@ async function newUser({ organizationId }: TestCaller, role: string): Promise<Te
  * before the first of them can go on.
  */
 async function whileLocked<Result>(
-  memberId: string,
+  userId: string,
   begin: () => Promise<Promise<Result>[]>,
 ): Promise<Result[]> {
   await gateway.database.query('BEGIN');
-  await gateway.database.query('SELECT FROM member WHERE id = $1 FOR UPDATE', [memberId]);
+  await gateway.database.query('SELECT FROM app_user WHERE id = $1 FOR UPDATE', [userId]);
   const begun = await begin();
   await sleep(200);
   await gateway.database.query('COMMIT');
@@ -129,7 +129,7 @@ describe('creating a key', () => {
   it('creates exactly one tenth key for twenty simultaneous requests, and no eleventh', async () => {
     const caller = await gateway.newCaller();
     await createSeveral(caller, 8);
-    const racing = await whileLocked(caller.memberId, async () =>
+    const racing = await whileLocked(caller.userId, async () =>
       Array.from({ length: 20 }, (_, index) => create(caller.key, { name: `race ${index}` })),
     );
     const { 200: made = [], 400: rejected = [] } = Object.groupBy(racing, ({ status }) => status);
@@ -282,7 +282,7 @@ describe('revoking a key during simultaneous key creations', () => {
   it('leaves no key that the list does not show', async () => {
     const caller = await gateway.newCaller();
     const stolen = await gateway.newKey({ name: 'stolen' }, caller.key);
-    const [shown, ...attempts] = await whileLocked<unknown>(caller.memberId, async () => {
+    const [shown, ...attempts] = await whileLocked<unknown>(caller.userId, async () => {
       // Fewer than the connections that one organization may use.
       const creations = Array.from({ length: 3 }, (_, index) =>
         create(stolen.key, { name: `heir ${index}` }),

@@ -90,8 +90,8 @@ describe('the rate limit', () => {
   });
 
   it('of an organization counts the requests of all its keys, but none beyond the limit of a key', async () => {
-    const { key, organizationId, memberId } = await newKey();
-    const owner = { organizationId, memberId, name: 'test' };
+    const { key, organizationId, userId } = await newKey();
+    const owner = { organizationId, userId, name: 'test' };
     const again = await createKey(database.pool, pepper, owner);
     const access = newAccess(10, 2);
     const admit = async (sentKey: string, count: number) => {
@@ -114,11 +114,11 @@ describe('the rate limit', () => {
   it.each(['rotated', 'new'])(
     'of a %s key continues in the window of the key that made it',
     async (kind) => {
-      const { key, keyId, memberId } = await newKey();
+      const { key, keyId, userId } = await newKey();
       const access = newAccess(60);
       for (let sent = 0; sent < 50; sent += 1) await access.admit(key, 'requests');
       const keys = createKeys(database.pool, pepper);
-      const acting = { memberId, actingKeyId: keyId, name: 'next' };
+      const acting = { userId, actingKeyId: keyId, name: 'next' };
       const next =
         kind === 'new'
           ? await keys.create(acting)

@@ -25,7 +25,7 @@ const age = async (months: number) => {
     ['reservation', 'created_at', 'settled_at'],
     ['ledger_entry', 'created_at'],
     ['job', 'created_at', 'completed_at'],
-    ['tag', 'created_at'],
+    ['metadata_pair', 'created_at'],
     ['organization', 'created_at'],
   ].map(
     ([table, ...columns]) =>

@@ -130,7 +130,7 @@ describe('metadata of a chat', () => {
       });
       expect(records.map(({ metadata }) => metadata)).toEqual([{}, { team: 'ops' }]);
       expect((await usage(caller, '?metadata[team]=ops')).usage).toEqual(records.slice(1));
-      const tags = `SELECT id FROM tag WHERE organization_id = $1`;
+      const tags = `SELECT id FROM metadata_pair WHERE organization_id = $1`;
       expect(await gateway.database.query(tags, [caller.organizationId])).toHaveLength(1);
     },
   );

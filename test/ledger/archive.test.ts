@@ -115,7 +115,7 @@ it('removes the rows of ended months, and changes no balance, budget or sum', as
     2 + (await count('ledger_entry', `kind = 'grant' AND ${old}`)),
   );
   expect(await count('job', `NOT (${old})`)).toBeGreaterThan(100);
-  expect(await count('tag', `${old} AND id <> '${oldJob}'`)).toBe(0);
+  expect(await count('metadata_pair', `${old} AND id <> '${oldJob}'`)).toBe(0);
   expect(await count('provider_call')).toBe(await count('job'));
 });
 

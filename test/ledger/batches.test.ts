@@ -118,11 +118,11 @@ async function makeWorld(world: string): Promise<void> {
     const account = 'INSERT INTO account (organization_id, window_limit) VALUES ($1, $2)';
     await ledgers.query(account, [id, limit]);
     await ledgers.query(
-      `INSERT INTO member (id, organization_id, name, role) VALUES ($1, $1, 'm', 'owner')`,
+      `INSERT INTO app_user (id, organization_id, name, role) VALUES ($1, $1, 'm', 'owner')`,
       [id],
     );
     await ledgers.query(
-      `INSERT INTO api_key (id, organization_id, member_id, name, prefix, mac, scopes, limit_micro, limit_per)
+      `INSERT INTO api_key (id, organization_id, user_id, name, prefix, mac, scopes, limit_micro, limit_per)
         VALUES ($1, $2, $2, 'k', 'p', decode(md5($1), 'hex'), '{}', $3, $4)`,
       // The key of the first has a limit.
       [key, id, ...(number === 0 ? [42, 'total'] : [null, null])],
@@ -221,11 +221,11 @@ it('a batch decides each reservation by its own idempotency claim', async () => 
   await makeWorld('claims');
   const [organizationId, keyId] = ['org_claims_1', 'key_claims_1'];
   await ledgers.query(
-    `INSERT INTO idempotency_claim (organization_id, idempotency_key, fingerprint, subject_id, attempt)
+    `INSERT INTO idempotency_claim (organization_id, idempotency_key, fingerprint, subject_id, holder)
        VALUES ($1, 'kept', 'f', 'chat_kept', 'a1'), ($1, 'lost', 'f', 'chat_other', 'a2')`,
     [organizationId],
   );
-  const reserve = (id: string, claim?: { key: string; attempt: string }): Move => ({
+  const reserve = (id: string, claim?: { key: string; holder: string }): Move => ({
     verb: 'reserve',
     kind: 'chat',
     organizationId,
@@ -237,9 +237,9 @@ it('a batch decides each reservation by its own idempotency claim', async () => 
     chat: { keyId, model: 'm', provider: 'p', streamed: false, requestId: 'r' },
   });
   const moves = [
-    reserve('chat_lost', { key: 'lost', attempt: 'a3' }),
-    reserve('chat_kept', { key: 'kept', attempt: 'a1' }),
-    reserve('chat_gone', { key: 'gone', attempt: 'a4' }),
+    reserve('chat_lost', { key: 'lost', holder: 'a3' }),
+    reserve('chat_kept', { key: 'kept', holder: 'a1' }),
+    reserve('chat_gone', { key: 'gone', holder: 'a4' }),
     reserve('chat_free'),
   ];
   const verdicts = ['claim_lost', 'reserved', 'claim_lost', 'reserved'];

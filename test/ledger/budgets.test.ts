@@ -4,7 +4,7 @@
  */
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createMember } from '../../identity/organizations.ts';
+import { createUser } from '../../identity/organizations.ts';
 import { scopes } from '../../identity/access.ts';
 import { newId } from '../../domain/ids.ts';
 import { by, servedBy, useLedger, type Holder } from './use-ledger.ts';
@@ -16,9 +16,9 @@ type Per = 'day' | 'week' | 'month' | 'total';
 /** Makes an organization with enough credits, and a key with this limit in micro-credits. */
 async function holder(limitMicro: number | null, per: Per = 'day'): Promise<Holder> {
   const made = await ledgers.newHolder();
-  const { memberId } = made;
+  const { userId } = made;
   const limit = limitMicro === null ? null : { credits: limitMicro / 1e6, per };
-  const key = await ledgers.keys.create({ memberId, actingKeyId: null, name: 'k', scopes, limit });
+  const key = await ledgers.keys.create({ userId, actingKeyId: null, name: 'k', scopes, limit });
   return { ...made, keyId: key.meta.keyId };
 }
 
@@ -114,7 +114,7 @@ describe('a budget of a key', () => {
     const id = newId(settleAt === settle ? 'job' : 'chat');
     await (settleAt === settle ? reserve(of, 4, { id }) : ledgers.reserveChat(of, 4, 4, id));
     const none = { credits: 0, per: 'day' } as const;
-    await ledgers.keys.setLimit({ keyId, memberId: null, actingKeyId: null, limit: none });
+    await ledgers.keys.setLimit({ keyId, userId: null, actingKeyId: null, limit: none });
     const { available = 0 } = (await ledgers.database.balance(organizationId)) ?? {};
     await ledgers.ledger.grant({ organizationId, id: 'rest', amountMicro: -available, ...by });
     expect(await settleAt(of, id, 40)).toMatchObject({ verdict: 'settled', charged: 40 });
@@ -122,7 +122,7 @@ describe('a budget of a key', () => {
     const below = { posted: -36, reserved: 0, available: -36 };
     expect(await ledgers.database.balance(organizationId)).toEqual(below);
     expect(await used(of)).toBe(40);
-    await ledgers.keys.setLimit({ keyId, memberId: null, actingKeyId: null, limit: null });
+    await ledgers.keys.setLimit({ keyId, userId: null, actingKeyId: null, limit: null });
     expect(await reserve(of, 0)).toMatchObject({ verdict: 'insufficient_credits' });
   });
 });
@@ -182,15 +182,15 @@ describe('a budget period', () => {
 describe('a shared budget', () => {
   it('covers a key and its rotated successor', async () => {
     const of = await holder(10);
-    const { memberId, keyId } = of;
-    const rotation = { memberId, actingKeyId: keyId, keyId, overlapMs: 60_000 };
+    const { userId, keyId } = of;
+    const rotation = { userId, actingKeyId: keyId, keyId, overlapMs: 60_000 };
     const next = await ledgers.keys.rotate(rotation);
     expect(next.meta.limit).toEqual({ credits: 10 / 1e6, per: 'day' });
     await reserve(of, 6);
     const heir = { ...of, keyId: next.meta.keyId };
     expect(await reserve(heir, 5)).toMatchObject({ ...exceeded, used: 6 });
     expect(await used(heir)).toBe(6);
-    const byHeir = { keyId: heir.keyId, memberId, actingKeyId: heir.keyId, limit: null };
+    const byHeir = { keyId: heir.keyId, userId, actingKeyId: heir.keyId, limit: null };
     await expect(ledgers.keys.setLimit(byHeir)).rejects.toMatchObject(forbidden);
     const limit = { credits: 11 / 1e6, per: 'day' } as const;
     await ledgers.keys.setLimit({ ...byHeir, actingKeyId: null, limit });
@@ -199,8 +199,8 @@ describe('a shared budget', () => {
 
   it('covers a limited key and the keys that it creates', async () => {
     const of = await holder(10);
-    const { memberId, keyId: actingKeyId } = of;
-    const child = { memberId, actingKeyId, name: 'child' };
+    const { userId, keyId: actingKeyId } = of;
+    const child = { userId, actingKeyId, name: 'child' };
     const wider = ledgers.keys.create({ ...child, limit: { credits: 1, per: 'day' } });
     await expect(wider).rejects.toMatchObject(forbidden);
     const made = await ledgers.keys.create(child);
@@ -210,18 +210,18 @@ describe('a shared budget', () => {
 
   it('is not avoided by a limited key that changes a limit or rotates an unlimited key', async () => {
     const of = await holder(10);
-    const { memberId, keyId: actingKeyId } = of;
-    const free = await ledgers.keys.create({ memberId, actingKeyId: null, name: 'free', scopes });
+    const { userId, keyId: actingKeyId } = of;
+    const free = await ledgers.keys.create({ userId, actingKeyId: null, name: 'free', scopes });
     for (const keyId of [actingKeyId, free.meta.keyId]) {
-      const unlimited = ledgers.keys.setLimit({ keyId, memberId, actingKeyId, limit: null });
+      const unlimited = ledgers.keys.setLimit({ keyId, userId, actingKeyId, limit: null });
       await expect(unlimited).rejects.toMatchObject(forbidden);
     }
-    const rotation = { memberId, actingKeyId, keyId: free.meta.keyId, overlapMs: 0 };
+    const rotation = { userId, actingKeyId, keyId: free.meta.keyId, overlapMs: 0 };
     await expect(ledgers.keys.rotate(rotation)).rejects.toMatchObject(forbidden);
     const { organizationId } = of;
-    const member = { organizationId, name: 's', role: 'member' } as const;
-    const stranger = await createMember(ledgers.pool, member);
-    const byStranger = { keyId: actingKeyId, memberId: stranger, actingKeyId: null, limit: null };
+    const user = { organizationId, name: 's', role: 'member' } as const;
+    const stranger = await createUser(ledgers.pool, user);
+    const byStranger = { keyId: actingKeyId, userId: stranger, actingKeyId: null, limit: null };
     await expect(ledgers.keys.setLimit(byStranger)).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 });

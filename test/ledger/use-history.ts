@@ -14,9 +14,9 @@ export function useHistory(rows: { jobs: number; chats: number; days: number }) 
     const { query } = database;
     await query(`INSERT INTO organization (id, name, created_at)
       VALUES ('${organizationId}', 'history', now() - interval '${rows.days + 4} days')`);
-    await query(`INSERT INTO member VALUES ('usr_one', '${organizationId}', 'one', 'owner')`);
+    await query(`INSERT INTO app_user VALUES ('usr_one', '${organizationId}', 'one', 'owner')`);
     for (const id of keyIds) {
-      await query(`INSERT INTO api_key (id, organization_id, member_id, name, prefix, mac, scopes)
+      await query(`INSERT INTO api_key (id, organization_id, user_id, name, prefix, mac, scopes)
         VALUES ('${id}', '${organizationId}', 'usr_one', 'key', 'gk', '${id}', '{}')`);
     }
     await query(`INSERT INTO account (organization_id) VALUES ('${organizationId}')`);

@@ -11,7 +11,7 @@ import { createTestDatabase } from '../harness/database.ts';
 import { during } from '../harness/during.ts';
 
 /** An organization with credits, and a key. */
-export type Holder = Pick<TestCaller, 'organizationId' | 'memberId' | 'keyId'>;
+export type Holder = Pick<TestCaller, 'organizationId' | 'userId' | 'keyId'>;
 
 interface MoveOptions {
   /** The ledger of one of two processes; the first by default. */

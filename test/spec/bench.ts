@@ -311,7 +311,7 @@ function checkEach(check: RequestCheck): (...requests: Request[]) => Check {
 
 /** Without a key, and with a wrong one: 401 and exactly this body. */
 export const needsKey = checkEach(async (bench, request) => {
-  const wrong = { organizationId: '', memberId: '', keyId: '', key: 'gk_live_wrong' };
+  const wrong = { organizationId: '', userId: '', keyId: '', key: 'gk_live_wrong' };
   for (const caller of [null, wrong]) {
     const { status, body } = await send(bench, request, caller);
     const { path } = request;

@@ -55,7 +55,7 @@ describe('a job is explained', () => {
       ),
       next: [{ operation: null, command: null, message: 'Nothing to do: the job is settled.' }],
       organization: { organizationId: caller.organizationId, name: 'Test', status: 'active' },
-      key: { keyId: caller.keyId, name: 'test', userId: caller.memberId, revokedAt: null },
+      key: { keyId: caller.keyId, name: 'test', userId: caller.userId, revokedAt: null },
       request: { prompt: '[[slow:1200ms]] a lighthouse' },
       phase: 'done',
       billing: { state: 'charged', charged: 3.9 },

@@ -57,7 +57,7 @@ export const jobActions = defineSection('Jobs', {
       const job = await findJobOfAnyOrganization(call, { jobOverview });
       if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
       await recordAction(pool, call, { ...toActionSubject(job), action: 'job.cancel_requested' });
-      const { organization_id: organizationId } = job;
+      const { organizationId } = job;
       const updatedJob = await cancelJob({ client, jobWaits }, job);
       ctx.status = updatedJob.status === 'open' ? 202 : 200;
       return toData({ ...(await view.resource(updatedJob)), organizationId });

@@ -106,7 +106,7 @@ type JobExplanation = z.infer<typeof jobExplanationSchema>;
 async function readEvidence(job: JobRecord, services: Composition) {
   const { jobOverview, readCalls, stuckJobs, client, inbox, ledgerReads, webhooks, pool } =
     services;
-  const { id: jobId, organization_id: organizationId } = job;
+  const { id: jobId, organizationId } = job;
   const [caller, calls, reservation, entries, notifications, webhook, attempts, actions] =
     await Promise.all([
       jobOverview.readCaller(job),
@@ -141,12 +141,12 @@ function formatCaller({ job, caller }: JobEvidence) {
   const { organizationName, organizationStatus, userId, userName } = caller;
   return {
     organization: {
-      organizationId: job.organization_id,
+      organizationId: job.organizationId,
       name: organizationName,
       status: organizationStatus,
     },
     key: {
-      keyId: job.key_id,
+      keyId: job.keyId,
       keyPrefix: caller.keyPrefix,
       name: caller.keyName,
       revokedAt: isoTime(caller.keyRevokedAtMs),
@@ -162,7 +162,7 @@ async function readJobExplanation(job: JobRecord, services: Composition): Promis
   const { webhook, calls, owner, actions } = evidence;
   return {
     ...(await services.view.resource(job)),
-    organizationId: job.organization_id,
+    organizationId: job.organizationId,
     provider: job.provider,
     why: explainJob(evidence),
     next: suggestNextSteps(evidence),

@@ -48,8 +48,8 @@ export function formatJobSummary(
 ): Omit<z.infer<typeof jobSummary>, 'organizationName'> {
   return {
     jobId: job.id,
-    organizationId: job.organization_id,
-    keyId: job.key_id,
+    organizationId: job.organizationId,
+    keyId: job.keyId,
     type: job.type,
     model: job.model,
     prompt: extractPromptLine(job.request),
@@ -58,9 +58,9 @@ export function formatJobSummary(
     verifying: job.verifying,
     errorCode: job.error?.code ?? null,
     billing: buildBilling(job),
-    createdAt: isoTime(job.created_at),
-    deadlineAt: isoTime(job.deadline_at),
-    completedAt: isoTime(job.completed_at),
+    createdAt: isoTime(job.createdAtMs),
+    deadlineAt: isoTime(job.deadlineAtMs),
+    completedAt: isoTime(job.completedAtMs),
   };
 }
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { scopes } from '../../../identity/access.ts';
 import { recordAction } from '../../../identity/operators.ts';
 import { keyLimit, keyMeta, listedKey, createKeys } from '../../../identity/keys.ts';
-import { readMember } from '../../../identity/organizations.ts';
+import { readUser } from '../../../identity/organizations.ts';
 import {
   operatorFields,
   operatorFieldsBody,
@@ -17,7 +17,7 @@ import { defineCreation } from '../creation.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { newKey, newKeyFields, newKeyShown, formatNewKey } from '../api-keys.ts';
 
-const params = z.object({ userId: pathId('member') });
+const params = z.object({ userId: pathId('user') });
 
 /** Endpoints that manage the API keys of users. */
 export const keys = defineSection('API keys', {
@@ -28,7 +28,7 @@ export const keys = defineSection('API keys', {
     response: listSchema(listedKey),
     errors: ['NOT_FOUND'],
     async handle(call, services) {
-      const { userId } = await readMember(services.pool, call.params.userId);
+      const { userId } = await readUser(services.pool, call.params.userId);
       return toData(await services.keys.list(userId));
     },
   }),
@@ -46,7 +46,7 @@ export const keys = defineSection('API keys', {
     errors: ['NOT_FOUND', 'KEY_QUOTA_REACHED'],
     async create({ params: { userId }, ...call }, { config }, connection) {
       const { actor: _actor, reason: _reason, expiresAt, ...fields } = call.body;
-      const newRequest = { scopes, ...fields, memberId: userId, expiresAtMs: expiresAt };
+      const newRequest = { scopes, ...fields, userId: userId, expiresAtMs: expiresAt };
       const functions = createKeys(connection, config.KEY_PEPPER);
       const key = await functions.create({ ...newRequest, actingKeyId: null });
       const { keyId, name, scopes: granted, limit } = key.meta;
@@ -73,7 +73,7 @@ export const keys = defineSection('API keys', {
     async handle({ params: { keyId }, ...call }, { pool, config }) {
       const { limit } = call.body;
       const updatedKey = await pool.transaction(async (connection) => {
-        const change = { keyId, memberId: null, actingKeyId: null, limit };
+        const change = { keyId, userId: null, actingKeyId: null, limit };
         const changedKey = await createKeys(connection, config.KEY_PEPPER).setLimit(change);
         await recordAction(connection, call, {
           action: 'key.limit_set',

@@ -82,7 +82,7 @@ export const organizations = defineSection('Organizations', {
     async create(call, _services, connection) {
       const { name, windowAllowanceCredits } = call.body;
       const windowLimitMicro = toMicroCredits(windowAllowanceCredits);
-      const { organizationId, memberId: ownerId } = await createOrganization(connection, {
+      const { organizationId, userId: ownerId } = await createOrganization(connection, {
         name,
         windowLimitMicro,
       });

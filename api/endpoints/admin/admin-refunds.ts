@@ -50,7 +50,7 @@ export const refunds = defineSection('Jobs', {
       const job = await findJobOfAnyOrganization(call, { jobOverview });
       const { id: refundId, credits, actor, reason } = call.body;
       const refund = await ledger.refund({
-        organizationId: job.organization_id,
+        organizationId: job.organizationId,
         id: job.id,
         refundId,
         amountMicro: credits === undefined ? undefined : microFromCredits(credits),

@@ -3,10 +3,10 @@ import { z } from 'zod';
 import { toResponse } from '../../../domain/json.ts';
 import { roleSchema } from '../../../identity/access.ts';
 import {
-  createMember,
-  listMembers,
-  memberRecord,
-  readMember,
+  createUser,
+  listUsers,
+  userRecord,
+  readUser,
   readOrganization,
 } from '../../../identity/organizations.ts';
 import { recordAction } from '../../../identity/operators.ts';
@@ -26,7 +26,7 @@ import { defineEndpoint, defineSection } from '../endpoint.ts';
 const path = '/api/admin/v1/organizations';
 const params = z.object({ organizationId: pathId('organization') });
 
-const user = responseSchema(memberRecord).meta({ id: 'User' });
+const user = responseSchema(userRecord).meta({ id: 'User' });
 
 /** Maximum number of users in the list, which begins with the oldest. */
 const usersShownMax = 1000;
@@ -50,14 +50,14 @@ export const users = defineSection('Organizations', {
     errors: ['NOT_FOUND'],
     async create({ params: { organizationId }, ...call }, _services, connection) {
       const { name, role: userRole } = call.body;
-      const userId = await createMember(connection, { organizationId, name, role: userRole });
+      const userId = await createUser(connection, { organizationId, name, role: userRole });
       await recordAction(connection, call, {
         action: 'user.created',
         organizationId,
         subject: userId,
         details: { name, role: userRole },
       });
-      return toData(toResponse(await readMember(connection, userId)));
+      return toData(toResponse(await readUser(connection, userId)));
     },
   }),
 
@@ -69,8 +69,8 @@ export const users = defineSection('Organizations', {
     errors: ['NOT_FOUND'],
     async handle({ params: { organizationId } }, { pool }) {
       await readOrganization(pool, organizationId);
-      const members = await listMembers(pool, organizationId, usersShownMax);
-      return toData(members.map(toResponse));
+      const users = await listUsers(pool, organizationId, usersShownMax);
+      return toData(users.map(toResponse));
     },
   }),
 });

@@ -58,7 +58,7 @@ export const webhooks = defineSection('Webhooks', {
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND'],
     async handle(request, { jobOverview, webhooks: records }) {
       const job = await findJobOfAnyOrganization(request, { jobOverview });
-      const { id: jobId, organization_id: organizationId } = job;
+      const { id: jobId, organizationId } = job;
       const webhook = await findWebhook(records, { jobId, organizationId });
       return toData(await buildWebhookResponse(records, webhook));
     },
@@ -73,7 +73,7 @@ export const webhooks = defineSection('Webhooks', {
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(call, services) {
       const job = await findJobOfAnyOrganization(call, services);
-      const { id: jobId, organization_id: organizationId } = job;
+      const { id: jobId, organizationId } = job;
       const webhook = await findWebhook(services.webhooks, { jobId, organizationId });
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       await recordAction(services.pool, call, {

@@ -37,7 +37,7 @@ export async function* streamImagesJson(
   { format, services }: ImagesDeps,
 ): AsyncGenerator<string> {
   const { images } = imageResult.parse(await services.view.result(job));
-  const created = Math.floor((job.completed_at ?? job.created_at) / 1000);
+  const created = Math.floor((job.completedAtMs ?? job.createdAtMs) / 1000);
   yield `{"created":${created},"data":[`;
   for (const [index, artifact] of listArtifacts(job).entries()) {
     const url = images[index]?.url ?? '';

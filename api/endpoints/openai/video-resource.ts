@@ -52,8 +52,8 @@ export async function toVideo(job: JobRecord, view: Pick<JobView, 'resource'>): 
     status: status === 'canceled' ? 'failed' : status,
     // The progress of a running job is at most 99 percent, even if the job takes longer than usual.
     progress: status === 'completed' ? 100 : Math.min(99, Math.round((progress?.share ?? 0) * 100)),
-    created_at: toUnixSeconds(job.created_at),
-    completed_at: job.completed_at === null ? null : toUnixSeconds(job.completed_at),
+    created_at: toUnixSeconds(job.createdAtMs),
+    completed_at: job.completedAtMs === null ? null : toUnixSeconds(job.completedAtMs),
     expires_at: null,
     prompt: parameters.prompt ?? null,
     seconds: parameters.durationSeconds === undefined ? null : String(parameters.durationSeconds),

@@ -89,7 +89,7 @@ interface ChatOptions {
   image?: string[];
   maxTokens?: number;
   temperature?: number;
-  tag?: Record<string, string>;
+  metadata?: Record<string, string>;
   stream: boolean;
   estimate?: boolean;
 }
@@ -121,7 +121,11 @@ export function createChatCommand(): Command {
     .option('--image <url>', 'URL of an input image (repeatable)', collectValue)
     .option('--max-tokens <n>', 'maximum number of tokens in the answer', parseNumber)
     .option('--temperature <n>', 'sampling temperature', parseNumber)
-    .option('--tag <name=value>', 'metadata, for example team=marketing (repeatable)', collectPair)
+    .option(
+      '--metadata <name=value>',
+      'a pair, for example team=marketing (repeatable)',
+      collectPair,
+    )
     .option('--no-stream', 'wait for the whole answer before printing it')
     .option('--estimate', 'show the estimated price without sending the prompt to a model')
     .action(async (prompt: string[], options: ChatOptions, command: Command) => {
@@ -150,7 +154,7 @@ function buildRequest(prompt: string, options: ChatOptions): Record<string, unkn
     ],
     max_tokens: options.maxTokens,
     temperature: options.temperature,
-    metadata: options.tag,
+    metadata: options.metadata,
   });
 }
 

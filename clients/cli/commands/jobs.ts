@@ -100,7 +100,11 @@ function addJobList(jobs: Command): void {
       )
       .option('--model <id>', 'only jobs that use this model')
       .option('--key <keyId>', 'only jobs created with this key')
-      .option('--tag <name=value>', 'only jobs with this metadata pair (repeatable)', collectPair)
+      .option(
+        '--metadata <name=value>',
+        'only jobs with this metadata pair (repeatable)',
+        collectPair,
+      )
       .option('--after <time>', 'only jobs created after this ISO 8601 time')
       .option('--before <time>', 'only jobs created before this ISO 8601 time'),
     path: () => '/studio/jobs',

@@ -164,7 +164,7 @@ interface StudioOptions extends Record<string, unknown> {
   async?: boolean;
   estimate?: boolean;
   set?: Record<string, unknown>;
-  tag?: Record<string, string>;
+  metadata?: Record<string, string>;
 }
 
 /** Creates the commands `studio image|video|tts|music|sfx`. */
@@ -177,7 +177,11 @@ function createCommand(endpoint: EndpointCommand): Command {
     .description(endpoint.help)
     .argument(`<${endpoint.textField}...>`)
     .option('-o, --out <path>', 'save the media to this file or directory')
-    .option('--tag <name=value>', 'metadata, for example team=marketing (repeatable)', collectPair)
+    .option(
+      '--metadata <name=value>',
+      'a pair, for example team=marketing (repeatable)',
+      collectPair,
+    )
     .option('--set <field=value>', 'set any other request field (repeatable)', collectAssignment)
     .option('--estimate', 'show the price without starting a job');
   if (endpoint.waits) command.option('--async', 'print the job id without waiting for the job');
@@ -196,7 +200,7 @@ function createCommand(endpoint: EndpointCommand): Command {
     const body = {
       ...endpoint.defaults?.(text),
       [endpoint.textField]: text,
-      ...omitUndefined({ ...fields, metadata: options.tag }),
+      ...omitUndefined({ ...fields, metadata: options.metadata }),
       ...options.set,
     };
     if (options.estimate) {

@@ -8,7 +8,7 @@ import { openSession, type Session } from '../session.ts';
 const usagePage = z.looseObject({ usage: z.array(fields), nextCursor: z.string().nullable() });
 
 const usageSums = z.looseObject({ rows: z.array(fields), total: fields });
-const tagValues = z.record(z.string(), z.string().nullable());
+const metadataValues = z.record(z.string(), z.string().nullable());
 const sumColumns = {
   requests: 'requests',
   credits: 'credits',
@@ -59,7 +59,11 @@ export function createUsageCommand(): Command {
     .option('--model <id>', 'only usage of this model')
     .option('--type <type>', 'only usage of this type: chat, or for example imageGenerate')
     .option('--status <status>', 'only usage in this billing state: reserved, charged or released')
-    .option('--tag <name=value>', 'only usage with this metadata pair (repeatable)', collectPair)
+    .option(
+      '--metadata <name=value>',
+      'only usage with this metadata pair (repeatable)',
+      collectPair,
+    )
     .option('--limit <n>', 'maximum number of records, 1–100', parseNumber)
     .option('--cursor <cursor>', 'cursor of the next page, printed below the previous page')
     .action(async ({ by, limit, cursor, ...filter }: UsageOptions, command: Command) => {
@@ -86,9 +90,9 @@ async function showRecords(
 
 /** Returns the table column for a group. The name in `metadata.<name>` may contain dots. */
 function createGroupColumn(group: string): Columns[string] {
-  const [, tag] = /^metadata\.(.*)$/.exec(group) ?? [];
-  if (tag === undefined) return group === 'key' ? 'keyId' : group;
-  return (row) => tagValues.safeParse(row['metadata']).data?.[tag];
+  const [, name] = /^metadata\.(.*)$/.exec(group) ?? [];
+  if (name === undefined) return group === 'key' ? 'keyId' : group;
+  return (row) => metadataValues.safeParse(row['metadata']).data?.[name];
 }
 
 async function showSums(session: Session, filter: FilterOptions, by: string): Promise<void> {

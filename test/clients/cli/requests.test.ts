@@ -66,7 +66,7 @@ describe('studio chat', () => {
       event({ type: 'done', usage, creditsConsumed: 0.25 }),
     ];
     const text = Buffer.from(`: keepalive\n${events.join('')}data: [DONE]\n\n`);
-    const chat = await run('chat -m a/b -s "Be brief" --tag a=b=c say ü', async (response) => {
+    const chat = await run('chat -m a/b -s "Be brief" --metadata a=b=c say ü', async (response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       for (let first = 0; first < text.length; first += 9) {
         response.write(text.subarray(first, first + 9));

@@ -143,8 +143,8 @@ describe('studio keys and usage', () => {
   it('find and sum up tagged usage', async () => {
     const mine = as(await gateway.newCaller({ credits: 100 }));
     await mine('image a lighthouse');
-    const tree = jobIn((await mine('image a tagged tree --tag team=x --tag env=live')).stdout);
-    const tagged = await mine('jobs list --tag team=x --model nano-banana');
+    const tree = jobIn((await mine('image a tree --metadata team=x --metadata env=live')).stdout);
+    const tagged = await mine('jobs list --metadata team=x --model nano-banana');
     expect(tagged.stdout.match(/job_\w+/g)).toEqual([tree]);
     expect((await mine(`jobs timeline ${tree}`)).stdout).toMatch(/^submit +1 +done +1 .*  fal /m);
     const listed = await mine('files list --kind artifact');
@@ -152,8 +152,8 @@ describe('studio keys and usage', () => {
     expect((await mine(`files delete ${tree}`)).stdout).toBe(`deleted ${tree}\n`);
     expect((await mine('files list')).stdout).not.toContain(tree);
     expect(await mine(`files delete file_${'0'.repeat(32)}`)).toMatchObject({ status: 1 });
-    expect((await mine('jobs list --tag team=y')).stdout).toBe('(none)\n');
-    expect((await mine('jobs list --tag team')).status).toBe(2);
+    expect((await mine('jobs list --metadata team=y')).stdout).toBe('(none)\n');
+    expect((await mine('jobs list --metadata team')).status).toBe(2);
     const sums = await mine('usage --by model,metadata.team');
     expect(sums.stdout).toMatch(/MODEL +METADATA\.TEAM +REQUESTS +CREDITS/);
     expect(sums.stdout).toMatch(/^nano-banana +x +1 +3\.9 +0 +0$/m);
