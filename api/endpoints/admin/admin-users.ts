@@ -69,8 +69,8 @@ export const users = defineSection('Organizations', {
     errors: ['NOT_FOUND'],
     async handle({ params: { organizationId } }, { pool }) {
       await readOrganization(pool, organizationId);
-      const users = await listUsers(pool, organizationId, usersShownMax);
-      return toData(users.map(toResponse));
+      const listed = await listUsers(pool, organizationId, usersShownMax);
+      return toData(listed.map(toResponse));
     },
   }),
 });
