@@ -247,13 +247,6 @@ export const gatewayVariables = {
   S3_SECRET_ACCESS_KEY: headerSecret.optional(),
   /** Endpoint in the signed URLs that callers and providers receive. Defaults to S3_ENDPOINT. */
   S3_PUBLIC_BASE_URL: webUrl.optional(),
-  /** Lifetime of a signed upload URL. The maximum is ten minutes. */
-  UPLOAD_URL_TTL_MS: count(1000, 600_000).default(600_000),
-  /**
-   * Lifetime of the signed URL with which an upload is read. The maximum is seven days, which is
-   * the limit of S3 signatures.
-   */
-  UPLOAD_READ_TTL_MS: count(60_000, 604_800_000).default(604_800_000),
   /**
    * Storage quota of one organization's uploads in bytes. Includes the maximum sizes of the upload
    * URLs that have not been used yet.

@@ -15,6 +15,11 @@ import { time } from './fields.ts';
 import { defineCreation } from './creation.ts';
 import { defineSection } from './endpoint.ts';
 
+/** Lifetime of an upload URL: a form in a browser and a slow line, but no reuse of a leaked URL. */
+const uploadUrlTtlMs = 600_000;
+/** Lifetime of the URL with which an upload is read: the limit of S3 signatures. */
+const readUrlTtlMs = 604_800_000;
+
 const uploadRequest = z.strictObject({
   filename: z.string().min(1).max(255).optional(),
   contentType: z.string().min(1).max(127).optional(),
@@ -72,7 +77,7 @@ export const uploadUrls = defineSection('Storage', {
     response: uploadUrl,
     created: 'The URL for the upload, and the URL from which the file can be read.',
     errors: ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'],
-    async create({ caller, body }, { storage, uploads, config }, connection) {
+    async create({ caller, body }, { storage, uploads }, connection) {
       const type = findDeclaredType(body);
       const maxBytes = findUploadBytesMax(type?.contentType ?? null);
       const sizeBytes = body.size ?? null;
@@ -83,8 +88,11 @@ export const uploadUrls = defineSection('Storage', {
       const { organizationId, keyId } = caller;
       const fileId = newId('upload');
       const storageKey = `${organizationId}/${fileId}.${type?.extension ?? untypedExtension}`;
-      const ttlMs = config.UPLOAD_URL_TTL_MS;
-      const signedUpload = await storage.signUpload({ key: storageKey, sizeBytes, ttlMs });
+      const signedUpload = await storage.signUpload({
+        key: storageKey,
+        sizeBytes,
+        ttlMs: uploadUrlTtlMs,
+      });
       await uploads.create(connection, {
         id: fileId,
         organizationId,
@@ -97,9 +105,8 @@ export const uploadUrls = defineSection('Storage', {
         purpose: body.purpose ?? null,
         expiresAtMs: signedUpload.expiresAtMs,
       });
-      const { UPLOAD_READ_TTL_MS: readTtlMs } = config;
-      const readableUntilMs = Math.floor((Date.now() + readTtlMs) / 1000) * 1000;
-      const publicUrl = await storage.urlOf(storageKey, readTtlMs);
+      const readableUntilMs = Math.floor((Date.now() + readUrlTtlMs) / 1000) * 1000;
+      const publicUrl = await storage.urlOf(storageKey, readUrlTtlMs);
       return {
         fileId,
         uploadUrl: signedUpload.url,
