@@ -6,6 +6,7 @@ import { App } from './app.tsx';
 import { ApiError } from './gateway/client.ts';
 import { checkSession } from './gateway/session.ts';
 import { applyTheme } from './parts/theme.tsx';
+import './styles/tokens.css';
 import './styles/base.css';
 import './styles/shell.css';
 import './styles/parts.css';

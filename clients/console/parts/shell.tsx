@@ -7,6 +7,7 @@ import { useIsOperator } from '../gateway/operator.ts';
 import { balanceQuery, sessionQuery, useSignOut, type SessionKey } from '../gateway/session.ts';
 import { RateLimited } from './rate-limited.tsx';
 import { ThemeSwitch } from './theme.tsx';
+import { Toasts } from './toast.tsx';
 import { Credits, UsdPrice } from './amounts.tsx';
 
 /** Menu entries for callers. An entry links to `to`. It is current if the URL starts with `path`. */
@@ -54,6 +55,7 @@ export function Shell({ sessionKey, children }: ShellProps) {
           {children}
         </main>
       </div>
+      <Toasts />
     </div>
   );
 }

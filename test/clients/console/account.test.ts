@@ -270,7 +270,8 @@ describeInBrowser('the account in the console', () => {
     await page.getByLabel('Search').fill('seedream image/generate');
     await page.getByRole('button', { name: /^Try Seedream 4, image\/generate/ }).click();
     await page.getByRole('button', { name: 'Generate' }).waitFor();
-    expect(await page.getByLabel('Model').inputValue()).toContain('seedream');
+    const picker = page.getByRole('combobox', { name: 'Model' });
+    expect(await picker.textContent()).toContain('Seedream 4');
     await visit(page, 'Models & prices');
     const chat = page.getByRole('region', { name: 'Chat models' });
     const model = await chat.locator('tbody tr').nth(3).getAttribute('data-row');

@@ -28,6 +28,12 @@ describeInBrowser('the console of a caller', () => {
   const { gateway, open, openAs } = useConsole();
   const getPrompt = (page: Page) => page.getByLabel('Prompt', { exact: false }).first();
   const generate = (page: Page) => page.getByRole('button', { name: 'Generate' });
+  /** Opens the steps of the shown job, which are folded below the result. */
+  async function openSteps(page: Page) {
+    const steps = page.getByRole('list', { name: 'Steps' });
+    await page.locator('.fold > summary').click();
+    return steps;
+  }
   const isStream = (request: Request) => request.url().endsWith('/studio/jobs/events');
   /** Collects the open event streams of the pages of a context. */
   function trackStreams(page: Page): Set<Request> {
@@ -79,8 +85,9 @@ describeInBrowser('the console of a caller', () => {
     const { page, problems } = await openAs();
     await getPrompt(page).fill('a lighthouse at dawn [[slow:2s]]');
     await page.getByText('at most 3.90 credits').waitFor();
-    await generate(page).click();
-    const steps = page.getByRole('list', { name: 'Steps' });
+    await getPrompt(page).press('Control+Enter');
+    await page.getByText('generating…').waitFor();
+    const steps = await openSteps(page);
     await steps.locator('[data-step=wait][data-state=running]').waitFor();
     await steps.locator('[data-step=charge][data-state=done]').waitFor();
     const picture = page.getByRole('img', { name: 'Result: a lighthouse at dawn' });
@@ -103,6 +110,46 @@ describeInBrowser('the console of a caller', () => {
     expect(problems).toEqual([]);
   });
 
+  it('opens with an example, loads an earlier result into the form, and passes a result on', async () => {
+    const { key } = await gateway.newCaller({ credits: 100 });
+    const { page, problems } = await openAs(key);
+    await page.getByText('Press Generate: 3.90 credits per image, usually 8 s.').waitFor();
+    expect(await getPrompt(page).inputValue()).toBe('a lighthouse at dawn');
+    const model = page.getByRole('combobox', { name: 'Model' });
+    await model.click();
+    await expectAccessible(page);
+    await page.getByRole('option', { name: /Seedream 4 3.00 \/ image 10 s/ }).click();
+    await page.getByText('at most 3.00 credits').waitFor();
+    await generate(page).click();
+    await page.getByRole('img', { name: 'Result: a lighthouse at dawn' }).waitFor();
+    await getPrompt(page).fill('a red buoy');
+    await generate(page).click();
+    await page.getByRole('img', { name: 'Result: a red buoy' }).waitFor();
+
+    const strip = page.getByRole('navigation', { name: 'Latest results' });
+    await strip.getByRole('button', { name: 'Load a lighthouse at dawn' }).click();
+    await page.getByRole('img', { name: 'Result: a lighthouse at dawn' }).waitFor();
+    await expect.poll(() => getPrompt(page).inputValue()).toBe('a lighthouse at dawn');
+    expect(await model.textContent()).toContain('Seedream 4');
+    // A new tab has no draft, so it opens with the latest result and its request.
+    const tab = await page.context().newPage();
+    await tab.goto(`${gateway.url}/console`);
+    await tab.getByRole('img', { name: 'Result: a red buoy' }).waitFor();
+    await expect.poll(() => getPrompt(tab).inputValue()).toBe('a red buoy');
+
+    await page.getByRole('button', { name: 'Upscale' }).click();
+    await expect.poll(() => page.getByLabel('Image URL').inputValue()).toContain(gateway.url);
+    await generate(page).click();
+    await page.getByRole('img', { name: /Result: Image · upscale/ }).waitFor();
+    await page.getByText(/\d+ × \d+.*expires/).waitFor();
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'More actions' }).click();
+    await page.getByRole('menuitem', { name: 'Delete' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await page.getByText('The media of this job were deleted.').waitFor();
+    expect(problems).toEqual([]);
+  });
+
   it('fits price, button and job on a page 900 pixels high, and fits narrow pages', async () => {
     const { page } = await openAs();
     const lists = ['jobs', 'usage', 'keys', 'webhooks', 'models'];
@@ -121,7 +168,7 @@ describeInBrowser('the console of a caller', () => {
         if (path === 'playground/image/generate') {
           const box = await generate(page).boundingBox();
           expect((box?.y ?? height) + (box?.height ?? 0)).toBeLessThanOrEqual(height);
-          await page.getByText('Credits: 3.9 per image').waitFor();
+          await page.getByText('at most 3.90 credits').waitFor();
         }
         await expectFit(page, width);
       }
@@ -145,16 +192,16 @@ describeInBrowser('the console of a caller', () => {
     await page.goto(`${gateway.url}/console/playground/video/generate`);
     await getPrompt(page).fill('waves at night [[slow:3s]]');
     await generate(page).click();
-    const steps = page.getByRole('list', { name: 'Steps' });
-    await steps.locator('[data-step=submit]').waitFor();
+    await (await openSteps(page)).locator('[data-step=submit]').waitFor();
     await page.reload();
+    const steps = await openSteps(page);
     await steps.locator('[data-step=wait]').waitFor();
     await steps.locator('[data-step=charge][data-state=done]').waitFor();
     expect(await getPrompt(page).inputValue()).toContain('waves at night');
 
     await getPrompt(page).fill('waves at noon [[slow:3s]]');
     await generate(page).click();
-    await page.getByText('in progress').waitFor();
+    await page.getByText('in progress').first().waitFor();
     await page.getByRole('link', { name: 'View job' }).click();
     await page.getByRole('button', { name: 'Cancel' }).click();
     await expect
@@ -184,7 +231,7 @@ describeInBrowser('the console of a caller', () => {
     await getPrompt(page).fill('[[fail:422]] a picture');
     await generate(page).click();
     await page.getByText('nothing was charged').waitFor();
-    const steps = page.getByRole('list', { name: 'Steps' });
+    const steps = await openSteps(page);
     await steps.locator('[data-step=release]').waitFor();
     const failed = steps.locator('[data-state=failed]');
     expect(await failed.getAttribute('data-step')).toBe('wait');

@@ -9,6 +9,8 @@ export interface Media {
   url: string;
   kind: 'image' | 'video' | 'audio';
   caption: string;
+  /** Time until which the URL is valid, as an ISO 8601 string. */
+  expiresAt: string | null;
 }
 
 const kindByExtension: Record<string, Media['kind']> = {
@@ -31,8 +33,14 @@ export function listMedia({ result }: Pick<Job, 'result'>): Media[] {
   const media = new Map<string, Media>();
   visitTexts(result, (parent, text) => {
     const kind = detectKind(text, parent['contentType']);
-    if (kind && !media.has(text))
-      media.set(text, { url: text, kind, caption: formatCaption(parent) });
+    if (!kind || media.has(text)) return;
+    const { expiresAt } = parent;
+    media.set(text, {
+      url: text,
+      kind,
+      caption: formatCaption(parent),
+      expiresAt: typeof expiresAt === 'string' ? expiresAt : null,
+    });
   });
   return [...media.values()];
 }
@@ -54,7 +62,8 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function detectKind(text: string, contentType: unknown): Media['kind'] | undefined {
+/** Returns the kind of a file by its content type, otherwise by the extension in its URL. */
+export function detectKind(text: string, contentType: unknown): Media['kind'] | undefined {
   if (!/^https?:\/\//.test(text) || !URL.canParse(text)) return undefined;
   const extension = new URL(text).pathname.split('.').at(-1) ?? '';
   const mainType = typeof contentType === 'string' ? contentType.split('/')[0] : undefined;

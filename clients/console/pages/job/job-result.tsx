@@ -1,9 +1,14 @@
 /** Shows the result of a job as an image, a player or text, or shows the error of the job. */
+import { useQuery } from '@tanstack/react-query';
 import type { Job } from '../../gateway/client.ts';
-import { formatType } from '../../parts/names.ts';
+import { formatType, splitType, toWords } from '../../parts/names.ts';
+import { RelativeTime } from '../../parts/times.tsx';
+import { ExpectedBar } from './expected-end.tsx';
+import { timelineQuery } from './job-query.ts';
 import { listMedia, findTranscript, type Media } from './job-media.ts';
+import { ResultActions } from './result-actions.tsx';
 
-/** Shows the result or the error of a job, or nothing while it runs. */
+/** Shows the result or the error of a job, or a placeholder of the same shape while it runs. */
 export function JobResult({ job }: { job: Job }) {
   if (job.error) {
     return (
@@ -17,6 +22,7 @@ export function JobResult({ job }: { job: Job }) {
       </div>
     );
   }
+  if (!job.done) return <Placeholder job={job} />;
   if (job.mediaDeletedAt) return <p className="dim">The media of this job were deleted.</p>;
   if (!job.result) return null;
   const media = listMedia(job);
@@ -29,7 +35,8 @@ export function JobResult({ job }: { job: Job }) {
             <MediaFigure
               key={file.url.split('?')[0]}
               media={file}
-              alt={`Result: ${job.prompt ?? formatType(job.type)}`}
+              job={job}
+              isCompact={media.length > 1}
             />
           ))}
         </div>
@@ -42,20 +49,49 @@ export function JobResult({ job }: { job: Job }) {
   );
 }
 
-function MediaFigure({ media: { url, kind, caption }, alt }: { media: Media; alt: string }) {
+interface MediaFigureProps {
+  media: Media;
+  job: Job;
+  isCompact: boolean;
+}
+
+function MediaFigure({ media, job, isCompact }: MediaFigureProps) {
+  const { caption, expiresAt } = media;
   return (
     <figure>
-      {kind === 'image' && <img src={url} alt={alt} loading="lazy" />}
-      {/* oxlint-disable-next-line media-has-caption -- a generated file has no captions */}
-      {kind === 'video' && <video src={url} controls preload="metadata" aria-label={alt} />}
-      {/* oxlint-disable-next-line media-has-caption -- a generated file has no captions */}
-      {kind === 'audio' && <audio src={url} controls preload="metadata" aria-label={alt} />}
+      <MediaPlayer media={media} alt={`Result: ${job.prompt ?? formatType(job.type)}`} />
       <figcaption className="dim">
-        <span>{caption}</span>
-        <a href={url} download target="_blank" rel="noreferrer">
-          Open
-        </a>
+        <span>
+          {caption}
+          {expiresAt && (
+            <>
+              {caption && ' · '}
+              expires <RelativeTime time={expiresAt} />
+            </>
+          )}
+        </span>
       </figcaption>
+      <ResultActions media={media} jobId={job.jobId} isCompact={isCompact} />
     </figure>
+  );
+}
+
+/** Shows a file as an image or in a player. */
+export function MediaPlayer({ media: { url, kind }, alt }: { media: Media; alt: string }) {
+  if (kind === 'image') return <img src={url} alt={alt} loading="lazy" />;
+  const Player = kind;
+  return <Player src={url} controls preload="metadata" aria-label={alt} />;
+}
+
+/** Shows the shape of the result while the job runs, with its phase and expected end. */
+function Placeholder({ job }: { job: Job }) {
+  const { data } = useQuery(timelineQuery(job.jobId));
+  const ratio = /^\d+:\d+$/.exec(String(data?.request['aspectRatio']))?.[0].replace(':', ' / ');
+  const defaultRatio = { image: '1 / 1', video: '16 / 9' }[splitType(job.type).kind.toLowerCase()];
+  return (
+    <div className="placeholder" style={{ aspectRatio: defaultRatio && (ratio ?? defaultRatio) }}>
+      <p role="status">{toWords(job.phase)}…</p>
+      <ExpectedBar job={job} />
+    </div>
   );
 }

@@ -34,7 +34,7 @@ export function JobRow({ job }: { job: Job }) {
         </span>
       </span>
       <span className="dim">
-        <Duration job={job} />
+        <JobDuration job={job} />
       </span>
       <span className={state === 'reserved' ? 'number dim' : 'number'}>
         <Credits amount={state === 'reserved' ? reserved : charged} />
@@ -46,7 +46,8 @@ export function JobRow({ job }: { job: Job }) {
   );
 }
 
-function Duration({ job: { createdAt, completedAt } }: { job: Job }) {
+/** Shows how long a job took, or has run. */
+export function JobDuration({ job: { createdAt, completedAt } }: { job: Job }) {
   const now = useNow(completedAt === null ? 1000 : 3_600_000);
   const endMs = completedAt === null ? now : Date.parse(completedAt);
   return formatDuration(endMs - Date.parse(createdAt));
@@ -54,7 +55,8 @@ function Duration({ job: { createdAt, completedAt } }: { job: Job }) {
 
 const mediaSymbols = { video: '▶', audio: '♪' } as const;
 
-function Thumbnail({ job }: { job: Job }) {
+/** Shows the first picture of a result, or a symbol. */
+export function Thumbnail({ job }: { job: Job }) {
   const [media] = listMedia(job);
   if (media?.kind === 'image')
     return <img className="thumb" src={media.url} alt="" loading="lazy" />;

@@ -1,7 +1,22 @@
 /** Describes the prices and limits of a Studio model. */
 import type { Schemas } from '../../gateway/client.ts';
 import { formatExact } from '../../parts/amounts.tsx';
-import { toTitle } from '../playground/capability.ts';
+import { toTitle, type Capability, type FieldSchema } from '../playground/capability.ts';
+
+type Model = Capability['models'][number];
+
+/** Returns the price of a unit if all options have their default values. */
+export function findDefaultPrice(
+  { price, parameters }: Model,
+  { request }: Capability,
+): { credits: number; unit: string } | null {
+  const { properties = {} }: FieldSchema = request;
+  const [rule] = price;
+  const isDefault = ([name, value]: [string, unknown]): boolean =>
+    value === (parameters[name]?.default ?? properties[name]?.default);
+  const row = rule?.rows.find(({ when }) => Object.entries(when).every(isDefault)) ?? rule?.rows[0];
+  return rule && row ? { credits: row.credits, unit: rule.unit } : null;
+}
 
 /**
  * Describes a price in credits: `3.9 per image`,

@@ -1,11 +1,12 @@
 /** Form for one Studio endpoint. */
 import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query';
-import { useDeferredValue, useState, type SubmitEvent, type ReactNode } from 'react';
+import { useDeferredValue, type SubmitEvent, type ReactNode } from 'react';
 import { ApiError, requestJson, type Schemas } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { useDebounced } from '../../parts/debounced.ts';
 import { ErrorMessage } from '../../parts/states.tsx';
 import { ActionButton } from '../../parts/action-button.tsx';
+import { submitOnCtrlEnter } from '../../parts/fields.tsx';
 import { formatType } from '../../parts/names.ts';
 import { Credits, UsdPrice } from '../../parts/amounts.tsx';
 import { formatPrice } from '../models/price-text.ts';
@@ -18,18 +19,20 @@ import {
   type FormValues,
 } from './capability.ts';
 import { CopyAsCode } from './copy-as.tsx';
-import { markAccepted, readDraft, readRequestKey, storeDraft } from './draft.ts';
+import { markAccepted, readRequestKey } from './draft.ts';
 import { SchemaField } from './fields.tsx';
+import { findModelField, ModelPicker } from './model-picker.tsx';
 
 interface CapabilityFormProps {
   capability: Capability;
+  values: FormValues;
+  setValues: (values: FormValues) => void;
   /** Receives the id of each started job. */
   onStart: (jobId: string) => void;
 }
 
 /** Shows a capability's fields, the price and the button that starts a job. */
-export function CapabilityForm({ capability, onStart }: CapabilityFormProps) {
-  const [values, setValues] = useDraft(capability);
+export function CapabilityForm({ capability, values, setValues, onStart }: CapabilityFormProps) {
   const path = endpointPath(capability);
   const body = buildBody(capability, values);
   const startJob = useMutation({
@@ -50,22 +53,37 @@ export function CapabilityForm({ capability, onStart }: CapabilityFormProps) {
   };
   const messages = collectFieldMessages(startJob.error);
   const fields = listFields(capability, values);
+  const modelField = findModelField(capability);
   const otherError =
     startJob.error && !fields.some(({ name }) => messages.has(name)) ? startJob.error : null;
   const renderFields = (group: readonly Field[]): ReactNode =>
-    group.map((field) => (
-      <SchemaField
-        key={field.name}
-        {...field}
-        value={values[field.name]}
-        error={messages.get(field.name)}
-        change={(value) => setValues({ ...values, [field.name]: value })}
-      />
-    ));
+    group.map((field) => {
+      const change = (value: unknown): void => setValues({ ...values, [field.name]: value });
+      return field.name === modelField ? (
+        <ModelPicker
+          key={field.name}
+          {...{ capability, field, change }}
+          value={values[field.name]}
+        />
+      ) : (
+        <SchemaField
+          key={field.name}
+          {...field}
+          value={values[field.name]}
+          error={messages.get(field.name)}
+          change={change}
+        />
+      );
+    });
   const { required, common, advanced } = groupFields(fields);
   const isOpen = advanced.some(({ name }) => name in body || messages.has(name));
   return (
-    <form onSubmit={submit} className="card" aria-label={formatType(capability.type)}>
+    <form
+      onSubmit={submit}
+      onKeyDown={submitOnCtrlEnter}
+      className="card"
+      aria-label={formatType(capability.type)}
+    >
       {renderFields(required)}
       {required.length > 0 && common.length + advanced.length > 0 && (
         <p className="optional">Optional</p>
@@ -183,17 +201,6 @@ function useDenial({ scope }: Capability): string | null {
   const sessionKey = useSessionKey();
   // oxlint-disable-next-line no-unsafe-type-assertion -- the scopes of endpoints are scopes of keys
   return sessionKey.explainDenial(scope as Parameters<typeof sessionKey.explainDenial>[0]);
-}
-
-function useDraft({ type }: Capability): [FormValues, (values: FormValues) => void] {
-  const [values, setValues] = useState(() => readDraft(type));
-  return [
-    values,
-    (next) => {
-      storeDraft(type, next);
-      setValues(next);
-    },
-  ];
 }
 
 /** Returns the error messages by field. An error in `inputs.0.text` belongs to `inputs`. */

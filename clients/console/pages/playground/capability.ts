@@ -49,6 +49,19 @@ export function findModel({ models, request }: Capability, values: FormValues): 
   );
 }
 
+/** Returns the example of the default model as form values, without URLs of missing files. */
+export function buildExample({ models, defaultModel, request }: Capability): FormValues {
+  const { properties = {} }: FieldSchema = request;
+  const model = models.find(({ id }) => id === defaultModel) ?? models[0];
+  const fields = Object.entries(model?.example.request ?? {}).filter(
+    ([name, value]) =>
+      name !== 'numImages' &&
+      value !== properties[name]?.default &&
+      !JSON.stringify(value).includes('https://example.com/'),
+  );
+  return Object.fromEntries(fields);
+}
+
 /** Lists the fields that the chosen model accepts. Omits `async`, which the console always sets. */
 export function listFields(capability: Capability, values: FormValues): Field[] {
   const { properties = {}, required = [] }: FieldSchema = capability.request;

@@ -5,6 +5,7 @@ import { unwrap, api } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { useDebounced } from '../../parts/debounced.ts';
+import { submitOnCtrlEnter } from '../../parts/fields.tsx';
 import { Empty, ErrorMessage } from '../../parts/states.tsx';
 import { Credits, UsdPrice } from '../../parts/amounts.tsx';
 import { ChatSettingsForm, useChatModels, type ChatSettings } from './chat-settings.tsx';
@@ -58,17 +59,13 @@ export default function Chat() {
         <div className="stack">
           <Messages messages={messages} />
           <ErrorMessage error={chat.error} />
-          <form className="card stack" onSubmit={submit}>
+          <form className="card stack" onSubmit={submit} onKeyDown={submitOnCtrlEnter}>
             <label>
               Your message
               <textarea
                 value={text}
                 required
                 onChange={({ target }) => setText(target.value)}
-                onKeyDown={(event) => {
-                  const { key, metaKey, ctrlKey, currentTarget } = event;
-                  if (key === 'Enter' && (metaKey || ctrlKey)) currentTarget.form?.requestSubmit();
-                }}
               />
             </label>
             <SendRow

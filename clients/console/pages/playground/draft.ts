@@ -7,9 +7,9 @@ import type { FormValues } from './capability.ts';
 
 const storageKey = (type: string): string => `draft ${type}`;
 
-/** Returns the stored form values for a job type, or an empty object. */
-export const readDraft = (type: string): FormValues =>
-  JSON.parse(sessionStorage.getItem(storageKey(type)) ?? '{}');
+/** Returns the stored form values for a job type. Null if the form is untouched. */
+export const readDraft = (type: string): FormValues | null =>
+  JSON.parse(sessionStorage.getItem(storageKey(type)) ?? 'null');
 
 /** Stores the form values for a job type. */
 export const storeDraft = (type: string, values: FormValues): void =>

@@ -1,17 +1,29 @@
 /** Playground page: a form for each Studio endpoint, and the job that it started. */
-import { useQuery, useSuspenseQuery } from '@tanstack/react-query';
-import { useRef, useState } from 'react';
+import { useQuery, useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
+import { useEffect, useEffectEvent, useRef, useState } from 'react';
 import { Link, Redirect } from 'wouter';
-import { Empty } from '../../parts/states.tsx';
+import type { Job } from '../../gateway/client.ts';
+import { formatAmount } from '../../parts/amounts.tsx';
+import { Empty, Loading } from '../../parts/states.tsx';
 import { Billing } from '../job/billing.tsx';
 import { JobResult } from '../job/job-result.tsx';
 import { JobSteps } from '../job/job-steps.tsx';
-import { jobQuery } from '../job/job-query.ts';
+import { jobQuery, timelineQuery } from '../job/job-query.ts';
+import { JobDuration } from '../job/job-row.tsx';
+import { findDefaultPrice } from '../models/price-text.ts';
 import { splitType } from '../../parts/names.ts';
 import { State } from '../../parts/state.tsx';
 import { capabilitiesQuery } from './capabilities-query.ts';
-import { studioPath, type Capability } from './capability.ts';
+import {
+  buildExample,
+  findModel,
+  studioPath,
+  type Capability,
+  type FormValues,
+} from './capability.ts';
 import { CapabilityForm } from './capability-form.tsx';
+import { readDraft, storeDraft } from './draft.ts';
+import { RecentResults, useRecentJobs } from './recent-results.tsx';
 
 /** Shows the playground of an endpoint. `name` is the endpoint's path below /studio. */
 export default function Playground({ name }: { name: string }) {
@@ -69,47 +81,93 @@ function Endpoints({ capabilities, current }: EndpointsProps) {
   );
 }
 
-/** Shows the form of an endpoint and its last job, which is still shown after a reload. */
+/** Shows the form of an endpoint, its last job, and the results before it. */
 function EndpointPlayground({ capability }: { capability: Capability }) {
-  const storageKey = `job ${capability.type}`;
+  const { type } = capability;
+  const storageKey = `job ${type}`;
   const [jobId, setJobId] = useState(() => sessionStorage.getItem(storageKey));
+  // The form is drawn anew when a request is loaded, because some fields keep what was typed.
+  const [formKey, setFormKey] = useState(0);
+  const [values, setDraft] = useState(() => readDraft(type) ?? buildExample(capability));
   const jobSection = useRef<HTMLElement>(null);
+  const client = useQueryClient();
+  const jobs = useRecentJobs(type);
+  const setValues = (next: FormValues): void => {
+    storeDraft(type, next);
+    setDraft(next);
+  };
   const showJob = (next: string): void => {
     sessionStorage.setItem(storageKey, next);
     setJobId(next);
     // On a narrow screen, the job is shown below the form, so the page scrolls to it.
     jobSection.current?.scrollIntoView({ block: 'nearest', behavior: 'smooth' });
   };
+  const loadRequest = async (job: Job, isWanted = () => true): Promise<void> => {
+    const { request } = await client.ensureQueryData(timelineQuery(job.jobId));
+    if (!isWanted()) return;
+    setValues(request);
+    setFormKey((last) => last + 1);
+  };
+  const newestId = jobs?.find(({ status }) => status === 'completed')?.jobId;
+  const shownId = jobId ?? newestId;
+  const exampleJob = jobId === null ? jobs?.find((job) => job.jobId === newestId) : undefined;
+  const loadExample = useEffectEvent(() => {
+    const isUntouched = (): boolean => readDraft(type) === null;
+    if (exampleJob && isUntouched()) void loadRequest(exampleJob, isUntouched);
+  });
+  useEffect(loadExample, [exampleJob?.jobId]);
   return (
     <div className="playground">
-      <CapabilityForm capability={capability} onStart={showJob} />
-      <section ref={jobSection} className="result" aria-label="Job" aria-live="polite">
-        {jobId ? (
-          <LastJob key={jobId} jobId={jobId} />
-        ) : (
-          <Empty title="No job yet">The job, its steps and its outputs appear here.</Empty>
+      <CapabilityForm key={formKey} {...{ capability, values, setValues }} onStart={showJob} />
+      <section className="stack result">
+        <section ref={jobSection} aria-label="Job" aria-live="polite">
+          {shownId ? (
+            <ShownJob key={shownId} jobId={shownId} />
+          ) : (
+            <NoJob capability={capability} values={values} />
+          )}
+        </section>
+        {jobs && jobs.length > 0 && (
+          <RecentResults
+            jobs={jobs}
+            currentId={shownId}
+            choose={(job) => {
+              void loadRequest(job);
+              showJob(job.jobId);
+            }}
+          />
         )}
       </section>
     </div>
   );
 }
 
-function LastJob({ jobId }: { jobId: string }) {
+function NoJob({ capability, values }: { capability: Capability; values: FormValues }) {
+  const model = findModel(capability, values);
+  const price = model && findDefaultPrice(model, capability);
+  return (
+    <Empty title="Your first result appears here">
+      Press Generate
+      {price && `: ${formatAmount(price.credits)} credits per ${price.unit}`}
+      {model?.typicalSeconds && `, usually ${model.typicalSeconds} s`}.
+    </Empty>
+  );
+}
+
+function ShownJob({ jobId }: { jobId: string }) {
   const { data: job } = useQuery(jobQuery(jobId));
-  if (!job) return null;
+  if (!job) return <Loading />;
   return (
     <div className="stack">
-      <div className="card stack">
-        <div className="head">
-          <State name={job.status} />
-          <span className="dim">
-            <Billing billing={job.billing} />
-          </span>
-          <Link href={`/jobs/${jobId}`}>View job</Link>
-        </div>
-        <JobSteps job={job} />
-      </div>
       <JobResult job={job} />
+      <details className="fold">
+        <summary>
+          <State name={job.status} />
+          <JobDuration job={job} /> · {job.provider} · <Billing billing={job.billing} />
+        </summary>
+        <JobSteps job={job} />
+      </details>
+      <Link href={`/jobs/${jobId}`}>View job</Link>
     </div>
   );
 }

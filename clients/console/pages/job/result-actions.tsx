@@ -1,0 +1,137 @@
+/** Actions on a stored file: download, copy, use in another endpoint, delete. */
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { Copy, Download, Ellipsis, ExternalLink, Trash2, WandSparkles } from 'lucide-react';
+import { useState } from 'react';
+import { useLocation } from 'wouter';
+import { unwrap, api } from '../../gateway/client.ts';
+import { useSessionKey } from '../../gateway/session.ts';
+import { copyText } from '../../parts/copy.ts';
+import { FormDialog } from '../../parts/dialog.tsx';
+import { ActionMenu, type MenuAction } from '../../parts/menu.tsx';
+import { showToast } from '../../parts/toast.tsx';
+import { capabilitiesQuery } from '../playground/capabilities-query.ts';
+import { buildExample, studioPath } from '../playground/capability.ts';
+import { readDraft, storeDraft } from '../playground/draft.ts';
+import type { Media } from './job-media.ts';
+
+/** Endpoints that take a file of a kind: job type, field and label. */
+const nextSteps: Record<Media['kind'], readonly (readonly [string, string, string])[]> = {
+  image: [
+    ['imageEdit', 'imageUrls', 'Edit'],
+    ['imageUpscale', 'imageUrl', 'Upscale'],
+    ['imageRemoveBackground', 'imageUrl', 'Remove background'],
+    ['videoGenerate', 'imageUrl', 'Animate'],
+    ['imageGenerate', 'imageUrls', 'Use as input'],
+  ],
+  video: [
+    ['videoUpscale', 'videoUrl', 'Upscale'],
+    ['videoRemoveBackground', 'videoUrl', 'Remove background'],
+  ],
+  audio: [['audioTranscribe', 'audioUrl', 'Transcribe']],
+};
+
+/** Returns the actions that open the form of another endpoint with the file. */
+function useNextSteps({ url, kind }: Media): MenuAction[] {
+  const [, navigate] = useLocation();
+  const { data } = useQuery(capabilitiesQuery);
+  return nextSteps[kind].flatMap(([type, field, label]) => {
+    const capability = data?.data.find((candidate) => candidate.type === type);
+    if (!capability) return [];
+    const perform = (): void => {
+      const values = readDraft(type) ?? buildExample(capability);
+      storeDraft(type, { ...values, [field]: field.endsWith('s') ? [url] : url });
+      navigate(`/playground/${studioPath(capability)}`);
+    };
+    return [{ label, icon: <WandSparkles aria-hidden />, perform }];
+  });
+}
+
+interface ResultActionsProps {
+  media: Media;
+  /** Job whose outputs *Delete* removes. */
+  jobId: string | null;
+  /** Id of an uploaded file, which *Delete* removes. */
+  fileId?: string | null | undefined;
+  /** True to show only the menu, which then has all actions. */
+  isCompact?: boolean;
+}
+
+/** Shows the actions on a file. */
+export function ResultActions({ media, jobId, fileId, isCompact = false }: ResultActionsProps) {
+  const [isDeleting, setDeleting] = useState(false);
+  const steps = useNextSteps(media);
+  const denial = useSessionKey().explainDenial('files:delete');
+  const copyUrl = async (): Promise<void> =>
+    showToast((await copyText(media.url, null)) ? 'URL copied' : 'This page has no clipboard.');
+  const more: MenuAction[] = [
+    ...(isCompact ? steps : []),
+    { label: 'Copy URL', icon: <Copy aria-hidden />, perform: () => void copyUrl() },
+    {
+      label: 'Open in a new tab',
+      icon: <ExternalLink aria-hidden />,
+      perform: () => void window.open(media.url, '_blank', 'noreferrer'),
+    },
+    {
+      label: 'Delete',
+      icon: <Trash2 aria-hidden />,
+      isDangerous: true,
+      disabledReason: denial,
+      perform: () => setDeleting(true),
+    },
+  ];
+  return (
+    <div className="row actions">
+      <a
+        className="button"
+        href={media.url}
+        download
+        target="_blank"
+        rel="noreferrer"
+        aria-label="Download"
+      >
+        <Download aria-hidden /> {!isCompact && 'Download'}
+      </a>
+      {!isCompact &&
+        steps.map(({ label, perform }) => (
+          <button key={label} type="button" onClick={perform}>
+            {label}
+          </button>
+        ))}
+      <ActionMenu label="More actions" actions={more}>
+        <Ellipsis aria-hidden />
+      </ActionMenu>
+      {isDeleting && (
+        <DeleteDialog jobId={jobId} fileId={fileId} onClose={() => setDeleting(false)} />
+      )}
+    </div>
+  );
+}
+
+interface DeleteDialogProps extends Pick<ResultActionsProps, 'jobId' | 'fileId'> {
+  onClose: () => void;
+}
+
+function DeleteDialog({ jobId, fileId, onClose }: DeleteDialogProps) {
+  const client = useQueryClient();
+  const remove = async (): Promise<void> => {
+    if (fileId) {
+      const params = { path: { fileId } };
+      await unwrap(api.DELETE('/api/v1/storage/files/{fileId}', { params }));
+    } else if (jobId !== null) {
+      const params = { path: { jobId } };
+      await unwrap(api.DELETE('/api/v1/studio/jobs/{jobId}/media', { params }));
+    }
+    showToast('Deleted');
+    for (const queryKey of [['job', jobId], ['jobs'], ['files']])
+      void client.invalidateQueries({ queryKey });
+  };
+  return (
+    <FormDialog title="Delete the file?" verb="Delete" isDangerous perform={remove} onClose={onClose}>
+      <p>
+        {fileId
+          ? 'The uploaded file is deleted. Jobs that have not read it yet fail.'
+          : 'All outputs of the job are deleted. The job, its request and its charge stay.'}
+      </p>
+    </FormDialog>
+  );
+}

@@ -1,0 +1,55 @@
+/** Strip with the latest results of an endpoint. */
+import { useQuery } from '@tanstack/react-query';
+import { unwrap, api, type Job } from '../../gateway/client.ts';
+import { useSessionKey } from '../../gateway/session.ts';
+import { formatAmount } from '../../parts/amounts.tsx';
+import { Thumbnail } from '../job/job-row.tsx';
+
+const shownMax = 8;
+
+/** Returns the latest jobs of a type, newest first. Undefined while they load. */
+export function useRecentJobs(type: string): readonly Job[] | undefined {
+  const mayRead = useSessionKey().explainDenial('studio:read') === null;
+  const filter = { type };
+  const { data } = useQuery({
+    // The event stream updates all queries under `jobs` (gateway/live.tsx).
+    queryKey: ['jobs', filter, 'latest'],
+    queryFn: async () => {
+      const query = { ...filter, limit: shownMax };
+      const page = await unwrap(api.GET('/api/v1/studio/jobs', { params: { query } }));
+      return { pages: [page], pageParams: [null] };
+    },
+    enabled: mayRead,
+  });
+  return data?.pages[0]?.data.slice(0, shownMax);
+}
+
+interface RecentResultsProps {
+  jobs: readonly Job[];
+  currentId: string | undefined;
+  /** Shows a job and loads its request into the form. */
+  choose: (job: Job) => void;
+}
+
+/** Shows the latest results of the endpoint. */
+export function RecentResults({ jobs, currentId, choose }: RecentResultsProps) {
+  return (
+    <nav aria-label="Latest results">
+      <ul className="strip">
+        {jobs.map((job) => (
+          <li key={job.jobId}>
+            <button
+              type="button"
+              aria-current={job.jobId === currentId ? 'true' : undefined}
+              aria-label={`Load ${job.prompt ?? job.jobId}`}
+              title={`${job.prompt ?? job.type} · ${formatAmount(job.billing.charged)} credits`}
+              onClick={() => choose(job)}
+            >
+              <Thumbnail job={job} />
+            </button>
+          </li>
+        ))}
+      </ul>
+    </nav>
+  );
+}
