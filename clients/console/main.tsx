@@ -42,6 +42,10 @@ const client = new QueryClient({
 });
 
 applyTheme();
+document.addEventListener('keydown', ({ key, metaKey, ctrlKey, target }) => {
+  if (key !== 'Enter' || !(metaKey || ctrlKey) || !(target instanceof Element)) return;
+  target.closest('form')?.requestSubmit();
+});
 const container = document.querySelector('#console');
 if (container) {
   createRoot(container).render(

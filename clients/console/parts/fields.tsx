@@ -1,5 +1,5 @@
 /** Form fields with labels. */
-import type { ComponentProps, KeyboardEvent } from 'react';
+import type { ComponentProps } from 'react';
 
 interface LabelProps {
   label: string;
@@ -88,9 +88,3 @@ export const allOption = ['', 'All'] as const;
 /** Converts values to options whose text is the value. */
 export const toOptions = <Value extends string>(values: readonly Value[]) =>
   values.map((value) => [value, value] as const);
-
-/** Submits a form on Ctrl+Enter or ⌘Enter in any of its fields. */
-export function submitOnCtrlEnter(event: KeyboardEvent<HTMLFormElement>): void {
-  const { key, metaKey, ctrlKey, currentTarget } = event;
-  if (key === 'Enter' && (metaKey || ctrlKey)) currentTarget.requestSubmit();
-}

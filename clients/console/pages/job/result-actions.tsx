@@ -61,16 +61,9 @@ export function ResultActions({ media, jobId, fileId, isCompact = false }: Resul
   const [isDeleting, setDeleting] = useState(false);
   const steps = useNextSteps(media);
   const denial = useSessionKey().explainDenial('files:delete');
-  const copyUrl = async (): Promise<void> =>
-    showToast((await copyText(media.url, null)) ? 'URL copied' : 'This page has no clipboard.');
-  const more: MenuAction[] = [
+  const more = [
     ...(isCompact ? steps : []),
-    { label: 'Copy URL', icon: <Copy aria-hidden />, perform: () => void copyUrl() },
-    {
-      label: 'Open in a new tab',
-      icon: <ExternalLink aria-hidden />,
-      perform: () => void window.open(media.url, '_blank', 'noreferrer'),
-    },
+    ...listUrlActions(media.url),
     {
       label: 'Delete',
       icon: <Trash2 aria-hidden />,
@@ -79,16 +72,10 @@ export function ResultActions({ media, jobId, fileId, isCompact = false }: Resul
       perform: () => setDeleting(true),
     },
   ];
+  const link = { href: media.url, download: true, target: '_blank', rel: 'noreferrer' };
   return (
     <div className="row actions">
-      <a
-        className="button"
-        href={media.url}
-        download
-        target="_blank"
-        rel="noreferrer"
-        aria-label="Download"
-      >
+      <a {...link} className="button" aria-label="Download">
         <Download aria-hidden /> {!isCompact && 'Download'}
       </a>
       {!isCompact &&
@@ -106,6 +93,22 @@ export function ResultActions({ media, jobId, fileId, isCompact = false }: Resul
     </div>
   );
 }
+
+const listUrlActions = (url: string): MenuAction[] => [
+  {
+    label: 'Copy URL',
+    icon: <Copy aria-hidden />,
+    perform: () =>
+      void copyText(url, null).then((isCopied) =>
+        showToast(isCopied ? 'URL copied' : 'This page has no clipboard.'),
+      ),
+  },
+  {
+    label: 'Open in a new tab',
+    icon: <ExternalLink aria-hidden />,
+    perform: () => void window.open(url, '_blank', 'noreferrer'),
+  },
+];
 
 interface DeleteDialogProps extends Pick<ResultActionsProps, 'jobId' | 'fileId'> {
   onClose: () => void;
@@ -126,7 +129,13 @@ function DeleteDialog({ jobId, fileId, onClose }: DeleteDialogProps) {
       void client.invalidateQueries({ queryKey });
   };
   return (
-    <FormDialog title="Delete the file?" verb="Delete" isDangerous perform={remove} onClose={onClose}>
+    <FormDialog
+      title="Delete the file?"
+      verb="Delete"
+      isDangerous
+      perform={remove}
+      onClose={onClose}
+    >
       <p>
         {fileId
           ? 'The uploaded file is deleted. Jobs that have not read it yet fail.'

@@ -6,7 +6,6 @@ import { useSessionKey } from '../../gateway/session.ts';
 import { useDebounced } from '../../parts/debounced.ts';
 import { ErrorMessage } from '../../parts/states.tsx';
 import { ActionButton } from '../../parts/action-button.tsx';
-import { submitOnCtrlEnter } from '../../parts/fields.tsx';
 import { formatType } from '../../parts/names.ts';
 import { Credits, UsdPrice } from '../../parts/amounts.tsx';
 import { formatPrice } from '../models/price-text.ts';
@@ -35,18 +34,7 @@ interface CapabilityFormProps {
 export function CapabilityForm({ capability, values, setValues, onStart }: CapabilityFormProps) {
   const path = endpointPath(capability);
   const body = buildBody(capability, values);
-  const startJob = useMutation({
-    mutationFn: () =>
-      requestJson<{ data: Schemas['JobTicket'] }>(path, {
-        method: 'POST',
-        body: { ...body, async: true },
-        idempotencyKey: readRequestKey(capability.type, body),
-      }),
-    onSuccess({ data }) {
-      markAccepted(capability.type);
-      onStart(data.jobId);
-    },
-  });
+  const startJob = useStartJob(capability, body, onStart);
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
     startJob.mutate();
@@ -78,12 +66,7 @@ export function CapabilityForm({ capability, values, setValues, onStart }: Capab
   const { required, common, advanced } = groupFields(fields);
   const isOpen = advanced.some(({ name }) => name in body || messages.has(name));
   return (
-    <form
-      onSubmit={submit}
-      onKeyDown={submitOnCtrlEnter}
-      className="card"
-      aria-label={formatType(capability.type)}
-    >
+    <form onSubmit={submit} className="card" aria-label={formatType(capability.type)}>
       {renderFields(required)}
       {required.length > 0 && common.length + advanced.length > 0 && (
         <p className="optional">Optional</p>
@@ -107,6 +90,22 @@ export function CapabilityForm({ capability, values, setValues, onStart }: Capab
       </div>
     </form>
   );
+}
+
+/** Returns the mutation that starts a job with the body. */
+function useStartJob(capability: Capability, body: FormValues, onStart: (jobId: string) => void) {
+  return useMutation({
+    mutationFn: () =>
+      requestJson<{ data: Schemas['JobTicket'] }>(endpointPath(capability), {
+        method: 'POST',
+        body: { ...body, async: true },
+        idempotencyKey: readRequestKey(capability.type, body),
+      }),
+    onSuccess({ data }) {
+      markAccepted(capability.type);
+      onStart(data.jobId);
+    },
+  });
 }
 
 /** Names of optional fields that are always visible. Others are listed under "Advanced". */

@@ -5,7 +5,6 @@ import { unwrap, api } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { useDebounced } from '../../parts/debounced.ts';
-import { submitOnCtrlEnter } from '../../parts/fields.tsx';
 import { Empty, ErrorMessage } from '../../parts/states.tsx';
 import { Credits, UsdPrice } from '../../parts/amounts.tsx';
 import { ChatSettingsForm, useChatModels, type ChatSettings } from './chat-settings.tsx';
@@ -59,14 +58,10 @@ export default function Chat() {
         <div className="stack">
           <Messages messages={messages} />
           <ErrorMessage error={chat.error} />
-          <form className="card stack" onSubmit={submit} onKeyDown={submitOnCtrlEnter}>
+          <form className="card stack" onSubmit={submit}>
             <label>
               Your message
-              <textarea
-                value={text}
-                required
-                onChange={({ target }) => setText(target.value)}
-              />
+              <textarea value={text} required onChange={({ target }) => setText(target.value)} />
             </label>
             <SendRow
               body={body}

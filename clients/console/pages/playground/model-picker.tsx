@@ -23,11 +23,11 @@ interface ModelPickerProps {
 export function ModelPicker({ capability, field, value, change }: ModelPickerProps) {
   const { name, schema } = field;
   const select = (id: string): void => change(id === schema.default ? undefined : id);
-  const selected = String(value ?? schema.default ?? '');
-  const current = capability.models.find(({ selectedBy }) => selectedBy[name] === selected);
+  const chosen = value ?? schema.default;
+  const current = capability.models.find(({ selectedBy }) => selectedBy[name] === chosen);
   return (
     <div className="field">
-      <Ariakit.SelectProvider value={selected} setValue={select}>
+      <Ariakit.SelectProvider value={current?.selectedBy[name] ?? ''} setValue={select}>
         <Ariakit.SelectLabel>{toTitle(name)}</Ariakit.SelectLabel>
         <Ariakit.Select className="picker">
           {current && <ModelLine capability={capability} model={current} />}

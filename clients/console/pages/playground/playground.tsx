@@ -1,8 +1,7 @@
 /** Playground page: a form for each Studio endpoint, and the job that it started. */
 import { useQuery, useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
-import { useEffect, useEffectEvent, useRef, useState } from 'react';
+import { useRef, useState } from 'react';
 import { Link, Redirect } from 'wouter';
-import type { Job } from '../../gateway/client.ts';
 import { formatAmount } from '../../parts/amounts.tsx';
 import { Empty, Loading } from '../../parts/states.tsx';
 import { Billing } from '../job/billing.tsx';
@@ -84,38 +83,24 @@ function Endpoints({ capabilities, current }: EndpointsProps) {
 /** Shows the form of an endpoint, its last job, and the results before it. */
 function EndpointPlayground({ capability }: { capability: Capability }) {
   const { type } = capability;
-  const storageKey = `job ${type}`;
-  const [jobId, setJobId] = useState(() => sessionStorage.getItem(storageKey));
-  // The form is drawn anew when a request is loaded, because some fields keep what was typed.
-  const [formKey, setFormKey] = useState(0);
-  const [values, setDraft] = useState(() => readDraft(type) ?? buildExample(capability));
+  const [jobId, setJobId] = useState(() => sessionStorage.getItem(storageKey(type)));
   const jobSection = useRef<HTMLElement>(null);
-  const client = useQueryClient();
   const jobs = useRecentJobs(type);
-  const setValues = (next: FormValues): void => {
-    storeDraft(type, next);
-    setDraft(next);
-  };
+  const shownId = jobId ?? jobs?.find(({ status }) => status === 'completed')?.jobId;
+  const { values, setValues, formKey, load } = useFormValues(
+    capability,
+    jobId === null ? shownId : undefined,
+  );
   const showJob = (next: string): void => {
-    sessionStorage.setItem(storageKey, next);
+    sessionStorage.setItem(storageKey(type), next);
     setJobId(next);
     // On a narrow screen, the job is shown below the form, so the page scrolls to it.
     jobSection.current?.scrollIntoView({ block: 'nearest', behavior: 'smooth' });
   };
-  const loadRequest = async (job: Job, isWanted = () => true): Promise<void> => {
-    const { request } = await client.ensureQueryData(timelineQuery(job.jobId));
-    if (!isWanted()) return;
-    setValues(request);
-    setFormKey((last) => last + 1);
+  const choose = (chosenId: string): void => {
+    void load(chosenId);
+    showJob(chosenId);
   };
-  const newestId = jobs?.find(({ status }) => status === 'completed')?.jobId;
-  const shownId = jobId ?? newestId;
-  const exampleJob = jobId === null ? jobs?.find((job) => job.jobId === newestId) : undefined;
-  const loadExample = useEffectEvent(() => {
-    const isUntouched = (): boolean => readDraft(type) === null;
-    if (exampleJob && isUntouched()) void loadRequest(exampleJob, isUntouched);
-  });
-  useEffect(loadExample, [exampleJob?.jobId]);
   return (
     <div className="playground">
       <CapabilityForm key={formKey} {...{ capability, values, setValues }} onStart={showJob} />
@@ -128,18 +113,38 @@ function EndpointPlayground({ capability }: { capability: Capability }) {
           )}
         </section>
         {jobs && jobs.length > 0 && (
-          <RecentResults
-            jobs={jobs}
-            currentId={shownId}
-            choose={(job) => {
-              void loadRequest(job);
-              showJob(job.jobId);
-            }}
-          />
+          <RecentResults jobs={jobs} currentId={shownId} choose={choose} />
         )}
       </section>
     </div>
   );
+}
+
+const storageKey = (type: string): string => `job ${type}`;
+
+/**
+ * Returns the values of a form: the draft, otherwise the request of the job `exampleId`, otherwise
+ * the example of the endpoint.
+ */
+function useFormValues(capability: Capability, exampleId: string | undefined) {
+  const { type } = capability;
+  const client = useQueryClient();
+  const [draft, setDraft] = useState(() => readDraft(type));
+  // The form is drawn anew when a request is loaded, because some fields keep what was typed.
+  const [formKey, setFormKey] = useState(0);
+  const { data } = useQuery({
+    ...timelineQuery(exampleId ?? ''),
+    enabled: exampleId !== undefined && draft === null,
+  });
+  const setValues = (next: FormValues): void => {
+    storeDraft(type, next);
+    setDraft(next);
+  };
+  const load = async (jobId: string): Promise<void> => {
+    setValues((await client.ensureQueryData(timelineQuery(jobId))).request);
+    setFormKey((last) => last + 1);
+  };
+  return { values: draft ?? data?.request ?? buildExample(capability), setValues, formKey, load };
 }
 
 function NoJob({ capability, values }: { capability: Capability; values: FormValues }) {

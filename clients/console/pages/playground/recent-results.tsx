@@ -28,7 +28,7 @@ interface RecentResultsProps {
   jobs: readonly Job[];
   currentId: string | undefined;
   /** Shows a job and loads its request into the form. */
-  choose: (job: Job) => void;
+  choose: (jobId: string) => void;
 }
 
 /** Shows the latest results of the endpoint. */
@@ -43,7 +43,7 @@ export function RecentResults({ jobs, currentId, choose }: RecentResultsProps) {
               aria-current={job.jobId === currentId ? 'true' : undefined}
               aria-label={`Load ${job.prompt ?? job.jobId}`}
               title={`${job.prompt ?? job.type} · ${formatAmount(job.billing.charged)} credits`}
-              onClick={() => choose(job)}
+              onClick={() => choose(job.jobId)}
             >
               <Thumbnail job={job} />
             </button>
