@@ -16,7 +16,6 @@ import { codecAccessToken, createPayloadCodec } from '../platform/payload-codec.
 import { checkReadiness, type Readiness } from '../process/readiness.ts';
 import { cacheResult } from '../platform/temporal.ts';
 import { isSecret } from '../domain/ids.ts';
-import { createJobView } from '../studio/jobs/job-view.ts';
 import type { Middleware } from './context.ts';
 import { createConstants } from './http/constants.ts';
 import { createRequestShares } from './middleware/request-shares.ts';
@@ -52,12 +51,8 @@ export type Composition = ReturnType<typeof compose>;
 /** Creates the services of an API process. */
 export function compose(deps: AppDeps, documents: Documents) {
   const { config, services, client, updates } = deps;
-  const { pool, storage, logger, reads } = services;
+  const { pool, logger, reads } = services;
   const claims = createClaims(pool, logger);
-  const view = createJobView({
-    publicBaseUrl: publicBaseUrl(config),
-    urlOf: (artifact, ttlMs) => storage.urlOf(artifact.storageKey, ttlMs),
-  });
   return {
     ...services,
     ...createRelays(services, client, config),
@@ -69,10 +64,9 @@ export function compose(deps: AppDeps, documents: Documents) {
     claims,
     admission: createAdmission({ client, updates, reads, config }),
     jobWaits: createJobWaits({ updates, reads }),
-    view,
     shares: createRequestShares(config),
     constants: createConstants(),
-    jobFeed: createJobFeed({ pool, updates, reads, view, logger }),
+    jobFeed: createJobFeed({ pool, updates, reads, view: services.view, logger }),
     readCalls: createReadCalls(pool),
     access: createAccess(pool, config, services.telemetry.metrics),
     sessions: createSessions({

@@ -25,6 +25,7 @@ import {
   createNotificationUrls,
 } from '../providers/notifications.ts';
 import { createJobReads } from '../studio/jobs/job-reads.ts';
+import { createJobView } from '../studio/jobs/job-view.ts';
 import { createCallRecords } from '../providers/call-records.ts';
 import { createLedger } from '../ledger/ledger.ts';
 import { createSettlements, observeLedger } from '../ledger/observed-ledgers.ts';
@@ -81,6 +82,10 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     chatLedger,
     records: createCallRecords(pool),
     reads: createJobReads(pool, storage),
+    view: createJobView({
+      publicBaseUrl: ownUrl,
+      urlOf: (artifact, ttlMs) => storage.urlOf(artifact.storageKey, ttlMs),
+    }),
     usageSums: createUsageSums(pool),
     inbox: createInbox(pool),
     checkCalls: createCallChecker({ pool, providers }),

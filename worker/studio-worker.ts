@@ -6,10 +6,9 @@
 import { Worker, type NativeConnection, type WorkerDeploymentOptions } from '@temporalio/worker';
 import { createActivities, type Activities } from '../activities/index.ts';
 import { providerConcurrency } from '../providers/provider-registry.ts';
-import { publicBaseUrl, type Services } from '../process/services.ts';
+import { type Services } from '../process/services.ts';
 import type { Config } from '../platform/config.ts';
 import { createDataConverter } from '../platform/payload-codec.ts';
-import { createJobView } from '../studio/jobs/job-view.ts';
 import { providerTaskQueue, studioTaskQueue, webhookTaskQueue } from '../domain/job-contract.ts';
 import { createActivityContext } from './activity-context.ts';
 import { loadWorkflowBundle } from './bundle.ts';
@@ -59,11 +58,7 @@ const webhookAttemptsMax = 100;
 /** Starts the workers of this process. */
 export async function startStudioWorkers(options: WorkerOptions): Promise<StudioWorkers> {
   const { config, connection, services } = options;
-  const jobView = createJobView({
-    publicBaseUrl: publicBaseUrl(config),
-    urlOf: (artifact, ttlMs) => services.storage.urlOf(artifact.storageKey, ttlMs),
-  });
-  const activities = createActivities(services, { config, showJob: jobView.resource });
+  const activities = createActivities(services, { config, showJob: services.view.resource });
   const sharedOptions = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,

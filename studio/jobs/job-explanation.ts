@@ -340,7 +340,7 @@ export function explainJob(evidence: JobEvidence): string {
 
 const formatCredits = (micro: number): string => `${creditsFromMicro(micro)} credits`;
 
-function formatDuration(ms: number): string {
+export function formatDuration(ms: number): string {
   const seconds = Math.max(0, ms) / 1000;
   if (seconds < 120) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
   const minutes = Math.round(seconds / 60);

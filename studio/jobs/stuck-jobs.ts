@@ -3,6 +3,7 @@ import type { Client } from '@temporalio/client';
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
+import { formatDuration } from './job-explanation.ts';
 import { readWorkflow, type JobWorkflow } from './job-workflow.ts';
 
 const openCall = z.object({
@@ -182,11 +183,4 @@ function describeCall(
     default:
       return call.state satisfies never;
   }
-}
-
-function formatDuration(durationMs: number): string {
-  const seconds = Math.max(0, Math.round(durationMs / 1000));
-  if (seconds < 120) return `${seconds} s`;
-  const minutes = Math.round(seconds / 60);
-  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }
