@@ -44,13 +44,18 @@ export type Recording =
 
 /** Measured properties of an input. */
 export interface InputMeasurements {
-  /** Width in pixels. */
+  /** Width in pixels; 0 for recordings. */
   width: number;
-  /** Height in pixels. */
+  /** Height in pixels; 0 for recordings. */
   height: number;
   /** Duration in seconds; null for pictures. */
   durationSeconds: number | null;
+  /** Whether a video or recording has sound; absent for pictures. */
+  hasAudio?: boolean;
 }
+
+/** Measured input, with the URL or storage reference that the provider's input contains. */
+export type MeasuredInput = InputMeasurements & Pick<PlanInput, 'url'>;
 
 /** Cheaper output that the provider may deliver instead, with its unit price in USD. */
 export type DraftVariant = Omit<OutputVariant, 'unitDiscountMicro'> & { unitPriceUsd: number };
@@ -63,16 +68,21 @@ export interface MeasuredOutput {
   variants: DraftVariant[];
 }
 
-/** Price that depends on an input, which is measured before credits are reserved. */
+/**
+ * Price that depends on inputs, which are measured before credits are reserved. The functions
+ * receive the measurements in the order of `inputs`.
+ */
 export interface MeasuredPrice {
-  input: PlanInput & { medium: 'image' | 'video' };
+  inputs: readonly Required<PlanInput>[];
   /**
    * Calculates the price of one delivered unit, in USD.
-   * @throws GatewayError INVALID_REQUEST if the input exceeds the limits
+   * @throws GatewayError INVALID_REQUEST if an input exceeds the limits
    */
-  calculateUsd: (input: InputMeasurements) => number;
-  /** Returns the properties of the output for a measured input. */
-  describeOutput: (input: InputMeasurements) => MeasuredOutput;
+  calculateUsd: (...inputs: InputMeasurements[]) => number;
+  /** Returns the properties of the output for the measured inputs. */
+  describeOutput: (...inputs: InputMeasurements[]) => MeasuredOutput;
+  /** Builds the provider's input of every route; absent if it does not contain measurements. */
+  buildInput?: (...inputs: MeasuredInput[]) => JsonObject;
 }
 
 /** Planned call, before the API calculates its price in micro-credits. */

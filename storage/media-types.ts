@@ -90,7 +90,7 @@ const acceptedTypes: Readonly<Record<MediaUse, readonly MediaType[]>> = {
 };
 
 /** Returns whether a file type is accepted for a use. */
-const isAccepted = (type: MediaType, use: MediaUse): boolean =>
+export const isAccepted = (type: MediaType, use: MediaUse): boolean =>
   acceptedTypes[use].some(({ extension }) => extension === type.extension);
 
 /** Returns the accepted types as text, e.g. `PNG, JPEG, WebP and GIF`; of all uses by default. */
@@ -281,22 +281,25 @@ export const inputUses = {
   audio: 'recording',
 } as const satisfies Record<string, MediaUse>;
 
-/** Measures a stored picture or video. @throws UnusableFile */
+/** Measures a stored picture, video or recording. @throws UnusableFile */
 export const measureInput = (
   storage: Storage,
   storageKey: string,
-  medium: 'image' | 'video',
+  medium: keyof typeof inputUses,
 ): Promise<InputMeasurements> => measureSource(createObjectSource(storage, storageKey), medium);
 
-/** Measures a picture or video, and closes the source. @throws UnusableFile */
+/** Measures a picture, video or recording, and closes the source. @throws UnusableFile */
 export async function measureSource(
   source: ByteSource,
-  medium: 'image' | 'video',
+  medium: keyof typeof inputUses,
 ): Promise<InputMeasurements> {
   const facts = await readAccepted(source, inputUses[medium]);
   if (facts.kind === 'picture') {
     return { width: facts.width, height: facts.height, durationSeconds: null };
   }
+  const soundSeconds = facts.audio?.durationSeconds ?? 0;
+  const hasAudio = soundSeconds > 0;
+  if (medium === 'audio') return { width: 0, height: 0, durationSeconds: soundSeconds, hasAudio };
   if (!facts.video) throw new UnusableFile('has no picture track');
-  return facts.video;
+  return { ...facts.video, hasAudio };
 }

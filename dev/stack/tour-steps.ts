@@ -160,6 +160,10 @@ export const tourSteps: readonly TourStep[] = [
   jsonStep('video-cutout', 'video/remove-background', {
     body: (earlier) => ({ videoUrl: earlier.videoUrl }),
   }),
+  jsonStep('video-merge', 'video/merge', {
+    note: 'twice, with a voice',
+    body: ({ videoUrl, voiceUrl }) => ({ videoUrls: [videoUrl, videoUrl], audioUrl: voiceUrl }),
+  }),
 ];
 
 /** Returns the URLs of the result files, each once. Skips `metadata`, which may name input files. */

@@ -368,12 +368,13 @@ const resultBody = z.object({
   images: z.array(file).nullish(),
   image: file.nullish(),
   video: z.union([file, z.array(file)]).nullish(),
+  video_url: z.string().min(1).nullish(),
 });
 
 /** Reads the files of a result. Returns a failure if there are none. */
 function readOutputs(body: unknown): CheckResult {
-  const { images, image, video } = resultBody.safeParse(body).data ?? {};
-  const outputs = [images ?? [], image ?? [], video ?? []]
+  const { images, image, video, video_url: url } = resultBody.safeParse(body).data ?? {};
+  const outputs = [images ?? [], image ?? [], video ?? [], url ? { url } : []]
     .flat()
     .map(({ url }): ProviderOutput => ({ kind: 'url', url }));
   if (outputs.length > 0) return { kind: 'result', result: { outputs, data: null } };

@@ -61,7 +61,10 @@ export interface RequestCopies {
    * the request needs more than its measurements, or the server sends only whole files.
    * @throws UnusableFile; GatewayError SERVICE_UNAVAILABLE
    */
-  measureHeaders: (url: string, medium: 'image' | 'video') => Promise<InputMeasurements | null>;
+  measureHeaders: (
+    url: string,
+    medium: keyof typeof inputUses,
+  ) => Promise<InputMeasurements | null>;
   /** Removes the copies of a rejected request, and aborts those in progress. */
   discard: () => Promise<void>;
 }

@@ -11,7 +11,7 @@ import { GatewayError, invalidFieldsError, type ErrorDetail } from '../../domain
 import { isId } from '../../domain/ids.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
-import { findMediaType, listAccepted, inputUses } from '../media-types.ts';
+import { findMediaType, isAccepted, listAccepted, inputUses } from '../media-types.ts';
 import type { Uploads } from '../uploads.ts';
 
 const referencePrefix = 'storage:';
@@ -47,6 +47,10 @@ export async function substituteInputs(
   replacements: ReadonlyMap<string, string>,
 ): Promise<DraftPlan> {
   const replaceText = (text: string) => Promise.resolve(replacements.get(text) ?? text);
+  const replaceInput = <Input extends PlanInput>(input: Input): Input => ({
+    ...input,
+    url: replacements.get(input.url) ?? input.url,
+  });
   const calls = draft.calls.map(async (call) => {
     const routes = call.routes.map(async (route) => ({
       ...route,
@@ -54,15 +58,10 @@ export async function substituteInputs(
     }));
     const { unitPriceUsd: price } = call;
     const unitPriceUsd =
-      typeof price === 'number'
-        ? price
-        : { ...price, input: { ...price.input, url: await replaceText(price.input.url) } };
+      typeof price === 'number' ? price : { ...price, inputs: price.inputs.map(replaceInput) };
     return { ...call, unitPriceUsd, routes: await Promise.all(routes) };
   });
-  const inputs = draft.inputs?.map((input) => ({
-    ...input,
-    url: replacements.get(input.url) ?? input.url,
-  }));
+  const inputs = draft.inputs?.map(replaceInput);
   return { ...draft, ...(inputs && { inputs }), calls: await Promise.all(calls) };
 }
 
@@ -125,9 +124,11 @@ interface InputRequirement {
 type ResolveInput = (input: string, requirement: InputRequirement) => Promise<string>;
 
 function requireMedium(contentType: string, medium: PlanInput['medium']): void {
-  if (!medium || contentType.startsWith(`${medium}/`)) return;
-  const found = findMediaType(contentType)?.name ?? contentType;
-  throw new UnusableInput(`is ${found}; accepted are ${listAccepted(inputUses[medium])}`);
+  const type = findMediaType(contentType);
+  if (!medium || (type && isAccepted(type, inputUses[medium]))) return;
+  throw new UnusableInput(
+    `is ${type?.name ?? contentType}; accepted are ${listAccepted(inputUses[medium])}`,
+  );
 }
 
 /**

@@ -10,6 +10,7 @@ import { imageGenerate } from './image-generate.ts';
 import { imageRemoveBackground } from './image-remove-background.ts';
 import { imageUpscale } from './image-upscale.ts';
 import { videoGenerate } from './video-generate.ts';
+import { videoMerge } from './video-merge.ts';
 import { videoRemoveBackground } from './video-remove-background.ts';
 import { videoUpscale } from './video-upscale.ts';
 import { dialogueGenerate } from './dialogue-generate.ts';
@@ -28,6 +29,7 @@ export const capabilities: readonly Capability[] = [
   videoGenerate,
   videoUpscale,
   videoRemoveBackground,
+  videoMerge,
   voiceoverGenerate,
   dialogueGenerate,
   musicPlan,

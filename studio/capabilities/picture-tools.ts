@@ -55,7 +55,7 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
       output: pngOutput,
       typicalSeconds: service.typicalSeconds,
       unitPriceUsd: {
-        input: source,
+        inputs: [source],
         calculateUsd(input) {
           throwIfTooLarge(input, source, scaleFactor);
           return calculatePrice(input).usd;

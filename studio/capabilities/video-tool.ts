@@ -45,7 +45,7 @@ export function defineVideoTool(
             required: true,
             output: { medium: 'video', format: null },
             unitPriceUsd: {
-              input: source,
+              inputs: [source],
               calculateUsd: (input) => calculateVideoPrice(tool, input).usd,
               describeOutput: (input) => describeOutput(tool, input),
             },

@@ -5,7 +5,7 @@ import type { AudioModel } from './audio-models.ts';
 import type { ImagePrice } from './image-model.ts';
 import { calculateEnlargements, type BackgroundRemover, type Upscaler } from './image-tools.ts';
 import type { VideoModel } from './video-models.ts';
-import type { VideoTool } from './video-tools.ts';
+import type { VideoMerger, VideoTool } from './video-tools.ts';
 
 type FieldValue = string | number | boolean;
 
@@ -40,7 +40,7 @@ export interface PriceRule {
   /**
    * Number of units. `of` is the request field that determines it: a number is rounded up, a string
    * counts by its characters, and a list by its items. `input` is the measured duration of the
-   * input in seconds, rounded up. `default` applies if `of` is null or yields no number.
+   * input (of all videos together) in seconds, rounded up. `default` applies if `of` is null or yields no number.
    */
   quantity: { of: string | null; default: number | null };
   pixels: PricedPixels | null;
@@ -211,4 +211,16 @@ export function audioPriceRules(
   quantity: PriceRule['quantity'] = oneUnit,
 ): PriceRule[] {
   return [{ unit: priceUnit, quantity, pixels: null, rows: [{ when: {}, usd }] }];
+}
+
+/** Returns the price rule of the tool that merges videos. */
+export function mergePriceRules({ usdPerSecond }: VideoMerger): [PriceRule] {
+  return [
+    {
+      unit: 'second',
+      quantity: { of: 'input', default: null },
+      pixels: null,
+      rows: [{ when: {}, usd: usdPerSecond }],
+    },
+  ];
 }

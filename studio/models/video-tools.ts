@@ -59,3 +59,34 @@ export const videoBackgroundRemover: VideoTool = {
   outputEdgeMax: 4096,
   usdPerSecond: [{ pixelsMax: 4096 * 4096, usd: 0.02 }],
 };
+
+/** Tool that joins videos in order; its price depends on the duration of the result. */
+export interface VideoMerger extends CatalogRow {
+  provider: string;
+  /** Provider endpoint that joins videos with their own sound. */
+  joinEndpoint: string;
+  /**
+   * Provider endpoint that places videos and sounds on a time line. The sound of a video is included
+   * only if it is a track of its own.
+   */
+  composeEndpoint: string;
+  /** Maximum duration of the result in seconds. */
+  secondsMax: number;
+  /** Maximum length of a video's longer edge, in pixels. */
+  edgeMax: number;
+  usdPerSecond: number;
+}
+
+/** Tool of video/merge. */
+export const videoMerger: VideoMerger = {
+  id: 'video-merge',
+  displayName: 'Video merge',
+  servedBy: 'FFmpeg',
+  typicalSeconds: 30,
+  provider: 'fal',
+  joinEndpoint: 'fal-ai/ffmpeg-api/merge-videos',
+  composeEndpoint: 'fal-ai/ffmpeg-api/compose',
+  secondsMax: 600,
+  edgeMax: 4096,
+  usdPerSecond: 0.0002,
+};

@@ -20,7 +20,7 @@ export const priceRuleSchema = z
     quantity: z.object({ of: z.string().nullable(), default: z.number().nullable() }).meta({
       description:
         'Number of units, taken from the field `of`: its number rounded up, the length of its string in characters, or ' +
-        'the number of items in its array. If `of` is `input`, the duration of the input in seconds, rounded up. `default` applies if the ' +
+        'the number of items in its array. If `of` is `input`, the duration of the input (of all videos together) in seconds, rounded up. `default` applies if the ' +
         'request does not determine the number.',
     }),
     pixels: z
@@ -62,7 +62,7 @@ export const priceExampleSchema = z.object({
   input: z
     .object({ width: z.int(), height: z.int(), durationSeconds: z.number() })
     .nullable()
-    .meta({ description: 'The measured input, if the price depends on it.' }),
+    .meta({ description: 'Each measured input, if the price depends on it.' }),
   credits: z.number(),
   notes: z.array(z.string()),
 });
@@ -155,6 +155,7 @@ function buildPriceExample(
 function measureExample(call: DraftCall): DraftCall {
   const { unitPriceUsd: price } = call;
   if (typeof price === 'number') return call;
-  const { quantity = call.quantity } = price.describeOutput(exampleInput);
-  return { ...call, quantity, unitPriceUsd: price.calculateUsd(exampleInput) };
+  const measured = price.inputs.map(() => exampleInput);
+  const { quantity = call.quantity } = price.describeOutput(...measured);
+  return { ...call, quantity, unitPriceUsd: price.calculateUsd(...measured) };
 }

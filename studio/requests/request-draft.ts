@@ -18,7 +18,6 @@ import type {
   RejectedItems,
   DraftCall,
   InputMeasurements,
-  MeasuredPrice,
   PlanInput,
   Recording,
 } from '../../domain/draft-plan.ts';
@@ -142,7 +141,7 @@ interface MeasuringDeps {
 }
 
 /**
- * Measures all pictures and videos of a draft, and returns the plan with all prices. Each is
+ * Measures all pictures, videos and recordings of a draft, and returns the plan with all prices. Each is
  * measured once, after it has been copied to storage if necessary, also if its price is fixed: a
  * provider must not be paid for a file that cannot be used. The calls then refer to the stored
  * object. If each input is an item, items with rejected inputs are removed.
@@ -157,7 +156,7 @@ export async function measurePrices(
   /** Stored objects that the provider receives instead of the input URL, keyed by input URL. */
   const references = new Map<string, string>();
 
-  async function measureFile(url: string, medium: 'image' | 'video'): Promise<InputMeasurements> {
+  async function measureFile({ url, medium }: Required<PlanInput>): Promise<InputMeasurements> {
     const isStored = parseStorageReference(url) !== null;
     const measured = isStored ? null : await copies.measureHeaders(url, medium);
     if (measured) return measured;
@@ -169,9 +168,11 @@ export async function measurePrices(
     return measurements;
   }
 
-  async function measure({ field, url, medium }: MeasurableInput): Promise<InputMeasurements> {
-    const pending = pendingMeasurements.get(url) ?? measureFile(url, medium);
-    pendingMeasurements.set(url, pending);
+  async function measure(input: Required<PlanInput>): Promise<InputMeasurements> {
+    const { field, url, medium } = input;
+    const key = `${medium} ${url}`;
+    const pending = pendingMeasurements.get(key) ?? measureFile(input);
+    pendingMeasurements.set(key, pending);
     try {
       return await pending;
     } catch (error) {
@@ -184,10 +185,17 @@ export async function measurePrices(
   async function measureCall(call: DraftCall): Promise<DraftCall> {
     const { unitPriceUsd: price } = call;
     if (typeof price === 'number') return call;
-    const measurements = await measure(price.input);
-    const { quantity = call.quantity, expected, variants } = price.describeOutput(measurements);
+    const measured = await Promise.all(
+      price.inputs.map(async (input) => ({ ...(await measure(input)), url: input.url })),
+    );
+    const unitPriceUsd = price.calculateUsd(...measured);
+    const { quantity = call.quantity, expected, variants } = price.describeOutput(...measured);
     const output = { ...call.output, expected };
-    return { ...call, quantity, output, variants, unitPriceUsd: price.calculateUsd(measurements) };
+    const providerInput = price.buildInput?.(...measured);
+    const routes = providerInput
+      ? call.routes.map((route) => ({ ...route, input: providerInput }))
+      : call.routes;
+    return { ...call, quantity, output, variants, unitPriceUsd, routes };
   }
 
   const inputResults = await Promise.allSettled(listMeasurable(draft).map(measure));
@@ -203,10 +211,7 @@ export async function measurePrices(
   return substituteInputs(measured, references);
 }
 
-type MeasurableInput = MeasuredPrice['input'];
+const isMeasurable = (input: PlanInput): input is Required<PlanInput> => input.medium !== undefined;
 
-const isMeasurable = (input: PlanInput): input is MeasurableInput =>
-  input.medium === 'image' || input.medium === 'video';
-
-const listMeasurable = ({ inputs = [] }: DraftPlan): MeasurableInput[] =>
+const listMeasurable = ({ inputs = [] }: DraftPlan): Required<PlanInput>[] =>
   inputs.filter(isMeasurable);

@@ -72,6 +72,7 @@ const sinks: Record<string, [string, (url: string) => object]> = {
   ],
   'videoUrl to enlarge': ['studio/video/upscale', (videoUrl) => ({ videoUrl })],
   'videoUrl to cut out': ['studio/video/remove-background', (videoUrl) => ({ videoUrl })],
+  'videoUrls to merge': ['studio/video/merge', (url) => ({ videoUrls: [url], audioUrl: url })],
   'referenceUrls of a film': ['studio/video/generate', (url) => ({ prompt, referenceUrls: [url] })],
   'audioUrl to transcribe': ['studio/audio/transcribe', (audioUrl) => ({ audioUrl })],
   webhookUrl: ['studio/image/generate', (webhookUrl) => ({ prompt, async: true, webhookUrl })],
@@ -98,7 +99,10 @@ describe('a private URL', () => {
         expect({ url, status, details: body.details }).toMatchObject({
           url,
           status: 400,
-          details: [{ path: expect.stringMatching(/url/i) }],
+          details:
+            'audioUrl' in makeBody(url) && 'videoUrls' in makeBody(url)
+              ? [{ path: 'videoUrls.0' }, { path: 'audioUrl' }]
+              : [{ path: expect.stringMatching(/url/i) }],
         });
       }
       expect(await readCounts()).toEqual(before);

@@ -42,6 +42,7 @@ export const kinds: readonly Kind[] = [
   kind('videoGenerate', 'video/generate', fromWords),
   kind('videoUpscale', 'video/upscale', fromFilm),
   kind('videoRemoveBackground', 'video/remove-background', fromFilm),
+  kind('videoMerge', 'video/merge', ({ film }) => ({ videoUrls: [film, film] })),
   kind('voiceoverGenerate', 'voiceover/generate', (_, text) => ({ text, title: 'Title' }), once),
   kind(
     'dialogueGenerate',

@@ -37,7 +37,7 @@ const withEstimates = (names: string): string => names.replaceAll(/\w+/g, '$& $&
 
 const writes = endpoints.filter(({ scope, method }) => scope === 'admin' && method !== 'GET');
 const images = 'imageGenerate imageEdit imageUpscale imageRemoveBackground imageBatch';
-const videos = 'videoGenerate videoUpscale videoRemoveBackground';
+const videos = 'videoGenerate videoUpscale videoRemoveBackground videoMerge';
 
 /**
  * Operations with rules that JSON schema cannot express: the reason, the further allowed status

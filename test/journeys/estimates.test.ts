@@ -169,6 +169,8 @@ const requiredFields: Record<string, () => fc.Arbitrary<Body>> = {
   '/studio/video/generate/estimate': withPrompt,
   '/studio/video/upscale/estimate': withFilm,
   '/studio/video/remove-background/estimate': withFilm,
+  '/studio/video/merge/estimate': () =>
+    urls.map((count) => ({ videoUrls: Array.from({ length: count + 1 }, () => filmUrl) })),
   '/studio/voiceover/generate/estimate': () => fc.record({ text, title }),
   '/studio/dialogue/generate/estimate': () =>
     fc.record({
@@ -188,13 +190,19 @@ const requiredFields: Record<string, () => fc.Arbitrary<Body>> = {
   '/studio/audio/transcribe/estimate': () => fc.record({ audioUrl: fc.constant(speechUrl) }),
 };
 
+/** Returns the measured input of a request; that of several videos lasts as long as all together. */
+function findInput({ videoUrl, videoUrls }: Body): typeof filmInput {
+  if (!Array.isArray(videoUrls)) return videoUrl === undefined ? pictureInput : filmInput;
+  return { ...filmInput, durationSeconds: filmInput.durationSeconds * videoUrls.length };
+}
+
 /** Calculates the price of a request from nothing but the published rules. */
 function priceRequest(model: PricedModel, body: Body): number {
   const defaults = Object.entries(model.parameters)
     .filter(([, rule]) => rule.default !== undefined)
     .map(([field, rule]) => [field, rule.default]);
   const request: Body = { ...Object.fromEntries(defaults), ...body };
-  const input = 'videoUrl' in body ? filmInput : pictureInput;
+  const input = findInput(body);
   return model.price.reduce((sum, rule) => sum + priceRule(rule, request, input), 0);
 }
 
@@ -235,11 +243,13 @@ function countUnits({ quantity }: PriceRuleView, request: Body, input: typeof fi
 
 /** Calculates the credits that the plan of a request reserves, with its input as measured. */
 function pricePlan(capability: Capability, body: Body): number {
-  const input = 'videoUrl' in body ? filmInput : pictureInput;
   const calls = planRequest(capability, body).calls.map((call) => {
     const { unitPriceUsd: price } = call;
     if (typeof price === 'number') return call;
-    return { ...call, ...price.describeOutput(input), unitPriceUsd: price.calculateUsd(input) };
+    const input = 'image' === price.inputs[0]?.medium ? pictureInput : filmInput;
+    const measured = price.inputs.map(() => input);
+    const unitPriceUsd = price.calculateUsd(...measured);
+    return { ...call, ...price.describeOutput(...measured), unitPriceUsd };
   });
   return creditsFromMicro(priceCalls(gateway.config, calls).priceMicro);
 }

@@ -12,6 +12,7 @@ import { imageGenerate } from '../../studio/capabilities/image-generate.ts';
 import { imageRemoveBackground } from '../../studio/capabilities/image-remove-background.ts';
 import { imageUpscale } from '../../studio/capabilities/image-upscale.ts';
 import { videoGenerate } from '../../studio/capabilities/video-generate.ts';
+import { videoMerge } from '../../studio/capabilities/video-merge.ts';
 import { videoRemoveBackground } from '../../studio/capabilities/video-remove-background.ts';
 import { videoUpscale } from '../../studio/capabilities/video-upscale.ts';
 import { planRequest } from '../harness/capability.ts';
@@ -62,6 +63,7 @@ const rows: Row[] = [
   ),
   ['video-upscale', videoUpscale, { videoUrl: imageUrl }],
   ['video-remove-background', videoRemoveBackground, { videoUrl: imageUrl }],
+  ['video-merge', videoMerge, { videoUrls: [imageUrl, imageUrl] }],
 ];
 
 const inputs = [

@@ -3,6 +3,7 @@ import { findModel, throwIfUnsupported } from '../../studio/models/model-paramet
 import { videoModels } from '../../studio/models/video-models.ts';
 import { videoGenerate } from '../../studio/capabilities/video-generate.ts';
 import { videoRemoveBackground } from '../../studio/capabilities/video-remove-background.ts';
+import { videoMerge } from '../../studio/capabilities/video-merge.ts';
 import { videoUpscale } from '../../studio/capabilities/video-upscale.ts';
 import { planRequest, catchRejection, isAccepted } from '../harness/capability.ts';
 import { catchGatewayError } from '../harness/failures.ts';
@@ -185,6 +186,92 @@ describe.each([videoUpscale, videoRemoveBackground])('POST $path', (capability) 
     expect([seconds(0.2), seconds(3.2), seconds(120)]).toEqual([1, 4, 120]);
     expect(() => usd(120.1)).toThrow(/120/);
     expect(() => usd(1, 4098, 2)).toThrow(/pixels/);
-    expect(price.input.field).toBe('videoUrl');
+    expect(price.inputs.map(({ field }) => field)).toEqual(['videoUrl']);
   });
+});
+
+describe('POST /studio/video/merge', () => {
+  const audioUrl = 'https://example.com/voice.mp3';
+  it.each<[object, string | null]>([
+    [{ videoUrls: urls(2) }, null],
+    [{ videoUrls: urls(10) }, null],
+    [{ videoUrls: urls(1), audioUrl }, null],
+    [{ videoUrls: urls(1), audioUrl, audioMode: 'mix' }, null],
+    [{ videoUrls: urls(2), audioUrl, audioMode: 'replace', async: true }, null],
+    [{}, 'videoUrls'],
+    [{ videoUrls: [] }, 'videoUrls'],
+    [{ videoUrls: urls(11) }, 'videoUrls'],
+    [{ videoUrls: urls(1) }, 'videoUrls'],
+    [{ videoUrls: urls(2)[0] }, 'videoUrls'],
+    [{ videoUrls: ['a.mp4', ...urls(1)] }, 'videoUrls.0'],
+    [{ videoUrls: urls(2), audioUrl: 'a.mp3' }, 'audioUrl'],
+    [{ videoUrls: urls(2), audioMode: 'mix' }, 'audioUrl'],
+    [{ videoUrls: urls(1), audioMode: 'replace' }, 'audioUrl'],
+    [{ videoUrls: urls(2), audioUrl, audioMode: 'duck' }, 'audioMode'],
+    [{ videoUrls: urls(2), surprise: 1 }, 'surprise'],
+  ])('%j: rejects %s', (body, path) => {
+    if (path === null) expect(isAccepted(videoMerge, body)).toBe(true);
+    else expect(catchRejection(videoMerge, body).details).toMatchObject([{ path }]);
+  });
+
+  const plan = (body: object) => {
+    const [call] = planRequest(videoMerge, body).calls;
+    const price = call?.unitPriceUsd;
+    if (!call || typeof price !== 'object') throw new Error('the price depends on the inputs');
+    return { route: call.routes[0], price };
+  };
+  const film = (durationSeconds: number, hasAudio = true) => ({
+    ...{ url: `storage:film-${durationSeconds}`, width: 640, height: 360 },
+    ...{ durationSeconds, hasAudio },
+  });
+
+  it('is priced by the started seconds of all videos, within its limits', () => {
+    const { price, route } = plan({ videoUrls: urls(3) });
+    expect(route).toEqual({
+      provider: 'fal',
+      providerEndpoint: 'fal-ai/ffmpeg-api/merge-videos',
+      input: { video_urls: urls(3) },
+    });
+    expect(price.describeOutput(film(1.4), film(2.4), film(0.4))).toMatchObject({
+      quantity: 5,
+      expected: { durationSeconds: expect.closeTo(4.2) },
+    });
+    expect(price.calculateUsd(film(200), film(200), film(200))).toBe(0.0002);
+    expect(() => price.calculateUsd(film(200), film(200), film(200.5))).toThrow(/600 .*601/);
+    const wide = { ...film(1), width: 4097 };
+    expect(catchGatewayError(() => price.calculateUsd(film(1), wide, film(1)))).toMatchObject({
+      code: 'INVALID_REQUEST',
+      details: [{ path: 'videoUrls.1', message: expect.stringContaining('4097×360') }],
+    });
+  });
+
+  it.each([
+    ['replace', 9, []],
+    ['mix', 2.5, [{ id: 'sound-of-videos', keyframes: [{ timestamp: 0, duration: 1500 }] }]],
+  ])(
+    'in mode %s places a sound of %d s on the time line of the videos',
+    (audioMode, seconds, own) => {
+      const { price, route } = plan({ videoUrls: urls(2), audioUrl, audioMode });
+      expect(route?.providerEndpoint).toBe('fal-ai/ffmpeg-api/compose');
+      const sound = { ...film(seconds), url: 'storage:sound' };
+      expect(price.buildInput?.(film(1.5), film(3, false), sound)).toMatchObject({
+        tracks: [
+          {
+            type: 'video',
+            keyframes: [
+              { url: 'storage:film-1.5', timestamp: 0, duration: 1500 },
+              { url: 'storage:film-3', timestamp: 1500, duration: 3000 },
+            ],
+          },
+          ...own,
+          {
+            type: 'audio',
+            keyframes: [
+              { url: 'storage:sound', timestamp: 0, duration: Math.min(4500, seconds * 1000) },
+            ],
+          },
+        ],
+      });
+    },
+  );
 });

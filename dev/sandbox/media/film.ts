@@ -11,6 +11,7 @@ import {
   type MediaInput,
   type MediaSize,
 } from './media.ts';
+import { composeFilm, type Section, type TimeLine } from './compose-film.ts';
 import { muxFilm } from './mux-film.ts';
 import { probeVideo, type VideoProperties } from './probe.ts';
 import type { Size } from './size.ts';
@@ -29,6 +30,16 @@ export interface Film extends Size {
 /** Generates and reads videos. */
 export interface Films {
   film: (film: Film) => Promise<Media>;
+  /**
+   * Joins videos with their sound.
+   * @throws MediaInputError if an input cannot be read
+   */
+  join: (inputs: readonly MediaInput[]) => Promise<Media>;
+  /**
+   * Places videos and sounds on a time line.
+   * @throws MediaInputError if an input cannot be read
+   */
+  compose: (timeLine: TimeLine) => Promise<Media>;
   probe: (input: MediaInput) => Promise<VideoProperties>;
 }
 
@@ -121,6 +132,21 @@ async function probe(input: MediaInput): Promise<VideoProperties> {
   return properties;
 }
 
+/** Places videos one after the other, with their sound. */
+async function placeInOrder(inputs: readonly MediaInput[]): Promise<TimeLine> {
+  const videos: Section[] = [];
+  const sounds: Section[] = [];
+  let startSeconds = 0;
+  for (const input of inputs) {
+    const { durationSeconds, hasAudio } = await probe(input);
+    const section = { input, startSeconds, durationSeconds };
+    videos.push(section);
+    if (hasAudio) sounds.push(section);
+    startSeconds += durationSeconds;
+  }
+  return { videos, sounds };
+}
+
 const tinyProperties: VideoProperties = {
   width: 64,
   height: 64,
@@ -142,8 +168,12 @@ export function createFilms(tones: Tones, size: MediaSize = { tiny: false }): Fi
     tinyFilms.set(key, film);
     return film;
   };
+  const film = async (wanted: Film): Promise<Media> =>
+    size.tiny ? tinyFilm(wanted) : generateFilm(wanted, makers);
   return {
-    film: async (film) => (size.tiny ? tinyFilm(film) : generateFilm(film, makers)),
+    film,
+    join: async (inputs) => composeFilm(await placeInOrder(inputs), film),
+    compose: (timeLine) => composeFilm(timeLine, film),
     probe: async (input) => (size.tiny ? tinyProperties : probe(input)),
   };
 }

@@ -4,8 +4,10 @@ import {
   BufferSource,
   EncodedPacketSink,
   Input,
+  type AudioCodec,
   type EncodedPacket,
   type InputTrack,
+  type VideoCodec,
 } from 'mediabunny';
 import { assert } from '../../../domain/errors.ts';
 
@@ -41,32 +43,42 @@ export async function probeDurationSeconds(bytes: Uint8Array): Promise<number | 
   return await input.computeDuration().catch(() => undefined);
 }
 
-/** Packets of a track in order, and its decoder configuration. */
-interface Track<Config> {
+/** Packets of a track in order, its codec and its decoder configuration. */
+interface Track<Codec, Config> {
   packets: [EncodedPacket, ...EncodedPacket[]];
+  codec: Codec;
   decoderConfig: Config;
 }
 
-async function readTrack<Config>(
-  track: (InputTrack & { getDecoderConfig: () => Promise<Config | null> }) | null,
-): Promise<Track<Config>> {
+/** Sound of a file. */
+export type SoundTrack = Track<AudioCodec, AudioDecoderConfig>;
+
+/** Pictures of a video. */
+export type PictureTrack = Track<VideoCodec, VideoDecoderConfig>;
+
+async function readTrack<Codec, Config>(
+  track:
+    | (InputTrack & { codec: Codec | null; getDecoderConfig: () => Promise<Config | null> })
+    | null,
+): Promise<Track<Codec, Config>> {
   const decoderConfig = await track?.getDecoderConfig();
-  assert(track && decoderConfig, 'the file has no such track');
+  const codec = track?.codec;
+  assert(track && codec && decoderConfig, 'the file has no such track');
   const packets: EncodedPacket[] = [];
   for await (const packet of new EncodedPacketSink(track).packets()) packets.push(packet);
   const [first, ...others] = packets;
   assert(first, 'the track has no packets');
-  return { packets: [first, ...others], decoderConfig };
+  return { packets: [first, ...others], codec, decoderConfig };
 }
 
-/** Reads the audio track of a file that the sandbox generated. */
-export async function readSound(bytes: Uint8Array): Promise<Track<AudioDecoderConfig>> {
+/** Reads the audio track of a file. @throws if it has none */
+export async function readSound(bytes: Uint8Array): Promise<SoundTrack> {
   using input = open(bytes);
   return await readTrack(await input.getPrimaryAudioTrack());
 }
 
-/** Reads the video track of a file that the sandbox generated. */
-export async function readPictures(bytes: Uint8Array): Promise<Track<VideoDecoderConfig>> {
+/** Reads the video track of a file. @throws if it has none */
+export async function readPictures(bytes: Uint8Array): Promise<PictureTrack> {
   using input = open(bytes);
   return await readTrack(await input.getPrimaryVideoTrack());
 }

@@ -1,6 +1,6 @@
 /**
- * Upscales and removes the background of videos on fal. The sandbox cannot decode video: it generates a new video with the
- * size and duration that the result should have.
+ * Upscales, joins and removes the background of videos on fal. The sandbox cannot decode video: it joins encoded frames, and
+ * otherwise generates a new video with the size and duration that the result should have.
  */
 import { z } from 'zod';
 import { MediaInputError, type MediaInput } from '../../media/media.ts';
@@ -12,7 +12,8 @@ import {
 } from '../endpoint.ts';
 import { birefnetModels, operatingResolutions, resolutionFitsModel } from './birefnet.ts';
 import { syncMode } from './fields.ts';
-import { generateVideo } from './films.ts';
+import type { Section } from '../../media/compose-film.ts';
+import { generateVideo, toPlainFile } from './films.ts';
 
 const latencyFactor = 4;
 const edgeMax = 4096;
@@ -69,6 +70,67 @@ export const videoToolEndpoints: Endpoint[] = [
       const source = { field: 'video_url', url: input.video_url };
       const film = await planOutput(context, source, input.upscale_factor);
       return generateVideo({ ...film, prompt: 'upscaled' }, context);
+    },
+  }),
+  defineEndpoint({
+    id: 'fal-ai/ffmpeg-api/merge-videos',
+    input: z.object({
+      video_urls: z.array(videoUrl).min(2),
+      target_fps: z.number().min(1).max(60).nullish(),
+      resolution: z.unknown().optional(),
+    }),
+    run: async ({ video_urls }, { films }) => {
+      const media = [await films.join(video_urls.map((url) => ({ field: 'video_urls', url })))];
+      return { media, output: ([video]) => ({ video: toPlainFile(video), metadata: {} }) };
+    },
+  }),
+  defineEndpoint({
+    id: 'fal-ai/ffmpeg-api/compose',
+    input: z.object({
+      tracks: z
+        .array(
+          z.object({
+            id: z.string(),
+            type: z.enum(['video', 'audio']),
+            keyframes: z
+              .array(
+                z.object({
+                  url: videoUrl,
+                  timestamp: z.number().min(0),
+                  duration: z.number().gt(0),
+                }),
+              )
+              .min(1),
+          }),
+        )
+        .min(1),
+    }),
+    run: async ({ tracks }, { films, pictures, requestSeed: seed }) => {
+      const listSections = (wanted: 'video' | 'audio'): Section[] =>
+        tracks
+          .filter(({ type }) => type === wanted)
+          .flatMap(({ keyframes }) => keyframes)
+          .map(({ url, timestamp, duration }) => ({
+            input: { field: 'tracks', url },
+            startSeconds: timestamp / 1000,
+            durationSeconds: duration / 1000,
+          }));
+      const film = await films.compose({
+        videos: listSections('video'),
+        sounds: listSections('audio'),
+      });
+      const drawing = {
+        prompt: 'thumbnail',
+        seed,
+        index: 0,
+        format: 'jpeg',
+        transparent: false,
+      } as const;
+      const thumbnail = await pictures.draw({ ...drawing, width: 64, height: 64 });
+      return {
+        media: [film, thumbnail],
+        output: ([video, picture]) => ({ video_url: video?.url, thumbnail_url: picture?.url }),
+      };
     },
   }),
   defineEndpoint({
