@@ -238,6 +238,24 @@ export interface paths {
          */
         post: operations["videoRemoveBackgroundEstimate"];
     };
+    "/api/v1/studio/video/merge": {
+        parameters: {};
+        /**
+         * Join videos in order, with a sound track
+         * @description Scope: `studio:video`.
+         */
+        post: operations["videoMerge"];
+    };
+    "/api/v1/studio/video/merge/estimate": {
+        parameters: {};
+        /**
+         * Estimate the price: Join videos in order, with a sound track
+         * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
+         *
+         *     Scope: `studio:video`.
+         */
+        post: operations["videoMergeEstimate"];
+    };
     "/api/v1/studio/voiceover/generate": {
         parameters: {};
         /**
@@ -1071,7 +1089,7 @@ export interface components {
         PriceRule: {
             /** @enum {string} */
             unit: "image" | "second" | "character" | "request";
-            /** @description Number of units, taken from the field `of`: its number rounded up, the length of its string in characters, or the number of items in its array. If `of` is `input`, the duration of the input in seconds, rounded up. `default` applies if the request does not determine the number. */
+            /** @description Number of units, taken from the field `of`: its number rounded up, the length of its string in characters, or the number of items in its array. If `of` is `input`, the duration of the input (of all videos together) in seconds, rounded up. `default` applies if the request does not determine the number. */
             quantity: {
                 of: string | null;
                 default: number | null;
@@ -3008,6 +3026,76 @@ export interface components {
             success: true;
             data: components["schemas"]["StudioEstimate"];
         };
+        VideoMergeRequest: {
+            /** @description The videos, in the order of the result. */
+            videoUrls: (string)[];
+            /** @description Sound track. It starts with the result and ends with it at the latest. A single video requires it. */
+            audioUrl?: string;
+            /**
+             * @description With `audioUrl`: `replace` (the default) omits the sound of the videos, `mix` keeps it below the sound track.
+             * @enum {string}
+             */
+            audioMode?: "replace" | "mix";
+            async?: boolean;
+            /**
+             * Format: uri
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             */
+            webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            /**
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+        };
+        VideoMergeAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["VideoMergeResult"];
+            credits: components["schemas"]["Credits"];
+        };
+        VideoMergeResult: {
+            /** Format: uri */
+            url: string;
+            /**
+             * Format: date-time
+             * @description Time at which the URLs expire; each response signs them again.
+             */
+            expiresAt: string;
+            storagePath: string;
+            format: string;
+            /**
+             * @description Origin of the marks (C2PA, IPTC) that declare the file as generated: the provider, the gateway, or none.
+             * @enum {string}
+             */
+            contentCredentials: "provider" | "gateway" | "none";
+            contentType: string;
+            durationSeconds: number | null;
+            width: number | null;
+            height: number | null;
+            hasAudio: boolean | null;
+            model: string;
+            metadata: {
+                [key: string]: unknown;
+            };
+        };
+        VideoMergeEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["StudioEstimate"];
+        };
         VoiceoverGenerateRequest: {
             text: string;
             title: string;
@@ -3452,7 +3540,7 @@ export interface components {
                         request: {
                             [key: string]: unknown;
                         };
-                        /** @description The measured input, if the price depends on it. */
+                        /** @description Each measured input, if the price depends on it. */
                         input: {
                             width: number;
                             height: number;
@@ -3488,7 +3576,7 @@ export interface components {
                     request: {
                         [key: string]: unknown;
                     };
-                    /** @description The measured input, if the price depends on it. */
+                    /** @description Each measured input, if the price depends on it. */
                     input: {
                         width: number;
                         height: number;
@@ -4390,7 +4478,7 @@ export interface components {
             nextCursor: string | null;
         };
         /** @enum {string} */
-        Capability: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+        Capability: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
         JobFields: {
             jobId: string;
             keyId: string;
@@ -5200,6 +5288,74 @@ export interface operations {
             };
         };
     };
+    videoMerge: {
+        parameters: {
+            header?: {
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
+                "Idempotency-Key"?: string;
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
+                Prefer?: string;
+            };
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "videoUrls": [
+                 *         "https://example.com/first.mp4",
+                 *         "https://example.com/second.mp4"
+                 *       ],
+                 *       "audioUrl": "https://example.com/voice.mp3"
+                 *     }
+                 */
+                "application/json": components["schemas"]["VideoMergeRequest"];
+            };
+        };
+        responses: {
+            /** @description The result of the charged job. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["VideoMergeAnswer"];
+                };
+            };
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
+            202: {
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["JobTicket"];
+                        credits: components["schemas"]["Credits"];
+                    };
+                };
+            };
+        };
+    };
+    videoMergeEstimate: {
+        parameters: {};
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "videoUrls": [
+                 *         "https://example.com/first.mp4",
+                 *         "https://example.com/second.mp4"
+                 *       ],
+                 *       "audioUrl": "https://example.com/voice.mp3"
+                 *     }
+                 */
+                "application/json": components["schemas"]["VideoMergeRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["VideoMergeEstimateAnswer"];
+                };
+            };
+        };
+    };
     voiceoverGenerate: {
         parameters: {
             header?: {
@@ -5632,7 +5788,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Return only the endpoint with this job type. */
-                type?: "imageGenerate" | "imageEdit" | "imageUpscale" | "imageRemoveBackground" | "imageBatch" | "videoGenerate" | "videoUpscale" | "videoRemoveBackground" | "voiceoverGenerate" | "dialogueGenerate" | "musicPlan" | "musicGenerate" | "sfxGenerate" | "audioTranscribe";
+                type?: "imageGenerate" | "imageEdit" | "imageUpscale" | "imageRemoveBackground" | "imageBatch" | "videoGenerate" | "videoUpscale" | "videoRemoveBackground" | "videoMerge" | "voiceoverGenerate" | "dialogueGenerate" | "musicPlan" | "musicGenerate" | "sfxGenerate" | "audioTranscribe";
                 /** @description Return only the endpoints that offer this model, without their other models. */
                 model?: string;
             };

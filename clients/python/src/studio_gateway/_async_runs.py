@@ -30,6 +30,8 @@ from .schemas import (
     StudioEstimate,
     VideoGenerateRequest,
     VideoGenerateResult,
+    VideoMergeRequest,
+    VideoMergeResult,
     VideoRemoveBackgroundRequest,
     VideoRemoveBackgroundResult,
     VideoUpscaleRequest,
@@ -90,6 +92,11 @@ class AsyncRuns:
     async def run(
         self, capability: Literal["video/remove-background"], input: VideoRemoveBackgroundRequest, *, timeout: float | None = None, idempotency_key: str | None = None,
     ) -> VideoRemoveBackgroundResult: ...
+
+    @overload
+    async def run(
+        self, capability: Literal["video/merge"], input: VideoMergeRequest, *, timeout: float | None = None, idempotency_key: str | None = None,
+    ) -> VideoMergeResult: ...
 
     @overload
     async def run(
@@ -175,6 +182,11 @@ class AsyncRuns:
 
     @overload
     async def submit(
+        self, capability: Literal["video/merge"], input: VideoMergeRequest, *, idempotency_key: str | None = None,
+    ) -> JobTicket[VideoMergeResult]: ...
+
+    @overload
+    async def submit(
         self, capability: Literal["voiceover/generate"], input: VoiceoverGenerateRequest, *, idempotency_key: str | None = None,
     ) -> JobTicket[VoiceoverGenerateResult]: ...
 
@@ -247,6 +259,11 @@ class AsyncRuns:
     @overload
     async def estimate(
         self, capability: Literal["video/remove-background"], input: VideoRemoveBackgroundRequest,
+    ) -> StudioEstimate: ...
+
+    @overload
+    async def estimate(
+        self, capability: Literal["video/merge"], input: VideoMergeRequest,
     ) -> StudioEstimate: ...
 
     @overload

@@ -1852,6 +1852,28 @@ class VideoRemoveBackgroundEstimateAnswer(ImageGenerateEstimateAnswer):
     pass
 
 
+VideoMergeRequest = TypedDict(
+    'VideoMergeRequest',
+    {
+        'videoUrls': list[str],
+        'audioUrl': NotRequired[str],
+        'audioMode': NotRequired[Literal['replace', 'mix']],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'metadata': NotRequired[dict[str, str] | None],
+    },
+)
+
+
+class VideoMergeResult(VideoGenerateResult):
+    pass
+
+
+class VideoMergeEstimateAnswer(ImageGenerateEstimateAnswer):
+    pass
+
+
 VoiceoverGenerateRequest = TypedDict(
     'VoiceoverGenerateRequest',
     {
@@ -3000,7 +3022,7 @@ class GetUsageAnswer(TypedDict):
     nextCursor: str | None
 
 
-Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe']
+Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'video/merge', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe']
 
 
 class JobFieldsProgress(JobProgress):
@@ -3103,6 +3125,12 @@ class VideoUpscaleAnswer(TypedDict):
 class VideoRemoveBackgroundAnswer(TypedDict):
     success: Literal[True]
     data: VideoRemoveBackgroundResult
+    credits: Credits
+
+
+class VideoMergeAnswer(TypedDict):
+    success: Literal[True]
+    data: VideoMergeResult
     credits: Credits
 
 
