@@ -4,7 +4,8 @@
  */
 import type { Client } from '@temporalio/client';
 import type { Config } from '../platform/config.ts';
-import { openDatabase } from '../platform/database.ts';
+import { openDatabase, type DatabasePool } from '../platform/database.ts';
+import type { Metrics } from '../platform/metrics.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createOutbound } from '../platform/outbound.ts';
 import { openTelemetry, type ProcessKind } from '../platform/telemetry.ts';
@@ -50,6 +51,35 @@ export function publicBaseUrl(config: Config): string {
   return (config.PUBLIC_BASE_URL ?? localUrl).replace(/\/$/, '');
 }
 
+/** Opens the storage, and the services that read and write files. */
+async function openFiles(
+  config: Config,
+  { pool, logger, metrics }: { pool: DatabasePool; logger: Logger; metrics: Metrics },
+) {
+  const ownUrl = publicBaseUrl(config);
+  const bytesMax = config.UPLOAD_BYTES_MAX;
+  const { storage: driver, ...served } = await openStorage(config, ownUrl);
+  const storage = observeStorage(driver, metrics);
+  const outbound = createOutbound({ admittedOrigins: config.ALLOW_PRIVATE_NETWORK_ORIGINS });
+  const files = { pool, storage, logger };
+  const uploads = createUploads({ ...files, bytesMax, retentionMs: config.UPLOAD_KEPT_MS });
+  const inputs = createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl });
+  return {
+    storage,
+    ...served,
+    outbound,
+    uploads,
+    inputs,
+    storedFiles: createStoredFiles(files),
+    copies: createInputCopies({ ...files, outbound, bytesMax }),
+    artifacts: observeArtifacts(
+      createArtifactStore({ storage, outbound, marksOutputs: config.MARK_OUTPUTS }),
+    ),
+    recordings: createRecordings({ storage, inputs }),
+    requestFiles: createRequestFiles({ storage, uploads }),
+  };
+}
+
 /** Opens the services. A connection is made when it is first needed. */
 async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
   const telemetry = await openTelemetry(config, kind);
@@ -62,28 +92,19 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
   });
   const settlements = createSettlements(pool, { metrics, logger });
   const observers = { metrics, settlements };
-  const ownUrl = publicBaseUrl(config);
-  const { storage: driver, ...served } = await openStorage(config, ownUrl);
-  const storage = observeStorage(driver, metrics);
-  const outbound = createOutbound({ admittedOrigins: config.ALLOW_PRIVATE_NETWORK_ORIGINS });
-  const uploads = createUploads({
-    pool,
-    storage,
-    logger,
-    bytesMax: config.UPLOAD_BYTES_MAX,
-    retentionMs: config.UPLOAD_KEPT_MS,
-  });
+  const files = await openFiles(config, { pool, logger, metrics });
+  const { storage } = files;
   const chatLedger = observeChatLedger(createChatLedger(pool, metrics), observers);
-  const inputs = createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl });
-  const providers = observeProviders(createProviders(config, { outbound, storage }), observers);
+  const providers = observeProviders(createProviders(config, files), observers);
   return {
+    ...files,
     pool,
     ledger: observeLedger(createLedger(pool, metrics), observers),
     chatLedger,
     records: createCallRecords(pool),
     reads: createJobReads(pool, storage),
     view: createJobView({
-      publicBaseUrl: ownUrl,
+      publicBaseUrl: publicBaseUrl(config),
       urlOf: (artifact, ttlMs) => storage.urlOf(artifact.storageKey, ttlMs),
     }),
     usageSums: createUsageSums(pool),
@@ -93,26 +114,8 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     slots: createProviderSlots(config),
     providers,
     chatCatalog: await openChatCatalog(config, findStudioEndpoint),
-    storage,
-    ...served,
-    uploads,
-    storedFiles: createStoredFiles({ pool, storage, logger }),
-    inputs,
-    copies: createInputCopies({
-      pool,
-      storage,
-      outbound,
-      logger,
-      bytesMax: config.UPLOAD_BYTES_MAX,
-    }),
-    outbound,
-    artifacts: observeArtifacts(
-      createArtifactStore({ storage, outbound, marksOutputs: config.MARK_OUTPUTS }),
-    ),
-    recordings: createRecordings({ storage, inputs }),
-    requestFiles: createRequestFiles({ storage, uploads }),
     urls: createNotificationUrls({
-      publicBaseUrl: ownUrl,
+      publicBaseUrl: publicBaseUrl(config),
       secret: config.WEBHOOK_SECRET,
       previousSecret: config.WEBHOOK_SECRET_PREVIOUS,
     }),
