@@ -86,6 +86,14 @@ export const rejection = z.discriminatedUnion('verdict', [
     now: z.string(),
     balance,
   }),
+  z.object({
+    /** As many jobs are open as the limit `of` the key or the organization allows. */
+    verdict: z.literal('jobs_max_reached'),
+    of: z.enum(['key', 'organization']),
+    limit: z.number(),
+    open: z.number(),
+    required: z.number(),
+  }),
 ]);
 export type Rejection = z.infer<typeof rejection>;
 

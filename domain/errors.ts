@@ -91,6 +91,10 @@ export const errorTable = {
     429,
     'Too many requests for this key within one minute.',
   ),
+  JOBS_MAX_REACHED: temporary(
+    429,
+    'As many Studio jobs are open as the key or the organization may have at the same time.',
+  ),
   WINDOW_EXHAUSTED: temporary(429, 'The six-hour usage window is exhausted.'),
   CONTEXT_LENGTH_EXCEEDED: permanent(400, 'The prompt is too long for the model.'),
   PROVIDER_REJECTED_INPUT: permanent(400, 'The provider rejected the input.'),

@@ -77,10 +77,11 @@ export const organizationStatusSchema = z.enum(['active', 'suspended']);
 
 /** Owners of rate-limit windows that count a request. */
 const windowOwners = ['key', 'user', 'organization'] as const;
-type WindowOwner = (typeof windowOwners)[number];
 const windowSchema = z.object({
   /** Number of the request in the window. */
   hits: z.number(),
+  /** Number of requests that the window allows. */
+  limit: z.number(),
   /** End of the window in milliseconds since 1970, by the database's clock. */
   resetAtMs: z.number(),
 });
@@ -137,15 +138,15 @@ export const keysPerUserMax = 10;
  */
 export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?: Metrics) {
   const { KEY_PEPPER: pepper, KEY_PEPPER_PREVIOUS: previousPepper } = config;
-  const keyLimits: Record<RateBucket, number> = {
+  const bucketDefaults: Record<RateBucket, number> = {
     requests: config.RATE_LIMIT_PER_MINUTE,
     polls: config.POLL_RATE_LIMIT_PER_MINUTE,
     console: config.CONSOLE_RATE_LIMIT_PER_MINUTE,
   };
-  const factors: Record<WindowOwner, number> = {
-    key: 1,
-    user: keysPerUserMax,
-    organization: config.ORGANIZATION_RATE_FACTOR,
+  const defaults = {
+    requests: config.RATE_LIMIT_PER_MINUTE,
+    userFactor: keysPerUserMax,
+    organizationFactor: config.ORGANIZATION_RATE_FACTOR,
   };
   const enqueue = createBatcher<{ mac: string; bucket: RateBucket }, Caller | null>({
     name: 'access',
@@ -162,22 +163,20 @@ export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?:
         'text',
       );
       const limits = sql.array(
-        requests.map(({ bucket }) => keyLimits[bucket]),
+        requests.map(({ bucket }) => bucketDefaults[bucket]),
         'int4',
       );
-      return pool.oneFirst(
-        sql.type(answersRow)`SELECT admit_requests(${macs}, ${buckets}, ${limits}) AS answers`,
-      );
+      return pool.oneFirst(sql.type(answersRow)`
+        SELECT admit_requests(${macs}, ${buckets}, ${limits}, ${sql.jsonb(defaults)}) AS answers`);
     },
   });
   const admitMac = (mac: string, bucket: RateBucket): Promise<Caller | null> =>
     enqueue({ mac, bucket });
   return {
     /** Returns the state of the window that limits a caller most; a key's own if they are equal. */
-    findRate({ windows }: Caller, bucket: RateBucket): RateState {
+    findRate({ windows }: Caller): RateState {
       const states = windowOwners.map((owner) => {
-        const limit = keyLimits[bucket] * factors[owner];
-        const { hits, resetAtMs } = windows[owner];
+        const { hits, limit, resetAtMs } = windows[owner];
         return { limit, remaining: limit - hits, resetAtMs };
       });
       return states.reduce((least, state) => (state.remaining < least.remaining ? state : least));

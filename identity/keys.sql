@@ -6,9 +6,11 @@ CREATE FUNCTION api_key_meta(k api_key) RETURNS jsonb LANGUAGE sql STABLE RETURN
   jsonb_build_object('keyId', k.id, 'keyPrefix', k.prefix, 'name', k.name,
     'createdAt', unix_ms(k.created_at), 'expiresAt', unix_ms(k.expires_at),
     'lastUsedAt', unix_ms(k.last_used_at), 'scopes', to_jsonb(k.scopes),
-    'allowedModels', to_jsonb(k.allowed_models), 'limit', (
-      SELECT jsonb_build_object('credits', trim_scale(holder.limit_micro / 1000000.0), 'per', holder.limit_per)
-      FROM api_key holder WHERE holder.id = coalesce(k.budget_of, k.id) AND holder.limit_micro IS NOT NULL));
+    'allowedModels', to_jsonb(k.allowed_models))
+  || (SELECT jsonb_build_object('rateLimit', holder.rate_limit, 'jobsMax', holder.jobs_max, 'limit',
+      CASE WHEN holder.limit_micro IS NOT NULL THEN jsonb_build_object(
+        'credits', trim_scale(holder.limit_micro / 1000000.0), 'per', holder.limit_per) END)
+    FROM api_key holder WHERE holder.id = coalesce(k.budget_of, k.id));
 
 -- Returns the first field in which a new key exceeds the permissions of the acting key, or null.
 CREATE FUNCTION api_key_excess(acting_key api_key, requested api_key) RETURNS text LANGUAGE sql IMMUTABLE RETURN CASE
@@ -27,12 +29,12 @@ CREATE FUNCTION valid_acting_key(key_id text, of_user text) RETURNS api_key LANG
 $$;
 
 -- Creates a key with at most the permissions of the acting key. Fields that are null are copied from
--- the acting key. If the acting key has a spending limit, the new key shares its budget and cannot
--- have its own limit.
+-- the acting key. If the acting key has a limit, the new key shares its budget and its limits, and
+-- cannot have its own.
 -- request: {userId, actingKeyId (null for operators), id, name, prefix, mac (hex), scopes|null,
---   allowedModels|null, expiresAtMs|null, limit: {micro, per}|null, quota}
+--   allowedModels|null, expiresAtMs|null, limit: {micro, per}|null, rateLimit|null, jobsMax|null, quota}
 CREATE FUNCTION create_api_key(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE owner app_user; acting_key api_key; k api_key;
+DECLARE owner app_user; acting_key api_key; k api_key; field text;
 BEGIN
   SELECT * INTO owner FROM app_user WHERE id = request->>'userId' FOR NO KEY UPDATE;
   IF NOT FOUND THEN RETURN '{"verdict": "no_user"}'; END IF;
@@ -47,8 +49,11 @@ BEGIN
   k.allowed_models := coalesce(text_array(request->'allowedModels'), acting_key.allowed_models);
   k.expires_at := coalesce(timestamp_of_ms((request->>'expiresAtMs')::bigint), acting_key.expires_at);
   k.limit_micro := request->'limit'->>'micro'; k.limit_per := request->'limit'->>'per';
-  IF key_budget(acting_key.id) IS NOT NULL THEN
-    IF k.limit_micro IS NOT NULL THEN RETURN '{"verdict": "exceeds_acting_key", "field": "limit"}'; END IF;
+  k.rate_limit := request->>'rateLimit'; k.jobs_max := request->>'jobsMax';
+  IF key_is_limited(acting_key.id) THEN
+    field := CASE WHEN k.limit_micro IS NOT NULL THEN 'limit' WHEN k.rate_limit IS NOT NULL THEN 'rateLimit'
+      WHEN k.jobs_max IS NOT NULL THEN 'jobsMax' END;
+    IF field IS NOT NULL THEN RETURN jsonb_build_object('verdict', 'exceeds_acting_key', 'field', field); END IF;
     k.budget_of := coalesce(acting_key.budget_of, acting_key.id);
   END IF;
   RETURN insert_api_key(acting_key, k, request, (SELECT count(*) FROM api_key
@@ -72,6 +77,7 @@ BEGIN
   k := old;
   k.id := request->>'id'; k.last_used_at := NULL;
   k.budget_of := coalesce(old.budget_of, old.id); k.limit_micro := NULL; k.limit_per := NULL;
+  k.rate_limit := NULL; k.jobs_max := NULL;
   k.expires_at := coalesce(timestamp_of_ms((request->>'expiresAtMs')::bigint), old.expires_at);
   answer := insert_api_key(acting_key, k, request, (SELECT count(*) FROM api_key
     WHERE user_id = acting_key.user_id AND revoked_at IS NULL AND replaced_by IS NOT NULL AND expires_at > at));
@@ -94,7 +100,7 @@ BEGIN
   k.prefix := request->>'prefix'; k.mac := decode(request->>'mac', 'hex');
   IF k.expires_at <= clock_timestamp() THEN RETURN '{"verdict": "expiry_past"}'; END IF;
   IF acting_key.id IS NOT NULL THEN excess := api_key_excess(acting_key, k); END IF;
-  IF excess IS NULL AND key_budget(acting_key.id) IS NOT NULL
+  IF excess IS NULL AND key_is_limited(acting_key.id)
     AND k.budget_of IS DISTINCT FROM coalesce(acting_key.budget_of, acting_key.id) THEN excess := 'limit';
   END IF;
   IF excess IS NOT NULL THEN

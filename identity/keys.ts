@@ -78,6 +78,12 @@ export const keyLimit = z
       'Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key.',
   });
 
+/** Maximum requests per minute of a key or an organization. */
+export const rateLimit = z.int().min(1).max(1_000_000);
+
+/** Maximum number of open Studio jobs of a key or an organization. */
+export const jobsMax = z.int().min(1).max(100_000);
+
 /** Timestamp in the JSON of an API key. */
 export const unixMs = z.int().meta({ description: 'Unix milliseconds.' });
 
@@ -95,9 +101,16 @@ export const keyMeta = z
       .array(z.string())
       .nullable()
       .meta({ description: 'Ids of the allowed models. Null if all models are allowed.' }),
-    limit: keyLimit
-      .nullable()
-      .meta({ description: 'Spending limit. Null if only the balance limits the key.' }),
+    limit: keyLimit.nullable().meta({
+      description: 'Spending limit. Null if only the balance limits the key.',
+    }),
+    rateLimit: rateLimit.nullable().meta({
+      description: 'Requests per minute. Null if the default limit applies.',
+    }),
+    jobsMax: jobsMax.nullable().meta({
+      description:
+        'Studio jobs that may be open at the same time. Null if only the organization limits them.',
+    }),
   })
   .meta({ id: 'ApiKeyMeta' });
 
@@ -152,6 +165,8 @@ interface KeyRequest {
   allowedModels?: readonly string[] | null | undefined;
   expiresAtMs?: number | null | undefined;
   limit?: KeyLimit | null | undefined;
+  rateLimit?: number | null | undefined;
+  jobsMax?: number | null | undefined;
   /**
    * Secret of the new key. Set only to create a key with a known secret, such as the demo key.
    * Defaults to a random secret.
@@ -169,13 +184,16 @@ interface RotationRequest {
   expiresAtMs?: number | null | undefined;
 }
 
+/** Change of limits: null removes a limit, and an omitted one stays. */
 interface LimitRequest {
   keyId: string;
   /** Id of the key's user. Null if the key may belong to any user. */
   userId: string | null;
   /** Id of the API key that authenticates the request. Null for an operator. */
   actingKeyId: string | null;
-  limit: KeyLimit | null;
+  limit?: KeyLimit | null | undefined;
+  rateLimit?: number | null | undefined;
+  jobsMax?: number | null | undefined;
 }
 
 /** Schema of the result of an SQL function that creates or changes a key (keys.sql). */
@@ -196,6 +214,7 @@ const keyResult = z.discriminatedUnion('verdict', [
       'not_found',
       'already_replaced',
       'acting_key_invalid',
+      'acting_key_limited',
     ]),
   }),
 ]);
@@ -218,6 +237,8 @@ function requireChanged(result: KeyResult): ChangedKey {
         'FORBIDDEN',
         `A key must not have more permissions than the key that creates it: ${result.field} exceeds them.`,
       );
+    case 'acting_key_limited':
+      throw new GatewayError('FORBIDDEN', 'A key that has a limit may not change limits.');
     case 'no_user':
       throw new GatewayError('NOT_FOUND', 'No such user.');
     case 'not_found':
@@ -272,6 +293,8 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
         allowedModels: requested.allowedModels ? [...requested.allowedModels] : null,
         expiresAtMs: requested.expiresAtMs ?? null,
         limit: toMicroLimit(requested.limit),
+        rateLimit: requested.rateLimit ?? null,
+        jobsMax: requested.jobsMax ?? null,
       });
       const createdKey = await changeKey(connection, sql.fragment`create_api_key(${request})`);
       return { key, meta: createdKey.meta, organizationId: createdKey.organizationId };
@@ -291,12 +314,13 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
     },
 
     /**
-     * Sets the spending limit of a key and of the keys that share its budget. Null removes it.
+     * Sets limits of a key and of the keys that share them.
      * @throws GatewayError NOT_FOUND, FORBIDDEN if the acting key has a limit, Unauthorized
      */
-    setLimit({ limit, ...requested }: LimitRequest): Promise<ChangedKey> {
-      const request = sql.jsonb({ ...requested, limit: toMicroLimit(limit) });
-      return changeKey(connection, sql.fragment`set_key_limit(${request})`);
+    setLimits({ limit, ...requested }: LimitRequest): Promise<ChangedKey> {
+      const changed = limit === undefined ? {} : { limit: toMicroLimit(limit) };
+      const request = sql.jsonb({ ...requested, ...changed });
+      return changeKey(connection, sql.fragment`set_key_limits(${request})`);
     },
 
     /**

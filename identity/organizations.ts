@@ -17,6 +17,9 @@ const organizationRecord = accountState.extend({
   name: z.string(),
   status: organizationStatusSchema,
   createdAtMs: z.number(),
+  /** Requests per minute, and Studio jobs that may be open at the same time. Null: default, no limit. */
+  rateLimit: z.number().nullable(),
+  jobsMax: z.number().nullable(),
 });
 export type OrganizationRecord = z.infer<typeof organizationRecord>;
 
@@ -35,6 +38,8 @@ interface NewOrganization {
   name: string;
   /** Maximum Studio spending per six-hour window in micro-credits. Null if there is no limit. */
   windowLimitMicro: number | null;
+  rateLimit?: number | null;
+  jobsMax?: number | null;
 }
 
 /** Creates an organization with an empty account and an owner, in one transaction. */
@@ -44,10 +49,10 @@ export async function createOrganization(
 ): Promise<{ organizationId: string; userId: string }> {
   const organizationId = newId('organization');
   const userId = await pool.transaction(async (connection) => {
-    await connection.query(command`INSERT INTO organization (id, name)
-      VALUES (${organizationId}, ${organization.name})`);
-    await connection.query(command`INSERT INTO account (organization_id, window_limit)
-      VALUES (${organizationId}, ${organization.windowLimitMicro})`);
+    await connection.query(command`INSERT INTO organization (id, name, rate_limit)
+      VALUES (${organizationId}, ${organization.name}, ${organization.rateLimit ?? null})`);
+    await connection.query(command`INSERT INTO account (organization_id, window_limit, jobs_max)
+      VALUES (${organizationId}, ${organization.windowLimitMicro}, ${organization.jobsMax ?? null})`);
     return createUser(connection, { organizationId, name: 'Owner', role: 'owner' });
   });
   return { organizationId, userId };
@@ -83,7 +88,7 @@ interface OrganizationListing {
 
 const selectOrganizations = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT o.id AS "organizationId", o.name, o.status, o.created_at AS "createdAtMs",
-    ${accountColumns}
+    o.rate_limit AS "rateLimit", a.jobs_max AS "jobsMax", ${accountColumns}
   FROM organization o JOIN account a ON a.organization_id = o.id
   WHERE ${where}`;
 
@@ -151,6 +156,24 @@ export async function setWindowLimit(
   const { rowCount } = await connection.query(command`
     UPDATE account SET window_limit = ${windowLimitMicro} WHERE organization_id = ${organizationId}`);
   if (rowCount === 0) throw unknownOrganizationError();
+}
+
+/**
+ * Limits the requests per minute and the open Studio jobs of an organization. Null removes a limit,
+ * and an omitted one stays. @throws GatewayError NOT_FOUND
+ */
+export async function setOrganizationLimits(
+  connection: CommonQueryMethods,
+  organizationId: string,
+  { rateLimit, jobsMax }: { rateLimit?: number | null | undefined; jobsMax?: number | null | undefined },
+): Promise<void> {
+  const { rowCount } = await connection.query(command`
+    UPDATE organization SET rate_limit = CASE WHEN ${rateLimit === undefined} THEN rate_limit
+      ELSE ${rateLimit ?? null}::integer END WHERE id = ${organizationId}`);
+  if (rowCount === 0) throw unknownOrganizationError();
+  await connection.query(command`
+    UPDATE account SET jobs_max = CASE WHEN ${jobsMax === undefined} THEN jobs_max
+      ELSE ${jobsMax ?? null}::integer END WHERE organization_id = ${organizationId}`);
 }
 
 const selectUsers = sql.fragment`SELECT m.id AS "userId", m.organization_id AS "organizationId",

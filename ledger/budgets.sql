@@ -33,14 +33,54 @@ CREATE FUNCTION key_budget(api_key_id text) RETURNS jsonb LANGUAGE sql AS $$
     JOIN api_key holder ON holder.id = coalesce(k.budget_of, k.id) WHERE k.id = api_key_id
 $$;
 
--- Sets the limit of the budget from which an API key spends. The request is {keyId, userId,
--- actingKeyId, limit: {micro, per}}:
---   userId: the user to whom the key must belong; null for operators, who may change the limit
+-- Returns whether an API key has a limit, of its own or shared.
+CREATE FUNCTION key_is_limited(api_key_id text) RETURNS boolean LANGUAGE sql AS $$
+  SELECT EXISTS (SELECT FROM api_key k JOIN api_key holder ON holder.id = coalesce(k.budget_of, k.id)
+    WHERE k.id = api_key_id AND coalesce(holder.limit_micro, holder.rate_limit, holder.jobs_max) IS NOT NULL)
+$$;
+
+-- Returns the number of open jobs of an organization, or of one of its budgets. `unwritten` are the
+-- reservations that earlier operations of a batch made or settled.
+CREATE FUNCTION open_jobs(organization text, budget text, unwritten reservation[]) RETURNS bigint
+LANGUAGE sql AS $$
+  SELECT count(*) FROM (
+    SELECT budget_id FROM reservation
+      WHERE organization_id = organization AND state = 'reserved' AND kind = 'studio'
+        AND id <> ALL (ARRAY(SELECT u.id FROM unnest(unwritten) AS u))
+    UNION ALL SELECT budget_id FROM unnest(unwritten)
+      WHERE organization_id = organization AND state = 'reserved' AND kind = 'studio') AS r
+  WHERE budget IS NULL OR budget_id = budget
+$$;
+
+-- Returns the limit of open jobs that one more job would exceed: {of: key|organization, limit,
+-- open}; null if there is none. `unwritten` are as in `open_jobs`.
+CREATE FUNCTION reached_jobs_limit(a account, holder api_key, unwritten reservation[]) RETURNS jsonb
+LANGUAGE plpgsql AS $$
+DECLARE open bigint;
+BEGIN
+  IF holder.jobs_max IS NOT NULL THEN
+    open := open_jobs(a.organization_id, holder.id, unwritten);
+    IF open >= holder.jobs_max THEN
+      RETURN jsonb_build_object('of', 'key', 'limit', holder.jobs_max, 'open', open);
+    END IF;
+  END IF;
+  IF a.jobs_max IS NOT NULL THEN
+    open := open_jobs(a.organization_id, NULL, unwritten);
+    IF open >= a.jobs_max THEN
+      RETURN jsonb_build_object('of', 'organization', 'limit', a.jobs_max, 'open', open);
+    END IF;
+  END IF;
+  RETURN NULL;
+END $$;
+
+-- Sets limits of an API key and of the keys that share them. The request is {keyId, userId,
+-- actingKeyId, limit: {micro, per}, rateLimit, jobsMax}:
+--   userId: the user to whom the key must belong; null for operators, who may change the limits
 --     of every key.
 --   actingKeyId: the API key that authenticates the request; null for operators. A key with a limit
 --     may not change limits.
---   limit: the new limit; null removes the limit.
-CREATE FUNCTION set_key_limit(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+--   limit, rateLimit, jobsMax: the new limits; null removes a limit, and a missing one stays.
+CREATE FUNCTION set_key_limits(request jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE k api_key; acting_key api_key;
 BEGIN
   SELECT * INTO k FROM api_key WHERE id = request->>'keyId' AND revoked_at IS NULL
@@ -52,12 +92,14 @@ BEGIN
   IF request->'actingKeyId' IS DISTINCT FROM 'null' THEN
     acting_key := valid_acting_key(request->>'actingKeyId', k.user_id);
     IF acting_key.id IS NULL THEN RETURN '{"verdict": "acting_key_invalid"}'; END IF;
-    IF key_budget(acting_key.id) IS NOT NULL THEN
-      RETURN '{"verdict": "exceeds_acting_key", "field": "limit"}';
-    END IF;
+    IF key_is_limited(acting_key.id) THEN RETURN '{"verdict": "acting_key_limited"}'; END IF;
   END IF;
-  UPDATE api_key SET limit_micro = (request->'limit'->>'micro')::bigint,
-    limit_per = request->'limit'->>'per' WHERE id = coalesce(k.budget_of, k.id);
+  UPDATE api_key SET
+    limit_micro = CASE WHEN request ? 'limit' THEN (request->'limit'->>'micro')::bigint ELSE limit_micro END,
+    limit_per = CASE WHEN request ? 'limit' THEN request->'limit'->>'per' ELSE limit_per END,
+    rate_limit = CASE WHEN request ? 'rateLimit' THEN (request->>'rateLimit')::integer ELSE rate_limit END,
+    jobs_max = CASE WHEN request ? 'jobsMax' THEN (request->>'jobsMax')::integer ELSE jobs_max END
+    WHERE id = coalesce(k.budget_of, k.id);
   RETURN jsonb_build_object('verdict', 'set', 'organizationId', k.organization_id,
     'meta', api_key_meta(k));
 END $$;

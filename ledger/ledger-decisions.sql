@@ -22,11 +22,12 @@ CREATE FUNCTION ledger_balance(a account) RETURNS json LANGUAGE sql STABLE RETUR
 -- divided by `freeDivisor`, so that one chat leaves credits for others, and then at least
 -- `amountExpected`. It never reserves more than the free credits; with less than `amountMin`, it is
 -- rejected. Free credits are the available ones that the budget of the key allows to spend.
--- `budget` is the budget of the API key (budgets.sql); null if the key has no limit.
+-- `budget` is the budget of the API key (budgets.sql); null if the key has no limit. `reached_jobs`
+-- is the limit of open jobs that is reached; null if there is none.
 -- The balance is negative after charges beyond their reservations; then even a price of zero is
 -- rejected.
 CREATE FUNCTION decide_reserve(INOUT a account, INOUT r reservation, operation jsonb, budget jsonb,
-  OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
+  reached_jobs jsonb DEFAULT NULL, OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
   decided_at timestamptz := clock_timestamp();
   available bigint := a.posted - a.reserved;
@@ -65,6 +66,8 @@ BEGIN
     answer := json_build_object('verdict', 'window_exhausted', 'now', decided_at, 'required', price,
       'limit', a.window_limit, 'used', a.window_used,
       'resetAt', ledger_window_end(a.window_started_at), 'balance', ledger_balance(a));
+  ELSIF reached_jobs IS NOT NULL THEN
+    answer := (reached_jobs || jsonb_build_object('verdict', 'jobs_max_reached', 'required', price))::json;
   ELSE
     a.reserved := a.reserved + price;
     IF is_studio THEN

@@ -14,7 +14,7 @@ DECLARE
   answers json[] := array_fill(NULL::json, ARRAY[jsonb_array_length(operations)]);
   accounts account[]; a account; account_index integer := 0; o record; d record;
   reservations reservation[]; entries ledger_entry[]; spends budget_spend[];
-  budget jsonb;
+  budget jsonb; reached_jobs jsonb;
 BEGIN
   -- If an account is still locked by another transaction after this timeout, the batch fails with
   -- lock_not_available, and nothing is written.
@@ -36,9 +36,9 @@ BEGIN
     FROM jsonb_array_elements(operations) WITH ORDINALITY AS x(operation, position)
     LEFT JOIN reservation r ON r.id = x.operation->>'id'
     LEFT JOIN api_key k ON k.id = coalesce(x.operation->'job'->>'keyId', x.operation->'chat'->>'keyId')
-    -- API key whose spending limit applies to the reservation; null if there is none.
+    -- API key whose limits apply to the reservation; null if there are none.
     LEFT JOIN api_key limited_key ON limited_key.id = coalesce(k.budget_of, k.id)
-      AND limited_key.limit_micro IS NOT NULL AND x.operation->>'verb' = 'reserve'
+      AND coalesce(limited_key.limit_micro, limited_key.jobs_max) IS NOT NULL AND x.operation->>'verb' = 'reserve'
     ORDER BY x.operation->>'organizationId', x.operation->>'id'
   LOOP
     IF a.organization_id IS DISTINCT FROM o.organization THEN
@@ -48,8 +48,11 @@ BEGIN
     END IF;
     budget := CASE WHEN (o.limited_key).id IS NOT NULL
       THEN budget_state(o.limited_key, clock_timestamp(), spends) END;
+    reached_jobs := CASE WHEN o.verb = 'reserve' AND o.operation->>'kind' = 'studio'
+        AND coalesce(a.jobs_max, (o.limited_key).jobs_max) IS NOT NULL
+      THEN reached_jobs_limit(a, o.limited_key, reservations) END;
     d := CASE o.verb
-      WHEN 'reserve' THEN decide_reserve(a, o.found, o.operation, budget)
+      WHEN 'reserve' THEN decide_reserve(a, o.found, o.operation, budget, reached_jobs)
       WHEN 'settle' THEN decide_settle(a, o.found, o.operation)
       WHEN 'refund' THEN decide_refund(a, o.found, o.operation)
       WHEN 'grant' THEN decide_grant(a, o.found, o.operation)

@@ -61,11 +61,14 @@ export function createApplyOperation(
   };
 }
 
+/** `Retry-After` of a request that is rejected because of its open jobs, in seconds. */
+const jobsRetrySeconds = 5;
+
 /**
- * Throws the error for a rejected reservation: 402 with the amounts in credits, or 429 with the end
- * of the six-hour window (spec §7).
+ * Throws the error for a rejected reservation: 402 with the amounts in credits, 429 with the end
+ * of the six-hour window (spec §7), or 429 with the number of open jobs.
  * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED,
- * WINDOW_EXHAUSTED
+ * WINDOW_EXHAUSTED, JOBS_MAX_REACHED
  */
 export function throwRejection(rejection: Rejection): never {
   const { required: requiredMicro } = rejection;
@@ -97,6 +100,14 @@ export function throwRejection(rejection: Rejection): never {
         body: toResponse({ requiredMicro, limitMicro, usedMicro, remainingMicro, resetAtMs }),
         retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)),
       });
+    }
+    case 'jobs_max_reached': {
+      const { of, limit, open } = rejection;
+      throw new GatewayError(
+        'JOBS_MAX_REACHED',
+        `This ${of} may have ${limit} open Studio jobs at the same time, and has ${open}. Wait until one has ended.`,
+        { body: { limitOf: of, limit, open }, retryAfterSeconds: jobsRetrySeconds },
+      );
     }
   }
 }

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import {
   keyExpiry,
+  jobsMax,
   keyLimit,
   keyMeta,
   keyModels,
@@ -9,6 +10,7 @@ import {
   keyScopes,
   type NewKey,
   listedKey,
+  rateLimit,
   unixMs,
   pastExpiryError,
   createKeys,
@@ -17,7 +19,7 @@ import {
 } from '../../identity/keys.ts';
 import { type Caller, roleSchema } from '../../identity/access.ts';
 import { defineCreation } from './creation.ts';
-import { pathId } from './fields.ts';
+import { pathId, requireLimit } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 import { sql } from 'slonik';
 import { assert } from '../../domain/errors.ts';
@@ -28,13 +30,20 @@ export const newKey = keyMeta.extend({
   key: z.string().meta({ description: 'The secret API key. It is shown only once.' }),
 });
 
+/** Limits of a key. Null removes a limit, and an omitted one stays. */
+export const keyLimitFields = {
+  limit: keyLimit.nullish(),
+  rateLimit: rateLimit.nullish(),
+  jobsMax: jobsMax.nullish(),
+};
+
 /** Fields of a request for a new key. */
 export const newKeyFields = {
   name: keyName,
   expiresAt: keyExpiry.nullish(),
   scopes: keyScopes.optional(),
   allowedModels: keyModels.optional(),
-  limit: keyLimit.optional(),
+  ...keyLimitFields,
 };
 
 /** Description of an answer with a new key. */
@@ -83,7 +92,7 @@ export const apiKeys = defineSection('API keys', {
     summary: 'Create an API key',
     description:
       'A user can have at most 10 keys. A new key can have at most the permissions of the key that creates it; scopes, models and ' +
-      'expiry that you omit are copied from that key. Keys created by a key with a limit share that limit.',
+      'expiry that you omit are copied from that key. Keys created by a key with limits share them.',
     request: { body: z.strictObject(newKeyFields), example: { name: 'my laptop' } },
     response: newKey,
     created: newKeyShown,
@@ -134,21 +143,21 @@ export const apiKeys = defineSection('API keys', {
     route: `PUT ${path}/:keyId/limit`,
     scope: 'keys:write',
     viewerError,
-    summary: 'Set the credit limit of an API key',
+    summary: 'Set limits of an API key',
     description:
-      'Limits the credits that the key can spend per UTC day, week (from Monday) or month, or in total; null removes the limit. ' +
-      'Credits already spent in the period count toward the limit. Keys that replaced this key, and keys that it created, share the limit. A key that has a ' +
-      'limit may not change any limit.',
+      '`limit` is the number of credits that the key can spend per UTC day, week (from Monday) or month, or in total; credits already spent in the period ' +
+      'count. `rateLimit` is the number of requests per minute, `jobsMax` that of Studio jobs that may be open at the same time. Null removes a limit, and a ' +
+      'limit that you omit stays. Keys that replaced this key, and keys that it created, share its limits. A key that has a limit may not change any limit.',
     request: {
       params,
-      body: z.strictObject({ limit: keyLimit.nullable() }),
-      example: { limit: { credits: 500, per: 'month' } },
+      body: requireLimit(z.strictObject(keyLimitFields)),
+      example: { limit: { credits: 500, per: 'month' }, rateLimit: 120, jobsMax: 5 },
     },
     response: keyMeta,
     errors: ['NOT_FOUND'],
-    async handle({ caller, params: { keyId }, body: { limit } }, { keys }) {
+    async handle({ caller, params: { keyId }, body }, { keys }) {
       const { userId, keyId: actingKeyId } = caller;
-      return (await keys.setLimit({ keyId, userId, actingKeyId, limit })).meta;
+      return (await keys.setLimits({ ...body, keyId, userId, actingKeyId })).meta;
     },
   }),
 
@@ -170,6 +179,12 @@ const keyRowSchema = z.object({
   meta: keyMeta,
   organization: z.string(),
   budget: keyBudget.nullable(),
+  jobsOpen: z.number(),
+  organizationLimits: z.object({
+    rateLimit: z.number().nullable(),
+    jobsMax: z.number().nullable(),
+    jobsOpen: z.number(),
+  }),
 });
 
 const ownKeySchema = keyMeta.extend({
@@ -178,6 +193,13 @@ const ownKeySchema = keyMeta.extend({
   userId: z.string(),
   role: roleSchema,
   budget: budgetSchema,
+  jobsOpen: z.int().meta({
+    description: 'Open Studio jobs of the key and of the keys that share its limits.',
+  }),
+  organizationLimits: keyRowSchema.shape.organizationLimits.meta({
+    description:
+      'Limits of all keys of the organization together: requests per minute (null: the default) and open Studio jobs (null: no limit).',
+  }),
 });
 
 /** Endpoint that describes the API key that sent the request. */
@@ -191,10 +213,15 @@ export const ownKey = defineSection('API keys', {
     async handle({ caller }, { pool }) {
       const { keyId, userId, organizationId, role: userRole } = caller;
       const keyRow = await pool.maybeOne(sql.type(keyRowSchema)`
-        SELECT api_key_meta(k) AS meta, o.name AS organization, key_budget(k.id) AS budget
-        FROM api_key k JOIN organization o ON o.id = k.organization_id WHERE k.id = ${keyId}`);
+        SELECT api_key_meta(k) AS meta, o.name AS organization, key_budget(k.id) AS budget,
+          open_jobs(o.id, coalesce(k.budget_of, k.id), NULL) AS "jobsOpen",
+          jsonb_build_object('rateLimit', o.rate_limit, 'jobsMax', a.jobs_max,
+            'jobsOpen', open_jobs(o.id, NULL, NULL)) AS "organizationLimits"
+        FROM api_key k JOIN organization o ON o.id = k.organization_id
+          JOIN account a ON a.organization_id = o.id
+        WHERE k.id = ${keyId}`);
       assert(keyRow, 'the authenticated key is missing from the database');
-      const { meta, organization: organizationName, budget } = keyRow;
+      const { meta, organization: organizationName, budget, jobsOpen, organizationLimits } = keyRow;
       return {
         ...meta,
         organizationId,
@@ -202,6 +229,8 @@ export const ownKey = defineSection('API keys', {
         userId: userId,
         role: userRole,
         budget: formatBudget(budget),
+        jobsOpen,
+        organizationLimits,
       };
     },
   }),

@@ -34,6 +34,15 @@ export const operatorFields = {
   reason: plainTextSchema(500),
 };
 
+/** Requires that a request sets at least one limit. Fields that each request has are not limits. */
+export function requireLimit<Schema extends z.ZodObject>(schema: Schema): Schema {
+  const names = Object.keys(schema.shape).filter((name) => !(name in operatorFields));
+  return schema.refine(
+    (body) => names.some((name) => body[name] !== undefined),
+    `must have at least one of ${names.join(', ')}`,
+  );
+}
+
 /** Example of `operatorFields` for the OpenAPI documents. */
 export const exampleOperatorFields = { actor: 'olga', reason: 'ticket 7' };
 

@@ -25,6 +25,7 @@ export const studioErrors: readonly ErrorCode[] = [
   'KEY_LIMIT_EXCEEDED',
   'WINDOW_LIMIT_EXCEEDED',
   'WINDOW_EXHAUSTED',
+  'JOBS_MAX_REACHED',
   'PROVIDER_ERROR',
   'STORAGE_ERROR',
   'DEADLINE_EXCEEDED',

@@ -6,7 +6,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import { correlate } from '../../platform/logger.ts';
 import type { Composition } from '../composition.ts';
 import type { Context, Middleware } from '../context.ts';
-import type { Caller, RateBucket } from '../../identity/access.ts';
+import type { Caller } from '../../identity/access.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
 
 /** Pattern of a bearer credential. The scheme is case-insensitive (RFC 9110 §11.1). */
@@ -20,23 +20,22 @@ export function authenticate(
   { access, sessions }: Pick<Composition, 'access' | 'sessions'>,
   { bucket = 'requests', acceptsXApiKey }: Pick<Endpoint, 'bucket' | 'acceptsXApiKey'>,
 ): Middleware {
-  async function findCaller(ctx: Context): Promise<{ caller: Caller | null; counted: RateBucket }> {
+  async function findCaller(ctx: Context): Promise<Caller | null> {
     const key = parseBearerKey(ctx.req) ?? (acceptsXApiKey ? parseXApiKey(ctx.req) : undefined);
-    if (key !== undefined) return { caller: await access.admit(key, bucket), counted: bucket };
+    if (key !== undefined) return access.admit(key, bucket);
     // The session is used only if the request has no key at all, not even an invalid one.
     const session = ctx.headers.authorization === undefined ? await sessions.admit(ctx) : undefined;
+    if (!session) return null;
+    ctx.state.sessionId = session.sessionId;
     // A page of the console reads more than a key may, but it changes things no more often.
-    const counted = isRead(ctx) ? 'console' : bucket;
-    const caller = session ? await access.admitMac(session.mac, counted) : null;
-    if (session) ctx.state.sessionId = session.sessionId;
-    return { caller, counted };
+    return access.admitMac(session.mac, isRead(ctx) ? 'console' : bucket);
   }
   return async (ctx, next) => {
-    const { caller, counted } = await findCaller(ctx);
+    const caller = await findCaller(ctx);
     if (!caller) throw new GatewayError('Unauthorized', describeMissingKey(ctx, acceptsXApiKey));
     ctx.state.caller = caller;
     correlate({ organizationId: caller.organizationId });
-    const { limit, remaining, resetAtMs } = access.findRate(caller, counted);
+    const { limit, remaining, resetAtMs } = access.findRate(caller);
     ctx.set('X-RateLimit-Limit', String(limit));
     ctx.set('X-RateLimit-Remaining', String(Math.max(0, remaining)));
     ctx.set('X-RateLimit-Reset', String(Math.ceil(resetAtMs / 1000)));

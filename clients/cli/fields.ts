@@ -40,6 +40,12 @@ export function parseKeyLimit(text: string): { credits: number; per: string } {
   return { credits: Number(credits), per };
 }
 
+/** Creates a parser that also accepts `none`, which removes a limit; commander replaces null. */
+export const orNone =
+  <Value>(parse: (text: string) => Value) =>
+  (text: string): Value | 'none' =>
+    text === 'none' ? text : parse(text);
+
 /** Collects the values of an option that may be repeated. */
 export function collectValue(text: string, before: string[] = []): string[] {
   return [...before, text];

@@ -13,6 +13,8 @@ CREATE TABLE organization (
   id text PRIMARY KEY,
   name text NOT NULL,
   status text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
+  -- Requests per minute of all its keys (access.sql). Null: ORGANIZATION_RATE_FACTOR times a key's.
+  rate_limit integer CHECK (rate_limit > 0),
   -- Total bytes of the organization's uploads (storage/uploads.sql).
   upload_bytes bigint NOT NULL DEFAULT 0 CHECK (upload_bytes >= 0),
   created_at timestamptz NOT NULL DEFAULT now()
@@ -44,17 +46,22 @@ CREATE TABLE api_key (
   -- Key that replaced this key in a rotation. A replaced key still works until it expires, but no
   -- longer counts toward the maximum number of keys.
   replaced_by text REFERENCES api_key,
-  -- Key whose budget this key uses; null if it has its own budget. It is the key that this key
+  -- Key whose budget and limits this key uses; null if it has its own. It is the key that this key
   -- replaced, or the limited key that created this key. A budget is the number of credits that may
   -- be spent in a calendar period (UTC).
   budget_of text REFERENCES api_key,
   limit_micro bigint CHECK (limit_micro >= 0),
   limit_per text CHECK (limit_per IN ('day', 'week', 'month', 'total')),
+  -- Requests per minute. Null: RATE_LIMIT_PER_MINUTE.
+  rate_limit integer CHECK (rate_limit > 0),
+  -- Studio jobs that may be open at the same time. Null: no limit.
+  jobs_max integer CHECK (jobs_max > 0),
   CHECK ((limit_micro IS NULL) = (limit_per IS NULL)),
-  -- The limit of a budget is stored only in the row of the key that owns the budget.
-  CHECK (budget_of IS NULL OR limit_micro IS NULL)
+  -- Limits are stored only in the row of the key that owns the budget.
+  CHECK (budget_of IS NULL OR coalesce(limit_micro, rate_limit, jobs_max) IS NULL)
 );
 CREATE INDEX api_key_of_user ON api_key (user_id) WHERE revoked_at IS NULL;
+CREATE INDEX api_key_with_rate ON api_key (user_id) WHERE rate_limit IS NOT NULL;
 CREATE INDEX api_key_of_organization ON api_key (organization_id);
 
 -- Request counts for the rate limits, in windows of one minute. All API processes share them
@@ -139,6 +146,8 @@ CREATE TABLE account (
   window_started_at timestamptz,
   window_used micro NOT NULL DEFAULT 0,
   window_limit micro,
+  -- Studio jobs that may be open at the same time. Null: no limit.
+  jobs_max integer CHECK (jobs_max > 0),
   sequence bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
@@ -190,6 +199,9 @@ CREATE TABLE reservation (
     AND coalesce(refunded, 0) <= coalesce(charged, 0))
 ) WITH (fillfactor = 80);
 CREATE INDEX reservation_open ON reservation (expires_at) WHERE state = 'reserved';
+-- Open jobs of an organization, or of a key and those that share its limits.
+CREATE INDEX studio_open ON reservation (organization_id, budget_id)
+  WHERE state = 'reserved' AND kind = 'studio';
 CREATE INDEX chat_of_organization ON reservation (organization_id, created_at DESC, id DESC)
   WHERE kind = 'chat';
 -- Jobs of a six-hour window, which the audit sums up.

@@ -183,7 +183,7 @@ export function createAdmission(deps: AdmissionDeps) {
      * Starts the workflow, waits until the credits are reserved, and returns a subscription to the
      * job's events that was opened before the start. The caller of this function must end it.
      * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED,
-     * WINDOW_EXHAUSTED, SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
+     * WINDOW_EXHAUSTED, JOBS_MAX_REACHED, SERVICE_UNAVAILABLE, REQUEST_IN_PROGRESS
      */
     async admit(plan: JobPlan, claim: StartClaim): Promise<JobSubscription> {
       correlate({ jobId: plan.jobId, workflowId: jobWorkflowId(plan.jobId) });

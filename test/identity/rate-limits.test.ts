@@ -3,8 +3,9 @@
  * Two access objects over one database stand for two API processes.
  */
 import { describe, expect, it } from 'vitest';
-import { createAccess, type Access, type Caller, generateApiKey } from '../../identity/access.ts';
+import { createAccess, type Access, type Caller, generateApiKey, type RateBucket } from '../../identity/access.ts';
 import { createKey, createKeys } from '../../identity/keys.ts';
+import { setOrganizationLimits } from '../../identity/organizations.ts';
 import { createCaller } from '../harness/callers.ts';
 import { useDatabase } from '../harness/database.ts';
 
@@ -98,7 +99,7 @@ describe('the rate limit', () => {
       const callers = await Promise.all(
         Array.from({ length: count }, () => access.admit(sentKey, 'requests')),
       );
-      return callers.flatMap((caller) => (caller ? [access.findRate(caller, 'requests')] : []));
+      return callers.flatMap((caller) => (caller ? [access.findRate(caller)] : []));
     };
     const passed = (rates: { remaining: number }[]) =>
       rates.filter(({ remaining }) => remaining >= 0).length;
@@ -109,6 +110,87 @@ describe('the rate limit', () => {
     const rates = await admit(third.key, 10);
     expect(passed(rates)).toBe(4);
     expect(rates.map(({ limit, remaining }) => [limit, remaining])).toContainEqual([20, 0]);
+  });
+
+  describe('that was set', () => {
+    /** Admits requests at once. Returns the limit of the window that binds, and how many passed. */
+    const send = async (access: Access, key: string, count: number, bucket: RateBucket = 'requests') => {
+      const sent = Array.from({ length: count }, () => access.admit(key, bucket));
+      const rates = (await Promise.all(sent)).flatMap((each) =>
+        each ? [access.findRate(each)] : [],
+      );
+      const least = rates.toSorted((one, other) => one.remaining - other.remaining)[0];
+      return [least?.limit, rates.filter(({ remaining }) => remaining >= 0).length];
+    };
+    const getKeys = () => createKeys(database.pool, pepper);
+    const setKey = (keyId: string, rateLimit: number | null) =>
+      getKeys().setLimits({ keyId, userId: null, actingKeyId: null, rateLimit });
+    const setOrganization = (organizationId: string, rateLimit: number | null) =>
+      setOrganizationLimits(database.pool, organizationId, { rateLimit });
+    const rest = () =>
+      database.query(`UPDATE rate_window SET started_at = started_at - interval '1 minute'`);
+
+    it('for a key counts instead of the default, lower or higher, until it is removed', async () => {
+      const { key, keyId } = await newKey();
+      const access = newAccess(10);
+      await setKey(keyId, 3);
+      expect(await send(access, key, 20)).toEqual([3, 3]);
+      // Reads of jobs are never reduced; they are raised in proportion.
+      expect(await send(access, key, 12, 'polls')).toEqual([10, 10]);
+      await setKey(keyId, 30);
+      expect(await send(access, key, 50)).toEqual([30, 10]);
+      await rest();
+      expect(await send(access, key, 50)).toEqual([30, 30]);
+      expect(await send(access, key, 50, 'polls')).toEqual([30, 30]);
+      await rest();
+      await setKey(keyId, null);
+      expect(await send(access, key, 50)).toEqual([10, 10]);
+    });
+
+    it('for an organization binds its keys, also those that may make more', async () => {
+      const { key, keyId, organizationId } = await newKey();
+      const access = newAccess(10);
+      await setKey(keyId, 1000);
+      // Without a limit of its own, the organization has ten times a key's.
+      expect(await send(access, key, 150)).toEqual([100, 100]);
+      await rest();
+      await setOrganization(organizationId, 4);
+      expect(await send(access, key, 20)).toEqual([4, 4]);
+      await rest();
+      await setOrganization(organizationId, 500);
+      expect(await send(access, key, 150)).toEqual([500, 150]);
+      await rest();
+      await setOrganization(organizationId, null);
+      expect(await send(access, key, 150)).toEqual([100, 100]);
+    });
+
+    it('for a key leaves other keys of the user their requests', async () => {
+      const { key, userId, organizationId } = await newKey();
+      const raised = await createKey(database.pool, pepper, { userId, name: 'r', rateLimit: 200 });
+      await setOrganization(organizationId, 100_000);
+      const access = newAccess(10);
+      expect(await send(access, raised.key, 150)).toEqual([200, 150]);
+      expect(await send(access, key, 10)).toEqual([10, 10]);
+    });
+
+    it('for a key is shared by the keys that replace it and that it creates', async () => {
+      const { keyId, userId } = await newKey();
+      const limited = await createKey(database.pool, pepper, { userId, name: 'l', rateLimit: 5 });
+      const acting = { userId, actingKeyId: limited.keyId };
+      const child = await getKeys().create({ ...acting, name: 'child' });
+      const { keyId: rotatedId } = limited;
+      const next = await getKeys().rotate({
+        userId,
+        actingKeyId: keyId,
+        keyId: rotatedId,
+        overlapMs: 60_000,
+      });
+      expect([child.meta.rateLimit, next.meta.rateLimit]).toEqual([5, 5]);
+      const access = newAccess(60);
+      const sent = [limited.key, child.key, next.key].map((each) => send(access, each, 4));
+      const passed = (await Promise.all(sent)).reduce((sum, [, count = 0]) => sum + count, 0);
+      expect(passed).toBe(5);
+    });
   });
 
   it.each(['rotated', 'new'])(

@@ -129,8 +129,148 @@ describe('PUT /api-keys/{keyId}/limit', () => {
     expect((await draw(key)).body.error).toBe('KEY_LIMIT_EXCEEDED');
     const query = 'SELECT action, actor, details FROM admin_action WHERE subject = $1';
     expect(await gateway.database.query(query, [keyId])).toEqual([
-      { action: 'key.limit_set', actor: 'olga', details: { limit } },
+      { action: 'key.limit_set', actor: 'olga', details: { limit, rateLimit: null, jobsMax: null } },
     ]);
+  });
+});
+
+describe('the jobs that a key or an organization may have open', () => {
+  const setLimits = (caller: TestCaller, keyId: string, body: object) =>
+    gateway.call<KeyBody>(`${keysPath}/${keyId}/limit`, { method: 'PUT', key: caller.key, body });
+  const start = (key: string, fields: object = {}, headers?: Record<string, string>) =>
+    gateway.call('/api/v1/studio/image/generate', {
+      key,
+      body: { prompt: '[[slow:60s]] a raft', async: true, ...fields },
+      ...(headers && { headers }),
+    });
+  const cancelAll = async (key: string, jobIds: readonly string[]) => {
+    for (const jobId of jobIds) {
+      await gateway.untilAccepted(jobId);
+      await gateway.cancel(jobId, key);
+      await gateway.untilDone(jobId, key);
+    }
+  };
+  const jobsOf = (answers: readonly { body: StudioBody<{ jobId: string }> }[]) =>
+    answers.flatMap(({ body }) => (body.data ? [body.data.jobId] : []));
+
+  it.each(['key', 'organization'])(
+    'are exactly those of the limit of the %s, however many requests come at once',
+    async (limitOf) => {
+      const caller = await gateway.newCaller({ credits: 1000 });
+      // Keys that share the limit count together: a rotated one, and one that the limited key made.
+      const { key, keyId } = await gateway.newKey({}, caller.key);
+      const limits = { jobsMax: 3 };
+      const path = `/organizations/${caller.organizationId}/limits`;
+      const set =
+        limitOf === 'key'
+          ? await setLimits(caller, keyId, limits)
+          : await gateway.admin(path, limits, 'PUT');
+      expect(set.status).toBe(200);
+      const child = await gateway.newKey({}, key);
+      const rotated = await gateway.call<KeyBody>(`${keysPath}/${keyId}/rotate`, {
+        method: 'POST',
+        key: caller.key,
+      });
+      const keys = [key, child.key, rotated.body.key];
+      const answers = await Promise.all(
+        Array.from({ length: 50 }, (_, index) => start(keys[index % 3] ?? '')),
+      );
+      const accepted = answers.filter(({ status }) => status === 202);
+      const rejected = answers.filter(({ status }) => status !== 202);
+      expect(accepted).toHaveLength(3);
+      for (const { status, headers, body } of rejected) {
+        expect(status).toBe(429);
+        expect(body).toMatchObject({ error: 'JOBS_MAX_REACHED', limitOf, limit: 3, open: 3 });
+        expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+      }
+      const shown = await readKey(rotated.body.key);
+      expect(shown.body).toMatchObject({
+        jobsMax: limitOf === 'key' ? 3 : null,
+        jobsOpen: expect.any(Number),
+        organizationLimits: { jobsMax: limitOf === 'key' ? null : 3, jobsOpen: 3 },
+      });
+      // Another key of the organization is limited only by the organization.
+      const other = await start(caller.key);
+      expect(other.status).toBe(limitOf === 'key' ? 202 : 429);
+      await cancelAll(caller.key, jobsOf([...accepted, other] as never));
+      expect((await draw(key)).status).toBe(200);
+    },
+  );
+
+  it('are not reduced by a lower limit, and repeats get their job', async () => {
+    const caller = await gateway.newCaller({ credits: 1000 });
+    const { key, keyId } = await gateway.newKey({ jobsMax: 2 }, caller.key);
+    const named = { 'idempotency-key': 'first' };
+    const first = await start(key, {}, named);
+    const second = await start(key);
+    expect([first.status, second.status]).toEqual([202, 202]);
+    expect((await setLimits(caller, keyId, { jobsMax: 1 })).body).toMatchObject({ jobsMax: 1 });
+    const again = await start(key, {}, named);
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    expect(jobsOf([again, first] as never)).toEqual([...jobsOf([first, first] as never)]);
+    // A rejected request leaves its Idempotency-Key free.
+    const late = { 'idempotency-key': 'late' };
+    expect((await start(key, {}, late)).body).toMatchObject({ limit: 1, open: 2 });
+    expect((await chat(key)).status).toBe(200);
+    expect((await setLimits(caller, keyId, { jobsMax: null })).body.limit).toBeNull();
+    const third = await start(key, {}, late);
+    expect(third).toMatchObject({ status: 202, headers: expect.anything() });
+    await cancelAll(key, jobsOf([first, second, third] as never));
+  });
+
+  it.each([
+    ['rateLimit', 0],
+    ['rateLimit', -1],
+    ['rateLimit', 1.5],
+    ['rateLimit', 1e9],
+    ['rateLimit', '60'],
+    ['jobsMax', 0],
+    ['jobsMax', -3],
+    ['jobsMax', 1e15],
+    ['jobsMax', true],
+  ])('cannot be limited by %s %j, neither by users nor by operators', async (field, value) => {
+    const { caller } = gateway;
+    const limits = { [field]: value };
+    const organization = `/organizations/${caller.organizationId}/limits`;
+    const created = { name: 'limited', ...limits };
+    for (const { status, body } of [
+      await gateway.call(keysPath, { key: caller.key, body: created }),
+      await setLimits(caller, caller.keyId, limits),
+      await gateway.admin(`/keys/${caller.keyId}/limit`, limits, 'PUT'),
+      await gateway.admin(organization, limits, 'PUT'),
+      await gateway.admin('/organizations', created),
+    ]) {
+      expect(status).toBe(400);
+      expect(body.details).toMatchObject([{ path: field }]);
+    }
+  });
+
+  it('are set by operators too, and a key with any limit may not change limits', async () => {
+    const caller = await gateway.newCaller({ credits: 10 });
+    const organization = `/organizations/${caller.organizationId}/limits`;
+    expect((await gateway.admin(organization, {}, 'PUT')).status).toBe(400);
+    expect((await setLimits(caller, caller.keyId, {})).status).toBe(400);
+    await gateway.admin(organization, { jobsMax: 4, rateLimit: 900 }, 'PUT');
+    const cleared = await gateway.admin(organization, { jobsMax: null }, 'PUT');
+    expect(cleared.body.data).toMatchObject({ jobsMax: null, rateLimit: 900 });
+    const { key, keyId } = await gateway.newKey({ jobsMax: 2 }, caller.key);
+    const set = await gateway.admin(`/keys/${keyId}/limit`, { rateLimit: 50 }, 'PUT');
+    expect(set.body.data).toMatchObject({ rateLimit: 50, jobsMax: 2, limit: null });
+    for (const answer of [
+      await setLimits({ ...caller, key }, keyId, { jobsMax: 9 }),
+      await setLimits({ ...caller, key }, caller.keyId, { rateLimit: 9 }),
+      await gateway.call(keysPath, { key, body: { name: 'mine', rateLimit: 1 } }),
+      await gateway.call(`${keysPath}/${caller.keyId}/rotate`, { method: 'POST', key }),
+    ]) {
+      expect(answer).toMatchObject({ status: 403, body: { error: 'FORBIDDEN' } });
+    }
+    await gateway.admin(`/keys/${keyId}/limit`, { rateLimit: 1 }, 'PUT');
+    const rejected = await readKey(key);
+    expect(rejected.headers.get('x-ratelimit-limit')).toBe('1');
+    expect(rejected).toMatchObject({
+      status: 429,
+      body: { error: 'Rate limit exceeded. Please slow down.' },
+    });
   });
 });
 

@@ -115,17 +115,18 @@ async function makeWorld(world: string): Promise<void> {
     const id = `org_${world}_${number}`;
     const key = `key_${world}_${number}`;
     await ledgers.query('INSERT INTO organization (id, name) VALUES ($1, $1)', [id]);
-    const account = 'INSERT INTO account (organization_id, window_limit) VALUES ($1, $2)';
-    await ledgers.query(account, [id, limit]);
+    const account =
+      'INSERT INTO account (organization_id, window_limit, jobs_max) VALUES ($1, $2, $3)';
+    await ledgers.query(account, [id, limit, number === 0 ? 2 : null]);
     await ledgers.query(
       `INSERT INTO app_user (id, organization_id, name, role) VALUES ($1, $1, 'm', 'owner')`,
       [id],
     );
     await ledgers.query(
-      `INSERT INTO api_key (id, organization_id, user_id, name, prefix, mac, scopes, limit_micro, limit_per)
-        VALUES ($1, $2, $2, 'k', 'p', decode(md5($1), 'hex'), '{}', $3, $4)`,
-      // The key of the first has a limit.
-      [key, id, ...(number === 0 ? [42, 'total'] : [null, null])],
+      `INSERT INTO api_key (id, organization_id, user_id, name, prefix, mac, scopes, limit_micro, limit_per, jobs_max)
+        VALUES ($1, $2, $2, 'k', 'p', decode(md5($1), 'hex'), '{}', $3, $4, $5)`,
+      // The key of the first has limits.
+      [key, id, ...(number === 0 ? [42, 'total', 1] : [null, null, null])],
     );
     await apply([{ verb: 'grant', organizationId: id, id: 'first', amount: 60, ...by }]);
   }
@@ -205,7 +206,7 @@ it.each([
   const refunding = ['refunded', 'not_refundable'];
   const own =
     subject === 'Studio'
-      ? ['granted', 'window_exhausted', 'window_limit_exceeded', ...refunding]
+      ? ['granted', 'jobs_max_reached', 'window_exhausted', 'window_limit_exceeded', ...refunding]
       : [];
   const expected = [...both, ...refusing, ...settling, ...own].toSorted();
   // The seed is printed with a counterexample; SEED=… repeats it.

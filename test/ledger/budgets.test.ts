@@ -114,7 +114,7 @@ describe('a budget of a key', () => {
     const id = newId(settleAt === settle ? 'job' : 'chat');
     await (settleAt === settle ? reserve(of, 4, { id }) : ledgers.reserveChat(of, 4, 4, id));
     const none = { credits: 0, per: 'day' } as const;
-    await ledgers.keys.setLimit({ keyId, userId: null, actingKeyId: null, limit: none });
+    await ledgers.keys.setLimits({ keyId, userId: null, actingKeyId: null, limit: none });
     const { available = 0 } = (await ledgers.database.balance(organizationId)) ?? {};
     await ledgers.ledger.grant({ organizationId, id: 'rest', amountMicro: -available, ...by });
     expect(await settleAt(of, id, 40)).toMatchObject({ verdict: 'settled', charged: 40 });
@@ -122,7 +122,7 @@ describe('a budget of a key', () => {
     const below = { posted: -36, reserved: 0, available: -36 };
     expect(await ledgers.database.balance(organizationId)).toEqual(below);
     expect(await used(of)).toBe(40);
-    await ledgers.keys.setLimit({ keyId, userId: null, actingKeyId: null, limit: null });
+    await ledgers.keys.setLimits({ keyId, userId: null, actingKeyId: null, limit: null });
     expect(await reserve(of, 0)).toMatchObject({ verdict: 'insufficient_credits' });
   });
 });
@@ -191,9 +191,9 @@ describe('a shared budget', () => {
     expect(await reserve(heir, 5)).toMatchObject({ ...exceeded, used: 6 });
     expect(await used(heir)).toBe(6);
     const byHeir = { keyId: heir.keyId, userId, actingKeyId: heir.keyId, limit: null };
-    await expect(ledgers.keys.setLimit(byHeir)).rejects.toMatchObject(forbidden);
+    await expect(ledgers.keys.setLimits(byHeir)).rejects.toMatchObject(forbidden);
     const limit = { credits: 11 / 1e6, per: 'day' } as const;
-    await ledgers.keys.setLimit({ ...byHeir, actingKeyId: null, limit });
+    await ledgers.keys.setLimits({ ...byHeir, actingKeyId: null, limit });
     expect(await reserve(heir, 5)).toMatchObject({ verdict: 'reserved' });
   });
 
@@ -213,7 +213,7 @@ describe('a shared budget', () => {
     const { userId, keyId: actingKeyId } = of;
     const free = await ledgers.keys.create({ userId, actingKeyId: null, name: 'free', scopes });
     for (const keyId of [actingKeyId, free.meta.keyId]) {
-      const unlimited = ledgers.keys.setLimit({ keyId, userId, actingKeyId, limit: null });
+      const unlimited = ledgers.keys.setLimits({ keyId, userId, actingKeyId, limit: null });
       await expect(unlimited).rejects.toMatchObject(forbidden);
     }
     const rotation = { userId, actingKeyId, keyId: free.meta.keyId, overlapMs: 0 };
@@ -222,7 +222,7 @@ describe('a shared budget', () => {
     const user = { organizationId, name: 's', role: 'member' } as const;
     const stranger = await createUser(ledgers.pool, user);
     const byStranger = { keyId: actingKeyId, userId: stranger, actingKeyId: null, limit: null };
-    await expect(ledgers.keys.setLimit(byStranger)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    await expect(ledgers.keys.setLimits(byStranger)).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 });
 

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { scopes } from '../../../identity/access.ts';
 import { recordAction } from '../../../identity/operators.ts';
-import { keyLimit, keyMeta, listedKey, createKeys } from '../../../identity/keys.ts';
+import { keyMeta, listedKey, createKeys } from '../../../identity/keys.ts';
 import { readUser } from '../../../identity/organizations.ts';
 import {
   operatorFields,
@@ -12,10 +12,11 @@ import {
   listSchema,
   dataSchema,
   pathId,
+  requireLimit,
 } from '../fields.ts';
 import { defineCreation } from '../creation.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
-import { newKey, newKeyFields, newKeyShown, formatNewKey } from '../api-keys.ts';
+import { newKey, newKeyFields, newKeyShown, formatNewKey, keyLimitFields } from '../api-keys.ts';
 
 const params = z.object({ userId: pathId('user') });
 
@@ -49,12 +50,12 @@ export const keys = defineSection('API keys', {
       const newRequest = { scopes, ...fields, userId: userId, expiresAtMs: expiresAt };
       const functions = createKeys(connection, config.KEY_PEPPER);
       const key = await functions.create({ ...newRequest, actingKeyId: null });
-      const { keyId, name, scopes: granted, limit } = key.meta;
+      const { keyId, name, scopes: granted, limit, rateLimit, jobsMax } = key.meta;
       await recordAction(connection, call, {
         action: 'key.created',
         organizationId: key.organizationId,
         subject: keyId,
-        details: { userId, name, scopes: granted, limit },
+        details: { userId, name, scopes: granted, limit, rateLimit, jobsMax },
       });
       return toData(formatNewKey(key));
     },
@@ -62,24 +63,25 @@ export const keys = defineSection('API keys', {
 
   setKeyLimit: defineEndpoint({
     route: 'PUT /api/admin/v1/keys/:keyId/limit',
-    summary: 'Set the credit limit of an API key; null removes the limit',
+    summary: 'Set limits of an API key; null removes a limit, and an omitted one stays',
     request: {
       params: z.object({ keyId: pathId('key') }),
-      body: z.strictObject({ ...operatorFields, limit: keyLimit.nullable() }),
-      example: { ...exampleOperatorFields, limit: { credits: 500, per: 'month' } },
+      body: requireLimit(z.strictObject({ ...operatorFields, ...keyLimitFields })),
+      example: { ...exampleOperatorFields, limit: { credits: 500, per: 'month' }, rateLimit: 120 },
     },
     response: dataSchema(keyMeta),
     errors: ['NOT_FOUND'],
     async handle({ params: { keyId }, ...call }, { pool, config }) {
-      const { limit } = call.body;
+      const { actor: _actor, reason: _reason, ...limits } = call.body;
       const updatedKey = await pool.transaction(async (connection) => {
-        const change = { keyId, userId: null, actingKeyId: null, limit };
-        const changedKey = await createKeys(connection, config.KEY_PEPPER).setLimit(change);
+        const change = { ...limits, keyId, userId: null, actingKeyId: null };
+        const changedKey = await createKeys(connection, config.KEY_PEPPER).setLimits(change);
+        const { limit, rateLimit, jobsMax } = changedKey.meta;
         await recordAction(connection, call, {
           action: 'key.limit_set',
           organizationId: changedKey.organizationId,
           subject: keyId,
-          details: { limit },
+          details: { limit, rateLimit, jobsMax },
         });
         return changedKey.meta;
       });

@@ -7,12 +7,13 @@ import {
   createOrganization,
   listOrganizations,
   readOrganization,
+  setOrganizationLimits,
   setOrganizationStatus,
   setWindowLimit,
   type OrganizationRecord,
 } from '../../../identity/organizations.ts';
 import { recordAction } from '../../../identity/operators.ts';
-import { plainTextSchema } from '../../../identity/keys.ts';
+import { jobsMax, plainTextSchema, rateLimit } from '../../../identity/keys.ts';
 import {
   operatorFields,
   operatorFieldsBody,
@@ -25,6 +26,7 @@ import {
   pageSchema,
   pathId,
   time,
+  requireLimit,
 } from '../fields.ts';
 import { defineCreation } from '../creation.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
@@ -35,11 +37,24 @@ const params = z.object({ organizationId: pathId('organization') });
 
 /** Schema of the limit of Studio credits per six hours. Null means no limit. */
 const windowLimit = z.number().min(0).max(1_000_000_000).nullable();
+/** Limits of an organization. Null removes a limit, and an omitted one stays. */
+const organizationLimits = { rateLimit: rateLimit.nullish(), jobsMax: jobsMax.nullish() };
 const toMicroCredits = (credits: number | null): number | null =>
   credits === null ? null : microFromCredits(credits);
 
 const organization = z
-  .object({ organizationId: z.string(), name: z.string(), status, createdAt: time })
+  .object({
+    organizationId: z.string(),
+    name: z.string(),
+    status,
+    createdAt: time,
+    rateLimit: rateLimit.nullable().meta({
+      description: 'Requests per minute of all keys. Null if the default limit applies.',
+    }),
+    jobsMax: jobsMax.nullable().meta({
+      description: 'Studio jobs that may be open at the same time. Null if there is no limit.',
+    }),
+  })
   .extend(accountSchema.shape)
   .meta({ id: 'Organization' });
 
@@ -74,23 +89,26 @@ export const organizations = defineSection('Organizations', {
         ...operatorFields,
         name: plainTextSchema(200),
         windowAllowanceCredits: windowLimit.default(null),
+        ...organizationLimits,
       }),
       example: { ...exampleOperatorFields, name: 'Acme', windowAllowanceCredits: 500 },
     },
     response: dataSchema(organization.extend({ ownerId: z.string() })),
     created: 'The organization, and the id of its owner.',
     async create(call, _services, connection) {
-      const { name, windowAllowanceCredits } = call.body;
+      const { name, windowAllowanceCredits, rateLimit: requests = null, jobsMax: jobs = null } = call.body;
       const windowLimitMicro = toMicroCredits(windowAllowanceCredits);
       const { organizationId, userId: ownerId } = await createOrganization(connection, {
         name,
         windowLimitMicro,
+        rateLimit: requests,
+        jobsMax: jobs,
       });
       await recordAction(connection, call, {
         action: 'organization.created',
         organizationId,
         subject: organizationId,
-        details: { name, windowAllowanceCredits },
+        details: { name, windowAllowanceCredits, rateLimit: requests, jobsMax: jobs },
       });
       const record = await readOrganization(connection, organizationId);
       return toData({ ...formatOrganization(record), ownerId });
@@ -152,6 +170,36 @@ export const organizations = defineSection('Organizations', {
         });
       });
       return toData(formatOrganization(await readOrganization(pool, organizationId)));
+    },
+  }),
+
+  setOrganizationLimits: defineEndpoint({
+    route: `PUT ${path}/:organizationId/limits`,
+    summary: 'Set how many requests per minute and open Studio jobs an organization may have',
+    description:
+      '`rateLimit` is the number of requests per minute of all its keys, `jobsMax` that of Studio jobs that may be open at the same time. Null removes a ' +
+      'limit, and a limit that you omit stays.',
+    request: {
+      params,
+      body: requireLimit(z.strictObject({ ...operatorFields, ...organizationLimits })),
+      example: { ...exampleOperatorFields, rateLimit: 1200, jobsMax: 50 },
+    },
+    response: dataSchema(organization),
+    errors: ['NOT_FOUND'],
+    async handle({ params: { organizationId }, ...call }, { pool }) {
+      const { actor: _actor, reason: _reason, ...limits } = call.body;
+      const record = await pool.transaction(async (connection) => {
+        await setOrganizationLimits(connection, organizationId, limits);
+        const changed = await readOrganization(connection, organizationId);
+        await recordAction(connection, call, {
+          action: 'organization.limits_set',
+          organizationId,
+          subject: organizationId,
+          details: { rateLimit: changed.rateLimit, jobsMax: changed.jobsMax },
+        });
+        return changed;
+      });
+      return toData(formatOrganization(record));
     },
   }),
 });

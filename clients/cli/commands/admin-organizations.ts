@@ -10,13 +10,23 @@ import {
   buildKeyRequest,
   formatNewKey,
   addKeyOptions,
+  addLimitOptions,
+  addRateOptions,
+  buildLimitRequest,
   type KeyOptions,
+  type LimitOptions,
 } from './keys.ts';
 import { accountColumns } from './usage.ts';
 
 /** Formats an organization with its balance and six-hour usage window. */
 export function formatOrganization(data: Fields): string {
-  const columns = { organization: 'organizationId', name: 'name', status: 'status' };
+  const columns = {
+    organization: 'organizationId',
+    name: 'name',
+    status: 'status',
+    'requests/min': 'rateLimit',
+    'jobs max': 'jobsMax',
+  };
   const owner = toCell(data, 'ownerId');
   return formatList({
     ...toCells(data, columns),
@@ -35,6 +45,17 @@ export function addOrganizationCommands(org: Command): void {
     path: () => '/organizations',
     body: ({ window = null }, [name]) => ({ name, windowAllowanceCredits: window }),
     canRetry: true,
+    text: formatOrganization,
+  });
+  addOperatorAction<LimitOptions>({
+    command: addRateOptions(
+      org
+        .command('limits <organizationId>')
+        .description('set how many requests per minute and open jobs an organization may have'),
+    ),
+    method: 'PUT',
+    path: (id) => `/organizations/${id}/limits`,
+    body: buildLimitRequest,
     text: formatOrganization,
   });
   for (const verb of ['suspend', 'activate']) {
@@ -105,6 +126,13 @@ export function addKeyCommands(keys: Command): void {
     body: (options, [, name = '']) => buildKeyRequest(name, options),
     canRetry: true,
     text: formatNewKey,
+  });
+  addOperatorAction<LimitOptions>({
+    command: addLimitOptions(keys.command('limit <keyId>')),
+    method: 'PUT',
+    path: (keyId) => `/keys/${keyId}/limit`,
+    body: buildLimitRequest,
+    text: (key) => formatList(toCells(key, keyColumns)),
   });
   addOperatorAction({
     command: keys.command('revoke <keyId>').description('revoke a key'),

@@ -10,7 +10,14 @@ import {
   formatList,
   formatTable,
 } from '../output.ts';
-import { parseDurationMs, omitUndefined, parseKeyLimit, collectValue } from '../fields.ts';
+import {
+  parseDurationMs,
+  omitUndefined,
+  parseKeyLimit,
+  parseNumber,
+  collectValue,
+  orNone,
+} from '../fields.ts';
 
 /** Options that restrict a new key. */
 export interface KeyOptions {
@@ -18,6 +25,15 @@ export interface KeyOptions {
   scope?: string[];
   model?: string[];
   limit?: { credits: number; per: string };
+  rateLimit?: number;
+  jobsMax?: number;
+}
+
+/** Changes of limits; `none` removes a limit. */
+export interface LimitOptions {
+  to?: KeyOptions['limit'] | 'none';
+  rateLimit?: number | 'none';
+  jobsMax?: number | 'none';
 }
 
 /** Adds the options that restrict a new key. */
@@ -38,7 +54,37 @@ export function addKeyOptions(command: Command): Command {
       'model that the key may use (repeatable; default: all models of your key)',
       collectValue,
     )
-    .option('--limit <credits/period>', 'credit limit, for example 500/month', parseKeyLimit);
+    .option('--limit <credits/period>', 'credit limit, for example 500/month', parseKeyLimit)
+    .option('--rate-limit <requests>', 'requests per minute', parseNumber)
+    .option('--jobs-max <jobs>', 'Studio jobs that may be open at the same time', parseNumber);
+}
+
+/** Adds options for limits of requests and jobs that can be removed with `none`. */
+export function addRateOptions(command: Command): Command {
+  return command
+    .option('--rate-limit <requests>', 'requests per minute, or none', orNone(parseNumber))
+    .option(
+      '--jobs-max <jobs>',
+      'Studio jobs that may be open at the same time, or none',
+      orNone(parseNumber),
+    );
+}
+
+/** Adds the options that change the limits of a key. */
+export function addLimitOptions(command: Command): Command {
+  return addRateOptions(
+    command.option(
+      '--to <limit>',
+      'credit limit, for example 500/month, or none',
+      orNone(parseKeyLimit),
+    ),
+  ).description('set limits of a key: credits, requests per minute, open jobs');
+}
+
+/** Builds the request body that changes limits. */
+export function buildLimitRequest({ to, rateLimit, jobsMax }: LimitOptions) {
+  const changes = Object.entries(omitUndefined({ limit: to, rateLimit, jobsMax }));
+  return Object.fromEntries(changes.map(([name, to]) => [name, to === 'none' ? null : to]));
 }
 
 /** Builds the request body that creates a key. */
@@ -49,6 +95,8 @@ export function buildKeyRequest(name: string, options: KeyOptions): Record<strin
     scopes: options.scope,
     allowedModels: options.model,
     limit: options.limit,
+    rateLimit: options.rateLimit,
+    jobsMax: options.jobsMax,
   });
 }
 
@@ -61,6 +109,8 @@ export const keyColumns: Columns = {
   expires: 'expiresAt',
   'last used': 'lastUsedAt',
   limit: formatLimit,
+  'requests/min': 'rateLimit',
+  'jobs max': 'jobsMax',
 };
 
 function formatLimit(key: Fields): string | null {
@@ -79,6 +129,10 @@ const currentKeyColumns: Columns = {
   used: 'budget.used',
   remaining: 'budget.remaining',
   resets: 'budget.resetsAt',
+  'open jobs': 'jobsOpen',
+  "organization's requests/min": 'organizationLimits.rateLimit',
+  "organization's jobs max": 'organizationLimits.jobsMax',
+  "organization's open jobs": 'organizationLimits.jobsOpen',
 };
 
 function formatKeys(keys: readonly Fields[]): string {
@@ -92,10 +146,6 @@ export function formatNewKey(created: Fields): string {
 }
 
 const path = '/api-keys';
-
-const parseLimitOrNone = (text: string) => ({
-  limit: text === 'none' ? null : parseKeyLimit(text),
-});
 
 /** Creates the command `studio keys`. */
 export function createKeysCommand(): Command {
@@ -124,14 +174,11 @@ export function createKeysCommand(): Command {
     isUnwrapped: true,
     text: (key) => formatList(toCells(key, currentKeyColumns)),
   });
-  addAction<{ to: object }>({
-    command: keys
-      .command('limit <keyId>')
-      .requiredOption('--to <limit>', 'new limit, for example 500/month, or none', parseLimitOrNone)
-      .description('set the credit limit of a key'),
+  addAction<LimitOptions>({
+    command: addLimitOptions(keys.command('limit <keyId>')),
     method: 'PUT',
     path: (keyId) => `${path}/${keyId}/limit`,
-    body: ({ to }) => to,
+    body: buildLimitRequest,
     isUnwrapped: true,
     text: (key) => formatKeys([key]),
   });

@@ -124,6 +124,10 @@ describe('studio keys', () => {
       path: '/api/v1/api-keys/key_1/limit',
       text: '{"limit":null}',
     });
+    const line = 'limit key_1 --to 9/day --rate-limit 120 --jobs-max none';
+    const changed = { limit: { credits: 9, per: 'day' }, rateLimit: 120, jobsMax: null };
+    const all = await run(`keys ${line}`, answer(meta));
+    expect(JSON.parse(all.requests[0]?.text ?? '')).toEqual(changed);
     const wrong = await run('keys create ci --limit much', () => {});
     expect(wrong).toMatchObject({ status: 2, requests: [] });
   });

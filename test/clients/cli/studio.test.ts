@@ -169,6 +169,10 @@ describe('studio admin', () => {
     const { userId } = await create(`user create ${organizationId} Ann --role member`);
     const { key = '', keyId } = await create(`key create ${userId} first`);
     const move = async (line: string) => change(line.replace(' ', ` ${organizationId} `));
+    const limits = '--rate-limit 900 --jobs-max none';
+    const limited = await change(`org limits ${organizationId} ${limits}`);
+    expect(limited.stdout).toMatch(/^requests\/min +900$/m);
+    expect((await change(`key limit ${keyId} --jobs-max 7`)).stdout).toMatch(/^jobs max +7$/m);
     const grant = 'grant 20 --id invoice-1';
     expect((await move(grant)).stdout).toMatch(/^granted +20\navailable +20$/m);
     expect((await move(grant)).stdout).toMatch(/^granted +already applied\navailable +20$/m);
