@@ -45,6 +45,8 @@ describe('organizations', () => {
       name: 'Größe & Co',
       status: 'active',
       createdAt: expect.any(String),
+      rateLimit: null,
+      jobsMax: null,
       credits: 0,
       balance: { available: 0, reserved: 0, total: 0 },
       window: { limit: 50, used: 0, remaining: 50, startedAt: null, resetAt: null },

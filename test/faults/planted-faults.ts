@@ -186,9 +186,39 @@ const money: Fault[] = [
   {
     name: 'a rotated key with a limit changes limits',
     file: 'ledger/budgets.sql',
-    original: 'IF key_budget(acting_key.id) IS NOT NULL THEN',
+    original: 'IF key_is_limited(acting_key.id) THEN',
     planted: 'IF acting_key.limit_micro IS NOT NULL THEN',
     tests: ['test/ledger/budgets.test.ts'],
+  },
+  {
+    name: 'the limit of open jobs does not count the other jobs of its batch',
+    file: 'ledger/budgets.sql',
+    original: `UNION ALL SELECT budget_id FROM unnest(unwritten)
+      WHERE organization_id = organization AND`,
+    planted: `UNION ALL SELECT budget_id FROM unnest(unwritten)
+      WHERE false AND`,
+    tests: ['test/ledger/batches.test.ts'],
+  },
+  {
+    name: 'keys that share a limit of requests have windows of their own',
+    file: 'identity/access.sql',
+    original: 'coalesce(h.id, a.id) AS window_owner',
+    planted: 'a.id AS window_owner',
+    tests: ['test/identity/rate-limits.test.ts'],
+  },
+  {
+    name: 'a user may make no more requests than keys without limits',
+    file: 'identity/access.sql',
+    original: 'greatest(requests_default,',
+    planted: 'coalesce(requests_default,',
+    tests: ['test/identity/rate-limits.test.ts'],
+  },
+  {
+    name: 'a key with a limit of requests rotates a key without limits',
+    file: 'identity/keys.sql',
+    original: 'IF excess IS NULL AND key_is_limited(acting_key.id)',
+    planted: 'IF excess IS NULL AND key_budget(acting_key.id) IS NOT NULL',
+    tests: ['test/journeys/key-limits.test.ts'],
   },
   {
     name: 'a sum of more than 10,000 groups is cut off',

@@ -96,6 +96,8 @@ describe('creating a key', () => {
       scopes: [...scopes],
       allowedModels: null,
       limit: null,
+      rateLimit: null,
+      jobsMax: null,
     });
     expect(Math.abs(meta.createdAt - Date.now())).toBeLessThan(60_000);
 
