@@ -165,7 +165,10 @@ export async function setWindowLimit(
 export async function setOrganizationLimits(
   connection: CommonQueryMethods,
   organizationId: string,
-  { rateLimit, jobsMax }: { rateLimit?: number | null | undefined; jobsMax?: number | null | undefined },
+  {
+    rateLimit,
+    jobsMax,
+  }: { rateLimit?: number | null | undefined; jobsMax?: number | null | undefined },
 ): Promise<void> {
   const { rowCount } = await connection.query(command`
     UPDATE organization SET rate_limit = CASE WHEN ${rateLimit === undefined} THEN rate_limit

@@ -3,7 +3,13 @@
  * Two access objects over one database stand for two API processes.
  */
 import { describe, expect, it } from 'vitest';
-import { createAccess, type Access, type Caller, generateApiKey, type RateBucket } from '../../identity/access.ts';
+import {
+  createAccess,
+  type Access,
+  type Caller,
+  generateApiKey,
+  type RateBucket,
+} from '../../identity/access.ts';
 import { createKey, createKeys } from '../../identity/keys.ts';
 import { setOrganizationLimits } from '../../identity/organizations.ts';
 import { createCaller } from '../harness/callers.ts';
@@ -114,7 +120,12 @@ describe('the rate limit', () => {
 
   describe('that was set', () => {
     /** Admits requests at once. Returns the limit of the window that binds, and how many passed. */
-    const send = async (access: Access, key: string, count: number, bucket: RateBucket = 'requests') => {
+    const send = async (
+      access: Access,
+      key: string,
+      count: number,
+      bucket: RateBucket = 'requests',
+    ) => {
       const sent = Array.from({ length: count }, () => access.admit(key, bucket));
       const rates = (await Promise.all(sent)).flatMap((each) =>
         each ? [access.findRate(each)] : [],

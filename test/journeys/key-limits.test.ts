@@ -129,7 +129,11 @@ describe('PUT /api-keys/{keyId}/limit', () => {
     expect((await draw(key)).body.error).toBe('KEY_LIMIT_EXCEEDED');
     const query = 'SELECT action, actor, details FROM admin_action WHERE subject = $1';
     expect(await gateway.database.query(query, [keyId])).toEqual([
-      { action: 'key.limit_set', actor: 'olga', details: { limit, rateLimit: null, jobsMax: null } },
+      {
+        action: 'key.limit_set',
+        actor: 'olga',
+        details: { limit, rateLimit: null, jobsMax: null },
+      },
     ]);
   });
 });

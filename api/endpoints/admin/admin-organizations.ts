@@ -96,7 +96,12 @@ export const organizations = defineSection('Organizations', {
     response: dataSchema(organization.extend({ ownerId: z.string() })),
     created: 'The organization, and the id of its owner.',
     async create(call, _services, connection) {
-      const { name, windowAllowanceCredits, rateLimit: requests = null, jobsMax: jobs = null } = call.body;
+      const {
+        name,
+        windowAllowanceCredits,
+        rateLimit: requests = null,
+        jobsMax: jobs = null,
+      } = call.body;
       const windowLimitMicro = toMicroCredits(windowAllowanceCredits);
       const { organizationId, userId: ownerId } = await createOrganization(connection, {
         name,

@@ -84,7 +84,9 @@ export function addLimitOptions(command: Command): Command {
 /** Builds the request body that changes limits. */
 export function buildLimitRequest({ to, rateLimit, jobsMax }: LimitOptions) {
   const changes = Object.entries(omitUndefined({ limit: to, rateLimit, jobsMax }));
-  return Object.fromEntries(changes.map(([name, limit]) => [name, limit === 'none' ? null : limit]));
+  return Object.fromEntries(
+    changes.map(([name, limit]) => [name, limit === 'none' ? null : limit]),
+  );
 }
 
 /** Builds the request body that creates a key. */
