@@ -5,13 +5,21 @@ import { join } from 'node:path';
 import { installPythonCommands, root, run } from './tools.ts';
 
 /** Builds the TypeScript client, and packs it into a folder. Returns the path of the tarball. */
-export async function packTypescript(into: string): Promise<string> {
-  const source = join(root, 'clients', 'typescript');
+export const packTypescript = (into: string): Promise<string> => packNpm('typescript', '', into);
+
+/** Builds the provider for the AI SDK, and packs it into a folder. Returns the path of the tarball. */
+export const packAiSdk = (into: string): Promise<string> =>
+  // Its types need the sources of the client, which are compiled into a folder beside it.
+  packNpm('ai-sdk', 'ai-sdk', into);
+
+/** Packs a folder of clients/. `compiled` is the folder of the compiler's output that is packed. */
+async function packNpm(name: string, compiled: string, into: string): Promise<string> {
+  const source = join(root, 'clients', name);
   const built = await mkdtemp(join(tmpdir(), 'client-'));
+  const output = await mkdtemp(join(tmpdir(), 'client-output-'));
   try {
-    await run('npx', ['--no-install', 'tsc', '-p', source, '--outDir', join(built, 'dist')], {
-      cwd: root,
-    });
+    await run('npx', ['--no-install', 'tsc', '-p', source, '--outDir', output], { cwd: root });
+    await cp(join(output, compiled), join(built, 'dist'), { recursive: true });
     for (const file of ['package.json', 'README.md']) {
       await cp(join(source, file), join(built, file));
     }
@@ -22,7 +30,7 @@ export async function packTypescript(into: string): Promise<string> {
     const [report]: { filename: string }[] = JSON.parse(stdout);
     return join(into, report?.filename ?? '');
   } finally {
-    await rm(built, { recursive: true, force: true });
+    for (const folder of [built, output]) await rm(folder, { recursive: true, force: true });
   }
 }
 
@@ -41,7 +49,7 @@ export async function packPython(into: string): Promise<{ wheel: string; sdist: 
 if (import.meta.main) {
   const into = join(root, '.cache', 'clients');
   await rm(into, { recursive: true, force: true });
-  const tarball = await packTypescript(into);
+  const tarballs = [await packTypescript(into), await packAiSdk(into)];
   const { wheel, sdist } = await packPython(into);
-  console.log([tarball, wheel, sdist].join('\n'));
+  console.log([...tarballs, wheel, sdist].join('\n'));
 }

@@ -2,7 +2,7 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, it } from 'vitest';
-import { packPython, packTypescript } from '../../dev/clients/pack.ts';
+import { packAiSdk, packPython, packTypescript } from '../../dev/clients/pack.ts';
 import { root, run } from '../../dev/clients/tools.ts';
 import { installPython } from '../../dev/stack/tools.ts';
 
@@ -77,6 +77,16 @@ export async function installTypescriptClient(place: string): Promise<void> {
   await writeFile(join(place, 'package.json'), '{"private": true, "type": "module"}');
   const flags = ['--no-audit', '--no-fund', '--prefer-offline'];
   await run('npm', ['install', ...flags, tarball], { cwd: place });
+}
+
+/** Packs the provider for the AI SDK and installs it in an empty folder, beside the AI SDK. */
+export async function installAiSdk(place: string): Promise<void> {
+  const packed = join(place, 'packed');
+  const tarballs = [await packTypescript(packed), await packAiSdk(packed)];
+  await writeFile(join(place, 'package.json'), '{"private": true, "type": "module"}');
+  const flags = ['--no-audit', '--no-fund', '--prefer-offline'];
+  const tools = ['ai@7.0.173', 'zod@4.6.7', '@types/node@24.19.2'];
+  await run('npm', ['install', ...flags, ...tarballs, ...tools], { cwd: place });
 }
 
 /** Packs the Python client and installs its wheel for a Python of its own. Returns that Python. */

@@ -20,7 +20,7 @@ export interface Block {
 export async function documents(): Promise<string[]> {
   const inDocs = await readdir(`${root}docs`, { recursive: true });
   const pages = inDocs.filter((name) => name.endsWith('.md')).toSorted();
-  const clients = ['clients/typescript/README.md', 'clients/python/README.md'];
+  const clients = ['typescript', 'ai-sdk', 'python'].map((name) => `clients/${name}/README.md`);
   return ['README.md', ...clients, ...pages.map((name) => `docs/${name}`)];
 }
 

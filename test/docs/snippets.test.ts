@@ -11,7 +11,7 @@ import {
   installing,
   installMs,
   installPythonFrameworks,
-  installTypescriptClient,
+  installAiSdk,
 } from '../clients/installed.ts';
 import { installPython } from '../../dev/stack/tools.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
@@ -91,7 +91,7 @@ let withoutClient: string | null = null;
 
 beforeAll(async () => {
   await mkdir(place, { recursive: true });
-  const installingClient = installing(() => installTypescriptClient(place));
+  const installingClient = installing(() => installAiSdk(place));
   [gateway, { missing: withoutClient }] = await Promise.all([
     // The balance of `npm start`, because the documents show what remains of it.
     startGateway({ credits: 10_000, latencyMs: 20 }),
@@ -212,7 +212,7 @@ describe.each(pages.filter(([, blocks]) => blocks.some(({ language }) => runnabl
       }
       it(title, async ({ skip }) => {
         if (block.language === 'python' && withoutPython !== null) skip(withoutPython);
-        const usesClient = block.text.includes("'studio-gateway-client'");
+        const usesClient = /'studio-gateway-(client|ai-sdk)'/.test(block.text);
         if (usesClient && withoutClient !== null) skip(withoutClient);
         const printed = await runBlock(block, directory);
         if (block.prints) expectPrinted(printed, block.prints);

@@ -13,6 +13,7 @@ export const slowFiles = [
   // installed from npm and PyPI.
   'test/journeys/decodable-media.test.ts',
   'test/attacks/schemathesis.test.ts',
+  'test/clients/ai-sdk.test.ts',
   'test/clients/coding-agents.test.ts',
   'test/clients/generated.test.ts',
   'test/clients/python-loops.test.ts',

@@ -218,16 +218,19 @@ describe('POST /studio/video/merge', () => {
     const [call] = planRequest(videoMerge, body).calls;
     const price = call?.unitPriceUsd;
     if (!call || typeof price !== 'object') throw new Error('the price depends on the inputs');
-    return { route: call.routes[0], price };
+    return { planned: call.routes[0], price };
   };
   const film = (durationSeconds: number, hasAudio = true) => ({
-    ...{ url: `storage:film-${durationSeconds}`, width: 640, height: 360 },
-    ...{ durationSeconds, hasAudio },
+    url: `storage:film-${durationSeconds}`,
+    width: 640,
+    height: 360,
+    durationSeconds,
+    hasAudio,
   });
 
   it('is priced by the started seconds of all videos, within its limits', () => {
-    const { price, route } = plan({ videoUrls: urls(3) });
-    expect(route).toEqual({
+    const { price, planned } = plan({ videoUrls: urls(3) });
+    expect(planned).toEqual({
       provider: 'fal',
       providerEndpoint: 'fal-ai/ffmpeg-api/merge-videos',
       input: { video_urls: urls(3) },
@@ -251,8 +254,8 @@ describe('POST /studio/video/merge', () => {
   ])(
     'in mode %s places a sound of %d s on the time line of the videos',
     (audioMode, seconds, own) => {
-      const { price, route } = plan({ videoUrls: urls(2), audioUrl, audioMode });
-      expect(route?.providerEndpoint).toBe('fal-ai/ffmpeg-api/compose');
+      const { price, planned } = plan({ videoUrls: urls(2), audioUrl, audioMode });
+      expect(planned?.providerEndpoint).toBe('fal-ai/ffmpeg-api/compose');
       const sound = { ...film(seconds), url: 'storage:sound' };
       expect(price.buildInput?.(film(1.5), film(3, false), sound)).toMatchObject({
         tracks: [
