@@ -46,7 +46,7 @@ export async function startJob<C extends Capability>(
   const { abortSignal } = options;
   abortSignal?.throwIfAborted();
   const idempotencyKey = findKey(options);
-  // oxlint-disable-next-line no-unsafe-type-assertion -- the gateway checks the caller's fields
+  // The gateway checks the fields of the caller.
   const input = body as Input<C>;
   // The request itself is not aborted: its response names the job to cancel.
   const submitted = client.submit(capability, input, { idempotencyKey });

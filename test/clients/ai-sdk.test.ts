@@ -42,7 +42,7 @@ function loseResponses(path: string, count: number) {
   const keys: (string | null)[] = [];
   const forgetful: typeof fetch = async (url, init) => {
     const answer = await fetch(url, init);
-    if (!String(url).endsWith(path)) return answer;
+    if (!answer.url.endsWith(path)) return answer;
     keys.push(new Headers(init?.headers).get('idempotency-key'));
     if (keys.length <= count) throw new TypeError('the connection broke');
     return answer;
