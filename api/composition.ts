@@ -13,6 +13,7 @@ import type { ChatService } from '../activities/chat.ts';
 import { createRelays, publicBaseUrl, type Services } from '../process/services.ts';
 import type { Config } from '../platform/config.ts';
 import { codecAccessToken, createPayloadCodec } from '../platform/payload-codec.ts';
+import { createGatewayState } from '../process/gateway-state.ts';
 import { checkReadiness, type Readiness } from '../process/readiness.ts';
 import { cacheResult } from '../platform/temporal.ts';
 import { isSecret } from '../domain/ids.ts';
@@ -101,6 +102,7 @@ function createOperatorServices({ config, services, client }: AppDeps) {
     ledgerReads: createLedgerReads(pool),
     jobOverview: createJobOverview(pool),
     stuckJobs: createStuckJobs({ pool, client }),
+    gatewayState: createGatewayState({ pool, connection: client.connection, config }),
     readFigures: createReadProviderFigures(pool),
     pauses: createProviderPauses(pool, [...providers.keys()]),
     audit: ({ results, scope }: { results: boolean; scope: AuditScope }): Promise<AuditReport> =>

@@ -1,6 +1,7 @@
 /** Creates the Temporal client, registers search attributes, and sends the request context. */
 import {
   Connection,
+  type ConnectionLike,
   Client,
   type WorkflowClientInterceptor,
   type WorkflowSignalInput,
@@ -51,7 +52,7 @@ const describeTimeoutMs = 2500;
 
 /** Reads the state of a task queue for one kind of task. */
 export async function describeTaskQueue(
-  connection: Connection,
+  connection: ConnectionLike,
   namespace: string,
   { queue, task }: { queue: string; task: TaskKind },
 ): Promise<TaskQueueState> {

@@ -5,14 +5,13 @@
 import type { Connection } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { providerDefinitions } from '../providers/provider-registry.ts';
+import { createGatewayState, openCounts } from '../process/gateway-state.ts';
 import type { Services } from '../process/services.ts';
 import { creditsFromMicro } from '../domain/credits.ts';
 import { keysOf } from '../domain/json.ts';
 import type { Config } from '../platform/config.ts';
 import type { Metrics, StateGauges } from '../platform/metrics.ts';
-import { describeTaskQueue, cacheResult } from '../platform/temporal.ts';
-import { polledQueues } from '../domain/job-contract.ts';
+import { cacheResult } from '../platform/temporal.ts';
 
 interface StateGaugesOptions {
   config: Config;
@@ -22,22 +21,9 @@ interface StateGaugesOptions {
   state: StateGauges;
 }
 
-const reservationRow = z.object({
-  kind: z.string(),
-  count: z.number(),
-  amount: z.number(),
-  age_seconds: z.number(),
-});
 const spendingRow = z.object({ organization: z.string(), spent: z.number() });
-/** Schema of the values of the gauges without labels, by gauge name. */
-const gaugeValues = z.object({
-  jobsOverdue: z.number(),
-  jobsVerifying: z.number(),
-  reservationOverdueSeconds: z.number(),
-  callerWebhooksOpen: z.number(),
-  callerWebhookAgeSeconds: z.number(),
-});
-const gaugeNames = keysOf(gaugeValues.shape);
+/** Names of the gauges without labels. */
+const gaugeNames = keysOf(openCounts.shape);
 
 /** Time in milliseconds for which values are cached between scrapes. */
 const readAgeMaxMs = 4000;
@@ -48,8 +34,10 @@ const readAgeMaxMs = 4000;
 const spendingAgeMaxMs = 15_000;
 
 /** Registers gauges that are updated at each scrape. A gauge that cannot be read is omitted. */
-export function registerStateGauges(options: StateGaugesOptions): void {
-  const { metrics, state, services } = options;
+export function registerStateGauges(gaugeOptions: StateGaugesOptions): void {
+  const { metrics, state, services, connection, config } = gaugeOptions;
+  const readers = createGatewayState({ pool: services.pool, connection, config });
+  const options = { ...gaugeOptions, readers };
   const byKind = [
     state.reservationsOpen,
     state.reservationsOpenCredits,
@@ -83,31 +71,15 @@ export function registerStateGauges(options: StateGaugesOptions): void {
   }
 }
 
-async function readDatabase({ config, services, state }: StateGaugesOptions): Promise<void> {
-  const openReservations = await services.pool.any(sql.type(reservationRow)`
-    SELECT k.kind, count(r.id) AS count, coalesce(sum(r.amount), 0)::bigint AS amount,
-      coalesce(extract(epoch FROM clock_timestamp() - min(r.created_at)), 0)::float8 AS age_seconds
-    FROM (VALUES ('studio'), ('chat')) AS k (kind)
-    LEFT JOIN reservation r ON r.kind = k.kind AND r.state = 'reserved'
-    GROUP BY k.kind`);
-  for (const { kind, count, amount, age_seconds: ageSeconds } of openReservations) {
+type ReaderOptions = StateGaugesOptions & { readers: ReturnType<typeof createGatewayState> };
+
+async function readDatabase({ readers, state }: ReaderOptions): Promise<void> {
+  for (const { kind, count, amount, ageSeconds } of await readers.openReservations()) {
     state.reservationsOpen.set({ kind }, count);
     state.reservationsOpenCredits.set({ kind }, creditsFromMicro(amount));
     state.reservationAgeSeconds.set({ kind }, ageSeconds);
   }
-  const values = await services.pool.one(sql.type(gaugeValues)`
-    SELECT jobs.*, webhooks.* FROM (
-      SELECT count(*) FILTER (WHERE j.deadline_at < clock_timestamp()) AS "jobsOverdue",
-        count(*) FILTER (WHERE j.verifying) AS "jobsVerifying",
-        greatest(0, coalesce(extract(epoch FROM clock_timestamp() - min(j.deadline_at))
-          - ${config.OUTCOME_WAIT_MS / 1000}::float8, 0))::float8 AS "reservationOverdueSeconds"
-      FROM reservation r JOIN job j ON j.id = r.id WHERE r.state = 'reserved') AS jobs, (
-      SELECT count(*) AS "callerWebhooksOpen",
-        coalesce(extract(epoch FROM clock_timestamp() - min(coalesce(j.completed_at, n.created_at))), 0)::float8
-          AS "callerWebhookAgeSeconds"
-      FROM webhook w LEFT JOIN job j ON j.id = w.subject_id LEFT JOIN account_notice n ON n.id = w.subject_id
-      WHERE w.state IN ('waiting', 'delivering')
-        AND (j.status <> 'open' OR n.id IS NOT NULL)) AS webhooks`);
+  const values = await readers.openCounts();
   for (const name of gaugeNames) state[name].set(values[name]);
 }
 
@@ -124,18 +96,11 @@ async function readSpending({ services, state }: StateGaugesOptions): Promise<vo
   }
 }
 
-async function readQueues({ config, connection, state }: StateGaugesOptions): Promise<void> {
-  const queues = polledQueues(config.TASK_QUEUE_PREFIX, [...providerDefinitions.keys()]);
-  await Promise.all(
-    queues.map(async ({ name, queue, task }) => {
-      const queueState = await describeTaskQueue(connection, config.TEMPORAL_NAMESPACE, {
-        queue,
-        task,
-      });
-      const labels = { queue: name, task };
-      state.taskQueueBacklog.set(labels, queueState.backlog);
-      state.taskQueueAgeSeconds.set(labels, queueState.backlogAgeSeconds);
-      state.taskQueuePollers.set(labels, new Set(queueState.pollers).size);
-    }),
-  );
+async function readQueues({ readers, state }: ReaderOptions): Promise<void> {
+  for (const { name, task, backlog, backlogAgeSeconds, pollers } of await readers.queues()) {
+    const labels = { queue: name, task };
+    state.taskQueueBacklog.set(labels, backlog);
+    state.taskQueueAgeSeconds.set(labels, backlogAgeSeconds);
+    state.taskQueuePollers.set(labels, pollers);
+  }
 }

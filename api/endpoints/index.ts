@@ -9,6 +9,7 @@ import { keys } from './admin/admin-keys.ts';
 import { ledger } from './admin/admin-ledger.ts';
 import { organizations } from './admin/admin-organizations.ts';
 import { outcomes } from './admin/admin-outcomes.ts';
+import { overview } from './admin/admin-overview.ts';
 import { providers } from './admin/admin-providers.ts';
 import { refunds } from './admin/admin-refunds.ts';
 import { temporalCodec } from './admin/temporal-codec.ts';
@@ -74,6 +75,7 @@ export const endpoints: readonly Endpoint[] = [
   ...jobExplanation,
   ...refunds,
   ...webhooks,
+  ...overview,
   ...outcomes,
   ...providers,
   ...operators,

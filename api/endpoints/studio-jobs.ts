@@ -12,6 +12,7 @@ import { parsePreferredWaitMs } from '../http/request-headers.ts';
 import { closedSignal } from '../middleware/request-shares.ts';
 import { cancelJob } from '../../studio/jobs/job-endings.ts';
 import { stepSchema, listSteps } from '../../studio/jobs/job-explanation.ts';
+import { describeJob } from '../../studio/jobs/job-statement.ts';
 import { toData, toPage, dataSchema, pageSchema, pathId, time } from './fields.ts';
 import { jobFilter, toJobFilter } from './job-fields.ts';
 import { defineEndpoint, defineSection, type EndpointCall } from './endpoint.ts';
@@ -47,6 +48,12 @@ const timeline = z
       .record(z.string(), z.unknown())
       .meta({ description: 'Fields of the request that created the job.' }),
     createdAt: time,
+    why: z.string().meta({
+      description: 'How the job goes, or why it failed, and what it costs, in plain words.',
+    }),
+    outcomeUnknown: z.boolean().meta({
+      description: 'True while it is unknown whether a provider accepted, or delivers, a call.',
+    }),
     steps: z.array(stepSchema),
   })
   .meta({ id: 'JobTimeline' });
@@ -113,7 +120,13 @@ export const studioJobs = defineSection('Jobs', {
       ]);
       const createdAt = isoTime(job.createdAtMs);
       const steps = listSteps(job, calls, webhook);
-      return toData({ jobId: job.id, request: job.request, createdAt, steps });
+      return toData({
+        jobId: job.id,
+        request: job.request,
+        createdAt,
+        ...describeJob(job, calls),
+        steps,
+      });
     },
   }),
 

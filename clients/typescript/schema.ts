@@ -1119,6 +1119,10 @@ export interface components {
             };
             /** Format: date-time */
             createdAt: string;
+            /** @description How the job goes, or why it failed, and what it costs, in plain words. */
+            why: string;
+            /** @description True while it is unknown whether a provider accepted, or delivers, a call. */
+            outcomeUnknown: boolean;
             steps: components["schemas"]["JobStep"][];
         };
         JobStep: {

@@ -140,6 +140,32 @@ describe('a job is explained', () => {
     expect((await readStory(jobId)).why).toMatch(/^Charged 3\.9 credits/);
   });
 
+  it.each([
+    ['a lighthouse', /^The result was delivered, and 3\.9 credits were charged\.$/],
+    [
+      '[[fail:422]] a picture',
+      /^The provider rejected the input.*\. Nothing was charged; 3\.9 credits were released\. The same request would fail again\.$/,
+    ],
+    ['[[slow:20s]] a slow ship', /^fal is working on it\. 3\.9 credits are reserved; only what/],
+    [
+      '[[hang-submit]] [[slow:600s]] a silent ship',
+      /^fal has not confirmed the call\. It is not sent again\. Decided by \d\d:\d\d UTC; nothing is charged unless fal delivers\.$/,
+    ],
+  ])('to its caller in the words that the operator reads: %s', async (prompt, why) => {
+    const jobId = await start(prompt);
+    const read = async () => {
+      const path = `/api/v1/studio/jobs/${jobId}/timeline`;
+      const { body } = await gateway.call<StudioBody<Story & { outcomeUnknown: boolean }>>(path, {
+        key: caller.key,
+      });
+      return body.data;
+    };
+    await expect.poll(async () => (await read()).why, { timeout: 30_000 }).toMatch(why);
+    expect((await read()).outcomeUnknown).toBe(prompt.includes('hang'));
+    expect(await readStory(jobId)).toMatchObject({ callerWhy: (await read()).why });
+    await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST', key: caller.key });
+  });
+
   it('when its receiver rejects the webhook', async () => {
     const webhookUrl = gateway.receiver.at('/gone-away', (response) =>
       response.writeHead(404).end(),

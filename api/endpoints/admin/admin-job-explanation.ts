@@ -18,6 +18,7 @@ import {
   stepSchema,
   listSteps,
 } from '../../../studio/jobs/job-explanation.ts';
+import { describeJob } from '../../../studio/jobs/job-statement.ts';
 import { toData, dataSchema, responseSchema, time } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { buildWebhookResponse, webhookSchema } from '../caller-webhooks.ts';
@@ -56,6 +57,9 @@ const nextStepSchema = z.object({
 const jobExplanationSchema = jobWithOrganization
   .extend({
     why: z.string().meta({ description: 'State of the job and its reason, in one sentence.' }),
+    callerWhy: z
+      .string()
+      .meta({ description: 'What the caller reads about the state of the job.' }),
     next: z.array(nextStepSchema).meta({ description: 'Possible steps, most promising first.' }),
     organization: z.object({
       organizationId: z.string(),
@@ -165,6 +169,7 @@ async function readJobExplanation(job: JobRecord, services: Composition): Promis
     organizationId: job.organizationId,
     provider: job.provider,
     why: explainJob(evidence),
+    callerWhy: describeJob(job, calls).why,
     next: suggestNextSteps(evidence),
     ...formatCaller(evidence),
     request: job.request,

@@ -75,6 +75,11 @@ export interface paths {
         /** Get the webhook of a job and its delivery attempts */
         get: operations["getJobWebhook"];
     };
+    "/api/admin/v1/overview": {
+        parameters: {};
+        /** Get the numbers of open work, queues, chat providers and credits */
+        get: operations["getOverview"];
+    };
     "/api/admin/v1/stuck": {
         parameters: {};
         /** List stuck jobs and chats, and why they are still open */
@@ -381,6 +386,8 @@ export interface components {
             organizationId: string;
             /** @description State of the job and its reason, in one sentence. */
             why: string;
+            /** @description What the caller reads about the state of the job. */
+            callerWhy: string;
             /** @description Possible steps, most promising first. */
             next: {
                 /** @description `operationId` of the endpoint that performs the step; null if there is none. */
@@ -558,6 +565,54 @@ export interface components {
             lastStatus: number | null;
             lastError: string | null;
             organizationId: string;
+        };
+        Overview: {
+            jobs: {
+                open: number;
+                /** @description Open jobs whose deadline has passed. */
+                overdue: number;
+                /** @description Open jobs whose outcome is unknown. */
+                verifying: number;
+                /** @description Jobs that were released before the provider reported an outcome. */
+                unknown: number;
+                /** @description Seconds. */
+                oldestSeconds: number;
+            };
+            chats: {
+                open: number;
+                /** @description Seconds. */
+                oldestSeconds: number;
+            };
+            webhooks: {
+                /** @description Webhooks of ended jobs that are not delivered yet. */
+                open: number;
+                /** @description Seconds. */
+                oldestSeconds: number;
+            };
+            credits: {
+                reserved: number;
+                /** @description Credits that keys have spent since 0:00 UTC. */
+                spentToday: number;
+            };
+            /** @description Chats of the last hour by provider, most failures first. */
+            chatProviders: {
+                provider: string;
+                calls: number;
+                /** @description Chats that were not charged. */
+                failed: number;
+                medianSeconds: number | null;
+            }[];
+            /** @description Task queues; null if Temporal cannot be reached. */
+            queues: {
+                name: string;
+                task: string;
+                workers: number;
+                backlog: number;
+                /** @description Seconds. */
+                backlogAgeSeconds: number;
+            }[] | null;
+            /** @description Workflows in the first Temporal UI of `TEMPORAL_UI_ORIGINS`. */
+            temporalUiUrl: string | null;
         };
         StuckWork: {
             id: string;
@@ -1003,6 +1058,21 @@ export interface operations {
                         /** @constant */
                         success: true;
                         data: components["schemas"]["Webhook"];
+                    };
+                };
+            };
+        };
+    };
+    getOverview: {
+        parameters: {};
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["Overview"];
                     };
                 };
             };

@@ -44,6 +44,11 @@ function formatUsd(amount: number): string {
   return (Math.abs(amount) < 1 && amount !== 0 ? centFormat : dollarFormat).format(amount);
 }
 
+const percentFormat = new Intl.NumberFormat(undefined, { style: 'percent' });
+
+/** Formats a share from 0 to 1, e.g. `12%`. */
+export const formatShare = (share: number): string => percentFormat.format(share);
+
 const byteUnits = ['bytes', 'kB', 'MB', 'GB', 'TB'] as const;
 
 /** Formats a file size, e.g. `4.2 MB`. */

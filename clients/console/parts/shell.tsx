@@ -20,7 +20,14 @@ const pages = [
   { name: 'Webhooks', path: '/webhooks', to: '/webhooks' },
   { name: 'Models & prices', path: '/models', to: '/models' },
 ] as const;
-const operatorPages = [{ name: 'Operator', path: '/operator', to: '/operator' }] as const;
+/** Menu entries for operators. */
+export const operatorPages = [
+  { name: 'Overview', path: '/operator', to: '/operator' },
+  { name: 'All jobs', path: '/operator/jobs', to: '/operator/jobs' },
+  { name: 'Organizations', path: '/operator/organizations', to: '/operator/organizations' },
+  { name: 'Operators', path: '/operator/operators', to: '/operator/operators' },
+  { name: 'Actions', path: '/operator/actions', to: '/operator/actions' },
+] as const;
 
 interface ShellProps {
   /** The session's key. Null if only an operator is signed in; undefined while it loads. */
@@ -67,15 +74,24 @@ function Menu({ isCaller }: { isCaller: boolean }) {
   const currentPage = visiblePages
     .filter(({ path }) => location === path || location.startsWith(`${path}/`))
     .toSorted((one, other) => other.path.length - one.path.length)[0];
+  const renderItems = (items: readonly (typeof visiblePages)[number][]) => (
+    <ul>
+      {items.map((page) => (
+        <MenuItem key={page.path} page={page} isCurrent={page === currentPage} />
+      ))}
+    </ul>
+  );
   return (
-    <nav aria-label="Pages">
+    <>
       <title>{`${currentPage?.name ?? 'Console'} · Studio Gateway`}</title>
-      <ul>
-        {visiblePages.map((page) => (
-          <MenuItem key={page.path} page={page} isCurrent={page === currentPage} />
-        ))}
-      </ul>
-    </nav>
+      {isCaller && <nav aria-label="Pages">{renderItems(pages)}</nav>}
+      {isOperator && (
+        <nav aria-label="Operator">
+          {isCaller && <p className="hint">Operator</p>}
+          {renderItems(operatorPages)}
+        </nav>
+      )}
+    </>
   );
 }
 

@@ -1,8 +1,16 @@
 /** Shows times and durations. */
 import { useEffect, useState } from 'react';
 
-const dateTime = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
-const relativeTime = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
+const dateTime = new Intl.DateTimeFormat(undefined, {
+  year: 'numeric',
+  month: 'short',
+  day: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  timeZoneName: 'short',
+});
+const relativeTime = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'narrow' });
 const units = [
   ['day', 86_400_000],
   ['hour', 3_600_000],

@@ -16,7 +16,7 @@ describeInBrowser('the console of an operator', () => {
     await page.getByText('I operate this gateway').click();
     await page.getByLabel('Your name').fill('Olga');
     await signIn(page, gateway.config.ADMIN_API_KEY);
-    await page.getByRole('heading', { name: 'Providers' }).waitFor();
+    await page.getByRole('heading', { name: 'Providers', exact: true }).waitFor();
     return opened;
   }
   const visit = (page: Page, name: string) =>
@@ -53,11 +53,15 @@ describeInBrowser('the console of an operator', () => {
     await expect.poll(() => gateway.database.query(call, [jobId])).toEqual(accepted);
     await gateway.getWorkflow(jobId).terminate('test');
     const { page, problems } = await openAsOperator();
-    await visit(page, 'Jobs');
+    await visit(page, 'All jobs');
     await page.getByLabel('Open for at least').selectOption('any time');
     const stuck = page.getByRole('region', { name: 'Stuck jobs' });
     const line = stuck.locator(`tr[data-row=${jobId}]`);
+    await line.getByText('no workflow').waitFor();
     await line.getByText('ended (TERMINATED) without settling the reservation').waitFor();
+    await line.getByRole('button', { name: 'More actions' }).click();
+    await page.getByRole('menuitem', { name: 'Cancel Requests cancellation' }).waitFor();
+    await page.keyboard.press('Escape');
     await expectAccessible(page);
     await line.getByRole('button', { name: 'Resettle' }).click();
     await expectAccessible(page);
@@ -134,6 +138,26 @@ describeInBrowser('the console of an operator', () => {
     expect(problems).toEqual([]);
   });
 
+  it('opens with linked figures: work, workers, webhooks, credits, queues and chat providers', async () => {
+    await gateway.call('/api/v1/chat', {
+      method: 'POST',
+      body: { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'hello' }] },
+    });
+    const { page, problems } = await openAsOperator();
+    const figures = page.getByRole('list', { name: 'Figures' });
+    for (const name of ['Past deadline', 'Workers', 'Open webhooks', 'Credits reserved'])
+      await figures.getByText(name).waitFor();
+    await page.getByRole('region', { name: 'Chat providers' }).getByText('openai').waitFor();
+    await page.getByRole('region', { name: 'Task queues' }).getByText('provider-fal').waitFor();
+    for (const width of [1280, 390]) {
+      await page.setViewportSize({ width, height: 900 });
+      await expectFit(page, width);
+    }
+    await figures.getByRole('link', { name: /Open jobs/ }).click();
+    await page.getByRole('heading', { name: 'All jobs' }).waitFor();
+    expect(problems).toEqual([]);
+  });
+
   it('pauses and resumes a provider, and compares the ledger with the provider', async () => {
     const { page, problems } = await openAsOperator();
     const fal = page.locator('tr[data-row=fal]');
@@ -203,7 +227,7 @@ describeInBrowser('the console of an operator', () => {
     const { page, problems } = await openAsOperator();
     for (const width of [1440, 1024, 390]) {
       await page.setViewportSize({ width, height: 900 });
-      for (const name of ['Health', 'Operators', 'Actions', 'Organizations', 'Jobs']) {
+      for (const name of ['Overview', 'Operators', 'Actions', 'Organizations', 'All jobs']) {
         await visit(page, name);
         await page.getByRole('heading', { level: 2 }).first().waitFor();
         await expectFit(page, width);

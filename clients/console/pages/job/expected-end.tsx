@@ -35,7 +35,7 @@ export function ExpectedEnd({ job }: { job: Job }) {
     return <span className="dim">position {position} in the provider’s queue</span>;
   if (!forecast) return null;
   const { typicalMs, elapsedMs, isOverdue } = forecast;
-  if (isOverdue) return <span className="overdue">overdue</span>;
+  if (isOverdue) return <span className="dim">longer than usual</span>;
   const remainingMs = typicalMs - elapsedMs;
   return (
     <span className="dim">

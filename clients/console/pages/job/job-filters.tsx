@@ -41,19 +41,18 @@ export function JobFilters({ filter, change }: FiltersProps) {
     ['model', 'Model', toOptions(models)],
   ] as const;
   return (
-    <div role="search" aria-label="Jobs">
+    <div role="search" aria-label="Jobs" className="pills">
       <SearchField text={filter.search ?? ''} change={(text) => change('search', text)} />
-      <div className="filters">
-        {selects.map(([name, label, options]) => (
-          <SelectField
-            key={name}
-            label={label}
-            options={[allOption, ...options]}
-            value={filter[name] ?? ''}
-            change={(value) => change(name, value)}
-          />
-        ))}
-      </div>
+      {selects.map(([name, label, options]) => (
+        <SelectField
+          key={name}
+          label={label}
+          className={filter[name] ? 'pill chosen' : 'pill'}
+          options={[allOption, ...options]}
+          value={filter[name] ?? ''}
+          change={(value) => change(name, value)}
+        />
+      ))}
       <MoreFilters filter={filter} change={change} />
     </div>
   );

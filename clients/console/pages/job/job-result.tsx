@@ -8,17 +8,19 @@ import { timelineQuery } from './job-query.ts';
 import { listMedia, findTranscript, type Media } from './job-media.ts';
 import { ResultActions } from './result-actions.tsx';
 
+/** Delay between requests for the statement about a running job, in milliseconds. */
+const refreshMs = 4000;
+
 /** Shows the result or the error of a job, or a placeholder of the same shape while it runs. */
 export function JobResult({ job }: { job: Job }) {
+  // A call that gets no response changes the statement without an event.
+  const refetchInterval = job.done ? false : refreshMs;
+  const { data } = useQuery({ ...timelineQuery(job.jobId), refetchInterval });
   if (job.error) {
     return (
       <div className="error" role="alert">
-        <p>{job.error.message}</p>
-        <p className="dim">
-          {job.error.code}
-          {job.error.retryable && ' · the same request may succeed if you retry later'}
-          {job.billing.state === 'released' && ' · nothing was charged'}
-        </p>
+        <p>{data?.why ?? job.error.message}</p>
+        <code className="dim">{job.error.code}</code>
       </div>
     );
   }
@@ -89,8 +91,11 @@ function Placeholder({ job }: { job: Job }) {
   const ratio = /^\d+:\d+$/.exec(String(data?.request['aspectRatio']))?.[0].replace(':', ' / ');
   const defaultRatio = { image: '1 / 1', video: '16 / 9' }[splitType(job.type).kind.toLowerCase()];
   return (
-    <div className="placeholder" style={{ aspectRatio: defaultRatio && (ratio ?? defaultRatio) }}>
-      <p role="status">{toWords(job.phase)}…</p>
+    <div
+      className={data?.outcomeUnknown ? 'placeholder unknown' : 'placeholder'}
+      style={{ aspectRatio: defaultRatio && (ratio ?? defaultRatio) }}
+    >
+      <p role="status">{data?.why ?? `${toWords(job.phase)}…`}</p>
       <ExpectedBar job={job} />
     </div>
   );

@@ -3,7 +3,6 @@ import { Link } from 'wouter';
 import type { Job } from '../../gateway/client.ts';
 import { formatType } from '../../parts/names.ts';
 import { Credits } from '../../parts/amounts.tsx';
-import { IdTail } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
 import { RelativeTime, formatDuration, useNow } from '../../parts/times.tsx';
 import { ExpectedEnd } from './expected-end.tsx';
@@ -16,28 +15,28 @@ export function JobRow({ job }: { job: Job }) {
   return (
     <Link href={`/jobs/${jobId}`} className="job-row" data-job={jobId}>
       <Thumbnail job={job} />
-      <span>
-        <strong title={prompt ?? undefined}>{prompt ?? formatType(type)}</strong>
-        <span className="second">
-          {prompt !== null && `${formatType(type)} `}
-          <IdTail id={jobId} />
-        </span>
+      <span title={prompt ?? undefined}>
+        <strong>{prompt ?? formatType(type)}</strong>{' '}
+        <span className="dim">{prompt !== null && formatType(type)}</span>
       </span>
-      <span>
-        {model ?? '–'}
-        <span className="second dim">{provider}</span>
-      </span>
-      <span>
-        <State name={status} />
-        <span className="second">
-          {error ? <code className="wrong">{error.code}</code> : <ExpectedEnd job={job} />}
-        </span>
+      <span title={provider}>{model ?? '–'}</span>
+      <span title={error?.code}>
+        <State name={status} />{' '}
+        {error ? (
+          status === 'failed' && <span className="dim">{error.message}</span>
+        ) : (
+          <ExpectedEnd job={job} />
+        )}
       </span>
       <span className="dim">
         <JobDuration job={job} />
       </span>
       <span className={state === 'reserved' ? 'number dim' : 'number'}>
-        <Credits amount={state === 'reserved' ? reserved : charged} />
+        {state === 'released' ? (
+          '–'
+        ) : (
+          <Credits amount={state === 'reserved' ? reserved : charged} />
+        )}
       </span>
       <span className="dim">
         <RelativeTime time={createdAt} />

@@ -1,10 +1,13 @@
 /** Jobs page: the organization's jobs, newest first, updated live. */
-import { useQuery } from '@tanstack/react-query';
+import { queryOptions, useQuery } from '@tanstack/react-query';
+import { Fragment } from 'react';
 import { Link } from 'wouter';
-import { unwrap, api } from '../../gateway/client.ts';
+import { unwrap, api, type Job } from '../../gateway/client.ts';
 import type { JobFilter } from '../../gateway/live.tsx';
 import { usePages } from '../../gateway/pages.ts';
 import { useSessionKey } from '../../gateway/session.ts';
+import { Credits, formatShare } from '../../parts/amounts.tsx';
+import { useListKeys } from '../../parts/list-keys.ts';
 import { useQueryString } from '../../parts/query-string.ts';
 import { ShowMore } from '../../parts/show-more.tsx';
 import { Empty, Loading, ErrorMessage } from '../../parts/states.tsx';
@@ -23,7 +26,7 @@ export default function Jobs() {
     <>
       <div className="head">
         <h1>Jobs</h1>
-        <JobCount filter={filter} />
+        <Totals filter={filter} />
         <p className="live">Live</p>
       </div>
       <JobFilters filter={filter} change={change} />
@@ -32,23 +35,51 @@ export default function Jobs() {
   );
 }
 
-function JobCount({ filter }: { filter: JobFilter }) {
-  const { data } = useQuery({
-    queryKey: ['job-count', filter],
+/** Shows the number of jobs in the list, the share that failed, and the credits charged. */
+function Totals({ filter }: { filter: JobFilter }) {
+  const { data } = useQuery(countQuery(filter));
+  const { data: failed } = useQuery({
+    ...countQuery({ ...filter, status: 'failed' }),
+    enabled: filter.status === undefined,
+  });
+  const readsUsage = useSessionKey().explainDenial('usage:read') === null;
+  const { search, status, ...usageFilter } = filter;
+  const { data: usage } = useQuery({
+    queryKey: ['usage', 'jobs', usageFilter],
     queryFn: () =>
-      unwrap(api.GET('/api/v1/studio/jobs/count', { params: { query: { ...filter } } })),
+      unwrap(
+        api.GET('/api/v1/usage/summary', {
+          params: { query: { ...usageFilter, groupBy: 'type' } },
+        }),
+      ),
+    enabled: readsUsage && search === undefined && (status ?? 'completed') === 'completed',
   });
   if (!data) return null;
   const { count, complete } = data.data;
+  const charged = usage?.rows.filter(({ type }) => type !== 'chat').map(({ credits }) => credits);
   return (
     <p className="dim" data-total={count}>
       {count.toLocaleString()}
       {complete ? '' : '+'} {count === 1 && complete ? 'job' : 'jobs'}
+      {count > 0 && failed && ` · ${formatShare(failed.data.count / count)} failed`}
+      {usage && charged && (
+        <span title={`Charged since ${usage.after}`}>
+          {' '}
+          · <Credits amount={charged.reduce((sum, credits) => sum + credits, 0)} /> credits
+        </span>
+      )}
     </p>
   );
 }
 
-const titles = ['Result', 'Job', 'Model', 'Status', 'Duration', 'Credits', 'Created'] as const;
+const countQuery = (filter: JobFilter) =>
+  queryOptions({
+    queryKey: ['job-count', filter],
+    queryFn: () =>
+      unwrap(api.GET('/api/v1/studio/jobs/count', { params: { query: { ...filter } } })),
+  });
+
+const titles = ['', 'Job', 'Model', 'Status', 'Duration', 'Credits', 'Created'] as const;
 
 function JobList({ filter }: { filter: JobFilter }) {
   const { items, error, ...pages } = usePages({
@@ -61,6 +92,7 @@ function JobList({ filter }: { filter: JobFilter }) {
         }),
       ),
   });
+  useListKeys();
   if (error) return <ErrorMessage error={error} />;
   if (!items) return <Loading />;
   if (items.length === 0) return <NoJobs isFiltered={Object.keys(filter).length > 0} />;
@@ -75,10 +107,13 @@ function JobList({ filter }: { filter: JobFilter }) {
           ))}
         </div>
         <ul aria-label="Jobs">
-          {items.map((job) => (
-            <li key={job.jobId}>
-              <JobRow job={job} />
-            </li>
+          {items.map((job, index) => (
+            <Fragment key={job.jobId}>
+              {toDay(job) !== toDay(items[index - 1]) && <li className="day">{toDay(job)}</li>}
+              <li>
+                <JobRow job={job} />
+              </li>
+            </Fragment>
           ))}
         </ul>
       </div>
@@ -86,6 +121,14 @@ function JobList({ filter }: { filter: JobFilter }) {
     </>
   );
 }
+
+const dayFormat = new Intl.DateTimeFormat(undefined, {
+  weekday: 'long',
+  day: 'numeric',
+  month: 'long',
+});
+const toDay = (job: Job | undefined): string | null =>
+  job ? dayFormat.format(new Date(job.createdAt)) : null;
 
 function NoJobs({ isFiltered }: { isFiltered: boolean }) {
   if (isFiltered) return <Empty title="No jobs match">Change or clear the filters.</Empty>;

@@ -1,7 +1,16 @@
 /** Page of one job: result, steps, request, billing, webhook and actions. */
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import { unwrap, api, type Job } from '../../gateway/client.ts';
+import {
+  unwrap,
+  api,
+  newRequestKey,
+  requestJson,
+  type Job,
+  type Schemas,
+} from '../../gateway/client.ts';
+import { formatAmount } from '../../parts/amounts.tsx';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { useSessionKey } from '../../gateway/session.ts';
 import { Loading, ErrorMessage } from '../../parts/states.tsx';
@@ -10,10 +19,15 @@ import { DescriptionList } from '../../parts/description-list.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
 import { DateTime } from '../../parts/times.tsx';
+import { keysQuery } from '../keys/key-query.ts';
+import { CopyAsCode } from '../playground/copy-as.tsx';
 import { storeDraft } from '../playground/draft.ts';
+import { estimateQuery } from '../playground/estimate-query.ts';
 import { Billing } from './billing.tsx';
+import { ExpectedBar } from './expected-end.tsx';
 import { jobQuery, timelineQuery } from './job-query.ts';
 import { JobResult } from './job-result.tsx';
+import { JobDuration } from './job-row.tsx';
 import { JobSteps } from './job-steps.tsx';
 import { JobWebhook } from './job-webhook.tsx';
 import { ProviderRequests } from './provider-requests.tsx';
@@ -34,6 +48,7 @@ export default function OneJob({ jobId }: { jobId: string }) {
 }
 
 function JobSections({ job }: { job: Job }) {
+  const { data } = useQuery(timelineQuery(job.jobId));
   return (
     <>
       <div className="head">
@@ -42,23 +57,42 @@ function JobSections({ job }: { job: Job }) {
         <Actions job={job} />
       </div>
       {job.prompt !== null && <p className="prompt">{job.prompt}</p>}
-      <div className="two job">
-        <div className="stack">
-          <JobResult job={job} />
-          <Request jobId={job.jobId} />
-        </div>
-        <div className="stack">
-          <section className="card first">
-            <h2>Steps</h2>
-            <JobSteps job={job} />
+      <div className="stack">
+        <JobResult job={job} />
+        {job.result && data && <p className="statement">{data.why}</p>}
+        <section className="card">
+          <div className="head">
+            <h2>Timeline</h2>
+            <p className="dim">
+              <JobDuration job={job} /> in total
+            </p>
+          </div>
+          <JobSteps job={job} />
+          <ExpectedBar job={job} />
+        </section>
+        <div className="two">
+          <section className="card stack">
+            <h2>Request</h2>
+            {data ? (
+              <>
+                <pre className="code">{JSON.stringify(data.request, null, 2)}</pre>
+                <CopyAsCode path={toEndpoint(job.type)} body={data.request} />
+              </>
+            ) : (
+              <Loading />
+            )}
           </section>
-          <Details job={job} />
-          <JobWebhook job={job} />
+          <div className="stack">
+            <Details job={job} />
+            <JobWebhook job={job} />
+          </div>
         </div>
       </div>
     </>
   );
 }
+
+const toEndpoint = (type: string): string => `/api/v1/studio/${toEndpointPath(type)}`;
 
 function Actions({ job }: { job: Job }) {
   const client = useQueryClient();
@@ -72,15 +106,16 @@ function Actions({ job }: { job: Job }) {
       ),
     onSuccess: (canceled) => client.setQueryData(['job', job.jobId], canceled.data),
   });
-  const runAgain = (): void => {
+  const openForm = (): void => {
     storeDraft(job.type, data?.request ?? {});
     navigate(`/playground/${toEndpointPath(job.type)}`);
   };
   return (
     <div className="row">
-      <button type="button" onClick={runAgain} disabled={!data}>
-        Run again
+      <button type="button" onClick={openForm} disabled={!data}>
+        Open in the playground
       </button>
+      {job.done && data && <RunAgain type={job.type} request={data.request} />}
       {!job.done && (
         <ActionButton
           className="danger"
@@ -96,18 +131,36 @@ function Actions({ job }: { job: Job }) {
   );
 }
 
-function Request({ jobId }: { jobId: string }) {
-  const { data } = useQuery(timelineQuery(jobId));
+/** Shows a button that starts the same request again, with its price. */
+function RunAgain({ type, request }: { type: string; request: Record<string, unknown> }) {
+  const [, navigate] = useLocation();
+  const [idempotencyKey] = useState(newRequestKey);
+  const { async: _, ...body } = request;
+  const { data: estimate } = useQuery(estimateQuery(toEndpoint(type), JSON.stringify(body)));
+  const run = useMutation({
+    mutationFn: () =>
+      requestJson<{ data: Schemas['JobTicket'] }>(toEndpoint(type), {
+        method: 'POST',
+        body: { ...body, async: true },
+        idempotencyKey,
+      }),
+    onSuccess: ({ data }) => navigate(`/jobs/${data.jobId}`),
+  });
   return (
-    <section className="card">
-      <h2>Request</h2>
-      {data ? <pre className="code">{JSON.stringify(data.request, null, 2)}</pre> : <Loading />}
-    </section>
+    <>
+      <button type="button" disabled={run.isPending} onClick={() => run.mutate()}>
+        Run again{estimate && ` · ${formatAmount(estimate.data.credits)} credits`}
+      </button>
+      <ErrorMessage error={run.error} />
+    </>
   );
 }
 
 function Details({ job }: { job: Job }) {
   const { data } = useQuery(timelineQuery(job.jobId));
+  const mayReadKeys = useSessionKey().explainDenial('keys:read') === null;
+  const { data: keyList } = useQuery({ ...keysQuery, enabled: mayReadKeys });
+  const key = keyList?.keys.find(({ keyId }) => keyId === job.keyId);
   const calls = data?.steps.filter(({ name }) => name === 'submit') ?? [];
   const tags = Object.entries(job.metadata).map(([name, value]) => `${name}=${value}`);
   return (
@@ -123,9 +176,15 @@ function Details({ job }: { job: Job }) {
           ),
           Job: <CopyId id={job.jobId} />,
           Request: <CopyId id={job.requestId} />,
-          Key: <CopyId id={job.keyId} />,
+          Key: key ? <span title={job.keyId}>{key.name}</span> : <CopyId id={job.keyId} />,
           ...(calls.length > 0 && { Provider: <ProviderRequests calls={calls} /> }),
-          ...(tags.length > 0 && { Tags: tags.join(', ') }),
+          ...(tags.length > 0 && {
+            Tags: tags.map((tag) => (
+              <Link key={tag} className="chip" href={`/jobs?tag=${encodeURIComponent(tag)}`}>
+                {tag}
+              </Link>
+            )),
+          }),
         }}
       />
     </section>

@@ -37,7 +37,11 @@ export function ExplainedJob({ jobId }: { jobId: string }) {
         <State name={data.status} />
         <div className="row">
           <Refund jobId={jobId} billing={data.billing} />
-          <JobActions jobId={jobId} isDone={data.done} />
+          <JobActions
+            jobId={jobId}
+            isDone={data.done}
+            recommended={data.next[0]?.operation === 'resettleJob' ? 'resettle' : 'reverify'}
+          />
         </div>
       </div>
       <div className="stack">
@@ -60,23 +64,20 @@ export function ExplainedJob({ jobId }: { jobId: string }) {
   );
 }
 
-function NextSteps({ explanation: { why, next } }: { explanation: Explanation }) {
+function NextSteps({ explanation: { why, callerWhy, next } }: { explanation: Explanation }) {
   return (
     <section className="card stack">
       <p className="why">{why}</p>
+      <p>
+        <span className="dim">The caller reads:</span> {callerWhy}
+      </p>
       {next.length > 0 && (
         <>
           <h3>Next steps</h3>
           <ul className="stack">
             {next.map(({ message, command }) => (
               <li key={message}>
-                {message}
-                {command && (
-                  <>
-                    {' '}
-                    <code className="dim">npm run studio -- {command}</code>
-                  </>
-                )}
+                {message} {command && <code className="dim">studio {command}</code>}
               </li>
             ))}
           </ul>

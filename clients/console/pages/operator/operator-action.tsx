@@ -2,8 +2,14 @@
 import { useQueryClient } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { requestJson } from '../../gateway/client.ts';
-import { ConfirmButton, type FieldReader, type RequestKeys } from '../../parts/dialog.tsx';
+import {
+  ConfirmButton,
+  FormDialog,
+  type FieldReader,
+  type RequestKeys,
+} from '../../parts/dialog.tsx';
 import { TextField } from '../../parts/fields.tsx';
+import { showToast } from '../../parts/toast.tsx';
 
 interface OperatorActionProps<Response> {
   /** Label of the button, and of the confirm button in the dialog. */
@@ -22,11 +28,10 @@ interface OperatorActionProps<Response> {
   children: ReactNode;
 }
 
-/** Shows the action's button, sends its request, and reloads all operator data. */
-export function OperatorAction<Response>(props: OperatorActionProps<Response>) {
-  const { path, body, onDone, children, ...button } = props;
+/** Returns the function that sends the request, reloads all operator data, and shows a message. */
+function usePerform<Response>({ path, body, onDone, verb }: OperatorActionProps<Response>) {
   const client = useQueryClient();
-  const perform = async (read: FieldReader, keyOf: RequestKeys): Promise<void> => {
+  return async (read: FieldReader, keyOf: RequestKeys): Promise<void> => {
     const request = { ...body?.(read), reason: read('reason') };
     try {
       const response = await requestJson<Response>(`/api/admin/v1${path}`, {
@@ -35,21 +40,47 @@ export function OperatorAction<Response>(props: OperatorActionProps<Response>) {
         idempotencyKey: keyOf(request),
       });
       onDone?.(response);
+      showToast(`${verb}: done and recorded`);
     } finally {
       // The data is reloaded after an error too, because a failed action may have changed it.
       await client.invalidateQueries({ queryKey: ['operator'] });
     }
   };
+}
+
+/** Shows the action's button. */
+export function OperatorAction<Response>(props: OperatorActionProps<Response>) {
+  const { path: _, body: __, onDone: ___, children, ...button } = props;
   return (
-    <ConfirmButton {...button} perform={perform}>
+    <ConfirmButton {...button} perform={usePerform(props)}>
       {children}
-      <TextField
-        label="Reason"
-        hint="recorded with your name"
-        name="reason"
-        required
-        maxLength={500}
-      />
+      <ReasonField />
     </ConfirmButton>
+  );
+}
+
+/** Shows the dialog of an action, as long as it is rendered. */
+export function OperatorDialog<Response>({
+  onClose,
+  ...props
+}: OperatorActionProps<Response> & { onClose: () => void }) {
+  const { verb, title, isDangerous, children } = props;
+  return (
+    <FormDialog {...{ verb, title, isDangerous, onClose }} perform={usePerform(props)}>
+      {children}
+      <ReasonField />
+    </FormDialog>
+  );
+}
+
+function ReasonField() {
+  return (
+    <TextField
+      label="Reason"
+      hint="recorded with your name"
+      name="reason"
+      required
+      maxLength={500}
+    />
   );
 }

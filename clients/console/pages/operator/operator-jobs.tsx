@@ -6,12 +6,12 @@ import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Credits } from '../../parts/amounts.tsx';
 import { SelectField } from '../../parts/fields.tsx';
 import { IdTail } from '../../parts/ids.tsx';
-import { toWords } from '../../parts/names.ts';
 import { Panel } from '../../parts/panel.tsx';
+import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { RelativeTime } from '../../parts/times.tsx';
 import { AllJobs } from './all-jobs.tsx';
-import { JobActions } from './job-actions.tsx';
+import { JobActions, type JobAction } from './job-actions.tsx';
 import { JobLink, OrganizationLink, TypeAndModel } from './links.tsx';
 
 type StuckWork = OperatorSchemas['StuckWork'];
@@ -48,33 +48,45 @@ const creditsColumn = {
   cell: ({ credits }: StuckWork | UnknownOutcome) => <Credits amount={credits} />,
 };
 
+/** Describes a stuck job in two or three words, with the action that helps. */
+function classify({ workflow, reasons, deadlineAt }: StuckWork): [string, JobAction] {
+  const text = reasons.join(' ');
+  if (workflow && workflow.state !== 'running') return ['no workflow', 'resettle'];
+  if (text.includes('unknown outcome')) return ['outcome unknown', 'reverify'];
+  if (text.includes('was paused')) return ['provider paused', 'reverify'];
+  if (deadlineAt !== null && Date.parse(deadlineAt) < Date.now())
+    return ['past deadline', 'reverify'];
+  return ['slow', 'reverify'];
+}
+
 const stuckColumns: Column<StuckWork>[] = [
   {
     title: 'Job',
     cell: ({ id, kind, type, model }) => (
-      <>
-        {kind === 'studio' ? <JobLink id={id} /> : <IdTail id={id} />}
-        <p>
-          <TypeAndModel type={type} model={model} />
-        </p>
-      </>
+      <span className="line">
+        {kind === 'studio' ? <JobLink id={id} /> : <IdTail id={id} />}{' '}
+        <TypeAndModel type={type} model={model} />
+      </span>
+    ),
+  },
+  {
+    title: 'State',
+    cell: (work) => (
+      <span className="line" title={work.reasons.join('; ')}>
+        <State name={work.kind === 'chat' ? 'open chat' : classify(work)[0]} />{' '}
+        <span className="dim">{work.reasons[0]}</span>
+      </span>
     ),
   },
   organizationColumn,
-  {
-    title: 'Reason',
-    cell: ({ reasons, workflow }) => (
-      <>
-        {reasons.map(toWords).join(', ')}
-        {workflow && <p className="dim">Workflow: {workflow.status ?? workflow.state}</p>}
-      </>
-    ),
-  },
+  { title: 'Age', cell: ({ createdAt }) => <RelativeTime time={createdAt} /> },
   creditsColumn,
-  { title: 'Created', cell: ({ createdAt }) => <RelativeTime time={createdAt} /> },
   {
     title: 'Actions',
-    cell: ({ id, kind }) => kind === 'studio' && <JobActions jobId={id} isDone={false} />,
+    cell: (work) =>
+      work.kind === 'studio' && (
+        <JobActions jobId={work.id} isDone={false} recommended={classify(work)[1]} />
+      ),
   },
 ];
 
@@ -126,7 +138,10 @@ const unknownOutcomeColumns: Column<UnknownOutcome>[] = [
   },
   creditsColumn,
   { title: 'Released', cell: ({ releasedAt }) => <RelativeTime time={releasedAt} /> },
-  { title: 'Actions', cell: ({ jobId }) => <JobActions jobId={jobId} isDone /> },
+  {
+    title: 'Actions',
+    cell: ({ jobId }) => <JobActions jobId={jobId} isDone recommended="reverify" />,
+  },
 ];
 
 function UnknownOutcomes() {

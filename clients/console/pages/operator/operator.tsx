@@ -1,23 +1,15 @@
 /** The pages of operators. */
-import { Link, Route, Switch, useLocation } from 'wouter';
+import { Route, Switch, useLocation } from 'wouter';
 import { useIsOperator } from '../../gateway/operator.ts';
+import { operatorPages } from '../../parts/shell.tsx';
 import { OperatorSignIn } from '../operator-sign-in.tsx';
 import { Actions } from './actions.tsx';
-import { Audit } from './audit.tsx';
 import { OneOrganization } from './one-organization.tsx';
 import { Organizations } from './organizations.tsx';
 import { Operators } from './operators.tsx';
 import { ExplainedJob } from './explained-job.tsx';
-import { Providers } from './providers.tsx';
+import { Overview } from './overview.tsx';
 import { OperatorJobs } from './operator-jobs.tsx';
-
-const pages = [
-  ['/operator', 'Health'],
-  ['/operator/jobs', 'Jobs'],
-  ['/operator/organizations', 'Organizations'],
-  ['/operator/operators', 'Operators'],
-  ['/operator/actions', 'Actions'],
-] as const;
 
 /** Shows the operator page for the current URL, or the sign-in form. */
 export default function Operator() {
@@ -32,18 +24,11 @@ export default function Operator() {
       </section>
     );
   }
-  const currentPath = pages.findLast(([path]) => location.startsWith(path))?.[0];
+  const name = operatorPages.findLast(({ path }) => location.startsWith(path))?.name;
   return (
     <>
       <div className="head">
-        <h1>Operator</h1>
-        <nav className="tabs" aria-label="Operator">
-          {pages.map(([path, name]) => (
-            <Link key={path} href={path} aria-current={path === currentPath ? 'page' : undefined}>
-              {name}
-            </Link>
-          ))}
-        </nav>
+        <h1>{name}</h1>
       </div>
       <Switch>
         <Route path="/operator/jobs" component={OperatorJobs} />
@@ -55,10 +40,7 @@ export default function Operator() {
         <Route path="/operator/operators" component={Operators} />
         <Route path="/operator/actions" component={Actions} />
         <Route>
-          <div className="stack">
-            <Providers />
-            <Audit />
-          </div>
+          <Overview />
         </Route>
       </Switch>
     </>

@@ -18,6 +18,7 @@ import {
   type FormValues,
 } from './capability.ts';
 import { CopyAsCode } from './copy-as.tsx';
+import { estimateQuery } from './estimate-query.ts';
 import { markAccepted, readRequestKey } from './draft.ts';
 import { SchemaField } from './fields.tsx';
 import { findModelField, ModelPicker } from './model-picker.tsx';
@@ -156,12 +157,7 @@ function RunRow({
   const debouncedJson = useDebounced(useDeferredValue(JSON.stringify(body)), 350);
   const debouncedBody: FormValues = JSON.parse(debouncedJson);
   const { data, error } = useQuery({
-    queryKey: ['estimate', capability.type, debouncedJson],
-    queryFn: () =>
-      requestJson<{ data: Schemas['StudioEstimate'] }>(`${endpointPath(capability)}/estimate`, {
-        method: 'POST',
-        body: debouncedBody,
-      }),
+    ...estimateQuery(endpointPath(capability), debouncedJson),
     enabled:
       debouncedJson !== '{}' && required.every((name) => name in debouncedBody) && denial === null,
     placeholderData: keepPreviousData,

@@ -3087,6 +3087,8 @@ class JobTimeline(TypedDict):
     jobId: str
     request: dict[str, Any]
     createdAt: str
+    why: str
+    outcomeUnknown: bool
     steps: list[JobStep]
 
 
