@@ -1,5 +1,6 @@
 /** `studio admin …`: commands for operators. A change is recorded with its actor and reason. */
 import { Command } from 'commander';
+import { addAction } from '../actions.ts';
 import { addActionCommands } from './admin-actions.ts';
 import { addArchive } from './admin-archive.ts';
 import { addAudit } from './admin-audit.ts';
@@ -18,6 +19,15 @@ export function createAdminCommand(): Command {
   addCreditCommands(admin);
   addOperatorCommands(admin.command('operator').description('manage operators and their keys'));
   addJobExplanation(admin);
+  addAction({
+    command: admin.command('overview').description('show open work, queues, providers and credits'),
+    as: 'operator',
+    path: () => '/overview',
+    text: (figures) =>
+      Object.entries(figures)
+        .map(([name, value]) => `${name}: ${JSON.stringify(value)}\n`)
+        .join(''),
+  });
   addLists(admin);
   addAudit(admin);
   addArchive(admin);

@@ -143,6 +143,16 @@ describeInBrowser('the console of an operator', () => {
       method: 'POST',
       body: { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'hello' }] },
     });
+    const answer = await gateway.admin<{ data: { queues: object[]; chatProviders: object[] } }>(
+      '/overview',
+    );
+    expect(answer.body.data).toMatchObject({ jobs: { overdue: 0 }, chats: { open: 0 } });
+    expect(answer.body.data.queues).toContainEqual(
+      expect.objectContaining({ name: 'provider-fal', workers: 1 }),
+    );
+    expect(answer.body.data.chatProviders).toContainEqual(
+      expect.objectContaining({ provider: 'openai', calls: 1, failed: 0 }),
+    );
     const { page, problems } = await openAsOperator();
     const figures = page.getByRole('list', { name: 'Figures' });
     for (const name of ['Past deadline', 'Workers', 'Open webhooks', 'Credits reserved'])

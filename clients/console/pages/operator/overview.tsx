@@ -70,7 +70,7 @@ interface Tile {
 }
 
 const oldest = (seconds: number): string =>
-  seconds > 0 ? `oldest ${formatDuration(seconds * 1000)}` : 'none waits';
+  seconds > 0 ? `oldest ${formatDuration(seconds * 1000)}` : 'nothing waits';
 
 function listTiles({ jobs, chats, webhooks, credits, queues, temporalUiUrl }: Figures): Tile[] {
   const workers = queues && Math.min(...queues.map((queue) => queue.workers));
@@ -94,7 +94,9 @@ function listTiles({ jobs, chats, webhooks, credits, queues, temporalUiUrl }: Fi
       hint:
         workers === null
           ? 'Temporal cannot be reached'
-          : `backlog ${formatDuration(backlogSeconds * 1000)}`,
+          : backlogSeconds > 0
+            ? `backlog of ${formatDuration(backlogSeconds * 1000)}`
+            : 'on each queue, no backlog',
       href: temporalUiUrl,
       isBad: !workers || backlogSeconds > lateSeconds,
     },
