@@ -67,11 +67,15 @@ function describeOpenJob(job: StatementJob, calls: readonly JobCall[]): JobState
   const unconfirmed = calls.find(isUnconfirmed);
   if (unconfirmed) {
     const { provider, state } = unconfirmed;
-    const verb = state === 'accepted' ? 'has not reported the result' : 'has not confirmed the call';
+    const verb =
+      state === 'accepted' ? 'has not reported the result' : 'has not confirmed the call';
     const why = `${provider} ${verb}. It is not sent again. ${decidedBy}; nothing is charged unless ${provider} delivers.`;
     return { why, outcomeUnknown: true };
   }
-  return { why: `${describeProgress(calls)} ${formatCredits(job.reserved)} are reserved; only what is delivered is charged.`, outcomeUnknown: false };
+  return {
+    why: `${describeProgress(calls)} ${formatCredits(job.reserved)} are reserved; only what is delivered is charged.`,
+    outcomeUnknown: false,
+  };
 }
 
 /** Returns the time of the latest submit of a call. */
