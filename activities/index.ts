@@ -6,6 +6,7 @@ import { assemble, type AssemblyInput } from './assemble.ts';
 import { attempt, attemptInSlot, type ProviderCallDeps } from './attempt.ts';
 import { awaitResume } from './await-resume.ts';
 import { cancel } from './cancel.ts';
+import { completeStep, type StepToComplete } from './complete-step.ts';
 import { charge, type DeliveredJob, release } from './settle.ts';
 import { check } from './check.ts';
 import { createDeliveries, type DeliveryDeps } from './deliver-webhook.ts';
@@ -48,6 +49,7 @@ export function createActivities(
   return {
     reserve: (plan: JobPlan) => reserve(services, plan),
     ...createCallActivities(services),
+    completeStep: (task: StepToComplete) => completeStep(services, task),
     assemble: (task: AssemblyInput) => assemble(services, task),
     charge: (job: DeliveredJob) => charge(services, job),
     release: (job: UndeliveredJob) => release(services, job),

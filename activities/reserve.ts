@@ -3,6 +3,8 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { asJson } from '../domain/json.ts';
 import type { JobPlan } from '../domain/job-plan.ts';
+import type { JobStep } from '../domain/job-record.ts';
+import type { PipelineStep } from '../domain/pipeline-plan.ts';
 import type { Rejection, ReserveResult } from '../domain/credits.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { correlate, type Logger } from '../platform/logger.ts';
@@ -35,6 +37,12 @@ interface ReserveDeps {
   logger: Logger;
 }
 
+/** Returns the part of a step that readers of the job need. */
+const toJobStep = (step: PipelineStep): JobStep => {
+  const { id, use, type, model, calls, assembledIndex, after, priceMicro } = step;
+  return { id, use, type, model, calls, assembledIndex, after, priceMicro };
+};
+
 /** Reserves the price of a job. Changes nothing if the job already has a reservation. */
 export async function reserve(
   { ledger, pool, logger }: ReserveDeps,
@@ -57,6 +65,7 @@ export async function reserve(
       deadlineAt: plan.deadlineAt,
       request,
       plan: asJson(planWithoutRequest),
+      ...(plan.steps && { steps: plan.steps.map(toJobStep) }),
       ...(plan.metadata && { metadata: plan.metadata }),
     },
   });

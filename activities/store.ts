@@ -1,7 +1,7 @@
 /** Activity `store`: reads the result of a call that has ended, and stores its outputs. */
 import type { CallOutputs } from '../domain/job-plan.ts';
 import { ProviderFailure } from '../domain/provider-failure.ts';
-import { getOperations, storeOutputs, type ProviderCallDeps } from './attempt.ts';
+import { getCallIds, getOperations, storeOutputs, type ProviderCallDeps } from './attempt.ts';
 import { failCall, statusTimeoutMs, type AcceptedCall } from './check.ts';
 
 /** Input of `store`: a call that has ended, by a provider notification or a status check. */
@@ -24,5 +24,14 @@ export async function store(deps: ProviderCallDeps, task: EndedCall): Promise<Ca
   if (checkResult.kind === 'pending') {
     throw new ProviderFailure('unfinished', 'the provider is still working on the call');
   }
-  return storeOutputs(deps, task, checkResult.result);
+  const outputs = await storeOutputs(deps, task, checkResult.result);
+  // A failure only hides the outputs until the job ends.
+  if (task.recordsOutputs) {
+    await deps.records
+      .markAnswered({ ...getCallIds(task), outputs })
+      .catch((error: unknown) =>
+        deps.logger.info({ error, ...getCallIds(task) }, 'call.not_recorded'),
+      );
+  }
+  return outputs;
 }

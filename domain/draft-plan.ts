@@ -2,7 +2,9 @@
  * Draft plan of a request: its calls and inputs. A capability creates it, and the API completes it.
  */
 import type { JsonObject } from './json.ts';
-import type { ExpectedOutput, JobPlan, Meter, OutputSpec, OutputVariant } from './job-plan.ts';
+import type { JobPlan, Meter, OutputSpec, OutputVariant } from './job-plan.ts';
+import type { InputMeasurements, MeasuredInput, MeasuredRule } from './measured-price.ts';
+import type { OpenPrice, StepReference } from './pipeline-plan.ts';
 
 /** Route to which the API has not yet added the task queue of the provider. */
 export interface DraftRoute {
@@ -42,47 +44,13 @@ export type Recording =
   /** Recording that only the provider reads; its duration is known after the call. */
   | { kind: 'url'; url: string };
 
-/** Measured properties of an input. */
-export interface InputMeasurements {
-  /** Width in pixels; 0 for recordings. */
-  width: number;
-  /** Height in pixels; 0 for recordings. */
-  height: number;
-  /** Duration in seconds; null for pictures. */
-  durationSeconds: number | null;
-  /** Whether a video or recording has sound; absent for pictures. */
-  hasAudio?: boolean;
-}
-
-/** Measured input, with the URL or storage reference that the provider's input contains. */
-export type MeasuredInput = InputMeasurements & Pick<PlanInput, 'url'>;
-
 /** Cheaper output that the provider may deliver instead, with its unit price in USD. */
 export type DraftVariant = Omit<OutputVariant, 'unitDiscountMicro'> & { unitPriceUsd: number };
 
-/** Properties of an output that depend on a measured input. */
-export interface MeasuredOutput {
-  /** Quantity in units of the call's meter; defaults to `DraftCall.quantity`. */
-  quantity?: number;
-  expected: ExpectedOutput;
-  variants: DraftVariant[];
-}
-
-/**
- * Price that depends on inputs, which are measured before credits are reserved. The functions
- * receive the measurements in the order of `inputs`.
- */
+/** Price that depends on inputs, which are measured before credits are reserved. */
 export interface MeasuredPrice {
   inputs: readonly Required<PlanInput>[];
-  /**
-   * Calculates the price of one delivered unit, in USD.
-   * @throws GatewayError INVALID_REQUEST if an input exceeds the limits
-   */
-  calculateUsd: (...inputs: InputMeasurements[]) => number;
-  /** Returns the properties of the output for the measured inputs. */
-  describeOutput: (...inputs: InputMeasurements[]) => MeasuredOutput;
-  /** Builds the provider's input of every route; absent if it does not contain measurements. */
-  buildInput?: (...inputs: MeasuredInput[]) => JsonObject;
+  rule: MeasuredRule;
 }
 
 /** Planned call, before the API calculates its price in micro-credits. */
@@ -109,6 +77,45 @@ export interface DraftCall {
    * the input field, in each route, that receives the result.
    */
   inputFrom?: { callIndex: number; field: string };
+  /**
+   * Measurements of the output that the request determines, for the prices of later steps of a
+   * pipeline. Defaults to `output.expected`.
+   */
+  planned?: Partial<InputMeasurements>;
+  /** Input whose width and height the output has: its URL or file id. */
+  sizeOf?: string;
+  /**
+   * Inputs of a price that depends on results of earlier steps: those that are measured already, and
+   * null for results of earlier steps.
+   */
+  known?: (MeasuredInput | null)[];
+  /** Price that the result of an earlier step of the pipeline completes. */
+  open?: DraftOpenPrice;
+}
+
+/** Price of a call that the result of an earlier step completes, before it is in micro-credits. */
+export interface DraftOpenPrice {
+  price: OpenPrice;
+  /** Price in USD of what the earlier step is planned to deliver; null if that is not known. */
+  expectedUsd: number | null;
+}
+
+/** Step of a pipeline in a draft plan; its calls are a part of the calls of the plan. */
+export interface DraftStep {
+  id: string;
+  /** Path of the capability below /studio, e.g. `image/generate`. */
+  use: string;
+  type: string;
+  medium: 'image' | 'video' | 'audio';
+  model: string | null;
+  /** Index of the first call, and number of calls. */
+  calls: [first: number, count: number];
+  assembly: JobPlan['assembly'];
+  /** Ids of the earlier steps whose results this step takes. */
+  after: string[];
+  references: StepReference[];
+  /** Maximum price of the step in credits; null if the request sets none. */
+  maxCredits: number | null;
 }
 
 /** Errors of rejected items, keyed by the field of their input; stored with the job's request. */
@@ -128,4 +135,8 @@ export interface DraftPlan {
   /** Rejected items, whose calls were removed. */
   rejectedItems?: RejectedItems;
   assembly?: JobPlan['assembly'];
+  /** Steps of a pipeline, in the order of the request. */
+  steps?: DraftStep[];
+  /** Maximum price in credits; absent if the request sets none. */
+  maxCredits?: number;
 }

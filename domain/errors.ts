@@ -96,6 +96,8 @@ export const errorTable = {
     'As many Studio jobs are open as the key or the organization may have at the same time.',
   ),
   WINDOW_EXHAUSTED: temporary(429, 'The six-hour usage window is exhausted.'),
+  PRICE_LIMIT_EXCEEDED: permanent(400, 'The price exceeds `maxCredits`, or the price of the step.'),
+  SKIPPED: permanent(409, 'A step whose result this step takes did not succeed.'),
   CONTEXT_LENGTH_EXCEEDED: permanent(400, 'The prompt is too long for the model.'),
   PROVIDER_REJECTED_INPUT: permanent(400, 'The provider rejected the input.'),
   CONTENT_POLICY: permanent(400, 'The provider rejected the input under its content policy.'),

@@ -91,7 +91,13 @@ export const checkNow = defineSignal('checkNow');
 export interface JobProgress {
   /** Phase of the job in words, for example `charged 3.9 credits`. */
   phase: string;
-  calls: { call: number; phase: string; providerRequestId: string | null }[];
+  calls: {
+    call: number;
+    /** Id of the step of a pipeline; absent in other jobs. */
+    step?: string;
+    phase: string;
+    providerRequestId: string | null;
+  }[];
   /** Descriptions of the most recent failed attempts. */
   failures: string[];
 }

@@ -6,28 +6,39 @@
 import type { z } from 'zod';
 import type { JsonObject } from './json.ts';
 import type { callOutputs, storedArtifact } from './job-record.ts';
+import type { OpenPrice, PipelineStep } from './pipeline-plan.ts';
 
 /**
  * Calculates the charge of a job for its delivered outputs, in micro-credits. It exceeds the price in
  * the plan only if a provider reports more than was measured (`PlannedCall.quantityMax`).
  */
-export function calculateChargeMicro(plan: JobPlan, outputs: readonly CallOutputs[]): number {
-  return plan.calls.reduce((sum, call) => {
-    if (!isCharged(plan, outputs, call.index)) return sum;
-    const { delivered = 0, discountMicro = 0 } = outputs[call.index] ?? {};
-    const units = Math.min(delivered, call.quantityMax ?? call.quantity);
-    return sum + units * call.unitPriceMicro - discountMicro;
-  }, 0);
+export function calculateChargeMicro(
+  { calls }: Pick<JobPlan, 'calls'>,
+  outputs: readonly CallOutputs[],
+): number {
+  return [...chargeCalls(calls, outputs).values()].reduce((sum, micro) => sum + micro, 0);
 }
 
 /**
- * Returns whether a call is charged. If the result of the call is the input of other calls, it is
- * charged only if each of them delivered an artifact.
+ * Calculates the charge of each call in micro-credits, by call index. If the result of a call is the
+ * input of other calls, it is charged only if each of them delivered an artifact.
  */
-function isCharged(plan: JobPlan, outputs: readonly CallOutputs[], callIndex: number): boolean {
-  return plan.calls
-    .filter((call) => call.inputFrom?.callIndex === callIndex)
-    .every((call) => (outputs[call.index]?.artifacts.length ?? 0) > 0);
+export function chargeCalls(
+  calls: readonly PlannedCall[],
+  outputs: readonly CallOutputs[],
+): ReadonlyMap<number, number> {
+  const byIndex = new Map(outputs.map((output) => [output.callIndex, output]));
+  const hasArtifact = (index: number): boolean => (byIndex.get(index)?.artifacts.length ?? 0) > 0;
+  return new Map(
+    calls.map((call) => {
+      const isCharged = calls
+        .filter((other) => other.inputFrom?.callIndex === call.index)
+        .every((other) => hasArtifact(other.index));
+      const { delivered = 0, discountMicro = 0 } = byIndex.get(call.index) ?? {};
+      const units = Math.min(delivered, call.quantityMax ?? call.quantity);
+      return [call.index, isCharged ? units * call.unitPriceMicro - discountMicro : 0];
+    }),
+  );
 }
 
 /** Route of a call: provider, provider endpoint, and request body in the provider's format. */
@@ -132,6 +143,8 @@ export interface PlannedCall {
    * of its first artifact. Null if this call needs no earlier call.
    */
   inputFrom: { callIndex: number; field: string } | null;
+  /** Price that the result of an earlier step of the pipeline completes. */
+  open?: OpenPrice;
 }
 
 /** Version of the plan format that this code creates and runs. */
@@ -154,6 +167,8 @@ export interface JobPlan {
   /** Validated request of the caller, which responses contain. Never part of a Temporal summary. */
   request: JsonObject;
   calls: PlannedCall[];
+  /** Steps of a pipeline, in an order in which each follows those whose results it takes. */
+  steps?: PipelineStep[];
   /**
    * Method of joining the artifacts of all calls into an additional output; null if they are not
    * joined.
@@ -201,6 +216,8 @@ export interface CallInput {
   source: { field: string; storageKey: string } | null;
   /** Maximum number of attempts on the task queue that the provider does not accept. */
   submitAttemptsMax: number;
+  /** True if the outputs are recorded when they are stored, so that the job shows them. */
+  recordsOutputs?: true;
 }
 
 /** Call of the plan on one of its routes, with its input from an earlier call. */
@@ -243,5 +260,6 @@ export function createCallInput(plan: JobPlan, routed: RoutedCall): CallInput | 
         : null,
     submitAttemptsMax:
       routeIndex === call.routes.length - 1 ? lastRouteSubmitAttemptsMax : submitAttemptsMax,
+    ...(plan.steps && { recordsOutputs: true as const }),
   };
 }

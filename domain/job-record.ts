@@ -45,6 +45,38 @@ export const callOutputs = z.object({
   discountMicro: z.number().exactOptional(),
   /** Error of a call that delivered less than requested; null if it delivered everything. */
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  /** Charge of the call in micro-credits; only in pipelines, which show it by step. */
+  chargedMicro: z.number().exactOptional(),
+  /** Texts that the call took from earlier steps, by field; only in the first call of a step. */
+  texts: z.record(z.string(), z.string()).exactOptional(),
+});
+
+/** Schema of a step of a pipeline, as it is stored with its job. */
+export const jobStep = z.object({
+  id: z.string(),
+  use: z.string(),
+  type: z.string(),
+  model: z.string().nullable(),
+  /** Index of the first call, and number of calls. */
+  calls: z.tuple([z.number(), z.number()]),
+  assembledIndex: z.number().nullable(),
+  after: z.array(z.string()),
+  priceMicro: z.number(),
+});
+export type JobStep = z.infer<typeof jobStep>;
+
+/** Returns whether a call, or the joined artifact, with this index belongs to a step. */
+export function isCallOf({ calls: [first, count], assembledIndex }: JobStep, index: number) {
+  return (index >= first && index < first + count) || index === assembledIndex;
+}
+
+/** Schema of the state of a call of a pipeline. */
+const stepCall = z.object({
+  index: z.number(),
+  state: z.string(),
+  begunAtMs: z.number(),
+  answeredAtMs: z.number().nullable(),
+  outputs: callOutputs.nullable(),
 });
 
 /**
@@ -65,6 +97,10 @@ export const jobRow = z.object({
   /** The caller's metadata; null if there is none. */
   metadata: z.record(z.string(), z.string()).nullable(),
   outputs: z.array(callOutputs).nullable(),
+  /** Steps of a pipeline; null for other jobs. */
+  steps: z.array(jobStep).nullable(),
+  /** Recorded calls of a pipeline, with their outputs until it ends; null if there are none. */
+  stepCalls: z.array(stepCall).nullable(),
   error: z.object({ code: z.enum(keysOf(errorTable)), message: z.string() }).nullable(),
   requestId: z.string(),
   createdAtMs: z.number(),

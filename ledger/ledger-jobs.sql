@@ -6,9 +6,9 @@ CREATE FUNCTION ledger_write_jobs(operations jsonb, answers json[]) RETURNS void
 BEGIN
   IF operations @? '$[*] ? (@.verb == "reserve").job' THEN
     INSERT INTO job (id, organization_id, key_id, type, model, provider, request, plan, request_id,
-        metadata, created_at, deadline_at)
+        metadata, steps, created_at, deadline_at)
       SELECT o->>'id', o->>'organizationId', j->>'keyId', j->>'type', j->>'model', j->>'provider',
-        j->'request', j->'plan', j->>'requestId', j->'metadata', (answer->>'createdAt')::timestamptz,
+        j->'request', j->'plan', j->>'requestId', j->'metadata', j->'steps', (answer->>'createdAt')::timestamptz,
         (j->>'deadlineAt')::timestamptz
       FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(o, answer),
         LATERAL (SELECT o->'job' AS j) AS fields

@@ -19,6 +19,7 @@ import {
   type SettleResult,
 } from '../domain/credits.ts';
 import type { CallOutputs, StoredArtifact } from '../domain/job-plan.ts';
+import type { JobStep } from '../domain/job-record.ts';
 
 /**
  * Applies a ledger operation `{verb, organizationId, id, …}` and returns its result.
@@ -146,6 +147,8 @@ export interface Reservation {
     request: JsonObject;
     /** Job plan without its request. Absent if no workflow runs the job. */
     plan?: Json;
+    /** Steps of a pipeline. */
+    steps?: JobStep[];
     metadata?: Record<string, string>;
   };
 }

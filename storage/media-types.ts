@@ -6,7 +6,7 @@
 import { GatewayError } from '../domain/errors.ts';
 import { type ByteSource, createObjectSource } from './byte-source.ts';
 import { readMedia, type MediaFacts } from './media-reader.ts';
-import type { InputMeasurements } from '../domain/draft-plan.ts';
+import type { InputMeasurements } from '../domain/measured-price.ts';
 import type { Storage } from './storage.ts';
 
 type Medium = 'image' | 'audio' | 'video';

@@ -57,6 +57,9 @@ const publicCodes: readonly ErrorCode[] = [
   'OUTCOME_UNKNOWN',
   'CANCELED',
   'JOB_LOST',
+  'PRICE_LIMIT_EXCEEDED',
+  'INVALID_REQUEST',
+  'SKIPPED',
 ];
 
 /** Returns the error that the caller of a failed job or call receives. */

@@ -19,30 +19,59 @@ import { callPrefix } from './progress.ts';
 import { callStep, runStep, runStepAsActivity } from './steps.ts';
 
 /**
- * Runs all calls of a job. If some calls fail, returns the outputs of the others, with an error for
- * each failed call.
+ * Runs all calls of a job, or of a step of a pipeline. If some calls fail, returns the outputs of
+ * the others, with an error for each failed call.
  * @throws the failure of a call if a required call failed or no call delivered an output of the job
  */
-export async function runCalls(job: RunningJob): Promise<CallOutputs[]> {
-  const { plan } = job;
-  const callRuns: Promise<CallOutputs>[] = [];
-  for (const call of plan.calls) {
-    const source = call.inputFrom ? callRuns[call.inputFrom.callIndex] : undefined;
-    callRuns.push(source ? runCallWithInput(source, job, call) : runCall(job, call));
+export async function runCalls(
+  job: RunningJob,
+  calls: readonly PlannedCall[],
+): Promise<CallOutputs[]> {
+  const callRuns = new Map<number, Promise<CallOutputs>>();
+  for (const call of calls) {
+    const source = call.inputFrom ? callRuns.get(call.inputFrom.callIndex) : undefined;
+    callRuns.set(call.index, source ? runCallWithInput(source, job, call) : runCall(job, call));
   }
-  const results = await Promise.allSettled(callRuns);
-  const hasOutput = results.some(
-    (result, index) => result.status === 'fulfilled' && !isInputOfAnotherCall(plan, index),
+  const results = await Promise.allSettled(callRuns.values());
+  const ends = calls.map((call, position) => ({ call, result: results[position] }));
+  const hasOutput = ends.some(
+    ({ call, result }) =>
+      result?.status === 'fulfilled' && !isInputOfAnotherCall(calls, call.index),
   );
-  for (const [index, result] of results.entries()) {
-    const endsJob = !hasOutput || plan.calls[index]?.required;
-    if (result.status === 'rejected' && endsJob) throw result.reason;
+  for (const { call, result } of ends) {
+    const endsJob = !hasOutput || call.required;
+    if (result?.status === 'rejected' && endsJob) throw result.reason;
   }
-  return results.map((result, callIndex) => {
-    if (result.status === 'fulfilled') return result.value;
-    const error = toPublicError(result.reason);
-    return { callIndex, artifacts: [], data: null, delivered: 0, error };
+  return ends.map(({ call, result }) => {
+    if (result?.status === 'fulfilled') return result.value;
+    const error = toPublicError(result?.reason);
+    return { callIndex: call.index, artifacts: [], data: null, delivered: 0, error };
   });
+}
+
+/** Method of joining outputs, the call index of the joined artifact, and its model. */
+interface Assembly {
+  kind: JobPlan['assembly'];
+  callIndex: number;
+  model: string | null;
+}
+
+/** Joins the artifacts of all calls, if the plan requires this, and adds the joined artifact. */
+export async function assemble(
+  job: RunningJob,
+  { kind, callIndex, model }: Assembly,
+  outputs: CallOutputs[],
+): Promise<CallOutputs[]> {
+  if (!kind) return outputs;
+  const { jobId, organizationId } = job.plan;
+  job.progress.setPhase('assembling');
+  const parts = outputs.flatMap((call) => call.artifacts);
+  const task = { jobId, organizationId, kind, callIndex, parts, model };
+  const summary = `${parts.length} parts`;
+  const joinedOutputs = await runStep(job, { name: 'assemble', summary }, (activities) =>
+    activities.assemble(task),
+  );
+  return [...outputs, joinedOutputs];
 }
 
 /**
@@ -63,8 +92,8 @@ async function runCallWithInput(
  * Returns whether the result of a call is only the input of another call and not an output of the
  * job.
  */
-function isInputOfAnotherCall(plan: JobPlan, callIndex: number): boolean {
-  return plan.calls.some((call) => call.inputFrom?.callIndex === callIndex);
+function isInputOfAnotherCall(calls: readonly PlannedCall[], callIndex: number): boolean {
+  return calls.some((call) => call.inputFrom?.callIndex === callIndex);
 }
 
 /** Submits a call on its current route, and waits for a notification if the outcome is unknown. */
@@ -156,9 +185,10 @@ function reportAccepted(running: RunningCall, accepted: AcceptedOutcome): void {
     progress.setCallPhase(call.index, `accepted by ${route.provider}`, id);
     providerRequestIds.push(id);
   }
-  if (isFirstRoute && !id) return;
+  const isKnownProvider = isFirstRoute && !running.plan.steps;
+  if (isKnownProvider && !id) return;
   upsertSearchAttributes([
-    ...(isFirstRoute ? [] : [{ key: searchAttributes.provider, value: route.provider }]),
+    ...(isKnownProvider ? [] : [{ key: searchAttributes.provider, value: route.provider }]),
     ...(id ? [{ key: searchAttributes.providerRequestId, value: providerRequestIds }] : []),
   ]);
 }

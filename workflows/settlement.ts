@@ -16,7 +16,10 @@ import { startWebhookDelivery } from './webhook-delivery.ts';
 /** Charges the delivered outputs and ends the job. */
 export async function charge(job: RunningJob, outputs: CallOutputs[]): Promise<JobOutcome> {
   const { jobId, organizationId } = job.plan;
-  const chargeMicro = calculateChargeMicro(job.plan, outputs);
+  // The prices of a pipeline's calls may be measured while it runs.
+  const chargeMicro = job.plan.steps
+    ? outputs.reduce((sum, { chargedMicro = 0 }) => sum + chargedMicro, 0)
+    : calculateChargeMicro(job.plan, outputs);
   const summary = formatCredits(chargeMicro);
   job.progress.setPhase(`charging ${summary}`);
   const settleResult = await runStep(job, { name: 'charge', summary }, (activities) =>

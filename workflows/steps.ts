@@ -19,6 +19,7 @@ import type { RunningJob } from './running-job.ts';
 /** Name of a step. The activity that executes the step has the same name. */
 export type StepName =
   | 'reserve'
+  | 'completeStep'
   | 'submit'
   | 'adopt'
   | 'awaitResume'
@@ -50,8 +51,10 @@ export function callStep(
   { plan, call, route }: CallOnRoute & { plan: JobPlan },
   name: StepName,
 ): Step {
-  const modelLabel = plan.model ?? route.providerEndpoint;
-  const summary = `${callPrefix({ plan, call })}${route.provider} ${modelLabel}`;
+  const model = plan.steps ? call.output.model : plan.model;
+  const modelLabel = model ?? route.providerEndpoint;
+  const activity = plan.steps ? `${name} · ` : '';
+  const summary = `${callPrefix({ plan, call })}${activity}${route.provider} ${modelLabel}`;
   return { name, summary, target: { call, route } };
 }
 
@@ -92,6 +95,13 @@ const stepPolicies: Record<StepName, StepPolicy> = {
     // The step fails after 40 seconds, so that the caller can retry instead of waiting longer.
     scheduleToCloseTimeout: '40s',
     retry: backoff,
+  },
+  completeStep: {
+    startsLocally: true,
+    queue: 'studio',
+    startToCloseTimeout: '1 minute',
+    heartbeatTimeout: '15s',
+    retry: { ...backoff, maximumInterval: '30s' },
   },
   // The activity limits the attempts that are not accepted (`CallInput.submitAttemptsMax`).
   submit: {
@@ -228,6 +238,7 @@ export function runStepAsActivity<Outcome>(
 function startsAsLocalActivity({ plan }: RunningJob, { name, target }: Step): boolean {
   // A replay may group the results of parallel local activities differently.
   if (target && plan.calls.length > 1) return false;
+  if (plan.steps && (name === 'completeStep' || name === 'assemble')) return false;
   const { startsLocally } = stepPolicies[name];
   if (typeof startsLocally === 'boolean') return startsLocally;
   return target !== undefined && startsLocally(target);

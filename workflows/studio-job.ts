@@ -10,7 +10,8 @@ import { formatCredits, reportProgress } from './progress.ts';
 import { listenToSignals } from './signals.ts';
 import { CancellationScope } from '@temporalio/workflow';
 import type { JobOutcome } from '../domain/job-contract.ts';
-import { runCalls } from './provider-call.ts';
+import { runPipeline } from './pipeline.ts';
+import { assemble, runCalls } from './provider-call.ts';
 import { charge, endSettled, endRejected, release } from './settlement.ts';
 import type { RunningJob } from './running-job.ts';
 import { runStep } from './steps.ts';
@@ -63,26 +64,15 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
     // settled, so no call may be sent.
     if (reserveOutcome.settledBefore) return await endSettled(job, reserveOutcome.settledBefore);
     for (const provider of reserveOutcome.paused) job.pausedProviders.add(provider);
-    outputs = await assemble(job, await runCalls(job));
+    outputs = plan.steps ? await runPipeline(job, plan.steps) : await runSingle(job);
   } catch (error) {
     return release(job, error);
   }
   return charge(job, outputs);
 }
 
-/**
- * Joins the artifacts of all calls and adds the joined artifact to the outputs, if the plan
- * requires this.
- */
-async function assemble(job: RunningJob, outputs: CallOutputs[]): Promise<CallOutputs[]> {
-  const { jobId, organizationId, model, calls, assembly: kind } = job.plan;
-  if (!kind) return outputs;
-  job.progress.setPhase('assembling');
-  const parts = outputs.flatMap((call) => call.artifacts);
-  const task = { jobId, organizationId, kind, callIndex: calls.length, parts, model };
-  const summary = `${parts.length} parts`;
-  const joinedOutputs = await runStep(job, { name: 'assemble', summary }, (activities) =>
-    activities.assemble(task),
-  );
-  return [...outputs, joinedOutputs];
+/** Runs the calls of a job that is no pipeline. */
+async function runSingle(job: RunningJob): Promise<CallOutputs[]> {
+  const { calls, assembly: kind, model } = job.plan;
+  return assemble(job, { kind, callIndex: calls.length, model }, await runCalls(job, calls));
 }

@@ -8,7 +8,7 @@ import type { Context } from '../context.ts';
 import { receiveForm, type FormRules, type ReceivedForm } from '../http/multipart.ts';
 import { Readable } from 'node:stream';
 import { fieldError, fieldsError } from '../../domain/errors.ts';
-import type { JsonObject } from '../../domain/json.ts';
+import { isRecord, type JsonObject } from '../../domain/json.ts';
 import { parseIdempotencyKey } from '../http/request-headers.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import type { Capability } from '../../studio/capabilities/capability.ts';
@@ -93,7 +93,8 @@ export interface ReceivedDataUrls {
 }
 
 /**
- * Receives the `data:` URLs in the fields of a request whose names end with `Url` or `Urls`.
+ * Receives the `data:` URLs in the fields of a request whose names end with `Url` or `Urls`, also
+ * in the bodies of steps.
  * @throws GatewayError INVALID_INPUT_URL, FILE_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE,
  * STORAGE_QUOTA_EXCEEDED
  */
@@ -162,24 +163,34 @@ function decodeDataUrl(text: string, path: string): Buffer {
 
 type ReplaceText = (text: string, path: string) => Promise<string>;
 
-/** Replaces, one after the other, the strings in fields whose names end with `Url` or `Urls`. */
+/**
+ * Replaces, one after the other, the strings in fields whose names end with `Url` or `Urls`, also in
+ * objects in lists, such as the steps of a pipeline.
+ */
 async function replaceUrls<Fields extends Record<string, unknown>>(
   fields: Fields,
   replace: ReplaceText,
+  path = '',
 ): Promise<Fields> {
-  const replacedFields: Record<string, unknown> = { ...fields };
+  const entries: [string, unknown][] = [];
   for (const [name, value] of Object.entries(fields)) {
-    if (!/Urls?$/.test(name)) continue;
-    if (typeof value === 'string') replacedFields[name] = await replace(value, name);
-    if (!Array.isArray(value)) continue;
+    const isUrl = /Urls?$/.test(name);
+    const replaceItem = (item: unknown, itemPath: string): Promise<unknown> | unknown => {
+      if (isRecord(item)) return replaceUrls(item, replace, `${itemPath}.`);
+      return typeof item === 'string' && isUrl ? replace(item, itemPath) : item;
+    };
+    if (!Array.isArray(value)) {
+      entries.push([name, await replaceItem(value, `${path}${name}`)]);
+      continue;
+    }
     const items: unknown[] = [];
     for (const [index, item] of value.entries()) {
-      items.push(typeof item === 'string' ? await replace(item, `${name}.${index}`) : item);
+      items.push(await replaceItem(item, `${path}${name}.${index}`));
     }
-    replacedFields[name] = items;
+    entries.push([name, items]);
   }
   // oxlint-disable-next-line no-unsafe-type-assertion -- strings are replaced by strings
-  return replacedFields as Fields;
+  return Object.fromEntries(entries) as Fields;
 }
 
 /** Services needed to read a request. */
@@ -228,18 +239,19 @@ function addCompletion(
     recordings,
   }: { request: JsonObject; store: ReceivedDataUrls['store']; recordings: Recordings },
 ): Pick<ParsedRequest, 'request' | 'storeFiles'> {
-  // Rejects an invalid recording source before the request claims its Idempotency-Key.
-  const hasRecording = capability.recording?.(request) !== undefined;
-  if (!hasRecording && !store) return { request };
+  // Rejects invalid recording sources before the request claims its Idempotency-Key.
+  const sources = capability.recordings?.(request) ?? [];
+  if (sources.length === 0 && !store) return { request };
   const { organizationId } = ctx.state.caller;
   return {
     request,
     async storeFiles(copies) {
       const storedRequest = store ? await store(request) : request;
-      const source = capability.recording?.(storedRequest);
-      if (!source) return { request: storedRequest };
-      const recording = await recordings.find(source, { organizationId, copies });
-      return { request: storedRequest, recording };
+      const storedSources = capability.recordings?.(storedRequest) ?? [];
+      const found = await Promise.all(
+        storedSources.map((source) => recordings.find(source, { organizationId, copies })),
+      );
+      return { request: storedRequest, recordings: found };
     },
   };
 }
@@ -265,7 +277,7 @@ async function readForm(
   };
   if (!file) {
     // A missing file must be reported before unknown fields.
-    capability.recording?.(fieldsWithAsync);
+    capability.recordings?.(fieldsWithAsync);
     const request = parseWith(capability.request, fieldsWithAsync, 'form');
     const store = null;
     return {
@@ -286,7 +298,7 @@ async function readForm(
     'form',
   );
   // Throws if the request names a recording in addition to the file.
-  capability.recording?.(request);
+  capability.recordings?.(request);
   return { request, webhook, metadata, storeFiles: createRecordingStore(request, file.stored) };
 }
 
@@ -307,13 +319,9 @@ export function createRecordingStore(
     const { storageKey } = await store();
     return {
       request,
-      recording: {
-        kind: 'file',
-        storageKey,
-        durationSeconds: durationSeconds ?? 0,
-        sizeBytes,
-        type,
-      },
+      recordings: [
+        { kind: 'file', storageKey, durationSeconds: durationSeconds ?? 0, sizeBytes, type },
+      ],
     };
   };
 }

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { defaultVoiceName, voices } from '../../studio/models/voices.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { formatAllowedValues } from '../../domain/field-messages.ts';
-import { getRequiredScope } from '../../studio/capabilities/capability.ts';
+import { getRequiredScope, yieldsOf } from '../../studio/capabilities/capability.ts';
 import { capabilities } from '../../studio/capabilities/capability-registry.ts';
 import {
   type PricedCapability,
@@ -41,11 +41,13 @@ const parameterRule = z
     description: 'Values that a model accepts for a parameter; bounds are inclusive.',
   });
 
+const handover = z.enum(['image', 'video', 'audio', 'text', 'compositionPlan']);
+
 /** Schema of a Studio endpoint and its models. */
 export const capabilitySchema = z.object({
   type: z.string(),
   endpoint: z.string(),
-  medium: z.enum(['image', 'video', 'audio']),
+  medium: z.enum(['image', 'video', 'audio', 'mixed']),
   scope: z.string(),
   defaultModel: z.string().nullable(),
   models: z
@@ -67,6 +69,16 @@ export const capabilitySchema = z.object({
       }),
     )
     .readonly(),
+  takes: z.record(z.string(), z.array(handover).readonly()).meta({
+    description:
+      'Request fields that may take the result of an earlier step of a pipeline, as `{"$from": id}`, and what they take.',
+  }),
+  yields: z
+    .object({ output: handover.nullable(), texts: z.array(z.string()).readonly() })
+    .meta({
+      description:
+        'Results that a later step of a pipeline may take: the output, and texts as `{"$from": id, "field": name}`.',
+    }),
   request: z.looseObject({}).meta({ description: 'JSON Schema of the request body.' }),
 });
 const voice = z.object({ name: z.string(), gender: z.string(), default: z.boolean() });
@@ -92,6 +104,8 @@ function toPublicEndpoint({
     scope: getRequiredScope(capability),
     defaultModel: capability.models?.[0]?.id ?? null,
     models,
+    takes: capability.takes ?? {},
+    yields: yieldsOf(capability),
     request: requestSchemas.get(type) ?? {},
   };
 }

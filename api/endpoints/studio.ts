@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { type ErrorCode, assert } from '../../domain/errors.ts';
 import { getRequiredScope, type Capability } from '../../studio/capabilities/capability.ts';
 import { creditsSchema } from '../../studio/jobs/job-view.ts';
-import { capabilities } from '../../studio/capabilities/capability-registry.ts';
+import { jobKinds } from '../../studio/capabilities/capability-registry.ts';
 import { metadataFields } from '../../domain/metadata.ts';
 import { estimateBody, submitRequest } from './studio-requests.ts';
 import { estimateSchema } from '../../studio/requests/prices.ts';
@@ -37,11 +37,11 @@ const estimateErrors: readonly ErrorCode[] = [
 const commonFields = { ...webhookFields, ...metadataFields };
 
 /** Studio endpoints, two per capability: the request and its price estimate. */
-export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => {
+export const studio: readonly Endpoint[] = jobKinds.flatMap((capability) => {
   const resultDescription = describeResult(capability);
   const endpoint = defineEndpoint({
     route: `POST /api/v1${capability.path}`,
-    scope: getRequiredScope(capability),
+    ...describeAccess(capability),
     summary: capability.summary,
     // Query parameters are rejected. If they were ignored, a misplaced parameter would go unnoticed
     // and the request would be charged.
@@ -75,7 +75,7 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
   });
   const estimate = defineEndpoint({
     route: `POST /api/v1${capability.path}/estimate`,
-    scope: getRequiredScope(capability),
+    ...describeAccess(capability),
     summary: `Estimate the price: ${capability.summary}`,
     description:
       'Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no ' +
@@ -85,15 +85,22 @@ export const studio: readonly Endpoint[] = capabilities.flatMap((capability) => 
     errors: estimateErrors.filter((code) => endpoint.errors.includes(code)),
     handle: async ({ ctx }, services) => toData(await estimateBody(ctx, capability, services)),
   });
-  return defineSection(`Studio: ${capability.medium}`, {
+  const tag = capability.medium === 'mixed' ? 'pipelines' : capability.medium;
+  return defineSection(`Studio: ${tag}`, {
     [capability.type]: endpoint,
     [`${capability.type}Estimate`]: estimate,
   });
 });
 
+/** Describes who may send a request. The scopes of a pipeline are checked with its steps. */
+function describeAccess(capability: Capability) {
+  const scope = getRequiredScope(capability);
+  return { scope, ...(scope === 'any' && { viewerError: 'A viewer may not spend credits.' }) };
+}
+
 function describeBody(capability: Capability) {
-  const { example, upload } = capability;
-  const json = { schema: addCommonFields(capability.request), example };
+  const { example, upload, request, describedRequest = request } = capability;
+  const json = { schema: addCommonFields(describedRequest), example };
   if (!upload) return { 'application/json': json };
   const file = z.string().meta({
     format: 'binary',

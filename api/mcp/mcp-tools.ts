@@ -8,7 +8,7 @@ import type { Endpoint } from '../endpoints/endpoint.ts';
 import { studioJobs } from '../endpoints/studio-jobs.ts';
 import { studioModels, capabilitySchema } from '../endpoints/studio-models.ts';
 import { uploadUrls } from '../endpoints/upload-urls.ts';
-import { capabilities, findCapability } from '../../studio/capabilities/capability-registry.ts';
+import { capabilities, findCapability, jobKinds } from '../../studio/capabilities/capability-registry.ts';
 import { listSchema } from '../endpoints/fields.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
 
@@ -18,8 +18,8 @@ export type Arguments = Record<string, unknown>;
 /** MCP tool, with the function that builds the API request for a call of the tool. */
 export interface McpTool {
   tool: Tool;
-  /** Scope that the caller's key needs. */
-  scope: Scope;
+  /** Scope that the caller's key needs; `any` if it depends on the arguments. */
+  scope: Scope | 'any';
   /** Builds the API request for the arguments of a call. */
   toApiRequest: (input: Arguments) => ApiRequest;
   /** Shortens the body of a successful response, because language models read all of it. */
@@ -173,14 +173,14 @@ const modelTools: McpTool[] = [
   },
 ];
 
-const capabilityTools: McpTool[] = capabilities.map((capability) => ({
+const capabilityTools: McpTool[] = jobKinds.map((capability) => ({
   tool: {
     name: capability.type,
     title: capability.summary,
     description:
       `${capability.summary} (${capability.medium}). Costs credits, which are reserved first and ` +
       'charged only on success. Call getStudioModel for the parameters and prices of a model.',
-    inputSchema: toInputSchema(capability.request),
+    inputSchema: toInputSchema(capability.describedRequest ?? capability.request),
     annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
   },
   scope: getRequiredScope(capability),
@@ -201,7 +201,7 @@ const estimate: McpTool = {
       'Estimate how many credits a call of another tool would reserve, item by item. No job is started.',
     inputSchema: toInputSchema(
       z.strictObject({
-        tool: z.enum(capabilities.map(({ type }) => type)),
+        tool: z.enum(jobKinds.map(({ type }) => type)),
         arguments: z
           .looseObject({})
           .meta({ description: 'Arguments for the tool named in `tool`.' }),
@@ -221,7 +221,7 @@ const tools: readonly McpTool[] = [...capabilityTools, estimate, ...modelTools, 
 
 /** Lists the tools that a key may use. */
 export const listTools = ({ scopes }: Caller): Tool[] =>
-  tools.filter(({ scope }) => scopes.includes(scope)).map(({ tool }) => tool);
+  tools.filter(({ scope }) => scope === 'any' || scopes.includes(scope)).map(({ tool }) => tool);
 
 /** Finds a tool by its name. The API checks at each call whether the key may use it. */
 export const findTool = (name: string): McpTool | undefined =>

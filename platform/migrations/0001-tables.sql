@@ -331,6 +331,8 @@ CREATE TABLE job (
   request jsonb NOT NULL,
   -- Plan without its request, from which `resettle` can start the workflow; null after the end.
   plan jsonb,
+  -- Steps of a pipeline with the indexes of their calls; null for other jobs.
+  steps jsonb,
   outputs jsonb,
   error jsonb,
   request_id text NOT NULL,

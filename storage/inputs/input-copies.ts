@@ -25,7 +25,7 @@ import {
   inputUses,
   measureSource,
 } from '../media-types.ts';
-import type { InputMeasurements } from '../../domain/draft-plan.ts';
+import type { InputMeasurements } from '../../domain/measured-price.ts';
 import { writeSpoolFile } from '../spool.ts';
 import type { Storage } from '../storage.ts';
 

@@ -47,7 +47,7 @@ export async function substituteInputs(
   replacements: ReadonlyMap<string, string>,
 ): Promise<DraftPlan> {
   const replaceText = (text: string) => Promise.resolve(replacements.get(text) ?? text);
-  const replaceInput = <Input extends PlanInput>(input: Input): Input => ({
+  const replaceInput = <Input extends { url: string }>(input: Input): Input => ({
     ...input,
     url: replacements.get(input.url) ?? input.url,
   });
@@ -56,10 +56,16 @@ export async function substituteInputs(
       ...route,
       input: await mapStrings(route.input, replaceText),
     }));
-    const { unitPriceUsd: price } = call;
+    const { unitPriceUsd: price, sizeOf, known } = call;
     const unitPriceUsd =
       typeof price === 'number' ? price : { ...price, inputs: price.inputs.map(replaceInput) };
-    return { ...call, unitPriceUsd, routes: await Promise.all(routes) };
+    return {
+      ...call,
+      unitPriceUsd,
+      ...(known && { known: known.map((input) => input && replaceInput(input)) }),
+      ...(sizeOf !== undefined && { sizeOf: replacements.get(sizeOf) ?? sizeOf }),
+      routes: await Promise.all(routes),
+    };
   });
   const inputs = draft.inputs?.map(replaceInput);
   return { ...draft, ...(inputs && { inputs }), calls: await Promise.all(calls) };

@@ -42,6 +42,8 @@ export const audioTranscribe = defineCapability({
   medium: 'audio',
   summary: 'Transcribe a recording with word timestamps',
   request,
+  takes: { audioUrl: ['audio', 'video'], fileId: ['audio', 'video'] },
+  yields: { output: null, texts: ['text', 'language'] },
   example: { audioUrl: 'https://example.com/interview.mp3', language: 'en' },
   data: z.object({
     ...transcript.shape,
@@ -52,18 +54,18 @@ export const audioTranscribe = defineCapability({
   }),
   models: [publishAudioModel(model, { of: 'input', default: limits.unmeasuredSeconds.max })],
   upload: { field: 'file', bytesMax: uploadBytesMax },
-  recording(body) {
+  recordings(body) {
     const { fileId, audioUrl } = body;
     if (fileId !== undefined && audioUrl !== undefined) {
       const message = 'send only one of fileId and audioUrl';
       throw fieldsError('CONFLICTING_FIELDS', ['fileId', 'audioUrl'], message);
     }
-    if (fileId !== undefined) return { field: 'fileId', source: fileId };
-    if (audioUrl !== undefined) return { field: 'audioUrl', source: audioUrl };
+    if (fileId !== undefined) return [{ field: 'fileId', source: fileId }];
+    if (audioUrl !== undefined) return [{ field: 'audioUrl', source: audioUrl }];
     const message = 'one of fileId, audioUrl and a multipart file is required';
     throw fieldsError('INVALID_REQUEST', ['fileId', 'audioUrl', 'file'], message);
   },
-  plan: (body, recording = { kind: 'url', url: body.audioUrl ?? '' }) => ({
+  plan: (body, [recording = { kind: 'url', url: body.audioUrl ?? '' }] = []) => ({
     model: model.id,
     calls: [
       {

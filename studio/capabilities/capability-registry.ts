@@ -16,6 +16,7 @@ import { videoUpscale } from './video-upscale.ts';
 import { dialogueGenerate } from './dialogue-generate.ts';
 import { musicGenerate } from './music-generate.ts';
 import { musicPlan } from './music-plan.ts';
+import { createPipelines } from './pipelines.ts';
 import { sfxGenerate } from './sfx-generate.ts';
 import { voiceoverGenerate } from './voiceover-generate.ts';
 
@@ -38,7 +39,13 @@ export const capabilities: readonly Capability[] = [
   audioTranscribe,
 ];
 
+/** Pipelines, whose steps are requests to the capabilities. */
+export const pipelines = createPipelines(capabilities);
+
+/** All kinds of jobs: those of one capability, and pipelines. */
+export const jobKinds: readonly Capability[] = [...capabilities, pipelines];
+
 /** Returns the capability with a job's `type`; undefined if there is none. */
 export function findCapability(type: string): Capability | undefined {
-  return capabilities.find((capability) => capability.type === type);
+  return jobKinds.find((capability) => capability.type === type);
 }

@@ -3,10 +3,17 @@
  * one file, and other code uses it only through this interface.
  */
 import type { z } from 'zod';
-import type { Json, JsonObject } from '../../domain/json.ts';
+import { asRecord, asText, type Json, type JsonObject } from '../../domain/json.ts';
+import type { JobStep } from '../../domain/job-record.ts';
 import type { CallOutputs, StoredArtifact } from '../../domain/job-plan.ts';
 import type { DraftPlan, Recording, RecordingSource } from '../../domain/draft-plan.ts';
 import type { PublishedModel } from '../models/published-models.ts';
+
+/** Medium of a capability; `mixed` for pipelines, whose steps have their own. */
+export type Medium = 'image' | 'video' | 'audio';
+
+/** Result that a step of a pipeline may take from an earlier one. */
+export type Handover = Medium | 'text' | 'compositionPlan';
 
 /** Finished job, as passed to `present`. */
 export interface FinishedJob {
@@ -21,6 +28,8 @@ export interface FinishedJob {
   urlsHaveExpired: boolean;
   /** Returns the content of a JSON artifact; null in a list of jobs. */
   readDocument: (artifact: StoredArtifact) => Json;
+  /** Steps of a pipeline; null for other jobs. */
+  steps: JobStep[] | null;
 }
 
 /** Definition of a Studio capability; `Request` is the type of the parsed request body. */
@@ -30,19 +39,28 @@ interface CapabilityDefinition<Request> {
   /** Path below /api/v1, e.g. `/studio/image/generate`. */
   path: `/studio/${string}`;
   /** Medium of the output, which determines the scope that an API key needs. */
-  medium: 'image' | 'video' | 'audio';
+  medium: Medium | 'mixed';
   /** Summary in the API reference. */
   summary: string;
   /** With `bare`, the response is the data alone, and headers contain the credits. */
   envelope?: 'bare';
   request: z.ZodType<Request>;
+  /** Schema of the request in descriptions. Defaults to `request`. */
+  describedRequest?: z.ZodType;
+  /** Request fields that may take the result of an earlier step of a pipeline, and what they take. */
+  takes?: Readonly<Record<string, readonly Handover[]>>;
+  /**
+   * Results that a later step of a pipeline may take: the output, which defaults to a file of the
+   * medium, and texts by the names of their fields.
+   */
+  yields?: { output: Handover | null; texts: readonly string[] };
   /**
    * File part allowed in a multipart/form-data request. The request then receives the id of the
    * file as `fileId`.
    */
   upload?: { field: string; bytesMax: number };
-  /** Returns the recording that a request refers to; its duration determines the price. */
-  recording?: (request: Request) => RecordingSource;
+  /** Returns the recordings that a request refers to; their durations determine the price. */
+  recordings?: (request: Request) => RecordingSource[];
   /** Valid request for the API reference. */
   example: Record<string, unknown>;
   /** Schema of the `data` that `present` returns. */
@@ -53,7 +71,7 @@ interface CapabilityDefinition<Request> {
    * Plans the calls of a request, with providers and prices.
    * @throws GatewayError UNKNOWN_MODEL, UNSUPPORTED_PARAMETER, CONFLICTING_FIELDS, INVALID_REQUEST
    */
-  plan: (request: Request, recording?: Recording) => DraftPlan;
+  plan: (request: Request, recordings?: readonly Recording[]) => DraftPlan;
   /**
    * Returns whether the result of a request is persisted. Omit this function if every result is
    * persisted. A result that is not persisted can be read for an hour.
@@ -66,21 +84,30 @@ interface CapabilityDefinition<Request> {
 /** Capability as other code sees it. Only the capability's own file knows its request type. */
 export type Capability = CapabilityDefinition<JsonObject>;
 
-/** Returns the scope that the caller's API key needs. */
+/** Returns what a later step of a pipeline may take from a step of this capability. */
+export function yieldsOf({ yields, medium }: Capability): NonNullable<Capability['yields']> {
+  return yields ?? { output: medium === 'mixed' ? null : medium, texts: [] };
+}
+
+/** Returns the scope that the caller's API key needs. A pipeline needs those of its steps. */
 export function getRequiredScope({
   medium,
-}: Pick<Capability, 'medium'>): `studio:${Capability['medium']}` {
-  return `studio:${medium}`;
+}: Pick<Capability, 'medium'>): `studio:${Medium}` | 'any' {
+  return medium === 'mixed' ? 'any' : `studio:${medium}`;
 }
 
 /**
  * Returns whether the endpoint responds with 202 immediately. It does so for `async` requests, and
- * for all video requests, because videos take minutes.
+ * for all video requests and pipelines with a video step, because videos take minutes.
  */
 export function respondsWith202(
   { medium }: Pick<Capability, 'medium'>,
   request: JsonObject,
 ): boolean {
+  if (medium === 'mixed' && Array.isArray(request['steps'])) {
+    const isVideo = request['steps'].some((step) => asText(asRecord(step)['use']).startsWith('video/'));
+    return isVideo || request['async'] === true;
+  }
   return medium === 'video' || request['async'] === true;
 }
 

@@ -61,6 +61,7 @@ export const imageBatch = defineCapability({
   medium: 'image',
   summary: 'Upscale several images or remove their backgrounds, each charged on its own',
   request: fields,
+  takes: { imageUrls: ['image'] },
   example: {
     operation: 'remove-background',
     imageUrls: ['https://example.com/1.png', 'https://example.com/2.png'],

@@ -38,6 +38,7 @@ export const imageEdit = defineCapability({
   medium: 'image',
   summary: 'Edit images with a prompt',
   request,
+  takes: { imageUrls: ['image'], maskUrl: ['image'], prompt: ['text'] },
   example: { prompt: 'add a red hat', imageUrls: ['https://example.com/portrait.png'] },
   data: imagesData,
   models: publishModels(editModels, {

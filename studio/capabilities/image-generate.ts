@@ -59,6 +59,7 @@ export const imageGenerate = defineCapability({
   medium: 'image',
   summary: 'Generate images from a prompt',
   request,
+  takes: { imageUrls: ['image'], prompt: ['text'], negativePrompt: ['text'] },
   example: { prompt: 'a lighthouse at dawn', numImages: 2 },
   data: imagesData,
   models: publishModels(imageModels, {

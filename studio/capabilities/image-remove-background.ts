@@ -29,6 +29,7 @@ export const imageRemoveBackground = defineCapability({
   medium: 'image',
   summary: 'Make the background of an image transparent',
   request,
+  takes: { imageUrl: ['image'] },
   example: { imageUrl: 'https://example.com/portrait.png' },
   data: pictureToolData.extend({ operatingResolution: z.string() }),
   models: publishModels(backgroundRemovers, {

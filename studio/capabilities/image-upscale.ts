@@ -26,6 +26,7 @@ export const imageUpscale = defineCapability({
   medium: 'image',
   summary: 'Upscale an image',
   request,
+  takes: { imageUrl: ['image'] },
   example: { imageUrl: 'https://example.com/small.png', scaleFactor: 4 },
   data: pictureToolData.extend({ service: z.string(), scaleFactor: z.int() }),
   models: publishModels(upscalers, {

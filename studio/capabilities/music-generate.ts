@@ -65,6 +65,13 @@ export const musicGenerate = defineCapability({
   medium: 'audio',
   summary: 'Generate a song from a prompt or a composition plan',
   request,
+  takes: {
+    prompt: ['text'],
+    coverPrompt: ['text'],
+    composition_plan: ['compositionPlan'],
+    plan: ['compositionPlan'],
+  },
+  yields: { output: 'audio', texts: ['title', 'lyrics'] },
   example: { prompt: 'a calm song about the sea', durationSeconds: 20 },
   data: z.object({
     ...storedFileData,

@@ -68,6 +68,8 @@ export const musicPlan = defineCapability({
   envelope: 'bare',
   summary: 'Write a composition plan for a song',
   request,
+  takes: { prompt: ['text'], source_composition_plan: ['compositionPlan'] },
+  yields: { output: 'compositionPlan', texts: [] },
   example: { prompt: 'a calm song about the sea', music_length_ms: 30_000 },
   data: compositionPlan,
   models: [publishAudioModel(model)],
@@ -79,6 +81,9 @@ export const musicPlan = defineCapability({
         {
           required: true,
           output: { medium: 'json', format: null },
+          ...(body.music_length_ms !== undefined && {
+            planned: { durationSeconds: body.music_length_ms / 1000 },
+          }),
           quantity: 1,
           unitPriceUsd: model.usd,
           routes: [

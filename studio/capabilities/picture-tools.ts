@@ -12,13 +12,12 @@ import {
 import { getMissingDefaults, buildProviderInput, type Fields } from '../models/model-parameters.ts';
 import {
   calculateUnitPrice,
-  type UnitPrice,
   removalPriceRules,
+  toPixelPrice,
   upscalePriceRules,
 } from '../models/price-rules.ts';
-import { fieldError } from '../../domain/errors.ts';
 import type { Json } from '../../domain/json.ts';
-import type { DraftCall, InputMeasurements } from '../../domain/draft-plan.ts';
+import type { DraftCall } from '../../domain/draft-plan.ts';
 import type { PictureInput } from './image-calls.ts';
 
 const pngOutput = { medium: 'image', format: 'png' } as const;
@@ -47,8 +46,6 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
   const [rule] = upscalePriceRules(service);
   return steps.map((factor, index): DraftCall => {
     const enlargement = enlargements[index] ?? factor;
-    const calculatePrice = ({ width, height }: InputMeasurements): UnitPrice =>
-      calculateUnitPrice(rule, fields, width * height * enlargement ** 2);
     return {
       quantity: 1,
       required: steps.length > 1,
@@ -56,14 +53,14 @@ export function planUpscale(service: Upscaler, options: UpscaleOptions): DraftCa
       typicalSeconds: service.typicalSeconds,
       unitPriceUsd: {
         inputs: [source],
-        calculateUsd(input) {
-          throwIfTooLarge(input, source, scaleFactor);
-          return calculatePrice(input).usd;
+        rule: {
+          ...toPixelPrice(rule, fields),
+          kind: 'size',
+          subject: 'picture',
+          scale: enlargement,
+          bySecond: false,
+          limits: { resultPixelsMax: upscaledPixelsMax, scaleFactor },
         },
-        describeOutput: (input) => ({
-          expected: { width: input.width * enlargement, height: input.height * enlargement },
-          variants: calculatePrice(input).smaller,
-        }),
       },
       routes: service.routes.map((route) => ({
         provider: route.provider,
@@ -85,20 +82,6 @@ function buildModelField({ model }: Fields): { model?: Json } {
   return model === undefined ? {} : { model };
 }
 
-/**
- * Throws if the upscaled picture would exceed the maximum number of pixels.
- * @throws GatewayError INVALID_REQUEST
- */
-function throwIfTooLarge(
-  { width, height }: InputMeasurements,
-  source: PictureInput,
-  scaleFactor: number,
-): void {
-  if (width * height * scaleFactor ** 2 <= upscaledPixelsMax) return;
-  const message = `the upscaled picture must have at most ${upscaledPixelsMax} pixels (received ${width}×${height} pixels and scale factor ${scaleFactor})`;
-  throw fieldError('INVALID_REQUEST', source.field, message);
-}
-
 /** Plans the call of one background removal. */
 export function planRemoval(
   model: BackgroundRemover,
@@ -114,6 +97,7 @@ export function planRemoval(
     required: false,
     output: pngOutput,
     typicalSeconds: model.typicalSeconds,
+    sizeOf: source.url,
     unitPriceUsd: calculateUnitPrice(rule, fieldsWithDefaults).usd,
     routes: model.routes.map((route) => ({
       provider: route.provider,

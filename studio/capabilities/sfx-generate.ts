@@ -26,6 +26,7 @@ export const sfxGenerate = defineCapability({
   medium: 'audio',
   summary: 'Generate a sound effect',
   request,
+  takes: { prompt: ['text'] },
   example: { prompt: 'waves against a quay', durationSeconds: 5 },
   data: z.object({
     ...storedFileData,

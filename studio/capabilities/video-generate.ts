@@ -42,6 +42,13 @@ export const videoGenerate = defineCapability({
   medium: 'video',
   summary: 'Generate a video from a prompt, an image or references',
   request,
+  takes: {
+    imageUrl: ['image'],
+    endImageUrl: ['image'],
+    referenceUrls: ['image'],
+    prompt: ['text'],
+    negativePrompt: ['text'],
+  },
   example: { prompt: 'waves at night', model: 'seedance-2.0', durationSeconds: 6 },
   data: videoData,
   models: publishModels(videoModels, {

@@ -1,13 +1,7 @@
 /** POST /studio/video/merge: joins videos in order, optionally with a sound track. */
 import { z } from 'zod';
-import { assert, fieldError } from '../../domain/errors.ts';
-import type { JsonObject } from '../../domain/json.ts';
-import type {
-  DraftCall,
-  InputMeasurements,
-  MeasuredInput,
-  PlanInput,
-} from '../../domain/draft-plan.ts';
+import { fieldError } from '../../domain/errors.ts';
+import type { DraftCall, PlanInput } from '../../domain/draft-plan.ts';
 import { mergePriceRules } from '../models/price-rules.ts';
 import { publishModels } from '../models/published-models.ts';
 import { videoMerger } from '../models/video-tools.ts';
@@ -39,6 +33,7 @@ export const videoMerge = defineCapability({
   medium: 'video',
   summary: 'Join videos in order, with a sound track',
   request,
+  takes: { videoUrls: ['video'], audioUrl: ['audio'] },
   example: {
     videoUrls: ['https://example.com/first.mp4', 'https://example.com/second.mp4'],
     audioUrl: 'https://example.com/voice.mp3',
@@ -85,19 +80,14 @@ function planMerge(body: MergeRequest, inputs: Required<PlanInput>[]): DraftCall
     output: { medium: 'video', format: null },
     unitPriceUsd: {
       inputs,
-      calculateUsd(...measured) {
-        throwIfTooLarge(measured.slice(0, videoUrls.length));
-        return videoMerger.usdPerSecond;
+      rule: {
+        kind: 'merge',
+        videos: videoUrls.length,
+        usdPerSecond: videoMerger.usdPerSecond,
+        secondsMax,
+        edgeMax,
+        timeLine: isJoin ? null : { mixes: body.audioMode === 'mix' },
       },
-      describeOutput(...measured) {
-        const durationSeconds = sumSeconds(measured.slice(0, videoUrls.length));
-        return {
-          quantity: Math.max(1, Math.ceil(durationSeconds)),
-          expected: { durationSeconds },
-          variants: [],
-        };
-      },
-      ...(!isJoin && { buildInput: (...measured) => buildTimeLine(body, measured) }),
     },
     routes: [
       {
@@ -107,60 +97,4 @@ function planMerge(body: MergeRequest, inputs: Required<PlanInput>[]): DraftCall
       },
     ],
   };
-}
-
-function readSeconds({ durationSeconds }: InputMeasurements): number {
-  assert(durationSeconds !== null, 'a measured video has no duration');
-  return durationSeconds;
-}
-
-function sumSeconds(videos: readonly InputMeasurements[]): number {
-  return videos.reduce((sum, video) => sum + readSeconds(video), 0);
-}
-
-/**
- * Throws if the result would be too long, or a video is too large.
- * @throws GatewayError INVALID_REQUEST
- */
-function throwIfTooLarge(videos: readonly InputMeasurements[]): void {
-  const seconds = sumSeconds(videos);
-  if (seconds > secondsMax) {
-    const message = `the videos must last at most ${secondsMax} seconds together (received ${Math.ceil(seconds)})`;
-    throw fieldError('INVALID_REQUEST', 'videoUrls', message);
-  }
-  for (const [index, { width, height }] of videos.entries()) {
-    if (Math.max(width, height) <= edgeMax) continue;
-    const message = `the video must have edges of at most ${edgeMax} pixels (received ${width}×${height})`;
-    throw fieldError('INVALID_REQUEST', `videoUrls.${index}`, message);
-  }
-}
-
-/**
- * Builds the provider's time line, in milliseconds: a track with the videos, in mode `mix` a track
- * with their sound, and a track with the sound track.
- */
-function buildTimeLine(body: MergeRequest, measured: readonly MeasuredInput[]): JsonObject {
-  const videos = measured.slice(0, body.videoUrls.length);
-  const sound = measured.at(-1);
-  assert(sound, 'the sound track has not been measured');
-  let endMs = 0;
-  const keyframes = videos.map((video) => {
-    const timestamp = endMs;
-    endMs += Math.round(readSeconds(video) * 1000);
-    return { url: video.url, timestamp, duration: endMs - timestamp };
-  });
-  const audible = keyframes.filter((_, index) => videos[index]?.hasAudio);
-  const soundMs = Math.min(endMs, Math.round(readSeconds(sound) * 1000));
-  const tracks = [
-    { id: 'videos', type: 'video', keyframes },
-    ...(body.audioMode === 'mix' && audible.length > 0
-      ? [{ id: 'sound-of-videos', type: 'audio', keyframes: audible }]
-      : []),
-    {
-      id: 'sound-track',
-      type: 'audio',
-      keyframes: [{ url: sound.url, timestamp: 0, duration: soundMs }],
-    },
-  ];
-  return { tracks };
 }

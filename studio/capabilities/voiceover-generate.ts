@@ -27,6 +27,7 @@ export const voiceoverGenerate = defineCapability({
   medium: 'audio',
   summary: 'Turn text into speech',
   request,
+  takes: { text: ['text'], title: ['text'] },
   example: { text: 'Welcome to the harbour.', title: 'Welcome', voice: 'rachel' },
   data: z.object({
     ...storedFileData,

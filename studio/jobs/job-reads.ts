@@ -199,9 +199,9 @@ interface JobListing extends JobFilter {
 
 const selectJobs = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT x.id, x.organization_id AS "organizationId", x.key_id AS "keyId", x.type, x.model, x.provider, x.status, x.verifying,
-    x.request, x.metadata, x.outputs, x.error, x.request_id AS "requestId", x.created_at AS "createdAtMs",
+    x.request, x.metadata, x.outputs, x.steps, x.error, x.request_id AS "requestId", x.created_at AS "createdAtMs",
     x.deadline_at AS "deadlineAtMs", x.completed_at AS "completedAtMs", x.media_deleted_at AS "mediaDeletedAtMs",
-    c.started_at AS "startedAtMs", c.call_states AS "callStates", c.queue_position AS "queuePosition",
+    c.started_at AS "startedAtMs", c.call_states AS "callStates", c.step_calls AS "stepCalls", c.queue_position AS "queuePosition",
     (x.plan->>'typicalSeconds')::float8 AS "typicalSeconds",
     r.state AS "billingState", r.amount AS reserved, r.charged,
     coalesce(r.refunded, 0) AS refunded, a.posted - a.reserved AS available
@@ -214,7 +214,11 @@ const selectJobs = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
               WHERE n.job_id = p.job_id AND n.call_index = p.call_index))
           THEN 'storing' ELSE p.state END) AS call_states,
         max((p.progress->>'queuePosition')::integer) FILTER (WHERE p.progress->>'state' = 'queued')
-          AS queue_position
+          AS queue_position,
+        jsonb_agg(jsonb_build_object('index', p.call_index, 'state', p.state,
+          'begunAtMs', unix_ms(p.begun_at), 'answeredAtMs', unix_ms(p.answered_at),
+          'outputs', CASE x.status WHEN 'open' THEN p.outputs END)) FILTER (WHERE x.steps IS NOT NULL)
+          AS step_calls
       FROM provider_call p WHERE p.job_id = x.id) c ON true
   WHERE ${where}`;
 

@@ -7,6 +7,7 @@ import { keysOf, isRecord, isoTime } from '../../domain/json.ts';
 import type { Capability } from '../capabilities/capability.ts';
 import type { CallOutputs, StoredArtifact } from '../../domain/job-plan.ts';
 import { findCapability } from '../capabilities/capability-registry.ts';
+import { listDelivered, showSteps, stepsSchema } from '../pipelines/step-view.ts';
 
 /**
  * Returns the public status of a job: `in_progress` as soon as its first call may have been sent.
@@ -118,6 +119,7 @@ export const jobSchema = z
       .record(z.string(), z.unknown())
       .nullable()
       .meta({ description: 'The same object as `data` in the response to a synchronous request.' }),
+    steps: stepsSchema,
     mediaDeletedAt: time.nullable().meta({
       description: 'Time at which the owner deleted the media; `result` is null afterwards.',
     }),
@@ -144,6 +146,11 @@ export const jobSchema = z
 /** Job resource. */
 export type JobResource = z.infer<typeof jobSchema>;
 
+/** Part of the `data` of a pipeline. */
+const deliveredSteps = z.object({
+  steps: z.array(z.object({ id: z.string(), data: z.record(z.string(), z.unknown()).nullable() })),
+});
+
 export type JobView = ReturnType<typeof createJobView>;
 
 /** Lifetime of the URLs of a persisted result, in milliseconds; each response signs new URLs. */
@@ -169,17 +176,35 @@ export function createJobView(deps: {
     const capability = findCapability(job.type);
     if (!capability || job.status !== 'completed' || !job.outputs) return null;
     if (job.mediaDeletedAtMs !== null) return null;
+    return present(job, capability, job.outputs);
+  }
+
+  async function present(
+    job: JobRecord,
+    capability: Capability,
+    outputs: CallOutputs[],
+  ): Promise<Record<string, unknown>> {
     const { urlTtlMs, ...expiry } = calculateUrlExpiry(job, capability);
     return capability.present({
       request: job.request,
       model: job.model,
-      outputs: job.outputs,
+      outputs,
+      steps: job.steps,
       ...expiry,
-      urlOf: await signUrls(expiry.urlsHaveExpired ? [] : job.outputs, (artifact) =>
+      urlOf: await signUrls(expiry.urlsHaveExpired ? [] : outputs, (artifact) =>
         deps.urlOf(artifact, urlTtlMs),
       ),
       readDocument: ({ storageKey }) => job.documents?.get(storageKey) ?? null,
     });
+  }
+
+  /** Builds the steps of a pipeline; those that have delivered while it runs have their results. */
+  async function buildSteps(job: JobRecord): Promise<JobResource['steps']> {
+    const capability = findCapability(job.type);
+    const delivered = job.status === 'open' ? listDelivered(job) : [];
+    if (!capability || delivered.length === 0) return showSteps(job, new Map());
+    const { steps } = deliveredSteps.parse(await present(job, capability, delivered));
+    return showSteps(job, new Map(steps.map(({ id, data }) => [id, data])));
   }
 
   return {
@@ -209,6 +234,7 @@ export function createJobView(deps: {
       completedAt: isoTime(job.completedAtMs),
       deadlineAt: isoTime(job.deadlineAtMs),
       result: await buildResult(job),
+      steps: await buildSteps(job),
       mediaDeletedAt: isoTime(job.mediaDeletedAtMs),
       error: job.error && { ...job.error, retryable: errorTable[job.error.code].retryable },
       billing: buildBilling(job),
@@ -257,7 +283,14 @@ export function extractPromptLine({
   text,
   inputs,
   title,
+  steps,
 }: JobRecord['request']): string | null {
+  if (Array.isArray(steps)) {
+    const lines = steps.map((step) =>
+      isRecord(step) && isRecord(step['body']) ? extractPromptLine(step['body']) : null,
+    );
+    return lines.find((stepLine) => stepLine !== null) ?? null;
+  }
   const [firstInput] = Array.isArray(inputs) ? inputs : [];
   const dialogueText = isRecord(firstInput) ? firstInput['text'] : undefined;
   const requestText = [prompt, text, dialogueText, title].find(

@@ -1,5 +1,10 @@
 /** Price rules of each kind of Studio model. */
 import { assert } from '../../domain/errors.ts';
+import {
+  calculatePixelPrice,
+  type CheaperSize,
+  type PixelPrice,
+} from '../../domain/measured-price.ts';
 import type { Fields, ParameterRules } from './model-parameters.ts';
 import type { AudioModel } from './audio-models.ts';
 import type { ImagePrice } from './image-model.ts';
@@ -54,7 +59,7 @@ export interface UnitPrice {
   /** Value whose price is charged because the request lets the model choose; otherwise absent. */
   chargedAs?: string;
   /** Prices in USD of results with fewer pixels than requested, which the provider may deliver. */
-  smaller: { pixelsBelow: number; unitPriceUsd: number }[];
+  smaller: CheaperSize[];
 }
 
 /**
@@ -64,32 +69,28 @@ export interface UnitPrice {
  */
 export function calculateUnitPrice(rule: PriceRule, fields: Fields, pixels = 0): UnitPrice {
   const row = rule.rows.find(
-    ({ when, pixelsMax = Infinity }) =>
-      pixels <= pixelsMax &&
-      Object.entries(when).every(([field, value]) => fields[field] === value),
+    (candidate) => pixels <= (candidate.pixelsMax ?? Infinity) && isSelected(candidate, fields),
   );
   assert(row, 'no row of the price rule matches the request');
-  const { usd, chargedAs } = row;
-  const stepPixels = rule.pixels?.each ?? null;
-  if (stepPixels === null) {
-    const smaller = rule.rows.flatMap(({ pixelsMax, usd: unitPriceUsd }) =>
-      pixelsMax !== undefined && unitPriceUsd < usd
-        ? [{ pixelsBelow: pixelsMax + 1, unitPriceUsd }]
-        : [],
-    );
-    return { usd, ...(chargedAs !== undefined && { chargedAs }), smaller };
-  }
-  const steps = Math.max(1, Math.ceil(pixels / stepPixels));
-  const factor = rule.pixels?.rounding === 'up' ? steps : Math.max(1, pixels / stepPixels);
+  const { chargedAs } = row;
+  const price = calculatePixelPrice(toPixelPrice(rule, fields), pixels);
+  assert(price, 'no row of the price rule has enough pixels');
+  return { ...price, ...(chargedAs !== undefined && { chargedAs }) };
+}
+
+/** Returns the rows of a rule that apply to the fields of a request, without their conditions. */
+export function toPixelPrice({ rows, pixels }: PriceRule, fields: Fields): PixelPrice {
   return {
-    usd: usd * factor,
-    ...(chargedAs !== undefined && { chargedAs }),
-    smaller: Array.from({ length: steps - 1 }, (_, index) => ({
-      pixelsBelow: (index + 1) * stepPixels + 1,
-      unitPriceUsd: (index + 1) * usd,
-    })),
+    rows: rows
+      .filter((row) => isSelected(row, fields))
+      .map(({ usd, pixelsMax }) => ({ usd, ...(pixelsMax !== undefined && { pixelsMax }) })),
+    each: pixels?.each ?? null,
+    rounding: pixels?.rounding ?? 'none',
   };
 }
+
+const isSelected = ({ when }: PriceRow, fields: Fields): boolean =>
+  Object.entries(when).every(([field, value]) => fields[field] === value);
 
 const oneUnit = { of: null, default: 1 };
 

@@ -4,12 +4,13 @@
  */
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { newId } from '../../domain/ids.ts';
-import type { DraftCall } from '../../domain/draft-plan.ts';
+import type { DraftCall, DraftStep } from '../../domain/draft-plan.ts';
 import type { Config } from '../../platform/config.ts';
 import type { createInputCopies } from '../../storage/inputs/input-copies.ts';
 import type { Inputs } from '../../storage/inputs/inputs.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { priceCalls } from './planner.ts';
+import type { StepPrice } from '../pipelines/step-prices.ts';
+import { priceDraft } from './planner.ts';
 import type { Estimate, EstimateItem } from './prices.ts';
 import {
   authorizeRequest,
@@ -46,19 +47,36 @@ export async function estimateRequest(
   });
   try {
     const { draft } = await draftRequest(request, { inputs, copies });
-    const { model, calls } = await measurePrices({ storage, copies }, draft);
-    const pricedCalls = priceCalls(config, calls);
+    const measured = await measurePrices({ config, storage, copies }, draft);
+    const price = priceDraft(config, measured);
     return {
       type: request.capability.type,
-      model,
-      credits: creditsFromMicro(pricedCalls.priceMicro),
-      items: pricedCalls.calls.map(({ call, unitPriceMicro }) =>
-        toEstimateItem(call, unitPriceMicro),
-      ),
+      model: measured.model,
+      credits: creditsFromMicro(price.priceMicro),
+      items: price.calls.map(({ call, unitPriceMicro }) => toEstimateItem(call, unitPriceMicro)),
+      ...(measured.steps && estimateSteps(measured.steps, price.steps)),
     };
   } finally {
     await copies.discard();
   }
+}
+
+/** Returns the prices of the steps of a pipeline, and of what is planned in all. */
+function estimateSteps(
+  steps: readonly DraftStep[],
+  prices: readonly StepPrice[],
+): Pick<Estimate, 'expectedCredits' | 'steps'> {
+  const expectedMicro = prices.reduce((sum, price) => sum + price.expectedMicro, 0);
+  return {
+    expectedCredits: creditsFromMicro(expectedMicro),
+    steps: steps.map(({ id, use, model }, index) => ({
+      id,
+      use,
+      model,
+      credits: creditsFromMicro(prices[index]?.maxMicro ?? 0),
+      expectedCredits: creditsFromMicro(prices[index]?.expectedMicro ?? 0),
+    })),
+  };
 }
 
 const mediumUnits = {

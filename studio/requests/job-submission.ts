@@ -111,7 +111,7 @@ async function admit(
   const copies = services.copies.forRequest({ organizationId, jobId, countBytes });
   try {
     const { request, draft: unpricedDraft } = await draftRequest(submission, { inputs, copies });
-    const draft = await measurePrices({ storage, copies }, unpricedDraft);
+    const draft = await measurePrices({ config, storage, copies }, unpricedDraft);
     const planInput = { requestId, caller, capability, request, metadata, webhook, draft };
     const plan = completePlan(config, { ...planInput, jobId });
     // The webhook is stored before the start, so that no started job lacks its webhook.

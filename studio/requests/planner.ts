@@ -4,7 +4,7 @@
  */
 import type { ProviderDefinition } from '../../providers/provider.ts';
 import { providerDefinitions } from '../../providers/provider-registry.ts';
-import { assert, GatewayError } from '../../domain/errors.ts';
+import { assert, fieldError, GatewayError } from '../../domain/errors.ts';
 import { microFromCredits } from '../../domain/credits.ts';
 import type { Json, JsonObject } from '../../domain/json.ts';
 import { providerTaskQueue, webhookTaskQueue } from '../../domain/job-contract.ts';
@@ -16,8 +16,15 @@ import {
 } from '../../domain/job-plan.ts';
 import type { Config } from '../../platform/config.ts';
 import { listSecretParameters } from '../../storage/inputs/inputs.ts';
-import type { Capability } from '../capabilities/capability.ts';
-import type { DraftCall, DraftPlan } from '../../domain/draft-plan.ts';
+import type { Capability, Medium } from '../capabilities/capability.ts';
+import type { DraftCall, DraftPlan, DraftStep } from '../../domain/draft-plan.ts';
+import type { PipelineStep } from '../../domain/pipeline-plan.ts';
+import {
+  priceLimitError,
+  priceStep,
+  type PricedCall,
+  type StepPrice,
+} from '../pipelines/step-prices.ts';
 import type { Caller } from '../../identity/access.ts';
 import type { RequestedWebhook } from './request-draft.ts';
 
@@ -41,6 +48,48 @@ export function microFromUsd({ USD_PER_CREDIT }: CreditPrice, usd: number): numb
   return microFromCredits(usd / USD_PER_CREDIT);
 }
 
+/** Price of a draft in micro-credits: in total, by call, and by step of a pipeline. */
+export interface DraftPrice {
+  /** Credits to reserve. */
+  priceMicro: number;
+  calls: PricedCall[];
+  steps: StepPrice[];
+}
+
+/**
+ * Prices a draft whose inputs have been measured.
+ * @throws GatewayError PRICE_LIMIT_EXCEEDED if the price exceeds `maxCredits` of the request or of a
+ * step; INVALID_REQUEST if a step needs `maxCredits`
+ */
+export function priceDraft(creditPrice: CreditPrice, draft: DraftPlan): DraftPrice {
+  const price = draft.steps
+    ? priceSteps(creditPrice, draft.steps, draft.calls)
+    : { ...priceCalls(creditPrice, draft.calls), steps: [] };
+  const limitMicro = draft.maxCredits === undefined ? null : microFromCredits(draft.maxCredits);
+  if (limitMicro !== null && price.priceMicro > limitMicro) {
+    throw priceLimitError('maxCredits', price.priceMicro, limitMicro);
+  }
+  return price;
+}
+
+function priceSteps(
+  creditPrice: CreditPrice,
+  steps: readonly DraftStep[],
+  drafts: readonly DraftCall[],
+): DraftPrice {
+  const { calls } = priceCalls(creditPrice, drafts);
+  const toMicro = (usd: number): number => microFromUsd(creditPrice, usd);
+  const priced = steps.map((step, index) => {
+    const [first, count] = step.calls;
+    return priceStep({ step, path: `steps.${index}` }, calls.slice(first, first + count), toMicro);
+  });
+  return {
+    priceMicro: priced.reduce((sum, { maxMicro }) => sum + maxMicro, 0),
+    calls: priced.flatMap((step) => step.calls),
+    steps: priced,
+  };
+}
+
 /**
  * Prices calls whose inputs have been measured: returns the unit price of each call and the total
  * to reserve, in micro-credits.
@@ -48,7 +97,7 @@ export function microFromUsd({ USD_PER_CREDIT }: CreditPrice, usd: number): numb
 export function priceCalls(
   creditPrice: CreditPrice,
   drafts: readonly DraftCall[],
-): { priceMicro: number; calls: { call: DraftCall; unitPriceMicro: number }[] } {
+): { priceMicro: number; calls: PricedCall[] } {
   const calls = drafts.map((call) => {
     assert(typeof call.unitPriceUsd === 'number', 'the unit price of a call has not been measured');
     return { call, unitPriceMicro: microFromUsd(creditPrice, call.unitPriceUsd) };
@@ -65,8 +114,11 @@ export function priceCalls(
  * @throws GatewayError SERVICE_UNAVAILABLE if no provider of a call has an API key configured
  */
 export function completePlan(config: Config, input: PlanInput): JobPlan {
-  const deadlineMs = findDeadlineMs(config, input.capability.medium);
-  const pricedCalls = priceCalls(config, input.draft.calls);
+  const pricedCalls = priceDraft(config, input.draft);
+  const steps = input.draft.steps && planSteps(config, input.draft.steps, pricedCalls);
+  const { medium } = input.capability;
+  const deadlineMs =
+    medium === 'mixed' ? sumLongestPath(steps ?? []) : findDeadlineMs(config, medium);
   const calls = pricedCalls.calls.map(({ call, unitPriceMicro }, index): PlannedCall => ({
     index,
     meter: call.meter ?? 'artifact',
@@ -75,14 +127,16 @@ export function completePlan(config: Config, input: PlanInput): JobPlan {
     unitPriceMicro,
     output: {
       ...buildOutput(config, call, unitPriceMicro),
-      ...((input.draft.inputs ?? []).length > 0 && { hasCallerMedia: true as const }),
+      // Each step of a pipeline has inputs of its own.
+      ...(!steps && (input.draft.inputs ?? []).length > 0 && { hasCallerMedia: true as const }),
     },
     required: call.required,
     firstCheckMs: Math.min(calculateFirstCheckMs(call, deadlineMs), config.FIRST_CHECK_MAX_MS),
     inputFrom: call.inputFrom ?? null,
     routes: findRoutes(config, call),
+    ...(call.open && { open: call.open.price }),
   }));
-  return {
+  const plan: JobPlan = {
     planVersion,
     jobId: input.jobId,
     organizationId: input.caller.organizationId,
@@ -94,10 +148,11 @@ export function completePlan(config: Config, input: PlanInput): JobPlan {
     ...(input.metadata && { metadata: input.metadata }),
     request: describeRequest(input),
     calls,
+    ...(steps && { steps }),
     assembly: input.draft.assembly ?? null,
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
     deadlineMs,
-    typicalSeconds: calculateTypicalSeconds(input.draft.calls),
+    typicalSeconds: calculateTypicalSeconds(input.draft),
     webhook: input.webhook && {
       taskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
       ...(input.webhook.events?.includes('started') && { started: true as const }),
@@ -105,6 +160,43 @@ export function completePlan(config: Config, input: PlanInput): JobPlan {
     outcomeWaitMs: config.OUTCOME_WAIT_MS,
     reservationTtlMs: config.RESERVATION_TTL_MS,
   };
+  if (steps) throwIfTooLarge(plan);
+  return plan;
+}
+
+/** Maximum size of the plan of a pipeline in bytes of JSON. Temporal accepts 2 MB. */
+const planBytesMax = 400_000;
+
+/** @throws GatewayError INVALID_REQUEST if the plan is too large for a workflow */
+function throwIfTooLarge(plan: JobPlan): void {
+  const bytes = Buffer.byteLength(JSON.stringify(plan));
+  if (bytes <= planBytesMax) return;
+  const message = `the requests to providers have ${bytes} bytes in all; at most ${planBytesMax} are allowed: use fewer steps or shorter texts`;
+  throw fieldError('INVALID_REQUEST', 'steps', message);
+}
+
+/** Completes the steps of a pipeline. */
+function planSteps(
+  config: Config,
+  drafts: readonly DraftStep[],
+  { calls, steps: prices }: DraftPrice,
+): PipelineStep[] {
+  return drafts.map(({ medium, maxCredits: _, ...step }, index) => ({
+    ...step,
+    // Joined artifacts are stored under the indexes that follow those of the calls.
+    assembledIndex: step.assembly ? calls.length + index : null,
+    priceMicro: prices[index]?.maxMicro ?? 0,
+    deadlineMs: findDeadlineMs(config, medium),
+  }));
+}
+
+/** Returns the longest time that successive steps of a pipeline may take, in milliseconds. */
+function sumLongestPath(steps: readonly PipelineStep[]): number {
+  const endsMs = new Map<string, number>();
+  for (const { id, after, deadlineMs } of steps) {
+    endsMs.set(id, Math.max(0, ...after.map((other) => endsMs.get(other) ?? 0)) + deadlineMs);
+  }
+  return Math.max(...endsMs.values());
 }
 
 /**
@@ -177,11 +269,16 @@ function calculateFirstCheckMs({ typicalSeconds }: DraftCall, deadlineMs: number
  * Returns the typical duration of a job in seconds, which depends on its parallel and successive
  * calls. Returns null if the typical duration of a call is unknown.
  */
-function calculateTypicalSeconds(calls: readonly DraftCall[]): number | null {
+function calculateTypicalSeconds({ calls, steps = [] }: DraftPlan): number | null {
   const endSeconds: number[] = [];
-  for (const { typicalSeconds, inputFrom } of calls) {
+  for (const [index, { typicalSeconds, inputFrom }] of calls.entries()) {
     if (typicalSeconds === undefined) return null;
-    endSeconds.push(typicalSeconds + (inputFrom ? (endSeconds[inputFrom.callIndex] ?? 0) : 0));
+    const step = steps.find(({ calls: [first, count] }) => index >= first && index < first + count);
+    const earlier = steps
+      .filter(({ id }) => step?.after.includes(id))
+      .flatMap(({ calls: [first, count] }) => endSeconds.slice(first, first + count));
+    const startSeconds = inputFrom ? (endSeconds[inputFrom.callIndex] ?? 0) : 0;
+    endSeconds.push(typicalSeconds + Math.max(0, startSeconds, ...earlier));
   }
   return Math.max(...endSeconds);
 }
@@ -205,7 +302,7 @@ function buildOutput(
 }
 
 /** Returns the maximum duration of a job of this medium, in milliseconds. */
-function findDeadlineMs(config: Config, medium: Capability['medium']): number {
+function findDeadlineMs(config: Config, medium: Medium): number {
   const deadlines = {
     image: config.IMAGE_DEADLINE_MS,
     video: config.VIDEO_DEADLINE_MS,

@@ -6,7 +6,9 @@ import { z } from 'zod';
 import type { PriceRule } from '../models/price-rules.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import type { Capability } from '../capabilities/capability.ts';
-import type { DraftCall, InputMeasurements } from '../../domain/draft-plan.ts';
+import type { DraftCall } from '../../domain/draft-plan.ts';
+import { assert } from '../../domain/errors.ts';
+import { priceMeasured, type InputMeasurements } from '../../domain/measured-price.ts';
 import type { PublishedModel } from '../models/published-models.ts';
 import { capabilities } from '../capabilities/capability-registry.ts';
 import { microFromUsd, priceCalls, type CreditPrice } from './planner.ts';
@@ -90,6 +92,22 @@ export const estimateSchema = z
       .number()
       .meta({ description: 'Credits that the request reserves: the maximum that it can cost.' }),
     items: z.array(estimateItem),
+    expectedCredits: z.number().optional().meta({
+      description:
+        'Only for pipelines: price of what the steps are planned to deliver. `credits` also covers what may differ.',
+    }),
+    steps: z
+      .array(
+        z.object({
+          id: z.string(),
+          use: z.string(),
+          model: z.string().nullable(),
+          credits: z.number().meta({ description: 'Maximum price of the step.' }),
+          expectedCredits: z.number(),
+        }),
+      )
+      .optional()
+      .meta({ description: 'Only for pipelines: prices of the steps.' }),
   })
   .meta({ id: 'StudioEstimate' });
 export type Estimate = z.infer<typeof estimateSchema>;
@@ -155,7 +173,8 @@ function buildPriceExample(
 function measureExample(call: DraftCall): DraftCall {
   const { unitPriceUsd: price } = call;
   if (typeof price === 'number') return call;
-  const measured = price.inputs.map(() => exampleInput);
-  const { quantity = call.quantity } = price.describeOutput(...measured);
-  return { ...call, quantity, unitPriceUsd: price.calculateUsd(...measured) };
+  const measured = price.inputs.map(({ url }) => ({ ...exampleInput, url }));
+  const priced = priceMeasured(price.rule, measured);
+  assert(!('violates' in priced), 'the example exceeds the limits of the model');
+  return { ...call, ...priced };
 }

@@ -9,20 +9,26 @@ import {
   parseStorageReference,
   substituteInputs,
 } from '../../storage/inputs/inputs.ts';
+import type { Config } from '../../platform/config.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { GatewayError, invalidFieldsError, fieldError, assert } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
-import type { Capability } from '../capabilities/capability.ts';
+import { getRequiredScope, type Capability } from '../capabilities/capability.ts';
+import { planOpenPrices, violationError } from '../pipelines/step-prices.ts';
 import type {
   DraftPlan,
   RejectedItems,
   DraftCall,
-  InputMeasurements,
   PlanInput,
   Recording,
 } from '../../domain/draft-plan.ts';
-import { authorizeModel, type Caller } from '../../identity/access.ts';
+import { authorize, authorizeModel, type Caller } from '../../identity/access.ts';
 import type { WebhookEventName } from '../../domain/job-contract.ts';
+import {
+  priceMeasured,
+  type InputMeasurements,
+  type MeasuredCall,
+} from '../../domain/measured-price.ts';
 
 /** Webhook that a request specifies. If `events` is not set, it only reports the end of the job. */
 export interface RequestedWebhook {
@@ -42,10 +48,10 @@ export interface ParsedRequest {
   /** Name-value pairs that the caller chose. Null if the request has none. */
   metadata: Record<string, string> | null;
   /**
-   * Stores the files of the request and finds its recording, which is copied if its URL has
+   * Stores the files of the request and finds its recordings, which are copied if their URLs have
    * secrets. Undefined if the request has neither.
    */
-  storeFiles?: (copies: RequestCopies) => Promise<{ request: JsonObject; recording?: Recording }>;
+  storeFiles?: (copies: RequestCopies) => Promise<{ request: JsonObject; recordings?: Recording[] }>;
 }
 
 /** Parsed request for a capability, with its caller. */
@@ -63,7 +69,12 @@ export interface StudioRequest {
  * @throws GatewayError FORBIDDEN, and any error of the capability's plan
  */
 export function authorizeRequest({ caller, capability, parsedRequest }: StudioRequest): void {
-  authorizeModel(caller, capability.plan(parsedRequest.request).model);
+  const { model, steps = [] } = capability.plan(parsedRequest.request);
+  authorizeModel(caller, model);
+  for (const step of steps) {
+    authorize(caller, getRequiredScope(step));
+    authorizeModel(caller, step.model);
+  }
 }
 
 /**
@@ -76,10 +87,10 @@ export async function draftRequest(
   { inputs, copies }: { inputs: Inputs; copies: RequestCopies },
 ): Promise<{ request: JsonObject; draft: DraftPlan }> {
   const { organizationId } = caller;
-  const { request, recording } = parsedRequest.storeFiles
+  const { request, recordings } = parsedRequest.storeFiles
     ? await parsedRequest.storeFiles(copies)
-    : { request: parsedRequest.request };
-  const unpreparedDraft = capability.plan(request, recording);
+    : { request: parsedRequest.request, recordings: undefined };
+  const unpreparedDraft = capability.plan(request, recordings);
   const prepare = (plan: DraftPlan) => inputs.prepare(plan, organizationId);
   const draft = await prepare(unpreparedDraft).catch((error: unknown) =>
     prepare(removeRejectedItems(unpreparedDraft, error)),
@@ -135,7 +146,15 @@ function removeRejectedItems(draft: DraftPlan, error: unknown): DraftPlan {
   };
 }
 
+/** Returns a call with the price and the output of its measured inputs. */
+function applyMeasured(call: DraftCall, measured: MeasuredCall): DraftCall {
+  const { expected, input, ...prices } = measured;
+  const routes = input ? call.routes.map((route) => ({ ...route, input })) : call.routes;
+  return { ...call, ...prices, routes, output: { ...call.output, expected } };
+}
+
 interface MeasuringDeps {
+  config: Pick<Config, 'USD_PER_CREDIT'>;
   storage: Storage;
   copies: RequestCopies;
 }
@@ -149,7 +168,7 @@ interface MeasuringDeps {
  * price's own limits
  */
 export async function measurePrices(
-  { storage, copies }: MeasuringDeps,
+  { config, storage, copies }: MeasuringDeps,
   draft: DraftPlan,
 ): Promise<DraftPlan> {
   const pendingMeasurements = new Map<string, Promise<InputMeasurements>>();
@@ -183,22 +202,29 @@ export async function measurePrices(
   }
 
   async function measureCall(call: DraftCall): Promise<DraftCall> {
-    const { unitPriceUsd: price } = call;
-    if (typeof price === 'number') return call;
-    const measured = await Promise.all(
-      price.inputs.map(async (input) => ({ ...(await measure(input)), url: input.url })),
+    const { unitPriceUsd: price, sizeOf } = call;
+    if (typeof price === 'number') {
+      const input = measurable.find(({ url }) => url === sizeOf);
+      return draft.steps && input ? { ...call, planned: await measure(input) } : call;
+    }
+    // The result of an earlier step is measured when it exists.
+    const known = await Promise.all(
+      price.inputs.map(async (input) =>
+        tokens.has(input.url) ? null : { ...(await measure(input)), url: input.url },
+      ),
     );
-    const unitPriceUsd = price.calculateUsd(...measured);
-    const { quantity = call.quantity, expected, variants } = price.describeOutput(...measured);
-    const output = { ...call.output, expected };
-    const providerInput = price.buildInput?.(...measured);
-    const routes = providerInput
-      ? call.routes.map((route) => ({ ...route, input: providerInput }))
-      : call.routes;
-    return { ...call, quantity, output, variants, unitPriceUsd, routes };
+    const measured = known.filter((input) => input !== null);
+    if (measured.length < known.length) return { ...call, known };
+    const priced = priceMeasured(price.rule, measured);
+    if ('violates' in priced) throw violationError(price, priced);
+    return applyMeasured(call, priced);
   }
 
-  const inputResults = await Promise.allSettled(listMeasurable(draft).map(measure));
+  const measurable = listMeasurable(draft);
+  const tokens = new Set(
+    draft.steps?.flatMap(({ references }) => references.map(({ token }) => token)),
+  );
+  const inputResults = await Promise.allSettled(measurable.map(measure));
   const callResults = await Promise.allSettled(draft.calls.map(measureCall));
   const calls = draft.calls.map((call, index) => {
     const result = callResults[index];
@@ -208,7 +234,8 @@ export async function measurePrices(
   for (const result of [...inputResults, ...callResults]) {
     if (result.status === 'rejected') measured = removeRejectedItems(measured, result.reason);
   }
-  return substituteInputs(measured, references);
+  const substituted = await substituteInputs(measured, references);
+  return draft.steps ? planOpenPrices(substituted, config.USD_PER_CREDIT) : substituted;
 }
 
 const isMeasurable = (input: PlanInput): input is Required<PlanInput> => input.medium !== undefined;

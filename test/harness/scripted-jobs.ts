@@ -130,6 +130,7 @@ const successes: { [Verb in Name]: Activities[Verb] } = {
   check: async () => ({ kind: 'ended' }),
   store: async ({ callIndex }) => makeOutputs(callIndex),
   cancel: async () => 'requested',
+  completeStep: async ({ calls }) => ({ calls, texts: {} }),
   assemble: async ({ callIndex }) => makeOutputs(callIndex),
   charge: async ({ chargeMicro }) => ({
     verdict: 'settled',

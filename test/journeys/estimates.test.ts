@@ -15,7 +15,7 @@ import {
 } from '../../studio/requests/prices.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import type { Capability } from '../../studio/capabilities/capability.ts';
-import { planRequest } from '../harness/capability.ts';
+import { planRequest, priceByInput } from '../harness/capability.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { drawDisc, makeFilm } from '../harness/media.ts';
 import { makeForm } from '../harness/uploads.ts';
@@ -247,9 +247,7 @@ function pricePlan(capability: Capability, body: Body): number {
     const { unitPriceUsd: price } = call;
     if (typeof price === 'number') return call;
     const input = 'image' === price.inputs[0]?.medium ? pictureInput : filmInput;
-    const measured = price.inputs.map(() => input);
-    const unitPriceUsd = price.calculateUsd(...measured);
-    return { ...call, ...price.describeOutput(...measured), unitPriceUsd };
+    return { ...call, ...priceByInput(price, input) };
   });
   return creditsFromMicro(priceCalls(gateway.config, calls).priceMicro);
 }

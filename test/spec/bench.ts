@@ -197,7 +197,7 @@ const rejectedFields = new Set<string>();
 export function rejects(request: Request, name: string, code = 'INVALID_REQUEST'): Check {
   const place = `${request.path} ${name} ${code}`;
   const capability = findCapability(request);
-  const isPlanned = capability && !capability.recording;
+  const isPlanned = capability && !capability.recordings;
   const isSent = !isPlanned || !rejectedFields.has(place);
   rejectedFields.add(place);
   return async (bench) => {

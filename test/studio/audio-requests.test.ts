@@ -174,13 +174,15 @@ describe.each(
 
 describe('a recording', () => {
   const measured = (durationSeconds: number) =>
-    audioTranscribe.plan(audioTranscribe.request.parse({ fileId: `file_${'0'.repeat(32)}` }), {
-      kind: 'file',
-      storageKey: 'k/a.mp3',
-      durationSeconds,
-      sizeBytes: 1000,
-      type: { extension: 'mp3', contentType: 'audio/mpeg' },
-    });
+    audioTranscribe.plan(audioTranscribe.request.parse({ fileId: `file_${'0'.repeat(32)}` }), [
+      {
+        kind: 'file',
+        storageKey: 'k/a.mp3',
+        durationSeconds,
+        sizeBytes: 1000,
+        type: { extension: 'mp3', contentType: 'audio/mpeg' },
+      },
+    ]);
   it.each([0.1, 1, 59.2, 36_000])('of %d seconds is priced by started seconds', (seconds) => {
     expect(measured(seconds).calls[0]?.quantity).toBe(Math.ceil(seconds));
   });

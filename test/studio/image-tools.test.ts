@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import type { DraftCall, InputMeasurements } from '../../domain/draft-plan.ts';
+import type { DraftCall } from '../../domain/draft-plan.ts';
+import type { InputMeasurements } from '../../domain/measured-price.ts';
 import { imageBatch } from '../../studio/capabilities/image-batch.ts';
 import { imageRemoveBackground } from '../../studio/capabilities/image-remove-background.ts';
 import { imageUpscale } from '../../studio/capabilities/image-upscale.ts';
-import { planRequest, catchRejection, isAccepted } from '../harness/capability.ts';
+import { planRequest, catchRejection, isAccepted, priceByInput } from '../harness/capability.ts';
 
 const imageUrl = 'https://example.com/a.png';
 const urls = (count: number) =>
@@ -14,7 +15,7 @@ const facts = (width: number, height: number): InputMeasurements => {
 const calculateUsd = (call: DraftCall | undefined, measured: InputMeasurements): number => {
   const price = call?.unitPriceUsd;
   if (typeof price !== 'object') throw new Error('the price does not depend on the input');
-  return price.calculateUsd(measured);
+  return priceByInput(price, measured).unitPriceUsd;
 };
 
 describe('POST /studio/image/upscale: limits of spec §4.7', () => {

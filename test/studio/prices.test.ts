@@ -15,7 +15,7 @@ import { videoGenerate } from '../../studio/capabilities/video-generate.ts';
 import { videoMerge } from '../../studio/capabilities/video-merge.ts';
 import { videoRemoveBackground } from '../../studio/capabilities/video-remove-background.ts';
 import { videoUpscale } from '../../studio/capabilities/video-upscale.ts';
-import { planRequest } from '../harness/capability.ts';
+import { planRequest, priceByInput } from '../harness/capability.ts';
 
 const usdPerCredit = 0.01;
 const imageUrl = 'https://example.com/a.png';
@@ -73,7 +73,7 @@ const inputs = [
 const calculateUsd = ({ unitPriceUsd }: DraftCall): number[] =>
   typeof unitPriceUsd === 'number'
     ? [unitPriceUsd]
-    : inputs.map((facts) => unitPriceUsd.calculateUsd(facts));
+    : inputs.map((facts) => priceByInput(unitPriceUsd, facts).unitPriceUsd);
 
 describe('the price of every row', () => {
   it('is a positive whole number of micro-credits, never below its USD', () => {

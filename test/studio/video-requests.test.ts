@@ -5,7 +5,7 @@ import { videoGenerate } from '../../studio/capabilities/video-generate.ts';
 import { videoRemoveBackground } from '../../studio/capabilities/video-remove-background.ts';
 import { videoMerge } from '../../studio/capabilities/video-merge.ts';
 import { videoUpscale } from '../../studio/capabilities/video-upscale.ts';
-import { planRequest, catchRejection, isAccepted } from '../harness/capability.ts';
+import { planRequest, catchRejection, isAccepted, priceByInput } from '../harness/capability.ts';
 import { catchGatewayError } from '../harness/failures.ts';
 
 const prompt = 'waves at night';
@@ -179,9 +179,9 @@ describe.each([videoUpscale, videoRemoveBackground])('POST $path', (capability) 
     const price = planRequest(capability, { videoUrl }).calls[0]?.unitPriceUsd;
     if (typeof price !== 'object') throw new Error('the price depends on the input');
     const usd = (durationSeconds: number, width = 640, height = 360) =>
-      price.calculateUsd({ width, height, durationSeconds });
+      priceByInput(price, { width, height, durationSeconds }).unitPriceUsd;
     const seconds = (durationSeconds: number) =>
-      price.describeOutput({ width: 640, height: 360, durationSeconds }).quantity;
+      priceByInput(price, { width: 640, height: 360, durationSeconds }).quantity;
     expect(usd(3.2)).toBe(usd(1));
     expect([seconds(0.2), seconds(3.2), seconds(120)]).toEqual([1, 4, 120]);
     expect(() => usd(120.1)).toThrow(/120/);
@@ -235,14 +235,15 @@ describe('POST /studio/video/merge', () => {
       providerEndpoint: 'fal-ai/ffmpeg-api/merge-videos',
       input: { video_urls: urls(3) },
     });
-    expect(price.describeOutput(film(1.4), film(2.4), film(0.4))).toMatchObject({
+    expect(priceByInput(price, film(1.4), film(2.4), film(0.4))).toMatchObject({
       quantity: 5,
       expected: { durationSeconds: expect.closeTo(4.2) },
     });
-    expect(price.calculateUsd(film(200), film(200), film(200))).toBe(0.0002);
-    expect(() => price.calculateUsd(film(200), film(200), film(200.5))).toThrow(/600 .*601/);
+    const tenMinutes = [film(200), film(200), film(200)];
+    expect(priceByInput(price, ...tenMinutes).unitPriceUsd).toBe(0.0002);
+    expect(() => priceByInput(price, film(200), film(200), film(200.5))).toThrow(/600 .*601/);
     const wide = { ...film(1), width: 4097 };
-    expect(catchGatewayError(() => price.calculateUsd(film(1), wide, film(1)))).toMatchObject({
+    expect(catchGatewayError(() => priceByInput(price, film(1), wide, film(1)))).toMatchObject({
       code: 'INVALID_REQUEST',
       details: [{ path: 'videoUrls.1', message: expect.stringContaining('4097×360') }],
     });
@@ -257,7 +258,7 @@ describe('POST /studio/video/merge', () => {
       const { price, planned } = plan({ videoUrls: urls(2), audioUrl, audioMode });
       expect(planned?.providerEndpoint).toBe('fal-ai/ffmpeg-api/compose');
       const sound = { ...film(seconds), url: 'storage:sound' };
-      expect(price.buildInput?.(film(1.5), film(3, false), sound)).toMatchObject({
+      expect(priceByInput(price, film(1.5), film(3, false), sound).input).toMatchObject({
         tracks: [
           {
             type: 'video',

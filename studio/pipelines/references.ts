@@ -1,0 +1,232 @@
+/**
+ * References of pipeline steps to the results of earlier steps: `{"$from": id, "output": n}` and
+ * `{"$from": id, "field": name}`. A reference is replaced by a random token before the capability
+ * parses and plans the body of the step.
+ */
+import { z } from 'zod';
+import { GatewayError, invalidFieldsError, type ErrorDetail } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import { isRecord, type Json, type JsonObject } from '../../domain/json.ts';
+import { parseWith } from '../../domain/parsing.ts';
+import { yieldsOf, type Capability, type Handover } from '../capabilities/capability.ts';
+
+/** Schema of a reference. */
+export const referenceSchema = z
+  .strictObject({
+    $from: z.string().min(1).max(64).meta({ description: 'Id of an earlier step.' }),
+    output: z.int().min(0).max(99).optional().meta({
+      description: 'Index of the output, for a field that takes a file; defaults to 0.',
+    }),
+    field: z.string().min(1).max(64).optional().meta({
+      description: 'Field of the result, for a field that takes a text.',
+    }),
+  })
+  .meta({ id: 'StepReference', description: 'Reference to the result of an earlier step.' });
+type Reference = z.infer<typeof referenceSchema>;
+
+/** Output of a step that a later step may take. */
+export interface StepOutput {
+  medium: 'image' | 'video' | 'audio';
+  callIndex: number;
+  artifactIndex: number;
+  /** False if a film certainly has no sound. */
+  hasAudio?: boolean;
+}
+
+/** Drafted step that later steps may refer to. */
+export interface EarlierStep {
+  id: string;
+  capability: Capability;
+  outputs: StepOutput[];
+  firstCall: number;
+}
+
+/** Reference with the token that stands for it. */
+export interface FoundReference {
+  token: string;
+  /** Path below the body, e.g. `imageUrls.0`. */
+  path: string;
+  reference: Reference;
+  kind: Handover;
+  step: EarlierStep;
+  output: StepOutput | null;
+}
+
+interface StepContext {
+  capability: Capability;
+  id: string;
+  /** Ids of all steps of the request. */
+  ids: readonly string[];
+  earlier: ReadonlyMap<string, EarlierStep>;
+  /** Path of the body in the request, e.g. `steps.1.body`. */
+  bodyPath: string;
+}
+
+const isReference = (value: unknown): boolean => isRecord(value) && Object.hasOwn(value, '$from');
+
+/**
+ * Replaces the references in the body of a step by tokens. Returns the body and the references.
+ * @throws GatewayError INVALID_REQUEST that names each invalid reference
+ */
+export function replaceReferences(
+  body: JsonObject,
+  context: StepContext,
+): { body: JsonObject; references: FoundReference[] } {
+  const references: FoundReference[] = [];
+  const details: ErrorDetail[] = [];
+  function visit(value: Json, path: string[]): Json {
+    if (isReference(value)) {
+      try {
+        const found = findReference(value, path, context);
+        references.push(found);
+        return found.kind === 'compositionPlan' ? createPlaceholderPlan(found.token) : found.token;
+      } catch (error) {
+        if (!(error instanceof GatewayError)) throw error;
+        details.push(...(error.details ?? []));
+        return null;
+      }
+    }
+    if (Array.isArray(value)) return value.map((item, index) => visit(item, [...path, `${index}`]));
+    if (!isRecord(value)) return value;
+    return Object.fromEntries(
+      Object.entries(value).map(([name, item]): [string, Json] => [
+        name,
+        visit(item, [...path, name]),
+      ]),
+    );
+  }
+  const entries = Object.entries(body).map(([name, value]): [string, Json] => [
+    name,
+    visit(value, [name]),
+  ]);
+  if (details.length > 0) throw invalidFieldsError('INVALID_REQUEST', details.slice(0, 20));
+  return { body: Object.fromEntries<Json>(entries), references };
+}
+
+function findReference(value: Json, path: string[], context: StepContext): FoundReference {
+  const { capability, bodyPath } = context;
+  const fullPath = [bodyPath, ...path].join('.');
+  const fail = (message: string, field?: string): never => {
+    const at = field === undefined ? fullPath : `${fullPath}.${field}`;
+    throw invalidFieldsError('INVALID_REQUEST', [{ path: at, message }]);
+  };
+  const takes = capability.takes ?? {};
+  const [name = ''] = path;
+  const isItem = path.length === 2 && /^\d+$/.test(path[1] ?? '');
+  const taken = path.length === 1 || isItem ? takes[name] : undefined;
+  if (!taken) {
+    const names = Object.keys(takes).join(', ') || 'none';
+    return fail(`takes no result of another step; fields that take one: ${names}`);
+  }
+  const reference = parseReference(value, fullPath);
+  const { $from: from, output: index, field } = reference;
+  const step = context.earlier.get(from) ?? fail(describeMissingStep(from, context), '$from');
+  const found = { token: newId('upload'), path: path.join('.'), reference, step };
+  if (index !== undefined && field !== undefined) fail('cannot be used together with field', 'output');
+  if (field !== undefined) {
+    const { texts } = yieldsOf(step.capability);
+    if (!texts.includes(field)) {
+      const names = texts.length > 0 ? `one of ${texts.join(', ')}` : 'absent: the step yields no text';
+      fail(`must be ${names} (received ${JSON.stringify(field)})`, 'field');
+    }
+    if (!taken.includes('text')) fail(`takes ${taken.join(' or ')}, not a text`);
+    return { ...found, kind: 'text', output: null };
+  }
+  if (yieldsOf(step.capability).output === 'compositionPlan') {
+    if (!taken.includes('compositionPlan')) fail(`takes ${describeTaken(taken)}; the step ${from} yields a composition plan`);
+    if (index !== undefined) fail('must be absent: the step yields one composition plan', 'output');
+    return { ...found, kind: 'compositionPlan', output: null };
+  }
+  const output = step.outputs[index ?? 0];
+  if (!output) {
+    const count = step.outputs.length;
+    if (count === 0) return fail(`takes ${describeTaken(taken)}; the step ${from} yields no file, but the fields ${yieldsOf(step.capability).texts.join(', ') || '(none)'}`);
+    return fail(`must be an integer of 0–${count - 1}: the step ${from} has ${count} ${count === 1 ? 'output' : 'outputs'} (received ${index})`, 'output');
+  }
+  if (!taken.includes(output.medium)) {
+    return fail(`takes ${describeTaken(taken)}; output ${index ?? 0} of the step ${from} is ${article(output.medium)}`);
+  }
+  // A film as the source of a recording must have sound.
+  if (output.medium === 'video' && taken.includes('audio') && output.hasAudio === false) {
+    return fail(`takes a recording; the film of the step ${from} has no sound`);
+  }
+  return { ...found, kind: output.medium, output };
+}
+
+function parseReference(value: Json, path: string): Reference {
+  try {
+    return parseWith(referenceSchema, value);
+  } catch (error) {
+    throw prefixError(error, path);
+  }
+}
+
+const names: Readonly<Record<Handover, string>> = {
+  image: 'an image',
+  video: 'a video',
+  audio: 'a recording',
+  text: 'a text (with field)',
+  compositionPlan: 'a composition plan',
+};
+const article = (kind: Handover): string => names[kind];
+const describeTaken = (taken: readonly Handover[]): string => taken.map(article).join(' or ');
+
+function describeMissingStep(from: string, { id, ids, earlier }: StepContext): string {
+  const known = [...earlier.keys()].join(', ') || 'none';
+  const list = `must be the id of an earlier step; earlier steps: ${known}`;
+  if (from === id) return `${list} (received the step itself)`;
+  return ids.includes(from)
+    ? `${list} (received ${JSON.stringify(from)}, which follows; steps take results of earlier ones only)`
+    : `${list} (received ${JSON.stringify(from)})`;
+}
+
+/** Creates a composition plan that contains the token, for the schema and the planner. */
+const createPlaceholderPlan = (token: string): JsonObject => ({
+  positive_global_styles: [token],
+  negative_global_styles: [],
+  sections: [
+    {
+      section_name: token,
+      positive_local_styles: [],
+      negative_local_styles: [],
+      duration_ms: 10_000,
+      lines: [],
+    },
+  ],
+});
+
+/** Returns whether a value is the placeholder of a composition plan with this token. */
+export function isPlaceholderPlan(value: Json, token: string): boolean {
+  if (!isRecord(value) || !Array.isArray(value['sections'])) return false;
+  const [section] = value['sections'];
+  return isRecord(section) && section['section_name'] === token;
+}
+
+/**
+ * Returns an error of a step's body with full paths, and with references in place of tokens.
+ */
+export function prefixError(
+  error: unknown,
+  prefix: string,
+  references: readonly FoundReference[] = [],
+): unknown {
+  if (!(error instanceof GatewayError)) return error;
+  const show = (text: string): string =>
+    references.reduce(
+      (shown, { token, reference }) => shown.replaceAll(token, `the result of ${reference.$from}`),
+      text,
+    );
+  const details = (error.details ?? []).map(({ path, message }) => ({
+    path: path === '(body)' ? prefix : `${prefix}.${path}`,
+    message: show(message),
+  }));
+  const [first] = error.details ?? [];
+  const isFirst = first !== undefined && error.message === `${first.path}: ${first.message}`;
+  if (isFirst) return invalidFieldsError(error.code, details);
+  return new GatewayError(error.code, `${prefix}: ${show(error.message)}`, {
+    ...(error.details && { details }),
+    body: error.body,
+    retryAfterSeconds: error.retryAfterSeconds,
+    cause: error,
+  });
+}

@@ -1,0 +1,230 @@
+/**
+ * Prices of pipelines. A call whose price depends on the result of an earlier step is priced by what
+ * that step is planned to deliver, with a tolerance; where that is not known, by `maxCredits` of
+ * its step.
+ */
+import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
+import type { DraftCall, DraftPlan, DraftStep, MeasuredPrice } from '../../domain/draft-plan.ts';
+import { fieldError, GatewayError } from '../../domain/errors.ts';
+import {
+  priceMeasured,
+  type InputMeasurements,
+  type MeasuredInput,
+  type MeasuredRule,
+  type Violation,
+} from '../../domain/measured-price.ts';
+import type { StepReference } from '../../domain/pipeline-plan.ts';
+
+type Planned = Partial<InputMeasurements>;
+
+/** Seconds that a film or recording may last longer than planned; encoders round to frames. */
+const secondsTolerance = 0.5;
+/** Pixels that an edge may be longer than planned; encoders round to even numbers. */
+const pixelsTolerance = 2;
+/** Part by which the sections of a composition plan may last longer than requested. */
+const compositionTolerance = 0.1;
+
+/** Returns the measurements that the output of a call is planned to have. */
+const getPlanned = (call: DraftCall | undefined): Planned => ({
+  ...call?.output.expected,
+  ...call?.planned,
+});
+
+/**
+ * Prices the calls of a measured draft that depend on results of earlier steps.
+ * @throws GatewayError INVALID_REQUEST if what an earlier step is planned to deliver exceeds the
+ * limits of a step
+ */
+export function planOpenPrices(draft: DraftPlan, usdPerCredit: number): DraftPlan {
+  const calls = [...draft.calls];
+  for (const { calls: [first, count], references } of draft.steps ?? []) {
+    for (let index = first; index < first + count; index += 1) {
+      const call = calls[index];
+      if (call) calls[index] = planCall(call, { references, calls, usdPerCredit });
+    }
+  }
+  return { ...draft, calls };
+}
+
+interface Context {
+  references: readonly StepReference[];
+  calls: readonly DraftCall[];
+  usdPerCredit: number;
+}
+
+function planCall(call: DraftCall, context: Context): DraftCall {
+  const { references, calls } = context;
+  const findPlanned = (token: string | undefined): Planned | null => {
+    const reference = references.find((other) => other.token === token);
+    return reference ? getPlanned(calls[reference.output.callIndex]) : null;
+  };
+  const { unitPriceUsd: price, open, sizeOf } = call;
+  if (typeof price !== 'number') {
+    const { inputs } = price;
+    const planned = inputs.map(({ url }, index) => call.known?.[index] ?? findPlanned(url) ?? {});
+    return planMeasured(call, price, { planned, ...context });
+  }
+  if (open) return planUnits(call, open, findPlanned(open.price.token)?.durationSeconds ?? null);
+  const planned = findPlanned(sizeOf);
+  return planned ? { ...call, planned } : call;
+}
+
+/** Plans the number of units of a call with a fixed price of a unit. */
+function planUnits(
+  call: DraftCall,
+  { price }: NonNullable<DraftCall['open']>,
+  seconds: number | null,
+): DraftCall {
+  if (price.kind === 'characters' || seconds === null || typeof call.unitPriceUsd !== 'number') {
+    return { ...call, quantity: 1 };
+  }
+  const tolerance =
+    price.kind === 'composition' ? seconds * compositionTolerance : secondsTolerance;
+  return {
+    ...call,
+    quantity: Math.max(1, Math.ceil(seconds + tolerance)),
+    planned: { durationSeconds: seconds },
+    open: { price, expectedUsd: Math.max(1, Math.ceil(seconds)) * call.unitPriceUsd },
+  };
+}
+
+/** Plans a call whose price depends on the measurements of results of earlier steps. */
+function planMeasured(
+  { known, ...call }: DraftCall,
+  price: MeasuredPrice,
+  { planned, usdPerCredit }: Context & { planned: Planned[] },
+): DraftCall {
+  const { inputs, rule } = price;
+  const openInputs = inputs.map(({ url }, index) => known?.[index] ?? url);
+  const token = openInputs.find((input) => typeof input === 'string') ?? '';
+  const open = { token, kind: 'media' as const, inputs: openInputs, rule, usdPerCredit };
+  if (!isKnown(rule, planned)) {
+    return { ...call, quantity: 1, unitPriceUsd: 0, open: { price: open, expectedUsd: null } };
+  }
+  const expected = priceMeasured(rule, planned.map((input) => toMeasured(input)));
+  if ('violates' in expected) throw violationError(price, expected);
+  // Beyond the limits, the step is rejected when its inputs are measured.
+  const largest = priceMeasured(rule, planned.map(addTolerance));
+  const { unitPriceUsd, quantity = call.quantity } = 'violates' in largest ? expected : largest;
+  return {
+    ...call,
+    unitPriceUsd,
+    quantity,
+    output: { ...call.output, expected: expected.expected },
+    variants: expected.variants,
+    open: { price: open, expectedUsd: expected.unitPriceUsd * (expected.quantity ?? call.quantity) },
+  };
+}
+
+/** Returns whether a rule can be applied to what is planned. */
+function isKnown(rule: MeasuredRule, planned: readonly Planned[]): boolean {
+  if (rule.kind === 'merge') {
+    return planned.slice(0, rule.videos).every((video) => typeof video.durationSeconds === 'number');
+  }
+  const [{ width, height, durationSeconds } = {}] = planned;
+  const hasSize = width !== undefined && height !== undefined;
+  return hasSize && (!rule.bySecond || typeof durationSeconds === 'number');
+}
+
+const toMeasured = ({ width = 0, height = 0, durationSeconds = null }: Planned): MeasuredInput => ({
+  url: '',
+  width,
+  height,
+  durationSeconds,
+});
+
+/** Returns measurements of an input that is larger and longer than planned by the tolerances. */
+function addTolerance(planned: Planned): MeasuredInput {
+  const { width, height, durationSeconds, ...input } = toMeasured(planned);
+  return {
+    ...input,
+    width: width + pixelsTolerance,
+    height: height + pixelsTolerance,
+    durationSeconds: durationSeconds === null ? null : durationSeconds + secondsTolerance,
+  };
+}
+
+/** Call with its price in micro-credits. */
+export interface PricedCall {
+  call: DraftCall;
+  unitPriceMicro: number;
+}
+
+/** Price of a step in micro-credits: the reserved maximum, and the price of what is planned. */
+export interface StepPrice {
+  maxMicro: number;
+  expectedMicro: number;
+}
+
+const sumMicro = (calls: readonly PricedCall[]): number =>
+  calls.reduce((sum, { call, unitPriceMicro }) => sum + call.quantity * unitPriceMicro, 0);
+
+/**
+ * Prices a step: limits it to its `maxCredits`, and sets the units of calls whose price is not
+ * known. `toMicro` converts a price in USD.
+ * @throws GatewayError PRICE_LIMIT_EXCEEDED, or INVALID_REQUEST if `maxCredits` is missing
+ */
+export function priceStep(
+  { step, path }: { step: DraftStep; path: string },
+  calls: readonly PricedCall[],
+  toMicro: (usd: number) => number,
+): StepPrice & { calls: PricedCall[] } {
+  const isUnknown = ({ call: { open } }: PricedCall): boolean => open?.expectedUsd === null;
+  const known = calls.filter((priced) => !isUnknown(priced));
+  const expectedMicro = known.reduce(
+    (sum, { call, unitPriceMicro }) =>
+      sum + (call.open ? toMicro(call.open.expectedUsd ?? 0) : call.quantity * unitPriceMicro),
+    0,
+  );
+  const limitMicro = step.maxCredits === null ? null : microFromCredits(step.maxCredits);
+  const [unknown] = calls.filter(isUnknown);
+  if (limitMicro !== null && expectedMicro > limitMicro) {
+    throw priceLimitError(`${path}.maxCredits`, expectedMicro, limitMicro);
+  }
+  const knownMicro = sumMicro(known);
+  if (!unknown) {
+    const maxMicro = Math.max(expectedMicro, Math.min(knownMicro, limitMicro ?? Infinity));
+    return { maxMicro, expectedMicro, calls: [...calls] };
+  }
+  if (limitMicro === null) {
+    const token = unknown.call.open?.price.token;
+    const reference = step.references.find((other) => other.token === token);
+    const message = `is required: the price depends on ${reference?.field ?? 'an input'}, which is known only when the step ${reference?.from ?? ''} has ended`;
+    throw fieldError('INVALID_REQUEST', `${path}.maxCredits`, message);
+  }
+  const shareMicro = Math.floor(
+    Math.max(0, limitMicro - knownMicro) / calls.filter(isUnknown).length,
+  );
+  return {
+    maxMicro: limitMicro,
+    expectedMicro: limitMicro,
+    calls: calls.map((priced) => (isUnknown(priced) ? setShare(priced, shareMicro) : priced)),
+  };
+}
+
+/** Sets the units of a call whose price is not known, so that they cost at most its share. */
+function setShare({ call, unitPriceMicro }: PricedCall, shareMicro: number): PricedCall {
+  if (unitPriceMicro === 0) return { call, unitPriceMicro: shareMicro };
+  const quantity = Math.max(1, Math.floor(shareMicro / unitPriceMicro));
+  return { call: { ...call, quantity }, unitPriceMicro };
+}
+
+/** Creates the error for a maximum price that is below the price of a request. */
+export function priceLimitError(path: string, priceMicro: number, limitMicro: number): GatewayError {
+  const required = creditsFromMicro(priceMicro);
+  const message = `must be at least ${required}, the price in credits (received ${creditsFromMicro(limitMicro)})`;
+  return new GatewayError('PRICE_LIMIT_EXCEEDED', `${path}: ${message}`, {
+    details: [{ path, message }],
+    body: { required },
+  });
+}
+
+/** Creates the error for a limit that measured inputs violate. */
+export function violationError(
+  { inputs }: Pick<MeasuredPrice, 'inputs'>,
+  { violates, message }: Violation,
+): GatewayError {
+  const field = inputs[violates ?? 0]?.field ?? '';
+  const list = field.replace(/\.\d+$/, '');
+  return fieldError('INVALID_REQUEST', violates === null ? list : field, message);
+}

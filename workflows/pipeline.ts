@@ -1,0 +1,128 @@
+/**
+ * Runs the steps of a pipeline: each starts when the steps have ended whose results it takes. A
+ * failed step ends its dependents, and no others.
+ */
+import type { CallOutputs, PlannedCall } from '../domain/job-plan.ts';
+import { chargeCalls } from '../domain/job-plan.ts';
+import type { PipelineStep } from '../domain/pipeline-plan.ts';
+import type { CompletedStep } from '../activities/complete-step.ts';
+import { createFailure, readFailure, toPublicError } from './failures.ts';
+import { assemble, runCalls } from './provider-call.ts';
+import { throwIfCanceledOrOverdue, type RunningJob } from './running-job.ts';
+import { runStep } from './steps.ts';
+
+/** End of a step: its outputs, or an error in the outputs of each of its calls. */
+interface StepEnd {
+  step: PipelineStep;
+  outputs: CallOutputs[];
+  error: { code: string; message: string } | null;
+}
+
+/**
+ * Runs all steps and returns the outputs of all calls, with the charge of each.
+ * @throws the failures of the steps if no step delivered an output
+ */
+export async function runPipeline(
+  job: RunningJob,
+  steps: readonly PipelineStep[],
+): Promise<CallOutputs[]> {
+  const runs = new Map<string, Promise<StepEnd>>();
+  for (const step of steps) {
+    const sources = step.after.map((id) => runs.get(id)).filter((run) => run !== undefined);
+    runs.set(step.id, runPipelineStep(job, step, sources));
+  }
+  const ends = await Promise.all(runs.values());
+  if (ends.every(({ error }) => error)) throw describeFailure(job, ends);
+  return ends.flatMap(({ outputs }) => outputs);
+}
+
+/** Returns the failure of a pipeline none of whose steps delivered: it names each failed step. */
+function describeFailure({ signals }: RunningJob, ends: readonly StepEnd[]) {
+  const failed = ends.filter(({ error }) => error && error.code !== 'SKIPPED');
+  const code = signals.cancelRequested ? 'CANCELED' : (failed[0]?.error?.code ?? 'PROVIDER_ERROR');
+  const texts = failed.map(({ step, error }) => `${step.id}: ${error?.message}`);
+  return createFailure(code, texts.join('; ').slice(0, 2000));
+}
+
+async function runPipelineStep(
+  job: RunningJob,
+  step: PipelineStep,
+  sources: readonly Promise<StepEnd>[],
+): Promise<StepEnd> {
+  const ended = await Promise.all(sources);
+  const [first, count] = step.calls;
+  const planned = job.plan.calls.filter(({ index }) => index >= first && index < first + count);
+  try {
+    const failedSource = ended.find(({ error }) => error);
+    if (failedSource) {
+      const message = `the step ${failedSource.step.id}, whose result this step takes, did not succeed`;
+      throw createFailure('SKIPPED', message);
+    }
+    const stepJob = { ...job, deadlineAtMs: Date.now() + step.deadlineMs };
+    throwIfCanceledOrOverdue(stepJob);
+    const { calls, texts } =
+      step.references.length > 0
+        ? await completeStep(stepJob, step, { planned, ended })
+        : { calls: planned, texts: {} };
+    const outputs = await runCalls(stepJob, calls);
+    const { assembly: kind, assembledIndex, model } = step;
+    const assembly = { kind, callIndex: assembledIndex ?? first, model };
+    const assembled = await assemble(stepJob, assembly, outputs);
+    return { step, outputs: addCharges(calls, assembled, texts), error: null };
+  } catch (error) {
+    const { code, message } = toPublicError(error);
+    const outputs = planned.map(({ index }) => createFailedOutputs(index, { code, message }));
+    for (const { index } of planned) job.progress.setCallPhase(index, `no output: ${code}`);
+    return { step, outputs, error: { code, message } };
+  }
+}
+
+const createFailedOutputs = (
+  callIndex: number,
+  error: { code: string; message: string },
+): CallOutputs => ({
+  callIndex,
+  artifacts: [],
+  data: null,
+  delivered: 0,
+  error,
+  chargedMicro: 0,
+});
+
+/** Completes the calls of a step with the results of earlier steps, and with their true prices. */
+async function completeStep(
+  job: RunningJob,
+  step: PipelineStep,
+  { planned, ended }: { planned: PlannedCall[]; ended: readonly StepEnd[] },
+): Promise<CompletedStep> {
+  const { organizationId } = job.plan;
+  const sources = step.references.map(({ token, output }) => ({
+    token,
+    outputs: ended
+      .flatMap(({ outputs }) => outputs)
+      .find(({ callIndex }) => callIndex === output.callIndex),
+  }));
+  const activityStep = { name: 'completeStep' as const, summary: `${step.id}: complete` };
+  try {
+    return await runStep(job, activityStep, (activities) =>
+      activities.completeStep({ organizationId, step, calls: planned, sources }),
+    );
+  } catch (error) {
+    job.progress.addFailure(activityStep, readFailure(error));
+    throw error;
+  }
+}
+
+/** Adds the charge of each call to its outputs, and the texts of the step to the first of them. */
+function addCharges(
+  calls: readonly PlannedCall[],
+  outputs: readonly CallOutputs[],
+  texts: Record<string, string>,
+): CallOutputs[] {
+  const charges = chargeCalls(calls, outputs);
+  return outputs.map((output, index) => ({
+    ...output,
+    chargedMicro: charges.get(output.callIndex) ?? 0,
+    ...(index === 0 && Object.keys(texts).length > 0 && { texts }),
+  }));
+}
