@@ -46,7 +46,8 @@ export function completeStep(
         const source = sources.find(({ token }) => token === reference.token);
         const value = await readValue(storage, reference, source?.outputs);
         values.set(reference.token, value);
-        if (value.kind === 'text') texts[reference.field.replace(/^steps\.\d+\.body\./, '')] = value.text;
+        if (value.kind === 'text')
+          texts[reference.field.replace(/^steps\.\d+\.body\./, '')] = value.text;
       }
       return { calls: completeCalls(step, calls, values), texts };
     } catch (error) {
@@ -65,7 +66,10 @@ async function readValue(
   if (takes === 'file') {
     const artifact = outputs?.artifacts[output.artifactIndex];
     if (artifact) return { kind: 'file', artifact };
-    throw new StepRejected('SKIPPED', `the step ${from} did not deliver the output that this step takes`);
+    throw new StepRejected(
+      'SKIPPED',
+      `the step ${from} did not deliver the output that this step takes`,
+    );
   }
   const data = asRecord(outputs?.data);
   if (takes === 'composition') {

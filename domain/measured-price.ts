@@ -127,7 +127,11 @@ export function priceMeasured(
     unitPriceUsd: price.usd,
     // Every started second is charged.
     ...(rule.bySecond && { quantity: Math.max(1, Math.ceil(durationSeconds ?? 0)) }),
-    expected: { width, height, ...(rule.bySecond && durationSeconds !== null && { durationSeconds }) },
+    expected: {
+      width,
+      height,
+      ...(rule.bySecond && durationSeconds !== null && { durationSeconds }),
+    },
     variants: price.smaller,
   };
 }

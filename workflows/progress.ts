@@ -26,7 +26,9 @@ export function callPrefix({ plan, call }: { plan: JobPlan; call: PlannedCall })
 
 /** Returns the step of a pipeline to which a call belongs; undefined in other jobs. */
 function findStep({ steps }: JobPlan, callIndex: number): PipelineStep | undefined {
-  return steps?.find(({ calls: [first, count] }) => callIndex >= first && callIndex < first + count);
+  return steps?.find(
+    ({ calls: [first, count] }) => callIndex >= first && callIndex < first + count,
+  );
 }
 
 /** Formats the provider and the provider request id of a call, such as `fal 2f370a9e…`. */

@@ -73,12 +73,10 @@ export const capabilitySchema = z.object({
     description:
       'Request fields that may take the result of an earlier step of a pipeline, as `{"$from": id}`, and what they take.',
   }),
-  yields: z
-    .object({ output: handover.nullable(), texts: z.array(z.string()).readonly() })
-    .meta({
-      description:
-        'Results that a later step of a pipeline may take: the output, and texts as `{"$from": id, "field": name}`.',
-    }),
+  yields: z.object({ output: handover.nullable(), texts: z.array(z.string()).readonly() }).meta({
+    description:
+      'Results that a later step of a pipeline may take: the output, and texts as `{"$from": id, "field": name}`.',
+  }),
   request: z.looseObject({}).meta({ description: 'JSON Schema of the request body.' }),
 });
 const voice = z.object({ name: z.string(), gender: z.string(), default: z.boolean() });

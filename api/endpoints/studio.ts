@@ -30,6 +30,7 @@ const estimateErrors: readonly ErrorCode[] = [
   'UNSUPPORTED_PARAMETER',
   'CONFLICTING_FIELDS',
   'INVALID_INPUT_URL',
+  'PRICE_LIMIT_EXCEEDED',
   ...fileErrors,
 ];
 
@@ -59,7 +60,11 @@ export const studio: readonly Endpoint[] = jobKinds.flatMap((capability) => {
         schema: acceptedResponse,
       },
     },
-    errors: [...studioErrors, ...fileErrors],
+    errors: [
+      ...studioErrors,
+      ...fileErrors,
+      ...(capability.medium === 'mixed' ? (['PRICE_LIMIT_EXCEEDED'] as const) : []),
+    ],
     async handle({ ctx }, services) {
       const { view } = services;
       const { job, waited } = await submitRequest(ctx, { capability }, services);

@@ -8,7 +8,11 @@ import type { Endpoint } from '../endpoints/endpoint.ts';
 import { studioJobs } from '../endpoints/studio-jobs.ts';
 import { studioModels, capabilitySchema } from '../endpoints/studio-models.ts';
 import { uploadUrls } from '../endpoints/upload-urls.ts';
-import { capabilities, findCapability, jobKinds } from '../../studio/capabilities/capability-registry.ts';
+import {
+  capabilities,
+  findCapability,
+  jobKinds,
+} from '../../studio/capabilities/capability-registry.ts';
 import { listSchema } from '../endpoints/fields.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
 

@@ -105,7 +105,9 @@ export function respondsWith202(
   request: JsonObject,
 ): boolean {
   if (medium === 'mixed' && Array.isArray(request['steps'])) {
-    const isVideo = request['steps'].some((step) => asText(asRecord(step)['use']).startsWith('video/'));
+    const isVideo = request['steps'].some((step) =>
+      asText(asRecord(step)['use']).startsWith('video/'),
+    );
     return isVideo || request['async'] === true;
   }
   return medium === 'video' || request['async'] === true;

@@ -24,11 +24,15 @@ const stepsMax = 20;
 
 const stepId = z
   .string()
-  .regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/, 'must have 1–40 letters, digits, _ or -, and begin with a letter or digit')
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/,
+    'must have 1–40 letters, digits, _ or -, and begin with a letter or digit',
+  )
   .meta({ description: 'Name of the step, by which later steps refer to its result.' });
 const maxCredits = z.number().positive().max(1_000_000).optional();
 const stepMaxCredits = maxCredits.meta({
-  description: 'Maximum price of the step. Required if the price depends on a result whose length no request determines.',
+  description:
+    'Maximum price of the step. Required if the price depends on a result whose length no request determines.',
 });
 const pipelineMaxCredits = maxCredits.meta({
   description: 'Maximum price of the request; a higher price is rejected before anything starts.',
@@ -51,9 +55,10 @@ function describeStepBody({ request, takes = {} }: Capability): z.ZodType {
     if (!field) return [];
     const inner = field instanceof z.ZodOptional ? field.unwrap() : field;
     const item = inner instanceof z.ZodArray ? inner.element : null;
-    const taken = item instanceof z.ZodType
-      ? z.array(z.union([item, referenceSchema]))
-      : z.union([inner instanceof z.ZodType ? inner : anyJsonObject, referenceSchema]);
+    const taken =
+      item instanceof z.ZodType
+        ? z.array(z.union([item, referenceSchema]))
+        : z.union([inner instanceof z.ZodType ? inner : anyJsonObject, referenceSchema]);
     return [[name, field instanceof z.ZodOptional ? taken.optional() : taken]];
   });
   return schema.safeExtend(Object.fromEntries(replaced));
@@ -67,7 +72,9 @@ export function createPipelines(capabilities: readonly Capability[]): Capability
       .array(
         z.strictObject({
           id: stepId,
-          use: z.enum(uses).meta({ description: 'Path of the endpoint of the step, below /studio/.' }),
+          use: z
+            .enum(uses)
+            .meta({ description: 'Path of the endpoint of the step, below /studio/.' }),
           body: anyJsonObject,
           maxCredits: stepMaxCredits,
         }),
@@ -104,7 +111,11 @@ export function createPipelines(capabilities: readonly Capability[]): Capability
     example: {
       steps: [
         { id: 'art', use: 'image/generate', body: { prompt: 'a lighthouse at dawn' } },
-        { id: 'film', use: 'video/generate', body: { prompt: 'waves roll', imageUrl: { $from: 'art' } } },
+        {
+          id: 'film',
+          use: 'video/generate',
+          body: { prompt: 'waves roll', imageUrl: { $from: 'art' } },
+        },
       ],
     },
     data: pipelineData(capabilities),
@@ -127,10 +138,9 @@ const pipelineData = (capabilities: readonly Capability[]) =>
         status: stepStatus,
         credits: z.number().meta({ description: 'Charged credits of the step.' }),
         error: stepError,
-        data: z
-          .record(z.string(), z.unknown())
-          .nullable()
-          .meta({ description: 'What the endpoint of the step returns; null if the step did not succeed.' }),
+        data: z.record(z.string(), z.unknown()).nullable().meta({
+          description: 'What the endpoint of the step returns; null if the step did not succeed.',
+        }),
       }),
     ),
   });
@@ -146,7 +156,9 @@ export interface FinishedStep {
 /** Returns the state in which the outputs of a step leave it. */
 export function finishStep(step: JobStep, allOutputs: readonly CallOutputs[]): FinishedStep {
   const outputs = allOutputs.filter(({ callIndex }) => isCallOf(step, callIndex));
-  const isDelivered = outputs.some(({ artifacts, delivered }) => delivered > 0 || artifacts.length > 0);
+  const isDelivered = outputs.some(
+    ({ artifacts, delivered }) => delivered > 0 || artifacts.length > 0,
+  );
   if (isDelivered) return { step, outputs, status: 'completed', error: null };
   const error = outputs.find((output) => output.error)?.error ?? null;
   return { step, outputs, status: error?.code === 'SKIPPED' ? 'skipped' : 'failed', error };
@@ -197,13 +209,21 @@ function presentStep(
   const body = parsed.success ? parsed.data : request;
   // The results of a pipeline are stored, because later steps and pipelines take them.
   const persisted = capability.persistsResult ? { ...body, persistToStorage: true } : body;
-  return capability.present({ ...job, request: persisted, model: step.model, outputs, steps: null });
+  return capability.present({
+    ...job,
+    request: persisted,
+    model: step.model,
+    outputs,
+    steps: null,
+  });
 }
 
 /** Returns the body of a step with the URLs and texts of earlier steps in place of references. */
 function resolveBody(job: FinishedJob, step: JobStep, outputs: readonly CallOutputs[]): JsonObject {
   const steps = job.request['steps'];
-  const sent = Array.isArray(steps) ? steps.find((other) => asRecord(other)['id'] === step.id) : null;
+  const sent = Array.isArray(steps)
+    ? steps.find((other) => asRecord(other)['id'] === step.id)
+    : null;
   const body = isRecord(sent) && isRecord(sent['body']) ? sent['body'] : {};
   const { texts = {} } = outputs.find((output) => output.texts) ?? {};
   const resolve = (value: Json, field: string): Json => {

@@ -122,29 +122,40 @@ function findReference(value: Json, path: string[], context: StepContext): Found
   const { $from: from, output: index, field } = reference;
   const step = context.earlier.get(from) ?? fail(describeMissingStep(from, context), '$from');
   const found = { token: newId('upload'), path: path.join('.'), reference, step };
-  if (index !== undefined && field !== undefined) fail('cannot be used together with field', 'output');
+  if (index !== undefined && field !== undefined)
+    fail('cannot be used together with field', 'output');
   if (field !== undefined) {
     const { texts } = yieldsOf(step.capability);
     if (!texts.includes(field)) {
-      const names = texts.length > 0 ? `one of ${texts.join(', ')}` : 'absent: the step yields no text';
+      const names =
+        texts.length > 0 ? `one of ${texts.join(', ')}` : 'absent: the step yields no text';
       fail(`must be ${names} (received ${JSON.stringify(field)})`, 'field');
     }
     if (!taken.includes('text')) fail(`takes ${taken.join(' or ')}, not a text`);
     return { ...found, kind: 'text', output: null };
   }
   if (yieldsOf(step.capability).output === 'compositionPlan') {
-    if (!taken.includes('compositionPlan')) fail(`takes ${describeTaken(taken)}; the step ${from} yields a composition plan`);
+    if (!taken.includes('compositionPlan'))
+      fail(`takes ${describeTaken(taken)}; the step ${from} yields a composition plan`);
     if (index !== undefined) fail('must be absent: the step yields one composition plan', 'output');
     return { ...found, kind: 'compositionPlan', output: null };
   }
   const output = step.outputs[index ?? 0];
   if (!output) {
     const count = step.outputs.length;
-    if (count === 0) return fail(`takes ${describeTaken(taken)}; the step ${from} yields no file, but the fields ${yieldsOf(step.capability).texts.join(', ') || '(none)'}`);
-    return fail(`must be an integer of 0–${count - 1}: the step ${from} has ${count} ${count === 1 ? 'output' : 'outputs'} (received ${index})`, 'output');
+    if (count === 0)
+      return fail(
+        `takes ${describeTaken(taken)}; the step ${from} yields no file, but the fields ${yieldsOf(step.capability).texts.join(', ') || '(none)'}`,
+      );
+    return fail(
+      `must be an integer of 0–${count - 1}: the step ${from} has ${count} ${count === 1 ? 'output' : 'outputs'} (received ${index})`,
+      'output',
+    );
   }
   if (!taken.includes(output.medium)) {
-    return fail(`takes ${describeTaken(taken)}; output ${index ?? 0} of the step ${from} is ${article(output.medium)}`);
+    return fail(
+      `takes ${describeTaken(taken)}; output ${index ?? 0} of the step ${from} is ${article(output.medium)}`,
+    );
   }
   // A film as the source of a recording must have sound.
   if (output.medium === 'video' && taken.includes('audio') && output.hasAudio === false) {

@@ -35,8 +35,7 @@ export interface PipelineRequest {
 }
 
 /** Returns the name with which steps select a capability, e.g. `image/generate`. */
-export const getUse = ({ path }: Pick<Capability, 'path'>): string =>
-  path.slice('/studio/'.length);
+export const getUse = ({ path }: Pick<Capability, 'path'>): string => path.slice('/studio/'.length);
 
 interface ParsedStep {
   index: number;
@@ -77,7 +76,8 @@ export function draftPipeline(
     const ownInputs = (plan.inputs ?? []).filter(({ url }) => !tokens.has(url));
     inputs.push(...ownInputs.map((input) => ({ ...input, field: `${bodyPath}.${input.field}` })));
     const after = [...new Set(references.map(({ step }) => step.id))];
-    const hasCallerMedia = ownInputs.length > 0 || after.some((other) => withCallerMedia.has(other));
+    const hasCallerMedia =
+      ownInputs.length > 0 || after.some((other) => withCallerMedia.has(other));
     if (hasCallerMedia) withCallerMedia.add(id);
     const first = calls.length;
     calls.push(
@@ -137,7 +137,12 @@ function throwIfRepeatedId({ steps }: PipelineRequest): void {
   const ids = steps.map(({ id }) => id);
   const details = ids.flatMap((id, index) =>
     ids.indexOf(id) < index
-      ? [{ path: `steps.${index}.id`, message: `must be unique; steps.${ids.indexOf(id)} has the same id` }]
+      ? [
+          {
+            path: `steps.${index}.id`,
+            message: `must be unique; steps.${ids.indexOf(id)} has the same id`,
+          },
+        ]
       : [],
   );
   if (details.length > 0) throw invalidFieldsError('INVALID_REQUEST', details);
@@ -146,7 +151,10 @@ function throwIfRepeatedId({ steps }: PipelineRequest): void {
 function parseStep(
   { steps }: PipelineRequest,
   index: number,
-  { capabilities, earlier }: { capabilities: readonly Capability[]; earlier: Map<string, EarlierStep> },
+  {
+    capabilities,
+    earlier,
+  }: { capabilities: readonly Capability[]; earlier: Map<string, EarlierStep> },
 ): ParsedStep {
   const step = steps[index];
   const capability = capabilities.find((candidate) => getUse(candidate) === step?.use);
@@ -209,7 +217,10 @@ interface StepPlan {
 }
 
 /** Turns a call of a step into one of the pipeline. */
-function toPipelineCall(call: DraftCall, { first, parsed, plan, hasCallerMedia }: StepPlan): DraftCall {
+function toPipelineCall(
+  call: DraftCall,
+  { first, parsed, plan, hasCallerMedia }: StepPlan,
+): DraftCall {
   const { references, bodyPath } = parsed;
   const { quantityMax: _, unitPriceUsd: price, output, inputFrom, ...rest } = call;
   const model = output.model ?? plan.model;

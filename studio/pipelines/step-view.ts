@@ -25,13 +25,10 @@ export const stepsSchema = z
         startedAt: time,
         completedAt: time,
         error: stepError,
-        data: z
-          .record(z.string(), z.unknown())
-          .nullable()
-          .meta({
-            description:
-              'Result of a step that has delivered while the job runs; afterwards, the result of the job contains it.',
-          }),
+        data: z.record(z.string(), z.unknown()).nullable().meta({
+          description:
+            'Result of a step that has delivered while the job runs; afterwards, the result of the job contains it.',
+        }),
       })
       .meta({ id: 'JobPipelineStep' }),
   )
@@ -45,7 +42,10 @@ export const listDelivered = (job: JobRecord): CallOutputs[] =>
   (job.stepCalls ?? []).flatMap(({ outputs }) => outputs ?? []);
 
 /** Shows the steps of a job. `data` contains the results of those that have delivered, by id. */
-export function showSteps(job: JobRecord, data: ReadonlyMap<string, ShownStep['data']>): ShownSteps {
+export function showSteps(
+  job: JobRecord,
+  data: ReadonlyMap<string, ShownStep['data']>,
+): ShownSteps {
   return (
     job.steps?.map((step) => {
       const { id, use, model, after, priceMicro } = step;
@@ -63,7 +63,9 @@ export function showSteps(job: JobRecord, data: ReadonlyMap<string, ShownStep['d
         credits: creditsFromMicro(
           outputs.reduce((sum, { chargedMicro = 0 }) => sum + chargedMicro, 0),
         ),
-        startedAt: isoTime(calls.length > 0 ? Math.min(...calls.map((call) => call.begunAtMs)) : null),
+        startedAt: isoTime(
+          calls.length > 0 ? Math.min(...calls.map((call) => call.begunAtMs)) : null,
+        ),
         completedAt: isoTime(
           status === 'completed' && Math.max(0, ...answered) > 0 ? Math.max(...answered) : null,
         ),

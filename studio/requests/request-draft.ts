@@ -51,7 +51,9 @@ export interface ParsedRequest {
    * Stores the files of the request and finds its recordings, which are copied if their URLs have
    * secrets. Undefined if the request has neither.
    */
-  storeFiles?: (copies: RequestCopies) => Promise<{ request: JsonObject; recordings?: Recording[] }>;
+  storeFiles?: (
+    copies: RequestCopies,
+  ) => Promise<{ request: JsonObject; recordings?: Recording[] }>;
 }
 
 /** Parsed request for a capability, with its caller. */

@@ -3,7 +3,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { CallToolResult, Progress } from '@modelcontextprotocol/sdk/types.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { capabilities } from '../../studio/capabilities/capability-registry.ts';
+import { capabilities, jobKinds } from '../../studio/capabilities/capability-registry.ts';
 import { catchFailure } from '../harness/failures.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { drawDisc, download } from '../harness/media.ts';
@@ -81,7 +81,7 @@ describe('the tools', () => {
     const others = `estimate getJob listJobs cancelJob createUploadUrl getStudioModel
       listStudioModels listStudioVoices`;
     expect(tools.map(({ name }) => name).toSorted()).toEqual(
-      [...capabilities.map(({ type }) => type), ...others.split(/\s+/)].toSorted(),
+      [...jobKinds.map(({ type }) => type), ...others.split(/\s+/)].toSorted(),
     );
     const findTool = (tool: string) => tools.find(({ name }) => name === tool);
     expect(findTool('imageGenerate')?.inputSchema).toMatchObject({

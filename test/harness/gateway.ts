@@ -60,7 +60,8 @@ interface JobData {
   billing: { state: string; reserved: number; charged: number };
 }
 
-interface CallOptions {
+/** Options of a call. */
+export interface CallOptions {
   /** The URL of another API of the gateway. */
   base?: string;
   method?: string;

@@ -25,6 +25,8 @@ from .schemas import (
     MusicGenerateRequest,
     MusicGenerateResult,
     MusicPlanRequest,
+    PipelineRequest,
+    PipelineResult,
     SfxGenerateRequest,
     SfxGenerateResult,
     StudioEstimate,
@@ -128,6 +130,11 @@ class Runs:
         self, capability: Literal["audio/transcribe"], input: AudioTranscribeRequest, *, timeout: float | None = None, idempotency_key: str | None = None,
     ) -> AudioTranscribeResult: ...
 
+    @overload
+    def run(
+        self, capability: Literal["pipelines"], input: PipelineRequest, *, timeout: float | None = None, idempotency_key: str | None = None,
+    ) -> PipelineResult: ...
+
     def run(
         self, capability: str, input: Any, *, timeout: float | None = None, idempotency_key: str | None = None,
     ) -> Any:
@@ -215,6 +222,11 @@ class Runs:
         self, capability: Literal["audio/transcribe"], input: AudioTranscribeRequest, *, idempotency_key: str | None = None,
     ) -> JobTicket[AudioTranscribeResult]: ...
 
+    @overload
+    def submit(
+        self, capability: Literal["pipelines"], input: PipelineRequest, *, idempotency_key: str | None = None,
+    ) -> JobTicket[PipelineResult]: ...
+
     def submit(
         self, capability: str, input: Any, *, idempotency_key: str | None = None,
     ) -> Any:
@@ -294,6 +306,11 @@ class Runs:
     @overload
     def estimate(
         self, capability: Literal["audio/transcribe"], input: AudioTranscribeRequest,
+    ) -> StudioEstimate: ...
+
+    @overload
+    def estimate(
+        self, capability: Literal["pipelines"], input: PipelineRequest,
     ) -> StudioEstimate: ...
 
     def estimate(
