@@ -1,6 +1,11 @@
 /** Price of a merged video by the lengths of its videos, and the provider's time line for them. */
 import type { JsonObject } from './json.ts';
-import type { InputMeasurements, MeasuredCall, MeasuredInput, Violation } from './measured-price.ts';
+import type {
+  InputMeasurements,
+  MeasuredCall,
+  MeasuredInput,
+  Violation,
+} from './measured-price.ts';
 
 /** Price and limits of a merge. The measured inputs are the videos in order, then the sound track. */
 export interface MergeRule {

@@ -364,6 +364,24 @@ export interface paths {
          */
         post: operations["audioTranscribeEstimate"];
     };
+    "/api/v1/studio/pipelines": {
+        parameters: {};
+        /**
+         * Run several steps that take each other’s results, for one price
+         * @description Any key may call this endpoint.
+         */
+        post: operations["pipeline"];
+    };
+    "/api/v1/studio/pipelines/estimate": {
+        parameters: {};
+        /**
+         * Estimate the price: Run several steps that take each other’s results, for one price
+         * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
+         *
+         *     Any key may call this endpoint.
+         */
+        post: operations["pipelineEstimate"];
+    };
     "/api/v1/studio/models": {
         parameters: {};
         /**
@@ -671,7 +689,7 @@ export interface paths {
         get: operations["listApiKeys"];
         /**
          * Create an API key
-         * @description A user can have at most 10 keys. A new key can have at most the permissions of the key that creates it; scopes, models and expiry that you omit are copied from that key. Keys created by a key with limits share them.
+         * @description A user can have at most 10 keys. A new key can have at most the permissions of the key that creates it; scopes, models and expiry that you omit are copied from that key. Keys created by a key with a limit share that limit.
          *
          *     Scope: `keys:write`.
          */
@@ -690,8 +708,8 @@ export interface paths {
     "/api/v1/api-keys/{keyId}/limit": {
         parameters: {};
         /**
-         * Set limits of an API key
-         * @description `limit` is the number of credits that the key can spend per UTC day, week (from Monday) or month, or in total; credits already spent in the period count. `rateLimit` is the number of requests per minute, `jobsMax` that of Studio jobs that may be open at the same time. Null removes a limit, and a limit that you omit stays. Keys that replaced this key, and keys that it created, share its limits. A key that has a limit may not change any limit.
+         * Set the credit limit of an API key
+         * @description Limits the credits that the key can spend per UTC day, week (from Monday) or month, or in total; null removes the limit. Credits already spent in the period count toward the limit. Keys that replaced this key, and keys that it created, share the limit. A key that has a limit may not change any limit.
          *
          *     Scope: `keys:write`.
          */
@@ -841,6 +859,15 @@ export interface components {
                 lines?: string[];
             }[];
         };
+        /** @description Reference to the result of an earlier step. */
+        StepReference: {
+            /** @description Id of an earlier step. */
+            $from: string;
+            /** @description Index of the output, for a field that takes a file; defaults to 0. */
+            output?: number;
+            /** @description Field of the result, for a field that takes a text. */
+            field?: string;
+        };
         /** @description Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key. */
         KeyLimit: {
             credits: number;
@@ -881,11 +908,13 @@ export interface components {
             result: {
                 [key: string]: unknown;
             } | null;
+            /** @description Steps of a pipeline; null for other jobs. */
+            steps: components["schemas"]["JobPipelineStep"][] | null;
             /** @description Time at which the owner deleted the media; `result` is null afterwards. */
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -906,6 +935,30 @@ export interface components {
             statusUrl: string;
             /** Format: uri */
             cancelUrl: string;
+        };
+        JobPipelineStep: {
+            id: string;
+            use: string;
+            model: string | null;
+            /** @description Ids of the steps whose results this step takes. */
+            after: string[];
+            /** @enum {string} */
+            status: "waiting" | "running" | "completed" | "failed" | "skipped" | "canceled";
+            /** @description Maximum price, which is reserved. */
+            maxCredits: number;
+            /** @description Charged credits; 0 until the job has ended. */
+            credits: number;
+            startedAt: string | null;
+            completedAt: string | null;
+            error: {
+                code: string;
+                message: string;
+                retryable: boolean;
+            } | null;
+            /** @description Result of a step that has delivered while the job runs; afterwards, the result of the job contains it. */
+            data: {
+                [key: string]: unknown;
+            } | null;
         };
         TokenUsage: {
             inputTokens: number;
@@ -1067,6 +1120,17 @@ export interface components {
                 creditsPerUnit: number;
                 credits: number;
                 note?: string;
+            }[];
+            /** @description Only for pipelines: price of what the steps are planned to deliver. `credits` also covers what may differ. */
+            expectedCredits?: number;
+            /** @description Only for pipelines: prices of the steps. */
+            steps?: {
+                id: string;
+                use: string;
+                model: string | null;
+                /** @description Maximum price of the step. */
+                credits: number;
+                expectedCredits: number;
             }[];
         };
         /** @description Values that a model accepts for a parameter; bounds are inclusive. */
@@ -1313,10 +1377,6 @@ export interface components {
             allowedModels: string[] | null;
             /** @description Spending limit. Null if only the balance limits the key. */
             limit: components["schemas"]["KeyLimit"] | null;
-            /** @description Requests per minute. Null if the default limit applies. */
-            rateLimit: number | null;
-            /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
-            jobsMax: number | null;
         };
         UsageSummary: {
             /** Format: date-time */
@@ -1398,11 +1458,13 @@ export interface components {
             result: {
                 [key: string]: unknown;
             } | null;
+            /** @description Steps of a pipeline; null for other jobs. */
+            steps: components["schemas"]["JobPipelineStepOutput"][] | null;
             /** @description Time at which the owner deleted the media; `result` is null afterwards. */
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1423,6 +1485,30 @@ export interface components {
             statusUrl: string;
             /** Format: uri */
             cancelUrl: string;
+        };
+        JobPipelineStepOutput: {
+            id: string;
+            use: string;
+            model: string | null;
+            /** @description Ids of the steps whose results this step takes. */
+            after: string[];
+            /** @enum {string} */
+            status: "waiting" | "running" | "completed" | "failed" | "skipped" | "canceled";
+            /** @description Maximum price, which is reserved. */
+            maxCredits: number;
+            /** @description Charged credits; 0 until the job has ended. */
+            credits: number;
+            startedAt: string | null;
+            completedAt: string | null;
+            error: {
+                code: string;
+                message: string;
+                retryable: boolean;
+            } | null;
+            /** @description Result of a step that has delivered while the job runs; afterwards, the result of the job contains it. */
+            data: {
+                [key: string]: unknown;
+            } | null;
         };
         ChatRequest: {
             messages: ({
@@ -3520,6 +3606,390 @@ export interface components {
             success: true;
             data: components["schemas"]["StudioEstimate"];
         };
+        PipelineRequest: {
+            steps: ({
+                /** @description Name of the step, by which later steps refer to its result. */
+                id: string;
+                /** @constant */
+                use: "image/generate";
+                body: {
+                    prompt: string | components["schemas"]["StepReference"];
+                    /**
+                     * @default nano-banana
+                     * @example nano-banana
+                     * @enum {string}
+                     */
+                    model?: "nano-banana" | "nano-banana-pro" | "seedream" | "alpha-image" | "alpha-image-mini" | "alpha-image-2" | "alpha-image-2.5-flare" | "alpha-image-2.5-sunburst" | "alpha-imagen" | "alpha-imagen-ultra" | "alpha-imagine";
+                    numImages?: number;
+                    aspectRatio?: string;
+                    /** @enum {string} */
+                    outputFormat?: "jpeg" | "png" | "webp";
+                    /** @enum {string} */
+                    resolution?: "1K" | "2K" | "4K";
+                    width?: number;
+                    height?: number;
+                    seed?: number;
+                    negativePrompt?: string | components["schemas"]["StepReference"];
+                    /** @enum {string} */
+                    quality?: "auto" | "low" | "medium" | "high";
+                    /** @enum {string} */
+                    background?: "auto" | "transparent" | "opaque";
+                    imageSize?: ("square_hd" | "square" | "portrait_4_3" | "portrait_16_9" | "landscape_4_3" | "landscape_16_9") | {
+                        width: number;
+                        height: number;
+                    };
+                    imageUrls?: ((string) | (string)[]) | components["schemas"]["StepReference"];
+                    async?: boolean;
+                };
+                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+                maxCredits?: number;
+            } | {
+                /** @description Name of the step, by which later steps refer to its result. */
+                id: string;
+                /** @constant */
+                use: "image/edit";
+                body: {
+                    prompt: string | components["schemas"]["StepReference"];
+                    imageUrls: ((string) | components["schemas"]["StepReference"])[];
+                    /**
+                     * @default nano-banana
+                     * @example nano-banana
+                     * @enum {string}
+                     */
+                    model?: "nano-banana" | "seedream" | "alpha-image-2" | "alpha-image-2.5-flare" | "alpha-image-2.5-sunburst";
+                    numImages?: number;
+                    /** @enum {string} */
+                    outputFormat?: "jpeg" | "png" | "webp";
+                    seed?: number;
+                    /** @enum {string} */
+                    quality?: "low" | "medium" | "high";
+                    /** @enum {string} */
+                    background?: "auto" | "transparent" | "opaque";
+                    maskUrl?: (string) | components["schemas"]["StepReference"];
+                    async?: boolean;
+                };
+                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+                maxCredits?: number;
+            } | {
+                /** @description Name of the step, by which later steps refer to its result. */
+                id: string;
+                /** @constant */
+                use: "image/upscale";
+                body: {
+                    imageUrl: (string) | components["schemas"]["StepReference"];
+                    /** @enum {number} */
+                    scaleFactor?: 2 | 4 | 6;
+                    /**
+                     * @default service_a
+                     * @example service_a
+                     * @enum {string}
+                     */
+                    service?: "service_a" | "service_b";
+                    /** @enum {string} */
+                    model?: "Standard V2" | "High Fidelity V2" | "CGI" | "Low Resolution V2";
+                    faceEnhancement?: boolean;
+                    /** @default false */
+                    persistToStorage?: boolean;
+                    async?: boolean;
+                };
+                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+                maxCredits?: number;
+            } | {
+                /** @description Name of the step, by which later steps refer to its result. */
+                id: string;
+                /** @constant */
+                use: "image/remove-background";
+                body: {
+                    imageUrl: (string) | components["schemas"]["StepReference"];
+                    /**
+                     * @default General Use (Light)
+                     * @example General Use (Light)
+                     * @enum {string}
+                     */
+                    model?: "General Use (Light)" | "General Use (Heavy)" | "Portrait";
+                    /**
+                     * @default 1024x1024
+                     * @enum {string}
+                     */
+                    operatingResolution?: "1024x1024" | "2048x2048" | "2304x2304";
+                    /** @default true */
+                    refineForeground?: boolean;
+                    /** @default false */
+                    persistToStorage?: boolean;
+                    async?: boolean;
+                };
+                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+                maxCredits?: number;
+            } | {
+                /** @description Name of the step, by which later steps refer to its result. */
+                id: string;
+                /** @constant */
+                use: "image/batch";
+                body: {
+                    /** @enum {string} */
+                    operation: "remove-background" | "upscale";
+                    imageUrls?: ((string) | components["schemas"]["StepReference"])[];
+                    prompts?: string[];
+                    /** @enum {number} */
+                    scaleFactor?: 2 | 4 | 6;
+                    service?: string;
+                    async?: boolean;
+                };
+                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+                maxCredits?: number;
+            } | {
+                /** @description Name of the step, by which later steps refer to its result. */
+                id: string;
+                /** @constant */
+                use: "video/generate";
+                body: {
+                    prompt: string | components["schemas"]["StepReference"];
+                    /**
+                     * @default veo
+                     * @example veo
+                     * @enum {string}
+                     */
+                    model?: "veo" | "kling-3.0-pro" | "seedance-2.5" | "seedance-2.0";
+                    imageUrl?: (string) | components["schemas"]["StepReference"];
+                    endImageUrl?: (string) | components["schemas"]["StepReference"];
+                    referenceUrls?: ((string) | components["schemas"]["StepReference"])[];
+                    durationSeconds?: number;
+                    aspectRatio?: string;
+                    resolution?: string;
+                    generateAudio?: boolean;
+                    seed?: number;
+                    negativePrompt?: string | components["schemas"]["StepReference"];
+                    async?: boolean;
+                };
+                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+                maxCredits?: number;
+            } | {
+                /** @description Name of the step, by which later steps refer to its result. */
+                id: string;
+                /** @constant */
+                use: "video/upscale";
+                body: {
+                    videoUrl: (string) | components["schemas"]["StepReference"];
+                    async?: boolean;
+                };
+                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+                maxCredits?: number;
+            } | {
+                /** @description Name of the step, by which later steps refer to its result. */
+                id: string;
+                /** @constant */
+                use: "video/remove-background";
+                body: {
+                    videoUrl: (string) | components["schemas"]["StepReference"];
+                    async?: boolean;
+                };
+                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+                maxCredits?: number;
+            } | {
+                /** @description Name of the step, by which later steps refer to its result. */
+                id: string;
+                /** @constant */
+                use: "video/merge";
+                body: {
+                    videoUrls: ((string) | components["schemas"]["StepReference"])[];
+                    audioUrl?: (string) | components["schemas"]["StepReference"];
+                    /**
+                     * @description With `audioUrl`: `replace` (the default) omits the sound of the videos, `mix` keeps it below the sound track.
+                     * @enum {string}
+                     */
+                    audioMode?: "replace" | "mix";
+                    async?: boolean;
+                };
+                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+                maxCredits?: number;
+            } | {
+                /** @description Name of the step, by which later steps refer to its result. */
+                id: string;
+                /** @constant */
+                use: "voiceover/generate";
+                body: {
+                    text: string | components["schemas"]["StepReference"];
+                    title: string | components["schemas"]["StepReference"];
+                    /**
+                     * @description Name of a voice.
+                     * @default rachel
+                     * @example rachel
+                     * @enum {string}
+                     */
+                    voice?: "adam" | "alice" | "antoni" | "aria" | "bill" | "brian" | "callum" | "charlie" | "charlotte" | "chris" | "daniel" | "eric" | "george" | "jessica" | "laura" | "liam" | "lily" | "matilda" | "rachel" | "river" | "roger" | "sarah" | "will";
+                    /** @default 0.5 */
+                    stability?: number;
+                    /** @default 0.5 */
+                    similarityBoost?: number;
+                    async?: boolean;
+                };
+                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+                maxCredits?: number;
+            } | {
+                /** @description Name of the step, by which later steps refer to its result. */
+                id: string;
+                /** @constant */
+                use: "dialogue/generate";
+                body: {
+                    inputs: {
+                        text: string;
+                        /**
+                         * @description Name of a voice.
+                         * @example rachel
+                         * @enum {string}
+                         */
+                        voiceId: "adam" | "alice" | "antoni" | "aria" | "bill" | "brian" | "callum" | "charlie" | "charlotte" | "chris" | "daniel" | "eric" | "george" | "jessica" | "laura" | "liam" | "lily" | "matilda" | "rachel" | "river" | "roger" | "sarah" | "will";
+                    }[];
+                    title: string;
+                    /** @default 0.5 */
+                    stability?: number;
+                    /** @default 0.5 */
+                    similarityBoost?: number;
+                    async?: boolean;
+                };
+                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+                maxCredits?: number;
+            } | {
+                /** @description Name of the step, by which later steps refer to its result. */
+                id: string;
+                /** @constant */
+                use: "music/plan";
+                body: {
+                    prompt: string | components["schemas"]["StepReference"];
+                    music_length_ms?: number;
+                    source_composition_plan?: components["schemas"]["CompositionPlan"] | components["schemas"]["StepReference"];
+                    /**
+                     * @default music_v1
+                     * @example music_v1
+                     * @enum {string}
+                     */
+                    model_id?: "music_v1";
+                    async?: boolean;
+                };
+                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+                maxCredits?: number;
+            } | {
+                /** @description Name of the step, by which later steps refer to its result. */
+                id: string;
+                /** @constant */
+                use: "music/generate";
+                body: {
+                    prompt?: string | components["schemas"]["StepReference"];
+                    composition_plan?: components["schemas"]["CompositionPlan"] | components["schemas"]["StepReference"];
+                    plan?: components["schemas"]["CompositionPlan"] | components["schemas"]["StepReference"];
+                    /** @description Duration in seconds of a song that is generated from a prompt; defaults to 30. A composition plan has its own duration. */
+                    durationSeconds?: number;
+                    coverPrompt?: string | components["schemas"]["StepReference"];
+                    /** @default false */
+                    force_instrumental?: boolean;
+                    /**
+                     * @default music_v1
+                     * @example music_v1
+                     * @enum {string}
+                     */
+                    model_id?: "music_v1";
+                    /**
+                     * @default full
+                     * @enum {string}
+                     */
+                    mode?: "full" | "audio-only";
+                    async?: boolean;
+                };
+                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+                maxCredits?: number;
+            } | {
+                /** @description Name of the step, by which later steps refer to its result. */
+                id: string;
+                /** @constant */
+                use: "sfx/generate";
+                body: {
+                    prompt: string | components["schemas"]["StepReference"];
+                    /** @description If not set, the model chooses the duration. */
+                    durationSeconds?: number;
+                    /** @default 0.3 */
+                    promptInfluence?: number;
+                    loop?: boolean;
+                    async?: boolean;
+                };
+                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+                maxCredits?: number;
+            } | {
+                /** @description Name of the step, by which later steps refer to its result. */
+                id: string;
+                /** @constant */
+                use: "audio/transcribe";
+                body: {
+                    fileId?: string | components["schemas"]["StepReference"];
+                    audioUrl?: (string) | components["schemas"]["StepReference"];
+                    /** @description Language of the speech; detected if not set. */
+                    language?: string;
+                    fileName?: string;
+                    async?: boolean;
+                };
+                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+                maxCredits?: number;
+            })[];
+            /** @description Maximum price of the request; a higher price is rejected before anything starts. */
+            maxCredits?: number;
+            async?: boolean;
+            /**
+             * Format: uri
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             */
+            webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            /**
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+        };
+        PipelineAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["PipelineResult"];
+            credits: components["schemas"]["Credits"];
+        };
+        PipelineResult: {
+            total: number;
+            successful: number;
+            failed: number;
+            skipped: number;
+            steps: {
+                id: string;
+                /** @enum {string} */
+                use: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                /** @enum {string} */
+                status: "completed" | "failed" | "skipped";
+                /** @description Charged credits of the step. */
+                credits: number;
+                error: {
+                    code: string;
+                    message: string;
+                    retryable: boolean;
+                } | null;
+                /** @description What the endpoint of the step returns; null if the step did not succeed. */
+                data: {
+                    [key: string]: unknown;
+                } | null;
+            }[];
+        };
+        PipelineEstimateAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["StudioEstimate"];
+        };
         ListStudioModelsAnswer: {
             /** @constant */
             success: true;
@@ -3527,7 +3997,7 @@ export interface components {
                 type: string;
                 endpoint: string;
                 /** @enum {string} */
-                medium: "image" | "video" | "audio";
+                medium: "image" | "video" | "audio" | "mixed";
                 scope: string;
                 defaultModel: string | null;
                 readonly models: {
@@ -3558,6 +4028,15 @@ export interface components {
                         notes: string[];
                     };
                 }[];
+                /** @description Request fields that may take the result of an earlier step of a pipeline, as `{"$from": id}`, and what they take. */
+                takes: {
+                    [key: string]: ("image" | "video" | "audio" | "text" | "compositionPlan")[];
+                };
+                /** @description Results that a later step of a pipeline may take: the output, and texts as `{"$from": id, "field": name}`. */
+                yields: {
+                    output: ("image" | "video" | "audio" | "text" | "compositionPlan") | null;
+                    readonly texts: string[];
+                };
                 /** @description JSON Schema of the request body. */
                 request: {
                     [key: string]: unknown;
@@ -4326,10 +4805,6 @@ export interface components {
                 allowedModels: string[] | null;
                 /** @description Spending limit. Null if only the balance limits the key. */
                 limit: components["schemas"]["KeyLimit"] | null;
-                /** @description Requests per minute. Null if the default limit applies. */
-                rateLimit: number | null;
-                /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
-                jobsMax: number | null;
                 /** @description Spending in the current period of the `limit`. Null if the key has no limit. */
                 budget: {
                     limit: number;
@@ -4348,9 +4823,7 @@ export interface components {
             expiresAt?: number | null;
             scopes?: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
             allowedModels?: string[];
-            limit?: components["schemas"]["KeyLimit"] | null;
-            rateLimit?: number | null;
-            jobsMax?: number | null;
+            limit?: components["schemas"]["KeyLimit"];
         };
         CreateApiKeyAnswer: {
             keyId: string;
@@ -4365,10 +4838,6 @@ export interface components {
             allowedModels: string[] | null;
             /** @description Spending limit. Null if only the balance limits the key. */
             limit: components["schemas"]["KeyLimit"] | null;
-            /** @description Requests per minute. Null if the default limit applies. */
-            rateLimit: number | null;
-            /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
-            jobsMax: number | null;
             /** @description The secret API key. It is shown only once. */
             key: string;
         };
@@ -4389,10 +4858,6 @@ export interface components {
             allowedModels: string[] | null;
             /** @description Spending limit. Null if only the balance limits the key. */
             limit: components["schemas"]["KeyLimit"] | null;
-            /** @description Requests per minute. Null if the default limit applies. */
-            rateLimit: number | null;
-            /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
-            jobsMax: number | null;
             /** @description The secret API key. It is shown only once. */
             key: string;
             replaced: {
@@ -4402,9 +4867,7 @@ export interface components {
             };
         };
         SetApiKeyLimitRequest: {
-            limit?: components["schemas"]["KeyLimit"] | null;
-            rateLimit?: number | null;
-            jobsMax?: number | null;
+            limit: components["schemas"]["KeyLimit"] | null;
         };
         RevokeApiKeyAnswer: {
             /** @constant */
@@ -4424,10 +4887,6 @@ export interface components {
             allowedModels: string[] | null;
             /** @description Spending limit. Null if only the balance limits the key. */
             limit: components["schemas"]["KeyLimit"] | null;
-            /** @description Requests per minute. Null if the default limit applies. */
-            rateLimit: number | null;
-            /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
-            jobsMax: number | null;
             organizationId: string;
             organizationName: string;
             userId: string;
@@ -4444,14 +4903,6 @@ export interface components {
                 /** @description End of the period. Null if the period never ends. */
                 resetsAt: string | null;
             } | null;
-            /** @description Open Studio jobs of the key and of the keys that share its limits. */
-            jobsOpen: number;
-            /** @description Limits of all keys of the organization together: requests per minute (null: the default) and open Studio jobs (null: no limit). */
-            organizationLimits: {
-                rateLimit: number | null;
-                jobsMax: number | null;
-                jobsOpen: number;
-            };
         };
         GetSessionAnswer: {
             session: {
@@ -4514,7 +4965,7 @@ export interface components {
             nextCursor: string | null;
         };
         /** @enum {string} */
-        Capability: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+        Capability: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
         JobFields: {
             jobId: string;
             keyId: string;
@@ -4545,11 +4996,13 @@ export interface components {
             completedAt: string | null;
             /** Format: date-time */
             deadlineAt: string;
+            /** @description Steps of a pipeline; null for other jobs. */
+            steps: components["schemas"]["JobPipelineStepOutput"][] | null;
             /** @description Time at which the owner deleted the media; `result` is null afterwards. */
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "WINDOW_EXHAUSTED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -5820,6 +6273,102 @@ export interface operations {
             };
         };
     };
+    pipeline: {
+        parameters: {
+            header?: {
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
+                "Idempotency-Key"?: string;
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
+                Prefer?: string;
+            };
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "steps": [
+                 *         {
+                 *           "id": "art",
+                 *           "use": "image/generate",
+                 *           "body": {
+                 *             "prompt": "a lighthouse at dawn"
+                 *           }
+                 *         },
+                 *         {
+                 *           "id": "film",
+                 *           "use": "video/generate",
+                 *           "body": {
+                 *             "prompt": "waves roll",
+                 *             "imageUrl": {
+                 *               "$from": "art"
+                 *             }
+                 *           }
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["PipelineRequest"];
+            };
+        };
+        responses: {
+            /** @description The result of the charged job. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["PipelineAnswer"];
+                };
+            };
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
+            202: {
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["JobTicket"];
+                        credits: components["schemas"]["Credits"];
+                    };
+                };
+            };
+        };
+    };
+    pipelineEstimate: {
+        parameters: {};
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "steps": [
+                 *         {
+                 *           "id": "art",
+                 *           "use": "image/generate",
+                 *           "body": {
+                 *             "prompt": "a lighthouse at dawn"
+                 *           }
+                 *         },
+                 *         {
+                 *           "id": "film",
+                 *           "use": "video/generate",
+                 *           "body": {
+                 *             "prompt": "waves roll",
+                 *             "imageUrl": {
+                 *               "$from": "art"
+                 *             }
+                 *           }
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["PipelineRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["PipelineEstimateAnswer"];
+                };
+            };
+        };
+    };
     listStudioModels: {
         parameters: {
             query?: {
@@ -6626,9 +7175,7 @@ export interface operations {
                  *       "limit": {
                  *         "credits": 500,
                  *         "per": "month"
-                 *       },
-                 *       "rateLimit": 120,
-                 *       "jobsMax": 5
+                 *       }
                  *     }
                  */
                 "application/json": components["schemas"]["SetApiKeyLimitRequest"];

@@ -230,7 +230,13 @@ function toPipelineCall(
     unitPriceUsd:
       typeof price === 'number'
         ? price
-        : { ...price, inputs: price.inputs.map((input) => ({ ...input, field: `${bodyPath}.${input.field}` })) },
+        : {
+            ...price,
+            inputs: price.inputs.map((input) => ({
+              ...input,
+              field: `${bodyPath}.${input.field}`,
+            })),
+          },
     output: {
       ...output,
       ...(model !== null && { model }),

@@ -37,7 +37,10 @@ const getPlanned = (call: DraftCall | undefined): Planned => ({
  */
 export function planOpenPrices(draft: DraftPlan, usdPerCredit: number): DraftPlan {
   const calls = [...draft.calls];
-  for (const { calls: [first, count], references } of draft.steps ?? []) {
+  for (const {
+    calls: [first, count],
+    references,
+  } of draft.steps ?? []) {
     for (let index = first; index < first + count; index += 1) {
       const call = calls[index];
       if (call) calls[index] = planCall(call, { references, calls, usdPerCredit });
@@ -101,7 +104,10 @@ function planMeasured(
   if (!isKnown(rule, planned)) {
     return { ...call, quantity: 1, unitPriceUsd: 0, open: { price: open, expectedUsd: null } };
   }
-  const expected = priceMeasured(rule, planned.map((input) => toMeasured(input)));
+  const expected = priceMeasured(
+    rule,
+    planned.map((input) => toMeasured(input)),
+  );
   if ('violates' in expected) throw violationError(price, expected);
   // Beyond the limits, the step is rejected when its inputs are measured.
   const largest = priceMeasured(rule, planned.map(addTolerance));
@@ -112,14 +118,19 @@ function planMeasured(
     quantity,
     output: { ...call.output, expected: expected.expected },
     variants: expected.variants,
-    open: { price: open, expectedUsd: expected.unitPriceUsd * (expected.quantity ?? call.quantity) },
+    open: {
+      price: open,
+      expectedUsd: expected.unitPriceUsd * (expected.quantity ?? call.quantity),
+    },
   };
 }
 
 /** Returns whether a rule can be applied to what is planned. */
 function isKnown(rule: MeasuredRule, planned: readonly Planned[]): boolean {
   if (rule.kind === 'merge') {
-    return planned.slice(0, rule.videos).every((video) => typeof video.durationSeconds === 'number');
+    return planned
+      .slice(0, rule.videos)
+      .every((video) => typeof video.durationSeconds === 'number');
   }
   const [{ width, height, durationSeconds } = {}] = planned;
   const hasSize = width !== undefined && height !== undefined;
@@ -210,7 +221,11 @@ function setShare({ call, unitPriceMicro }: PricedCall, shareMicro: number): Pri
 }
 
 /** Creates the error for a maximum price that is below the price of a request. */
-export function priceLimitError(path: string, priceMicro: number, limitMicro: number): GatewayError {
+export function priceLimitError(
+  path: string,
+  priceMicro: number,
+  limitMicro: number,
+): GatewayError {
   const required = creditsFromMicro(priceMicro);
   const message = `must be at least ${required}, the price in credits (received ${creditsFromMicro(limitMicro)})`;
   return new GatewayError('PRICE_LIMIT_EXCEEDED', `${path}: ${message}`, {

@@ -18,10 +18,7 @@ export function planRequest(capability: Capability, body: object): DraftPlan {
 }
 
 /** Prices a call by its measured inputs. @throws GatewayError for the violated limit */
-export function priceByInput(
-  price: MeasuredPrice,
-  ...measured: InputMeasurements[]
-): MeasuredCall {
+export function priceByInput(price: MeasuredPrice, ...measured: InputMeasurements[]): MeasuredCall {
   const inputs = price.inputs.map(({ url }, index) => ({
     url,
     ...(measured[index] ?? measured[0]),

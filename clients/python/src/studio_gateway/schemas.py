@@ -19,6 +19,16 @@ class CompositionPlan(TypedDict):
     sections: list[CompositionPlanSection]
 
 
+StepReference = TypedDict(
+    'StepReference',
+    {
+        '$from': str,
+        'output': NotRequired[int],
+        'field': NotRequired[str],
+    },
+)
+
+
 class KeyLimit(TypedDict):
     credits: float
     per: Literal['day', 'week', 'month', 'total']
@@ -31,7 +41,7 @@ class JobProgress(TypedDict):
 
 
 class JobError(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'WINDOW_EXHAUSTED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
@@ -43,29 +53,24 @@ class JobBilling(TypedDict):
     refunded: float
 
 
-class Job(TypedDict):
-    jobId: str
-    keyId: str
-    type: str
+class JobPipelineStepError(TypedDict):
+    code: str
+    message: str
+    retryable: bool
+
+
+class JobPipelineStep(TypedDict):
+    id: str
+    use: str
     model: str | None
-    provider: str
-    prompt: str | None
-    status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
-    done: bool
-    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'done']
-    progress: JobProgress | None
-    createdAt: str
+    after: list[str]
+    status: Literal['waiting', 'running', 'completed', 'failed', 'skipped', 'canceled']
+    maxCredits: float
+    credits: float
     startedAt: str | None
     completedAt: str | None
-    deadlineAt: str
-    result: dict[str, Any] | None
-    mediaDeletedAt: str | None
-    error: JobError | None
-    billing: JobBilling
-    metadata: dict[str, str]
-    requestId: str
-    statusUrl: str
-    cancelUrl: str
+    error: JobPipelineStepError | None
+    data: dict[str, Any] | None
 
 
 class TokenUsage(TypedDict):
@@ -200,11 +205,21 @@ class StudioEstimateItem(TypedDict):
     note: NotRequired[str]
 
 
+class StudioEstimateStep(TypedDict):
+    id: str
+    use: str
+    model: str | None
+    credits: float
+    expectedCredits: float
+
+
 class StudioEstimate(TypedDict):
     type: str
     model: str | None
     credits: float
     items: list[StudioEstimateItem]
+    expectedCredits: NotRequired[float]
+    steps: NotRequired[list[StudioEstimateStep]]
 
 
 class ParameterRuleSize(TypedDict):
@@ -365,8 +380,6 @@ class ApiKeyMeta(TypedDict):
     scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
     limit: KeyLimit | None
-    rateLimit: int | None
-    jobsMax: int | None
 
 
 class UsageSummaryRow(TypedDict):
@@ -421,29 +434,22 @@ class JobOutputBilling(JobBilling):
     pass
 
 
-class JobOutput(TypedDict):
-    jobId: str
-    keyId: str
-    type: str
+class JobPipelineStepOutputError(JobPipelineStepError):
+    pass
+
+
+class JobPipelineStepOutput(TypedDict):
+    id: str
+    use: str
     model: str | None
-    provider: str
-    prompt: str | None
-    status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
-    done: bool
-    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'done']
-    progress: JobOutputProgress | None
-    createdAt: str
+    after: list[str]
+    status: Literal['waiting', 'running', 'completed', 'failed', 'skipped', 'canceled']
+    maxCredits: float
+    credits: float
     startedAt: str | None
     completedAt: str | None
-    deadlineAt: str
-    result: dict[str, Any] | None
-    mediaDeletedAt: str | None
-    error: JobOutputError | None
-    billing: JobOutputBilling
-    metadata: dict[str, str]
-    requestId: str
-    statusUrl: str
-    cancelUrl: str
+    error: JobPipelineStepOutputError | None
+    data: dict[str, Any] | None
 
 
 class ChatRequestSystemMessagesTextContentEphemeralCacheControl(TypedDict):
@@ -2094,6 +2100,356 @@ class AudioTranscribeEstimateAnswer(ImageGenerateEstimateAnswer):
     pass
 
 
+class PipelineRequestStepsBodyImageSize(ImageGenerateRequestImageSize):
+    pass
+
+
+PipelineRequestStepsBody = TypedDict(
+    'PipelineRequestStepsBody',
+    {
+        'prompt': str | StepReference,
+        'model': NotRequired[Literal['nano-banana', 'nano-banana-pro', 'seedream', 'alpha-image', 'alpha-image-mini', 'alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst', 'alpha-imagen', 'alpha-imagen-ultra', 'alpha-imagine']],
+        'numImages': NotRequired[int],
+        'aspectRatio': NotRequired[str],
+        'outputFormat': NotRequired[Literal['jpeg', 'png', 'webp']],
+        'resolution': NotRequired[Literal['1K', '2K', '4K']],
+        'width': NotRequired[int],
+        'height': NotRequired[int],
+        'seed': NotRequired[int],
+        'negativePrompt': NotRequired[str | StepReference],
+        'quality': NotRequired[Literal['auto', 'low', 'medium', 'high']],
+        'background': NotRequired[Literal['auto', 'transparent', 'opaque']],
+        'imageSize': NotRequired[Literal['square_hd', 'square', 'portrait_4_3', 'portrait_16_9', 'landscape_4_3', 'landscape_16_9'] | PipelineRequestStepsBodyImageSize],
+        'imageUrls': NotRequired[str | list[str] | StepReference],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class PipelineRequestSteps(TypedDict):
+    id: str
+    use: Literal['image/generate']
+    body: PipelineRequestStepsBody
+    maxCredits: NotRequired[float]
+
+
+PipelineRequestSteps1Body = TypedDict(
+    'PipelineRequestSteps1Body',
+    {
+        'prompt': str | StepReference,
+        'imageUrls': list[str | StepReference],
+        'model': NotRequired[Literal['nano-banana', 'seedream', 'alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst']],
+        'numImages': NotRequired[int],
+        'outputFormat': NotRequired[Literal['jpeg', 'png', 'webp']],
+        'seed': NotRequired[int],
+        'quality': NotRequired[Literal['low', 'medium', 'high']],
+        'background': NotRequired[Literal['auto', 'transparent', 'opaque']],
+        'maskUrl': NotRequired[str | StepReference],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class PipelineRequestSteps1(TypedDict):
+    id: str
+    use: Literal['image/edit']
+    body: PipelineRequestSteps1Body
+    maxCredits: NotRequired[float]
+
+
+PipelineRequestSteps2Body = TypedDict(
+    'PipelineRequestSteps2Body',
+    {
+        'imageUrl': str | StepReference,
+        'scaleFactor': NotRequired[Literal[2, 4, 6]],
+        'service': NotRequired[Literal['service_a', 'service_b']],
+        'model': NotRequired[Literal['Standard V2', 'High Fidelity V2', 'CGI', 'Low Resolution V2']],
+        'faceEnhancement': NotRequired[bool],
+        'persistToStorage': NotRequired[bool],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class PipelineRequestSteps2(TypedDict):
+    id: str
+    use: Literal['image/upscale']
+    body: PipelineRequestSteps2Body
+    maxCredits: NotRequired[float]
+
+
+PipelineRequestSteps3Body = TypedDict(
+    'PipelineRequestSteps3Body',
+    {
+        'imageUrl': str | StepReference,
+        'model': NotRequired[Literal['General Use (Light)', 'General Use (Heavy)', 'Portrait']],
+        'operatingResolution': NotRequired[Literal['1024x1024', '2048x2048', '2304x2304']],
+        'refineForeground': NotRequired[bool],
+        'persistToStorage': NotRequired[bool],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class PipelineRequestSteps3(TypedDict):
+    id: str
+    use: Literal['image/remove-background']
+    body: PipelineRequestSteps3Body
+    maxCredits: NotRequired[float]
+
+
+PipelineRequestSteps4Body = TypedDict(
+    'PipelineRequestSteps4Body',
+    {
+        'operation': Literal['remove-background', 'upscale'],
+        'imageUrls': NotRequired[list[str | StepReference]],
+        'prompts': NotRequired[list[str]],
+        'scaleFactor': NotRequired[Literal[2, 4, 6]],
+        'service': NotRequired[str],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class PipelineRequestSteps4(TypedDict):
+    id: str
+    use: Literal['image/batch']
+    body: PipelineRequestSteps4Body
+    maxCredits: NotRequired[float]
+
+
+PipelineRequestSteps5Body = TypedDict(
+    'PipelineRequestSteps5Body',
+    {
+        'prompt': str | StepReference,
+        'model': NotRequired[Literal['veo', 'kling-3.0-pro', 'seedance-2.5', 'seedance-2.0']],
+        'imageUrl': NotRequired[str | StepReference],
+        'endImageUrl': NotRequired[str | StepReference],
+        'referenceUrls': NotRequired[list[str | StepReference]],
+        'durationSeconds': NotRequired[int],
+        'aspectRatio': NotRequired[str],
+        'resolution': NotRequired[str],
+        'generateAudio': NotRequired[bool],
+        'seed': NotRequired[int],
+        'negativePrompt': NotRequired[str | StepReference],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class PipelineRequestSteps5(TypedDict):
+    id: str
+    use: Literal['video/generate']
+    body: PipelineRequestSteps5Body
+    maxCredits: NotRequired[float]
+
+
+PipelineRequestSteps6Body = TypedDict(
+    'PipelineRequestSteps6Body',
+    {
+        'videoUrl': str | StepReference,
+        'async': NotRequired[bool],
+    },
+)
+
+
+class PipelineRequestSteps6(TypedDict):
+    id: str
+    use: Literal['video/upscale']
+    body: PipelineRequestSteps6Body
+    maxCredits: NotRequired[float]
+
+
+class PipelineRequestSteps7Body(PipelineRequestSteps6Body):
+    pass
+
+
+class PipelineRequestSteps7(TypedDict):
+    id: str
+    use: Literal['video/remove-background']
+    body: PipelineRequestSteps7Body
+    maxCredits: NotRequired[float]
+
+
+PipelineRequestSteps8Body = TypedDict(
+    'PipelineRequestSteps8Body',
+    {
+        'videoUrls': list[str | StepReference],
+        'audioUrl': NotRequired[str | StepReference],
+        'audioMode': NotRequired[Literal['replace', 'mix']],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class PipelineRequestSteps8(TypedDict):
+    id: str
+    use: Literal['video/merge']
+    body: PipelineRequestSteps8Body
+    maxCredits: NotRequired[float]
+
+
+PipelineRequestSteps9Body = TypedDict(
+    'PipelineRequestSteps9Body',
+    {
+        'text': str | StepReference,
+        'title': str | StepReference,
+        'voice': NotRequired[Literal['adam', 'alice', 'antoni', 'aria', 'bill', 'brian', 'callum', 'charlie', 'charlotte', 'chris', 'daniel', 'eric', 'george', 'jessica', 'laura', 'liam', 'lily', 'matilda', 'rachel', 'river', 'roger', 'sarah', 'will']],
+        'stability': NotRequired[float],
+        'similarityBoost': NotRequired[float],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class PipelineRequestSteps9(TypedDict):
+    id: str
+    use: Literal['voiceover/generate']
+    body: PipelineRequestSteps9Body
+    maxCredits: NotRequired[float]
+
+
+class PipelineRequestSteps10BodyInput(DialogueGenerateRequestInput):
+    pass
+
+
+PipelineRequestSteps10Body = TypedDict(
+    'PipelineRequestSteps10Body',
+    {
+        'inputs': list[PipelineRequestSteps10BodyInput],
+        'title': str,
+        'stability': NotRequired[float],
+        'similarityBoost': NotRequired[float],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class PipelineRequestSteps10(TypedDict):
+    id: str
+    use: Literal['dialogue/generate']
+    body: PipelineRequestSteps10Body
+    maxCredits: NotRequired[float]
+
+
+PipelineRequestSteps11Body = TypedDict(
+    'PipelineRequestSteps11Body',
+    {
+        'prompt': str | StepReference,
+        'music_length_ms': NotRequired[int],
+        'source_composition_plan': NotRequired[CompositionPlan | StepReference],
+        'model_id': NotRequired[Literal['music_v1']],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class PipelineRequestSteps11(TypedDict):
+    id: str
+    use: Literal['music/plan']
+    body: PipelineRequestSteps11Body
+    maxCredits: NotRequired[float]
+
+
+PipelineRequestSteps12Body = TypedDict(
+    'PipelineRequestSteps12Body',
+    {
+        'prompt': NotRequired[str | StepReference],
+        'composition_plan': NotRequired[CompositionPlan | StepReference],
+        'plan': NotRequired[CompositionPlan | StepReference],
+        'durationSeconds': NotRequired[float],
+        'coverPrompt': NotRequired[str | StepReference],
+        'force_instrumental': NotRequired[bool],
+        'model_id': NotRequired[Literal['music_v1']],
+        'mode': NotRequired[Literal['full', 'audio-only']],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class PipelineRequestSteps12(TypedDict):
+    id: str
+    use: Literal['music/generate']
+    body: PipelineRequestSteps12Body
+    maxCredits: NotRequired[float]
+
+
+PipelineRequestSteps13Body = TypedDict(
+    'PipelineRequestSteps13Body',
+    {
+        'prompt': str | StepReference,
+        'durationSeconds': NotRequired[float],
+        'promptInfluence': NotRequired[float],
+        'loop': NotRequired[bool],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class PipelineRequestSteps13(TypedDict):
+    id: str
+    use: Literal['sfx/generate']
+    body: PipelineRequestSteps13Body
+    maxCredits: NotRequired[float]
+
+
+PipelineRequestSteps14Body = TypedDict(
+    'PipelineRequestSteps14Body',
+    {
+        'fileId': NotRequired[str | StepReference],
+        'audioUrl': NotRequired[str | StepReference],
+        'language': NotRequired[str],
+        'fileName': NotRequired[str],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class PipelineRequestSteps14(TypedDict):
+    id: str
+    use: Literal['audio/transcribe']
+    body: PipelineRequestSteps14Body
+    maxCredits: NotRequired[float]
+
+
+PipelineRequest = TypedDict(
+    'PipelineRequest',
+    {
+        'steps': list[PipelineRequestSteps | PipelineRequestSteps1 | PipelineRequestSteps2 | PipelineRequestSteps3 | PipelineRequestSteps4 | PipelineRequestSteps5 | PipelineRequestSteps6 | PipelineRequestSteps7 | PipelineRequestSteps8 | PipelineRequestSteps9 | PipelineRequestSteps10 | PipelineRequestSteps11 | PipelineRequestSteps12 | PipelineRequestSteps13 | PipelineRequestSteps14],
+        'maxCredits': NotRequired[float],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'metadata': NotRequired[dict[str, str] | None],
+    },
+)
+
+
+class PipelineResultStepError(JobPipelineStepError):
+    pass
+
+
+class PipelineResultStep(TypedDict):
+    id: str
+    use: Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'video/merge', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe']
+    status: Literal['completed', 'failed', 'skipped']
+    credits: float
+    error: PipelineResultStepError | None
+    data: dict[str, Any] | None
+
+
+class PipelineResult(TypedDict):
+    total: int
+    successful: int
+    failed: int
+    skipped: int
+    steps: list[PipelineResultStep]
+
+
+class PipelineEstimateAnswer(ImageGenerateEstimateAnswer):
+    pass
+
+
 class ListStudioModelsAnswerDatumModelExampleInput(TypedDict):
     width: int
     height: int
@@ -2118,13 +2474,20 @@ class ListStudioModelsAnswerDatumModel(TypedDict):
     example: ListStudioModelsAnswerDatumModelExample
 
 
+class ListStudioModelsAnswerDatumYields(TypedDict):
+    output: Literal['image', 'video', 'audio', 'text', 'compositionPlan'] | None
+    texts: list[str]
+
+
 class ListStudioModelsAnswerDatum(TypedDict):
     type: str
     endpoint: str
-    medium: Literal['image', 'video', 'audio']
+    medium: Literal['image', 'video', 'audio', 'mixed']
     scope: str
     defaultModel: str | None
     models: list[ListStudioModelsAnswerDatumModel]
+    takes: dict[str, list[Literal['image', 'video', 'audio', 'text', 'compositionPlan']]]
+    yields: ListStudioModelsAnswerDatumYields
     request: dict[str, Any]
 
 
@@ -2191,23 +2554,6 @@ class CountJobsAnswerData(TypedDict):
 class CountJobsAnswer(TypedDict):
     success: Literal[True]
     data: CountJobsAnswerData
-
-
-class GetJobAnswer(TypedDict):
-    success: Literal[True]
-    data: JobOutput
-    credits: Credits
-
-
-class ListJobsAnswer(TypedDict):
-    success: Literal[True]
-    data: list[JobOutput]
-    hasMore: bool
-    nextCursor: str | None
-
-
-class CancelJobAnswer(GetJobAnswer):
-    pass
 
 
 class ListWebhookDeliveriesAnswer(TypedDict):
@@ -2851,10 +3197,6 @@ class DeleteFileAnswer(TypedDict):
     data: DeleteFileAnswerData
 
 
-class DeleteJobMediaAnswer(GetJobAnswer):
-    pass
-
-
 class ListApiKeysAnswerKeyBudget(TypedDict):
     limit: float
     per: Literal['day', 'week', 'month', 'total']
@@ -2873,8 +3215,6 @@ class ListApiKeysAnswerKey(TypedDict):
     scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
     limit: KeyLimit | None
-    rateLimit: int | None
-    jobsMax: int | None
     budget: ListApiKeysAnswerKeyBudget | None
 
 
@@ -2887,9 +3227,7 @@ class CreateApiKeyRequest(TypedDict):
     expiresAt: NotRequired[int | None]
     scopes: NotRequired[list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]]
     allowedModels: NotRequired[list[str]]
-    limit: NotRequired[KeyLimit | None]
-    rateLimit: NotRequired[int | None]
-    jobsMax: NotRequired[int | None]
+    limit: NotRequired[KeyLimit]
 
 
 class CreateApiKeyAnswer(TypedDict):
@@ -2902,8 +3240,6 @@ class CreateApiKeyAnswer(TypedDict):
     scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
     limit: KeyLimit | None
-    rateLimit: int | None
-    jobsMax: int | None
     key: str
 
 
@@ -2927,16 +3263,12 @@ class RotateApiKeyAnswer(TypedDict):
     scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
     limit: KeyLimit | None
-    rateLimit: int | None
-    jobsMax: int | None
     key: str
     replaced: RotateApiKeyAnswerReplaced
 
 
 class SetApiKeyLimitRequest(TypedDict):
-    limit: NotRequired[KeyLimit | None]
-    rateLimit: NotRequired[int | None]
-    jobsMax: NotRequired[int | None]
+    limit: KeyLimit | None
 
 
 class RevokeApiKeyAnswer(TypedDict):
@@ -2946,12 +3278,6 @@ class RevokeApiKeyAnswer(TypedDict):
 
 class GetKeyAnswerBudget(ListApiKeysAnswerKeyBudget):
     pass
-
-
-class GetKeyAnswerOrganizationLimits(TypedDict):
-    rateLimit: float | None
-    jobsMax: float | None
-    jobsOpen: float
 
 
 class GetKeyAnswer(TypedDict):
@@ -2964,15 +3290,11 @@ class GetKeyAnswer(TypedDict):
     scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
     limit: KeyLimit | None
-    rateLimit: int | None
-    jobsMax: int | None
     organizationId: str
     organizationName: str
     userId: str
     role: Literal['owner', 'admin', 'member', 'viewer']
     budget: GetKeyAnswerBudget | None
-    jobsOpen: int
-    organizationLimits: GetKeyAnswerOrganizationLimits
 
 
 class GetSessionAnswerSession(TypedDict):
@@ -3044,7 +3366,7 @@ class GetUsageAnswer(TypedDict):
     nextCursor: str | None
 
 
-Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'video/merge', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe']
+Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'video/merge', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe', 'pipelines']
 
 
 class JobFieldsProgress(JobProgress):
@@ -3074,9 +3396,36 @@ class JobFields(TypedDict):
     startedAt: str | None
     completedAt: str | None
     deadlineAt: str
+    steps: list[JobPipelineStepOutput] | None
     mediaDeletedAt: str | None
     error: JobFieldsError | None
     billing: JobFieldsBilling
+    metadata: dict[str, str]
+    requestId: str
+    statusUrl: str
+    cancelUrl: str
+
+
+class Job(TypedDict):
+    jobId: str
+    keyId: str
+    type: str
+    model: str | None
+    provider: str
+    prompt: str | None
+    status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
+    done: bool
+    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'done']
+    progress: JobProgress | None
+    createdAt: str
+    startedAt: str | None
+    completedAt: str | None
+    deadlineAt: str
+    result: dict[str, Any] | None
+    steps: list[JobPipelineStep] | None
+    mediaDeletedAt: str | None
+    error: JobError | None
+    billing: JobBilling
     metadata: dict[str, str]
     requestId: str
     statusUrl: str
@@ -3102,6 +3451,32 @@ class Webhook(TypedDict):
     createdAt: str
     updatedAt: str
     deliveries: list[WebhookDelivery]
+
+
+class JobOutput(TypedDict):
+    jobId: str
+    keyId: str
+    type: str
+    model: str | None
+    provider: str
+    prompt: str | None
+    status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
+    done: bool
+    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'done']
+    progress: JobOutputProgress | None
+    createdAt: str
+    startedAt: str | None
+    completedAt: str | None
+    deadlineAt: str
+    result: dict[str, Any] | None
+    steps: list[JobPipelineStepOutput] | None
+    mediaDeletedAt: str | None
+    error: JobOutputError | None
+    billing: JobOutputBilling
+    metadata: dict[str, str]
+    requestId: str
+    statusUrl: str
+    cancelUrl: str
 
 
 class ImageGenerateAnswer(TypedDict):
@@ -3188,11 +3563,38 @@ class AudioTranscribeAnswer(TypedDict):
     credits: Credits
 
 
+class PipelineAnswer(TypedDict):
+    success: Literal[True]
+    data: PipelineResult
+    credits: Credits
+
+
 class GetJobTimelineAnswer(TypedDict):
     success: Literal[True]
     data: JobTimeline
 
 
+class GetJobAnswer(TypedDict):
+    success: Literal[True]
+    data: JobOutput
+    credits: Credits
+
+
+class ListJobsAnswer(TypedDict):
+    success: Literal[True]
+    data: list[JobOutput]
+    hasMore: bool
+    nextCursor: str | None
+
+
+class CancelJobAnswer(GetJobAnswer):
+    pass
+
+
 class GetJobWebhookAnswer(TypedDict):
     success: Literal[True]
     data: Webhook
+
+
+class DeleteJobMediaAnswer(GetJobAnswer):
+    pass
