@@ -4,7 +4,7 @@
  */
 import { ApplicationFailure } from '@temporalio/common';
 import { buffer } from 'node:stream/consumers';
-import { asRecord, isRecord, type JsonObject } from '../domain/json.ts';
+import { asRecord, isRecord } from '../domain/json.ts';
 import type { CallOutputs, PlannedCall } from '../domain/job-plan.ts';
 import {
   completeCalls,
@@ -73,8 +73,7 @@ async function readValue(
   }
   const data = asRecord(outputs?.data);
   if (takes === 'composition') {
-    // oxlint-disable-next-line no-unsafe-type-assertion -- the data of outputs is JSON
-    if (isRecord(outputs?.data)) return { kind: 'composition', plan: outputs.data as JsonObject };
+    if (isRecord(outputs?.data)) return { kind: 'composition', plan: outputs.data };
     throw new StepRejected('SKIPPED', `the step ${from} delivered no composition plan`);
   }
   const name = text?.name ?? '';

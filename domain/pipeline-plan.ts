@@ -4,8 +4,8 @@
  * exists, and calculates the true price with the rules that the plan contains.
  */
 import type { ErrorCode } from './errors.ts';
-import { microFromCredits } from './credits.ts';
-import { isRecord, type Json, type JsonObject } from './json.ts';
+import { creditsFromMicro, microFromCredits } from './credits.ts';
+import { asText, isRecord, type Json, type JsonObject } from './json.ts';
 import { countCharacters } from './field-messages.ts';
 import type { PlannedCall, StoredArtifact } from './job-plan.ts';
 import { priceMeasured, type MeasuredInput, type MeasuredRule } from './measured-price.ts';
@@ -104,10 +104,9 @@ export function completeCalls(
   });
   const priceMicro = completed.reduce((sum, call) => sum + call.quantity * call.unitPriceMicro, 0);
   if (priceMicro <= step.priceMicro) return completed;
-  const credits = (micro: number): number => micro / microFromCredits(1);
   throw new StepRejected(
     'PRICE_LIMIT_EXCEEDED',
-    `the step costs ${credits(priceMicro)} credits with the measured input; its maximum is ${credits(step.priceMicro)}`,
+    `the step costs ${creditsFromMicro(priceMicro)} credits with the measured input; its maximum is ${creditsFromMicro(step.priceMicro)}`,
   );
 }
 
@@ -216,5 +215,5 @@ function describeValue(value: ReferenceValue): string {
   if (value.kind === 'file') return value.artifact.storageKey;
   if (value.kind === 'text') return value.text;
   const styles = value.plan['positive_global_styles'];
-  return Array.isArray(styles) ? styles.join(', ') : '';
+  return Array.isArray(styles) ? styles.map(asText).join(', ') : '';
 }

@@ -99,21 +99,22 @@ export function reportProgress(plan: JobPlan) {
 }
 export type ProgressReport = ReturnType<typeof reportProgress>;
 
+function formatCall({ phase, providerRequestId }: JobProgress['calls'][number]): string {
+  const request = providerRequestId === null ? '' : `, request \`${providerRequestId}\``;
+  return `${phase}${request}`;
+}
+
 function formatMarkdown({ phase, calls, failures }: JobProgress, { steps }: JobPlan): string {
-  const describe = ({ phase: callPhase, providerRequestId }: JobProgress['calls'][number]) => {
-    const request = providerRequestId === null ? '' : `, request \`${providerRequestId}\``;
-    return `${callPhase}${request}`;
-  };
   const lines = steps
     ? steps.flatMap((step) => {
         const source = step.after.length > 0 ? ` (after ${step.after.join(', ')})` : '';
         const own = calls.filter((call) => call.step === step.id);
         return [
           `- **${step.id}** ${step.use}${source}${own.length === 0 ? ': waiting' : ''}`,
-          ...own.map((call) => `  - call ${call.call - step.calls[0]}: ${describe(call)}`),
+          ...own.map((call) => `  - call ${call.call - step.calls[0]}: ${formatCall(call)}`),
         ];
       })
-    : calls.map((call) => `- call ${call.call}: ${describe(call)}`);
+    : calls.map((call) => `- call ${call.call}: ${formatCall(call)}`);
   const heading = failures.length > 0 ? ['', 'Failed attempts:', ''] : [];
   const failureLines = failures.map((line) => `- ${line}`);
   return [`**${phase}**`, '', ...lines, ...heading, ...failureLines].join('\n');

@@ -175,7 +175,7 @@ async function replaceUrls<Fields extends Record<string, unknown>>(
   const entries: [string, unknown][] = [];
   for (const [name, value] of Object.entries(fields)) {
     const isUrl = /Urls?$/.test(name);
-    const replaceItem = (item: unknown, itemPath: string): Promise<unknown> | unknown => {
+    const replaceItem = (item: unknown, itemPath: string): unknown => {
       if (isRecord(item)) return replaceUrls(item, replace, `${itemPath}.`);
       return typeof item === 'string' && isUrl ? replace(item, itemPath) : item;
     };

@@ -158,11 +158,46 @@ const persistedUrlTtlMs = 24 * 3_600_000;
 /** Time in milliseconds from the end of a job until a result that is not persisted expires. */
 const temporaryUrlTtlMs = 3_600_000;
 
+/** Signs the URL of an artifact for a time. */
+type SignUrl = (artifact: StoredArtifact, ttlMs: number) => Promise<string>;
+
+interface Presented {
+  job: JobRecord;
+  capability: Capability;
+  outputs: CallOutputs[];
+}
+
+/** Builds the `data` of outputs of a job. */
+async function presentOutputs(
+  sign: SignUrl,
+  { job, capability, outputs }: Presented,
+): Promise<Record<string, unknown>> {
+  const { urlTtlMs, ...expiry } = calculateUrlExpiry(job, capability);
+  return capability.present({
+    request: job.request,
+    model: job.model,
+    outputs,
+    steps: job.steps,
+    ...expiry,
+    urlOf: await signUrls(expiry.urlsHaveExpired ? [] : outputs, (artifact) =>
+      sign(artifact, urlTtlMs),
+    ),
+    readDocument: ({ storageKey }) => job.documents?.get(storageKey) ?? null,
+  });
+}
+
+/** Builds the steps of a pipeline; those that have delivered while it runs have their results. */
+async function buildSteps(sign: SignUrl, job: JobRecord): Promise<JobResource['steps']> {
+  const capability = findCapability(job.type);
+  const outputs = job.status === 'open' ? listDelivered(job) : [];
+  if (!capability || outputs.length === 0) return showSteps(job, new Map());
+  const presented = await presentOutputs(sign, { job, capability, outputs });
+  const { steps } = deliveredSteps.parse(presented);
+  return showSteps(job, new Map(steps.map(({ id, data }) => [id, data])));
+}
+
 /** Creates the functions that render jobs. `urlOf` signs the URL of an artifact. */
-export function createJobView(deps: {
-  publicBaseUrl: string;
-  urlOf: (artifact: StoredArtifact, ttlMs: number) => Promise<string>;
-}) {
+export function createJobView(deps: { publicBaseUrl: string; urlOf: SignUrl }) {
   const buildLinks = (job: JobRecord): { statusUrl: string; cancelUrl: string } => {
     const statusUrl = `${deps.publicBaseUrl}/api/v1/studio/jobs/${job.id}`;
     return { statusUrl, cancelUrl: `${statusUrl}/cancel` };
@@ -176,35 +211,7 @@ export function createJobView(deps: {
     const capability = findCapability(job.type);
     if (!capability || job.status !== 'completed' || !job.outputs) return null;
     if (job.mediaDeletedAtMs !== null) return null;
-    return present(job, capability, job.outputs);
-  }
-
-  async function present(
-    job: JobRecord,
-    capability: Capability,
-    outputs: CallOutputs[],
-  ): Promise<Record<string, unknown>> {
-    const { urlTtlMs, ...expiry } = calculateUrlExpiry(job, capability);
-    return capability.present({
-      request: job.request,
-      model: job.model,
-      outputs,
-      steps: job.steps,
-      ...expiry,
-      urlOf: await signUrls(expiry.urlsHaveExpired ? [] : outputs, (artifact) =>
-        deps.urlOf(artifact, urlTtlMs),
-      ),
-      readDocument: ({ storageKey }) => job.documents?.get(storageKey) ?? null,
-    });
-  }
-
-  /** Builds the steps of a pipeline; those that have delivered while it runs have their results. */
-  async function buildSteps(job: JobRecord): Promise<JobResource['steps']> {
-    const capability = findCapability(job.type);
-    const delivered = job.status === 'open' ? listDelivered(job) : [];
-    if (!capability || delivered.length === 0) return showSteps(job, new Map());
-    const { steps } = deliveredSteps.parse(await present(job, capability, delivered));
-    return showSteps(job, new Map(steps.map(({ id, data }) => [id, data])));
+    return presentOutputs(deps.urlOf, { job, capability, outputs: job.outputs });
   }
 
   return {
@@ -234,7 +241,7 @@ export function createJobView(deps: {
       completedAt: isoTime(job.completedAtMs),
       deadlineAt: isoTime(job.deadlineAtMs),
       result: await buildResult(job),
-      steps: await buildSteps(job),
+      steps: await buildSteps(deps.urlOf, job),
       mediaDeletedAt: isoTime(job.mediaDeletedAtMs),
       error: job.error && { ...job.error, retryable: errorTable[job.error.code].retryable },
       billing: buildBilling(job),

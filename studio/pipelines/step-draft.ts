@@ -15,7 +15,7 @@ import { assert, invalidFieldsError } from '../../domain/errors.ts';
 import { countCharacters } from '../../domain/field-messages.ts';
 import { isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 import { parseWith } from '../../domain/parsing.ts';
-import { recordingSuffix, type StepReference } from '../../domain/pipeline-plan.ts';
+import { recordingSuffix, type OpenPrice, type StepReference } from '../../domain/pipeline-plan.ts';
 import { toStorageReference } from '../../storage/inputs/inputs.ts';
 import type { Capability, Medium } from '../capabilities/capability.ts';
 import {
@@ -267,6 +267,10 @@ function markFiles(input: JsonObject, references: readonly FoundReference[]): Js
 
 const referencePrefix = toStorageReference('');
 
+const open = (price: OpenPrice): Pick<DraftCall, 'open'> => ({
+  open: { price, expectedUsd: null },
+});
+
 /** Returns the price of a call that an earlier step completes, if its number of units depends on it. */
 function findOpenPrice(
   call: DraftCall,
@@ -276,9 +280,6 @@ function findOpenPrice(
   const reference = references.find(({ token }) => input.includes(token));
   if (!reference || typeof call.unitPriceUsd !== 'number') return {};
   const { token, kind } = reference;
-  const open = (price: NonNullable<DraftCall['open']>['price']) => ({
-    open: { price, expectedUsd: null },
-  });
   if (call.meter === 'character' && kind === 'text') {
     return open({ token, kind: 'characters', others: call.quantity - countCharacters(token) });
   }

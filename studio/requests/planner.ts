@@ -181,13 +181,22 @@ function planSteps(
   drafts: readonly DraftStep[],
   { calls, steps: prices }: DraftPrice,
 ): PipelineStep[] {
-  return drafts.map(({ medium, maxCredits: _, ...step }, index) => ({
-    ...step,
-    // Joined artifacts are stored under the indexes that follow those of the calls.
-    assembledIndex: step.assembly ? calls.length + index : null,
-    priceMicro: prices[index]?.maxMicro ?? 0,
-    deadlineMs: findDeadlineMs(config, medium),
-  }));
+  return drafts.map(
+    ({ medium, id, use, type, model, calls: range, assembly, after, references }, index) => ({
+      id,
+      use,
+      type,
+      model,
+      calls: range,
+      assembly,
+      after,
+      references,
+      // Joined artifacts are stored under the indexes that follow those of the calls.
+      assembledIndex: assembly ? calls.length + index : null,
+      priceMicro: prices[index]?.maxMicro ?? 0,
+      deadlineMs: findDeadlineMs(config, medium),
+    }),
+  );
 }
 
 /** Returns the longest time that successive steps of a pipeline may take, in milliseconds. */
