@@ -689,7 +689,7 @@ export interface paths {
         get: operations["listApiKeys"];
         /**
          * Create an API key
-         * @description A user can have at most 10 keys. A new key can have at most the permissions of the key that creates it; scopes, models and expiry that you omit are copied from that key. Keys created by a key with a limit share that limit.
+         * @description A user can have at most 10 keys. A new key can have at most the permissions of the key that creates it; scopes, models and expiry that you omit are copied from that key. Keys created by a key with limits share them.
          *
          *     Scope: `keys:write`.
          */
@@ -708,8 +708,8 @@ export interface paths {
     "/api/v1/api-keys/{keyId}/limit": {
         parameters: {};
         /**
-         * Set the credit limit of an API key
-         * @description Limits the credits that the key can spend per UTC day, week (from Monday) or month, or in total; null removes the limit. Credits already spent in the period count toward the limit. Keys that replaced this key, and keys that it created, share the limit. A key that has a limit may not change any limit.
+         * Set limits of an API key
+         * @description `limit` is the number of credits that the key can spend per UTC day, week (from Monday) or month, or in total; credits already spent in the period count. `rateLimit` is the number of requests per minute, `jobsMax` that of Studio jobs that may be open at the same time. Null removes a limit, and a limit that you omit stays. Keys that replaced this key, and keys that it created, share its limits. A key that has a limit may not change any limit.
          *
          *     Scope: `keys:write`.
          */
@@ -914,7 +914,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1377,6 +1377,10 @@ export interface components {
             allowedModels: string[] | null;
             /** @description Spending limit. Null if only the balance limits the key. */
             limit: components["schemas"]["KeyLimit"] | null;
+            /** @description Requests per minute. Null if the default limit applies. */
+            rateLimit: number | null;
+            /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
+            jobsMax: number | null;
         };
         UsageSummary: {
             /** Format: date-time */
@@ -1464,7 +1468,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -4805,6 +4809,10 @@ export interface components {
                 allowedModels: string[] | null;
                 /** @description Spending limit. Null if only the balance limits the key. */
                 limit: components["schemas"]["KeyLimit"] | null;
+                /** @description Requests per minute. Null if the default limit applies. */
+                rateLimit: number | null;
+                /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
+                jobsMax: number | null;
                 /** @description Spending in the current period of the `limit`. Null if the key has no limit. */
                 budget: {
                     limit: number;
@@ -4823,7 +4831,9 @@ export interface components {
             expiresAt?: number | null;
             scopes?: ("chat" | "models:read" | "keys:read" | "keys:write" | "usage:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
             allowedModels?: string[];
-            limit?: components["schemas"]["KeyLimit"];
+            limit?: components["schemas"]["KeyLimit"] | null;
+            rateLimit?: number | null;
+            jobsMax?: number | null;
         };
         CreateApiKeyAnswer: {
             keyId: string;
@@ -4838,6 +4848,10 @@ export interface components {
             allowedModels: string[] | null;
             /** @description Spending limit. Null if only the balance limits the key. */
             limit: components["schemas"]["KeyLimit"] | null;
+            /** @description Requests per minute. Null if the default limit applies. */
+            rateLimit: number | null;
+            /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
+            jobsMax: number | null;
             /** @description The secret API key. It is shown only once. */
             key: string;
         };
@@ -4858,6 +4872,10 @@ export interface components {
             allowedModels: string[] | null;
             /** @description Spending limit. Null if only the balance limits the key. */
             limit: components["schemas"]["KeyLimit"] | null;
+            /** @description Requests per minute. Null if the default limit applies. */
+            rateLimit: number | null;
+            /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
+            jobsMax: number | null;
             /** @description The secret API key. It is shown only once. */
             key: string;
             replaced: {
@@ -4867,7 +4885,9 @@ export interface components {
             };
         };
         SetApiKeyLimitRequest: {
-            limit: components["schemas"]["KeyLimit"] | null;
+            limit?: components["schemas"]["KeyLimit"] | null;
+            rateLimit?: number | null;
+            jobsMax?: number | null;
         };
         RevokeApiKeyAnswer: {
             /** @constant */
@@ -4887,6 +4907,10 @@ export interface components {
             allowedModels: string[] | null;
             /** @description Spending limit. Null if only the balance limits the key. */
             limit: components["schemas"]["KeyLimit"] | null;
+            /** @description Requests per minute. Null if the default limit applies. */
+            rateLimit: number | null;
+            /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
+            jobsMax: number | null;
             organizationId: string;
             organizationName: string;
             userId: string;
@@ -4903,6 +4927,14 @@ export interface components {
                 /** @description End of the period. Null if the period never ends. */
                 resetsAt: string | null;
             } | null;
+            /** @description Open Studio jobs of the key and of the keys that share its limits. */
+            jobsOpen: number;
+            /** @description Limits of all keys of the organization together: requests per minute (null: the default) and open Studio jobs (null: no limit). */
+            organizationLimits: {
+                rateLimit: number | null;
+                jobsMax: number | null;
+                jobsOpen: number;
+            };
         };
         GetSessionAnswer: {
             session: {
@@ -5002,7 +5034,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -7175,7 +7207,9 @@ export interface operations {
                  *       "limit": {
                  *         "credits": 500,
                  *         "per": "month"
-                 *       }
+                 *       },
+                 *       "rateLimit": 120,
+                 *       "jobsMax": 5
                  *     }
                  */
                 "application/json": components["schemas"]["SetApiKeyLimitRequest"];

@@ -41,7 +41,7 @@ class JobProgress(TypedDict):
 
 
 class JobError(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
@@ -380,6 +380,8 @@ class ApiKeyMeta(TypedDict):
     scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
     limit: KeyLimit | None
+    rateLimit: int | None
+    jobsMax: int | None
 
 
 class UsageSummaryRow(TypedDict):
@@ -3215,6 +3217,8 @@ class ListApiKeysAnswerKey(TypedDict):
     scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
     limit: KeyLimit | None
+    rateLimit: int | None
+    jobsMax: int | None
     budget: ListApiKeysAnswerKeyBudget | None
 
 
@@ -3227,7 +3231,9 @@ class CreateApiKeyRequest(TypedDict):
     expiresAt: NotRequired[int | None]
     scopes: NotRequired[list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]]
     allowedModels: NotRequired[list[str]]
-    limit: NotRequired[KeyLimit]
+    limit: NotRequired[KeyLimit | None]
+    rateLimit: NotRequired[int | None]
+    jobsMax: NotRequired[int | None]
 
 
 class CreateApiKeyAnswer(TypedDict):
@@ -3240,6 +3246,8 @@ class CreateApiKeyAnswer(TypedDict):
     scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
     limit: KeyLimit | None
+    rateLimit: int | None
+    jobsMax: int | None
     key: str
 
 
@@ -3263,12 +3271,16 @@ class RotateApiKeyAnswer(TypedDict):
     scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
     limit: KeyLimit | None
+    rateLimit: int | None
+    jobsMax: int | None
     key: str
     replaced: RotateApiKeyAnswerReplaced
 
 
 class SetApiKeyLimitRequest(TypedDict):
-    limit: KeyLimit | None
+    limit: NotRequired[KeyLimit | None]
+    rateLimit: NotRequired[int | None]
+    jobsMax: NotRequired[int | None]
 
 
 class RevokeApiKeyAnswer(TypedDict):
@@ -3278,6 +3290,12 @@ class RevokeApiKeyAnswer(TypedDict):
 
 class GetKeyAnswerBudget(ListApiKeysAnswerKeyBudget):
     pass
+
+
+class GetKeyAnswerOrganizationLimits(TypedDict):
+    rateLimit: float | None
+    jobsMax: float | None
+    jobsOpen: float
 
 
 class GetKeyAnswer(TypedDict):
@@ -3290,11 +3308,15 @@ class GetKeyAnswer(TypedDict):
     scopes: list[Literal['chat', 'models:read', 'keys:read', 'keys:write', 'usage:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
     allowedModels: list[str] | None
     limit: KeyLimit | None
+    rateLimit: int | None
+    jobsMax: int | None
     organizationId: str
     organizationName: str
     userId: str
     role: Literal['owner', 'admin', 'member', 'viewer']
     budget: GetKeyAnswerBudget | None
+    jobsOpen: int
+    organizationLimits: GetKeyAnswerOrganizationLimits
 
 
 class GetSessionAnswerSession(TypedDict):
