@@ -136,21 +136,23 @@ type StartClaim = Pick<HeldClaim, 'recordStart' | 'noteRejection'>;
 const rowPollMs = 1000;
 
 /**
- * Maximum time that a start holds its slot while it waits for the reservation, in milliseconds. A
- * busy worker thus slows the starts of the organization that keeps it busy; without a worker, jobs
- * still start, and wait in Temporal.
+ * Time in milliseconds without any reservation after which a start gives its slot back, because
+ * probably no worker runs: jobs then still start, and wait in Temporal. Until then, a start holds its
+ * slot until its reservation, so that a busy worker slows the starts of the organization that keeps
+ * it busy, and its jobs do not queue in the worker in front of those of others.
  */
-const startHoldMaxMs = 1000;
+const startHoldMs = 1000;
 
 /**
- * Creates the function that starts workflows, and returns the function to call when the job has
- * its reservation. At most TEMPORAL_STARTS_MAX starts are in progress at a time, because more would
+ * Creates the function that starts workflows, and returns the function to call when the reservation
+ * was decided, or is no longer awaited. At most TEMPORAL_STARTS_MAX starts are in progress at a time, because more would
  * only delay each other; organizations take turns. If a job gets no turn, no start request was sent
  * for it.
  */
 function createFairStart(deps: AdmissionDeps) {
   const limiter = createShares(deps.config.TEMPORAL_STARTS_MAX);
-  return async (plan: JobPlan, claim: StartClaim): Promise<() => void> => {
+  let decidedAtMs = -Infinity;
+  return async (plan: JobPlan, claim: StartClaim): Promise<(isDecided: boolean) => void> => {
     const release = await limiter.enter(plan.organizationId, deps.config.TEMPORAL_START_WAIT_MS);
     if (!release) {
       throw new GatewayError('SERVICE_UNAVAILABLE', 'Too many jobs are waiting to start.', {
@@ -167,9 +169,16 @@ function createFairStart(deps: AdmissionDeps) {
       release();
       throw error;
     }
-    const timer = setTimeout(release, startHoldMaxMs);
-    return () => {
+    const startedAtMs = performance.now();
+    let timer = setTimeout(releaseIfIdle, startHoldMs);
+    function releaseIfIdle(): void {
+      const leftMs = Math.max(startedAtMs, decidedAtMs) + startHoldMs - performance.now();
+      if (leftMs <= 0) release?.();
+      else timer = setTimeout(releaseIfIdle, leftMs);
+    }
+    return (isDecided) => {
       clearTimeout(timer);
+      if (isDecided) decidedAtMs = performance.now();
       release();
     };
   };
@@ -190,7 +199,12 @@ export function createAdmission(deps: AdmissionDeps) {
       const updates = deps.updates.subscribe(plan.jobId);
       try {
         const endStart = await startFairly(plan, claim);
-        const rejection = await awaitReservation(deps, plan, updates).finally(endStart);
+        let rejection: Rejection | null | undefined;
+        try {
+          rejection = await awaitReservation(deps, plan, updates);
+        } finally {
+          endStart(rejection !== undefined);
+        }
         if (rejection) {
           claim.noteRejection();
           throwRejection(rejection);

@@ -200,6 +200,20 @@ const money: Fault[] = [
     tests: ['test/ledger/batches.test.ts'],
   },
   {
+    name: 'starts of one organization go before those of others',
+    file: 'studio/jobs/admission.ts',
+    original: 'limiter.enter(plan.organizationId,',
+    planted: `limiter.enter('all',`,
+    tests: ['test/studio/admission.test.ts'],
+  },
+  {
+    name: 'jobs queue in a busy worker in front of those of others',
+    file: 'studio/jobs/admission.ts',
+    original: 'Math.max(startedAtMs, decidedAtMs)',
+    planted: 'startedAtMs',
+    tests: ['test/studio/admission.test.ts'],
+  },
+  {
     name: 'keys that share a limit of requests have windows of their own',
     file: 'identity/access.sql',
     original: 'coalesce(h.id, a.id) AS window_owner',

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { useGateway, type TestGateway } from '../harness/gateway.ts';
+import { useGateway, type TestCaller, type TestGateway } from '../harness/gateway.ts';
 import { startWorkers } from '../harness/running-gateway.ts';
 
 const path = '/api/v1/studio/image/generate';
@@ -34,13 +34,67 @@ describe('workflow starts without a running worker', () => {
     },
   });
 
-  it('do not block each other: all wait in Temporal, and succeed', async () => {
-    const starting = generateMany(gateway, 4, 'an early crane');
+  it('take turns and do not block each other: all wait in Temporal, and succeed', async () => {
+    const start = async ({ key }: TestCaller) => {
+      const answer = await gateway.call(path, {
+        key,
+        body: { prompt: 'an early crane', async: true },
+      });
+      expect(answer.status).toBe(202);
+      const { jobId } = answer.body.data;
+      await gateway.untilDone(jobId, key);
+      const { startTime } = await gateway.getWorkflow(jobId).describe();
+      return { key, startedAtMs: startTime.getTime() };
+    };
+    const [busy, other] = [await gateway.newCaller(), await gateway.newCaller()];
+    const starting = Array.from({ length: 4 }, () => start(busy));
+    await sleep(500);
+    starting.push(start(other));
     // Each start holds the only slot for a second. All have started when the workers do.
-    await sleep(5000);
+    await sleep(6000);
     const stopWorkers = await startWorkers(gateway.config, gateway.api.services);
-    expect(await starting).toEqual(Array(4).fill(200));
+    const started = (await Promise.all(starting)).toSorted(
+      (one, next) => one.startedAtMs - next.startedAtMs,
+    );
+    // The first start of the busy organization holds the slot, its second one had the next turn.
+    expect(started.slice(0, 3).map(({ key }) => key)).toContain(other.key);
     await stopWorkers();
+  });
+});
+
+describe('workflow starts while reservations are slow', () => {
+  const gateway = useGateway({ env: { TEMPORAL_STARTS_MAX: '4' } });
+
+  it('hold their slots until the reservation, as long as other jobs are reserved', async () => {
+    const [slow, other] = [await gateway.newCaller(), await gateway.newCaller()];
+    await gateway.database.query('BEGIN');
+    await gateway.database.query('SELECT FROM account WHERE organization_id = $1 FOR UPDATE', [
+      slow.organizationId,
+    ]);
+    const starting = Array.from({ length: 10 }, (_, index) =>
+      gateway.call(path, {
+        key: slow.key,
+        body: { prompt: 'a slow crane', async: true },
+        headers: { 'idempotency-key': `slow-${index}` },
+      }),
+    );
+    // A second without a reservation frees the slots; a slow machine may have such seconds.
+    let idleSeconds = 0;
+    for (let reserved = 0; reserved < 8; reserved += 1) {
+      const beganAtMs = performance.now();
+      await gateway.startImage({ prompt: 'a quick crane' }, other.key);
+      await sleep(400);
+      idleSeconds += Math.floor((performance.now() - beganAtMs) / 900);
+    }
+    const states = await gateway.database.query<{ state: string }>(
+      `SELECT state FROM idempotency_claim WHERE organization_id = $1 AND state <> 'held'`,
+      [slow.organizationId],
+    );
+    await gateway.database.query('ROLLBACK');
+    // An organization has half of the slots.
+    expect(states.length).toBeGreaterThanOrEqual(2);
+    expect(states.length).toBeLessThanOrEqual(2 * (1 + idleSeconds));
+    for (const { status } of await Promise.all(starting)) expect(status).toBe(202);
   });
 });
 
