@@ -46,6 +46,7 @@ export const errorTable = {
   JOB_NOT_FOUND: permanent(404, 'No such job.'),
   METHOD_NOT_ALLOWED: permanent(405, 'Method not allowed.'),
   JOB_ARCHIVED: permanent(410, 'The job is old, and was archived: ask the operator for it.'),
+  CHAT_ARCHIVED: permanent(410, 'The chat is old, and was archived: ask the operator for it.'),
   MEDIA_DELETED: permanent(410, "The job's owner has deleted its media."),
   REQUEST_TIMEOUT: temporary(408, 'The request took too long to arrive.'),
   JOB_ALREADY_DONE: permanent(409, 'The job has already ended.'),

@@ -77,7 +77,7 @@ BEGIN
       coalesce(sum(charged), 0), coalesce(sum(coalesce(charged, 0) - coalesce(refunded, 0)), 0), object_key, object_sha256
     FROM reservation WHERE id = ANY (ids);
   PERFORM keep_archived_sums(account_id, ids);
-  INSERT INTO archived_job SELECT substr(id, 5)::uuid, account_id, last_entry FROM job WHERE id = ANY (ids);
+  INSERT INTO archived_id SELECT split_part(id, '_', 2)::uuid, account_id, last_entry FROM unnest(ids) AS id;
   DELETE FROM metadata_pair t USING (
       SELECT x.id, x.created_at, pair.key, pair.value FROM reservation r LEFT JOIN job j USING (id),
         LATERAL (SELECT r.id, coalesce(j.created_at, r.created_at) AS created_at) AS x,

@@ -18,6 +18,23 @@ export const ledgerEntry = z.object({
 });
 type LedgerEntry = z.infer<typeof ledgerEntry>;
 
+const archivedRow = z.object({ organizationId: z.string() });
+
+/**
+ * Returns whether a job or chat of an organization was archived; of any organization, if
+ * `organizationId` is null.
+ */
+export async function isArchived(
+  pool: DatabasePool,
+  id: string,
+  organizationId: string | null,
+): Promise<boolean> {
+  const owner = await pool.maybeOneFirst(sql.type(archivedRow)`
+    SELECT organization_id AS "organizationId" FROM archived_id
+    WHERE id = ${id.replace(/^[a-z]+_/, '')}::uuid`);
+  return owner !== null && owner === (organizationId ?? owner);
+}
+
 interface EntryListing {
   kind: LedgerEntry['kind'] | undefined;
   /** Sequence number of the last entry on the previous page; undefined for the first page. */

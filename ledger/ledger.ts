@@ -219,6 +219,8 @@ const refundResult = z.discriminatedUnion('verdict', [
     refunded: z.number(),
   }),
   z.object({ verdict: z.literal('mismatch') }),
+  /** The reservation does not exist, or was archived. */
+  z.object({ verdict: z.literal('not_reserved') }),
 ]);
 export type RefundResult = z.infer<typeof refundResult>;
 
@@ -266,7 +268,7 @@ export function createLedger(pool: DatabasePool, metrics?: Metrics) {
       const operation = { verb: 'settle', amount: amountMicro, ...settle };
       return apply(job ? { ...operation, job: asJson(job) } : operation, settleResult);
     },
-    /** Refunds charged credits. @throws AssertionError if the reservation does not exist */
+    /** Refunds charged credits. */
     refund: ({ amountMicro, ...refund }: Refund): Promise<RefundResult> =>
       apply({ verb: 'refund', amount: amountMicro ?? null, ...refund }, refundResult),
     grant: ({ amountMicro, ...grant }: Grant): Promise<GrantResult> =>

@@ -1,6 +1,7 @@
 /** POST /api/v1/chat and POST /api/v1/chat/completions: send a chat to a chat model (spec §4.1). */
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
+import { isArchived } from '../../ledger/ledger-reads.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 import { toData, dataSchema, pathId } from './fields.ts';
 import { formatUsageRecord, usageRecord } from './usage.ts';
@@ -29,10 +30,14 @@ export const chats = defineSection('Chat', {
       'The chat id is the `id` in the response of every chat endpoint and in every event of a stream.',
     request: { params: z.object({ chatId: pathId('chat') }) },
     response: dataSchema(usageRecord),
-    errors: ['NOT_FOUND'],
-    async handle({ caller, params: { chatId } }, { usageReads }) {
-      const record = await usageReads.chat(caller.organizationId, chatId);
-      if (!record) throw new GatewayError('NOT_FOUND', 'No such chat.');
+    errors: ['NOT_FOUND', 'CHAT_ARCHIVED'],
+    async handle({ caller: { organizationId }, params: { chatId } }, { pool, usageReads }) {
+      const record = await usageReads.chat(organizationId, chatId);
+      if (!record) {
+        throw (await isArchived(pool, chatId, organizationId))
+          ? new GatewayError('CHAT_ARCHIVED')
+          : new GatewayError('NOT_FOUND', 'No such chat.');
+      }
       return toData(formatUsageRecord(record));
     },
   }),

@@ -302,8 +302,8 @@ CREATE TABLE archive_segment (
   PRIMARY KEY (organization_id, sequence)
 );
 
--- Ids of archived jobs, without their prefix, and the segments that contain them.
-CREATE TABLE archived_job (
+-- Ids of archived jobs and chats, without their prefix, and the segments that contain them.
+CREATE TABLE archived_id (
   id uuid PRIMARY KEY,
   organization_id text NOT NULL,
   sequence bigint NOT NULL

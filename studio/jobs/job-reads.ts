@@ -7,6 +7,7 @@ import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import { buffer } from 'node:stream/consumers';
 import type { Json } from '../../domain/json.ts';
+import { isArchived } from '../../ledger/ledger-reads.ts';
 import { jobRow, type Documents, type JobRecord } from '../../domain/job-record.ts';
 import { planVersion, type CallOutputs, type JobPlan } from '../../domain/job-plan.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -288,10 +289,7 @@ async function readMissing(
   organizationId: string | null,
   jobId: string,
 ): Promise<'JOB_ARCHIVED' | 'JOB_NOT_FOUND'> {
-  const archived = await pool.maybeOneFirst(sql.type(idRow)`
-    SELECT organization_id AS id FROM archived_job WHERE id = ${jobId.replace(/^job_/, '')}::uuid`);
-  const isOwn = archived !== null && archived === (organizationId ?? archived);
-  return isOwn ? 'JOB_ARCHIVED' : 'JOB_NOT_FOUND';
+  return (await isArchived(pool, jobId, organizationId)) ? 'JOB_ARCHIVED' : 'JOB_NOT_FOUND';
 }
 
 /** Builds the conditions of a filter. Of the jobs that a search finds, `limit` newest ones match. */

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { createLogger } from '../../platform/logger.ts';
 import { startArchiver } from '../../worker/daily-passes.ts';
+import { say } from '../chat/chat-clients.ts';
 import { studio } from '../clients/cli/studio.ts';
 import { operatorAction, useOwnGateway, type StudioBody } from '../harness/gateway.ts';
 
@@ -11,6 +12,7 @@ import { operatorAction, useOwnGateway, type StudioBody } from '../harness/gatew
 const gateway = useOwnGateway({}, 'never');
 const thisMonth = `${new Date().toISOString().slice(0, 7)}-01`;
 let jobIds: string[] = [];
+let chatId = '';
 
 const admin = (line: string) =>
   studio(`admin ${line}`, {
@@ -55,6 +57,10 @@ const yearAgo = new Date(Date.now() - 300 * 86_400_000).toISOString();
 
 beforeAll(async () => {
   jobIds = await makeJobs(['an old harbour', '[[fail:422]] a wreck']);
+  const chat = await gateway.call<{ id: string }>('/api/v1/chat', {
+    body: { model: 'gpt-4o', messages: say('hello') },
+  });
+  chatId = chat.body.id;
   await age(2);
 });
 
@@ -74,7 +80,7 @@ it.each([
 it('an operator archives ended months; the jobs are gone, and the sums remain', async () => {
   const shown = await money();
   const run = await admin(`archive --before ${thisMonth} --actor olga --reason "ticket 7"`);
-  expect(run).toMatchObject({ status: 0, stdout: 'archived 2 jobs and chats in 1 segments\n' });
+  expect(run).toMatchObject({ status: 0, stdout: 'archived 3 jobs and chats in 1 segments\n' });
   const again = await admin(
     `archive --before ${thisMonth} --actor olga --reason "ticket 7" --json`,
   );
@@ -103,6 +109,13 @@ it('an operator archives ended months; the jobs are gone, and the sums remain', 
     const refund = { ...operatorAction, id: 'late' };
     expect((await gateway.admin(`/jobs/${jobId}/refunds`, refund)).status).toBe(410);
     expect((await gateway.admin(`/jobs/${jobId}`)).status).toBe(410);
+  }
+  for (const [key, status, error] of [
+    [gateway.caller.key, 410, 'CHAT_ARCHIVED'],
+    [other.key, 404, 'NOT_FOUND'],
+  ] as const) {
+    const chat = await gateway.call<StudioBody<never>>(`/api/v1/chats/${chatId}`, { key });
+    expect(chat).toMatchObject({ status, body: { error } });
   }
   const list = await gateway.call<{ data: object[] }>('/api/v1/studio/jobs');
   expect(list.body.data).toEqual([]);
@@ -145,4 +158,29 @@ it('a worker archives what is older than ARCHIVE_AFTER_MONTHS', async () => {
   await age(1);
   await expect.poll(read, { timeout: 60_000 }).toBe(410);
   await stop();
+});
+
+// Last, because no audit has found the segment right that it makes.
+it('a refund that meets the archive of its job is rejected, and moves nothing', async () => {
+  const [jobId] = await makeJobs(['a harbour that is refunded late']);
+  const { organizationId } = gateway.caller;
+  const { query } = gateway.database;
+  const balance = await gateway.database.balance(organizationId);
+  await query('BEGIN');
+  await query('SELECT FROM account WHERE organization_id = $1 FOR UPDATE', [organizationId]);
+  const refund = gateway.admin(`/jobs/${jobId}/refunds`, { ...operatorAction, id: 'race' });
+  // The refund has found its job, and waits for the account.
+  await expect
+    .poll(() => query('SELECT FROM pg_locks WHERE NOT granted'), { interval: 5 })
+    .not.toEqual([]);
+  await query(
+    `SELECT archive_rows($1, first, last, 'raced',
+        encode(sha256(convert_to(archive_content($1, first, last), 'UTF8')), 'hex'))
+      FROM (SELECT (SELECT max(s.sequence) + 1 FROM archive_segment s WHERE s.organization_id = $1) AS first,
+        sequence AS last FROM account WHERE organization_id = $1) AS bounds`,
+    [organizationId],
+  );
+  await query('COMMIT');
+  expect(await refund).toMatchObject({ status: 410, body: { error: 'JOB_ARCHIVED' } });
+  expect(await gateway.database.balance(organizationId)).toEqual(balance);
 });

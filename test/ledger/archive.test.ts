@@ -1,13 +1,18 @@
 /** The archive: what it removes can be read back, and no sum, balance or limit changes. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { findS3Server, startS3Server } from '../../dev/stack/s3-server.ts';
 import { createJobReads } from '../../studio/jobs/job-reads.ts';
 import { archive, checkArchive } from '../../ledger/archive.ts';
 import { findViolations } from '../../ledger/invariants.ts';
 import { createLedger } from '../../ledger/ledger.ts';
 import { createUsageSums } from '../../ledger/usage-sums.ts';
 import type { LocalDisk } from '../../storage/local-disk.ts';
+import { openS3 } from '../../storage/s3.ts';
 import { newFolder, openTestDisk } from '../harness/folders.ts';
 import { useHistory } from './use-history.ts';
 
@@ -67,6 +72,53 @@ beforeAll(async () => {
   before = await money();
 });
 
+/** Program that archives, and writes the name of each step before it to standard output. */
+const archiveProgram = `
+  import { archive } from './ledger/archive.ts';
+  import { openDatabase } from './platform/database.ts';
+  import { createLogger } from './platform/logger.ts';
+  import { openLocalDisk } from './storage/local-disk.ts';
+  const { url, beforeMs, killedAt, ...disk } = JSON.parse(process.argv[1]);
+  const pool = await openDatabase({ url, poolMax: 2, logger: createLogger('archive', 'silent') });
+  const storage = await openLocalDisk(disk);
+  let segments = 0;
+  const reach = (step) => step === killedAt && process.kill(process.pid, 'SIGKILL');
+  await archive({ databaseUrl: url, pool, storage: {
+    spoolPath: () => { reach(segments++ === 1 && 'next'); return storage.spoolPath(); },
+    put: async (key, path) => { reach('put'); await storage.put(key, path); reach('read'); },
+    open: (key) => storage.open(key),
+  } }, { beforeMs });`;
+
+/** Runs an archive until a step of its first segment, at which its process is killed. */
+async function killArchive(killedAt: 'put' | 'read' | 'remove' | 'next'): Promise<void> {
+  const options = {
+    url: database.url,
+    beforeMs: monthMs(1),
+    killedAt,
+    directory,
+    secret: 'a secret of thirty-two characters or more',
+    publicBaseUrl: 'http://127.0.0.1:4000',
+  };
+  if (killedAt === 'remove') {
+    await database.query('BEGIN');
+    await database.query('LOCK TABLE archived_id IN ACCESS EXCLUSIVE MODE');
+  }
+  const child = spawn(
+    process.execPath,
+    ['--input-type=module', '-e', archiveProgram, JSON.stringify(options)],
+    { stdio: ['ignore', 'inherit', 'inherit'] },
+  );
+  const ended = once(child, 'exit');
+  if (killedAt === 'remove') {
+    await expect
+      .poll(() => count('pg_locks', `NOT granted AND relation = 'archived_id'::regclass`))
+      .toBe(1);
+    child.kill('SIGKILL');
+  }
+  expect(await ended).toEqual([null, 'SIGKILL']);
+  if (killedAt === 'remove') await database.query('ROLLBACK');
+}
+
 describe('an archive that is interrupted', () => {
   it.each([
     ['the object cannot be written', { put: () => Promise.reject(new Error('full')) }, 'full'],
@@ -76,6 +128,25 @@ describe('an archive that is interrupted', () => {
     await expect(archive(sources(store), { beforeMs: monthMs(1) })).rejects.toThrow(message);
     expect([await count('ledger_entry'), await count('archive_segment')]).toEqual([rows, 0]);
     expect(await audit()).toEqual([]);
+  });
+
+  it('loses and doubles nothing when its process is killed at any point', async () => {
+    const rows = async () => (await count('reservation')) + (await count('archived_id'));
+    const all = await rows();
+    for (const [step, segments] of [
+      ['put', 0],
+      ['read', 0],
+      // The statement goes on in Postgres, and removes the rows.
+      ['remove', 1],
+      ['next', 2],
+    ] as const) {
+      await killArchive(step);
+      await expect.poll(() => count('archive_segment')).toBe(segments);
+      expect(await rows()).toBe(all);
+      expect(await money()).toEqual(before);
+      expect((await check()).findings).toEqual([]);
+      expect(await audit()).toEqual([]);
+    }
   });
 
   it('continues after a time limit, and after each object that was written without its removal', async () => {
@@ -89,7 +160,6 @@ describe('an archive that is interrupted', () => {
       throw new Error('crash');
     };
     await expect(archive(sources({ put }), { beforeMs: monthMs(1) })).rejects.toThrow('crash');
-    expect(await count('archive_segment')).toBe(0);
     const archived = await archive(sources(), { beforeMs: monthMs(1) });
     expect(archived).toMatchObject({ complete: true });
     expect(archived.segments).toBeGreaterThan(2);
@@ -161,7 +231,7 @@ it('is read back without findings, and finds each change of an object or a row',
 
 it('keeps its promises: ids of archived jobs, grants once, and entries that only an archive removes', async () => {
   const [archivedJob] = await database.query<{ id: string }>(
-    `SELECT 'job_' || replace(id::text, '-', '') AS id FROM archived_job LIMIT 1`,
+    `SELECT 'job_' || replace(id::text, '-', '') AS id FROM archived_id LIMIT 1`,
   );
   const id = archivedJob?.id ?? '';
   const reads = createJobReads(database.pool);
@@ -172,7 +242,9 @@ it('keeps its promises: ids of archived jobs, grants once, and entries that only
   const by = { organizationId, actor: 'test', reason: 'test' };
   const grant = { ...by, id: 'start', amountMicro: 1_000_000_000_000 };
   expect(await ledger().grant(grant)).toMatchObject({ repeated: true });
-  await expect(ledger().refund({ ...by, id, refundId: 'late' })).rejects.toThrow('not_reserved');
+  expect(await ledger().refund({ ...by, id, refundId: 'late' })).toEqual({
+    verdict: 'not_reserved',
+  });
   expect(
     await ledger().refund({ ...by, id: oldJob, refundId: 'two', amountMicro: 3 }),
   ).toMatchObject({ refunded: 10 });
@@ -183,6 +255,37 @@ it('keeps its promises: ids of archived jobs, grants once, and entries that only
     'append-only',
   );
   expect(await audit()).toEqual([]);
+});
+
+const s3 = await findS3Server();
+it.skipIf(!s3)('archives to a store with the protocol of S3, and reads it back', async () => {
+  const server = await startS3Server(s3);
+  const { accessKeyId, secretAccessKey } = server;
+  const bucket = await openS3({
+    ...server,
+    readCredentials: () => Promise.resolve({ accessKeyId, secretAccessKey }),
+    spoolDirectory: newFolder(),
+  });
+  const shown = await money();
+  const onS3 = { ...sources(), storage: bucket };
+  const [last] = await database.query<{ sequence: string }>(
+    'SELECT max(sequence) AS sequence FROM archive_segment',
+  );
+  const { segments } = await archive(onS3, { beforeMs: monthMs(0) });
+  const after = { organizationId, sequence: Number(last?.sequence) };
+  expect(await checkArchive(onS3, { after })).toEqual({ segments, findings: [], next: null });
+  expect(await money()).toEqual(shown);
+  // Its objects are moved, so that the other tests can read them.
+  const stored = await database.query<{ key: string }>(
+    `SELECT storage_key AS key FROM archive_segment WHERE sequence > ${last?.sequence}`,
+  );
+  for (const { key } of stored) {
+    const object = await bucket.open(key);
+    const path = await storage.spoolPath();
+    if (object) await writeFile(path, await buffer(object.stream));
+    await storage.put(key, path);
+  }
+  await server.stop();
 });
 
 it('archives nothing that an audit has not found right', async () => {
