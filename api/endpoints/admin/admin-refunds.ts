@@ -58,7 +58,8 @@ export const refunds = defineSection('Jobs', {
         reason,
       });
       // The job was archived after it was found.
-      if (refund.verdict === 'not_reserved') throw new GatewayError(await jobOverview.missing(job.id));
+      if (refund.verdict === 'not_reserved')
+        throw new GatewayError(await jobOverview.missing(job.id));
       if (refund.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
       if (refund.verdict === 'not_refundable') throw refundError(refund, credits);
       const amountCredits = creditsFromMicro(refund.amount);
