@@ -287,15 +287,27 @@ describeInBrowser('the console of a caller', () => {
     expect(await prompt.inputValue()).toBe('no');
   });
 
-  it('streams a chat, and shows its price', async () => {
+  it('streams a chat as Markdown with its price, model and time, and keeps it after a reload', async () => {
     const { page, problems } = await openAs();
     await page.getByRole('link', { name: 'Chat' }).click();
-    await page.getByLabel('Your message').fill('What lights a harbour?');
-    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByLabel('Model').fill('gpt-5-mini');
+    await page
+      .getByLabel('Your message')
+      .fill('What **lights** a harbour? <img src=x onerror=alert(1)> [a](javascript:alert(1))');
+    await page.getByLabel('Your message').press('Control+Enter');
     const answer = page.getByRole('article', { name: 'assistant' });
     await answer.getByText(/credits/).waitFor();
-    expect(await answer.textContent()).toContain('What lights a harbour?');
+    await answer.getByText(/gpt-5-mini · first text after .* · .* tokens/).waitFor();
+    expect(await answer.locator('strong').first().textContent()).toBe('lights');
+    expect(await answer.locator('img, a[href^=javascript]').count()).toBe(0);
     await expectAccessible(page);
+    await page.reload();
+    await answer.getByText('lights').first().waitFor();
+    await page.getByRole('button', { name: 'Regenerate' }).click();
+    await answer.getByText(/credits/).waitFor();
+    expect(await answer.count()).toBe(1);
+    await page.getByRole('button', { name: 'New chat' }).click();
+    await page.getByText('No messages yet').waitFor();
     expect(problems).toEqual([]);
   });
 

@@ -18,10 +18,22 @@ export interface ChatSettings {
 /** Chat model, as the API lists it. */
 export type ChatModel = Schemas['ListModelsAnswer']['models'][number];
 
-/** Returns the chat models. */
-export function useChatModels(): readonly ChatModel[] {
+/** Maximum price of a default model, in credits per million tokens of its answers. */
+const defaultPriceMax = 1000;
+
+/** Returns the chat models, and the newest one with a moderate price. */
+export function useChatModels(): { models: readonly ChatModel[]; defaultModel: string } {
   const { data } = useQuery(chatModelsQuery);
-  return data?.models ?? [];
+  const { data: pricing } = useQuery(pricingQuery);
+  const models = data?.models ?? [];
+  const moderate = new Set(
+    pricing?.chat.filter(({ output }) => output <= defaultPriceMax).map(({ model }) => model),
+  );
+  const times = new Map(data?.data.map(({ id, created }) => [id, created]));
+  const [newest] = models
+    .filter(({ id }) => moderate.has(id))
+    .toSorted((one, other) => (times.get(other.id) ?? 0) - (times.get(one.id) ?? 0));
+  return { models, defaultModel: newest?.id ?? models[0]?.id ?? '' };
 }
 
 interface SettingsProps {

@@ -8,6 +8,12 @@ export interface Message {
   id: number;
   role: 'user' | 'assistant';
   content: string;
+  /** Data URLs of pictures that are sent with the text. */
+  pictures?: readonly string[];
+  model?: string;
+  /** Time from sending the message to the first text of the answer, in milliseconds. */
+  firstMs?: number | undefined;
+  tokens?: { input: number; output: number } | undefined;
   /** Credits charged for the answer. */
   credits?: number | undefined;
 }
@@ -17,6 +23,7 @@ interface ChatEvent {
   type?: string;
   delta?: string;
   creditsConsumed?: number | null;
+  usage?: { inputTokens: number; outputTokens: number } | null;
   error?: string;
   message?: string;
 }
@@ -42,10 +49,11 @@ export function useChat({ setMessages }: { setMessages: SetMessages }) {
     );
   const { variables, isPending, error, mutate } = useMutation({
     async mutationFn({ body, controller: { signal } }: SentChat) {
+      const sentAtMs = performance.now();
       const request = { method: 'POST', body: { ...body, stream: true }, signal };
       for await (const data of readEvents(await sendRequest('/api/v1/chat', request))) {
         if (data === '[DONE]') break;
-        changeLastMessage(applyEvent(JSON.parse(data)));
+        changeLastMessage(applyEvent(JSON.parse(data), performance.now() - sentAtMs));
       }
     },
     onError(_, { controller, restore }) {
@@ -63,11 +71,14 @@ export function useChat({ setMessages }: { setMessages: SetMessages }) {
 }
 
 /** Returns a function that appends an event to a message. @throws Error if it is an error event */
-function applyEvent(event: ChatEvent): (last: Message) => Message {
+function applyEvent(event: ChatEvent, elapsedMs: number): (last: Message) => Message {
   if (event.type === 'error') throw new Error(event.message ?? 'The answer ended unexpectedly.');
+  const { delta, usage, creditsConsumed } = event;
   return (last) => ({
     ...last,
-    content: last.content + (event.delta ?? ''),
-    credits: event.creditsConsumed ?? last.credits,
+    content: last.content + (delta ?? ''),
+    firstMs: last.firstMs ?? (delta ? elapsedMs : undefined),
+    tokens: usage ? { input: usage.inputTokens, output: usage.outputTokens } : last.tokens,
+    credits: creditsConsumed ?? last.credits,
   });
 }

@@ -1,5 +1,6 @@
 /** Chat page. Shows the estimated price of a message, and the charged credits of each answer. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { RefreshCw } from 'lucide-react';
 import { useState, type SubmitEvent } from 'react';
 import { unwrap, api } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
@@ -9,11 +10,12 @@ import { Empty, ErrorMessage } from '../../parts/states.tsx';
 import { Credits, UsdPrice } from '../../parts/amounts.tsx';
 import { ChatSettingsForm, useChatModels, type ChatSettings } from './chat-settings.tsx';
 import { useChat, type Message } from './chat-stream.ts';
+import { ChatMessage, Pictures, useChatHistory } from './chat-message.tsx';
 import { CopyAsCode } from './copy-as.tsx';
 
 interface ChatBody {
   model: string;
-  messages: { role: 'system' | 'user' | 'assistant'; content: string }[];
+  messages: { role: 'system' | 'user' | 'assistant'; content: string | object[] }[];
   temperature?: number;
   max_tokens?: number;
 }
@@ -22,32 +24,27 @@ const noSettings = { system: '', temperature: '', maxTokens: '' };
 
 /** Shows the chat page. */
 export default function Chat() {
-  const [messages, setMessages] = useState<Message[]>([]);
-  const [text, setText] = useState('');
-  const models = useChatModels();
+  const [messages, setMessages] = useChatHistory();
+  const { models, defaultModel } = useChatModels();
   const [chosenSettings, setChosenSettings] = useState<Partial<ChatSettings>>(() => {
     const model = new URLSearchParams(location.search).get('model');
     return model === null ? {} : { model };
   });
-  const settings = { model: models[0]?.id ?? '', ...noSettings, ...chosenSettings };
+  const settings = { model: defaultModel, ...noSettings, ...chosenSettings };
   const chat = useChat({ setMessages });
-  const toSend: Message[] = [...messages, { id: messages.length, role: 'user', content: text }];
-  const body = buildBody(settings, toSend);
-  const submit = (event: SubmitEvent): void => {
-    event.preventDefault();
-    if (text.trim() === '' || chat.isPending) return;
-    setMessages([...toSend, { id: toSend.length, role: 'assistant', content: '' }]);
-    setText('');
-    chat.send(body, () => {
-      // If the request fails, the user's message is put back into the text field.
+  const send = (sent: readonly Message[], restore: () => void): void => {
+    const { model } = settings;
+    setMessages([...sent, { id: sent.length, role: 'assistant', content: '', model }]);
+    chat.send(buildBody(settings, sent), () => {
       setMessages(messages);
-      setText(text);
+      restore();
     });
   };
   return (
     <>
       <div className="head">
         <h1>Chat</h1>
+        <p className="hint">The messages stay in this browser only.</p>
         {messages.length > 0 && (
           <button type="button" disabled={chat.isPending} onClick={() => setMessages([])}>
             New chat
@@ -56,20 +53,31 @@ export default function Chat() {
       </div>
       <div className="two">
         <div className="stack">
-          <Messages messages={messages} />
+          <div className="chat-log" aria-live="polite">
+            {messages.length === 0 && (
+              <Empty title="No messages yet">Send the first one below.</Empty>
+            )}
+            {messages.map((message) => (
+              <ChatMessage key={message.id} message={message} />
+            ))}
+            {messages.at(-1)?.role === 'assistant' && !chat.isPending && (
+              <button
+                type="button"
+                className="quiet"
+                onClick={() => send(messages.slice(0, -1), () => undefined)}
+              >
+                <RefreshCw aria-hidden /> Regenerate
+              </button>
+            )}
+          </div>
           <ErrorMessage error={chat.error} />
-          <form className="card stack" onSubmit={submit}>
-            <label>
-              Your message
-              <textarea value={text} required onChange={({ target }) => setText(target.value)} />
-            </label>
-            <SendRow
-              body={body}
-              isReady={text.trim() !== '' && models.some(({ id }) => id === settings.model)}
-              chat={chat}
-            />
-            <CopyAsCode path="/api/v1/chat" body={{ ...body }} />
-          </form>
+          <Composer
+            messages={messages}
+            settings={settings}
+            isKnown={models.some(({ id }) => id === settings.model)}
+            chat={chat}
+            send={send}
+          />
         </div>
         <ChatSettingsForm
           settings={settings}
@@ -81,6 +89,49 @@ export default function Chat() {
   );
 }
 
+interface ComposerProps {
+  messages: readonly Message[];
+  settings: ChatSettings;
+  /** True if the chosen model exists. */
+  isKnown: boolean;
+  chat: ReturnType<typeof useChat>;
+  /** Sends all messages. `restore` is called if the request fails. */
+  send: (messages: readonly Message[], restore: () => void) => void;
+}
+
+/** Shows the form with which a message is written, at the bottom of the page. */
+function Composer({ messages, settings, isKnown, chat, send }: ComposerProps) {
+  const [text, setText] = useState('');
+  const [pictures, setPictures] = useState<readonly string[]>([]);
+  const toSend: Message[] = [
+    ...messages,
+    { id: messages.length, role: 'user', content: text, pictures },
+  ];
+  const body = buildBody(settings, toSend);
+  const submit = (event: SubmitEvent): void => {
+    event.preventDefault();
+    if (text.trim() === '' || chat.isPending) return;
+    setText('');
+    setPictures([]);
+    send(toSend, () => {
+      // If the request fails, the user's message is put back into the text field.
+      setText(text);
+      setPictures(pictures);
+    });
+  };
+  return (
+    <form className="card stack composer" onSubmit={submit}>
+      <label>
+        Your message
+        <textarea value={text} required onChange={({ target }) => setText(target.value)} />
+      </label>
+      <Pictures pictures={pictures} change={setPictures} />
+      <SendRow body={body} isReady={text.trim() !== '' && isKnown} chat={chat} />
+      <CopyAsCode path="/api/v1/chat" body={{ ...body }} />
+    </form>
+  );
+}
+
 /** Builds the request body. Empty settings are omitted, so that the model's defaults apply. */
 function buildBody(settings: ChatSettings, messages: readonly Message[]): ChatBody {
   const { model, system, temperature, maxTokens } = settings;
@@ -88,7 +139,16 @@ function buildBody(settings: ChatSettings, messages: readonly Message[]): ChatBo
     model,
     messages: [
       ...(system.trim() === '' ? [] : [{ role: 'system' as const, content: system }]),
-      ...messages.map(({ role, content }) => ({ role, content })),
+      ...messages.map(({ role, content, pictures = [] }) => ({
+        role,
+        content:
+          pictures.length === 0
+            ? content
+            : [
+                { type: 'text' as const, text: content },
+                ...pictures.map((url) => ({ type: 'image_url' as const, image_url: { url } })),
+              ],
+      })),
     ],
     ...(temperature !== '' && { temperature: Number(temperature) }),
     ...(maxTokens !== '' && { max_tokens: Number(maxTokens) }),
@@ -122,30 +182,6 @@ function SendRow({ body, isReady, chat: { isPending, stop } }: SendRowProps) {
         </ActionButton>
       </div>
     </div>
-  );
-}
-
-function Messages({ messages }: { messages: readonly Message[] }) {
-  return (
-    <div className="chat-log" aria-live="polite">
-      {messages.length === 0 && <Empty title="No messages yet">Send the first one below.</Empty>}
-      {messages.map((message) => (
-        <ChatMessage key={message.id} message={message} />
-      ))}
-    </div>
-  );
-}
-
-function ChatMessage({ message: { role, content, credits } }: { message: Message }) {
-  return (
-    <article className={role} aria-label={role}>
-      {content || <span className="dim">…</span>}
-      {credits !== undefined && (
-        <p className="hint">
-          <Credits amount={credits} /> credits <UsdPrice credits={credits} />
-        </p>
-      )}
-    </article>
   );
 }
 
