@@ -21,7 +21,7 @@ export const graph: Readonly<Record<string, Edge>> = {
   chat: { value: ['domain', 'platform', ...subjects, 'identity'] },
   studio: { value: ['domain', 'platform', ...subjects, 'identity'] },
   process: { value: ['domain', 'platform', ...subjects, 'identity', 'chat', 'studio'] },
-  activities: { value: ['domain', 'platform', ...subjects, 'chat', 'process'] },
+  activities: { value: ['domain', 'platform', ...subjects, 'chat', 'studio', 'process'] },
   workflows: { value: ['domain'], type: ['activities', 'providers'] },
   api: {
     value: [

@@ -1,5 +1,5 @@
 /**
- * Creates the activities that deliver webhooks about jobs and account notices (Standard Webhooks).
+ * Creates the activities that deliver webhooks about jobs, bulk jobs and account notices (Standard Webhooks).
  * Each attempt sends the current representation of the job with newly signed URLs, signs the
  * message with every active secret, and records the result.
  */
@@ -33,6 +33,8 @@ export interface DeliveryDeps {
   /** Returns the representation of a job in API responses (studio/jobs/job-view.ts). */
   showJob: (job: JobRecord) => Promise<Record<string, unknown>>;
   accountNotices: Pick<AccountNotices, 'read'>;
+  /** Returns the event of a bulk job. */
+  readBulkEvent: (eventId: string) => Promise<WebhookEvent>;
   telemetry: { metrics: Metrics };
   timeoutMs: number;
   retryDelaysMs: readonly number[];
@@ -104,6 +106,7 @@ async function readEvent(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookEv
     const { type, createdAtMs, data } = await deps.accountNotices.read(ids.subjectId);
     return { type, timestamp: isoTime(createdAtMs), data };
   }
+  if (isId('bulkEvent', ids.subjectId)) return deps.readBulkEvent(ids.subjectId);
   const startedJobId = findStartedJobId(ids.subjectId);
   const job = await deps.readJob(ids.organizationId, startedJobId ?? ids.subjectId);
   assert(job, 'cannot send a webhook for a job that does not exist');
@@ -123,6 +126,6 @@ async function buildMessage(deps: DeliveryDeps, ids: WebhookIds): Promise<Webhoo
   const event = await readEvent(deps, ids);
   // All attempts to report an event have the same message id, so that receivers can discard
   // duplicates.
-  const id = `msg_${ids.subjectId.replace(/^(job|ntc)_/, '')}`;
+  const id = `msg_${ids.subjectId.replace(/^(job|ntc|evt)_/, '')}`;
   return signMessage(deps.signingSecrets, ids.organizationId, { id, event });
 }

@@ -1,7 +1,9 @@
 /** Creates all activities of the workers. Workflows import only types from this file. */
+import type { BulkStep } from '../domain/bulk-contract.ts';
 import type { CallInput, JobPlan } from '../domain/job-plan.ts';
 import type { Config } from '../platform/config.ts';
 import { adopt } from './adopt.ts';
+import { advance } from './advance.ts';
 import { assemble, type AssemblyInput } from './assemble.ts';
 import { attempt, attemptInSlot, type ProviderCallDeps } from './attempt.ts';
 import { awaitResume } from './await-resume.ts';
@@ -13,7 +15,8 @@ import { createDeliveries, type DeliveryDeps } from './deliver-webhook.ts';
 import { markVerifying } from './mark-verifying.ts';
 import type { UndeliveredJob } from '../ledger/ledger.ts';
 import { reserve } from './reserve.ts';
-import type { Services } from '../process/services.ts';
+import { publicBaseUrl, type Services } from '../process/services.ts';
+import { createBulkEventReader } from '../studio/bulk/bulk-view.ts';
 import { store } from './store.ts';
 import { submit } from './submit.ts';
 
@@ -54,10 +57,12 @@ export function createActivities(
     charge: (job: DeliveredJob) => charge(services, job),
     release: (job: UndeliveredJob) => release(services, job),
     markVerifying: (jobId: string) => markVerifying(services, jobId),
+    advance: (step: BulkStep) => advance({ ...services, config }, step),
     ...createDeliveries({
       ...services,
       showJob,
       readJob: services.reads.read,
+      readBulkEvent: createBulkEventReader(services, publicBaseUrl(config)),
       timeoutMs: config.WEBHOOK_TIMEOUT_MS,
       retryDelaysMs: config.WEBHOOK_RETRY_DELAYS_MS,
     }),

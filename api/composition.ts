@@ -27,6 +27,10 @@ import { createOperatorFinder } from '../identity/operators.ts';
 import { createKeySessions, createSessions } from '../identity/sessions.ts';
 import type { Documents } from './openapi/document.ts';
 import { createAdmission } from '../studio/jobs/admission.ts';
+import { createBulkFeed } from '../studio/bulk/bulk-feed.ts';
+import { createBulkReads } from '../studio/bulk/bulk-reads.ts';
+import { createBulkView } from '../studio/bulk/bulk-view.ts';
+import { createBulkWorkflows } from '../studio/bulk/bulk-workflow.ts';
 import { createJobFeed } from '../studio/jobs/job-feed.ts';
 import { createJobWaits, type JobUpdates } from '../studio/jobs/job-updates.ts';
 import { createPriceList } from '../studio/requests/prices.ts';
@@ -54,6 +58,8 @@ export function compose(deps: AppDeps, documents: Documents) {
   const { config, services, client, updates } = deps;
   const { pool, logger, reads } = services;
   const claims = createClaims(pool, logger);
+  const bulkReads = createBulkReads(pool, reads);
+  const bulkView = createBulkView({ publicBaseUrl: publicBaseUrl(config), view: services.view });
   return {
     ...services,
     ...createRelays(services, client, config),
@@ -68,6 +74,10 @@ export function compose(deps: AppDeps, documents: Documents) {
     shares: createRequestShares(config),
     constants: createConstants(),
     jobFeed: createJobFeed({ pool, updates, reads, view: services.view, logger }),
+    bulkReads,
+    bulkView,
+    bulkFeed: createBulkFeed({ pool, updates, bulkReads, bulkView, logger }),
+    bulkWorkflows: createBulkWorkflows({ pool, client, config, logger }),
     readCalls: createReadCalls(pool),
     access: createAccess(pool, config, services.telemetry.metrics),
     sessions: createSessions({

@@ -44,12 +44,14 @@ export const errorTable = {
   ),
   NOT_FOUND: permanent(404, 'No such resource.'),
   JOB_NOT_FOUND: permanent(404, 'No such job.'),
+  BULK_NOT_FOUND: permanent(404, 'No such bulk job.'),
   METHOD_NOT_ALLOWED: permanent(405, 'Method not allowed.'),
   JOB_ARCHIVED: permanent(410, 'The job is old, and was archived: ask the operator for it.'),
   CHAT_ARCHIVED: permanent(410, 'The chat is old, and was archived: ask the operator for it.'),
   MEDIA_DELETED: permanent(410, "The job's owner has deleted its media."),
   REQUEST_TIMEOUT: temporary(408, 'The request took too long to arrive.'),
   JOB_ALREADY_DONE: permanent(409, 'The job has already ended.'),
+  BULK_ALREADY_DONE: permanent(409, 'The bulk job has already ended.'),
   JOB_NOT_REFUNDABLE: permanent(409, 'All charged credits of the job have already been refunded.'),
   JOB_NOT_DONE: temporary(409, 'The job has not ended yet.'),
   ANSWER_NOT_KEPT: permanent(
@@ -95,6 +97,10 @@ export const errorTable = {
   JOBS_MAX_REACHED: temporary(
     429,
     'As many Studio jobs are open as the key or the organization may have at the same time.',
+  ),
+  BULK_LIMIT_REACHED: temporary(
+    429,
+    'The organization has too many open bulk jobs, or too many open items in them.',
   ),
   WINDOW_EXHAUSTED: temporary(429, 'The six-hour usage window is exhausted.'),
   PRICE_LIMIT_EXCEEDED: permanent(400, 'The price exceeds `maxCredits`, or the price of the step.'),

@@ -3,6 +3,8 @@ import { randomUUIDv7, createHash, timingSafeEqual } from 'node:crypto';
 
 const prefixes = {
   job: 'job',
+  bulk: 'bulk',
+  bulkEvent: 'evt',
   chat: 'chat',
   organization: 'org',
   user: 'usr',

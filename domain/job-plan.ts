@@ -190,6 +190,8 @@ export interface JobPlan {
   outcomeWaitMs: number;
   /** Milliseconds between the sweeper's checks whether the workflow is still running. */
   reservationTtlMs: number;
+  /** True for an item of a bulk job, which lets single jobs go first. */
+  inBulk?: true;
 }
 
 export type StoredArtifact = z.infer<typeof storedArtifact>;

@@ -205,7 +205,7 @@ async function replaceMac(pool: DatabasePool, mac: { from: string; to: string })
 }
 
 /** Checks that the user is not a viewer. @throws GatewayError FORBIDDEN with this message */
-export function throwIfViewer(caller: Caller, message: string): void {
+export function throwIfViewer(caller: Pick<Caller, 'role'>, message: string): void {
   if (caller.role === 'viewer') throw new GatewayError('FORBIDDEN', message);
 }
 
@@ -214,7 +214,10 @@ export function throwIfViewer(caller: Caller, message: string): void {
  * is read, so that a rejected request costs little.
  * @throws GatewayError FORBIDDEN, ORGANIZATION_SUSPENDED
  */
-export function authorize(caller: Caller, scope: Scope | 'any'): void {
+export function authorize(
+  caller: Pick<Caller, 'role' | 'scopes' | 'organizationStatus'>,
+  scope: Scope | 'any',
+): void {
   if (caller.organizationStatus === 'suspended') throw new GatewayError('ORGANIZATION_SUSPENDED');
   if (scope === 'any') return;
   if (!caller.scopes.includes(scope)) {
@@ -228,7 +231,7 @@ export function authorize(caller: Caller, scope: Scope | 'any'): void {
  * Checks that the key may use the model of a request. `model` is null if the request has no model.
  * @throws GatewayError FORBIDDEN
  */
-export function authorizeModel(caller: Caller, model: string | null): void {
+export function authorizeModel(caller: Pick<Caller, 'allowedModels'>, model: string | null): void {
   if (model && caller.allowedModels && !caller.allowedModels.includes(model)) {
     throw new GatewayError('FORBIDDEN', `This key may not use the model ${model}.`);
   }

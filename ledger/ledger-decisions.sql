@@ -186,3 +186,11 @@ BEGIN
     answer := json_build_object('verdict', 'granted', 'repeated', false, 'balance', ledger_balance(a));
   END IF;
 END $$;
+
+-- Returns the answer that a reservation of this price would get now (decide_reserve).
+CREATE FUNCTION ledger_probe(organization text, api_key_id text, price bigint) RETURNS json
+LANGUAGE sql AS $$
+  SELECT (decide_reserve(a, NULL::reservation, jsonb_build_object('kind', 'studio', 'amount', price, 'id', 'probe'),
+    key_budget(api_key_id))).answer
+  FROM account a WHERE a.organization_id = organization
+$$;

@@ -275,6 +275,11 @@ export const gatewayVariables = {
   AUDIO_DEADLINE_MS: count(1000, 86_400_000).default(900_000),
   /** Maximum time for which a job tries to find out the unknown outcome of a call. */
   OUTCOME_WAIT_MS: count(1000, 86_400_000).default(300_000),
+  /** Bulk jobs of an organization that may be open at the same time, and their items together. */
+  BULK_OPEN_MAX: count(1, 10_000).default(5),
+  BULK_OPEN_ITEMS_MAX: count(1, 10_000_000).default(20_000),
+  /** Interval at which a bulk job that waits for credits reads the balance. */
+  BULK_CREDIT_CHECK_MS: count(100, 3_600_000).default(15_000),
 
   // Chat: models, prices, sandbox and time limits.
   /** Path of a JSON file that adds chat models to the catalog and removes ids (docs/catalog.md). */

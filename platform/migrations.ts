@@ -16,7 +16,7 @@ import { parseDatabaseUrl } from './database-url.ts';
 const migrationsDirectory = new URL('./migrations/', import.meta.url);
 const root = new URL('../', import.meta.url);
 /** Glob pattern of the files that contain functions and views. */
-const functionFiles = '{chat,identity,ledger,platform,providers,storage,webhooks}/**/*.sql';
+const functionFiles = '{chat,identity,ledger,platform,providers,storage,studio,webhooks}/**/*.sql';
 /** SQL file. */
 export interface SqlSource {
   name: string;

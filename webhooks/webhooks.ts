@@ -1,7 +1,7 @@
 /**
  * Stores webhooks and their delivery attempts in the database. A webhook reports the start of a
- * job, the end of a job, or an account notice (webhooks/notices.ts); its subject id identifies that
- * event. The rows determine what is delivered; workflows only wait between attempts.
+ * job, the end of a job, an event of a bulk job (studio/bulk/), or an account notice
+ * (webhooks/notices.ts); its subject id identifies that event. The rows determine what is delivered; workflows only wait between attempts.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
@@ -260,16 +260,16 @@ function createReads(pool: DatabasePool) {
         SELECT number, outcome, status, error, response, duration_ms AS "durationMs",
           started_at AS "startedAtMs"
         FROM webhook_attempt WHERE subject_id = ${subjectId} ORDER BY number DESC LIMIT ${limit}`),
-    /** Returns webhooks of ended jobs and account notices that no workflow seems to deliver. */
+    /** Returns webhooks of ended jobs, bulk jobs and account notices that no workflow seems to deliver. */
     listOverdue: (): Promise<readonly WebhookIds[]> =>
       pool.any(sql.type(idsRow)`
         SELECT w.subject_id AS "subjectId", w.organization_id AS "organizationId"
         FROM webhook w LEFT JOIN job j ON j.id = w.job_id
             AND (w.subject_id = w.job_id OR w.state = 'delivering')
-          LEFT JOIN account_notice n ON n.id = w.subject_id
+          LEFT JOIN account_notice n ON n.id = w.subject_id LEFT JOIN bulk_event e ON e.id = w.subject_id
         WHERE w.state IN ('waiting', 'delivering')
-          AND (j.status <> 'open' OR n.id IS NOT NULL) AND coalesce(w.overdue_at,
-          j.completed_at + ${unstartedAfter}::interval) < clock_timestamp()
+          AND (j.status <> 'open' OR coalesce(n.id, e.id) IS NOT NULL)
+          AND coalesce(w.overdue_at, j.completed_at + ${unstartedAfter}::interval) < clock_timestamp()
         ORDER BY w.created_at LIMIT 100`),
     /**
      * Records that a workflow delivers the webhook. `listOverdue` then omits the webhook for two

@@ -5,6 +5,7 @@
 import type { Client } from '@temporalio/client';
 import type { WebhookRelay } from '../webhooks/relay.ts';
 import type { Services } from '../process/services.ts';
+import type { BulkWorkflows } from '../studio/bulk/bulk-workflow.ts';
 import type { Config } from '../platform/config.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import { missingGraceMs, sweepReservations } from './reservation-sweep.ts';
@@ -16,6 +17,7 @@ interface SweeperDeps {
   /** Registers the search attributes, in case the Temporal server has lost its state. */
   prepareServer: () => Promise<void>;
   webhookRelay: WebhookRelay;
+  bulkWorkflows: Pick<BulkWorkflows, 'sweep'>;
 }
 
 const emptyReport = {
@@ -24,6 +26,8 @@ const emptyReport = {
   released: 0,
   /** Number of webhooks whose delivery was started because no workflow was delivering them. */
   webhooks: 0,
+  /** Number of bulk jobs that were signaled, checked or stopped. */
+  bulks: 0,
   /** Number of chats of crashed API processes that were settled at their last checkpoint. */
   chats: 0,
   /** Number of reservations, uploads, artifacts, copies and webhooks that failed in this pass. */
@@ -84,6 +88,11 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   await step('webhooks', async () => {
     const { done, skipped } = await deps.webhookRelay.resume();
     report.webhooks = done;
+    report.skipped += skipped;
+  });
+  await step('bulks', async () => {
+    const { done, skipped } = await deps.bulkWorkflows.sweep();
+    report.bulks = done;
     report.skipped += skipped;
   });
   await step('server', deps.prepareServer);

@@ -1,6 +1,7 @@
 /** Starts a worker process: Temporal workers, sweeper, state gauges and auditor. */
 import type { Client } from '@temporalio/client';
 import type { AuditSources } from '../ledger/audit.ts';
+import { createBulkWorkflows } from '../studio/bulk/bulk-workflow.ts';
 import { hasRunningWorkflow } from '../studio/jobs/job-workflow.ts';
 import { providerDefinitions } from '../providers/provider-registry.ts';
 import { createRelays, openProcess, type Services } from '../process/services.ts';
@@ -45,7 +46,10 @@ export async function startWorkerProcess(
   const { webhookRelay } = createRelays(services, client, config);
   const workerConnection = await connectWorkers(config);
   const workers = await startStudioWorkers({ config, connection: workerConnection, services });
-  const runPass = () => sweep({ config, services, client, prepareServer, webhookRelay });
+  const { pool } = services;
+  const bulkWorkflows = createBulkWorkflows({ pool, client, config, logger });
+  const runPass = () =>
+    sweep({ config, services, client, prepareServer, webhookRelay, bulkWorkflows });
   const stopSweeping = startSweeping({ runPass, config, services, state });
   const stopAuditing = startAuditor({
     sources: createAuditSources(config, services, client),

@@ -4,4 +4,5 @@
  * is not exported by name, so a new capability needs no change here.
  */
 export { studioJob as default } from './studio-job.ts';
+export { studioBulk } from './studio-bulk.ts';
 export { webhookDelivery } from './webhook-delivery.ts';

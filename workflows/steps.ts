@@ -225,7 +225,11 @@ export function runStepAsActivity<Outcome>(
     ...(target && { startToCloseTimeout: target.route.submitTimeoutMs + afterResponseMaxMs }),
     ...options,
     ...(target && queue === 'provider' && { taskQueue: target.route.taskQueue }),
-    priority: { fairnessKey: plan.organizationId, priorityKey: 3, ...priority },
+    priority: {
+      fairnessKey: plan.organizationId,
+      priorityKey: plan.inBulk ? 4 : 3,
+      ...priority,
+    },
     summary,
   });
   if (!stopsWithJob) return attempt(activities);

@@ -66,7 +66,19 @@ export function createStartReport(plan: JobPlan): () => Promise<void> {
 export async function startWebhookDelivery(plan: JobPlan, subjectId = plan.jobId): Promise<void> {
   if (!plan.webhook) return;
   const { organizationId } = plan;
-  const { taskQueue } = plan.webhook;
+  await deliverWebhook({ organizationId, subjectId, webhookTaskQueue: plan.webhook.taskQueue });
+}
+
+/** Starts the delivery of a webhook. If that fails, the sweeper starts it later. */
+export async function deliverWebhook({
+  subjectId,
+  organizationId,
+  webhookTaskQueue: taskQueue,
+}: {
+  subjectId: string;
+  organizationId: string;
+  webhookTaskQueue: string;
+}): Promise<void> {
   const delivery: WebhookDelivery = { subjectId, organizationId, taskQueue };
   try {
     await startChild(webhookDeliveryType, {

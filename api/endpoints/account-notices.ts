@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { noticeData, type AccountNotices } from '../../webhooks/notices.ts';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
 import { toResponse } from '../../domain/json.ts';
-import { parseWebhookUrl, webhookUrlLengthMax } from './webhook-fields.ts';
+import { parseWebhookUrl, webhookUrlLengthMax } from '../../studio/requests/webhook-fields.ts';
 import { listedWebhook } from './caller-webhooks.ts';
 import { time } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';

@@ -33,6 +33,7 @@ import { sessionEndpoints } from './session.ts';
 import { storedFiles } from './storage-files.ts';
 import { uploadUrls } from './upload-urls.ts';
 import { jobEvents } from './job-events.ts';
+import { studioBulk } from './studio-bulk.ts';
 import { studioJobs } from './studio-jobs.ts';
 import { studioModels } from './studio-models.ts';
 import { studio } from './studio.ts';
@@ -52,6 +53,7 @@ export const endpoints: readonly Endpoint[] = [
   ...pricing,
   ...jobEvents,
   ...studioJobs,
+  ...studioBulk,
   ...callerWebhooks,
   ...webhookTest,
   ...openai,

@@ -15,8 +15,8 @@ import type { Capability } from '../../studio/capabilities/capability.ts';
 import { readJson } from '../http/json-body.ts';
 import { parseWith } from '../../domain/parsing.ts';
 import { parseMetadata } from '../../domain/metadata.ts';
-import type { ParsedRequest } from '../../studio/requests/request-draft.ts';
-import { parseWebhook } from './webhook-fields.ts';
+import { findRecordings, type ParsedRequest } from '../../studio/requests/request-draft.ts';
+import { parseWebhook } from '../../studio/requests/webhook-fields.ts';
 
 /** Services that receive the files of a request. */
 export interface FileReceiver {
@@ -247,11 +247,7 @@ function addCompletion(
     request,
     async storeFiles(copies) {
       const storedRequest = store ? await store(request) : request;
-      const storedSources = capability.recordings?.(storedRequest) ?? [];
-      const found = await Promise.all(
-        storedSources.map((source) => recordings.find(source, { organizationId, copies })),
-      );
-      return { request: storedRequest, recordings: found };
+      return findRecordings(capability, storedRequest, { recordings, organizationId, copies });
     },
   };
 }

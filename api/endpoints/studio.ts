@@ -7,7 +7,7 @@ import { jobKinds } from '../../studio/capabilities/capability-registry.ts';
 import { metadataFields } from '../../domain/metadata.ts';
 import { estimateBody, submitRequest } from './studio-requests.ts';
 import { estimateSchema } from '../../studio/requests/prices.ts';
-import { webhookFields } from './webhook-fields.ts';
+import { webhookFields } from '../../studio/requests/webhook-fields.ts';
 import { toData, dataSchema } from './fields.ts';
 import type { ResponseDescription } from './description.ts';
 import { defineEndpoint, defineSection, type Endpoint } from './endpoint.ts';

@@ -10,7 +10,7 @@ import { time, toData, dataSchema } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 import { sendMessage, signMessage } from '../../webhooks/message.ts';
 import { webhookAttempt } from '../../webhooks/webhooks.ts';
-import { parseWebhookUrl, webhookUrlLengthMax } from './webhook-fields.ts';
+import { parseWebhookUrl, webhookUrlLengthMax } from '../../studio/requests/webhook-fields.ts';
 
 const daySeconds = 86_400;
 const overlapSeconds = z

@@ -283,6 +283,15 @@ export async function readJson(
   return value;
 }
 
+/**
+ * Parses one line of a body as a JSON object, within the limits of values and depth.
+ * @throws GatewayError INVALID_REQUEST
+ */
+export function parseJsonLine(line: Buffer): Record<string, unknown> {
+  new JsonMeter().count(line);
+  return checkStorable(parseObject(decodeUtf8(line)));
+}
+
 /** Limiter that lets one large body be parsed at a time. */
 const parseTurns = createShares(1);
 /** Maximum time that a large body waits for its next parsing step, in milliseconds. */

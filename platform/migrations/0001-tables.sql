@@ -599,6 +599,97 @@ CREATE TABLE account_notice (
 );
 CREATE INDEX account_notice_of_organization ON account_notice (organization_id, created_at DESC);
 
+-- Bulk jobs ------------------------------------------------------------------------------------
+
+-- Bulk jobs: lists of Studio requests, whose jobs one workflow starts and counts (studio/bulk/).
+-- `receiving`: the items are still arriving, and no other request sees the bulk job.
+CREATE TABLE bulk (
+  id text PRIMARY KEY,
+  organization_id text NOT NULL REFERENCES organization,
+  key_id text NOT NULL REFERENCES api_key,
+  request_id text NOT NULL,
+  status text NOT NULL DEFAULT 'receiving'
+    CHECK (status IN ('receiving', 'in_progress', 'paused', 'completed', 'stopped', 'canceled')),
+  -- Reason for `paused` or `stopped`.
+  stop_reason text,
+  -- Time at which a paused bulk job is expected to go on; null if it is unknown.
+  resume_at timestamptz,
+  concurrency integer NOT NULL CHECK (concurrency > 0),
+  max_credits bigint CHECK (max_credits > 0),
+  max_failed_percent float8 CHECK (max_failed_percent BETWEEN 0 AND 100),
+  metadata jsonb,
+  webhook_url text,
+  webhook_events text[] NOT NULL DEFAULT '{}',
+  -- Numbers of items by state, changed in the transaction that changes the items.
+  total integer NOT NULL DEFAULT 0,
+  waiting integer NOT NULL DEFAULT 0 CHECK (waiting >= 0),
+  running integer NOT NULL DEFAULT 0 CHECK (running >= 0),
+  completed integer NOT NULL DEFAULT 0 CHECK (completed >= 0),
+  failed integer NOT NULL DEFAULT 0 CHECK (failed >= 0),
+  canceled integer NOT NULL DEFAULT 0 CHECK (canceled >= 0),
+  -- Items that were not accepted, because of `skipInvalid`.
+  invalid integer NOT NULL DEFAULT 0,
+  -- Prices of all items when they were accepted, and of the waiting, running and ended ones.
+  estimated micro NOT NULL DEFAULT 0,
+  waiting_price micro NOT NULL DEFAULT 0,
+  reserved micro NOT NULL DEFAULT 0,
+  ended_price micro NOT NULL DEFAULT 0,
+  charged micro NOT NULL DEFAULT 0,
+  -- True if running jobs are canceled too.
+  cancels_running boolean NOT NULL DEFAULT false,
+  -- Time of a change of which the workflow may not know yet; null if it was signaled.
+  unsignaled_since timestamptz,
+  -- Times of the sweeper's last check whether the workflow exists, and at which it was first missing.
+  checked_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  missing_at timestamptz,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  -- Time at which the last job ended and none follows.
+  completed_at timestamptz,
+  CHECK (total = waiting + running + completed + failed + canceled)
+) WITH (fillfactor = 70);
+CREATE INDEX bulk_of_organization ON bulk (organization_id, created_at DESC, id DESC);
+CREATE INDEX bulk_open ON bulk (checked_at) WHERE completed_at IS NULL;
+
+-- Items of bulk jobs. `job_id` is set when the item is started, and kept until the item is retried,
+-- so that a repeated start is the same job.
+CREATE TABLE bulk_item (
+  bulk_id text NOT NULL REFERENCES bulk ON DELETE CASCADE,
+  index integer NOT NULL,
+  -- Id that the caller chose.
+  item_id text,
+  -- Job type of the capability.
+  type text NOT NULL,
+  request jsonb NOT NULL,
+  -- Webhook and metadata of the item's own job.
+  webhook jsonb,
+  metadata jsonb,
+  -- Maximum charge of the item, measured when it was accepted and again when it is started.
+  price micro NOT NULL,
+  state text NOT NULL DEFAULT 'waiting'
+    CHECK (state IN ('waiting', 'running', 'completed', 'failed', 'canceled')),
+  -- Number of the attempt, from 1; `retry` starts the next one.
+  round integer NOT NULL DEFAULT 1,
+  job_id text,
+  charged micro NOT NULL DEFAULT 0,
+  error jsonb,
+  claimed_at timestamptz,
+  ended_at timestamptz,
+  PRIMARY KEY (bulk_id, index)
+) WITH (fillfactor = 70);
+CREATE INDEX bulk_item_by_state ON bulk_item (bulk_id, state, index);
+CREATE INDEX bulk_item_by_end ON bulk_item (bulk_id, ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX bulk_item_of_job ON bulk_item (job_id) WHERE job_id IS NOT NULL;
+
+-- Events of bulk jobs that webhooks report. The row of `webhook` with the same id contains the state
+-- of the delivery.
+CREATE TABLE bulk_event (
+  id text PRIMARY KEY,
+  bulk_id text NOT NULL REFERENCES bulk,
+  type text NOT NULL CHECK (type IN ('paused', 'completed', 'stopped', 'canceled')),
+  stop_reason text,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
 -- Operators ------------------------------------------------------------------------------------
 
 -- Operators. Each has a key of its own, in addition to the deployment's ADMIN_API_KEY. `mac` is

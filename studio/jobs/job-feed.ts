@@ -208,12 +208,12 @@ async function sendEnd(
  * Ends the streams of keys that were revoked or have expired, of suspended organizations, and of
  * console sessions that have ended.
  */
-async function closeStreamsOfInvalidKeys(
+export async function closeStreamsOfInvalidKeys<Access extends Pick<Reader, 'keyId' | 'sessionId'>>(
   pool: DatabasePool,
-  readers: readonly Reader[],
-  disconnect: (reader: Reader) => void,
+  readers: readonly Access[],
+  disconnect: (reader: Access) => void,
 ): Promise<void> {
-  const listAccessIds = ({ keyId, sessionId }: Reader): string[] =>
+  const listAccessIds = ({ keyId, sessionId }: Access): string[] =>
     sessionId === undefined ? [keyId] : [keyId, sessionId];
   const ids = sql.array([...new Set(readers.flatMap(listAccessIds))], 'text');
   const live = new Set(

@@ -241,6 +241,15 @@ const selectPage = (
  * reads the JSON artifacts of the job.
  */
 export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open'>) {
+  /** Reads the jobs with the given ids. Omits jobs of other organizations. */
+  const readMany = (
+    organizationId: string,
+    jobIds: readonly string[],
+  ): Promise<readonly JobRecord[]> =>
+    pool.any(
+      sql.type(jobRow)`${selectJobs(sql.fragment`x.organization_id = ${organizationId}
+        AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
+    );
   return {
     /** Reads a job; null if the organization has no such job. */
     read: async (organizationId: string, jobId: string): Promise<JobRecord | null> => {
@@ -270,12 +279,18 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
         FROM (SELECT FROM job x JOIN reservation r ON r.id = x.id
           WHERE ${sql.join(where, sql.fragment` AND `)} LIMIT ${countMax + 1}) AS x`);
     },
-    /** Reads the jobs with the given ids. Omits jobs of other organizations. */
-    readMany: (organizationId: string, jobIds: readonly string[]): Promise<readonly JobRecord[]> =>
-      pool.any(
-        sql.type(jobRow)`${selectJobs(sql.fragment`x.organization_id = ${organizationId}
-          AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
-      ),
+    readMany,
+    /** Reads jobs like `readMany`, with their JSON artifacts. */
+    readResults: async (
+      organizationId: string,
+      jobIds: readonly string[],
+    ): Promise<readonly JobRecord[]> => {
+      const jobs = await readMany(organizationId, jobIds);
+      if (!storage) return jobs;
+      const addDocuments = async (job: JobRecord): Promise<JobRecord> =>
+        job.outputs ? { ...job, documents: await loadDocuments(storage, job.outputs) } : job;
+      return Promise.all(jobs.map(addDocuments));
+    },
     /** Returns the ids of those of the given jobs that have ended. */
     ended: (jobIds: readonly string[]): Promise<readonly string[]> =>
       pool.anyFirst(sql.type(idRow)`

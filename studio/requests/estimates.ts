@@ -10,7 +10,7 @@ import type { createInputCopies } from '../../storage/inputs/input-copies.ts';
 import type { Inputs } from '../../storage/inputs/inputs.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { StepPrice } from '../pipelines/step-prices.ts';
-import { priceDraft } from './planner.ts';
+import { priceDraft, type DraftPrice } from './planner.ts';
 import type { Estimate, EstimateItem } from './prices.ts';
 import {
   authorizeRequest,
@@ -27,15 +27,22 @@ export interface PricingServices {
   storage: Storage;
 }
 
+/** Price of a request, with its model and the steps of a pipeline. */
+interface PricedRequest {
+  model: string | null;
+  steps: readonly DraftStep[] | undefined;
+  price: DraftPrice;
+}
+
 /**
- * Estimates the credits that a Studio request would reserve. Starts no job, reserves nothing, and
- * deletes the copies that were stored to measure inputs.
+ * Prices a request. Starts no job, reserves nothing, and deletes the copies that were stored to
+ * measure inputs.
  * @throws GatewayError any error that the request itself can throw before it reserves credits
  */
-export async function estimateRequest(
+export async function priceRequest(
   request: StudioRequest,
   services: PricingServices,
-): Promise<Estimate> {
+): Promise<PricedRequest> {
   const { config, inputs, storage } = services;
   authorizeRequest(request);
   // Copies are stored under a job id, so an estimate uses a new id that belongs to no job.
@@ -48,14 +55,7 @@ export async function estimateRequest(
   try {
     const { draft } = await draftRequest(request, { inputs, copies });
     const measured = await measurePrices({ config, storage, copies }, draft);
-    const price = priceDraft(config, measured);
-    return {
-      type: request.capability.type,
-      model: measured.model,
-      credits: creditsFromMicro(price.priceMicro),
-      items: price.calls.map(({ call, unitPriceMicro }) => toEstimateItem(call, unitPriceMicro)),
-      ...(measured.steps && estimateSteps(measured.steps, price.steps)),
-    };
+    return { model: measured.model, steps: measured.steps, price: priceDraft(config, measured) };
   } finally {
     await copies.discard();
   }
@@ -76,6 +76,24 @@ function estimateSteps(
       credits: creditsFromMicro(prices[index]?.maxMicro ?? 0),
       expectedCredits: creditsFromMicro(prices[index]?.expectedMicro ?? 0),
     })),
+  };
+}
+
+/**
+ * Estimates the credits that a Studio request would reserve.
+ * @throws GatewayError the errors of `priceRequest`
+ */
+export async function estimateRequest(
+  request: StudioRequest,
+  services: PricingServices,
+): Promise<Estimate> {
+  const { model, steps, price } = await priceRequest(request, services);
+  return {
+    type: request.capability.type,
+    model,
+    credits: creditsFromMicro(price.priceMicro),
+    items: price.calls.map(({ call, unitPriceMicro }) => toEstimateItem(call, unitPriceMicro)),
+    ...(steps && estimateSteps(steps, price.steps)),
   };
 }
 

@@ -110,6 +110,15 @@ export function priceCalls(
 }
 
 /**
+ * Returns the maximum charge of a draft. It exceeds the price if a provider may report more than was
+ * measured (`PlannedCall.quantityMax`).
+ */
+export const calculateChargeMaxMicro = ({ priceMicro, calls }: DraftPrice): number =>
+  calls.reduce((sum, { call: { quantity, quantityMax = quantity }, unitPriceMicro }) => {
+    return sum + Math.max(0, quantityMax - quantity) * unitPriceMicro;
+  }, priceMicro);
+
+/**
  * Turns a draft into the plan of a job.
  * @throws GatewayError SERVICE_UNAVAILABLE if no provider of a call has an API key configured
  */

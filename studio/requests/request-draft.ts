@@ -10,6 +10,7 @@ import {
   substituteInputs,
 } from '../../storage/inputs/inputs.ts';
 import type { Config } from '../../platform/config.ts';
+import type { Recordings } from '../../storage/inputs/recordings.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { GatewayError, invalidFieldsError, fieldError, assert } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
@@ -56,13 +57,33 @@ export interface ParsedRequest {
   ) => Promise<{ request: JsonObject; recordings?: Recording[] }>;
 }
 
+/** Caller of a request, without the state of its rate limits. */
+export type RequestCaller = Omit<Caller, 'windows' | 'nowMs'>;
+
 /** Parsed request for a capability, with its caller. */
 export interface StudioRequest {
-  caller: Caller;
+  caller: RequestCaller;
   capability: Capability;
   parsedRequest: ParsedRequest;
   /** Counts the bytes of copied inputs. @throws GatewayError if the organization has its share */
   countCopied: (bytes: number) => void;
+}
+
+/** Returns a request with the recordings that it refers to, which are measured. */
+export async function findRecordings(
+  capability: Capability,
+  request: JsonObject,
+  { recordings, ...place }: FindingDeps,
+): Promise<{ request: JsonObject; recordings: Recording[] }> {
+  const sources = capability.recordings?.(request) ?? [];
+  const found = await Promise.all(sources.map((source) => recordings.find(source, place)));
+  return { request, recordings: found };
+}
+
+interface FindingDeps {
+  recordings: Recordings;
+  organizationId: string;
+  copies: RequestCopies;
 }
 
 /**

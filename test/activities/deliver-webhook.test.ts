@@ -92,6 +92,7 @@ it('an attempt whose message cannot be made is not counted, however often Tempor
     readJob: () => Promise.reject(new Error('the storage is away')),
     showJob: () => Promise.reject(new Error('not called')),
     accountNotices: createAccountNotices(database.pool),
+    readBulkEvent: () => Promise.reject(new Error('not called')),
     telemetry: { metrics: createMetrics() },
     timeoutMs: 100,
     retryDelaysMs: [100],

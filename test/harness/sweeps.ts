@@ -1,6 +1,7 @@
 /** Runs the sweeper in the process of the test, when the test needs a pass. */
 import { createRelays } from '../../process/services.ts';
 import type { Config } from '../../platform/config.ts';
+import { createBulkWorkflows } from '../../studio/bulk/bulk-workflow.ts';
 import { sweep } from '../../worker/sweeper.ts';
 import type { TestGateway } from './gateway.ts';
 
@@ -11,5 +12,8 @@ export function sweepOnce(
 ) {
   const config = { ...own, ...settings };
   const { webhookRelay } = createRelays(services, client, config);
-  return sweep({ config, services, client, webhookRelay, prepareServer: () => Promise.resolve() });
+  const { pool, logger } = services;
+  const bulkWorkflows = createBulkWorkflows({ pool, client, config, logger });
+  const prepareServer = () => Promise.resolve();
+  return sweep({ config, services, client, webhookRelay, bulkWorkflows, prepareServer });
 }

@@ -6,7 +6,7 @@ import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import { z } from 'zod';
 import { webhookEvents as names } from '../../domain/job-contract.ts';
-import type { RequestedWebhook } from '../../studio/requests/request-draft.ts';
+import type { RequestedWebhook } from './request-draft.ts';
 import { parseWith } from '../../domain/parsing.ts';
 
 /** Maximum length of a webhook URL in characters. */

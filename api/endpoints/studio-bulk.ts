@@ -1,0 +1,380 @@
+/** /api/v1/studio/bulk: starts, gets, lists and changes bulk jobs. */
+import { PassThrough, Readable } from 'node:stream';
+import type { ParameterizedContext } from 'koa';
+import { z } from 'zod';
+import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
+import { GatewayError, type ErrorCode } from '../../domain/errors.ts';
+import type { Scope } from '../../identity/access.ts';
+import { acceptBulk, bulkOptions, checkItems } from '../../studio/bulk/bulk-intake.ts';
+import { commandBulk, type BulkCommand } from '../../studio/bulk/bulk-commands.ts';
+import type { BulkRecord } from '../../studio/bulk/bulk-reads.ts';
+import {
+  bulkItemSchema,
+  bulkResultSchema,
+  bulkSchema,
+  bulkStatus,
+  csvHeader,
+  formatCsvLine,
+  itemState,
+} from '../../studio/bulk/bulk-view.ts';
+import type { Composition } from '../composition.ts';
+import { idempotencyHeader, parsePreferredWaitMs } from '../http/request-headers.ts';
+import { closedSignal } from '../middleware/request-shares.ts';
+import { bulkBody, bulkLine, readBulk } from './bulk-requests.ts';
+import {
+  defineEndpoint,
+  defineSection,
+  rawResponse,
+  type Endpoint,
+  type EndpointCall,
+} from './endpoint.ts';
+import { dataSchema, pageSchema, pathId, toData, toPage } from './fields.ts';
+
+const path = '/api/v1/studio/bulk';
+const bulkRequest = { params: z.object({ bulkId: pathId('bulk') }) };
+const longPollMaxMs = 60_000;
+const invalidItems = z
+  .array(z.object({ path: z.string(), message: z.string() }))
+  .meta({ description: 'The first 50 invalid items, which were skipped.' });
+const bulkResponse = dataSchema(bulkSchema);
+const exampleItem = { id: 'sku-1', use: 'image/generate', body: { prompt: 'a red lamp' } };
+const content = {
+  'application/json': { schema: bulkBody, example: { items: [exampleItem], maxCredits: 3000 } },
+  'application/x-ndjson': { schema: bulkLine, example: exampleItem },
+};
+const bodyDescription =
+  'Send JSON with `items`, or newline-delimited JSON: an item in each line, and the other fields as `{"options": {…}}` in an optional first line.';
+const itemErrors: readonly ErrorCode[] = ['CONFLICTING_FIELDS', 'STORAGE_QUOTA_EXCEEDED'];
+const estimateSchema = z
+  .object({
+    credits: z.number().meta({ description: 'Maximum charge of all items.' }),
+    items: z.int(),
+    invalid: z.int(),
+    invalidItems,
+    uses: z.array(z.object({ use: z.string(), items: z.int(), credits: z.number() })),
+  })
+  .meta({ id: 'BulkEstimate' });
+
+type BulkCall = Pick<EndpointCall<typeof bulkRequest>, 'caller' | 'params'>;
+
+/** Returns the bulk job with the id in the path. @throws GatewayError BULK_NOT_FOUND */
+async function findBulk(
+  { caller, params: { bulkId } }: BulkCall,
+  { bulkReads }: Pick<Composition, 'bulkReads'>,
+): Promise<BulkRecord> {
+  const bulk = await bulkReads.read(caller.organizationId, bulkId);
+  if (!bulk) throw new GatewayError('BULK_NOT_FOUND');
+  return bulk;
+}
+
+function showBulk(
+  ctx: ParameterizedContext,
+  bulk: BulkRecord,
+  { bulkView }: Pick<Composition, 'bulkView'>,
+): z.infer<typeof bulkResponse> {
+  if (bulk.completed_at === null) ctx.set('Retry-After', '2');
+  return toData(bulkView.resource(bulk));
+}
+
+const spendingScopes: readonly Scope[] = ['studio:image', 'studio:video', 'studio:audio'];
+
+/** Declares an endpoint that changes a bulk job. A command that spends credits needs such a key. */
+function defineCommand<Body extends z.ZodObject>(
+  name: BulkCommand['command'],
+  {
+    body,
+    toCommand,
+    ...described
+  }: {
+    summary: string;
+    description: string;
+    body: Body;
+    toCommand: (body: EndpointCall<{ body: Body }>['body']) => BulkCommand;
+  },
+): Endpoint {
+  return defineEndpoint({
+    route: `POST ${path}/:bulkId/${name}`,
+    scope: 'studio:read',
+    viewerError: 'A viewer may not change bulk jobs.',
+    ...described,
+    request: { ...bulkRequest, body, bodyIsOptional: true },
+    response: bulkResponse,
+    errors: ['BULK_NOT_FOUND', 'BULK_ALREADY_DONE', 'BULK_LIMIT_REACHED'],
+    async handle({ ctx, body: fields, ...call }, services) {
+      const spends = name === 'resume' || name === 'retry';
+      if (spends && !call.caller.scopes.some((scope) => spendingScopes.includes(scope))) {
+        throw new GatewayError(
+          'FORBIDDEN',
+          `This key has none of the scopes ${spendingScopes.join(', ')}.`,
+        );
+      }
+      const bulk = await findBulk(call, services);
+      await commandBulk(bulk, toCommand(fields), services);
+      return showBulk(ctx, await findBulk(call, services), services);
+    },
+  });
+}
+
+const noFields = z.strictObject({});
+const limitFields = z.strictObject({
+  maxCredits: bulkOptions.maxCredits,
+  maxFailedPercent: bulkOptions.maxFailedPercent,
+  concurrency: bulkOptions.concurrency.unwrap().optional(),
+});
+
+/** Sends the results in portions, as NDJSON or CSV. */
+async function* writeResults(
+  bulk: BulkRecord,
+  format: 'ndjson' | 'csv',
+  { bulkReads, bulkView }: Pick<Composition, 'bulkReads' | 'bulkView'>,
+): AsyncGenerator<string> {
+  if (format === 'csv') yield csvHeader;
+  for await (const portion of bulkReads.results(bulk)) {
+    const results = await Promise.all(portion.map((item) => bulkView.result(item)));
+    yield results
+      .map((result) => (format === 'csv' ? formatCsvLine(result) : `${JSON.stringify(result)}\n`))
+      .join('');
+  }
+}
+
+/** Bulk endpoints. */
+export const studioBulk = defineSection('Bulk jobs', {
+  startBulk: defineEndpoint({
+    route: `POST ${path}`,
+    scope: 'any',
+    viewerError: 'A viewer may not spend credits.',
+    summary: 'Start a bulk job: up to 10,000 Studio requests with a budget',
+    description: `All items are checked and priced first; with any invalid item, nothing is started. Credits are reserved only for running items. ${bodyDescription}`,
+    request: { headers: idempotencyHeader, query: z.strictObject({}), content },
+    response: z.unknown(),
+    responses: {
+      202: {
+        description: 'The bulk job was accepted. Poll `statusUrl`.',
+        headers: z.object({
+          Location: z.url(),
+          'Retry-After': z.int(),
+          'Idempotent-Replayed': z.literal('true').optional(),
+        }),
+        schema: dataSchema(bulkSchema.extend({ invalidItems: invalidItems.optional() })),
+      },
+    },
+    errors: [...itemErrors, 'BULK_LIMIT_REACHED', 'CANCELED'],
+    async handle({ ctx }, services) {
+      const accepted = await readBulk(ctx, services, (submission) =>
+        acceptBulk(submission, services),
+      );
+      const { bulkId, replayed, invalidItems: skipped } = accepted;
+      await services.bulkWorkflows.wake(bulkId);
+      const bulk = await findBulk({ caller: ctx.state.caller, params: { bulkId } }, services);
+      const { data, success } = showBulk(ctx, bulk, services);
+      if (replayed) ctx.set('Idempotent-Replayed', 'true');
+      ctx.set({ Location: data.statusUrl, 'Retry-After': '2' });
+      ctx.status = 202;
+      return { success, data: { ...data, ...(skipped.length > 0 && { invalidItems: skipped }) } };
+    },
+  }),
+
+  estimateBulk: defineEndpoint({
+    route: `POST ${path}/estimate`,
+    scope: 'any',
+    summary: 'Estimate the price of a bulk job',
+    description: `Accepts the same body, and checks and prices all items. Nothing is started. ${bodyDescription}`,
+    request: { content },
+    response: dataSchema(estimateSchema),
+    errors: [...itemErrors, 'CANCELED'],
+    handle: ({ ctx }, services) =>
+      readBulk(ctx, services, async (submission) => {
+        const uses = new Map<string, { items: number; micro: number }>();
+        const {
+          count,
+          priceMicro,
+          invalid,
+          invalidItems: shown,
+        } = await checkItems(submission, services, async (items) => {
+          for (const item of items) {
+            const sum = uses.get(item.use) ?? { items: 0, micro: 0 };
+            uses.set(item.use, { items: sum.items + 1, micro: sum.micro + item.priceMicro });
+          }
+        });
+        return toData({
+          credits: creditsFromMicro(priceMicro),
+          items: count,
+          invalid,
+          invalidItems: shown,
+          uses: [...uses].map(([use, { items, micro }]) => ({
+            use,
+            items,
+            credits: creditsFromMicro(micro),
+          })),
+        });
+      }),
+  }),
+
+  listBulks: defineEndpoint({
+    route: `GET ${path}`,
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'List bulk jobs, newest first',
+    request: {
+      query: z.strictObject({
+        status: bulkStatus.optional(),
+        limit: z.coerce.number().int().min(1).max(100).default(20),
+        cursor: z
+          .string()
+          .regex(/^bulk_[0-9a-f]{32}$/, 'must be the nextCursor of an earlier page')
+          .optional(),
+      }),
+    },
+    response: pageSchema(bulkSchema),
+    async handle({ caller, query: { status, cursor, limit } }, { bulkReads, bulkView }) {
+      const filter = { status, beforeId: cursor, limit: limit + 1 };
+      const rows = await bulkReads.list(caller.organizationId, filter);
+      return toPage(rows, { limit, cursor: 'id', show: bulkView.resource });
+    },
+  }),
+
+  getBulk: defineEndpoint({
+    route: `GET ${path}/:bulkId`,
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'Get a bulk job',
+    description:
+      'With `wait`, the server responds when the bulk job has ended, but at the latest after `wait` seconds.',
+    request: {
+      ...bulkRequest,
+      query: z.strictObject({ wait: z.coerce.number().min(0).max(60).optional() }),
+    },
+    response: bulkResponse,
+    errors: ['BULK_NOT_FOUND'],
+    async handle({ ctx, query, ...call }, services) {
+      const bulk = await findBulk(call, services);
+      const waitMs = parsePreferredWaitMs(ctx, (query.wait ?? 0) * 1000, longPollMaxMs);
+      if (waitMs === 0 || bulk.completed_at !== null) return showBulk(ctx, bulk, services);
+      ctx.state.endTurn?.();
+      const awaited = await services.bulkFeed.awaitEnd(bulk, waitMs, closedSignal(ctx));
+      return showBulk(ctx, awaited, services);
+    },
+  }),
+
+  listBulkItems: defineEndpoint({
+    route: `GET ${path}/:bulkId/items`,
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'List the items of a bulk job in their order',
+    request: {
+      ...bulkRequest,
+      query: z.strictObject({
+        state: itemState.optional(),
+        limit: z.coerce.number().int().min(1).max(100).default(50),
+        cursor: z
+          .string()
+          .regex(/^\d{1,5}$/, 'must be the nextCursor of an earlier page')
+          .optional(),
+      }),
+    },
+    response: pageSchema(bulkItemSchema),
+    errors: ['BULK_NOT_FOUND'],
+    async handle({ query: { state, limit, cursor }, ...call }, services) {
+      const bulk = await findBulk(call, services);
+      const afterIndex = cursor === undefined ? undefined : Number(cursor);
+      const rows = await services.bulkReads.items(bulk, { state, afterIndex, limit: limit + 1 });
+      const items = await Promise.all(rows.map(services.bulkView.item));
+      return toPage(items, { limit, cursor: 'index', show: (item) => item });
+    },
+  }),
+
+  getBulkResults: defineEndpoint({
+    route: `GET ${path}/:bulkId/results`,
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'Get the results of the ended items, as NDJSON or CSV',
+    description:
+      'Can be read while the bulk job runs. The lines are in the order of the items; URLs are signed for this response.',
+    request: {
+      ...bulkRequest,
+      query: z.strictObject({ format: z.enum(['ndjson', 'csv']).default('ndjson') }),
+    },
+    response: rawResponse,
+    responses: {
+      200: {
+        description: 'The results, one in each line; as CSV with `format=csv`.',
+        type: 'application/x-ndjson',
+        schema: bulkResultSchema,
+      },
+    },
+    errors: ['BULK_NOT_FOUND'],
+    async handle({ ctx, query: { format }, ...call }, services) {
+      const bulk = await findBulk(call, services);
+      ctx.set('Content-Disposition', `attachment; filename="${bulk.id}.${format}"`);
+      ctx.type = format === 'csv' ? 'text/csv; charset=utf-8' : 'application/x-ndjson';
+      ctx.status = 200;
+      ctx.body = Readable.from(writeResults(bulk, format, services), { objectMode: false });
+    },
+  }),
+
+  streamBulk: defineEndpoint({
+    route: `GET ${path}/:bulkId/events`,
+    scope: 'studio:read',
+    bucket: 'polls',
+    summary: 'Stream the changes of a bulk job',
+    description:
+      'Sends server-sent events named `bulk`, each with the bulk job, at most one a second. The stream ends when the bulk job has ended.',
+    request: bulkRequest,
+    response: rawResponse,
+    responses: {
+      200: {
+        description: 'The events.',
+        type: 'text/event-stream',
+        schema: z.object({ event: z.literal('bulk'), data: z.string() }),
+      },
+    },
+    errors: ['BULK_NOT_FOUND'],
+    async handle({ ctx, ...call }, services) {
+      const bulk = await findBulk(call, services);
+      const events = new PassThrough();
+      const { keyId } = call.caller;
+      services.bulkFeed.follow(bulk, { keyId, sessionId: ctx.state.sessionId, events });
+      ctx.set({
+        'Content-Type': 'text/event-stream',
+        'Cache-Control': 'no-cache, no-transform',
+        'X-Accel-Buffering': 'no',
+      });
+      ctx.status = 200;
+      ctx.body = events;
+    },
+  }),
+
+  cancelBulk: defineCommand('cancel', {
+    summary: 'Cancel a bulk job',
+    description:
+      'Cancels the waiting items. With `"items": "all"`, cancellation of the running jobs is requested too.',
+    body: z.strictObject({ items: z.enum(['waiting', 'all']).default('waiting') }),
+    toCommand: ({ items }) => ({ command: 'cancel', all: items === 'all' }),
+  }),
+
+  pauseBulk: defineCommand('pause', {
+    summary: 'Pause a bulk job',
+    description: 'No further item starts until it is resumed. Running jobs continue.',
+    body: noFields,
+    toCommand: () => ({ command: 'pause' }),
+  }),
+
+  resumeBulk: defineCommand('resume', {
+    summary: 'Resume a paused or stopped bulk job, with other limits if they are set',
+    description: 'Without effect if it is in progress.',
+    body: limitFields,
+    toCommand: ({ maxCredits, maxFailedPercent, concurrency }) => ({
+      command: 'resume',
+      ...(maxCredits !== undefined && { maxCredits: microFromCredits(maxCredits) }),
+      ...(maxFailedPercent !== undefined && { maxFailedPercent }),
+      ...(concurrency !== undefined && { concurrency }),
+    }),
+  }),
+
+  retryBulk: defineCommand('retry', {
+    summary: 'Start the failed items of a bulk job once more',
+    description: 'Each failed item gets a new job. Also possible after the end of the bulk job.',
+    body: noFields,
+    toCommand: () => ({ command: 'retry' }),
+  }),
+});

@@ -1,0 +1,152 @@
+/**
+ * The step of a bulk job: counts what has ended, decides whether the bulk job goes on (bulk.sql), and
+ * plans the next items. May run at any time and more than once: an item has one job per attempt,
+ * whose id is stored before the job is started.
+ */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import type { BulkStart, BulkState, BulkStep } from '../../domain/bulk-contract.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import { asJson } from '../../domain/json.ts';
+import { organizationStatusSchema, roleSchema, scopes } from '../../identity/access.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
+import type { Logger } from '../../platform/logger.ts';
+import { describeJob } from '../jobs/admission.ts';
+import type { RequestCaller } from '../requests/request-draft.ts';
+import { planItem, storedItem, type ItemServices, type PlannedItem } from './bulk-items.ts';
+
+/** Services of the step. */
+export interface AdvanceDeps extends ItemServices {
+  pool: DatabasePool;
+  logger: Logger;
+}
+
+/** Maximum number of items that one step plans, so that it takes less than a second. */
+const itemsPerStep = 8;
+
+const callerSchema = z.object({
+  keyId: z.string(),
+  organizationId: z.string(),
+  memberId: z.string(),
+  role: roleSchema,
+  organizationStatus: organizationStatusSchema,
+  scopes: z.array(z.enum(scopes)),
+  allowedModels: z.array(z.string()).nullable(),
+});
+const advanced = z.object({
+  status: z.enum(['in_progress', 'paused', 'completed', 'stopped', 'canceled']),
+  stopReason: z.string().nullable(),
+  resumeInMs: z.number().nullable(),
+  done: z.boolean(),
+  total: z.number(),
+  waiting: z.number(),
+  running: z.number(),
+  completed: z.number(),
+  failed: z.number(),
+  canceled: z.number(),
+  chargedMicro: z.number(),
+  reservedMicro: z.number(),
+  requestId: z.string(),
+  organizationId: z.string(),
+  caller: callerSchema.nullable(),
+  eventId: z.string().nullable(),
+  items: z.array(storedItem.extend({ jobId: z.string().nullable() })),
+  toCancel: z.array(z.string()),
+});
+type Advanced = z.infer<typeof advanced>;
+const advancedRow = z.object({ state: advanced.nullable() });
+const startedRow = z.object({ started: z.array(z.number()) });
+
+interface Failure {
+  index: number;
+  error: { code: string; message: string };
+}
+
+/** Runs the step. @throws Error if the bulk job does not exist */
+export async function advanceBulk(deps: AdvanceDeps, step: BulkStep): Promise<BulkState> {
+  const { pool, webhooks } = deps;
+  const { bulkId, cancel, rejected, live } = step;
+  for (const jobId of rejected) await webhooks.deleteForJob(jobId);
+  if (cancel) await cancelByOperator(pool, bulkId);
+  const input = sql.jsonb({ bulkId, live, rejected, itemsMax: itemsPerStep });
+  const state = await pool.oneFirst(sql.type(advancedRow)`SELECT bulk_advance(${input}) AS state`);
+  if (!state) throw new Error(`the bulk job ${bulkId} does not exist`);
+  const { items, caller, requestId: _, organizationId: __, ...shown } = state;
+  const { starts, failures } = caller
+    ? await startItems(deps, { bulkId, state, caller })
+    : { starts: [], failures: 0 };
+  const left = state.waiting - starts.length - failures;
+  return {
+    ...shown,
+    waiting: left,
+    running: state.running + starts.length,
+    failed: state.failed + failures,
+    starts,
+    hasMore: left > 0 && starts.length + failures > 0 && items.length === itemsPerStep,
+  };
+}
+
+/** Cancels the waiting items, because an operator has canceled the workflow. */
+async function cancelByOperator(pool: DatabasePool, bulkId: string): Promise<void> {
+  await pool.query(command`
+    SELECT bulk_command(jsonb_build_object('bulkId', id, 'organizationId', organization_id, 'command', 'cancel'))
+    FROM bulk WHERE id = ${bulkId} AND status IN ('in_progress', 'paused')`);
+}
+
+/** Plans the next items, and records which of them start. */
+async function startItems(
+  deps: AdvanceDeps,
+  { bulkId, state, caller }: { bulkId: string; state: Advanced; caller: RequestCaller },
+): Promise<{ starts: BulkStart[]; failures: number }> {
+  const { pool, webhooks } = deps;
+  if (state.items.length === 0) return { starts: [], failures: 0 };
+  const results = await Promise.all(
+    state.items.map(({ jobId, ...item }) =>
+      planItem(
+        item,
+        { jobId: jobId ?? newId('job'), requestId: state.requestId, caller },
+        deps,
+      ).catch((error: unknown) => toFailure(item.index, error)),
+    ),
+  );
+  const planned = results.filter((result): result is PlannedItem => 'plan' in result);
+  const failures = results.filter((result): result is Failure => !('plan' in result));
+  const starts = planned.map(({ index, plan, priceMicro: price }) => ({
+    index,
+    jobId: plan.jobId,
+    price,
+  }));
+  const input = sql.jsonb({ bulkId, starts, failures: failures.map((failure) => asJson(failure)) });
+  const started = new Set(
+    await pool.oneFirst(sql.type(startedRow)`SELECT bulk_start_items(${input}) AS started`),
+  );
+  const items: BulkStart[] = [];
+  for (const item of planned) {
+    if (!started.has(item.index)) {
+      await item.discard();
+      continue;
+    }
+    const { plan, webhook } = item;
+    const { jobId, organizationId } = plan;
+    // The webhook is stored before the start, so that no started job lacks its webhook.
+    if (webhook) await webhooks.createForJob({ jobId, organizationId, ...webhook });
+    items.push(describeStart(plan, bulkId, item.index));
+  }
+  return { starts: items, failures: failures.length };
+}
+
+function describeStart(plan: PlannedItem['plan'], bulkId: string, index: number): BulkStart {
+  const { staticDetails, ...described } = describeJob(plan);
+  return {
+    plan: { ...plan, inBulk: true },
+    ...described,
+    staticDetails: `item ${index} of bulk job \`${bulkId}\`\n\n${staticDetails}`,
+  };
+}
+
+/** Returns the failure of an item that cannot be started. @throws any error but a GatewayError */
+function toFailure(index: number, error: unknown): Failure {
+  if (!(error instanceof GatewayError)) throw error;
+  return { index, error: { code: error.code, message: error.message } };
+}

@@ -1,0 +1,127 @@
+/**
+ * Streams changed bulk jobs to readers as server-sent events, and waits for the end of bulk jobs. The
+ * bulk jobs of all readers are read once a second with one query.
+ */
+import type { PassThrough } from 'node:stream';
+import type { DatabasePool } from '../../platform/database.ts';
+import { withoutCorrelation, type Logger } from '../../platform/logger.ts';
+import { closeStreamsOfInvalidKeys } from '../jobs/job-feed.ts';
+import type { JobUpdates } from '../jobs/job-updates.ts';
+import type { BulkReads, BulkRecord } from './bulk-reads.ts';
+import type { BulkView } from './bulk-view.ts';
+
+interface Reader {
+  bulkId: string;
+  keyId: string;
+  sessionId: string | undefined;
+  events: PassThrough;
+  /** Event that was sent last. */
+  sent: string;
+}
+
+interface BulkFeedDeps {
+  pool: DatabasePool;
+  updates: JobUpdates;
+  bulkReads: BulkReads;
+  bulkView: BulkView;
+  logger: Logger;
+}
+
+const tickMs = 1000;
+/** Number of ticks between checks of the readers' keys, and between keepalive comments. */
+const keyCheckTicks = 5;
+const keepaliveTicks = 15;
+/** Maximum number of bytes that a reader has not read; with more, it is disconnected. */
+const unreadBytesMax = 1024 * 1024;
+
+/** Creates the feed of a process. */
+export function createBulkFeed(deps: BulkFeedDeps) {
+  const { pool, updates, bulkReads, bulkView, logger } = deps;
+  const readers = new Set<Reader>();
+  let timer: NodeJS.Timeout | undefined;
+  let ticks = 0;
+
+  function disconnect(reader: Reader): void {
+    readers.delete(reader);
+    reader.events.end();
+    if (readers.size > 0) return;
+    clearInterval(timer);
+    timer = undefined;
+  }
+
+  function send(reader: Reader, bulk: BulkRecord): void {
+    const resource = bulkView.resource(bulk);
+    // The estimate of the remaining time alone is no change.
+    const state = JSON.stringify({ ...resource, etaSeconds: null });
+    if (state !== reader.sent)
+      reader.events.write(`event: bulk\ndata: ${JSON.stringify(resource)}\n\n`);
+    reader.sent = state;
+    if (resource.done || reader.events.writableLength > unreadBytesMax) disconnect(reader);
+  }
+
+  async function sendChanges(): Promise<void> {
+    ticks += 1;
+    if (ticks % keepaliveTicks === 0)
+      for (const { events } of readers) events.write(': keepalive\n\n');
+    if (ticks % keyCheckTicks === 0)
+      await closeStreamsOfInvalidKeys(pool, [...readers], disconnect);
+    const ids = new Set([...readers].map(({ bulkId }) => bulkId));
+    const bulks = new Map((await bulkReads.readMany([...ids])).map((bulk) => [bulk.id, bulk]));
+    for (const reader of readers) {
+      const bulk = bulks.get(reader.bulkId);
+      if (bulk) send(reader, bulk);
+    }
+  }
+
+  function disconnectAll(): void {
+    for (const reader of readers) disconnect(reader);
+  }
+
+  function tick(): void {
+    sendChanges().catch((error: unknown) => {
+      logger.warn({ error }, 'bulk_feed.interrupted');
+      disconnectAll();
+    });
+  }
+
+  updates.watch((change) => {
+    if (change === 'interrupted' && updates.isDraining) disconnectAll();
+  });
+
+  return {
+    /** Writes a bulk job to the stream of a reader, now and after each change, until it has ended. */
+    follow(bulk: BulkRecord, access: Omit<Reader, 'bulkId' | 'sent'>): void {
+      const reader: Reader = { bulkId: bulk.id, sent: '', ...access };
+      readers.add(reader);
+      reader.events.once('close', () => disconnect(reader));
+      timer ??= withoutCorrelation(() => setInterval(tick, tickMs));
+      send(reader, bulk);
+    },
+    /** Waits until a bulk job has ended, but at most `waitMs` milliseconds. Returns its row. */
+    awaitEnd: (bulk: BulkRecord, waitMs: number, signal: AbortSignal): Promise<BulkRecord> =>
+      awaitEnd(deps, bulk, { waitMs, signal }),
+  };
+}
+
+async function awaitEnd(
+  { updates, bulkReads }: Pick<BulkFeedDeps, 'updates' | 'bulkReads'>,
+  bulk: BulkRecord,
+  { waitMs, signal }: { waitMs: number; signal: AbortSignal },
+): Promise<BulkRecord> {
+  const subscription = updates.subscribe(bulk.id);
+  const end = (): void => subscription.end();
+  signal.addEventListener('abort', end);
+  try {
+    const deadlineAtMs = performance.now() + waitMs;
+    for (;;) {
+      const row = (await bulkReads.read(bulk.organization_id, bulk.id)) ?? bulk;
+      const remainingMs = deadlineAtMs - performance.now();
+      const mustReturn = row.completed_at !== null || remainingMs <= 0 || signal.aborted;
+      if (mustReturn || updates.isDraining) return row;
+      await subscription.next(Math.min(remainingMs, tickMs));
+    }
+  } finally {
+    signal.removeEventListener('abort', end);
+    end();
+  }
+}

@@ -1,0 +1,350 @@
+/**
+ * Accepts bulk jobs: checks and prices all items in portions, stores them, and activates the bulk job
+ * when all have arrived. Until then, no other request sees it, and an error deletes it.
+ */
+import { createHash } from 'node:crypto';
+import { setImmediate as serveOtherRequests } from 'node:timers/promises';
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
+import { fieldError, GatewayError, type ErrorDetail } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import { bulkEvents, type BulkEventName } from '../../domain/bulk-contract.ts';
+import { asJson, type JsonObject } from '../../domain/json.ts';
+import { metadataFields } from '../../domain/metadata.ts';
+import { claimCondition, claimKey } from '../../ledger/claims.ts';
+import type { Config } from '../../platform/config.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
+import type { RequestCaller } from '../requests/request-draft.ts';
+import { webhookUrlLengthMax } from '../requests/webhook-fields.ts';
+import {
+  defaultsSchema,
+  priceItem,
+  type ItemOwner,
+  type ItemServices,
+  type PricedItem,
+} from './bulk-items.ts';
+
+/** Maximum number of items of a bulk job. */
+export const bulkItemsMax = 10_000;
+const concurrencyMax = 64;
+/** Maximum number of invalid items that an error names. */
+const invalidShownMax = 50;
+/** Number of items that are checked at the same time. */
+const portionItems = 20;
+/** Number of items that are stored with one statement. */
+const storedTogether = 200;
+
+/** Options of a bulk job, which are fields of its request beside the items. */
+export const bulkOptions = {
+  defaults: defaultsSchema.optional().meta({
+    description:
+      'Fields that all items share. A field of an item replaces the one of the same name.',
+  }),
+  maxCredits: z.number().positive().max(1e9).optional().meta({
+    description:
+      'Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it.',
+  }),
+  maxFailedPercent: z.number().min(0).max(100).optional().meta({
+    description:
+      'Stops the bulk job when more than this percentage of at least 20 ended items failed.',
+  }),
+  concurrency: z.int().min(1).max(concurrencyMax).default(8).meta({
+    description: 'Maximum number of jobs that run at the same time.',
+  }),
+  skipInvalid: z.boolean().default(false).meta({
+    description: 'Accept the bulk job without its invalid items.',
+  }),
+  webhookUrl: z
+    .url({ protocol: /^https$/ })
+    .max(webhookUrlLengthMax)
+    .optional()
+    .meta({
+      description: 'HTTPS URL that receives the events of the bulk job (docs/bulk.md).',
+    }),
+  webhookEvents: z
+    .array(z.enum(bulkEvents))
+    .min(1)
+    .max(bulkEvents.length)
+    .refine((events) => new Set(events).size === events.length, 'must not repeat an event')
+    .optional()
+    .meta({ description: 'Events that are sent to `webhookUrl`; by default all.' }),
+  ...metadataFields,
+};
+
+/** Options of a bulk job after parsing. */
+export type BulkOptions = z.infer<z.ZodObject<typeof bulkOptions>>;
+
+/** Item as it arrived, or the error of a line that is no item. */
+export type ReceivedItem = { index: number } & ({ value: unknown } | { error: GatewayError });
+
+/** Request for a bulk job or for its estimate. */
+export interface BulkRequest {
+  caller: RequestCaller;
+  options: BulkOptions;
+  metadata: Record<string, string> | null;
+  items: AsyncIterable<ReceivedItem> | Iterable<ReceivedItem>;
+  countCopied: (bytes: number) => void;
+  /** Aborts when the caller has disconnected. */
+  signal: AbortSignal;
+}
+
+/** Request for a bulk job. */
+export interface BulkSubmission extends BulkRequest {
+  requestId: string;
+  idempotencyKey: string | null;
+  /** Checked URL of the webhook. */
+  webhookUrl: string | null;
+}
+
+/** Result of the check of all items. */
+interface CheckedItems {
+  /** Number of valid items. */
+  count: number;
+  priceMicro: number;
+  /** Number of invalid items, and the errors of the first ones. */
+  invalid: number;
+  invalidItems: ErrorDetail[];
+}
+
+type StorePortion = (items: readonly PricedItem[]) => Promise<void>;
+
+/**
+ * Checks and prices all items, and passes the valid ones to `store` in their order.
+ * @throws GatewayError INVALID_REQUEST with the errors of the first invalid items; FORBIDDEN if the
+ * key may not use the endpoint or the model of an item
+ */
+export async function checkItems(
+  request: BulkRequest,
+  services: ItemServices,
+  store: StorePortion,
+): Promise<CheckedItems> {
+  const owner: ItemOwner = {
+    caller: request.caller,
+    defaults: request.options.defaults ?? {},
+    metadata: request.metadata,
+    countCopied: request.countCopied,
+  };
+  const checked: CheckedItems = { count: 0, priceMicro: 0, invalid: 0, invalidItems: [] };
+  const ids = new Map<string, number>();
+
+  function addInvalid(error: GatewayError): void {
+    checked.invalid += 1;
+    const left = invalidShownMax - checked.invalidItems.length;
+    checked.invalidItems.push(...(error.details ?? []).slice(0, Math.min(1, left)));
+  }
+
+  async function check(items: readonly ReceivedItem[]): Promise<void> {
+    if (request.signal.aborted)
+      throw new GatewayError('CANCELED', 'The client closed the connection.');
+    const results = await Promise.allSettled(
+      items.map((item) => {
+        if ('error' in item) return Promise.reject(item.error);
+        return priceItem(item, owner, services);
+      }),
+    );
+    const valid: PricedItem[] = [];
+    for (const result of results) {
+      if (result.status === 'rejected') {
+        addInvalid(asItemError(result.reason));
+        continue;
+      }
+      const item = result.value;
+      const earlier = item.itemId === null ? undefined : ids.get(item.itemId);
+      if (earlier !== undefined) {
+        const message = `is also the id of item ${earlier}; ids must be unique`;
+        addInvalid(fieldError('INVALID_REQUEST', `items.${item.index}.id`, message));
+        continue;
+      }
+      if (item.itemId !== null) ids.set(item.itemId, item.index);
+      if (checked.count === 0) throwIfOverBudget(request.options, item);
+      checked.count += 1;
+      checked.priceMicro += item.priceMicro;
+      valid.push(item);
+    }
+    const isRejected = checked.invalid > 0 && !request.options.skipInvalid;
+    if (!isRejected) await store(valid);
+    await serveOtherRequests();
+  }
+
+  await forEachPortion(request.items, check);
+  const isEmpty = checked.count + checked.invalid === 0;
+  if (isEmpty)
+    throw fieldError('INVALID_REQUEST', 'items', 'must contain at least one item; received none');
+  if (checked.invalid > 0 && (!request.options.skipInvalid || checked.count === 0)) {
+    const [first] = checked.invalidItems;
+    const message = `${checked.invalid} of ${checked.count + checked.invalid} items are invalid; the first error: ${first?.path}: ${first?.message}`;
+    throw new GatewayError('INVALID_REQUEST', message, { details: checked.invalidItems });
+  }
+  return checked;
+}
+
+/** Calls a function with portions of the items. @throws GatewayError if there are too many items */
+async function forEachPortion(
+  items: BulkRequest['items'],
+  run: (portion: readonly ReceivedItem[]) => Promise<void>,
+): Promise<void> {
+  let portion: ReceivedItem[] = [];
+  let count = 0;
+  for await (const item of items) {
+    count += 1;
+    if (count > bulkItemsMax) {
+      throw fieldError('INVALID_REQUEST', 'items', `must contain at most ${bulkItemsMax} items`);
+    }
+    portion.push(item);
+    if (portion.length < portionItems) continue;
+    await run(portion);
+    portion = [];
+  }
+  if (portion.length > 0) await run(portion);
+}
+
+/**
+ * Returns the error of an invalid item.
+ * @throws any other error, also that the key may not use an endpoint or a model
+ */
+function asItemError(error: unknown): GatewayError {
+  const isItemError = error instanceof GatewayError && error.status < 500 && error.status !== 403;
+  if (!isItemError || error.status === 429) throw error;
+  return error;
+}
+
+/** @throws GatewayError INVALID_REQUEST if the first item exceeds `maxCredits` */
+function throwIfOverBudget({ maxCredits }: BulkOptions, { index, priceMicro }: PricedItem): void {
+  if (maxCredits === undefined || priceMicro <= microFromCredits(maxCredits)) return;
+  const message = `must be at least ${creditsFromMicro(priceMicro)}, the price of item ${index}; received ${maxCredits}`;
+  throw fieldError('INVALID_REQUEST', 'maxCredits', message);
+}
+
+interface IntakeDeps extends ItemServices {
+  pool: DatabasePool;
+  config: Config;
+}
+
+const overLimit = z.object({ bulks: z.number(), items: z.number() });
+const overRow = z.object({ over: overLimit.nullable() });
+
+/** Creates the error of an organization that has too many open bulk jobs or items. */
+export function bulkLimitError(
+  { BULK_OPEN_MAX: bulksMax, BULK_OPEN_ITEMS_MAX: itemsMax }: BulkLimits,
+  { bulks, items }: z.infer<typeof overLimit>,
+): GatewayError {
+  const message = `The organization has ${bulks} open bulk jobs with ${items} open items; allowed are ${bulksMax} bulk jobs with ${itemsMax} items together.`;
+  return new GatewayError('BULK_LIMIT_REACHED', message, { retryAfterSeconds: 60 });
+}
+type BulkLimits = Pick<Config, 'BULK_OPEN_MAX' | 'BULK_OPEN_ITEMS_MAX'>;
+
+/**
+ * Stores a bulk job and activates it. Returns its id, or that of an earlier request with the same
+ * Idempotency-Key.
+ * @throws GatewayError if the request is rejected; nothing is stored then
+ */
+export async function acceptBulk(
+  submission: BulkSubmission,
+  deps: IntakeDeps,
+): Promise<{ bulkId: string; replayed: boolean; invalidItems: ErrorDetail[] }> {
+  const { pool } = deps;
+  const bulkId = newId('bulk');
+  await insertBulk(pool, bulkId, submission);
+  try {
+    const hash = createHash('sha256');
+    const buffer: PricedItem[] = [];
+    const flush = async (): Promise<void> => insertItems(pool, bulkId, buffer.splice(0));
+    const checked = await checkItems(submission, deps, async (items) => {
+      for (const { index: _, priceMicro: __, ...item } of items) hash.update(JSON.stringify(item));
+      buffer.push(...items);
+      if (buffer.length >= storedTogether) await flush();
+    });
+    await flush();
+    if (submission.signal.aborted)
+      throw new GatewayError('CANCELED', 'The client closed the connection.');
+    const earlierId = await activate(
+      submission,
+      { bulkId, hash: hash.digest('hex'), checked },
+      deps,
+    );
+    if (earlierId !== null) await deleteBulk(pool, bulkId);
+    return {
+      bulkId: earlierId ?? bulkId,
+      replayed: earlierId !== null,
+      invalidItems: checked.invalidItems,
+    };
+  } catch (error) {
+    await deleteBulk(pool, bulkId);
+    throw error;
+  }
+}
+
+async function insertBulk(
+  pool: DatabasePool,
+  bulkId: string,
+  submission: BulkSubmission,
+): Promise<void> {
+  const { caller, requestId, options, metadata, webhookUrl } = submission;
+  const events: readonly BulkEventName[] =
+    webhookUrl === null ? [] : (options.webhookEvents ?? bulkEvents);
+  const maxMicro = options.maxCredits === undefined ? null : microFromCredits(options.maxCredits);
+  await pool.query(command`INSERT INTO bulk (id, organization_id, key_id, request_id, concurrency,
+      max_credits, max_failed_percent, metadata, webhook_url, webhook_events)
+    VALUES (${bulkId}, ${caller.organizationId}, ${caller.keyId}, ${requestId}, ${options.concurrency},
+      ${maxMicro}, ${options.maxFailedPercent ?? null}, ${metadata && sql.jsonb(metadata)}, ${webhookUrl},
+      ${sql.array([...events], 'text')})`);
+}
+
+async function insertItems(
+  pool: DatabasePool,
+  bulkId: string,
+  items: readonly PricedItem[],
+): Promise<void> {
+  if (items.length === 0) return;
+  const rows = items.map((item): JsonObject => ({ ...item, webhook: asJson(item.webhook) }));
+  await pool.query(command`
+    INSERT INTO bulk_item (bulk_id, index, item_id, type, request, webhook, metadata, price)
+    SELECT ${bulkId}, index, "itemId", type, request, nullif(webhook, 'null'), nullif(metadata, 'null'), "priceMicro"
+    FROM jsonb_to_recordset(${sql.jsonb(rows)}) AS x(index integer, "itemId" text, type text,
+      request jsonb, webhook jsonb, metadata jsonb, "priceMicro" bigint)`);
+}
+
+/** Deletes a bulk job that was not activated. If that fails, the sweeper deletes it later. */
+async function deleteBulk(pool: DatabasePool, bulkId: string): Promise<void> {
+  await pool
+    .query(command`DELETE FROM bulk WHERE id = ${bulkId} AND status = 'receiving'`)
+    .catch(() => {});
+}
+
+/**
+ * Claims the Idempotency-Key and activates the bulk job, in one transaction. Returns the id of the
+ * bulk job of an earlier request with the same key; null if there is none.
+ */
+async function activate(
+  { caller, idempotencyKey, options }: BulkSubmission,
+  received: { bulkId: string; hash: string; checked: CheckedItems },
+  { pool, config }: IntakeDeps,
+): Promise<string | null> {
+  const { bulkId, hash, checked } = received;
+  const { organizationId } = caller;
+  return pool.transaction(async (connection) => {
+    const keyed = {
+      organizationId,
+      path: '/studio/bulk',
+      body: { options, hash },
+      subjectId: bulkId,
+    };
+    const claimed =
+      idempotencyKey === null ? null : await claimKey(connection, { ...keyed, idempotencyKey });
+    if (claimed?.state === 'done') return claimed.subjectId;
+    await connection.query(command`UPDATE bulk SET total = ${checked.count}, waiting = ${checked.count},
+      invalid = ${checked.invalid}, estimated = ${checked.priceMicro}, waiting_price = ${checked.priceMicro}
+      WHERE id = ${bulkId}`);
+    const limits = { bulkId, bulksMax: config.BULK_OPEN_MAX, itemsMax: config.BULK_OPEN_ITEMS_MAX };
+    const over = await connection.oneFirst(
+      sql.type(overRow)`SELECT bulk_activate(${sql.jsonb(limits)}) AS over`,
+    );
+    if (over) throw bulkLimitError(config, over);
+    if (claimed) {
+      await connection.query(command`UPDATE idempotency_claim SET state = 'done', subject_id = ${bulkId}
+        WHERE ${claimCondition(claimed.claim)}`);
+    }
+    return null;
+  });
+}

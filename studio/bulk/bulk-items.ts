@@ -1,0 +1,240 @@
+/**
+ * Items of a bulk job: checks and prices them when the bulk job is accepted, with the code of the
+ * single endpoints, and plans their jobs when they are started.
+ */
+import { z } from 'zod';
+import { anyJsonObject } from '../../domain/body-schema.ts';
+import { fieldError, GatewayError } from '../../domain/errors.ts';
+import type { JsonObject } from '../../domain/json.ts';
+import { webhookEvents } from '../../domain/job-contract.ts';
+import type { JobPlan } from '../../domain/job-plan.ts';
+import { metadataSchema, parseMetadata } from '../../domain/metadata.ts';
+import { parseWith } from '../../domain/parsing.ts';
+import { authorize } from '../../identity/access.ts';
+import type { Outbound } from '../../platform/outbound.ts';
+import type { Recordings } from '../../storage/inputs/recordings.ts';
+import type { Webhooks } from '../../webhooks/webhooks.ts';
+import { getRequiredScope, type Capability } from '../capabilities/capability.ts';
+import { capabilities, findCapability } from '../capabilities/capability-registry.ts';
+import { priceRequest, type PricingServices } from '../requests/estimates.ts';
+import { calculateChargeMaxMicro, completePlan, priceDraft } from '../requests/planner.ts';
+import {
+  authorizeRequest,
+  draftRequest,
+  findRecordings,
+  measurePrices,
+  type ParsedRequest,
+  type RequestCaller,
+  type StudioRequest,
+} from '../requests/request-draft.ts';
+import { parseWebhook } from '../requests/webhook-fields.ts';
+
+/** Services that check, price and plan items. */
+export interface ItemServices extends PricingServices {
+  recordings: Recordings;
+  outbound: Outbound;
+  webhooks: Webhooks;
+}
+
+const useNames = capabilities.map(({ path }) => path.replace('/studio/', ''));
+const use = z.enum(useNames).meta({
+  description: 'Studio endpoint of the item: its path after `/studio/`.',
+  example: 'image/generate',
+});
+const body = anyJsonObject.meta({
+  description:
+    'Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job.',
+});
+
+/** Schema of an item as callers send it. */
+export const itemSchema = z.strictObject({
+  id: z
+    .string()
+    .regex(/^[\w.:/-]{1,128}$/, 'must be 1–128 characters of A–Z a–z 0–9 _ . : / -')
+    .optional()
+    .meta({ description: 'Id of your own, unique in the bulk job; results contain it.' }),
+  use: use.optional(),
+  body: body.optional(),
+});
+
+/** Schema of the fields that items share. Fields of an item replace those of the same name. */
+export const defaultsSchema = z.strictObject({ use: use.optional(), body: body.optional() });
+export type ItemDefaults = z.infer<typeof defaultsSchema>;
+
+/** Schema of a stored item, from which its request is built. */
+export const storedItem = z.object({
+  index: z.number(),
+  type: z.string(),
+  request: z.record(z.string(), z.json()),
+  webhook: z
+    .object({ url: z.string(), events: z.array(z.enum(webhookEvents)).optional() })
+    .nullable(),
+  metadata: metadataSchema.nullable(),
+});
+export type StoredItem = z.infer<typeof storedItem>;
+
+/** Item that was checked and priced. */
+export interface PricedItem extends StoredItem {
+  itemId: string | null;
+  use: string;
+  /** Maximum charge in micro-credits. */
+  priceMicro: number;
+}
+
+/** Bulk job to which an item belongs. */
+export interface ItemOwner {
+  caller: RequestCaller;
+  defaults: ItemDefaults;
+  metadata: Record<string, string> | null;
+  countCopied: (bytes: number) => void;
+}
+
+/** Finds the capability of a `use`, such as `image/generate`. */
+const findUsed = (name: string): Capability | undefined =>
+  capabilities.find(({ path }) => path === `/studio/${name}`);
+
+/**
+ * Checks and prices an item. Starts nothing and stores nothing.
+ * @throws GatewayError; the paths of its details begin with `items.` and the index
+ */
+export async function priceItem(
+  { index, value }: { index: number; value: unknown },
+  owner: ItemOwner,
+  services: ItemServices,
+): Promise<PricedItem> {
+  try {
+    const { id, use: ownUse, body: ownBody } = parseWith(itemSchema, value);
+    const { defaults, caller, countCopied } = owner;
+    const name = ownUse ?? defaults.use;
+    const capability = name === undefined ? undefined : findUsed(name);
+    if (!capability || name === undefined) {
+      throw fieldError('INVALID_REQUEST', 'use', `is required; allowed are ${useNames.join(', ')}`);
+    }
+    authorize(caller, getRequiredScope(capability));
+    const parsed = parseBody(
+      { capability, fields: { ...defaults.body, ...ownBody } },
+      owner,
+      services,
+    );
+    const item: StoredItem = { index, type: capability.type, ...parsed };
+    const request = buildRequest(item, { caller, countCopied }, services);
+    const { price } = await priceRequest(request, services);
+    const priceMicro = calculateChargeMaxMicro(price);
+    return { ...item, itemId: id ?? null, use: name, priceMicro };
+  } catch (error) {
+    throw error instanceof GatewayError ? addIndex(error, index) : error;
+  }
+}
+
+/** Parses the body of an item. Paths of errors begin with `body.`. */
+function parseBody(
+  { capability, fields }: { capability: Capability; fields: JsonObject },
+  { metadata: shared }: ItemOwner,
+  { outbound }: ItemServices,
+): Pick<StoredItem, 'request' | 'webhook' | 'metadata'> {
+  const { webhookUrl, webhookEvents: events, metadata, ...sent } = fields;
+  try {
+    const request = parseWith(capability.request, sent);
+    // Rejects an invalid recording source.
+    capability.recordings?.(request);
+    const webhook = parseWebhook({ webhookUrl, webhookEvents: events }, outbound);
+    const own = parseMetadata(metadata);
+    return {
+      request,
+      webhook: webhook && { url: webhook.url, ...(webhook.events && { events: webhook.events }) },
+      metadata: parseMetadata({ ...shared, ...own }),
+    };
+  } catch (error) {
+    throw error instanceof GatewayError ? prefixPaths(error, 'body') : error;
+  }
+}
+
+const prefixPaths = (error: GatewayError, prefix: string): GatewayError => {
+  const details = error.details?.map(({ path, message }) => ({
+    path: `${prefix}.${path}`,
+    message,
+  }));
+  const { body: fields, retryAfterSeconds, cause } = error;
+  return new GatewayError(error.code, error.message, {
+    details: details ?? [{ path: prefix, message: error.message }],
+    body: fields,
+    retryAfterSeconds,
+    cause,
+  });
+};
+
+/** Adds the index to the paths of an item's error. Errors about inputs name fields of the body. */
+function addIndex(error: GatewayError, index: number): GatewayError {
+  const isOfItem = (error.details ?? []).every(({ path }) =>
+    /^(?:id|use|body)\b|^\(body\)/.test(path),
+  );
+  return prefixPaths(error, isOfItem ? `items.${index}` : `items.${index}.body`);
+}
+
+/** Builds the request of a stored item. */
+function buildRequest(
+  { type, request, webhook, metadata }: StoredItem,
+  sender: Pick<StudioRequest, 'caller' | 'countCopied'>,
+  { recordings }: ItemServices,
+): StudioRequest {
+  const capability = findCapability(type);
+  if (!capability) throw new GatewayError('SERVICE_UNAVAILABLE', `This gateway has no ${type}.`);
+  const { organizationId } = sender.caller;
+  const parsedRequest: ParsedRequest = {
+    request,
+    webhook: webhook && { url: webhook.url, events: webhook.events },
+    metadata,
+    storeFiles: (copies) =>
+      findRecordings(capability, request, { recordings, organizationId, copies }),
+  };
+  return { ...sender, capability, parsedRequest };
+}
+
+/** Job of an item that is about to be started. */
+export interface PlannedItem {
+  index: number;
+  plan: JobPlan;
+  /** Maximum charge in micro-credits. */
+  priceMicro: number;
+  webhook: ParsedRequest['webhook'];
+  /** Removes the copies of the inputs if the item is not started. */
+  discard: () => Promise<void>;
+}
+
+/** Ids and caller of an item that is planned. */
+interface PlanningContext {
+  jobId: string;
+  requestId: string;
+  caller: RequestCaller;
+}
+
+/**
+ * Plans the job of a stored item. Files and prices are measured again, because the provider receives
+ * exactly the input on which the price was measured.
+ * @throws GatewayError any error of the single endpoint before its job is started
+ */
+export async function planItem(
+  item: StoredItem,
+  { jobId, requestId, caller }: PlanningContext,
+  services: ItemServices,
+): Promise<PlannedItem> {
+  const request = buildRequest(item, { caller, countCopied: () => {} }, services);
+  const { inputs, storage, config } = services;
+  const { organizationId } = caller;
+  authorize(caller, getRequiredScope(request.capability));
+  authorizeRequest(request);
+  const copies = services.copies.forRequest({ organizationId, jobId, countBytes: () => {} });
+  try {
+    const { request: fields, draft } = await draftRequest(request, { inputs, copies });
+    const measured = await measurePrices({ config, storage, copies }, draft);
+    const { capability, parsedRequest } = request;
+    const { metadata, webhook } = parsedRequest;
+    const input = { requestId, caller, capability, request: fields, metadata, webhook };
+    const plan = completePlan(config, { ...input, draft: measured, jobId });
+    const priceMicro = calculateChargeMaxMicro(priceDraft(config, measured));
+    return { index: item.index, plan, priceMicro, webhook, discard: () => copies.discard() };
+  } catch (error) {
+    await copies.discard();
+    throw error;
+  }
+}

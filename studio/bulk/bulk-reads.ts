@@ -1,0 +1,177 @@
+/** Reads bulk jobs, their items and results for API responses. */
+import { setImmediate as serveOtherRequests } from 'node:timers/promises';
+import { sql, type FragmentSqlToken } from 'slonik';
+import { z } from 'zod';
+import { bulkEvents } from '../../domain/bulk-contract.ts';
+import type { DatabasePool } from '../../platform/database.ts';
+import type { JobReads, JobRecord } from '../jobs/job-reads.ts';
+
+/** Schema of a bulk job as it is read. Amounts are micro-credits, times Unix milliseconds. */
+export const bulkRow = z.object({
+  id: z.string(),
+  organization_id: z.string(),
+  key_id: z.string(),
+  request_id: z.string(),
+  status: z.enum(['in_progress', 'paused', 'completed', 'stopped', 'canceled']),
+  stop_reason: z.string().nullable(),
+  resume_at: z.number().nullable(),
+  concurrency: z.number(),
+  max_credits: z.number().nullable(),
+  max_failed_percent: z.number().nullable(),
+  metadata: z.record(z.string(), z.string()).nullable(),
+  total: z.number(),
+  waiting: z.number(),
+  running: z.number(),
+  completed: z.number(),
+  failed: z.number(),
+  canceled: z.number(),
+  invalid: z.number(),
+  estimated: z.number(),
+  waiting_price: z.number(),
+  reserved: z.number(),
+  ended_price: z.number(),
+  charged: z.number(),
+  created_at: z.number(),
+  completed_at: z.number().nullable(),
+  /** Number of the last ended items, at most 100, and the time since the first of them. */
+  recent_ends: z.number(),
+  recent_ms: z.number().nullable(),
+});
+export type BulkRecord = z.infer<typeof bulkRow>;
+
+/** Schema of an item as it is read. */
+export const bulkItemRow = z.object({
+  index: z.number(),
+  item_id: z.string().nullable(),
+  type: z.string(),
+  state: z.enum(['waiting', 'running', 'completed', 'failed', 'canceled']),
+  round: z.number(),
+  job_id: z.string().nullable(),
+  price: z.number(),
+  charged: z.number(),
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  claimed_at: z.number().nullable(),
+  ended_at: z.number().nullable(),
+});
+export type BulkItemRecord = z.infer<typeof bulkItemRow>;
+
+/** Item with the row of its job; null if it has none, or the job is archived. */
+export interface ItemWithJob {
+  item: BulkItemRecord;
+  job: JobRecord | null;
+}
+
+/** Schema of an event of a bulk job. */
+const bulkEvent = z.object({
+  bulkId: z.string(),
+  type: z.enum(bulkEvents),
+  stopReason: z.string().nullable(),
+  createdAtMs: z.number(),
+});
+
+const selectBulks = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
+  SELECT b.id, b.organization_id, b.key_id, b.request_id, b.status, b.stop_reason, b.resume_at,
+    b.concurrency, b.max_credits, b.max_failed_percent, b.metadata, b.total, b.waiting, b.running,
+    b.completed, b.failed, b.canceled, b.invalid, b.estimated, b.waiting_price, b.reserved,
+    b.ended_price, b.charged, b.created_at, b.completed_at, e.recent_ends, e.recent_ms
+  FROM bulk b LEFT JOIN LATERAL (
+    SELECT count(*) AS recent_ends,
+      (extract(epoch FROM clock_timestamp() - min(i.ended_at)) * 1000)::float8 AS recent_ms
+    FROM (SELECT ended_at FROM bulk_item WHERE bulk_id = b.id AND ended_at IS NOT NULL AND job_id IS NOT NULL
+      AND b.completed_at IS NULL ORDER BY ended_at DESC LIMIT 100) AS i) AS e ON true
+  WHERE b.status <> 'receiving' AND ${where}`;
+
+interface ItemListing {
+  state?: BulkItemRecord['state'] | undefined;
+  /** Index of the last item on the previous page. */
+  afterIndex?: number | undefined;
+  limit: number;
+}
+
+/** Number of results that are read at the same time. */
+const resultsPerRead = 50;
+
+interface ReadDeps {
+  pool: DatabasePool;
+  reads: Pick<JobReads, 'readResults'>;
+}
+
+/** Reads items, with the jobs of those that are completed. */
+async function listItems(
+  { pool, reads }: ReadDeps,
+  bulk: Pick<BulkRecord, 'id' | 'organization_id'>,
+  { where, limit }: { where: FragmentSqlToken; limit: number },
+): Promise<ItemWithJob[]> {
+  const items = await pool.any(sql.type(bulkItemRow)`
+    SELECT index, item_id, type, state, round, job_id, price, charged, error, claimed_at, ended_at
+    FROM bulk_item WHERE bulk_id = ${bulk.id} AND ${where} ORDER BY index LIMIT ${limit}`);
+  const ids = items.flatMap(({ job_id: id, state }) => (id && state === 'completed' ? [id] : []));
+  const jobs = ids.length === 0 ? [] : await reads.readResults(bulk.organization_id, ids);
+  const byId = new Map(jobs.map((job) => [job.id, job]));
+  return items.map((item) => ({ item, job: byId.get(item.job_id ?? '') ?? null }));
+}
+
+/** Creates the functions that read bulk jobs. */
+export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
+  return {
+    /** Reads a bulk job; null if the organization has no such bulk job. */
+    read: (organizationId: string, bulkId: string): Promise<BulkRecord | null> =>
+      pool.maybeOne(
+        sql.type(bulkRow)`${selectBulks(
+          sql.fragment`b.id = ${bulkId} AND b.organization_id = ${organizationId}`,
+        )}`,
+      ),
+    /** Reads the bulk jobs with these ids, of all organizations. */
+    readMany: (bulkIds: readonly string[]): Promise<readonly BulkRecord[]> =>
+      pool.any(
+        sql.type(
+          bulkRow,
+        )`${selectBulks(sql.fragment`b.id = ANY(${sql.array([...bulkIds], 'text')})`)}`,
+      ),
+    /** Lists the bulk jobs of an organization, newest first. */
+    list(
+      organizationId: string,
+      {
+        status,
+        beforeId,
+        limit,
+      }: { status?: string | undefined; beforeId?: string | undefined; limit: number },
+    ): Promise<readonly BulkRecord[]> {
+      const conditions = [sql.fragment`b.organization_id = ${organizationId}`];
+      if (status !== undefined) conditions.push(sql.fragment`b.status = ${status}`);
+      if (beforeId !== undefined) conditions.push(sql.fragment`b.id < ${beforeId}`);
+      return pool.any(sql.type(
+        bulkRow,
+      )`${selectBulks(sql.fragment`${sql.join(conditions, sql.fragment` AND `)}`)}
+        ORDER BY b.id DESC LIMIT ${limit}`);
+    },
+    /** Lists items in their order, with the jobs of those that are completed. */
+    items(
+      bulk: BulkRecord,
+      { state, afterIndex = -1, limit }: ItemListing,
+    ): Promise<ItemWithJob[]> {
+      const ofState = state === undefined ? sql.fragment`true` : sql.fragment`state = ${state}`;
+      const where = sql.fragment`index > ${afterIndex} AND ${ofState}`;
+      return listItems({ pool, reads }, bulk, { where, limit });
+    },
+    /** Yields the items that have ended, in their order and in portions. */
+    async *results(bulk: BulkRecord): AsyncGenerator<ItemWithJob[]> {
+      for (let afterIndex = -1; ;) {
+        const where = sql.fragment`index > ${afterIndex} AND ended_at IS NOT NULL`;
+        const portion = await listItems({ pool, reads }, bulk, { where, limit: resultsPerRead });
+        const last = portion.at(-1);
+        if (!last) return;
+        yield portion;
+        afterIndex = last.item.index;
+        await serveOtherRequests();
+      }
+    },
+    /** Reads an event that a webhook reports; null if it does not exist. */
+    readEvent: (eventId: string): Promise<z.infer<typeof bulkEvent> | null> =>
+      pool.maybeOne(sql.type(
+        bulkEvent,
+      )`SELECT bulk_id AS "bulkId", type, stop_reason AS "stopReason",
+        created_at AS "createdAtMs" FROM bulk_event WHERE id = ${eventId}`),
+  };
+}
+export type BulkReads = ReturnType<typeof createBulkReads>;

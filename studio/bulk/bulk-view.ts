@@ -1,0 +1,261 @@
+/** Renders bulk jobs, their items and results as responses. */
+import { z } from 'zod';
+import { creditsFromMicro } from '../../domain/credits.ts';
+import { assert, errorTable } from '../../domain/errors.ts';
+import { isRecord, isoTime, keysOf } from '../../domain/json.ts';
+import { findCapability } from '../capabilities/capability-registry.ts';
+import type { DatabasePool } from '../../platform/database.ts';
+import type { JobReads } from '../jobs/job-reads.ts';
+import type { JobView } from '../jobs/job-view.ts';
+import { createBulkReads, type BulkRecord, type ItemWithJob } from './bulk-reads.ts';
+
+const time = z.iso.datetime();
+export const bulkStatus = z.enum(['in_progress', 'paused', 'completed', 'stopped', 'canceled']);
+export const itemState = z.enum(['waiting', 'running', 'completed', 'failed', 'canceled']);
+
+/** Schema of a bulk job. */
+export const bulkSchema = z
+  .object({
+    bulkId: z.string(),
+    keyId: z.string(),
+    status: bulkStatus,
+    done: z.boolean().meta({ description: 'True once no job runs and none follows.' }),
+    stopReason: z
+      .string()
+      .nullable()
+      .meta({
+        description:
+          'Reason for `paused` (`PAUSED`, `INSUFFICIENT_CREDITS`, `KEY_LIMIT_EXCEEDED`, `WINDOW_EXHAUSTED`) or `stopped` ' +
+          '(`MAX_CREDITS`, `MAX_FAILED_PERCENT`, `KEY_REVOKED`, `ORGANIZATION_SUSPENDED`, `WORKFLOW_LOST`).',
+      }),
+    resumeAt: time.nullable().meta({
+      description: 'Time at which a paused bulk job goes on by itself; null if it is unknown.',
+    }),
+    counts: z.object({
+      total: z.int(),
+      waiting: z.int(),
+      running: z.int(),
+      completed: z.int(),
+      failed: z.int(),
+      canceled: z.int(),
+      invalid: z
+        .int()
+        .meta({ description: 'Items that were not accepted, because of `skipInvalid`.' }),
+    }),
+    credits: z.object({
+      estimated: z.number().meta({ description: 'Price of all items when they were accepted.' }),
+      reserved: z.number().meta({ description: 'Maximum charge of the running items.' }),
+      charged: z.number(),
+      maxCredits: z.number().nullable(),
+      forecast: z
+        .number()
+        .meta({ description: 'Expected charge of all items, at most `maxCredits`.' }),
+    }),
+    concurrency: z.int(),
+    maxFailedPercent: z.number().nullable(),
+    etaSeconds: z.int().nullable().meta({
+      description: 'Expected seconds until the last item ends; null if it is unknown.',
+    }),
+    metadata: z.record(z.string(), z.string()),
+    createdAt: time,
+    completedAt: time.nullable(),
+    requestId: z.string(),
+    statusUrl: z.url(),
+    itemsUrl: z.url(),
+    resultsUrl: z.url(),
+    cancelUrl: z.url(),
+  })
+  .meta({ id: 'BulkJob' });
+export type BulkResource = z.infer<typeof bulkSchema>;
+
+const itemError = z
+  .object({ code: z.enum(keysOf(errorTable)), message: z.string(), retryable: z.boolean() })
+  .nullable();
+const data = z.record(z.string(), z.unknown()).nullable().meta({
+  description: 'The same object as `data` of the endpoint; null if the item is not completed.',
+});
+
+/** Schema of an item. */
+export const bulkItemSchema = z
+  .object({
+    index: z.int(),
+    id: z.string().nullable(),
+    use: z.string(),
+    state: itemState,
+    round: z.int().meta({ description: 'Number of the attempt; `retry` starts the next one.' }),
+    jobId: z.string().nullable(),
+    price: z.number(),
+    credits: z.number().meta({ description: 'Charged credits.' }),
+    data,
+    error: itemError,
+    startedAt: time.nullable(),
+    endedAt: time.nullable(),
+  })
+  .meta({ id: 'BulkItem' });
+export type BulkItemResource = z.infer<typeof bulkItemSchema>;
+
+/** Schema of a line of the results. */
+export const bulkResultSchema = z
+  .object({
+    id: z.string().nullable(),
+    index: z.int(),
+    jobId: z.string().nullable(),
+    status: itemState,
+    credits: z.number(),
+    data,
+    error: itemError,
+  })
+  .meta({ id: 'BulkResult' });
+export type BulkResult = z.infer<typeof bulkResultSchema>;
+
+/** Renders a bulk job. */
+export function showBulk(bulk: BulkRecord, publicBaseUrl: string): BulkResource {
+  const statusUrl = `${publicBaseUrl}/api/v1/studio/bulk/${bulk.id}`;
+  const { total, waiting, running, completed, failed, canceled, invalid } = bulk;
+  return {
+    bulkId: bulk.id,
+    keyId: bulk.key_id,
+    status: bulk.status,
+    done: bulk.completed_at !== null,
+    stopReason: bulk.stop_reason,
+    resumeAt: isoTime(bulk.resume_at),
+    counts: { total, waiting, running, completed, failed, canceled, invalid },
+    credits: {
+      estimated: creditsFromMicro(bulk.estimated),
+      reserved: creditsFromMicro(bulk.reserved),
+      charged: creditsFromMicro(bulk.charged),
+      maxCredits: bulk.max_credits === null ? null : creditsFromMicro(bulk.max_credits),
+      forecast: creditsFromMicro(forecastMicro(bulk)),
+    },
+    concurrency: bulk.concurrency,
+    maxFailedPercent: bulk.max_failed_percent,
+    etaSeconds: estimateSeconds(bulk),
+    metadata: bulk.metadata ?? {},
+    createdAt: isoTime(bulk.created_at),
+    completedAt: isoTime(bulk.completed_at),
+    requestId: bulk.request_id,
+    statusUrl,
+    itemsUrl: `${statusUrl}/items`,
+    resultsUrl: `${statusUrl}/results`,
+    cancelUrl: `${statusUrl}/cancel`,
+  };
+}
+
+/**
+ * Creates the function that renders an event for its webhook: the bulk job, with the status and the
+ * reason at the time of the event.
+ */
+export function createBulkEventReader(
+  { pool, reads }: { pool: DatabasePool; reads: JobReads },
+  publicBaseUrl: string,
+) {
+  const bulkReads = createBulkReads(pool, reads);
+  return async (eventId: string) => {
+    const event = await bulkReads.readEvent(eventId);
+    const [bulk] = event ? await bulkReads.readMany([event.bulkId]) : [];
+    assert(event && bulk, 'cannot send a webhook for a bulk job that does not exist');
+    const { type, stopReason } = event;
+    const shown = showBulk({ ...bulk, status: type, stop_reason: stopReason }, publicBaseUrl);
+    return { type: `studio.bulk.${type}`, timestamp: isoTime(event.createdAtMs), data: shown };
+  };
+}
+
+export type BulkView = ReturnType<typeof createBulkView>;
+
+/** Creates the functions that render bulk jobs. */
+export function createBulkView({ publicBaseUrl, view }: { publicBaseUrl: string; view: JobView }) {
+  async function showItem({ item, job }: ItemWithJob): Promise<BulkItemResource> {
+    const isDeleted = job !== null && job.media_deleted_at !== null;
+    const error = isDeleted
+      ? { code: 'MEDIA_DELETED', message: errorTable.MEDIA_DELETED.message }
+      : item.error;
+    const code = keysOf(errorTable).find((known) => known === error?.code);
+    return {
+      index: item.index,
+      id: item.item_id,
+      use: findCapability(item.type)?.path.replace('/studio/', '') ?? item.type,
+      state: item.state,
+      round: item.round,
+      jobId: item.job_id,
+      price: creditsFromMicro(item.price),
+      credits: creditsFromMicro(item.charged),
+      data: job && (await view.result(job)),
+      error: error && code ? { ...error, code, retryable: errorTable[code].retryable } : null,
+      startedAt: isoTime(item.claimed_at),
+      endedAt: isoTime(item.ended_at),
+    };
+  }
+
+  return {
+    resource: (bulk: BulkRecord): BulkResource => showBulk(bulk, publicBaseUrl),
+    item: showItem,
+    /** Renders a line of the results. */
+    async result(item: ItemWithJob): Promise<BulkResult> {
+      const { id, index, jobId, state, credits, data: result, error } = await showItem(item);
+      return { id, index, jobId, status: state, credits, data: result, error };
+    },
+  };
+}
+
+/** Forecasts the charge of all items from the share of their prices that ended ones were charged. */
+function forecastMicro(bulk: BulkRecord): number {
+  const { charged, reserved, waiting_price: waiting, ended_price: ended, max_credits: max } = bulk;
+  const share = ended > 0 && charged > 0 ? charged / ended : 1;
+  const open = bulk.completed_at === null ? reserved + waiting : 0;
+  return Math.min(charged + Math.round(open * share), max ?? Number.MAX_SAFE_INTEGER);
+}
+
+/** Estimates the time until the last item ends from the ends of the last ones. */
+function estimateSeconds(bulk: BulkRecord): number | null {
+  const { status, recent_ends: ends, recent_ms: ms, waiting, running } = bulk;
+  if (bulk.completed_at !== null) return 0;
+  if (status !== 'in_progress' || ms === null || ends < 2) return null;
+  return Math.ceil(((waiting + running) * ms) / ends / 1000);
+}
+
+const columns = [
+  'index',
+  'id',
+  'jobId',
+  'status',
+  'credits',
+  'errorCode',
+  'errorMessage',
+  'urls',
+  'data',
+];
+
+/** First line of results as CSV (RFC 4180). */
+export const csvHeader = `${columns.join(',')}\r\n`;
+
+/** Renders a result as a line of CSV. */
+export function formatCsvLine({
+  index,
+  id,
+  jobId,
+  status,
+  credits,
+  error,
+  data: result,
+}: BulkResult): string {
+  const json = result ? JSON.stringify(result) : '';
+  const urls = listUrls(result).join(' ');
+  const cells = [index, id, jobId, status, credits, error?.code, error?.message, urls, json];
+  return `${cells.map((cell) => formatCell(cell ?? '')).join(',')}\r\n`;
+}
+
+/** Formats a cell. An apostrophe before a text like `=cmd` keeps spreadsheets from running it. */
+function formatCell(value: string | number): string {
+  const text =
+    typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** Lists the values of all fields named `url`. */
+function listUrls(value: unknown): string[] {
+  if (Array.isArray(value)) return value.flatMap(listUrls);
+  if (!isRecord(value)) return [];
+  return Object.entries(value).flatMap(([name, field]) =>
+    name === 'url' && typeof field === 'string' ? [field] : listUrls(field),
+  );
+}

@@ -1,0 +1,306 @@
+-- Decides what a bulk job does next. Each function locks the row of the bulk job, so that the runs
+-- of its workflow, callers and the sweeper change it one after the other, and changes the items and
+-- their counts in one transaction. A job counts when its own row has ended, so that a repeated count
+-- finds nothing more.
+
+-- Returns the key that a bulk job acts with: its own or, after a rotation, the one that replaced it.
+-- No row if none of them may spend credits any more.
+CREATE FUNCTION bulk_caller(api_key_id text) RETURNS json LANGUAGE sql AS $$
+  WITH RECURSIVE chain AS (
+    SELECT k.* FROM api_key k WHERE k.id = api_key_id
+    UNION ALL SELECT k.* FROM chain c JOIN api_key k ON k.id = c.replaced_by)
+  SELECT json_build_object('keyId', k.id, 'organizationId', k.organization_id, 'memberId', m.id,
+    'organizationStatus', (SELECT o.status FROM organization o WHERE o.id = k.organization_id), 'role', m.role, 'scopes', k.scopes, 'allowedModels', k.allowed_models)
+  FROM chain k JOIN member m ON m.id = k.member_id
+  WHERE k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
+    AND m.role <> 'viewer'
+  LIMIT 1
+$$;
+
+-- Records an event of a bulk job, with a webhook if the caller requested one. Returns the id of the
+-- event; null if no webhook reports it.
+CREATE FUNCTION bulk_report(b bulk, event text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE event_id text := 'evt_' || replace(gen_random_uuid()::text, '-', '');
+BEGIN
+  IF b.webhook_url IS NULL OR event <> ALL (b.webhook_events) THEN RETURN NULL; END IF;
+  INSERT INTO bulk_event (id, bulk_id, type, stop_reason) VALUES (event_id, b.id, event, b.stop_reason);
+  INSERT INTO webhook (subject_id, organization_id, url, state, next_attempt_at, overdue_at)
+    VALUES (event_id, b.organization_id, b.webhook_url, 'delivering', clock_timestamp(),
+      clock_timestamp() + interval '5 seconds');
+  RETURN event_id;
+END $$;
+
+-- Writes the changed columns of a locked bulk job.
+CREATE FUNCTION bulk_write(b bulk) RETURNS void LANGUAGE sql AS $$
+  UPDATE bulk w SET status = b.status, stop_reason = b.stop_reason, resume_at = b.resume_at,
+    concurrency = b.concurrency, max_credits = b.max_credits, max_failed_percent = b.max_failed_percent,
+    waiting = b.waiting, running = b.running, completed = b.completed, failed = b.failed,
+    canceled = b.canceled, waiting_price = b.waiting_price, reserved = b.reserved,
+    ended_price = b.ended_price, charged = b.charged, cancels_running = b.cancels_running,
+    unsignaled_since = b.unsignaled_since, completed_at = b.completed_at
+  WHERE w.id = b.id
+$$;
+
+-- Returns started items without a job to the waiting ones: those whose reservation the ledger
+-- rejected, and those of a lost start. They keep the id of their job, which therefore starts once.
+CREATE FUNCTION bulk_return_items(INOUT b bulk, rejected jsonb, live jsonb) LANGUAGE plpgsql AS $$
+DECLARE items integer; price bigint;
+BEGIN
+  IF b.running = 0 THEN RETURN; END IF;
+  WITH returned AS (
+    UPDATE bulk_item i SET state = 'waiting'
+    WHERE i.bulk_id = b.id AND i.state = 'running' AND NOT EXISTS (SELECT FROM job j WHERE j.id = i.job_id)
+      AND (rejected ? i.job_id
+        OR NOT live ? i.job_id AND i.claimed_at < clock_timestamp() - interval '10 seconds')
+    RETURNING i.price)
+  SELECT count(*), coalesce(sum(r.price), 0) INTO items, price FROM returned r;
+  b.running := b.running - items; b.waiting := b.waiting + items;
+  b.reserved := b.reserved - price; b.waiting_price := b.waiting_price + price;
+END $$;
+
+-- Counts the jobs that have ended since the last count.
+CREATE FUNCTION bulk_count_ends(INOUT b bulk) LANGUAGE plpgsql AS $$
+DECLARE e record;
+BEGIN
+  IF b.running = 0 THEN RETURN; END IF;
+  FOR e IN
+    UPDATE bulk_item i SET state = j.status, charged = coalesce(r.charged, 0), error = j.error,
+      ended_at = j.completed_at
+    FROM job j JOIN reservation r ON r.id = j.id
+    WHERE i.bulk_id = b.id AND i.state = 'running' AND j.id = i.job_id AND j.status <> 'open'
+    RETURNING i.state, i.price, i.charged
+  LOOP
+    b.running := b.running - 1;
+    b.completed := b.completed + (e.state = 'completed')::integer;
+    b.failed := b.failed + (e.state = 'failed')::integer;
+    b.canceled := b.canceled + (e.state = 'canceled')::integer;
+    b.reserved := b.reserved - e.price; b.ended_price := b.ended_price + e.price;
+    b.charged := b.charged + e.charged;
+  END LOOP;
+END $$;
+
+-- Fails waiting items that cannot be started: [{index, error: {code, message}}].
+CREATE FUNCTION bulk_fail_items(INOUT b bulk, failures jsonb) LANGUAGE plpgsql AS $$
+DECLARE items integer; price bigint;
+BEGIN
+  WITH ended AS (
+    UPDATE bulk_item i SET state = 'failed', error = f.value->'error', ended_at = clock_timestamp()
+    FROM jsonb_array_elements(failures) AS f
+    WHERE i.bulk_id = b.id AND i.index = (f.value->>'index')::integer AND i.state = 'waiting'
+    RETURNING i.price)
+  SELECT count(*), coalesce(sum(e.price), 0) INTO items, price FROM ended e;
+  b.waiting := b.waiting - items; b.failed := b.failed + items;
+  b.waiting_price := b.waiting_price - price; b.ended_price := b.ended_price + price;
+END $$;
+
+-- Stops a bulk job if its key or its organization may not go on, or too many items failed.
+CREATE FUNCTION bulk_stop(INOUT b bulk, caller json) LANGUAGE plpgsql AS $$
+BEGIN
+  IF b.status <> 'in_progress' AND NOT (b.status = 'paused' AND b.stop_reason <> 'PAUSED') THEN RETURN; END IF;
+  b.stop_reason := CASE
+    WHEN (SELECT status FROM organization WHERE id = b.organization_id) = 'suspended' THEN 'ORGANIZATION_SUSPENDED'
+    WHEN caller IS NULL THEN 'KEY_REVOKED'
+    WHEN b.completed + b.failed >= 20
+      AND b.failed * 100.0 > b.max_failed_percent * (b.completed + b.failed) THEN 'MAX_FAILED_PERCENT'
+    ELSE b.stop_reason END;
+  IF b.stop_reason IN ('ORGANIZATION_SUSPENDED', 'KEY_REVOKED', 'MAX_FAILED_PERCENT') THEN
+    b.status := 'stopped'; b.resume_at := NULL;
+  END IF;
+END $$;
+
+-- Decides whether the next item may start. `may_start` is false if the bulk job pauses or stops, or
+-- if the next item only fits when a running one has ended.
+CREATE FUNCTION bulk_gate(INOUT b bulk, caller json, OUT may_start boolean) LANGUAGE plpgsql AS $$
+DECLARE next record; answer json; verdict text;
+BEGIN
+  may_start := false;
+  LOOP
+    EXIT WHEN b.waiting = 0 OR b.status <> 'in_progress' AND NOT (b.status = 'paused' AND b.stop_reason <> 'PAUSED');
+    SELECT i.index, i.price INTO next FROM bulk_item i
+      WHERE i.bulk_id = b.id AND i.state = 'waiting' ORDER BY i.index LIMIT 1;
+    IF b.charged + b.reserved + next.price > b.max_credits THEN
+      IF b.running = 0 THEN b.status := 'stopped'; b.stop_reason := 'MAX_CREDITS'; b.resume_at := NULL; END IF;
+      EXIT;
+    END IF;
+    answer := ledger_probe(b.organization_id, caller->>'keyId', next.price);
+    verdict := answer->>'verdict';
+    IF verdict = 'reserved' THEN
+      b.status := 'in_progress'; b.stop_reason := NULL; b.resume_at := NULL; may_start := true;
+      EXIT;
+    END IF;
+    IF verdict = 'window_limit_exceeded' THEN
+      b := bulk_fail_items(b, jsonb_build_array(jsonb_build_object('index', next.index, 'error',
+        jsonb_build_object('code', 'WINDOW_LIMIT_EXCEEDED',
+          'message', 'The item costs more than the organization may use in a whole six-hour window.'))));
+      CONTINUE;
+    END IF;
+    -- Running jobs may return credits when they end.
+    EXIT WHEN b.running > 0;
+    b.status := 'paused'; b.stop_reason := upper(verdict);
+    b.resume_at := CASE verdict WHEN 'window_exhausted' THEN (answer->>'resetAt')::timestamptz
+      WHEN 'key_limit_exceeded' THEN to_timestamp((answer->>'resetsAtMs')::bigint / 1000.0) END;
+    EXIT;
+  END LOOP;
+END $$;
+
+-- Counts what has ended, decides whether the bulk job goes on, and returns its state and the next
+-- items to plan. Input: {bulkId, live: ids of the jobs whose end the workflow awaits, rejected: ids
+-- of the jobs without a reservation, itemsMax}.
+CREATE FUNCTION bulk_advance(input jsonb) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE b bulk; before bulk; caller json; gate record; event_id text; items json;
+BEGIN
+  SELECT * INTO b FROM bulk WHERE id = input->>'bulkId' AND status <> 'receiving' FOR UPDATE;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  before := b;
+  caller := bulk_caller(b.key_id);
+  b := bulk_return_items(b, input->'rejected', input->'live');
+  b := bulk_count_ends(b);
+  b := bulk_stop(b, caller);
+  SELECT * INTO gate FROM bulk_gate(b, caller);
+  b := gate.b;
+  IF b.waiting = 0 AND b.running = 0 AND b.status IN ('in_progress', 'paused') THEN
+    b.status := 'completed'; b.stop_reason := NULL; b.resume_at := NULL;
+  END IF;
+  IF b.status IN ('completed', 'stopped', 'canceled') AND b.running = 0 AND b.completed_at IS NULL THEN
+    b.completed_at := clock_timestamp();
+    event_id := bulk_report(b, b.status);
+    PERFORM pg_notify('studio_job', json_build_object('event', 'done', 'id', b.id)::text);
+  ELSIF b.status = 'paused' AND (before.status <> 'paused' OR before.stop_reason <> b.stop_reason) THEN
+    event_id := bulk_report(b, 'paused');
+  END IF;
+  IF b IS DISTINCT FROM before THEN PERFORM bulk_write(b); END IF;
+  IF gate.may_start THEN
+    SELECT json_agg(n) INTO items FROM (
+      SELECT i.index, i.type, i.request, i.webhook, i.metadata, i.job_id AS "jobId" FROM bulk_item i
+      WHERE i.bulk_id = b.id AND i.state = 'waiting' ORDER BY i.index
+      LIMIT least((input->>'itemsMax')::integer, b.concurrency - b.running)) AS n;
+  END IF;
+  RETURN json_build_object('status', b.status, 'stopReason', b.stop_reason,
+    'resumeInMs', (extract(epoch FROM b.resume_at - clock_timestamp()) * 1000)::bigint,
+    'done', b.completed_at IS NOT NULL, 'total', b.total, 'waiting', b.waiting, 'running', b.running,
+    'completed', b.completed, 'failed', b.failed, 'canceled', b.canceled,
+    'chargedMicro', b.charged, 'reservedMicro', b.reserved,
+    'organizationId', b.organization_id, 'requestId', b.request_id, 'metadata', b.metadata,
+    'caller', caller, 'eventId', event_id, 'items', coalesce(items, '[]'),
+    'toCancel', coalesce((SELECT json_agg(i.job_id) FROM bulk_item i
+      WHERE b.cancels_running AND i.bulk_id = b.id AND i.state = 'running'), '[]'));
+END $$;
+
+-- Records planned items: {bulkId, starts: [{index, jobId, price}], failures: [{index, error}]}.
+-- Returns the indexes of the items that may start: those that fit into the budget, in their order.
+CREATE FUNCTION bulk_start_items(input jsonb) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE b bulk; s record; former bigint; started integer[] := '{}';
+BEGIN
+  SELECT * INTO b FROM bulk WHERE id = input->>'bulkId' FOR UPDATE;
+  b := bulk_fail_items(b, input->'failures');
+  FOR s IN SELECT * FROM jsonb_to_recordset(input->'starts') AS x(index integer, "jobId" text, price bigint)
+    ORDER BY x.index
+  LOOP
+    EXIT WHEN b.status <> 'in_progress' OR b.running >= b.concurrency;
+    SELECT price INTO former FROM bulk_item WHERE bulk_id = b.id AND index = s.index AND state = 'waiting';
+    CONTINUE WHEN NOT FOUND;
+    b.waiting_price := b.waiting_price - former;
+    IF b.charged + b.reserved + s.price > b.max_credits THEN
+      -- The gate decides by the new price.
+      UPDATE bulk_item SET price = s.price WHERE bulk_id = b.id AND index = s.index;
+      b.waiting_price := b.waiting_price + s.price;
+      EXIT;
+    END IF;
+    UPDATE bulk_item SET state = 'running', job_id = s."jobId", price = s.price,
+      claimed_at = clock_timestamp() WHERE bulk_id = b.id AND index = s.index;
+    b.waiting := b.waiting - 1; b.running := b.running + 1; b.reserved := b.reserved + s.price;
+    started := started || s.index;
+  END LOOP;
+  PERFORM bulk_write(b);
+  RETURN to_json(started);
+END $$;
+
+-- Returns {bulks, items}, the numbers of the open ones, if an organization has too many of them to
+-- open a locked bulk job; otherwise null. The limits are {bulksMax, itemsMax}.
+CREATE FUNCTION bulk_over_limit(b bulk, limits jsonb) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE bulks bigint; items bigint;
+BEGIN
+  -- Two bulk jobs of an organization are opened one after the other.
+  PERFORM pg_advisory_xact_lock(hashtext('bulk ' || b.organization_id));
+  SELECT count(*), coalesce(sum(o.waiting + o.running), 0) INTO bulks, items FROM bulk o
+    WHERE o.organization_id = b.organization_id AND o.completed_at IS NULL AND o.status <> 'receiving' AND o.id <> b.id;
+  IF bulks + 1 > (limits->>'bulksMax')::bigint OR items + b.waiting > (limits->>'itemsMax')::bigint THEN
+    RETURN json_build_object('bulks', bulks, 'items', items);
+  END IF;
+  RETURN NULL;
+END $$;
+
+-- Activates a received bulk job: {bulkId, bulksMax, itemsMax}. Returns the result of bulk_over_limit.
+CREATE FUNCTION bulk_activate(input jsonb) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE b bulk; over json;
+BEGIN
+  SELECT * INTO b FROM bulk WHERE id = input->>'bulkId' FOR UPDATE;
+  over := bulk_over_limit(b, input);
+  IF over IS NULL THEN
+    UPDATE bulk SET status = 'in_progress', unsignaled_since = clock_timestamp() WHERE id = b.id;
+  END IF;
+  RETURN over;
+END $$;
+
+-- Applies the command of a caller or operator: {bulkId, organizationId, command, …}. Returns
+-- `changed`, `unchanged`, `not_found`, `done` (it has ended), `canceled`, `nothing` (no item failed),
+-- or the result of bulk_over_limit.
+--   cancel: {all: whether running jobs are canceled too}
+--   pause
+--   resume: {maxCredits?, maxFailedPercent?, concurrency?}, also of a stopped bulk job
+--   retry: starts failed items once more, also of an ended bulk job
+CREATE FUNCTION bulk_command(input jsonb) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE b bulk; before bulk; items integer := 0; price bigint := 0; over json;
+BEGIN
+  SELECT * INTO b FROM bulk WHERE id = input->>'bulkId' AND organization_id = input->>'organizationId'
+    AND status <> 'receiving' FOR UPDATE;
+  IF NOT FOUND THEN RETURN '"not_found"'; END IF;
+  before := b;
+  CASE input->>'command'
+  WHEN 'cancel' THEN
+    IF b.completed_at IS NOT NULL AND b.status <> 'stopped' THEN RETURN '"done"'; END IF;
+    WITH ended AS (
+      UPDATE bulk_item i SET state = 'canceled', ended_at = clock_timestamp(),
+        error = '{"code": "CANCELED", "message": "The bulk job was canceled before the item started."}'
+      WHERE i.bulk_id = b.id AND i.state = 'waiting' RETURNING i.price)
+    SELECT count(*), coalesce(sum(e.price), 0) INTO items, price FROM ended e;
+    b.waiting := b.waiting - items; b.canceled := b.canceled + items;
+    b.waiting_price := b.waiting_price - price; b.ended_price := b.ended_price + price;
+    b.status := 'canceled'; b.stop_reason := NULL; b.resume_at := NULL; b.completed_at := NULL;
+    b.cancels_running := b.cancels_running OR coalesce((input->>'all')::boolean, false);
+  WHEN 'pause' THEN
+    IF b.status = 'canceled' THEN RETURN '"canceled"'; END IF;
+    IF b.status IN ('completed', 'stopped') THEN RETURN '"done"'; END IF;
+    b.status := 'paused'; b.stop_reason := 'PAUSED'; b.resume_at := NULL;
+  WHEN 'resume' THEN
+    IF b.status = 'canceled' THEN RETURN '"canceled"'; END IF;
+    IF b.status = 'completed' THEN RETURN '"done"'; END IF;
+    b.max_credits := coalesce((input->>'maxCredits')::bigint, b.max_credits);
+    b.max_failed_percent := coalesce((input->>'maxFailedPercent')::float8, b.max_failed_percent);
+    b.concurrency := coalesce((input->>'concurrency')::integer, b.concurrency);
+    b.status := 'in_progress'; b.stop_reason := NULL; b.resume_at := NULL; b.completed_at := NULL;
+  WHEN 'retry' THEN
+    IF b.status = 'canceled' THEN RETURN '"canceled"'; END IF;
+    SELECT count(*), coalesce(sum(i.price), 0) INTO items, price FROM bulk_item i
+      WHERE i.bulk_id = b.id AND i.state = 'failed';
+    IF items = 0 THEN RETURN '"nothing"'; END IF;
+    b.failed := b.failed - items; b.waiting := b.waiting + items;
+    b.ended_price := b.ended_price - price; b.waiting_price := b.waiting_price + price;
+    IF b.status IN ('completed', 'stopped') THEN
+      b.status := 'in_progress'; b.stop_reason := NULL; b.completed_at := NULL;
+    END IF;
+  END CASE;
+  IF before.completed_at IS NOT NULL AND b.status = 'in_progress' THEN
+    over := bulk_over_limit(b, input);
+    IF over IS NOT NULL THEN RETURN over; END IF;
+  END IF;
+  IF input->>'command' = 'retry' THEN
+    UPDATE bulk_item i SET state = 'waiting', round = i.round + 1, job_id = NULL, error = NULL,
+      charged = 0, ended_at = NULL
+    WHERE i.bulk_id = b.id AND i.state = 'failed';
+  END IF;
+  IF b IS NOT DISTINCT FROM before THEN RETURN '"unchanged"'; END IF;
+  b.unsignaled_since := clock_timestamp();
+  PERFORM bulk_write(b);
+  RETURN '"changed"';
+END $$;

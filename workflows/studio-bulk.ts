@@ -1,0 +1,224 @@
+/**
+ * Workflow of a bulk job: starts the jobs of its items as child workflows and counts their ends. All
+ * state is in the rows of the bulk job; the end of a child, a signal or a timer only makes the step
+ * `advance` read them. The workflow can therefore be reset, terminated or started again at any time.
+ */
+import {
+  CancellationScope,
+  condition,
+  continueAsNew,
+  getExternalWorkflowHandle,
+  log,
+  ParentClosePolicy,
+  proxyActivities,
+  proxyLocalActivities,
+  setCurrentDetails,
+  setHandler,
+  startChild,
+  upsertSearchAttributes,
+  workflowInfo,
+} from '@temporalio/workflow';
+import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import type { Activities } from '../activities/index.ts';
+import {
+  bulkChanged,
+  type BulkInput,
+  type BulkOutcome,
+  type BulkStart,
+  type BulkState,
+  type BulkStep,
+} from '../domain/bulk-contract.ts';
+import { jobWorkflowId, searchAttributes, type JobOutcome } from '../domain/job-contract.ts';
+import type { JobPlan } from '../domain/job-plan.ts';
+import { formatCredits, formatTimeUtc } from './progress.ts';
+import { deliverWebhook } from './webhook-delivery.ts';
+
+/** Number of events after which the workflow continues as new, and the same in bytes. */
+const historyLengthMax = 3000;
+const historyBytesMax = 4 * 1024 * 1024;
+/**
+ * Longest wait for the end of a job that an earlier run started. The run gets no event of it, so it
+ * reads the rows, first after a second.
+ */
+const strangerWaitMaxMs = 30_000;
+/** Longest wait without a reason, in case a signal was lost. */
+const idleWaitMs = 600_000;
+
+/** State of a run. */
+interface BulkRun {
+  input: BulkInput;
+  /** Ids of the jobs whose end this run awaits. */
+  live: Set<string>;
+  rejected: string[];
+  canceled: Set<string>;
+  /** Number of ends and signals, which are reasons to read the rows. */
+  changes: number;
+  cancelRequested: boolean;
+  /** Number of steps in a row after which nothing had changed. */
+  idleSteps: number;
+}
+
+/** Runs a bulk job until no job runs and none follows. */
+export async function studioBulk(input: BulkInput): Promise<BulkOutcome> {
+  const run: BulkRun = {
+    input,
+    live: new Set(),
+    rejected: [],
+    canceled: new Set(),
+    changes: 0,
+    cancelRequested: false,
+    idleSteps: 0,
+  };
+  setHandler(bulkChanged, () => {
+    run.changes += 1;
+  });
+  void CancellationScope.current().cancelRequested.catch(() => {
+    run.cancelRequested = true;
+    run.changes += 1;
+  });
+  return CancellationScope.nonCancellable(() => runBulk(run));
+}
+
+async function runBulk(run: BulkRun): Promise<BulkOutcome> {
+  const { input } = run;
+  for (;;) {
+    const { changes } = run;
+    const rejected = run.rejected.splice(0);
+    const state = await advance(run, rejected);
+    showState(state);
+    await Promise.all(state.starts.map((start) => startJob(run, start)));
+    await cancelJobs(run, state);
+    if (state.eventId !== null) await deliverWebhook({ ...input, subjectId: state.eventId });
+    const isUnchanged = run.changes === changes;
+    if (state.done && isUnchanged) return endBulk(state);
+    const { historyLength, historySize } = workflowInfo();
+    const isLong = historyLength > historyLengthMax || historySize > historyBytesMax;
+    if (isLong && run.rejected.length === 0) {
+      await continueAsNew<typeof studioBulk>(input);
+    }
+    if (!isUnchanged) run.idleSteps = 0;
+    // After a rejection, the balance has to change before a further start makes sense.
+    if ((state.hasMore && rejected.length === 0) || !isUnchanged) continue;
+    const waitMs = calculateWaitMs(run, state);
+    run.idleSteps += 1;
+    await condition(() => run.changes > changes, waitMs, { summary: describeWait(state) });
+  }
+}
+
+/**
+ * Runs the step `advance`: a local activity of at most three seconds and, if that does not end, an
+ * ordinary activity (decisions/0007).
+ */
+async function advance(
+  { input, live, cancelRequested }: BulkRun,
+  rejected: string[],
+): Promise<BulkState> {
+  const step: BulkStep = {
+    bulkId: input.bulkId,
+    live: [...live],
+    rejected,
+    cancel: cancelRequested,
+  };
+  const summary = `${live.size} running`;
+  try {
+    return await proxyLocalActivities<Pick<Activities, 'advance'>>({
+      scheduleToCloseTimeout: '3s',
+      retry: { maximumAttempts: 1 },
+      summary,
+    }).advance(step);
+  } catch {
+    return proxyActivities<Pick<Activities, 'advance'>>({
+      startToCloseTimeout: '2 minutes',
+      heartbeatTimeout: '15s',
+      retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '20s' },
+      priority: { fairnessKey: input.organizationId, priorityKey: 4 },
+      summary,
+    }).advance(step);
+  }
+}
+
+/**
+ * Starts the job of an item. It goes on if this workflow ends or is terminated. An end without a
+ * reservation is not in the rows of the job, so it is passed to the next step.
+ */
+async function startJob(run: BulkRun, { plan, ...description }: BulkStart): Promise<void> {
+  const { jobId, organizationId, type } = plan;
+  try {
+    const child = await startChild<(plan: JobPlan) => Promise<JobOutcome>>(type, {
+      ...description,
+      workflowId: jobWorkflowId(jobId),
+      args: [plan],
+      parentClosePolicy: ParentClosePolicy.ABANDON,
+      // Single jobs have the default priority 3.
+      priority: { fairnessKey: organizationId, priorityKey: 4 },
+    });
+    run.live.add(jobId);
+    const end = (outcome?: JobOutcome): void => {
+      if (outcome?.status === 'rejected') run.rejected.push(jobId);
+      run.live.delete(jobId);
+      run.changes += 1;
+    };
+    // A failed job fails its workflow; its row has the reason.
+    void child.result().then(end, () => end());
+  } catch (error) {
+    // An earlier run has started the job.
+    if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+  }
+}
+
+/** Requests cancellation of the running jobs, once each. */
+async function cancelJobs({ canceled }: BulkRun, { toCancel }: BulkState): Promise<void> {
+  const jobIds = toCancel.filter((jobId) => !canceled.has(jobId));
+  await Promise.all(
+    jobIds.map(async (jobId) => {
+      canceled.add(jobId);
+      try {
+        await getExternalWorkflowHandle(jobWorkflowId(jobId)).cancel();
+      } catch (error) {
+        // The job has ended.
+        log.info('the job was not canceled', { jobId, error: String(error) });
+      }
+    }),
+  );
+}
+
+/** Calculates the longest time until the rows are read again, in milliseconds. */
+function calculateWaitMs({ input, live, idleSteps }: BulkRun, state: BulkState): number {
+  const { status, stopReason, running, resumeInMs } = state;
+  if (running > live.size || state.hasMore) {
+    return Math.min(1000 * 2 ** Math.min(idleSteps, 5), strangerWaitMaxMs);
+  }
+  if (status !== 'paused' || stopReason === 'PAUSED' || running > 0) return idleWaitMs;
+  if (stopReason === 'INSUFFICIENT_CREDITS') return input.creditCheckMs;
+  return Math.max(1000, Math.min(resumeInMs ?? idleWaitMs, idleWaitMs));
+}
+
+function describeWait({ status, stopReason, resumeInMs }: BulkState): string {
+  if (status !== 'paused') return 'wait for the end of a job';
+  const time = resumeInMs === null ? '' : ` until ${formatTimeUtc(Date.now() + resumeInMs)}`;
+  return `${stopReason}: wait${time}`;
+}
+
+/** Shows the counts in Temporal's Current Details. */
+function showState(state: BulkState): void {
+  const { status, stopReason, total, waiting, running, completed, failed, canceled } = state;
+  const reason = stopReason === null ? '' : `: ${stopReason}`;
+  setCurrentDetails(
+    [
+      `**${status}${reason}**`,
+      '',
+      `${total} items: ${completed} completed, ${running} running, ${waiting} waiting, ${failed} failed, ${canceled} canceled`,
+      '',
+      `charged ${formatCredits(state.chargedMicro)}, reserved ${formatCredits(state.reservedMicro)}`,
+    ].join('\n'),
+  );
+}
+
+function endBulk(state: BulkState): BulkOutcome {
+  const { status, stopReason, total, completed, failed, canceled, chargedMicro } = state;
+  upsertSearchAttributes([
+    { key: searchAttributes.jobStatus, value: status },
+    ...(stopReason === null ? [] : [{ key: searchAttributes.errorCode, value: stopReason }]),
+  ]);
+  return { status, stopReason, total, completed, failed, canceled, chargedMicro };
+}
