@@ -190,7 +190,9 @@ END $$;
 -- Returns the answer that a reservation of this price would get now (decide_reserve).
 CREATE FUNCTION ledger_probe(organization text, api_key_id text, price bigint) RETURNS json
 LANGUAGE sql AS $$
-  SELECT (decide_reserve(a, NULL::reservation, jsonb_build_object('kind', 'studio', 'amount', price, 'id', 'probe'),
-    key_budget(api_key_id))).answer
-  FROM account a WHERE a.organization_id = organization
+  SELECT (decide_reserve(a, NULL::reservation,
+    jsonb_build_object('kind', 'studio', 'amount', price, 'id', 'probe'),
+    budget_state(holder, clock_timestamp(), NULL), reached_jobs_limit(a, holder, NULL))).answer
+  FROM account a, api_key k JOIN api_key holder ON holder.id = coalesce(k.budget_of, k.id)
+  WHERE a.organization_id = organization AND k.id = api_key_id
 $$;

@@ -189,7 +189,9 @@ function calculateWaitMs({ input, live, idleSteps }: BulkRun, state: BulkState):
     return Math.min(1000 * 2 ** Math.min(idleSteps, 5), strangerWaitMaxMs);
   }
   if (status !== 'paused' || stopReason === 'PAUSED' || running > 0) return idleWaitMs;
-  if (stopReason === 'INSUFFICIENT_CREDITS') return input.creditCheckMs;
+  if (stopReason === 'INSUFFICIENT_CREDITS' || stopReason === 'JOBS_MAX_REACHED') {
+    return input.creditCheckMs;
+  }
   return Math.max(1000, Math.min(resumeInMs ?? idleWaitMs, idleWaitMs));
 }
 

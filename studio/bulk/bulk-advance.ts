@@ -28,7 +28,7 @@ const itemsPerStep = 8;
 const callerSchema = z.object({
   keyId: z.string(),
   organizationId: z.string(),
-  memberId: z.string(),
+  userId: z.string(),
   role: roleSchema,
   organizationStatus: organizationStatusSchema,
   scopes: z.array(z.enum(scopes)),

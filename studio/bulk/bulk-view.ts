@@ -25,7 +25,7 @@ export const bulkSchema = z
       .nullable()
       .meta({
         description:
-          'Reason for `paused` (`PAUSED`, `INSUFFICIENT_CREDITS`, `KEY_LIMIT_EXCEEDED`, `WINDOW_EXHAUSTED`) or `stopped` ' +
+          'Reason for `paused` (`PAUSED`, `INSUFFICIENT_CREDITS`, `JOBS_MAX_REACHED`, `KEY_LIMIT_EXCEEDED`, `WINDOW_EXHAUSTED`) or `stopped` ' +
           '(`MAX_CREDITS`, `MAX_FAILED_PERCENT`, `KEY_REVOKED`, `ORGANIZATION_SUSPENDED`, `WORKFLOW_LOST`).',
       }),
     resumeAt: time.nullable().meta({
@@ -165,7 +165,7 @@ export type BulkView = ReturnType<typeof createBulkView>;
 /** Creates the functions that render bulk jobs. */
 export function createBulkView({ publicBaseUrl, view }: { publicBaseUrl: string; view: JobView }) {
   async function showItem({ item, job }: ItemWithJob): Promise<BulkItemResource> {
-    const isDeleted = job !== null && job.media_deleted_at !== null;
+    const isDeleted = job !== null && job.mediaDeletedAtMs !== null;
     const error = isDeleted
       ? { code: 'MEDIA_DELETED', message: errorTable.MEDIA_DELETED.message }
       : item.error;
