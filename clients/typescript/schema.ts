@@ -472,6 +472,109 @@ export interface paths {
          */
         post: operations["cancelJob"];
     };
+    "/api/v1/studio/bulk": {
+        parameters: {};
+        /**
+         * List bulk jobs, newest first
+         * @description Scope: `studio:read`.
+         */
+        get: operations["listBulks"];
+        /**
+         * Start a bulk job: up to 10,000 Studio requests with a budget
+         * @description All items are checked and priced first; with any invalid item, nothing is started. Credits are reserved only for running items. Send JSON with `items`, or newline-delimited JSON: an item in each line, and the other fields as `{"options": {…}}` in an optional first line.
+         *
+         *     Any key may call this endpoint.
+         */
+        post: operations["startBulk"];
+    };
+    "/api/v1/studio/bulk/estimate": {
+        parameters: {};
+        /**
+         * Estimate the price of a bulk job
+         * @description Accepts the same body, and checks and prices all items. Nothing is started. Send JSON with `items`, or newline-delimited JSON: an item in each line, and the other fields as `{"options": {…}}` in an optional first line.
+         *
+         *     Any key may call this endpoint.
+         */
+        post: operations["estimateBulk"];
+    };
+    "/api/v1/studio/bulk/{bulkId}": {
+        parameters: {};
+        /**
+         * Get a bulk job
+         * @description With `wait`, the server responds when the bulk job has ended, but at the latest after `wait` seconds.
+         *
+         *     Scope: `studio:read`.
+         */
+        get: operations["getBulk"];
+    };
+    "/api/v1/studio/bulk/{bulkId}/items": {
+        parameters: {};
+        /**
+         * List the items of a bulk job in their order
+         * @description Scope: `studio:read`.
+         */
+        get: operations["listBulkItems"];
+    };
+    "/api/v1/studio/bulk/{bulkId}/results": {
+        parameters: {};
+        /**
+         * Get the results of the ended items, as NDJSON or CSV
+         * @description Can be read while the bulk job runs. The lines are in the order of the items; URLs are signed for this response.
+         *
+         *     Scope: `studio:read`.
+         */
+        get: operations["getBulkResults"];
+    };
+    "/api/v1/studio/bulk/{bulkId}/events": {
+        parameters: {};
+        /**
+         * Stream the changes of a bulk job
+         * @description Sends server-sent events named `bulk`, each with the bulk job, at most one a second. The stream ends when the bulk job has ended.
+         *
+         *     Scope: `studio:read`.
+         */
+        get: operations["streamBulk"];
+    };
+    "/api/v1/studio/bulk/{bulkId}/cancel": {
+        parameters: {};
+        /**
+         * Cancel a bulk job
+         * @description Cancels the waiting items. With `"items": "all"`, cancellation of the running jobs is requested too.
+         *
+         *     Scope: `studio:read`.
+         */
+        post: operations["cancelBulk"];
+    };
+    "/api/v1/studio/bulk/{bulkId}/pause": {
+        parameters: {};
+        /**
+         * Pause a bulk job
+         * @description No further item starts until it is resumed. Running jobs continue.
+         *
+         *     Scope: `studio:read`.
+         */
+        post: operations["pauseBulk"];
+    };
+    "/api/v1/studio/bulk/{bulkId}/resume": {
+        parameters: {};
+        /**
+         * Resume a paused or stopped bulk job, with other limits if they are set
+         * @description Without effect if it is in progress.
+         *
+         *     Scope: `studio:read`.
+         */
+        post: operations["resumeBulk"];
+    };
+    "/api/v1/studio/bulk/{bulkId}/retry": {
+        parameters: {};
+        /**
+         * Start the failed items of a bulk job once more
+         * @description Each failed item gets a new job. Also possible after the end of the bulk job.
+         *
+         *     Scope: `studio:read`.
+         */
+        post: operations["retryBulk"];
+    };
     "/api/v1/studio/jobs/{jobId}/webhook": {
         parameters: {};
         /**
@@ -914,7 +1017,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1203,6 +1306,116 @@ export interface components {
             startedAt: string | null;
             endedAt: string | null;
         };
+        BulkJob: {
+            bulkId: string;
+            keyId: string;
+            /** @enum {string} */
+            status: "in_progress" | "paused" | "completed" | "stopped" | "canceled";
+            /** @description True once no job runs and none follows. */
+            done: boolean;
+            /** @description Reason for `paused` (`PAUSED`, `INSUFFICIENT_CREDITS`, `JOBS_MAX_REACHED`, `KEY_LIMIT_EXCEEDED`, `WINDOW_EXHAUSTED`) or `stopped` (`MAX_CREDITS`, `MAX_FAILED_PERCENT`, `KEY_REVOKED`, `ORGANIZATION_SUSPENDED`, `WORKFLOW_LOST`). */
+            stopReason: string | null;
+            /** @description Time at which a paused bulk job goes on by itself; null if it is unknown. */
+            resumeAt: string | null;
+            counts: {
+                total: number;
+                waiting: number;
+                running: number;
+                completed: number;
+                failed: number;
+                canceled: number;
+                /** @description Items that were not accepted, because of `skipInvalid`. */
+                invalid: number;
+            };
+            credits: {
+                /** @description Price of all items when they were accepted. */
+                estimated: number;
+                /** @description Maximum charge of the running items. */
+                reserved: number;
+                charged: number;
+                maxCredits: number | null;
+                /** @description Expected charge of all items, at most `maxCredits`. */
+                forecast: number;
+            };
+            concurrency: number;
+            maxFailedPercent: number | null;
+            /** @description Expected seconds until the last item ends; null if it is unknown. */
+            etaSeconds: number | null;
+            metadata: {
+                [key: string]: string;
+            };
+            /** Format: date-time */
+            createdAt: string;
+            completedAt: string | null;
+            requestId: string;
+            /** Format: uri */
+            statusUrl: string;
+            /** Format: uri */
+            itemsUrl: string;
+            /** Format: uri */
+            resultsUrl: string;
+            /** Format: uri */
+            cancelUrl: string;
+        };
+        BulkEstimate: {
+            /** @description Maximum charge of all items. */
+            credits: number;
+            items: number;
+            invalid: number;
+            /** @description The first 50 invalid items, which were skipped. */
+            invalidItems: {
+                path: string;
+                message: string;
+            }[];
+            uses: {
+                use: string;
+                items: number;
+                credits: number;
+            }[];
+        };
+        BulkItem: {
+            index: number;
+            id: string | null;
+            use: string;
+            /** @enum {string} */
+            state: "waiting" | "running" | "completed" | "failed" | "canceled";
+            /** @description Number of the attempt; `retry` starts the next one. */
+            round: number;
+            jobId: string | null;
+            price: number;
+            /** @description Charged credits. */
+            credits: number;
+            /** @description The same object as `data` of the endpoint; null if the item is not completed. */
+            data: {
+                [key: string]: unknown;
+            } | null;
+            error: {
+                /** @enum {string} */
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                message: string;
+                retryable: boolean;
+            } | null;
+            startedAt: string | null;
+            endedAt: string | null;
+        };
+        BulkResult: {
+            id: string | null;
+            index: number;
+            jobId: string | null;
+            /** @enum {string} */
+            status: "waiting" | "running" | "completed" | "failed" | "canceled";
+            credits: number;
+            /** @description The same object as `data` of the endpoint; null if the item is not completed. */
+            data: {
+                [key: string]: unknown;
+            } | null;
+            error: {
+                /** @enum {string} */
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                message: string;
+                retryable: boolean;
+            } | null;
+        };
         Webhook: {
             jobId: string;
             /**
@@ -1468,7 +1681,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -4124,6 +4337,176 @@ export interface components {
             data: components["schemas"]["JobOutput"];
             credits: components["schemas"]["Credits"];
         };
+        StartBulkRequest: {
+            items: {
+                /** @description Id of your own, unique in the bulk job; results contain it. */
+                id?: string;
+                /**
+                 * @description Studio endpoint of the item: its path after `/studio/`.
+                 * @example image/generate
+                 * @enum {string}
+                 */
+                use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
+                body?: Record<string, never>;
+            }[];
+            /** @description Fields that all items share. A field of an item replaces the one of the same name. */
+            defaults?: {
+                /**
+                 * @description Studio endpoint of the item: its path after `/studio/`.
+                 * @example image/generate
+                 * @enum {string}
+                 */
+                use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
+                body?: Record<string, never>;
+            };
+            /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
+            maxCredits?: number;
+            /** @description Stops the bulk job when more than this percentage of at least 20 ended items failed. */
+            maxFailedPercent?: number;
+            /**
+             * @description Maximum number of jobs that run at the same time.
+             * @default 8
+             */
+            concurrency?: number;
+            /**
+             * @description Accept the bulk job without its invalid items.
+             * @default false
+             */
+            skipInvalid?: boolean;
+            /**
+             * Format: uri
+             * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+             */
+            webhookUrl?: string;
+            /** @description Events that are sent to `webhookUrl`; by default all. */
+            webhookEvents?: ("paused" | "completed" | "stopped" | "canceled")[];
+            /**
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+        };
+        ListBulksAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["BulkJob"][];
+            hasMore: boolean;
+            nextCursor: string | null;
+        };
+        EstimateBulkRequest: {
+            items: {
+                /** @description Id of your own, unique in the bulk job; results contain it. */
+                id?: string;
+                /**
+                 * @description Studio endpoint of the item: its path after `/studio/`.
+                 * @example image/generate
+                 * @enum {string}
+                 */
+                use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
+                body?: Record<string, never>;
+            }[];
+            /** @description Fields that all items share. A field of an item replaces the one of the same name. */
+            defaults?: {
+                /**
+                 * @description Studio endpoint of the item: its path after `/studio/`.
+                 * @example image/generate
+                 * @enum {string}
+                 */
+                use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
+                body?: Record<string, never>;
+            };
+            /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
+            maxCredits?: number;
+            /** @description Stops the bulk job when more than this percentage of at least 20 ended items failed. */
+            maxFailedPercent?: number;
+            /**
+             * @description Maximum number of jobs that run at the same time.
+             * @default 8
+             */
+            concurrency?: number;
+            /**
+             * @description Accept the bulk job without its invalid items.
+             * @default false
+             */
+            skipInvalid?: boolean;
+            /**
+             * Format: uri
+             * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+             */
+            webhookUrl?: string;
+            /** @description Events that are sent to `webhookUrl`; by default all. */
+            webhookEvents?: ("paused" | "completed" | "stopped" | "canceled")[];
+            /**
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+        };
+        EstimateBulkAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["BulkEstimate"];
+        };
+        GetBulkAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["BulkJob"];
+        };
+        ListBulkItemsAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["BulkItem"][];
+            hasMore: boolean;
+            nextCursor: string | null;
+        };
+        CancelBulkRequest: {
+            /**
+             * @default waiting
+             * @enum {string}
+             */
+            items?: "waiting" | "all";
+        };
+        CancelBulkAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["BulkJob"];
+        };
+        PauseBulkRequest: Record<string, never>;
+        PauseBulkAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["BulkJob"];
+        };
+        ResumeBulkRequest: {
+            /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
+            maxCredits?: number;
+            /** @description Stops the bulk job when more than this percentage of at least 20 ended items failed. */
+            maxFailedPercent?: number;
+            concurrency?: number;
+        };
+        ResumeBulkAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["BulkJob"];
+        };
+        RetryBulkRequest: Record<string, never>;
+        RetryBulkAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["BulkJob"];
+        };
         GetJobWebhookAnswer: {
             /** @constant */
             success: true;
@@ -5034,7 +5417,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -6592,6 +6975,432 @@ export interface operations {
                         data: components["schemas"]["JobOutput"];
                         credits: components["schemas"]["Credits"];
                     };
+                };
+            };
+        };
+    };
+    listBulks: {
+        parameters: {
+            query?: {
+                status?: "in_progress" | "paused" | "completed" | "stopped" | "canceled";
+                limit?: number;
+                cursor?: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["ListBulksAnswer"];
+                };
+            };
+        };
+    };
+    startBulk: {
+        parameters: {
+            header?: {
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
+                "Idempotency-Key"?: string;
+            };
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "items": [
+                 *         {
+                 *           "id": "sku-1",
+                 *           "use": "image/generate",
+                 *           "body": {
+                 *             "prompt": "a red lamp"
+                 *           }
+                 *         }
+                 *       ],
+                 *       "maxCredits": 3000
+                 *     }
+                 */
+                "application/json": components["schemas"]["StartBulkRequest"];
+                /**
+                 * @example {
+                 *       "id": "sku-1",
+                 *       "use": "image/generate",
+                 *       "body": {
+                 *         "prompt": "a red lamp"
+                 *       }
+                 *     }
+                 */
+                "application/x-ndjson": {
+                    options: {
+                        /** @description Fields that all items share. A field of an item replaces the one of the same name. */
+                        defaults?: {
+                            /**
+                             * @description Studio endpoint of the item: its path after `/studio/`.
+                             * @example image/generate
+                             * @enum {string}
+                             */
+                            use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                            /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
+                            body?: Record<string, never>;
+                        };
+                        /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
+                        maxCredits?: number;
+                        /** @description Stops the bulk job when more than this percentage of at least 20 ended items failed. */
+                        maxFailedPercent?: number;
+                        /**
+                         * @description Maximum number of jobs that run at the same time.
+                         * @default 8
+                         */
+                        concurrency?: number;
+                        /**
+                         * @description Accept the bulk job without its invalid items.
+                         * @default false
+                         */
+                        skipInvalid?: boolean;
+                        /**
+                         * Format: uri
+                         * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+                         */
+                        webhookUrl?: string;
+                        /** @description Events that are sent to `webhookUrl`; by default all. */
+                        webhookEvents?: ("paused" | "completed" | "stopped" | "canceled")[];
+                        /**
+                         * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
+                         * @example {
+                         *       "team": "marketing"
+                         *     }
+                         */
+                        metadata?: {
+                            [key: string]: string;
+                        } | null;
+                    };
+                } | {
+                    /** @description Id of your own, unique in the bulk job; results contain it. */
+                    id?: string;
+                    /**
+                     * @description Studio endpoint of the item: its path after `/studio/`.
+                     * @example image/generate
+                     * @enum {string}
+                     */
+                    use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                    /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
+                    body?: Record<string, never>;
+                };
+            };
+        };
+        responses: {
+            /** @description The bulk job was accepted. Poll `statusUrl`. */
+            202: {
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: {
+                            bulkId: string;
+                            keyId: string;
+                            /** @enum {string} */
+                            status: "in_progress" | "paused" | "completed" | "stopped" | "canceled";
+                            /** @description True once no job runs and none follows. */
+                            done: boolean;
+                            /** @description Reason for `paused` (`PAUSED`, `INSUFFICIENT_CREDITS`, `JOBS_MAX_REACHED`, `KEY_LIMIT_EXCEEDED`, `WINDOW_EXHAUSTED`) or `stopped` (`MAX_CREDITS`, `MAX_FAILED_PERCENT`, `KEY_REVOKED`, `ORGANIZATION_SUSPENDED`, `WORKFLOW_LOST`). */
+                            stopReason: string | null;
+                            /** @description Time at which a paused bulk job goes on by itself; null if it is unknown. */
+                            resumeAt: string | null;
+                            counts: {
+                                total: number;
+                                waiting: number;
+                                running: number;
+                                completed: number;
+                                failed: number;
+                                canceled: number;
+                                /** @description Items that were not accepted, because of `skipInvalid`. */
+                                invalid: number;
+                            };
+                            credits: {
+                                /** @description Price of all items when they were accepted. */
+                                estimated: number;
+                                /** @description Maximum charge of the running items. */
+                                reserved: number;
+                                charged: number;
+                                maxCredits: number | null;
+                                /** @description Expected charge of all items, at most `maxCredits`. */
+                                forecast: number;
+                            };
+                            concurrency: number;
+                            maxFailedPercent: number | null;
+                            /** @description Expected seconds until the last item ends; null if it is unknown. */
+                            etaSeconds: number | null;
+                            metadata: {
+                                [key: string]: string;
+                            };
+                            /** Format: date-time */
+                            createdAt: string;
+                            completedAt: string | null;
+                            requestId: string;
+                            /** Format: uri */
+                            statusUrl: string;
+                            /** Format: uri */
+                            itemsUrl: string;
+                            /** Format: uri */
+                            resultsUrl: string;
+                            /** Format: uri */
+                            cancelUrl: string;
+                            /** @description The first 50 invalid items, which were skipped. */
+                            invalidItems?: {
+                                path: string;
+                                message: string;
+                            }[];
+                        };
+                    };
+                };
+            };
+        };
+    };
+    estimateBulk: {
+        parameters: {};
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "items": [
+                 *         {
+                 *           "id": "sku-1",
+                 *           "use": "image/generate",
+                 *           "body": {
+                 *             "prompt": "a red lamp"
+                 *           }
+                 *         }
+                 *       ],
+                 *       "maxCredits": 3000
+                 *     }
+                 */
+                "application/json": components["schemas"]["EstimateBulkRequest"];
+                /**
+                 * @example {
+                 *       "id": "sku-1",
+                 *       "use": "image/generate",
+                 *       "body": {
+                 *         "prompt": "a red lamp"
+                 *       }
+                 *     }
+                 */
+                "application/x-ndjson": {
+                    options: {
+                        /** @description Fields that all items share. A field of an item replaces the one of the same name. */
+                        defaults?: {
+                            /**
+                             * @description Studio endpoint of the item: its path after `/studio/`.
+                             * @example image/generate
+                             * @enum {string}
+                             */
+                            use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                            /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
+                            body?: Record<string, never>;
+                        };
+                        /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
+                        maxCredits?: number;
+                        /** @description Stops the bulk job when more than this percentage of at least 20 ended items failed. */
+                        maxFailedPercent?: number;
+                        /**
+                         * @description Maximum number of jobs that run at the same time.
+                         * @default 8
+                         */
+                        concurrency?: number;
+                        /**
+                         * @description Accept the bulk job without its invalid items.
+                         * @default false
+                         */
+                        skipInvalid?: boolean;
+                        /**
+                         * Format: uri
+                         * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+                         */
+                        webhookUrl?: string;
+                        /** @description Events that are sent to `webhookUrl`; by default all. */
+                        webhookEvents?: ("paused" | "completed" | "stopped" | "canceled")[];
+                        /**
+                         * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
+                         * @example {
+                         *       "team": "marketing"
+                         *     }
+                         */
+                        metadata?: {
+                            [key: string]: string;
+                        } | null;
+                    };
+                } | {
+                    /** @description Id of your own, unique in the bulk job; results contain it. */
+                    id?: string;
+                    /**
+                     * @description Studio endpoint of the item: its path after `/studio/`.
+                     * @example image/generate
+                     * @enum {string}
+                     */
+                    use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                    /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
+                    body?: Record<string, never>;
+                };
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["EstimateBulkAnswer"];
+                };
+            };
+        };
+    };
+    getBulk: {
+        parameters: {
+            query?: {
+                wait?: number;
+            };
+            path: {
+                bulkId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["GetBulkAnswer"];
+                };
+            };
+        };
+    };
+    listBulkItems: {
+        parameters: {
+            query?: {
+                state?: "waiting" | "running" | "completed" | "failed" | "canceled";
+                limit?: number;
+                cursor?: string;
+            };
+            path: {
+                bulkId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["ListBulkItemsAnswer"];
+                };
+            };
+        };
+    };
+    getBulkResults: {
+        parameters: {
+            query?: {
+                format?: "ndjson" | "csv";
+            };
+            path: {
+                bulkId: string;
+            };
+        };
+        responses: {
+            /** @description The results, one in each line; as CSV with `format=csv`. */
+            200: {
+                content: {
+                    "application/x-ndjson": components["schemas"]["BulkResult"];
+                };
+            };
+        };
+    };
+    streamBulk: {
+        parameters: {
+            path: {
+                bulkId: string;
+            };
+        };
+        responses: {
+            /** @description The events. */
+            200: {
+                content: {
+                    "text/event-stream": {
+                        /** @constant */
+                        event: "bulk";
+                        data: string;
+                    };
+                };
+            };
+        };
+    };
+    cancelBulk: {
+        parameters: {
+            path: {
+                bulkId: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["CancelBulkRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["CancelBulkAnswer"];
+                };
+            };
+        };
+    };
+    pauseBulk: {
+        parameters: {
+            path: {
+                bulkId: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PauseBulkRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["PauseBulkAnswer"];
+                };
+            };
+        };
+    };
+    resumeBulk: {
+        parameters: {
+            path: {
+                bulkId: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ResumeBulkRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["ResumeBulkAnswer"];
+                };
+            };
+        };
+    };
+    retryBulk: {
+        parameters: {
+            path: {
+                bulkId: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RetryBulkRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["RetryBulkAnswer"];
                 };
             };
         };

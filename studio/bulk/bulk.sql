@@ -9,15 +9,10 @@ CREATE FUNCTION bulk_caller(api_key_id text) RETURNS json LANGUAGE sql AS $$
   WITH RECURSIVE chain AS (
     SELECT k.* FROM api_key k WHERE k.id = api_key_id
     UNION ALL SELECT k.* FROM chain c JOIN api_key k ON k.id = c.replaced_by)
-<<<<<<< HEAD
-  SELECT json_build_object('keyId', k.id, 'organizationId', k.organization_id, 'memberId', m.id,
-    'organizationStatus', (SELECT o.status FROM organization o WHERE o.id = k.organization_id), 'role', m.role, 'scopes', k.scopes, 'allowedModels', k.allowed_models)
-  FROM chain k JOIN member m ON m.id = k.member_id
-=======
   SELECT json_build_object('keyId', k.id, 'organizationId', k.organization_id, 'userId', u.id,
-    'role', u.role, 'scopes', k.scopes, 'allowedModels', k.allowed_models)
+    'organizationStatus',
+    (SELECT o.status FROM organization o WHERE o.id = k.organization_id), 'role', u.role, 'scopes', k.scopes, 'allowedModels', k.allowed_models)
   FROM chain k JOIN app_user u ON u.id = k.user_id
->>>>>>> e197e98b (Pause a bulk job while as many jobs are open as allowed, and regenerate the clients)
   WHERE k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
     AND u.role <> 'viewer'
   LIMIT 1

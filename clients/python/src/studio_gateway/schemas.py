@@ -41,7 +41,7 @@ class JobProgress(TypedDict):
 
 
 class JobError(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
@@ -275,6 +275,97 @@ class JobStep(TypedDict):
     attempts: int | None
     startedAt: str | None
     endedAt: str | None
+
+
+class BulkJobCounts(TypedDict):
+    total: int
+    waiting: int
+    running: int
+    completed: int
+    failed: int
+    canceled: int
+    invalid: int
+
+
+class BulkJobCredits(TypedDict):
+    estimated: float
+    reserved: float
+    charged: float
+    maxCredits: float | None
+    forecast: float
+
+
+class BulkJob(TypedDict):
+    bulkId: str
+    keyId: str
+    status: Literal['in_progress', 'paused', 'completed', 'stopped', 'canceled']
+    done: bool
+    stopReason: str | None
+    resumeAt: str | None
+    counts: BulkJobCounts
+    credits: BulkJobCredits
+    concurrency: int
+    maxFailedPercent: float | None
+    etaSeconds: int | None
+    metadata: dict[str, str]
+    createdAt: str
+    completedAt: str | None
+    requestId: str
+    statusUrl: str
+    itemsUrl: str
+    resultsUrl: str
+    cancelUrl: str
+
+
+class BulkEstimateInvalidItem(ErrorDetail):
+    pass
+
+
+class BulkEstimateUs(TypedDict):
+    use: str
+    items: int
+    credits: float
+
+
+class BulkEstimate(TypedDict):
+    credits: float
+    items: int
+    invalid: int
+    invalidItems: list[BulkEstimateInvalidItem]
+    uses: list[BulkEstimateUs]
+
+
+class BulkItemError(JobError):
+    pass
+
+
+class BulkItem(TypedDict):
+    index: int
+    id: str | None
+    use: str
+    state: Literal['waiting', 'running', 'completed', 'failed', 'canceled']
+    round: int
+    jobId: str | None
+    price: float
+    credits: float
+    data: dict[str, Any] | None
+    error: BulkItemError | None
+    startedAt: str | None
+    endedAt: str | None
+
+
+class BulkResultError(JobError):
+    pass
+
+
+class BulkResult(TypedDict):
+    id: str | None
+    index: int
+    jobId: str | None
+    status: Literal['waiting', 'running', 'completed', 'failed', 'canceled']
+    credits: float
+    data: dict[str, Any] | None
+    error: BulkResultError | None
 
 
 class WebhookDelivery(TypedDict):
@@ -2556,6 +2647,107 @@ class CountJobsAnswerData(TypedDict):
 class CountJobsAnswer(TypedDict):
     success: Literal[True]
     data: CountJobsAnswerData
+
+
+class StartBulkRequestItem(TypedDict):
+    id: NotRequired[str]
+    use: NotRequired[Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'video/merge', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe']]
+    body: NotRequired[dict[str, Any]]
+
+
+class StartBulkRequestDefaults(TypedDict):
+    use: NotRequired[Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'video/merge', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe']]
+    body: NotRequired[dict[str, Any]]
+
+
+class StartBulkRequest(TypedDict):
+    items: list[StartBulkRequestItem]
+    defaults: NotRequired[StartBulkRequestDefaults]
+    maxCredits: NotRequired[float]
+    maxFailedPercent: NotRequired[float]
+    concurrency: NotRequired[int]
+    skipInvalid: NotRequired[bool]
+    webhookUrl: NotRequired[str]
+    webhookEvents: NotRequired[list[Literal['paused', 'completed', 'stopped', 'canceled']]]
+    metadata: NotRequired[dict[str, str] | None]
+
+
+class ListBulksAnswer(TypedDict):
+    success: Literal[True]
+    data: list[BulkJob]
+    hasMore: bool
+    nextCursor: str | None
+
+
+class EstimateBulkRequestItem(StartBulkRequestItem):
+    pass
+
+
+class EstimateBulkRequestDefaults(StartBulkRequestDefaults):
+    pass
+
+
+class EstimateBulkRequest(TypedDict):
+    items: list[EstimateBulkRequestItem]
+    defaults: NotRequired[EstimateBulkRequestDefaults]
+    maxCredits: NotRequired[float]
+    maxFailedPercent: NotRequired[float]
+    concurrency: NotRequired[int]
+    skipInvalid: NotRequired[bool]
+    webhookUrl: NotRequired[str]
+    webhookEvents: NotRequired[list[Literal['paused', 'completed', 'stopped', 'canceled']]]
+    metadata: NotRequired[dict[str, str] | None]
+
+
+class EstimateBulkAnswer(TypedDict):
+    success: Literal[True]
+    data: BulkEstimate
+
+
+class GetBulkAnswer(TypedDict):
+    success: Literal[True]
+    data: BulkJob
+
+
+class ListBulkItemsAnswer(TypedDict):
+    success: Literal[True]
+    data: list[BulkItem]
+    hasMore: bool
+    nextCursor: str | None
+
+
+class CancelBulkRequest(TypedDict):
+    items: NotRequired[Literal['waiting', 'all']]
+
+
+class CancelBulkAnswer(GetBulkAnswer):
+    pass
+
+
+class PauseBulkRequest(TypedDict):
+    pass
+
+
+class PauseBulkAnswer(GetBulkAnswer):
+    pass
+
+
+class ResumeBulkRequest(TypedDict):
+    maxCredits: NotRequired[float]
+    maxFailedPercent: NotRequired[float]
+    concurrency: NotRequired[int]
+
+
+class ResumeBulkAnswer(GetBulkAnswer):
+    pass
+
+
+class RetryBulkRequest(PauseBulkRequest):
+    pass
+
+
+class RetryBulkAnswer(GetBulkAnswer):
+    pass
 
 
 class ListWebhookDeliveriesAnswer(TypedDict):
