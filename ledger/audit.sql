@@ -8,7 +8,8 @@
 -- equal the sums if all entries are right. `reservation_ids` are the reservations of the entries.
 -- Because idempotency keys are unique, an entry whose key is not that of its kind is a second one.
 CREATE FUNCTION audit_entries(account_id text, INOUT checked jsonb, entries_max integer,
-  OUT is_last boolean, OUT reservation_ids text[], OUT findings jsonb) LANGUAGE sql STABLE AS $$
+  OUT is_last boolean, OUT reservation_ids text[], OUT findings jsonb) LANGUAGE sql STABLE
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
   WITH c AS (SELECT * FROM jsonb_to_record(checked) AS x(sequence bigint, posted bigint, reserved bigint,
       "postedAfter" bigint, "reservedAfter" bigint)),
     page AS MATERIALIZED (SELECT e.* FROM ledger_entry e
@@ -55,12 +56,16 @@ CREATE FUNCTION audit_entries(account_id text, INOUT checked jsonb, entries_max 
     (SELECT coalesce(jsonb_agg(jsonb_build_object('finding', finding, 'subject', subject)), '[]') FROM found)
   FROM ends e CROSS JOIN state s $$;
 
--- Checks reservations against their ledger entries, API keys, jobs and artifacts.
+-- Checks reservations against their ledger entries, API keys, jobs and artifacts. The planner settings
+-- make Postgres use indexes: a page of reservations must not read whole tables.
 CREATE FUNCTION audit_reservations(ids text[])
-RETURNS TABLE (finding text, organization_id text, subject text) LANGUAGE sql STABLE AS $$
-  WITH r AS MATERIALIZED (SELECT x.* FROM unnest(ids) AS i (id) JOIN reservation x USING (id)),
-    j AS MATERIALIZED (SELECT r.organization_id, r.state, r.budget_id, x.id, x.key_id, x.status, x.outputs
-      FROM r JOIN job x ON x.id = r.id)
+RETURNS TABLE (finding text, organization_id text, subject text) LANGUAGE sql STABLE
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+  WITH r AS MATERIALIZED (SELECT x.organization_id, x.id, x.state, x.amount, x.charged, x.refunded, x.budget_id,
+      coalesce(j.key_id, x.key_id) AS key_id, j.status, j.outputs,
+      CASE WHEN j.id IS NOT NULL THEN (SELECT coalesce(jsonb_agg(file ORDER BY file), '[]') FROM artifact a,
+        LATERAL jsonb_build_array(a.storage_key, a.sha256, a.size_bytes) AS f (file) WHERE a.job_id = j.id) END AS files
+    FROM unnest(ids) AS i (id) JOIN reservation x USING (id) LEFT JOIN job j ON j.id = x.id)
   SELECT 'a reservation does not have exactly one reserve entry', r.organization_id, r.id FROM r
     LEFT JOIN ledger_entry e ON e.organization_id = r.organization_id AND e.idempotency_key = 'reserve:' || r.id
     WHERE (e.kind, e.reservation_id, e.reserved_change) IS DISTINCT FROM ('reserve', r.id, r.amount::bigint)
@@ -75,31 +80,28 @@ RETURNS TABLE (finding text, organization_id text, subject text) LANGUAGE sql ST
       WHERE e.reservation_id = r.id AND e.kind = 'refund'), 0)
   UNION ALL
   SELECT 'a job or chat is counted in another budget than that of its API key', r.organization_id, r.id FROM r
-    LEFT JOIN j USING (id) JOIN api_key k ON k.id = coalesce(j.key_id, r.key_id)
-    WHERE r.budget_id IS DISTINCT FROM coalesce(k.budget_of, k.id)
+    JOIN api_key k ON k.id = r.key_id WHERE r.budget_id IS DISTINCT FROM coalesce(k.budget_of, k.id)
   UNION ALL
-  SELECT 'the status of a job contradicts its reservation', j.organization_id, j.id FROM j
-    WHERE (j.status = 'completed') <> (j.state = 'charged')
-      OR (j.status IN ('failed', 'canceled')) <> (j.state = 'released')
+  SELECT 'the status of a job contradicts its reservation', r.organization_id, r.id FROM r
+    WHERE (r.status = 'completed') <> (r.state = 'charged')
+      OR (r.status IN ('failed', 'canceled')) <> (r.state = 'released')
   UNION ALL
-  SELECT 'a completed job has no artifact', j.organization_id, j.id FROM j
-    WHERE j.status = 'completed' AND jsonb_path_exists(j.outputs, '$[*].artifacts[*]')
-      AND NOT EXISTS (SELECT FROM artifact f WHERE f.job_id = j.id)
+  SELECT 'a completed job has no artifact', r.organization_id, r.id FROM r
+    WHERE r.status = 'completed' AND r.files = '[]' AND jsonb_path_exists(r.outputs, '$[*].artifacts[*]')
   UNION ALL
-  SELECT 'a job that was not charged has artifacts', j.organization_id, j.id FROM j
-    WHERE j.status <> 'completed' AND EXISTS (SELECT FROM artifact f WHERE f.job_id = j.id)
+  SELECT 'a job that was not charged has artifacts', r.organization_id, r.id FROM r
+    WHERE r.status <> 'completed' AND r.files <> '[]'
   UNION ALL
-  SELECT 'the outputs of a job differ from its artifacts', j.organization_id, j.id FROM j
-    WHERE j.status = 'completed' AND (
-      SELECT coalesce(jsonb_agg(file ORDER BY file), '[]') FROM jsonb_path_query(j.outputs, '$[*].artifacts[*]') AS a (output),
-        LATERAL jsonb_build_array(output->>'storageKey', output->>'sha256', (output->>'sizeBytes')::bigint) AS f (file))
-      <> (SELECT coalesce(jsonb_agg(file ORDER BY file), '[]') FROM artifact a,
-        LATERAL jsonb_build_array(a.storage_key, a.sha256, a.size_bytes) AS f (file) WHERE a.job_id = j.id) $$;
+  SELECT 'the outputs of a job differ from its artifacts', r.organization_id, r.id FROM r
+    WHERE r.status = 'completed' AND r.files <> (
+      SELECT coalesce(jsonb_agg(file ORDER BY file), '[]') FROM jsonb_path_query(r.outputs, '$[*].artifacts[*]') AS a (output),
+        LATERAL jsonb_build_array(output->>'storageKey', output->>'sha256', (output->>'sizeBytes')::bigint) AS f (file)) $$;
 
 -- Checks the spending of a budget on the days from `first_day` to `last_day` against the jobs and
 -- chats of its API keys.
 CREATE FUNCTION audit_budget(budget text, first_day date, last_day date)
-RETURNS TABLE (finding text, organization_id text, subject text) LANGUAGE sql STABLE AS $$
+RETURNS TABLE (finding text, organization_id text, subject text) LANGUAGE sql STABLE
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
   WITH bounds AS (SELECT first_day::timestamp AT TIME ZONE 'UTC' AS starts,
       (last_day + 1)::timestamp AT TIME ZONE 'UTC' AS ends),
     k AS MATERIALIZED (SELECT id FROM api_key WHERE id = budget OR budget_of = budget),

@@ -354,6 +354,7 @@ CREATE INDEX job_of_key ON job (key_id, created_at DESC, id DESC);
 CREATE INDEX job_of_type ON job (organization_id, type, created_at DESC, id DESC);
 CREATE INDEX job_of_model ON job (organization_id, model, created_at DESC, id DESC);
 CREATE INDEX job_undelivered ON job (organization_id, created_at DESC, id DESC) WHERE error IS NOT NULL;
+CREATE INDEX job_canceled ON job (organization_id, created_at DESC, id DESC) WHERE error->>'code' = 'CANCELED';
 -- `job_of_text` and `job_of_id_ending` are for searches (studio/jobs/job-reads.ts). The short list
 -- of pending entries keeps the pause short in which an insert moves them to the index.
 CREATE INDEX job_of_text ON job USING gin (organization_id, date_trunc('month', created_at AT TIME ZONE 'UTC'),

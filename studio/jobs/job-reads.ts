@@ -274,9 +274,14 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
     /** Counts the jobs that match a filter, up to `countMax`. `complete` is false if there are more. */
     count(organizationId: string, filter: JobFilter, countMax: number): Promise<JobCount> {
       const where = buildConditions(organizationId, { ...filter, limit: countMax + 1 });
+      // Only the conditions of open jobs read the reservations.
+      const hasEnded = filter.status === 'failed' || filter.status === 'canceled';
+      const reservations = hasEnded
+        ? sql.fragment``
+        : sql.fragment`JOIN reservation r ON r.id = x.id`;
       return pool.one(sql.type(jobCount)`
         SELECT least(count(*), ${countMax}) AS count, count(*) <= ${countMax} AS complete
-        FROM (SELECT FROM job x JOIN reservation r ON r.id = x.id
+        FROM (SELECT FROM job x ${reservations}
           WHERE ${sql.join(where, sql.fragment` AND `)} LIMIT ${countMax + 1}) AS x`);
     },
     readMany,
@@ -348,7 +353,13 @@ function buildStatusConditions(status: NonNullable<JobListing['status']>): Fragm
     return [isOpen, status === 'queued' ? sql.fragment`NOT ${hasBegunCall}` : hasBegunCall];
   }
   const hasEnded = sql.fragment`x.status = ${status}`;
-  return status === 'completed' ? [hasEnded] : [hasEnded, sql.fragment`x.error IS NOT NULL`];
+  if (status === 'completed') return [hasEnded];
+  return [
+    hasEnded,
+    status === 'canceled'
+      ? sql.fragment`x.error->>'code' = 'CANCELED'`
+      : sql.fragment`x.error IS NOT NULL`,
+  ];
 }
 
 /**

@@ -197,7 +197,7 @@ const money: Fault[] = [
       WHERE organization_id = organization AND`,
     planted: `UNION ALL SELECT budget_id FROM unnest(unwritten)
       WHERE false AND`,
-    tests: ['test/journeys/key-limits.test.ts'],
+    tests: ['test/ledger/batches.test.ts'],
   },
   {
     name: 'starts of one organization go before those of others',

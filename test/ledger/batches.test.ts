@@ -218,6 +218,32 @@ it.each([
   expect([...seen].toSorted()).toEqual(expected);
 });
 
+it('a batch counts the jobs that it opens and ends toward the limit of open jobs', async () => {
+  await makeWorld('open');
+  const reserve = (id: string): Move => ({
+    verb: 'reserve',
+    kind: 'studio',
+    organizationId: 'org_open_0',
+    id,
+    amount: 1,
+    ttlMs: 60_000,
+  });
+  const release = { verb: 'settle', to: 'released', reason: 'test', amount: 0 };
+  const verdicts = async (moves: Move[]) =>
+    (await apply(moves)).map((answer) => (answer as { verdict: string }).verdict);
+  expect(await verdicts(['job_a', 'job_b', 'job_c'].map(reserve))).toEqual([
+    'reserved',
+    'reserved',
+    'jobs_max_reached',
+  ]);
+  const ended = { ...release, organizationId: 'org_open_0', id: 'job_b' };
+  expect(await verdicts([ended, reserve('job_c'), reserve('job_d')])).toEqual([
+    'settled',
+    'reserved',
+    'jobs_max_reached',
+  ]);
+});
+
 it('a batch decides each reservation by its own idempotency claim', async () => {
   await makeWorld('claims');
   const [organizationId, keyId] = ['org_claims_1', 'key_claims_1'];
