@@ -244,6 +244,7 @@ function listRequests(servers: Servers, gateway: RunningGateway) {
     'jobs by type': ['GET', '/studio/jobs?type=imageEdit'],
     'count of jobs': ['GET', '/studio/jobs/count'],
     'count of failed jobs': ['GET', '/studio/jobs/count?status=failed'],
+    'count of canceled jobs': ['GET', '/studio/jobs/count?status=canceled'],
     'count of jobs by search': ['GET', '/studio/jobs/count?search=misty'],
     'search, frequent text': ['GET', '/studio/jobs?search=lighthouse'],
     'search, rare text': ['GET', '/studio/jobs?search=for+campaign+17'],
