@@ -97,9 +97,13 @@ it('GET /studio/jobs/count counts the jobs of the organization that match the fi
   expect(await count('')).toEqual({ count: 3, complete: true });
   expect(await count('?status=failed')).toEqual({ count: 1, complete: true });
   expect(await count('?status=in_progress')).toEqual({ count: 0, complete: true });
+  const canceled = await gateway.startImage({ prompt: '[[slow:60s]] four' }, key);
+  await gateway.cancel(canceled, key);
+  await gateway.untilDone(canceled, key);
+  expect(await count('?status=canceled')).toEqual({ count: 1, complete: true });
   expect(await count('?search=two')).toEqual({ count: 1, complete: true });
   const allTime = '?after=0001-01-01T00:00:00Z&before=9999-12-31T23:59:59Z';
-  expect(await count(allTime)).toEqual({ count: 3, complete: true });
+  expect(await count(allTime)).toEqual({ count: 4, complete: true });
   expect((await gateway.call(`${jobsPath}/count?limit=5`)).status).toBe(400);
 });
 

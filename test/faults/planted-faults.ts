@@ -460,6 +460,20 @@ const access: Fault[] = [
     tests: ['test/identity/sessions.test.ts'],
   },
   {
+    name: 'a user sees the sessions of other users',
+    file: 'identity/sessions.ts',
+    original: 'WHERE k.user_id = ${userId} AND k.revoked_at IS NULL',
+    planted: 'WHERE k.revoked_at IS NULL AND ${userId} IS NOT NULL',
+    tests: ['test/identity/sessions.test.ts'],
+  },
+  {
+    name: 'a user ends the sessions of other users',
+    file: 'identity/sessions.ts',
+    original: 'AND k.id = s.key_id AND k.user_id = ${userId}',
+    planted: 'AND k.id = s.key_id AND ${userId} IS NOT NULL',
+    tests: ['test/identity/sessions.test.ts'],
+  },
+  {
     name: 'a session never expires',
     file: 'identity/sessions.ts',
     original: 'WHERE s.token_hash = ${hashToken(ctx)} AND s.expires_at > clock_timestamp()',
