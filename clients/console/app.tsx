@@ -10,6 +10,7 @@ import { Shell } from './parts/shell.tsx';
 import { Loading } from './parts/states.tsx';
 
 const Playground = lazy(() => import('./pages/playground/playground.tsx'));
+const Pipelines = lazy(() => import('./pages/playground/pipelines.tsx'));
 const Chat = lazy(() => import('./pages/playground/chat.tsx'));
 const Jobs = lazy(() => import('./pages/job/jobs.tsx'));
 const OneJob = lazy(() => import('./pages/job/one-job.tsx'));
@@ -99,6 +100,7 @@ function Pages() {
             <Redirect to="/playground/chat" replace />
           </Route>
           <Route path="/playground/chat" component={Chat} />
+          <Route path="/playground/pipelines" component={Pipelines} />
           <Route path="/playground/*?">{(params) => <Playground name={params['*'] ?? ''} />}</Route>
           <Route path="/jobs" component={Jobs} />
           <Route path="/jobs/:jobId">{({ jobId }) => <OneJob jobId={jobId} />}</Route>

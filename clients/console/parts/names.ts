@@ -18,6 +18,7 @@ export function formatType(type: string): string {
  * `image/remove-background`.
  */
 export function toEndpointPath(type: string): string {
+  if (type === 'pipeline') return 'pipelines';
   const [first = '', ...rest] = splitWords(type);
   return `${first}/${rest.join('-')}`;
 }

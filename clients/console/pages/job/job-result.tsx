@@ -24,7 +24,7 @@ export function JobResult({ job }: { job: Job }) {
       </div>
     );
   }
-  if (!job.done) return <Placeholder job={job} />;
+  if (!job.done) return job.steps ? <p>{data?.why}</p> : <Placeholder job={job} />;
   if (job.mediaDeletedAt) return <p className="dim">The media of this job were deleted.</p>;
   if (!job.result) return null;
   const media = listMedia(job);

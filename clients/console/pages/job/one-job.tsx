@@ -30,6 +30,7 @@ import { JobResult } from './job-result.tsx';
 import { JobDuration } from './job-row.tsx';
 import { JobSteps } from './job-steps.tsx';
 import { JobWebhook } from './job-webhook.tsx';
+import { PipelineGraph } from './pipeline-graph.tsx';
 import { ProviderRequests } from './provider-requests.tsx';
 
 /** Shows the page of a job. */
@@ -58,6 +59,7 @@ function JobSections({ job }: { job: Job }) {
       </div>
       {job.prompt !== null && <p className="prompt">{job.prompt}</p>}
       <div className="stack">
+        <PipelineGraph job={job} />
         <JobResult job={job} />
         {job.result && data && <p className="statement">{data.why}</p>}
         <section className="card">

@@ -6,6 +6,7 @@ import { formatAmount } from '../../parts/amounts.tsx';
 import { Empty, Loading } from '../../parts/states.tsx';
 import { Billing } from '../job/billing.tsx';
 import { JobResult } from '../job/job-result.tsx';
+import { PipelineGraph } from '../job/pipeline-graph.tsx';
 import { JobSteps } from '../job/job-steps.tsx';
 import { jobQuery, timelineQuery } from '../job/job-query.ts';
 import { JobDuration } from '../job/job-row.tsx';
@@ -42,14 +43,16 @@ export default function Playground({ name }: { name: string }) {
 
 interface EndpointsProps {
   capabilities: readonly Capability[];
-  current: Capability;
+  /** Capability of the shown form. Null for pipelines. */
+  current: Capability | null;
 }
 
 const mediaKind = ({ type }: Capability): string => splitType(type).kind;
 
 /** Shows links to each kind of media, and to the endpoints of the current kind. */
-function Endpoints({ capabilities, current }: EndpointsProps) {
+export function Endpoints({ capabilities, current }: EndpointsProps) {
   const kinds = Map.groupBy(capabilities, mediaKind);
+  const currentKind = current && mediaKind(current);
   return (
     <nav className="capabilities" aria-label="Endpoints">
       <ul className="tabs">
@@ -57,15 +60,20 @@ function Endpoints({ capabilities, current }: EndpointsProps) {
           <li key={kind}>
             <Link
               href={`/playground/${first && studioPath(first)}`}
-              aria-current={kind === mediaKind(current) ? 'true' : undefined}
+              aria-current={kind === currentKind ? 'true' : undefined}
             >
               {kind}
             </Link>
           </li>
         ))}
+        <li>
+          <Link href="/playground/pipelines" aria-current={current ? undefined : 'page'}>
+            Pipelines
+          </Link>
+        </li>
       </ul>
       <ul className="tabs">
-        {kinds.get(mediaKind(current))?.map((capability) => (
+        {kinds.get(currentKind ?? '')?.map((capability) => (
           <li key={capability.type}>
             <Link
               href={`/playground/${studioPath(capability)}`}
@@ -159,11 +167,13 @@ function NoJob({ capability, values }: { capability: Capability; values: FormVal
   );
 }
 
-function ShownJob({ jobId }: { jobId: string }) {
+/** Shows the result of a job, with its steps folded below. */
+export function ShownJob({ jobId }: { jobId: string }) {
   const { data: job } = useQuery(jobQuery(jobId));
   if (!job) return <Loading />;
   return (
     <div className="stack">
+      <PipelineGraph job={job} />
       <JobResult job={job} />
       <details className="fold">
         <summary>

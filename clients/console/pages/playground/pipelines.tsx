@@ -1,0 +1,182 @@
+/** Playground of pipelines: recipes of several steps with one price, and the job that they start. */
+import { useMutation, useQuery, useSuspenseQuery } from '@tanstack/react-query';
+import { useState, type SubmitEvent } from 'react';
+import { ApiError, newRequestKey, requestJson, type Schemas } from '../../gateway/client.ts';
+import { Credits, UsdPrice } from '../../parts/amounts.tsx';
+import { useDebounced } from '../../parts/debounced.ts';
+import { Empty, ErrorMessage } from '../../parts/states.tsx';
+import { capabilitiesQuery } from './capabilities-query.ts';
+import type { FormValues } from './capability.ts';
+import { CopyAsCode } from './copy-as.tsx';
+import { readDraft, storeDraft } from './draft.ts';
+import { estimateQuery } from './estimate-query.ts';
+import { JsonField } from './json-field.tsx';
+import { Endpoints, ShownJob } from './playground.tsx';
+import { RecentResults, useRecentJobs } from './recent-results.tsx';
+
+const path = '/api/v1/studio/pipelines';
+const type = 'pipeline';
+const art = {
+  id: 'art',
+  use: 'image/generate',
+  body: { prompt: 'a lighthouse at dawn', aspectRatio: '16:9' },
+};
+
+const recipes: Record<string, FormValues> = {
+  'Picture, film and voice': {
+    steps: [
+      art,
+      {
+        id: 'film',
+        use: 'video/generate',
+        body: { prompt: 'waves roll', durationSeconds: 4, imageUrl: { $from: 'art' } },
+      },
+      {
+        id: 'voice',
+        use: 'voiceover/generate',
+        body: { text: 'Every night it waits.', title: 'Harbour' },
+      },
+      {
+        id: 'cut',
+        use: 'video/merge',
+        body: { videoUrls: [{ $from: 'film' }], audioUrl: { $from: 'voice' } },
+      },
+    ],
+  },
+  'Recording, transcript and new voice': {
+    steps: [
+      {
+        id: 'words',
+        use: 'audio/transcribe',
+        body: { audioUrl: 'https://example.com/interview.mp3' },
+        maxCredits: 100,
+      },
+      {
+        id: 'dub',
+        use: 'voiceover/generate',
+        body: { text: { $from: 'words', field: 'text' }, title: 'Dubbed' },
+        maxCredits: 50,
+      },
+    ],
+  },
+  'Product picture, cut out and enlarged': {
+    steps: [
+      { ...art, body: { prompt: 'a red enamel mug on a table' } },
+      { id: 'cutout', use: 'image/remove-background', body: { imageUrl: { $from: 'art' } } },
+      { id: 'large', use: 'image/upscale', body: { imageUrl: { $from: 'cutout' } } },
+    ],
+  },
+};
+
+/** Shows the playground of pipelines. */
+export default function Pipelines() {
+  const { data } = useSuspenseQuery(capabilitiesQuery);
+  const jobs = useRecentJobs(type);
+  const [jobId, setJobId] = useState<string | null>(null);
+  const [body, setBody] = useState<FormValues>(
+    () => readDraft(type) ?? recipes['Product picture, cut out and enlarged'] ?? {},
+  );
+  const [formKey, setFormKey] = useState(0);
+  const change = (next: FormValues): void => {
+    storeDraft(type, next);
+    setBody(next);
+  };
+  const shownId = jobId ?? jobs?.[0]?.jobId;
+  return (
+    <>
+      <div className="head">
+        <h1>Playground</h1>
+      </div>
+      <Endpoints capabilities={data.data} current={null} />
+      <div className="row recipes">
+        {Object.entries(recipes).map(([name, recipe]) => (
+          <button
+            key={name}
+            type="button"
+            onClick={() => {
+              change(recipe);
+              setFormKey((last) => last + 1);
+            }}
+          >
+            {name}
+          </button>
+        ))}
+      </div>
+      <div className="playground">
+        <PipelineForm key={formKey} body={body} change={change} onStart={setJobId} />
+        <section className="stack result" aria-label="Job" aria-live="polite">
+          {shownId ? (
+            <ShownJob key={shownId} jobId={shownId} />
+          ) : (
+            <Empty title="Your first result appears here">Choose a recipe, and run it.</Empty>
+          )}
+          {jobs && jobs.length > 0 && (
+            <RecentResults jobs={jobs} currentId={shownId} choose={setJobId} />
+          )}
+        </section>
+      </div>
+    </>
+  );
+}
+
+interface PipelineFormProps {
+  body: FormValues;
+  change: (body: FormValues) => void;
+  onStart: (jobId: string) => void;
+}
+
+function PipelineForm({ body, change, onStart }: PipelineFormProps) {
+  const json = useDebounced(JSON.stringify(body), 400);
+  const estimate = useQuery(estimateQuery(path, json));
+  const start = useMutation({
+    mutationFn: () =>
+      requestJson<{ data: Schemas['JobTicket'] }>(path, {
+        method: 'POST',
+        body: { ...body, async: true },
+        idempotencyKey: newRequestKey(),
+      }),
+    onSuccess: ({ data }) => onStart(data.jobId),
+  });
+  const submit = (event: SubmitEvent): void => {
+    event.preventDefault();
+    start.mutate();
+  };
+  const error = start.error ?? estimate.error;
+  return (
+    <form className="card" aria-label="Pipeline" onSubmit={submit}>
+      <div className="field">
+        <label htmlFor="pipeline">Steps</label>
+        <JsonField
+          id="pipeline"
+          value={body}
+          change={(value) => {
+            if (typeof value === 'object' && value !== null) change({ ...value });
+          }}
+        />
+        <span className="hint">
+          A step takes the result of an earlier one: <code>{'{"$from": "art"}'}</code>.
+        </span>
+      </div>
+      <CopyAsCode path={path} body={body} />
+      <div className="run">
+        <ErrorMessage error={error instanceof ApiError ? error : null} />
+        <div className="price">
+          <p>
+            {estimate.data && !estimate.error && (
+              <>
+                at most{' '}
+                <strong>
+                  <Credits amount={estimate.data.data.credits} />
+                </strong>{' '}
+                credits <UsdPrice credits={estimate.data.data.credits} />
+              </>
+            )}
+          </p>
+          <button type="submit" className="primary" disabled={start.isPending}>
+            {start.isPending ? 'Starting…' : 'Run'}
+          </button>
+        </div>
+      </div>
+    </form>
+  );
+}
