@@ -39,6 +39,19 @@ export function UsdPrice({ credits }: { credits: number }) {
   return toUsd && <span className="amount dim">({formatUsd(toUsd(credits))})</span>;
 }
 
+/** Shows the maximum price of a request. */
+export function MostCredits({ credits }: { credits: number }) {
+  return (
+    <>
+      at most{' '}
+      <strong>
+        <Credits amount={credits} />
+      </strong>{' '}
+      credits <UsdPrice credits={credits} />
+    </>
+  );
+}
+
 /** Formats US dollars with cents, or amounts below one dollar with two significant digits. */
 function formatUsd(amount: number): string {
   return (Math.abs(amount) < 1 && amount !== 0 ? centFormat : dollarFormat).format(amount);

@@ -15,6 +15,7 @@ const pages = [
   { name: 'Playground', path: '/playground', to: '/playground/image/generate' },
   { name: 'Chat', path: '/playground/chat', to: '/playground/chat' },
   { name: 'Jobs', path: '/jobs', to: '/jobs' },
+  { name: 'Bulk', path: '/bulk', to: '/bulk' },
   { name: 'Usage', path: '/usage', to: '/usage' },
   { name: 'API keys', path: '/keys', to: '/keys' },
   { name: 'Webhooks', path: '/webhooks', to: '/webhooks' },

@@ -157,7 +157,7 @@ describeInBrowser('the console of a caller', () => {
 
   it('fits price, button and job on a page 900 pixels high, and fits narrow pages', async () => {
     const { page } = await openAs();
-    const lists = ['jobs', 'usage', 'keys', 'webhooks', 'models'];
+    const lists = ['jobs', 'bulk', 'usage', 'keys', 'webhooks', 'models'];
     const pages = ['playground/image/generate', 'playground/chat', ...lists];
     for (const [width, height] of [
       [1440, 900],
@@ -275,6 +275,57 @@ describeInBrowser('the console of a caller', () => {
     await page.getByText('Nothing was charged; 3.9 credits were released.').waitFor();
     await gateway.sandbox.clearFaults();
     await gateway.untilDone(jobId, key);
+    expect(problems).toEqual([]);
+  });
+
+  it('runs a recipe of a pipeline, and shows its steps as a graph', async () => {
+    const { key } = await gateway.newCaller({ credits: 1000 });
+    const { page, problems } = await openAs(key);
+    await page.goto(`${gateway.url}/console/playground/pipelines`);
+    await page.getByRole('button', { name: 'Picture, film and voice' }).click();
+    await page.getByText(/at most 1\d\d\.\d\d credits/).waitFor();
+    await expectFit(page, 1280);
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    const graph = page.getByRole('region', { name: 'Pipeline' });
+    for (const step of ['art', 'film', 'voice', 'cut'])
+      await graph.locator(`[data-node=${step}][data-state=completed]`).waitFor();
+    await graph.getByRole('img', { name: 'Result of art' }).waitFor();
+    await graph.getByText('after film, voice').waitFor();
+    await page.getByRole('link', { name: 'View job' }).click();
+    await page.getByRole('button', { name: /Run again · 1/ }).waitFor();
+    await graph.getByText('3.90 credits').waitFor();
+    await expectFit(page, 1280);
+    expect(problems).toEqual([]);
+  });
+
+  it('starts a bulk job from a CSV file after a preview, and retries its failed items', async () => {
+    const { key } = await gateway.newCaller({ credits: 1000 });
+    const { page, problems } = await openAs(key);
+    await page.getByRole('link', { name: 'Bulk' }).click();
+    const prompts = ['a red boat', '"a ""blue"", small boat"', '[[fail:422]] a lost boat'];
+    const rows = prompts.map((prompt) => `image/generate,${prompt},1`);
+    await page.getByLabel('File').setInputFiles({
+      name: 'boats.csv',
+      mimeType: 'text/csv',
+      buffer: Buffer.from(['use,prompt,numImages', ...rows].join('\n')),
+    });
+    await page.getByText('3 items, at most 11.70 credits').waitFor();
+    await page.getByText('"prompt":"a \\"blue\\", small boat","numImages":1').waitFor();
+    await page.getByLabel('Maximum credits').fill('100');
+    await expectFit(page, 1280);
+    await page.getByRole('button', { name: 'Start' }).click();
+    await page.getByText('2 completed · 1 failed of 3').waitFor();
+    await expect
+      .poll(() => page.getByRole('list', { name: 'Results' }).getByRole('link').count())
+      .toBe(2);
+    await page.getByText('7.80 credits charged').waitFor();
+    const failed = page.getByRole('region', { name: 'Failed items' });
+    await failed.getByText(/rejected the input/).waitFor();
+    await page.setViewportSize({ width: 390, height: 844 });
+    await expectFit(page, 390);
+    await page.getByRole('button', { name: 'Retry failed' }).click();
+    await page.getByText('Bulk job: retry requested').waitFor();
+    await page.getByText('2 completed · 1 failed of 3').waitFor();
     expect(problems).toEqual([]);
   });
 

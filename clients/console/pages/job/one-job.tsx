@@ -77,7 +77,10 @@ function JobSections({ job }: { job: Job }) {
             <h2>Request</h2>
             {data ? (
               <>
-                <pre className="code">{JSON.stringify(data.request, null, 2)}</pre>
+                {/* oxlint-disable-next-line no-noninteractive-tabindex -- a scrolling element must be reachable by keyboard */}
+                <pre className="code" tabIndex={0}>
+                  {JSON.stringify(data.request, null, 2)}
+                </pre>
                 <CopyAsCode path={toEndpoint(job.type)} body={data.request} />
               </>
             ) : (

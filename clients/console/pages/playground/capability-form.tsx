@@ -7,7 +7,7 @@ import { useDebounced } from '../../parts/debounced.ts';
 import { ErrorMessage } from '../../parts/states.tsx';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { formatType } from '../../parts/names.ts';
-import { Credits, UsdPrice } from '../../parts/amounts.tsx';
+import { MostCredits } from '../../parts/amounts.tsx';
 import { formatPrice } from '../models/price-text.ts';
 import {
   findModel,
@@ -166,13 +166,7 @@ function RunRow({
     <div className="price">
       <p>
         {data && !error ? (
-          <>
-            at most{' '}
-            <strong>
-              <Credits amount={data.data.credits} />
-            </strong>{' '}
-            credits <UsdPrice credits={data.data.credits} />
-          </>
+          <MostCredits credits={data.data.credits} />
         ) : (
           <span className="dim">{denial ?? <ListPrice capability={capability} body={body} />}</span>
         )}

@@ -7,7 +7,7 @@ import { useSessionKey } from '../../gateway/session.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { useDebounced } from '../../parts/debounced.ts';
 import { Empty, ErrorMessage } from '../../parts/states.tsx';
-import { Credits, UsdPrice } from '../../parts/amounts.tsx';
+import { MostCredits } from '../../parts/amounts.tsx';
 import { ChatSettingsForm, useChatModels, type ChatSettings } from './chat-settings.tsx';
 import { useChat, type Message } from './chat-stream.ts';
 import { ChatMessage, Pictures, useChatHistory } from './chat-message.tsx';
@@ -201,11 +201,7 @@ function ChatEstimate({ body, enabled }: { body: ChatBody; enabled: boolean }) {
     return <p className="dim">The price appears when you type a message.</p>;
   return (
     <p>
-      at most{' '}
-      <strong>
-        <Credits amount={data.data.most} />
-      </strong>{' '}
-      credits <UsdPrice credits={data.data.most} />
+      <MostCredits credits={data.data.most} />
     </p>
   );
 }

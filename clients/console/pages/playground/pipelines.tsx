@@ -2,7 +2,7 @@
 import { useMutation, useQuery, useSuspenseQuery } from '@tanstack/react-query';
 import { useState, type SubmitEvent } from 'react';
 import { ApiError, newRequestKey, requestJson, type Schemas } from '../../gateway/client.ts';
-import { Credits, UsdPrice } from '../../parts/amounts.tsx';
+import { MostCredits } from '../../parts/amounts.tsx';
 import { useDebounced } from '../../parts/debounced.ts';
 import { Empty, ErrorMessage } from '../../parts/states.tsx';
 import { capabilitiesQuery } from './capabilities-query.ts';
@@ -63,7 +63,12 @@ const recipes: Record<string, FormValues> = {
     steps: [
       { ...art, body: { prompt: 'a red enamel mug on a table' } },
       { id: 'cutout', use: 'image/remove-background', body: { imageUrl: { $from: 'art' } } },
-      { id: 'large', use: 'image/upscale', body: { imageUrl: { $from: 'cutout' } } },
+      {
+        id: 'large',
+        use: 'image/upscale',
+        body: { imageUrl: { $from: 'cutout' } },
+        maxCredits: 20,
+      },
     ],
   },
 };
@@ -163,13 +168,7 @@ function PipelineForm({ body, change, onStart }: PipelineFormProps) {
         <div className="price">
           <p>
             {estimate.data && !estimate.error && (
-              <>
-                at most{' '}
-                <strong>
-                  <Credits amount={estimate.data.data.credits} />
-                </strong>{' '}
-                credits <UsdPrice credits={estimate.data.data.credits} />
-              </>
+              <MostCredits credits={estimate.data.data.credits} />
             )}
           </p>
           <button type="submit" className="primary" disabled={start.isPending}>
