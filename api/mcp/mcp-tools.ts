@@ -5,6 +5,8 @@ import { isRecord } from '../../domain/json.ts';
 import type { Scope, Caller } from '../../identity/access.ts';
 import type { ApiRequest } from './mcp-server.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
+import { studioBulk } from '../endpoints/studio-bulk.ts';
+import { bulkBody } from '../endpoints/bulk-requests.ts';
 import { studioJobs } from '../endpoints/studio-jobs.ts';
 import { studioModels, capabilitySchema } from '../endpoints/studio-models.ts';
 import { uploadUrls } from '../endpoints/upload-urls.ts';
@@ -69,12 +71,13 @@ const endpointIds = new Set([
   'getJob',
   'listJobs',
   'cancelJob',
+  'getBulk',
   'listStudioVoices',
   'createUploadUrl',
 ]);
 
 /** Tools for jobs, voices and uploads. */
-const endpointTools: McpTool[] = [...studioJobs, ...studioModels, ...uploadUrls]
+const endpointTools: McpTool[] = [...studioJobs, ...studioBulk, ...studioModels, ...uploadUrls]
   .filter(({ id }) => id !== undefined && endpointIds.has(id))
   .map(buildTool);
 
@@ -221,7 +224,28 @@ const estimate: McpTool = {
   }),
 };
 
-const tools: readonly McpTool[] = [...capabilityTools, estimate, ...modelTools, ...endpointTools];
+/** MCP tool that starts a bulk job. The API checks the scope that each item needs. */
+const startBulk: McpTool = {
+  tool: {
+    name: 'startBulk',
+    title: 'Start a bulk job',
+    description:
+      'Start many Studio requests as one bulk job with a budget: items with `use` (such as image/generate) and `body`. ' +
+      'Set `maxCredits`. Call getBulk to follow it.',
+    inputSchema: toInputSchema(bulkBody),
+    annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
+  },
+  scope: 'any',
+  toApiRequest: (input) => ({ method: 'POST', path: '/api/v1/studio/bulk', body: input }),
+};
+
+const tools: readonly McpTool[] = [
+  ...capabilityTools,
+  estimate,
+  startBulk,
+  ...modelTools,
+  ...endpointTools,
+];
 
 /** Lists the tools that a key may use. */
 export const listTools = ({ scopes }: Caller): Tool[] =>

@@ -55,13 +55,11 @@ export const bulkOptions = {
   skipInvalid: z.boolean().default(false).meta({
     description: 'Accept the bulk job without its invalid items.',
   }),
-  webhookUrl: z
-    .url({ protocol: /^https$/ })
-    .max(webhookUrlLengthMax)
-    .optional()
-    .meta({
-      description: 'HTTPS URL that receives the events of the bulk job (docs/bulk.md).',
-    }),
+  // `parseWebhookUrl` checks the URL.
+  webhookUrl: z.string().max(webhookUrlLengthMax).optional().meta({
+    format: 'uri',
+    description: 'HTTPS URL that receives the events of the bulk job (docs/bulk.md).',
+  }),
   webhookEvents: z
     .array(z.enum(bulkEvents))
     .min(1)

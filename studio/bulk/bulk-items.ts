@@ -15,7 +15,7 @@ import type { Outbound } from '../../platform/outbound.ts';
 import type { Recordings } from '../../storage/inputs/recordings.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
 import { getRequiredScope, type Capability } from '../capabilities/capability.ts';
-import { capabilities, findCapability } from '../capabilities/capability-registry.ts';
+import { findCapability, jobKinds } from '../capabilities/capability-registry.ts';
 import { priceRequest, type PricingServices } from '../requests/estimates.ts';
 import { calculateChargeMaxMicro, completePlan, priceDraft } from '../requests/planner.ts';
 import {
@@ -36,7 +36,7 @@ export interface ItemServices extends PricingServices {
   webhooks: Webhooks;
 }
 
-const useNames = capabilities.map(({ path }) => path.replace('/studio/', ''));
+const useNames = jobKinds.map(({ path }) => path.replace('/studio/', ''));
 const use = z.enum(useNames).meta({
   description: 'Studio endpoint of the item: its path after `/studio/`.',
   example: 'image/generate',
@@ -91,7 +91,7 @@ export interface ItemOwner {
 
 /** Finds the capability of a `use`, such as `image/generate`. */
 const findUsed = (name: string): Capability | undefined =>
-  capabilities.find(({ path }) => path === `/studio/${name}`);
+  jobKinds.find(({ path }) => path === `/studio/${name}`);
 
 /**
  * Checks and prices an item. Starts nothing and stores nothing.

@@ -78,7 +78,7 @@ describe('the tools', () => {
 
   it('are the capabilities with their own schemas, and the tools for jobs', async () => {
     const { tools } = await client.listTools();
-    const others = `estimate getJob listJobs cancelJob createUploadUrl getStudioModel
+    const others = `estimate getJob listJobs cancelJob startBulk getBulk createUploadUrl getStudioModel
       listStudioModels listStudioVoices`;
     expect(tools.map(({ name }) => name).toSorted()).toEqual(
       [...jobKinds.map(({ type }) => type), ...others.split(/\s+/)].toSorted(),
@@ -208,6 +208,14 @@ it('an estimate equals the reservation of the tool, and starts nothing', async (
   expect(structuredContent).toMatchObject({ data: { credits: 7.8 } });
   await expectFailure('estimate', { tool: 'paint', arguments: {} }, /^NOT_FOUND/, poor);
   expect((await poor.listResources()).resources).toEqual([]);
+});
+
+it('a bulk job starts and is read by its tools', async () => {
+  const items = [{ use: 'image/generate', body: { prompt: 'a tree of many' } }];
+  const started = await call('startBulk', { items, maxCredits: 50 });
+  const { bulkId } = (started.structuredContent as unknown as { data: { bulkId: string } }).data;
+  const read = await call('getBulk', { bulkId, wait: 60 });
+  expect(read.structuredContent).toMatchObject({ data: { bulkId, counts: { completed: 1 } } });
 });
 
 describe('a failed call', () => {

@@ -1,0 +1,224 @@
+import { describe, expect, it } from 'vitest';
+import type { BulkResource } from '../../studio/bulk/bulk-view.ts';
+import { microFromCredits } from '../../domain/credits.ts';
+import { useOwnGateway } from '../harness/gateway.ts';
+import { sweepOnce } from '../harness/sweeps.ts';
+import { until, untilHolds } from '../harness/until.ts';
+
+const gateway = useOwnGateway({ env: { BULK_CREDIT_CHECK_MS: '500' } }, 'last');
+const path = '/api/v1/studio/bulk';
+interface Body {
+  data: BulkResource;
+  error: string;
+}
+
+const pictures = (count: number, word: string) =>
+  Array.from({ length: count }, (_, index) => ({
+    use: 'image/generate',
+    body: { prompt: `${word} number ${index}` },
+  }));
+
+async function accept(body: object, key = gateway.caller.key): Promise<string> {
+  const response = await gateway.call<Body>(path, { body, key });
+  expect(response.status, JSON.stringify(response.body)).toBe(202);
+  return response.body.data.bulkId;
+}
+
+const post = (bulkId: string, command: string, body?: object) =>
+  gateway.call<Body>(`${path}/${bulkId}/${command}`, { method: 'POST', ...(body && { body }) });
+const read = async (bulkId: string, key = gateway.caller.key): Promise<BulkResource> =>
+  (await gateway.call<Body>(`${path}/${bulkId}`, { key })).body.data;
+
+async function untilDone(bulkId: string, key = gateway.caller.key): Promise<BulkResource> {
+  for (;;) {
+    const { body } = await gateway.call<Body>(`${path}/${bulkId}?wait=20`, { key });
+    if (body.data.done) return body.data;
+  }
+}
+
+/** Checks that each item has one job, one accepted submit and one charge. */
+async function expectOneJobEach(bulkId: string, count: number, word: string): Promise<void> {
+  expect(await read(bulkId)).toMatchObject({ counts: { completed: count, failed: 0 } });
+  expect(await gateway.sandbox.submits({ match: word })).toHaveLength(count);
+  const jobs = await gateway.database.query(
+    `SELECT j.id FROM job j JOIN bulk_item i ON i.job_id = j.id WHERE i.bulk_id = $1`,
+    [bulkId],
+  );
+  expect(jobs).toHaveLength(count);
+}
+
+/** Moves the times of starts into the past, so that starts without a job count as lost. */
+const age = (bulkId: string) =>
+  gateway.database.query(
+    `UPDATE bulk_item SET claimed_at = claimed_at - interval '1 minute' WHERE bulk_id = $1`,
+    [bulkId],
+  );
+
+describe('the workflow of a bulk job', () => {
+  it('that is reset to its start runs each item once', async () => {
+    const bulkId = await accept({ items: pictures(12, 'reset lamp'), concurrency: 3 });
+    await until(async () => (await read(bulkId)).counts.completed >= 3);
+    const { client } = gateway.api;
+    const { runId } = await client.workflow.getHandle(bulkId).describe();
+    const events = await gateway.events(bulkId);
+    const task = events.find((event) => event.workflowTaskCompletedEventAttributes);
+    if (!task?.eventId) throw new Error('the workflow has a task');
+    await client.workflowService.resetWorkflowExecution({
+      namespace: client.options.namespace,
+      workflowExecution: { workflowId: bulkId, runId },
+      workflowTaskFinishEventId: task.eventId,
+      requestId: bulkId,
+      reason: 'test',
+    });
+    await age(bulkId);
+    expect((await untilDone(bulkId)).status).toBe('completed');
+    await expectOneJobEach(bulkId, 12, 'reset lamp');
+  });
+
+  it('that is terminated leaves its jobs alone; the bulk job stops, and can be resumed', async () => {
+    await gateway.sandbox.inject({ match: 'killed lamp', faults: 'slow:1s', times: 6 });
+    const bulkId = await accept({ items: pictures(8, 'killed lamp'), concurrency: 4 });
+    await until(async () => (await gateway.sandbox.submits({ match: 'killed lamp' })).length >= 2);
+    await gateway.getWorkflow(bulkId).terminate('test');
+    await untilHolds(async () => {
+      await gateway.database.query(
+        `UPDATE bulk SET checked_at = now() - interval '1 hour', missing_at = missing_at - interval '1 minute' WHERE id = $1`,
+        [bulkId],
+      );
+      await age(bulkId);
+      await sweepOnce(gateway);
+      expect(await read(bulkId)).toMatchObject({ done: true, stopReason: 'WORKFLOW_LOST' });
+    });
+    const stopped = await read(bulkId);
+    expect(stopped.counts).toMatchObject({ running: 0, failed: 0 });
+    expect(stopped.counts.completed).toBeGreaterThan(0);
+    expect((await post(bulkId, 'resume')).status).toBe(200);
+    await untilDone(bulkId);
+    await expectOneJobEach(bulkId, 8, 'killed lamp');
+  });
+
+  it('that was never started is started by the sweeper', async () => {
+    const bulkId = await accept({ items: pictures(2, 'forgotten lamp'), concurrency: 1 });
+    await gateway.getWorkflow(bulkId).terminate('test');
+    await age(bulkId);
+    await gateway.database.query(
+      `UPDATE bulk SET unsignaled_since = now() - interval '1 minute' WHERE id = $1 AND completed_at IS NULL`,
+      [bulkId],
+    );
+    await sweepOnce(gateway);
+    await untilDone(bulkId);
+    await expectOneJobEach(bulkId, 2, 'forgotten lamp');
+  });
+
+  it('that an operator cancels cancels the waiting items', async () => {
+    await gateway.sandbox.inject({ match: 'operated lamp', faults: 'slow:1s', times: 6 });
+    const bulkId = await accept({ items: pictures(6, 'operated lamp'), concurrency: 1 });
+    await until(async () => (await read(bulkId)).counts.running === 1);
+    await gateway.getWorkflow(bulkId).cancel();
+    const ended = await untilDone(bulkId);
+    expect(ended).toMatchObject({ status: 'canceled', counts: { waiting: 0, running: 0 } });
+  });
+});
+
+it('a bulk job cancels its running jobs if requested', async () => {
+  await gateway.sandbox.inject({ match: 'ended lamp', faults: 'slow:60s', times: 6 });
+  const bulkId = await accept({ items: pictures(6, 'ended lamp'), concurrency: 2 });
+  await until(async () => (await gateway.sandbox.submits({ match: 'ended lamp' })).length === 2);
+  await post(bulkId, 'cancel', { items: 'all' });
+  expect((await untilDone(bulkId)).counts).toMatchObject({ canceled: 6, completed: 0 });
+});
+
+it('an exhausted window pauses a bulk job until it ends', async () => {
+  const caller = await gateway.newCaller({ credits: 100, windowCredits: 9 });
+  const bulkId = await accept({ items: pictures(4, 'window lamp'), concurrency: 1 }, caller.key);
+  const paused = await until(async () => {
+    const bulk = await read(bulkId, caller.key);
+    return bulk.status === 'paused' && bulk;
+  });
+  expect(paused).toMatchObject({ stopReason: 'WINDOW_EXHAUSTED', done: false });
+  expect(Date.parse(paused.resumeAt ?? '')).toBeGreaterThan(Date.now() + 5 * 3_600_000);
+  const end = `WITH moved AS (UPDATE reservation SET window_started_at = window_started_at - interval '7 hours'
+    WHERE organization_id = $1)
+    UPDATE account SET window_started_at = window_started_at - interval '7 hours' WHERE organization_id = $1`;
+  for (let ended = paused; !ended.done;) {
+    await gateway.database.query(end, [caller.organizationId]);
+    await gateway
+      .getWorkflow(bulkId)
+      .signal('bulkChanged')
+      .catch(() => {});
+    ended = (await gateway.call<Body>(`${path}/${bulkId}?wait=1`, { key: caller.key })).body.data;
+  }
+  expect((await read(bulkId, caller.key)).counts.completed).toBe(4);
+});
+
+it('too many failures stop a bulk job after twenty ends', async () => {
+  await gateway.sandbox.inject({ match: 'poor lamp', faults: 'fail:400', times: 100 });
+  const body = { items: pictures(40, 'poor lamp'), maxFailedPercent: 10, concurrency: 4 };
+  const ended = await untilDone(await accept(body));
+  expect(ended).toMatchObject({ status: 'stopped', stopReason: 'MAX_FAILED_PERCENT' });
+  expect(ended.counts.failed).toBeLessThan(26);
+});
+
+it('webhooks report that a bulk job pauses and ends', async () => {
+  const caller = await gateway.newCaller({ credits: 5 });
+  const webhookUrl = gateway.receiver.at('/bulk');
+  const bulkId = await accept(
+    { items: pictures(2, 'reported lamp'), concurrency: 1, webhookUrl },
+    caller.key,
+  );
+  await until(async () => (await read(bulkId, caller.key)).status === 'paused');
+  await gateway.admin(`/organizations/${caller.organizationId}/grants`, { credits: 50, id: 'g' });
+  await untilDone(bulkId, caller.key);
+  const received = () => gateway.receiver.received('/bulk').map(({ body }) => body.type);
+  await untilHolds(() =>
+    expect(received()).toEqual(['studio.bulk.paused', 'studio.bulk.completed']),
+  );
+  expect(gateway.receiver.received('/bulk')[0]?.body.data).toMatchObject({
+    bulkId,
+    status: 'paused',
+    stopReason: 'INSUFFICIENT_CREDITS',
+  });
+});
+
+it('an organization has a maximum number of open bulk jobs', async () => {
+  const caller = await gateway.newCaller({ credits: 1 });
+  const open = { items: pictures(1, 'a waiting lamp') };
+  for (let count = 0; count < 5; count += 1) await accept(open, caller.key);
+  const rejected = await gateway.call<Body>(path, { body: open, key: caller.key });
+  expect([rejected.status, rejected.body.error]).toEqual([429, 'BULK_LIMIT_REACHED']);
+  const { data } = (await gateway.call<{ data: BulkResource[] }>(path, { key: caller.key })).body;
+  for (const { cancelUrl } of data)
+    await gateway.call(new URL(cancelUrl).pathname, { method: 'POST', key: caller.key });
+  await accept(open, caller.key);
+  await gateway.admin(`/organizations/${caller.organizationId}/grants`, { credits: 50, id: 'g' });
+  await untilHolds(async () => {
+    const bulks = await gateway.call<{ data: BulkResource[] }>(path, { key: caller.key });
+    expect(bulks.body.data.filter(({ done }) => !done)).toEqual([]);
+  });
+});
+
+it('results as CSV start no formula', async () => {
+  const id = 'x1';
+  const bulkId = await accept({
+    items: [{ id, use: 'image/generate', body: { prompt: 'a "quoted", lamp' } }],
+  });
+  await untilDone(bulkId);
+  await gateway.database.query(`UPDATE bulk_item SET item_id = '=cmd|''a,b' WHERE bulk_id = $1`, [
+    bulkId,
+  ]);
+  const response = await fetch(`${gateway.url}${path}/${bulkId}/results?format=csv`, {
+    headers: { authorization: `Bearer ${gateway.caller.key}` },
+  });
+  expect(response.headers.get('content-type')).toContain('text/csv');
+  const [head, line] = (await response.text()).split('\r\n');
+  expect(head).toBe('index,id,jobId,status,credits,errorCode,errorMessage,urls,data');
+  expect(line).toMatch(/^0,"'=cmd\|'a,b",job_\w+,completed,[\d.]+,,,http/);
+});
+
+it('a pipeline is an item like any other', async () => {
+  const steps = [{ id: 'art', use: 'image/generate', body: { prompt: 'a lamp of a pipeline' } }];
+  const bulkId = await accept({ items: [{ use: 'pipelines', body: { steps } }] });
+  const ended = await untilDone(bulkId);
+  expect(ended.counts.completed).toBe(1);
+  expect(microFromCredits(ended.credits.charged)).toBeGreaterThan(0);
+});
