@@ -1,6 +1,7 @@
 /** The frame around every page: menu, credits, the session's key, and connection problems. */
 import { useQuery } from '@tanstack/react-query';
-import { useEffect, useRef, type ReactNode } from 'react';
+import { Menu as MenuIcon } from 'lucide-react';
+import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { useConnection } from '../gateway/live.tsx';
 import { useIsOperator } from '../gateway/operator.ts';
@@ -38,6 +39,7 @@ interface ShellProps {
 
 /** Shows a page with the menu and the header. */
 export function Shell({ sessionKey, children }: ShellProps) {
+  const [location] = useLocation();
   return (
     <div className="shell">
       <a className="skip" href="#page">
@@ -48,10 +50,18 @@ export function Shell({ sessionKey, children }: ShellProps) {
           <span className="mark" aria-hidden="true" />
           <span className="name">Studio Gateway</span>
         </Link>
+        {/* A narrow screen shows the menu while it is open; a page that opens closes it. */}
+        <input key={location} id="menu" type="checkbox" className="unseen" aria-label="Menu" />
+        <label htmlFor="menu" className="menu-button" aria-hidden="true">
+          <MenuIcon />
+        </label>
         <Menu isCaller={sessionKey !== null} />
         <div className="person">
           {sessionKey && <Account sessionKey={sessionKey} />}
           {sessionKey === null && <Link href="/sign-in">Sign in with an API key</Link>}
+          <a href="/docs" target="_blank" rel="noreferrer">
+            API reference
+          </a>
           <SignOut />
           <ThemeSwitch />
         </div>
@@ -102,13 +112,8 @@ interface MenuItemProps {
 }
 
 function MenuItem({ page: { name, to }, isCurrent }: MenuItemProps) {
-  const item = useRef<HTMLLIElement>(null);
-  useEffect(() => {
-    // On a narrow screen the menu scrolls sideways.
-    if (isCurrent) item.current?.scrollIntoView({ block: 'nearest', inline: 'center' });
-  }, [isCurrent]);
   return (
-    <li ref={item}>
+    <li>
       <Link href={to} aria-current={isCurrent ? 'page' : undefined}>
         {name}
       </Link>

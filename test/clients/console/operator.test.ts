@@ -19,8 +19,11 @@ describeInBrowser('the console of an operator', () => {
     await page.getByRole('heading', { name: 'Providers', exact: true }).waitFor();
     return opened;
   }
-  const visit = (page: Page, name: string) =>
-    page.getByRole('navigation', { name: 'Operator' }).getByRole('link', { name }).click();
+  const visit = async (page: Page, name: string) => {
+    const menu = page.getByRole('checkbox', { name: 'Menu' });
+    if (await menu.isVisible()) await menu.press('Space');
+    await page.getByRole('navigation', { name: 'Operator' }).getByRole('link', { name }).click();
+  };
   const confirm = async (page: Page, verb: string, reason: string) => {
     const dialog = page.getByRole('dialog');
     const button = dialog.getByRole('button', { name: verb, exact: true });

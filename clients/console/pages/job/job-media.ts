@@ -62,8 +62,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Returns the kind of a file by its content type, otherwise by the extension in its URL. */
-export function detectKind(text: string, contentType: unknown): Media['kind'] | undefined {
+function detectKind(text: string, contentType: unknown): Media['kind'] | undefined {
   if (!/^https?:\/\//.test(text) || !URL.canParse(text)) return undefined;
   const extension = new URL(text).pathname.split('.').at(-1) ?? '';
   const mainType = typeof contentType === 'string' ? contentType.split('/')[0] : undefined;
