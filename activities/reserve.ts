@@ -39,8 +39,9 @@ interface ReserveDeps {
 
 /** Returns the part of a step that readers of the job need. */
 const toJobStep = (step: PipelineStep): JobStep => {
-  const { id, use, type, model, calls, assembledIndex, after, priceMicro } = step;
-  return { id, use, type, model, calls, assembledIndex, after, priceMicro };
+  const { id, use, type, model, calls, assembledIndex, outputs, taken, after, priceMicro } = step;
+  const takenFrom = taken?.jobId ?? null;
+  return { id, use, type, model, calls, assembledIndex, outputs, takenFrom, after, priceMicro };
 };
 
 /** Reserves the price of a job. Changes nothing if the job already has a reservation. */

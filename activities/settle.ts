@@ -33,22 +33,27 @@ export interface DeliveredJob {
   /** Price of the delivered outputs, in micro-credits. */
   chargeMicro: number;
   outputs: CallOutputs[];
+  /** Job that a resumed pipeline continues. */
+  parentJobId?: string;
 }
 
 /** Charges the delivered outputs and completes the job. A repeated charge has no effect. */
 export function charge(deps: SettlementDeps, job: DeliveredJob): Promise<SettleResult> {
-  const { jobId, organizationId, chargeMicro, outputs } = job;
+  const { jobId, organizationId, chargeMicro, outputs, parentJobId } = job;
   return settleJob(deps, {
     organizationId,
     id: jobId,
     to: 'charged',
     amountMicro: chargeMicro,
-    reason: 'completed',
+    reason: parentJobId === undefined ? 'completed' : `completed, continues ${parentJobId}`,
     job: {
       status: 'completed',
       outputs,
       error: null,
-      artifacts: outputs.flatMap((call) => call.artifacts),
+      // Files that a pipeline took over belong to the job that delivered them.
+      artifacts: outputs
+        .filter(({ takenFrom }) => takenFrom === undefined)
+        .flatMap((call) => call.artifacts),
     },
   });
 }

@@ -4,7 +4,8 @@
 import type { JsonObject } from './json.ts';
 import type { JobPlan, Meter, OutputSpec, OutputVariant } from './job-plan.ts';
 import type { InputMeasurements, MeasuredInput, MeasuredRule } from './measured-price.ts';
-import type { OpenPrice, StepReference } from './pipeline-plan.ts';
+import type { StepOutput } from './job-record.ts';
+import type { OpenPrice, StepReference, TakenOutputs } from './pipeline-plan.ts';
 
 /** Route to which the API has not yet added the task queue of the provider. */
 export interface DraftRoute {
@@ -111,6 +112,8 @@ export interface DraftStep {
   /** Index of the first call, and number of calls. */
   calls: [first: number, count: number];
   assembly: JobPlan['assembly'];
+  outputs: StepOutput[];
+  taken?: TakenOutputs;
   /** Ids of the earlier steps whose results this step takes. */
   after: string[];
   references: StepReference[];
@@ -139,4 +142,6 @@ export interface DraftPlan {
   steps?: DraftStep[];
   /** Maximum price in credits; absent if the request sets none. */
   maxCredits?: number;
+  /** Job that a resumed pipeline continues. */
+  parentJobId?: string;
 }

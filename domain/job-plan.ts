@@ -167,6 +167,8 @@ export interface JobPlan {
   /** Validated request of the caller, which responses contain. Never part of a Temporal summary. */
   request: JsonObject;
   calls: PlannedCall[];
+  /** Job that a resumed pipeline continues; absent in other jobs. */
+  parentJobId?: string;
   /** Steps of a pipeline, in an order in which each follows those whose results it takes. */
   steps?: PipelineStep[];
   /**

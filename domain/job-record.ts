@@ -47,9 +47,21 @@ export const callOutputs = z.object({
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
   /** Charge of the call in micro-credits; only in pipelines, which show it by step. */
   chargedMicro: z.number().exactOptional(),
+  /** Id of the job that delivered the outputs, if a resumed pipeline took them over. */
+  takenFrom: z.string().exactOptional(),
   /** Texts that the call took from earlier steps, by field; only in the first call of a step. */
   texts: z.record(z.string(), z.string()).exactOptional(),
 });
+
+/** Schema of an output of a step that a later step may take. */
+export const stepOutput = z.object({
+  medium: z.enum(['image', 'video', 'audio']),
+  callIndex: z.number(),
+  artifactIndex: z.number(),
+  /** False if a film certainly has no sound. */
+  hasAudio: z.boolean().exactOptional(),
+});
+export type StepOutput = z.infer<typeof stepOutput>;
 
 /** Schema of a step of a pipeline, as it is stored with its job. */
 export const jobStep = z.object({
@@ -60,6 +72,9 @@ export const jobStep = z.object({
   /** Index of the first call, and number of calls. */
   calls: z.tuple([z.number(), z.number()]),
   assembledIndex: z.number().nullable(),
+  outputs: z.array(stepOutput),
+  /** Id of the job whose outputs the step has taken over; null if the step runs. */
+  takenFrom: z.string().nullable(),
   after: z.array(z.string()),
   priceMicro: z.number(),
 });

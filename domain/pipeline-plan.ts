@@ -7,7 +7,8 @@ import type { ErrorCode } from './errors.ts';
 import { creditsFromMicro, microFromCredits } from './credits.ts';
 import { asText, isRecord, type Json, type JsonObject } from './json.ts';
 import { countCharacters } from './field-messages.ts';
-import type { PlannedCall, StoredArtifact } from './job-plan.ts';
+import type { CallOutputs, PlannedCall, StoredArtifact } from './job-plan.ts';
+import type { StepOutput } from './job-record.ts';
 import { priceMeasured, type MeasuredInput, type MeasuredRule } from './measured-price.ts';
 
 /** Reference of a step to the result of an earlier step. */
@@ -39,6 +40,12 @@ export type OpenPrice = { token: string } & (
   | { kind: 'characters'; others: number }
 );
 
+/** Outputs of a step of an earlier job, with their call indexes in the job that takes them over. */
+export interface TakenOutputs {
+  jobId: string;
+  outputs: CallOutputs[];
+}
+
 /** Step of a pipeline in a job plan. */
 export interface PipelineStep {
   id: string;
@@ -52,6 +59,10 @@ export interface PipelineStep {
   assembly: 'concat_audio' | null;
   /** Call index of the joined artifact; null if none is joined. */
   assembledIndex: number | null;
+  /** Outputs that later steps may take. */
+  outputs: StepOutput[];
+  /** Outputs of an earlier job that the step takes over; absent if the step runs. */
+  taken?: TakenOutputs;
   /** Ids of the earlier steps whose results this step takes. */
   after: string[];
   references: StepReference[];

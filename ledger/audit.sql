@@ -87,14 +87,14 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
       OR (r.status IN ('failed', 'canceled')) <> (r.state = 'released')
   UNION ALL
   SELECT 'a completed job has no artifact', r.organization_id, r.id FROM r
-    WHERE r.status = 'completed' AND r.files = '[]' AND jsonb_path_exists(r.outputs, '$[*].artifacts[*]')
+    WHERE r.status = 'completed' AND r.files = '[]' AND jsonb_path_exists(r.outputs, '$[*] ? (!exists(@.takenFrom)).artifacts[*]')
   UNION ALL
   SELECT 'a job that was not charged has artifacts', r.organization_id, r.id FROM r
     WHERE r.status <> 'completed' AND r.files <> '[]'
   UNION ALL
   SELECT 'the outputs of a job differ from its artifacts', r.organization_id, r.id FROM r
     WHERE r.status = 'completed' AND r.files <> (
-      SELECT coalesce(jsonb_agg(file ORDER BY file), '[]') FROM jsonb_path_query(r.outputs, '$[*].artifacts[*]') AS a (output),
+      SELECT coalesce(jsonb_agg(file ORDER BY file), '[]') FROM jsonb_path_query(r.outputs, '$[*] ? (!exists(@.takenFrom)).artifacts[*]') AS a (output),
         LATERAL jsonb_build_array(output->>'storageKey', output->>'sha256', (output->>'sizeBytes')::bigint) AS f (file)) $$;
 
 -- Checks the spending of a budget on the days from `first_day` to `last_day` against the jobs and

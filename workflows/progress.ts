@@ -110,7 +110,7 @@ function formatMarkdown({ phase, calls, failures }: JobProgress, { steps }: JobP
         const source = step.after.length > 0 ? ` (after ${step.after.join(', ')})` : '';
         const own = calls.filter((call) => call.step === step.id);
         return [
-          `- **${step.id}** ${step.use}${source}${own.length === 0 ? ': waiting' : ''}`,
+          `- **${step.id}** ${step.use}${source}${own.length === 0 ? ': not started' : ''}`,
           ...own.map((call) => `  - call ${call.call - step.calls[0]}: ${formatCall(call)}`),
         ];
       })

@@ -15,7 +15,7 @@ import { startWebhookDelivery } from './webhook-delivery.ts';
 
 /** Charges the delivered outputs and ends the job. */
 export async function charge(job: RunningJob, outputs: CallOutputs[]): Promise<JobOutcome> {
-  const { jobId, organizationId } = job.plan;
+  const { jobId, organizationId, parentJobId } = job.plan;
   // The prices of a pipeline's calls may be measured while it runs.
   const chargeMicro = job.plan.steps
     ? outputs.reduce((sum, { chargedMicro = 0 }) => sum + chargedMicro, 0)
@@ -23,7 +23,13 @@ export async function charge(job: RunningJob, outputs: CallOutputs[]): Promise<J
   const summary = formatCredits(chargeMicro);
   job.progress.setPhase(`charging ${summary}`);
   const settleResult = await runStep(job, { name: 'charge', summary }, (activities) =>
-    activities.charge({ jobId, organizationId, chargeMicro, outputs }),
+    activities.charge({
+      jobId,
+      organizationId,
+      chargeMicro,
+      outputs,
+      ...(parentJobId !== undefined && { parentJobId }),
+    }),
   );
   return endCharged(job, settleResult);
 }

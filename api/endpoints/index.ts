@@ -36,7 +36,7 @@ import { jobEvents } from './job-events.ts';
 import { studioBulk } from './studio-bulk.ts';
 import { studioJobs } from './studio-jobs.ts';
 import { studioModels } from './studio-models.ts';
-import { studio } from './studio.ts';
+import { resumePipelines, studio } from './studio.ts';
 import { uploads } from './file-uploads.ts';
 import { usageSummary } from './usage-summary.ts';
 import { usage } from './usage.ts';
@@ -49,6 +49,7 @@ export const endpoints: readonly Endpoint[] = [
   ...anthropic,
   ...models,
   ...studio,
+  ...resumePipelines,
   ...studioModels,
   ...pricing,
   ...jobEvents,

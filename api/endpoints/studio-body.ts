@@ -17,6 +17,7 @@ import { parseWith } from '../../domain/parsing.ts';
 import { parseMetadata } from '../../domain/metadata.ts';
 import { findRecordings, type ParsedRequest } from '../../studio/requests/request-draft.ts';
 import { parseWebhook } from '../../studio/requests/webhook-fields.ts';
+import { resumeRequest, type ResumeRequest } from '../../studio/pipelines/resume.ts';
 
 /** Services that receive the files of a request. */
 export interface FileReceiver {
@@ -224,6 +225,25 @@ export async function readRequest(
   const metadata = parseMetadata(pairs);
   return { webhook, metadata, ...addCompletion(ctx, capability, { request, store, ...deps }) };
 }
+
+/** Reads the body of a request that resumes a pipeline. @throws GatewayError INVALID_REQUEST, … */
+export async function readResume(
+  ctx: Context,
+  { outbound }: Pick<ReadingDeps, 'outbound'>,
+): Promise<{ resume: ResumeRequest; options: Pick<ParsedRequest, 'webhook' | 'metadata'> }> {
+  const { webhookUrl, webhookEvents, metadata, ...fields } = await readJson(ctx);
+  const resume = parseWith(resumeRequest, fields);
+  const webhook = parseWebhook({ webhookUrl, webhookEvents }, outbound);
+  return { resume, options: { webhook, metadata: parseMetadata(metadata) } };
+}
+
+/** Returns a request without files, with a function that finds its recordings. */
+export const completeRequest = (
+  ctx: Context,
+  capability: Capability,
+  deps: { request: JsonObject; recordings: Recordings },
+): Pick<ParsedRequest, 'request' | 'storeFiles'> =>
+  addCompletion(ctx, capability, { store: null, ...deps });
 
 /**
  * Returns the request, with a `storeFiles` function that stores its `data:` URLs and finds its

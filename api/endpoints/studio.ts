@@ -3,14 +3,18 @@ import { z } from 'zod';
 import { type ErrorCode, assert } from '../../domain/errors.ts';
 import { getRequiredScope, type Capability } from '../../studio/capabilities/capability.ts';
 import { creditsSchema } from '../../studio/jobs/job-view.ts';
-import { jobKinds } from '../../studio/capabilities/capability-registry.ts';
+import { jobKinds, pipelines } from '../../studio/capabilities/capability-registry.ts';
+import { resumePipeline, resumeRequest } from '../../studio/pipelines/resume.ts';
+import type { Composition } from '../composition.ts';
+import { completeRequest, readResume } from './studio-body.ts';
+import { findJob, jobPath, jobRequest } from './studio-jobs.ts';
 import { metadataFields } from '../../domain/metadata.ts';
-import { estimateBody, submitRequest } from './studio-requests.ts';
+import { estimateBody, submitRequest, type RequestOptions } from './studio-requests.ts';
 import { estimateSchema } from '../../studio/requests/prices.ts';
 import { webhookFields } from '../../studio/requests/webhook-fields.ts';
 import { toData, dataSchema } from './fields.ts';
 import type { ResponseDescription } from './description.ts';
-import { defineEndpoint, defineSection, type Endpoint } from './endpoint.ts';
+import { defineEndpoint, defineSection, type Endpoint, type EndpointCall } from './endpoint.ts';
 import {
   creditHeaders,
   fileErrors,
@@ -65,18 +69,7 @@ export const studio: readonly Endpoint[] = jobKinds.flatMap((capability) => {
       ...fileErrors,
       ...(capability.medium === 'mixed' ? (['PRICE_LIMIT_EXCEEDED'] as const) : []),
     ],
-    async handle({ ctx }, services) {
-      const { view } = services;
-      const { job, waited } = await submitRequest(ctx, { capability }, services);
-      ctx.set('X-Job-Id', job.id);
-      const data = waited && (await readResult(job, view));
-      if (!data) return buildAcceptedResponse(ctx, job, view);
-      const credits = view.credits(job);
-      ctx.status = 200;
-      if (capability.envelope !== 'bare') return { ...toData(data), credits };
-      setCreditsHeaders(ctx, credits);
-      return data;
-    },
+    handle: ({ ctx }, services) => submitAndRespond(ctx, { capability }, services),
   });
   const estimate = defineEndpoint({
     route: `POST /api/v1${capability.path}/estimate`,
@@ -102,6 +95,75 @@ function describeAccess(capability: Capability) {
   const scope = getRequiredScope(capability);
   return { scope, ...(scope === 'any' && { viewerError: 'A viewer may not spend credits.' }) };
 }
+
+/** Submits a request, and responds with the result or, if it takes longer, with the job. */
+async function submitAndRespond(
+  ctx: EndpointCall['ctx'],
+  options: RequestOptions,
+  services: Composition,
+): Promise<unknown> {
+  const { view } = services;
+  const { job, waited } = await submitRequest(ctx, options, services);
+  ctx.set('X-Job-Id', job.id);
+  const data = waited && (await readResult(job, view));
+  if (!data) return buildAcceptedResponse(ctx, job, view);
+  const credits = view.credits(job);
+  ctx.status = 200;
+  if (options.capability.envelope !== 'bare') return { ...toData(data), credits };
+  setCreditsHeaders(ctx, credits);
+  return data;
+}
+
+/** Endpoint that resumes a pipeline as a new job. */
+export const resumePipelines = defineSection('Studio: pipelines', {
+  resumePipeline: defineEndpoint({
+    route: `POST ${jobPath}/:jobId/resume`,
+    ...describeAccess(pipelines),
+    summary: 'Resume a pipeline',
+    description:
+      'Starts a new job that takes over the results of the steps that succeeded, at the price 0, and runs the others. ' +
+      'With `from`, that step and all that depend on it run again.',
+    request: {
+      ...jobRequest,
+      headers: studioHeaders,
+      query: z.strictObject({}),
+      content: {
+        'application/json': {
+          schema: resumeRequest.safeExtend(commonFields),
+          example: { from: 'film', bodies: { film: { prompt: 'calm waves' } } },
+        },
+      },
+    },
+    response: z.unknown(),
+    responses: {
+      200: describeResult(pipelines),
+      202: {
+        description: 'The job was accepted and its credits are reserved. Poll `statusUrl`.',
+        headers: jobHeader.extend({ Location: z.url(), 'Retry-After': z.int() }),
+        schema: acceptedResponse,
+      },
+    },
+    errors: [
+      ...studioErrors,
+      ...fileErrors,
+      'PRICE_LIMIT_EXCEEDED',
+      'JOB_NOT_FOUND',
+      'JOB_ARCHIVED',
+      'JOB_NOT_DONE',
+      'MEDIA_DELETED',
+    ],
+    async handle({ ctx, ...call }, services) {
+      const parent = await findJob(call, services);
+      const parsed = await readResume(ctx, services);
+      const { capability, request } = await resumePipeline(parent, parsed.resume, services);
+      const readBody = () => ({
+        ...parsed.options,
+        ...completeRequest(ctx, capability, { request, ...services }),
+      });
+      return submitAndRespond(ctx, { capability, readBody }, services);
+    },
+  }),
+});
 
 function describeBody(capability: Capability) {
   const { example, upload, request, describedRequest = request } = capability;

@@ -22,7 +22,8 @@ import { asyncFlag, fitsIntoPlan, tooLongForPlan } from './request-fields.ts';
 /** Maximum number of steps of a pipeline. */
 const stepsMax = 20;
 
-const stepId = z
+/** Schema of the id of a step. */
+export const stepId = z
   .string()
   .regex(
     /^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/,
@@ -34,7 +35,8 @@ const stepMaxCredits = maxCredits.meta({
   description:
     'Maximum price of the step. Required if the price depends on a result whose length no request determines.',
 });
-const pipelineMaxCredits = maxCredits.meta({
+/** Schema of the maximum price of a pipeline. */
+export const pipelineMaxCredits = maxCredits.meta({
   description: 'Maximum price of the request; a higher price is rejected before anything starts.',
 });
 
@@ -120,7 +122,7 @@ export function createPipelines(capabilities: readonly Capability[]): Capability
     },
     data: pipelineData(capabilities),
     recordings: (body) => listStepRecordings(capabilities, body),
-    plan: (body, recordings) => draftPipeline(capabilities, body, recordings),
+    plan: (body, recordings) => draftPipeline(capabilities, body, { recordings }),
     present: (job) => presentPipeline(capabilities, job),
   });
 }
@@ -232,10 +234,9 @@ function resolveBody(job: FinishedJob, step: JobStep, outputs: readonly CallOutp
     const text = texts[field];
     if (text !== undefined) return text;
     const source = (job.steps ?? []).find(({ id }) => id === value['$from']);
-    const artifacts = job.outputs
-      .filter(({ callIndex }) => source && isCallOf(source, callIndex))
-      .flatMap((output) => output.artifacts);
-    const artifact = artifacts[Number(value['output'] ?? 0)] ?? artifacts.at(-1);
+    const output = source?.outputs[Number(value['output'] ?? 0)];
+    const artifact = job.outputs.find(({ callIndex }) => callIndex === output?.callIndex)
+      ?.artifacts[output?.artifactIndex ?? 0];
     return artifact ? job.urlOf(artifact) : value;
   };
   const entries = Object.entries(body).map(([name, value]): [string, Json] => [

@@ -40,6 +40,7 @@ export async function startWorkflow(
       workflowIdReusePolicy: 'ALLOW_DUPLICATE',
       workflowIdConflictPolicy: 'USE_EXISTING',
       ...describeJob(plan),
+      ...(plan.parentJobId !== undefined && { memo: { parentJobId: plan.parentJobId } }),
       priority: { fairnessKey: plan.organizationId },
     }),
   );

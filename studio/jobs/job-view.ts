@@ -120,6 +120,9 @@ export const jobSchema = z
       .nullable()
       .meta({ description: 'The same object as `data` in the response to a synchronous request.' }),
     steps: stepsSchema,
+    parentJobId: z.string().nullable().meta({
+      description: 'Pipeline that this job resumes; null for other jobs.',
+    }),
     mediaDeletedAt: time.nullable().meta({
       description: 'Time at which the owner deleted the media; `result` is null afterwards.',
     }),
@@ -242,6 +245,7 @@ export function createJobView(deps: { publicBaseUrl: string; urlOf: SignUrl }) {
       deadlineAt: isoTime(job.deadlineAtMs),
       result: await buildResult(job),
       steps: await buildSteps(deps.urlOf, job),
+      parentJobId: typeof job.request['resumes'] === 'string' ? job.request['resumes'] : null,
       mediaDeletedAt: isoTime(job.mediaDeletedAtMs),
       error: job.error && { ...job.error, retryable: errorTable[job.error.code].retryable },
       billing: buildBilling(job),

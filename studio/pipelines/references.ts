@@ -8,6 +8,8 @@ import { GatewayError, invalidFieldsError, type ErrorDetail } from '../../domain
 import { newId } from '../../domain/ids.ts';
 import { isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 import { parseWith } from '../../domain/parsing.ts';
+import type { CallOutputs } from '../../domain/job-plan.ts';
+import type { StepOutput } from '../../domain/job-record.ts';
 import { yieldsOf, type Capability, type Handover } from '../capabilities/capability.ts';
 
 /** Schema of a reference. */
@@ -24,21 +26,28 @@ export const referenceSchema = z
   .meta({ id: 'StepReference', description: 'Reference to the result of an earlier step.' });
 type Reference = z.infer<typeof referenceSchema>;
 
-/** Output of a step that a later step may take. */
-export interface StepOutput {
-  medium: 'image' | 'video' | 'audio';
-  callIndex: number;
-  artifactIndex: number;
-  /** False if a film certainly has no sound. */
-  hasAudio?: boolean;
-}
-
 /** Drafted step that later steps may refer to. */
 export interface EarlierStep {
   id: string;
   capability: Capability;
   outputs: StepOutput[];
   firstCall: number;
+  /** Results that the step takes over from an earlier job; absent if the step runs. */
+  taken?: TakenStep;
+}
+
+/** Results of a step of an earlier job. */
+export interface TakenStep {
+  model: string | null;
+  jobId: string;
+  after: string[];
+  /** Outputs, with their call indexes in the earlier job. */
+  outputs: CallOutputs[];
+  files: StepOutput[];
+  /** Returns the URL of an output. */
+  urlOf: (output: StepOutput) => string;
+  /** Returns a text of the result; null if it has none of this name. */
+  readText: (name: string) => string | null;
 }
 
 /** Reference with the token that stands for it. */
@@ -78,6 +87,7 @@ export function replaceReferences(
     if (isReference(value)) {
       try {
         const found = findReference(value, path, context);
+        if (found.step.taken) return resolveTaken(found, found.step.taken);
         references.push(found);
         return found.kind === 'compositionPlan' ? createPlaceholderPlan(found.token) : found.token;
       } catch (error) {
@@ -189,6 +199,16 @@ function describeMissingStep(from: string, { id, ids, earlier }: StepContext): s
   return ids.includes(from)
     ? `${list} (received ${JSON.stringify(from)}, which follows; steps take results of earlier ones only)`
     : `${list} (received ${JSON.stringify(from)})`;
+}
+
+/** Returns the result of a step that is taken over, in place of a reference to it. */
+function resolveTaken({ kind, output, reference, path }: FoundReference, taken: TakenStep): Json {
+  if (output) return taken.urlOf(output);
+  if (kind === 'compositionPlan') return taken.outputs[0]?.data ?? null;
+  const text = taken.readText(reference.field ?? '');
+  if (text !== null) return text;
+  const message = `the result of the step ${reference.$from} has no ${reference.field}`;
+  throw invalidFieldsError('INVALID_REQUEST', [{ path, message }]);
 }
 
 /** Creates a composition plan that contains the token, for the schema and the planner. */

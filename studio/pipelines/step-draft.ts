@@ -24,21 +24,30 @@ import {
   replaceReferences,
   type EarlierStep,
   type FoundReference,
-  type StepOutput,
+  type TakenStep,
 } from './references.ts';
+import type { StepOutput } from '../../domain/job-record.ts';
 
 /** Parsed request of a pipeline. The bodies of its steps are not parsed yet. */
 export interface PipelineRequest {
   steps: { id: string; use: string; body: JsonObject; maxCredits?: number | undefined }[];
   maxCredits?: number | undefined;
   async?: boolean | undefined;
+  /** Job whose delivered steps are taken over; only in requests that resume a pipeline. */
+  resumes?: string | undefined;
 }
+
+/** Steps that a pipeline takes over from an earlier job, by step id. */
+export type TakenSteps = ReadonlyMap<string, TakenStep>;
+const noneTaken: TakenSteps = new Map();
 
 /** Returns the name with which steps select a capability, e.g. `image/generate`. */
 export const getUse = ({ path }: Pick<Capability, 'path'>): string => path.slice('/studio/'.length);
 
 interface ParsedStep {
   index: number;
+  /** Step of the request, with its references. */
+  step: PipelineRequest['steps'][number];
   id: string;
   capability: Capability;
   bodyPath: string;
@@ -59,7 +68,10 @@ const joinedIndex = (stepIndex: number): number => -1 - stepIndex;
 export function draftPipeline(
   capabilities: readonly Capability[],
   request: PipelineRequest,
-  recordings: readonly Recording[] = [],
+  {
+    recordings = [],
+    taken = noneTaken,
+  }: { recordings?: readonly Recording[] | undefined; taken?: TakenSteps } = {},
 ): DraftPlan {
   throwIfRepeatedId(request);
   const earlier = new Map<string, EarlierStep>();
@@ -68,7 +80,14 @@ export function draftPipeline(
   const steps: DraftStep[] = [];
   const withCallerMedia = new Set<string>();
   const remaining = [...recordings];
-  for (const [index] of request.steps.entries()) {
+  for (const [index, { id: stepId }] of request.steps.entries()) {
+    const takenStep = taken.get(stepId);
+    if (takenStep) {
+      const capability = findUsed(capabilities, request, index);
+      earlier.set(stepId, toEarlier(stepId, capability, takenStep));
+      steps.push(draftTaken(stepId, capability, takenStep));
+      continue;
+    }
     const parsed = parseStep(request, index, { capabilities, earlier });
     const { id, capability, references, bodyPath } = parsed;
     const plan = planStep(parsed, remaining);
@@ -93,18 +112,96 @@ export function draftPipeline(
       model: plan.model,
       calls: [first, plan.calls.length],
       assembly: plan.assembly ?? null,
-      after,
+      outputs,
+      after: listSources(parsed),
       references: references.map((found) => toStepReference(found, parsed, plan.model)),
       maxCredits: parsed.maxCredits,
     });
   }
-  for (const { references } of steps) {
-    for (const { output } of references) {
-      if (output.callIndex < 0) output.callIndex = calls.length - 1 - output.callIndex;
+  setFinalIndexes(steps, calls.length);
+  const { maxCredits, resumes } = request;
+  return {
+    model: null,
+    calls,
+    inputs,
+    steps,
+    ...(maxCredits !== undefined && { maxCredits }),
+    ...(resumes !== undefined && { parentJobId: resumes }),
+  };
+}
+
+/** Returns the ids of all steps to which a step refers, also of those that are taken over. */
+function listSources({ step: { body } }: ParsedStep): string[] {
+  const ids = new Set<string>();
+  const visit = (value: Json): void => {
+    if (isRecord(value) && typeof value['$from'] === 'string') ids.add(value['$from']);
+    else if (typeof value === 'object' && value !== null) Object.values(value).forEach(visit);
+  };
+  visit(body);
+  return [...ids];
+}
+
+/**
+ * Sets the call indexes of joined artifacts, which follow those of the calls, and of outputs that
+ * are taken over, which follow these.
+ */
+function setFinalIndexes(steps: readonly DraftStep[], callCount: number): void {
+  const toJoined = (output: { callIndex: number }): void => {
+    if (output.callIndex < 0) output.callIndex = callCount - 1 - output.callIndex;
+  };
+  let nextIndex = callCount + steps.length;
+  for (const step of steps) {
+    for (const { output } of step.references) toJoined(output);
+    if (!step.taken) {
+      step.outputs.forEach(toJoined);
+      continue;
     }
+    const first = nextIndex;
+    const { outputs, jobId } = step.taken;
+    const indexes = new Map(outputs.map(({ callIndex }, index) => [callIndex, first + index]));
+    const renumber = <Output extends { callIndex: number }>(output: Output): Output => ({
+      ...output,
+      callIndex: indexes.get(output.callIndex) ?? first,
+    });
+    step.taken = { jobId, outputs: outputs.map(renumber) };
+    step.outputs = step.outputs.map(renumber);
+    step.calls = [first, outputs.length];
+    nextIndex += outputs.length;
   }
-  const { maxCredits } = request;
-  return { model: null, calls, inputs, steps, ...(maxCredits !== undefined && { maxCredits }) };
+}
+
+const toEarlier = (id: string, capability: Capability, taken: TakenStep): EarlierStep => ({
+  id,
+  capability,
+  outputs: taken.files,
+  firstCall: 0,
+  taken,
+});
+
+/** Drafts a step that takes over the outputs of an earlier job, at the price 0. */
+function draftTaken(id: string, capability: Capability, taken: TakenStep): DraftStep {
+  const { jobId, model, after, files, outputs } = taken;
+  return {
+    id,
+    use: getUse(capability),
+    type: capability.type,
+    medium: toMedium(capability),
+    model,
+    calls: [0, 0],
+    assembly: null,
+    outputs: files,
+    taken: {
+      jobId,
+      outputs: outputs.map((output) => ({
+        ...output,
+        chargedMicro: 0,
+        takenFrom: output.takenFrom ?? jobId,
+      })),
+    },
+    after,
+    references: [],
+    maxCredits: null,
+  };
 }
 
 function toMedium({ medium }: Capability): Medium {
@@ -116,11 +213,18 @@ function toMedium({ medium }: Capability): Medium {
 export function listStepRecordings(
   capabilities: readonly Capability[],
   request: PipelineRequest,
+  taken: TakenSteps = noneTaken,
 ): RecordingSource[] {
   throwIfRepeatedId(request);
   const earlier = new Map<string, EarlierStep>();
   const sources: RecordingSource[] = [];
-  for (const [index] of request.steps.entries()) {
+  for (const [index, { id: stepId }] of request.steps.entries()) {
+    const takenStep = taken.get(stepId);
+    if (takenStep) {
+      const used = findUsed(capabilities, request, index);
+      earlier.set(stepId, toEarlier(stepId, used, takenStep));
+      continue;
+    }
     const parsed = parseStep(request, index, { capabilities, earlier });
     const { id, capability, bodyPath, references } = parsed;
     const tokens = new Set(references.map(({ token }) => token));
@@ -148,6 +252,16 @@ function throwIfRepeatedId({ steps }: PipelineRequest): void {
   if (details.length > 0) throw invalidFieldsError('INVALID_REQUEST', details);
 }
 
+function findUsed(
+  capabilities: readonly Capability[],
+  { steps }: Pick<PipelineRequest, 'steps'>,
+  index: number,
+): Capability {
+  const capability = capabilities.find((candidate) => getUse(candidate) === steps[index]?.use);
+  assert(capability, 'the schema of the request has checked the step');
+  return capability;
+}
+
 function parseStep(
   { steps }: PipelineRequest,
   index: number,
@@ -157,8 +271,8 @@ function parseStep(
   }: { capabilities: readonly Capability[]; earlier: Map<string, EarlierStep> },
 ): ParsedStep {
   const step = steps[index];
-  const capability = capabilities.find((candidate) => getUse(candidate) === step?.use);
-  assert(step && capability, 'the schema of the request has checked the step');
+  assert(step, 'the step is one of the request');
+  const capability = findUsed(capabilities, { steps }, index);
   const bodyPath = `steps.${index}.body`;
   const { id, maxCredits = null } = step;
   const ids = steps.map((other) => other.id);
@@ -171,7 +285,7 @@ function parseStep(
   });
   try {
     const parsedBody = parseWith(capability.request, body);
-    return { index, id, capability, bodyPath, body: parsedBody, references, maxCredits };
+    return { index, id, step, capability, bodyPath, body: parsedBody, references, maxCredits };
   } catch (error) {
     throw prefixError(error, bodyPath, references);
   }

@@ -20,6 +20,9 @@ export const stepsSchema = z
           .array(z.string())
           .meta({ description: 'Ids of the steps whose results this step takes.' }),
         status: z.enum(['waiting', 'running', 'completed', 'failed', 'skipped', 'canceled']),
+        takenFrom: z.string().nullable().meta({
+          description: 'Job whose result the step has taken over; null if the step runs.',
+        }),
         maxCredits: z.number().meta({ description: 'Maximum price, which is reserved.' }),
         credits: z.number().meta({ description: 'Charged credits; 0 until the job has ended.' }),
         startedAt: time,
@@ -48,7 +51,7 @@ export function showSteps(
 ): ShownSteps {
   return (
     job.steps?.map((step) => {
-      const { id, use, model, after, priceMicro } = step;
+      const { id, use, model, after, takenFrom, priceMicro } = step;
       const calls = (job.stepCalls ?? []).filter(({ index }) => isCallOf(step, index));
       const status = findStatus(job, step);
       const answered = calls.map(({ answeredAtMs }) => answeredAtMs ?? 0);
@@ -59,6 +62,7 @@ export function showSteps(
         model,
         after,
         status,
+        takenFrom,
         maxCredits: creditsFromMicro(priceMicro),
         credits: creditsFromMicro(
           outputs.reduce((sum, { chargedMicro = 0 }) => sum + chargedMicro, 0),
@@ -82,6 +86,7 @@ function findStatus(job: JobRecord, step: JobStep): ShownStep['status'] {
     const { status, error } = finishStep(step, job.outputs);
     return error?.code === 'CANCELED' ? 'canceled' : status;
   }
+  if (step.takenFrom !== null) return 'completed';
   if (job.status === 'open') {
     const isDelivered =
       calls.length === step.calls[1] && calls.every(({ state }) => state === 'answered');

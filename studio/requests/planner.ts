@@ -158,6 +158,7 @@ export function completePlan(config: Config, input: PlanInput): JobPlan {
     request: describeRequest(input),
     calls,
     ...(steps && { steps }),
+    ...(input.draft.parentJobId !== undefined && { parentJobId: input.draft.parentJobId }),
     assembly: input.draft.assembly ?? null,
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
     deadlineMs,
@@ -190,22 +191,22 @@ function planSteps(
   drafts: readonly DraftStep[],
   { calls, steps: prices }: DraftPrice,
 ): PipelineStep[] {
-  return drafts.map(
-    ({ medium, id, use, type, model, calls: range, assembly, after, references }, index) => ({
-      id,
-      use,
-      type,
-      model,
-      calls: range,
-      assembly,
-      after,
-      references,
-      // Joined artifacts are stored under the indexes that follow those of the calls.
-      assembledIndex: assembly ? calls.length + index : null,
-      priceMicro: prices[index]?.maxMicro ?? 0,
-      deadlineMs: findDeadlineMs(config, medium),
-    }),
-  );
+  return drafts.map((draft, index) => ({
+    id: draft.id,
+    use: draft.use,
+    type: draft.type,
+    model: draft.model,
+    calls: draft.calls,
+    assembly: draft.assembly,
+    // Joined artifacts are stored under the indexes that follow those of the calls.
+    assembledIndex: draft.assembly ? calls.length + index : null,
+    outputs: draft.outputs,
+    ...(draft.taken && { taken: draft.taken }),
+    after: draft.after,
+    references: draft.references,
+    priceMicro: prices[index]?.maxMicro ?? 0,
+    deadlineMs: draft.taken ? 0 : findDeadlineMs(config, draft.medium),
+  }));
 }
 
 /** Returns the longest time that successive steps of a pipeline may take, in milliseconds. */

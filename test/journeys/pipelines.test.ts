@@ -472,3 +472,82 @@ describe('a job of a pipeline', () => {
     });
   });
 });
+
+describe('POST /api/v1/studio/jobs/:jobId/resume', () => {
+  const resume = (jobId: string, body: object = {}, options: CallOptions = {}) =>
+    gateway.call<StudioBody<Result>>(`/api/v1/studio/jobs/${jobId}/resume`, { body, ...options });
+  const broken = { ...art, id: 'broken', body: { prompt: '[[policy]] a lighthouse' } };
+  const big = { id: 'big', use: 'image/upscale', body: { imageUrl: from('broken') } };
+  const small = { id: 'small', use: 'image/remove-background', body: { imageUrl: from('art') } };
+  const read = async (jobId: string) =>
+    (await gateway.call<{ data: Job }>(`/api/v1/studio/jobs/${jobId}`)).body.data;
+  const storedFiles = (jobId: string) =>
+    gateway.database.query('SELECT storage_key FROM artifact WHERE job_id = $1', [jobId]);
+
+  it('takes over what was delivered, and runs and charges only the rest', async () => {
+    const first = await run({ steps: [art, small, broken, { ...big, maxCredits: 8 }] });
+    expect(first.result).toMatchObject({ successful: 2, failed: 1, skipped: 1 });
+    const bodies = { broken: { prompt: 'a lighthouse' } };
+    const second = await resume(first.jobId, { bodies });
+    expect(second.status, JSON.stringify(second.body)).toBe(200);
+    expect(second.body.data.steps).toMatchObject([
+      { id: 'art', status: 'completed', credits: 0, data: { images: [{}] } },
+      { id: 'small', status: 'completed', credits: 0, data: {} },
+      { id: 'broken', status: 'completed', credits: 3.9 },
+      { id: 'big', status: 'completed', credits: 8 },
+    ]);
+    expect(second.body.credits.used).toBeCloseTo(11.9);
+    const jobId = second.headers.get('x-job-id') ?? '';
+    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(2);
+    expect(await storedFiles(jobId)).toHaveLength(2);
+    expect(await read(jobId)).toMatchObject({
+      parentJobId: first.jobId,
+      steps: [{ takenFrom: first.jobId }, {}, { takenFrom: null }, {}],
+    });
+    const third = await resume(jobId, { from: 'small' });
+    expect(third.body.data.steps, JSON.stringify(third.body)).toMatchObject([
+      { credits: 0, data: { images: [{}] } },
+      { credits: 0.5 },
+      { credits: 0 },
+      { credits: 0 },
+    ]);
+  });
+
+  it.each([
+    [{}, 400, 'from', /all steps succeeded/],
+    [{ from: 'film' }, 400, 'from', /must be the id of a step: art, small/],
+    [{ from: 'small', bodies: { art: {} } }, 400, 'bodies.art', /succeeded/],
+    [{ from: 'small', bodies: { film: {} } }, 400, 'bodies.film', /runs: small/],
+    [{ from: 'small', bodies: { small: {} } }, 400, 'steps.1.body.imageUrl', /required/],
+    [{ from: 'small', maxCredits: 0.1 }, 400, 'maxCredits', /0.5/],
+    [{ form: 'small' }, 400, 'form', /did you mean from/],
+  ])('rejects %j', async (body, status, field, message) => {
+    const job = await run({ steps: [art, small] });
+    const answer = await resume(job.jobId, body);
+    expect(answer.status, JSON.stringify(answer.body)).toBe(status);
+    const detail = answer.body.details.find((one) => one.path === field);
+    expect(detail?.message, JSON.stringify(answer.body)).toMatch(message);
+  });
+
+  it('rejects another job, one of another organization, one that runs, and deleted files', async () => {
+    const job = await run({ steps: [art, small] });
+    const { key } = await gateway.newCaller();
+    expect(await resume(job.jobId, {}, { key })).toMatchObject({ status: 404 });
+    const image = await gateway.startImage({ prompt: 'a tree' });
+    await gateway.untilDone(image);
+    expect(await resume(image)).toMatchObject({ status: 400 });
+    const { body } = await call({ steps: [slow], async: true });
+    expect(await resume(body.data.jobId)).toMatchObject({
+      status: 409,
+      body: { error: 'JOB_NOT_DONE' },
+    });
+    await gateway.cancel(body.data.jobId);
+    await gateway.untilDone(body.data.jobId);
+    await gateway.database.query(
+      `UPDATE artifact SET deleted_at = now() WHERE job_id = '${job.jobId}'`,
+    );
+    const deleted = await resume(job.jobId, { from: 'small' });
+    expect(deleted).toMatchObject({ status: 410, body: { error: 'MEDIA_DELETED' } });
+    expect(deleted.body.details).toMatchObject([{ path: 'steps.art' }]);
+  });
+});

@@ -64,6 +64,24 @@ const voiceover = (end: string, text: string, more: ScenarioFields = {}): Scenar
   ...more,
 });
 const longText = 'word '.repeat(300);
+/** Steps `art`, its two dependents `cut` and `big`, and `voice` beside them. */
+const pipeline = (
+  end: string,
+  prompts: [art: string, voice: string],
+  more: ScenarioFields = {},
+) => ({
+  name: `pipeline.${end}`,
+  path: '/pipelines',
+  body: {
+    steps: [
+      { id: 'art', use: 'image/generate', body: { prompt: prompts[0] } },
+      { id: 'cut', use: 'image/remove-background', body: { imageUrl: { $from: 'art' } } },
+      { id: 'big', use: 'image/upscale', body: { imageUrl: { $from: 'cut' } }, maxCredits: 8 },
+      { id: 'voice', use: 'voiceover/generate', body: { text: prompts[1], title: 'Title' } },
+    ],
+  },
+  ...more,
+});
 const scenarios: Scenario[] = [
   image('completed', 'a tree'),
   image('completed-several-calls', 'a tree', { body: { numImages: 9 } }),
@@ -94,6 +112,10 @@ const scenarios: Scenario[] = [
   },
   video('completed', 'a tree'),
   video('failed', '[[policy]] a tree'),
+  pipeline('completed', ['a tree', 'a tune']),
+  pipeline('completed-partly', ['[[policy]] a tree', 'a tune']),
+  pipeline('failed', ['[[policy]] a tree', '[[policy]] a tune']),
+  pipeline('canceled', ['[[slow:60s]] a tree', '[[policy]] a tune'], { cancel: 'accepted' }),
   voiceover('completed', 'a tune'),
   voiceover('failed', '[[policy]] a tune'),
   voiceover('failed-outcome-unknown', '[[reset-after-accept]] a tune'),

@@ -1,0 +1,200 @@
+/**
+ * Resumes a pipeline that has ended: a new job takes over what steps delivered, at the price 0, and
+ * runs the others. With `from` it forks: that step and all that depend on it run again.
+ */
+import { sql } from 'slonik';
+import { z } from 'zod';
+import { anyJsonObject } from '../../domain/body-schema.ts';
+import { fieldError, GatewayError, invalidFieldsError } from '../../domain/errors.ts';
+import { asRecord, asText, type JsonObject } from '../../domain/json.ts';
+import { isCallOf, type JobRecord, type JobStep } from '../../domain/job-record.ts';
+import type { DatabasePool } from '../../platform/database.ts';
+import type { Storage } from '../../storage/storage.ts';
+import type { Capability } from '../capabilities/capability.ts';
+import { capabilities, pipelines } from '../capabilities/capability-registry.ts';
+import { finishStep, pipelineMaxCredits, stepId } from '../capabilities/pipelines.ts';
+import { asyncFlag, fitsIntoPlan, tooLongForPlan } from '../capabilities/request-fields.ts';
+import type { TakenStep } from './references.ts';
+import {
+  draftPipeline,
+  listStepRecordings,
+  type PipelineRequest,
+  type TakenSteps,
+} from './step-draft.ts';
+
+/** Schema of the request that resumes a pipeline. */
+export const resumeRequest = z.strictObject({
+  from: stepId.optional().meta({
+    description: 'Step from which the pipeline runs again: this step and all that depend on it.',
+  }),
+  bodies: z
+    .record(z.string().max(40), anyJsonObject)
+    .refine(fitsIntoPlan, { error: tooLongForPlan, abort: true })
+    .optional()
+    .meta({ description: 'New bodies of steps that run, by step id.' }),
+  maxCredits: pipelineMaxCredits,
+  async: asyncFlag,
+});
+export type ResumeRequest = z.infer<typeof resumeRequest>;
+
+interface Services {
+  pool: DatabasePool;
+  storage: Pick<Storage, 'size' | 'urlOf'>;
+}
+
+/** Capability and request of the new job. */
+export interface Resumption {
+  capability: Capability;
+  request: JsonObject;
+}
+
+/** Lifetime of the URLs by which the new request refers to files, in milliseconds. */
+const urlTtlMs = 3_600_000;
+
+/**
+ * Builds the request that resumes a pipeline.
+ * @throws GatewayError JOB_NOT_DONE, INVALID_REQUEST, or MEDIA_DELETED that names the step
+ */
+export async function resumePipeline(
+  job: JobRecord,
+  resume: ResumeRequest,
+  services: Services,
+): Promise<Resumption> {
+  const { steps } = job;
+  if (!steps)
+    throw fieldError(
+      'INVALID_REQUEST',
+      'jobId',
+      `must be a job of type pipeline (received ${job.type})`,
+    );
+  if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
+  const running = listRunning(job, steps, resume.from);
+  checkBodies(steps, running, resume);
+  const taken = new Map<string, TakenStep>();
+  for (const step of steps) {
+    if (!running.has(step.id)) taken.set(step.id, await takeStep(job, step, services));
+  }
+  const request = buildRequest(job, running, resume);
+  return { capability: withTaken(taken), request };
+}
+
+/** Returns the capability of pipelines that takes over these steps. */
+const withTaken = (taken: TakenSteps): Capability => {
+  // oxlint-disable-next-line no-unsafe-type-assertion -- only requests of `buildRequest` are planned
+  const read = (body: JsonObject) => body as unknown as PipelineRequest;
+  return {
+    ...pipelines,
+    recordings: (body) => listStepRecordings(capabilities, read(body), taken),
+    plan: (body, recordings) => draftPipeline(capabilities, read(body), { recordings, taken }),
+  };
+};
+
+/** Returns the ids of the steps that run: those that did not succeed, and those of a fork. */
+function listRunning(job: JobRecord, steps: readonly JobStep[], from: string | undefined) {
+  const ids = steps.map(({ id }) => id).join(', ');
+  if (from !== undefined && !steps.some(({ id }) => id === from)) {
+    const message = `must be the id of a step: ${ids} (received ${JSON.stringify(from)})`;
+    throw fieldError('INVALID_REQUEST', 'from', message);
+  }
+  const running = new Set<string>();
+  for (const step of steps) {
+    const succeeded = job.outputs && finishStep(step, job.outputs).status === 'completed';
+    const dependsOnRunning = step.after.some((id) => running.has(id));
+    if (!succeeded || step.id === from || dependsOnRunning) running.add(step.id);
+  }
+  if (running.size > 0) return running;
+  const message = `is required, because all steps succeeded: the id of the step from which the pipeline runs again (${ids})`;
+  throw fieldError('INVALID_REQUEST', 'from', message);
+}
+
+function checkBodies(
+  steps: readonly JobStep[],
+  running: ReadonlySet<string>,
+  { bodies = {} }: ResumeRequest,
+): void {
+  const details = Object.keys(bodies)
+    .filter((id) => !running.has(id))
+    .map((id) => ({
+      path: `bodies.${id}`,
+      message: steps.some((step) => step.id === id)
+        ? 'the step succeeded and is taken over; name it in from to run it again'
+        : `must be the body of a step that runs: ${[...running].join(', ')}`,
+    }));
+  if (details.length > 0) throw invalidFieldsError('INVALID_REQUEST', details);
+}
+
+/** Pattern of a URL whose secret parameters were not stored. */
+const redacted = /[?&][^&#]*=REDACTED(?:[&#]|$)/;
+
+/** Builds the request: the stored one with the new bodies. */
+function buildRequest(
+  job: JobRecord,
+  running: ReadonlySet<string>,
+  { bodies = {}, maxCredits, async }: ResumeRequest,
+): JsonObject {
+  const sent = Array.isArray(job.request['steps']) ? job.request['steps'] : [];
+  const steps = sent.map((sentStep) => {
+    const step = asRecord(sentStep);
+    const id = asText(step['id']);
+    const stored = asRecord(step['body']);
+    const limit = step['maxCredits'];
+    // oxlint-disable-next-line no-unsafe-type-assertion -- stored requests are JSON
+    const body = (bodies[id] ?? stored) as JsonObject;
+    if (running.has(id) && bodies[id] === undefined && redacted.test(JSON.stringify(stored))) {
+      const message = 'is required: the URL of an input had a signature, which is not stored';
+      throw fieldError('INVALID_REQUEST', `bodies.${id}`, message);
+    }
+    return {
+      id,
+      use: asText(step['use']),
+      body,
+      ...(typeof limit === 'number' && { maxCredits: limit }),
+    };
+  });
+  return {
+    steps,
+    resumes: job.id,
+    ...(maxCredits !== undefined && { maxCredits }),
+    ...(async !== undefined && { async }),
+  };
+}
+
+/** Reads what a step delivered. @throws GatewayError MEDIA_DELETED if a file no longer exists */
+async function takeStep(
+  job: JobRecord,
+  step: JobStep,
+  { pool, storage }: Services,
+): Promise<TakenStep> {
+  const outputs = (job.outputs ?? []).filter(({ callIndex }) => isCallOf(step, callIndex));
+  const artifacts = outputs.flatMap((output) => output.artifacts);
+  const keys = artifacts.map(({ storageKey }) => storageKey);
+  const present = await pool.anyFirst(sql.type(z.object({ key: z.string() }))`
+    SELECT storage_key AS key FROM artifact WHERE storage_key = ANY(${sql.array(keys, 'text')})
+      AND organization_id = ${job.organizationId} AND deleted_at IS NULL`);
+  const sizes = await Promise.all(keys.map((key) => storage.size(key)));
+  const missing = keys.filter((key, index) => !present.includes(key) || sizes[index] === null);
+  if (missing.length > 0) {
+    const message = `a file of the step was deleted or has expired: ${missing.join(', ')}; run the step again with from`;
+    throw new GatewayError('MEDIA_DELETED', `${step.id}: ${message}`, {
+      details: [{ path: `steps.${step.id}`, message }],
+    });
+  }
+  const urls = new Map<string, string>();
+  for (const key of keys) urls.set(key, await storage.urlOf(key, urlTtlMs));
+  const findArtifact = ({ callIndex, artifactIndex }: JobStep['outputs'][number]) =>
+    outputs.find((output) => output.callIndex === callIndex)?.artifacts[artifactIndex];
+  const [document] = artifacts;
+  const content = asRecord(document && job.documents?.get(document.storageKey));
+  return {
+    jobId: job.id,
+    model: step.model,
+    after: step.after,
+    outputs,
+    files: step.outputs.filter((output) => findArtifact(output)),
+    urlOf: (output) => urls.get(findArtifact(output)?.storageKey ?? '') ?? '',
+    readText(name) {
+      const text = content[name] ?? asRecord(outputs[0]?.data)[name];
+      return typeof text === 'string' ? text : null;
+    },
+  };
+}

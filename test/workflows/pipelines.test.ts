@@ -1,0 +1,155 @@
+/** Pipelines with scripted activities: which steps run, and what the job is charged for. */
+import fc from 'fast-check';
+import { ApplicationFailure } from '@temporalio/common';
+import { describe, expect, it } from 'vitest';
+import type { StepToComplete } from '../../activities/complete-step.ts';
+import type { CallInput, PlannedCall } from '../../domain/job-plan.ts';
+import type { PipelineStep } from '../../domain/pipeline-plan.ts';
+import { during } from '../harness/during.ts';
+import { makeOutputs, startScriptedJobs, type Script } from '../harness/scripted-jobs.ts';
+
+const scripted = during(startScriptedJobs);
+
+type Ending = 'delivers' | 'is rejected' | 'costs too much';
+interface Drawn {
+  /** Indexes of the earlier steps whose results the step takes. */
+  after: number[];
+  ending: Ending;
+  credits: number;
+}
+
+/** Random pipelines: each step takes results of some earlier steps. */
+const drawnSteps: fc.Arbitrary<Drawn[]> = fc
+  .array(
+    fc.record({
+      after: fc.array(fc.nat(30), { maxLength: 2 }),
+      ending: fc.constantFrom<Ending>('delivers', 'delivers', 'is rejected', 'costs too much'),
+      credits: fc.integer({ min: 1, max: 50 }),
+    }),
+    { minLength: 1, maxLength: 6 },
+  )
+  .map((steps) =>
+    steps.map((step, index) => ({
+      ...step,
+      after: index === 0 ? [] : [...new Set(step.after.map((other) => other % index))],
+    })),
+  );
+
+const id = (index: number): string => `step${index}`;
+
+function toPlan(drawn: Drawn[]): { steps: PipelineStep[]; calls: PlannedCall[] } {
+  const calls = drawn.map(({ credits }, index) =>
+    scripted.call({ index, unitPriceMicro: credits * 1_000_000 }),
+  );
+  const steps = drawn.map(({ after, credits }, index) => ({
+    id: id(index),
+    use: 'image/upscale',
+    type: 'imageUpscale',
+    model: 'model',
+    calls: [index, 1] as [number, number],
+    assembly: null,
+    assembledIndex: null,
+    outputs: [{ medium: 'image' as const, callIndex: index, artifactIndex: 0 }],
+    after: after.map(id),
+    references: after.map((other) => ({
+      token: `token${other}`,
+      field: 'steps.0.body.imageUrl',
+      from: id(other),
+      takes: 'file' as const,
+      output: { callIndex: other, artifactIndex: 0 },
+    })),
+    priceMicro: credits * 1_000_000,
+    deadlineMs: 60_000,
+  }));
+  return { steps, calls };
+}
+
+/** Returns the state in which each step must end: a step without its sources is skipped. */
+function expectEnds(drawn: Drawn[]): ('delivered' | 'failed' | 'skipped')[] {
+  const ends: ('delivered' | 'failed' | 'skipped')[] = [];
+  for (const { after, ending } of drawn) {
+    // Only a step that takes a result is priced when it starts.
+    const fails = ending === 'is rejected' || (ending === 'costs too much' && after.length > 0);
+    const lacksSource = after.some((other) => ends[other] !== 'delivered');
+    ends.push(lacksSource ? 'skipped' : fails ? 'failed' : 'delivered');
+  }
+  return ends;
+}
+
+const script = (drawn: Drawn[]): Script => ({
+  async submit({ callIndex }: CallInput) {
+    if (drawn[callIndex]?.ending === 'is rejected')
+      throw ApplicationFailure.nonRetryable('it is rejected', 'CONTENT_POLICY');
+    return { kind: 'outputs', outputs: makeOutputs(callIndex), providerRequestId: `r${callIndex}` };
+  },
+  async completeStep({ step, calls, sources }: StepToComplete) {
+    for (const { outputs } of sources) expect(outputs?.artifacts).toHaveLength(1);
+    if (drawn[step.calls[0]]?.ending === 'costs too much')
+      throw ApplicationFailure.nonRetryable('it costs too much', 'PRICE_LIMIT_EXCEEDED');
+    return { calls, texts: {} };
+  },
+});
+
+describe('a random pipeline', () => {
+  it('is charged for exactly the steps that delivered', async () => {
+    await fc.assert(
+      fc.asyncProperty(drawnSteps, async (drawn) => {
+        const { steps, calls } = toPlan(drawn);
+        const ends = expectEnds(drawn);
+        const job = await scripted.start(script(drawn), { type: 'pipeline', steps, calls });
+        const { outcome, failure } = await job.end();
+        const sent = job.readInputs('submit').map((task) => task.callIndex);
+        const reached = ends.flatMap((end, index) =>
+          end === 'delivered' || (end === 'failed' && drawn[index]?.ending === 'is rejected')
+            ? [index]
+            : [],
+        );
+        // Each call is sent once, and only if all that its step takes was delivered and affordable.
+        expect(sent.toSorted((one, other) => one - other)).toEqual(reached);
+        const creditsMicro = ends.reduce(
+          (sum, end, index) =>
+            sum + (end === 'delivered' ? (drawn[index]?.credits ?? 0) * 1_000_000 : 0),
+          0,
+        );
+        if (creditsMicro === 0) {
+          expect(failure?.message).toContain('released');
+          expect(job.readInputs('charge')).toEqual([]);
+          return;
+        }
+        expect(outcome).toMatchObject({ status: 'completed', chargedMicro: creditsMicro });
+        const [charge] = job.readInputs('charge');
+        expect(charge?.chargeMicro).toBe(creditsMicro);
+        const errors = charge?.outputs.map(({ error }) => error?.code ?? null);
+        expect(errors?.map((code) => code === 'SKIPPED')).toEqual(
+          ends.map((end) => end === 'skipped'),
+        );
+        expect(job.readInputs('release')).toEqual([]);
+      }),
+      { numRuns: 40 },
+    );
+  });
+});
+
+it('shows its steps by name in the summaries and Current Details', async () => {
+  const drawn: Drawn[] = [
+    { after: [], ending: 'delivers', credits: 3 },
+    { after: [0], ending: 'is rejected', credits: 4 },
+    { after: [1], ending: 'delivers', credits: 5 },
+  ];
+  const { steps, calls } = toPlan(drawn);
+  const job = await scripted.start(script(drawn), { type: 'pipeline', steps, calls });
+  const { details } = await job.end();
+  expect(details).toMatch(/\*\*step0\*\* image\/upscale\n {2}- call 1: delivered/);
+  expect(details).toMatch(
+    /\*\*step1\*\* .* \(after step0\)\n {2}- call 1: no output: CONTENT_POLICY/,
+  );
+  expect(details).toMatch(/\*\*step2\*\* .*\n {2}- call 1: no output: SKIPPED/);
+  const { events } = await job.handle.fetchHistory();
+  const summaries = (events ?? []).flatMap(({ userMetadata }) =>
+    userMetadata?.summary?.data
+      ? [JSON.parse(Buffer.from(userMetadata.summary.data).toString())]
+      : [],
+  );
+  expect(summaries).toContain('step0: submit · fal draw');
+  expect(summaries).toContain('step1: complete');
+});
