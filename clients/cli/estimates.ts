@@ -15,9 +15,12 @@ export async function showEstimate(
     .client('caller')
     .send(`/api/v1${path}/estimate`, objectResponse, request);
   session.output.show(raw, () => {
-    const items = readList(body.data, 'items').map((item) =>
-      toCells(item, { unit: 'unit', quantity: 'quantity', credits: 'credits', note: 'note' }),
-    );
+    const isPipeline = 'steps' in body.data;
+    const columns = isPipeline
+      ? { id: 'step', use: 'use', model: 'model', credits: 'credits', expectedCredits: 'expected' }
+      : { unit: 'unit', quantity: 'quantity', credits: 'credits', note: 'note' };
+    const rows = readList(body.data, isPipeline ? 'steps' : 'items');
+    const items = rows.map((item) => toCells(item, columns));
     const total = toCells(body.data, { model: 'model', credits: 'credits' });
     return `${formatList(total)}\n${formatTable(items)}`;
   });

@@ -11,6 +11,7 @@ import { createChatCommand, createModelsCommand } from './commands/chat.ts';
 import { createFilesCommand } from './commands/files.ts';
 import { createJobsCommand } from './commands/jobs.ts';
 import { createKeysCommand } from './commands/keys.ts';
+import { createPipelineCommands } from './commands/pipeline.ts';
 import { createStudioCommands } from './commands/studio.ts';
 import { createTranscribeCommand } from './commands/transcribe.ts';
 import { createUsageCommand } from './commands/usage.ts';
@@ -30,6 +31,7 @@ const commands = [
   createChatCommand(),
   ...createStudioCommands(),
   createTranscribeCommand(),
+  ...createPipelineCommands(),
   createJobsCommand(),
   createFilesCommand(),
   createKeysCommand(),

@@ -91,12 +91,15 @@ export function createPipelines(capabilities: readonly Capability[]): Capability
     'use',
     // oxlint-disable-next-line no-unsafe-type-assertion -- there is at least one capability
     capabilities.map((capability) =>
-      z.strictObject({
-        id: stepId,
-        use: z.literal(getUse(capability)),
-        body: describeStepBody(capability),
-        maxCredits: stepMaxCredits,
-      }),
+      z
+        .strictObject({
+          id: stepId,
+          use: z.literal(getUse(capability)),
+          body: describeStepBody(capability),
+          maxCredits: stepMaxCredits,
+        })
+        // The name of its type in the clients.
+        .meta({ id: `${capability.type.replace(/^./, (first) => first.toUpperCase())}Step` }),
     ) as unknown as [z.ZodObject, ...z.ZodObject[]],
   );
   return defineCapability<PipelineRequest>({

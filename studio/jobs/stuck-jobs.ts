@@ -8,6 +8,8 @@ import { readWorkflow, type JobWorkflow } from './job-workflow.ts';
 
 const openCall = z.object({
   index: z.number(),
+  /** Id of the step of a pipeline; null in other jobs. */
+  step: z.string().nullable(),
   provider: z.string(),
   state: z.enum(['waiting', 'begun', 'not_accepted', 'accepted', 'answered', 'unknown']),
   providerRequestId: z.string().nullable(),
@@ -57,6 +59,8 @@ const selectReservations = (where: FragmentSqlToken): FragmentSqlToken => sql.fr
     r.created_at AS "createdAtMs", j.deadline_at AS "deadlineAtMs",
     r.owner_missing_at AS "ownerMissingAtMs", j.verifying,
     coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
+        'step', (SELECT s->>'id' FROM jsonb_array_elements(j.steps) AS s
+          WHERE c.call_index - (s->'calls'->>0)::integer BETWEEN 0 AND (s->'calls'->>1)::integer - 1),
         'provider', c.provider, 'state', c.state, 'providerRequestId', c.provider_request_id,
         'sinceMs', unix_ms(c.begun_at), 'updatedAtMs', unix_ms(c.updated_at), 'paused',
         CASE WHEN p.provider IS NOT NULL THEN jsonb_build_object('actor', p.actor,
@@ -161,25 +165,26 @@ function describeCall(
   formatAgo: (timeMs: number) => string,
 ): string {
   const { provider, providerRequestId } = call;
-  const number = call.index + 1;
+  const name =
+    call.step === null ? `call ${call.index + 1}` : `call ${call.index + 1} (${call.step})`;
   const requestId = providerRequestId === null ? '' : ` (${providerRequestId})`;
   switch (call.state) {
     case 'waiting':
       return call.paused
-        ? `call ${number} is waiting: ${provider} was paused ${formatAgo(call.paused.sinceMs)} by ${call.paused.actor}: ${call.paused.reason}`
-        : `call ${number} is waiting: ${provider} was paused and has been resumed`;
+        ? `${name} is waiting: ${provider} was paused ${formatAgo(call.paused.sinceMs)} by ${call.paused.actor}: ${call.paused.reason}`
+        : `${name} is waiting: ${provider} was paused and has been resumed`;
     case 'begun':
-      return `call ${number}: the submit to ${provider} began ${formatAgo(call.sinceMs)}`;
+      return `${name}: the submit to ${provider} began ${formatAgo(call.sinceMs)}`;
     case 'unknown':
-      return `call ${number} has an unknown outcome: the submit to ${provider} ${formatAgo(call.sinceMs)} ended without a request id or a stored result`;
+      return `${name} has an unknown outcome: the submit to ${provider} ${formatAgo(call.sinceMs)} ended without a request id or a stored result`;
     case 'not_accepted':
-      return `call ${number} was not accepted by ${provider} ${formatAgo(call.updatedAtMs)} and will be sent again`;
+      return `${name} was not accepted by ${provider} ${formatAgo(call.updatedAtMs)} and will be sent again`;
     case 'accepted':
       return verifying
-        ? `call ${number} has an unknown outcome: ${provider}${requestId} has not reported it; last checked ${formatAgo(call.updatedAtMs)}`
-        : `call ${number} was submitted to ${provider}${requestId} ${formatAgo(call.sinceMs)}; its result is not stored`;
+        ? `${name} has an unknown outcome: ${provider}${requestId} has not reported it; last checked ${formatAgo(call.updatedAtMs)}`
+        : `${name} was submitted to ${provider}${requestId} ${formatAgo(call.sinceMs)}; its result is not stored`;
     case 'answered':
-      return `call ${number}: the result is stored`;
+      return `${name}: the result is stored`;
     default:
       return call.state satisfies never;
   }
