@@ -382,6 +382,16 @@ export interface paths {
          */
         post: operations["pipelineEstimate"];
     };
+    "/api/v1/studio/jobs/{jobId}/resume": {
+        parameters: {};
+        /**
+         * Resume a pipeline
+         * @description Starts a new job that takes over the results of the steps that succeeded, at the price 0, and runs the others. With `from`, that step and all that depend on it run again.
+         *
+         *     Any key may call this endpoint.
+         */
+        post: operations["resumePipeline"];
+    };
     "/api/v1/studio/models": {
         parameters: {};
         /**
@@ -962,6 +972,46 @@ export interface components {
                 lines?: string[];
             }[];
         };
+        ImageGenerateStep: {
+            /** @description Name of the step, by which later steps refer to its result. */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            use: "image/generate";
+            body: {
+                prompt: string | components["schemas"]["StepReference"];
+                /**
+                 * @default nano-banana
+                 * @example nano-banana
+                 * @enum {string}
+                 */
+                model?: "nano-banana" | "nano-banana-pro" | "seedream" | "alpha-image" | "alpha-image-mini" | "alpha-image-2" | "alpha-image-2.5-flare" | "alpha-image-2.5-sunburst" | "alpha-imagen" | "alpha-imagen-ultra" | "alpha-imagine";
+                numImages?: number;
+                aspectRatio?: string;
+                /** @enum {string} */
+                outputFormat?: "jpeg" | "png" | "webp";
+                /** @enum {string} */
+                resolution?: "1K" | "2K" | "4K";
+                width?: number;
+                height?: number;
+                seed?: number;
+                negativePrompt?: string | components["schemas"]["StepReference"];
+                /** @enum {string} */
+                quality?: "auto" | "low" | "medium" | "high";
+                /** @enum {string} */
+                background?: "auto" | "transparent" | "opaque";
+                imageSize?: ("square_hd" | "square" | "portrait_4_3" | "portrait_16_9" | "landscape_4_3" | "landscape_16_9") | {
+                    width: number;
+                    height: number;
+                };
+                imageUrls?: ((string) | (string)[]) | components["schemas"]["StepReference"];
+                async?: boolean;
+            };
+            /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+            maxCredits?: number;
+        };
         /** @description Reference to the result of an earlier step. */
         StepReference: {
             /** @description Id of an earlier step. */
@@ -970,6 +1020,347 @@ export interface components {
             output?: number;
             /** @description Field of the result, for a field that takes a text. */
             field?: string;
+        };
+        ImageEditStep: {
+            /** @description Name of the step, by which later steps refer to its result. */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            use: "image/edit";
+            body: {
+                prompt: string | components["schemas"]["StepReference"];
+                imageUrls: ((string) | components["schemas"]["StepReference"])[];
+                /**
+                 * @default nano-banana
+                 * @example nano-banana
+                 * @enum {string}
+                 */
+                model?: "nano-banana" | "seedream" | "alpha-image-2" | "alpha-image-2.5-flare" | "alpha-image-2.5-sunburst";
+                numImages?: number;
+                /** @enum {string} */
+                outputFormat?: "jpeg" | "png" | "webp";
+                seed?: number;
+                /** @enum {string} */
+                quality?: "low" | "medium" | "high";
+                /** @enum {string} */
+                background?: "auto" | "transparent" | "opaque";
+                maskUrl?: (string) | components["schemas"]["StepReference"];
+                async?: boolean;
+            };
+            /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+            maxCredits?: number;
+        };
+        ImageUpscaleStep: {
+            /** @description Name of the step, by which later steps refer to its result. */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            use: "image/upscale";
+            body: {
+                imageUrl: (string) | components["schemas"]["StepReference"];
+                /** @enum {number} */
+                scaleFactor?: 2 | 4 | 6;
+                /**
+                 * @default service_a
+                 * @example service_a
+                 * @enum {string}
+                 */
+                service?: "service_a" | "service_b";
+                /** @enum {string} */
+                model?: "Standard V2" | "High Fidelity V2" | "CGI" | "Low Resolution V2";
+                faceEnhancement?: boolean;
+                /** @default false */
+                persistToStorage?: boolean;
+                async?: boolean;
+            };
+            /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+            maxCredits?: number;
+        };
+        ImageRemoveBackgroundStep: {
+            /** @description Name of the step, by which later steps refer to its result. */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            use: "image/remove-background";
+            body: {
+                imageUrl: (string) | components["schemas"]["StepReference"];
+                /**
+                 * @default General Use (Light)
+                 * @example General Use (Light)
+                 * @enum {string}
+                 */
+                model?: "General Use (Light)" | "General Use (Heavy)" | "Portrait";
+                /**
+                 * @default 1024x1024
+                 * @enum {string}
+                 */
+                operatingResolution?: "1024x1024" | "2048x2048" | "2304x2304";
+                /** @default true */
+                refineForeground?: boolean;
+                /** @default false */
+                persistToStorage?: boolean;
+                async?: boolean;
+            };
+            /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+            maxCredits?: number;
+        };
+        ImageBatchStep: {
+            /** @description Name of the step, by which later steps refer to its result. */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            use: "image/batch";
+            body: {
+                /** @enum {string} */
+                operation: "remove-background" | "upscale";
+                imageUrls?: ((string) | components["schemas"]["StepReference"])[];
+                prompts?: string[];
+                /** @enum {number} */
+                scaleFactor?: 2 | 4 | 6;
+                service?: string;
+                async?: boolean;
+            };
+            /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+            maxCredits?: number;
+        };
+        VideoGenerateStep: {
+            /** @description Name of the step, by which later steps refer to its result. */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            use: "video/generate";
+            body: {
+                prompt: string | components["schemas"]["StepReference"];
+                /**
+                 * @default veo
+                 * @example veo
+                 * @enum {string}
+                 */
+                model?: "veo" | "kling-3.0-pro" | "seedance-2.5" | "seedance-2.0";
+                imageUrl?: (string) | components["schemas"]["StepReference"];
+                endImageUrl?: (string) | components["schemas"]["StepReference"];
+                referenceUrls?: ((string) | components["schemas"]["StepReference"])[];
+                durationSeconds?: number;
+                aspectRatio?: string;
+                resolution?: string;
+                generateAudio?: boolean;
+                seed?: number;
+                negativePrompt?: string | components["schemas"]["StepReference"];
+                async?: boolean;
+            };
+            /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+            maxCredits?: number;
+        };
+        VideoUpscaleStep: {
+            /** @description Name of the step, by which later steps refer to its result. */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            use: "video/upscale";
+            body: {
+                videoUrl: (string) | components["schemas"]["StepReference"];
+                async?: boolean;
+            };
+            /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+            maxCredits?: number;
+        };
+        VideoRemoveBackgroundStep: {
+            /** @description Name of the step, by which later steps refer to its result. */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            use: "video/remove-background";
+            body: {
+                videoUrl: (string) | components["schemas"]["StepReference"];
+                async?: boolean;
+            };
+            /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+            maxCredits?: number;
+        };
+        VideoMergeStep: {
+            /** @description Name of the step, by which later steps refer to its result. */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            use: "video/merge";
+            body: {
+                videoUrls: ((string) | components["schemas"]["StepReference"])[];
+                audioUrl?: (string) | components["schemas"]["StepReference"];
+                /**
+                 * @description With `audioUrl`: `replace` (the default) omits the sound of the videos, `mix` keeps it below the sound track.
+                 * @enum {string}
+                 */
+                audioMode?: "replace" | "mix";
+                async?: boolean;
+            };
+            /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+            maxCredits?: number;
+        };
+        VoiceoverGenerateStep: {
+            /** @description Name of the step, by which later steps refer to its result. */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            use: "voiceover/generate";
+            body: {
+                text: string | components["schemas"]["StepReference"];
+                title: string | components["schemas"]["StepReference"];
+                /**
+                 * @description Name of a voice.
+                 * @default rachel
+                 * @example rachel
+                 * @enum {string}
+                 */
+                voice?: "adam" | "alice" | "antoni" | "aria" | "bill" | "brian" | "callum" | "charlie" | "charlotte" | "chris" | "daniel" | "eric" | "george" | "jessica" | "laura" | "liam" | "lily" | "matilda" | "rachel" | "river" | "roger" | "sarah" | "will";
+                /** @default 0.5 */
+                stability?: number;
+                /** @default 0.5 */
+                similarityBoost?: number;
+                async?: boolean;
+            };
+            /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+            maxCredits?: number;
+        };
+        DialogueGenerateStep: {
+            /** @description Name of the step, by which later steps refer to its result. */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            use: "dialogue/generate";
+            body: {
+                inputs: {
+                    text: string;
+                    /**
+                     * @description Name of a voice.
+                     * @example rachel
+                     * @enum {string}
+                     */
+                    voiceId: "adam" | "alice" | "antoni" | "aria" | "bill" | "brian" | "callum" | "charlie" | "charlotte" | "chris" | "daniel" | "eric" | "george" | "jessica" | "laura" | "liam" | "lily" | "matilda" | "rachel" | "river" | "roger" | "sarah" | "will";
+                }[];
+                title: string;
+                /** @default 0.5 */
+                stability?: number;
+                /** @default 0.5 */
+                similarityBoost?: number;
+                async?: boolean;
+            };
+            /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+            maxCredits?: number;
+        };
+        MusicPlanStep: {
+            /** @description Name of the step, by which later steps refer to its result. */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            use: "music/plan";
+            body: {
+                prompt: string | components["schemas"]["StepReference"];
+                music_length_ms?: number;
+                source_composition_plan?: components["schemas"]["CompositionPlan"] | components["schemas"]["StepReference"];
+                /**
+                 * @default music_v1
+                 * @example music_v1
+                 * @enum {string}
+                 */
+                model_id?: "music_v1";
+                async?: boolean;
+            };
+            /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+            maxCredits?: number;
+        };
+        MusicGenerateStep: {
+            /** @description Name of the step, by which later steps refer to its result. */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            use: "music/generate";
+            body: {
+                prompt?: string | components["schemas"]["StepReference"];
+                composition_plan?: components["schemas"]["CompositionPlan"] | components["schemas"]["StepReference"];
+                plan?: components["schemas"]["CompositionPlan"] | components["schemas"]["StepReference"];
+                /** @description Duration in seconds of a song that is generated from a prompt; defaults to 30. A composition plan has its own duration. */
+                durationSeconds?: number;
+                coverPrompt?: string | components["schemas"]["StepReference"];
+                /** @default false */
+                force_instrumental?: boolean;
+                /**
+                 * @default music_v1
+                 * @example music_v1
+                 * @enum {string}
+                 */
+                model_id?: "music_v1";
+                /**
+                 * @default full
+                 * @enum {string}
+                 */
+                mode?: "full" | "audio-only";
+                async?: boolean;
+            };
+            /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+            maxCredits?: number;
+        };
+        SfxGenerateStep: {
+            /** @description Name of the step, by which later steps refer to its result. */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            use: "sfx/generate";
+            body: {
+                prompt: string | components["schemas"]["StepReference"];
+                /** @description If not set, the model chooses the duration. */
+                durationSeconds?: number;
+                /** @default 0.3 */
+                promptInfluence?: number;
+                loop?: boolean;
+                async?: boolean;
+            };
+            /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+            maxCredits?: number;
+        };
+        AudioTranscribeStep: {
+            /** @description Name of the step, by which later steps refer to its result. */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            use: "audio/transcribe";
+            body: {
+                fileId?: string | components["schemas"]["StepReference"];
+                audioUrl?: (string) | components["schemas"]["StepReference"];
+                /** @description Language of the speech; detected if not set. */
+                language?: string;
+                fileName?: string;
+                async?: boolean;
+            };
+            /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
+            maxCredits?: number;
         };
         /** @description Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key. */
         KeyLimit: {
@@ -1013,11 +1404,13 @@ export interface components {
             } | null;
             /** @description Steps of a pipeline; null for other jobs. */
             steps: components["schemas"]["JobPipelineStep"][] | null;
+            /** @description Pipeline that this job resumes; null for other jobs. */
+            parentJobId: string | null;
             /** @description Time at which the owner deleted the media; `result` is null afterwards. */
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1047,6 +1440,8 @@ export interface components {
             after: string[];
             /** @enum {string} */
             status: "waiting" | "running" | "completed" | "failed" | "skipped" | "canceled";
+            /** @description Job whose result the step has taken over; null if the step runs. */
+            takenFrom: string | null;
             /** @description Maximum price, which is reserved. */
             maxCredits: number;
             /** @description Charged credits; 0 until the job has ended. */
@@ -1391,7 +1786,7 @@ export interface components {
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1411,7 +1806,7 @@ export interface components {
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1677,11 +2072,13 @@ export interface components {
             } | null;
             /** @description Steps of a pipeline; null for other jobs. */
             steps: components["schemas"]["JobPipelineStepOutput"][] | null;
+            /** @description Pipeline that this job resumes; null for other jobs. */
+            parentJobId: string | null;
             /** @description Time at which the owner deleted the media; `result` is null afterwards. */
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1711,6 +2108,8 @@ export interface components {
             after: string[];
             /** @enum {string} */
             status: "waiting" | "running" | "completed" | "failed" | "skipped" | "canceled";
+            /** @description Job whose result the step has taken over; null if the step runs. */
+            takenFrom: string | null;
             /** @description Maximum price, which is reserved. */
             maxCredits: number;
             /** @description Charged credits; 0 until the job has ended. */
@@ -3824,328 +4223,7 @@ export interface components {
             data: components["schemas"]["StudioEstimate"];
         };
         PipelineRequest: {
-            steps: ({
-                /** @description Name of the step, by which later steps refer to its result. */
-                id: string;
-                /** @constant */
-                use: "image/generate";
-                body: {
-                    prompt: string | components["schemas"]["StepReference"];
-                    /**
-                     * @default nano-banana
-                     * @example nano-banana
-                     * @enum {string}
-                     */
-                    model?: "nano-banana" | "nano-banana-pro" | "seedream" | "alpha-image" | "alpha-image-mini" | "alpha-image-2" | "alpha-image-2.5-flare" | "alpha-image-2.5-sunburst" | "alpha-imagen" | "alpha-imagen-ultra" | "alpha-imagine";
-                    numImages?: number;
-                    aspectRatio?: string;
-                    /** @enum {string} */
-                    outputFormat?: "jpeg" | "png" | "webp";
-                    /** @enum {string} */
-                    resolution?: "1K" | "2K" | "4K";
-                    width?: number;
-                    height?: number;
-                    seed?: number;
-                    negativePrompt?: string | components["schemas"]["StepReference"];
-                    /** @enum {string} */
-                    quality?: "auto" | "low" | "medium" | "high";
-                    /** @enum {string} */
-                    background?: "auto" | "transparent" | "opaque";
-                    imageSize?: ("square_hd" | "square" | "portrait_4_3" | "portrait_16_9" | "landscape_4_3" | "landscape_16_9") | {
-                        width: number;
-                        height: number;
-                    };
-                    imageUrls?: ((string) | (string)[]) | components["schemas"]["StepReference"];
-                    async?: boolean;
-                };
-                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
-                maxCredits?: number;
-            } | {
-                /** @description Name of the step, by which later steps refer to its result. */
-                id: string;
-                /** @constant */
-                use: "image/edit";
-                body: {
-                    prompt: string | components["schemas"]["StepReference"];
-                    imageUrls: ((string) | components["schemas"]["StepReference"])[];
-                    /**
-                     * @default nano-banana
-                     * @example nano-banana
-                     * @enum {string}
-                     */
-                    model?: "nano-banana" | "seedream" | "alpha-image-2" | "alpha-image-2.5-flare" | "alpha-image-2.5-sunburst";
-                    numImages?: number;
-                    /** @enum {string} */
-                    outputFormat?: "jpeg" | "png" | "webp";
-                    seed?: number;
-                    /** @enum {string} */
-                    quality?: "low" | "medium" | "high";
-                    /** @enum {string} */
-                    background?: "auto" | "transparent" | "opaque";
-                    maskUrl?: (string) | components["schemas"]["StepReference"];
-                    async?: boolean;
-                };
-                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
-                maxCredits?: number;
-            } | {
-                /** @description Name of the step, by which later steps refer to its result. */
-                id: string;
-                /** @constant */
-                use: "image/upscale";
-                body: {
-                    imageUrl: (string) | components["schemas"]["StepReference"];
-                    /** @enum {number} */
-                    scaleFactor?: 2 | 4 | 6;
-                    /**
-                     * @default service_a
-                     * @example service_a
-                     * @enum {string}
-                     */
-                    service?: "service_a" | "service_b";
-                    /** @enum {string} */
-                    model?: "Standard V2" | "High Fidelity V2" | "CGI" | "Low Resolution V2";
-                    faceEnhancement?: boolean;
-                    /** @default false */
-                    persistToStorage?: boolean;
-                    async?: boolean;
-                };
-                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
-                maxCredits?: number;
-            } | {
-                /** @description Name of the step, by which later steps refer to its result. */
-                id: string;
-                /** @constant */
-                use: "image/remove-background";
-                body: {
-                    imageUrl: (string) | components["schemas"]["StepReference"];
-                    /**
-                     * @default General Use (Light)
-                     * @example General Use (Light)
-                     * @enum {string}
-                     */
-                    model?: "General Use (Light)" | "General Use (Heavy)" | "Portrait";
-                    /**
-                     * @default 1024x1024
-                     * @enum {string}
-                     */
-                    operatingResolution?: "1024x1024" | "2048x2048" | "2304x2304";
-                    /** @default true */
-                    refineForeground?: boolean;
-                    /** @default false */
-                    persistToStorage?: boolean;
-                    async?: boolean;
-                };
-                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
-                maxCredits?: number;
-            } | {
-                /** @description Name of the step, by which later steps refer to its result. */
-                id: string;
-                /** @constant */
-                use: "image/batch";
-                body: {
-                    /** @enum {string} */
-                    operation: "remove-background" | "upscale";
-                    imageUrls?: ((string) | components["schemas"]["StepReference"])[];
-                    prompts?: string[];
-                    /** @enum {number} */
-                    scaleFactor?: 2 | 4 | 6;
-                    service?: string;
-                    async?: boolean;
-                };
-                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
-                maxCredits?: number;
-            } | {
-                /** @description Name of the step, by which later steps refer to its result. */
-                id: string;
-                /** @constant */
-                use: "video/generate";
-                body: {
-                    prompt: string | components["schemas"]["StepReference"];
-                    /**
-                     * @default veo
-                     * @example veo
-                     * @enum {string}
-                     */
-                    model?: "veo" | "kling-3.0-pro" | "seedance-2.5" | "seedance-2.0";
-                    imageUrl?: (string) | components["schemas"]["StepReference"];
-                    endImageUrl?: (string) | components["schemas"]["StepReference"];
-                    referenceUrls?: ((string) | components["schemas"]["StepReference"])[];
-                    durationSeconds?: number;
-                    aspectRatio?: string;
-                    resolution?: string;
-                    generateAudio?: boolean;
-                    seed?: number;
-                    negativePrompt?: string | components["schemas"]["StepReference"];
-                    async?: boolean;
-                };
-                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
-                maxCredits?: number;
-            } | {
-                /** @description Name of the step, by which later steps refer to its result. */
-                id: string;
-                /** @constant */
-                use: "video/upscale";
-                body: {
-                    videoUrl: (string) | components["schemas"]["StepReference"];
-                    async?: boolean;
-                };
-                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
-                maxCredits?: number;
-            } | {
-                /** @description Name of the step, by which later steps refer to its result. */
-                id: string;
-                /** @constant */
-                use: "video/remove-background";
-                body: {
-                    videoUrl: (string) | components["schemas"]["StepReference"];
-                    async?: boolean;
-                };
-                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
-                maxCredits?: number;
-            } | {
-                /** @description Name of the step, by which later steps refer to its result. */
-                id: string;
-                /** @constant */
-                use: "video/merge";
-                body: {
-                    videoUrls: ((string) | components["schemas"]["StepReference"])[];
-                    audioUrl?: (string) | components["schemas"]["StepReference"];
-                    /**
-                     * @description With `audioUrl`: `replace` (the default) omits the sound of the videos, `mix` keeps it below the sound track.
-                     * @enum {string}
-                     */
-                    audioMode?: "replace" | "mix";
-                    async?: boolean;
-                };
-                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
-                maxCredits?: number;
-            } | {
-                /** @description Name of the step, by which later steps refer to its result. */
-                id: string;
-                /** @constant */
-                use: "voiceover/generate";
-                body: {
-                    text: string | components["schemas"]["StepReference"];
-                    title: string | components["schemas"]["StepReference"];
-                    /**
-                     * @description Name of a voice.
-                     * @default rachel
-                     * @example rachel
-                     * @enum {string}
-                     */
-                    voice?: "adam" | "alice" | "antoni" | "aria" | "bill" | "brian" | "callum" | "charlie" | "charlotte" | "chris" | "daniel" | "eric" | "george" | "jessica" | "laura" | "liam" | "lily" | "matilda" | "rachel" | "river" | "roger" | "sarah" | "will";
-                    /** @default 0.5 */
-                    stability?: number;
-                    /** @default 0.5 */
-                    similarityBoost?: number;
-                    async?: boolean;
-                };
-                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
-                maxCredits?: number;
-            } | {
-                /** @description Name of the step, by which later steps refer to its result. */
-                id: string;
-                /** @constant */
-                use: "dialogue/generate";
-                body: {
-                    inputs: {
-                        text: string;
-                        /**
-                         * @description Name of a voice.
-                         * @example rachel
-                         * @enum {string}
-                         */
-                        voiceId: "adam" | "alice" | "antoni" | "aria" | "bill" | "brian" | "callum" | "charlie" | "charlotte" | "chris" | "daniel" | "eric" | "george" | "jessica" | "laura" | "liam" | "lily" | "matilda" | "rachel" | "river" | "roger" | "sarah" | "will";
-                    }[];
-                    title: string;
-                    /** @default 0.5 */
-                    stability?: number;
-                    /** @default 0.5 */
-                    similarityBoost?: number;
-                    async?: boolean;
-                };
-                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
-                maxCredits?: number;
-            } | {
-                /** @description Name of the step, by which later steps refer to its result. */
-                id: string;
-                /** @constant */
-                use: "music/plan";
-                body: {
-                    prompt: string | components["schemas"]["StepReference"];
-                    music_length_ms?: number;
-                    source_composition_plan?: components["schemas"]["CompositionPlan"] | components["schemas"]["StepReference"];
-                    /**
-                     * @default music_v1
-                     * @example music_v1
-                     * @enum {string}
-                     */
-                    model_id?: "music_v1";
-                    async?: boolean;
-                };
-                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
-                maxCredits?: number;
-            } | {
-                /** @description Name of the step, by which later steps refer to its result. */
-                id: string;
-                /** @constant */
-                use: "music/generate";
-                body: {
-                    prompt?: string | components["schemas"]["StepReference"];
-                    composition_plan?: components["schemas"]["CompositionPlan"] | components["schemas"]["StepReference"];
-                    plan?: components["schemas"]["CompositionPlan"] | components["schemas"]["StepReference"];
-                    /** @description Duration in seconds of a song that is generated from a prompt; defaults to 30. A composition plan has its own duration. */
-                    durationSeconds?: number;
-                    coverPrompt?: string | components["schemas"]["StepReference"];
-                    /** @default false */
-                    force_instrumental?: boolean;
-                    /**
-                     * @default music_v1
-                     * @example music_v1
-                     * @enum {string}
-                     */
-                    model_id?: "music_v1";
-                    /**
-                     * @default full
-                     * @enum {string}
-                     */
-                    mode?: "full" | "audio-only";
-                    async?: boolean;
-                };
-                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
-                maxCredits?: number;
-            } | {
-                /** @description Name of the step, by which later steps refer to its result. */
-                id: string;
-                /** @constant */
-                use: "sfx/generate";
-                body: {
-                    prompt: string | components["schemas"]["StepReference"];
-                    /** @description If not set, the model chooses the duration. */
-                    durationSeconds?: number;
-                    /** @default 0.3 */
-                    promptInfluence?: number;
-                    loop?: boolean;
-                    async?: boolean;
-                };
-                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
-                maxCredits?: number;
-            } | {
-                /** @description Name of the step, by which later steps refer to its result. */
-                id: string;
-                /** @constant */
-                use: "audio/transcribe";
-                body: {
-                    fileId?: string | components["schemas"]["StepReference"];
-                    audioUrl?: (string) | components["schemas"]["StepReference"];
-                    /** @description Language of the speech; detected if not set. */
-                    language?: string;
-                    fileName?: string;
-                    async?: boolean;
-                };
-                /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
-                maxCredits?: number;
-            })[];
+            steps: (components["schemas"]["ImageGenerateStep"] | components["schemas"]["ImageEditStep"] | components["schemas"]["ImageUpscaleStep"] | components["schemas"]["ImageRemoveBackgroundStep"] | components["schemas"]["ImageBatchStep"] | components["schemas"]["VideoGenerateStep"] | components["schemas"]["VideoUpscaleStep"] | components["schemas"]["VideoRemoveBackgroundStep"] | components["schemas"]["VideoMergeStep"] | components["schemas"]["VoiceoverGenerateStep"] | components["schemas"]["DialogueGenerateStep"] | components["schemas"]["MusicPlanStep"] | components["schemas"]["MusicGenerateStep"] | components["schemas"]["SfxGenerateStep"] | components["schemas"]["AudioTranscribeStep"])[];
             /** @description Maximum price of the request; a higher price is rejected before anything starts. */
             maxCredits?: number;
             async?: boolean;
@@ -4206,6 +4284,69 @@ export interface components {
             /** @constant */
             success: true;
             data: components["schemas"]["StudioEstimate"];
+        };
+        ResumePipelineRequest: {
+            /** @description Step from which the pipeline runs again: this step and all that depend on it. */
+            from?: string;
+            /** @description New bodies of steps that run, by step id. */
+            bodies?: {
+                [key: string]: Record<string, never>;
+            };
+            /** @description Maximum price of the request; a higher price is rejected before anything starts. */
+            maxCredits?: number;
+            async?: boolean;
+            /**
+             * Format: uri
+             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             */
+            webhookUrl?: string;
+            /**
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @example [
+             *       "started",
+             *       "completed"
+             *     ]
+             */
+            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            /**
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+        };
+        ResumePipelineAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["ResumePipelineResult"];
+            credits: components["schemas"]["Credits"];
+        };
+        ResumePipelineResult: {
+            total: number;
+            successful: number;
+            failed: number;
+            skipped: number;
+            steps: {
+                id: string;
+                /** @enum {string} */
+                use: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                /** @enum {string} */
+                status: "completed" | "failed" | "skipped";
+                /** @description Charged credits of the step. */
+                credits: number;
+                error: {
+                    code: string;
+                    message: string;
+                    retryable: boolean;
+                } | null;
+                /** @description What the endpoint of the step returns; null if the step did not succeed. */
+                data: {
+                    [key: string]: unknown;
+                } | null;
+            }[];
         };
         ListStudioModelsAnswer: {
             /** @constant */
@@ -5380,7 +5521,7 @@ export interface components {
             nextCursor: string | null;
         };
         /** @enum {string} */
-        Capability: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
+        Capability: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines" | "jobs/{jobId}/resume";
         JobFields: {
             jobId: string;
             keyId: string;
@@ -5413,11 +5554,13 @@ export interface components {
             deadlineAt: string;
             /** @description Steps of a pipeline; null for other jobs. */
             steps: components["schemas"]["JobPipelineStepOutput"][] | null;
+            /** @description Pipeline that this job resumes; null for other jobs. */
+            parentJobId: string | null;
             /** @description Time at which the owner deleted the media; `result` is null afterwards. */
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -6780,6 +6923,53 @@ export interface operations {
             200: {
                 content: {
                     "application/json": components["schemas"]["PipelineEstimateAnswer"];
+                };
+            };
+        };
+    };
+    resumePipeline: {
+        parameters: {
+            header?: {
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
+                "Idempotency-Key"?: string;
+                /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
+                Prefer?: string;
+            };
+            path: {
+                jobId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "from": "film",
+                 *       "bodies": {
+                 *         "film": {
+                 *           "prompt": "calm waves"
+                 *         }
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["ResumePipelineRequest"];
+            };
+        };
+        responses: {
+            /** @description The result of the charged job. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["ResumePipelineAnswer"];
+                };
+            };
+            /** @description The job was accepted and its credits are reserved. Poll `statusUrl`. */
+            202: {
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["JobTicket"];
+                        credits: components["schemas"]["Credits"];
+                    };
                 };
             };
         };

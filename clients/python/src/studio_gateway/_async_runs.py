@@ -27,6 +27,8 @@ from .schemas import (
     MusicPlanRequest,
     PipelineRequest,
     PipelineResult,
+    ResumePipelineRequest,
+    ResumePipelineResult,
     SfxGenerateRequest,
     SfxGenerateResult,
     StudioEstimate,
@@ -135,6 +137,11 @@ class AsyncRuns:
         self, capability: Literal["pipelines"], input: PipelineRequest, *, timeout: float | None = None, idempotency_key: str | None = None,
     ) -> PipelineResult: ...
 
+    @overload
+    async def run(
+        self, capability: Literal["jobs/{jobId}/resume"], input: ResumePipelineRequest, *, timeout: float | None = None, idempotency_key: str | None = None,
+    ) -> ResumePipelineResult: ...
+
     async def run(
         self, capability: str, input: Any, *, timeout: float | None = None, idempotency_key: str | None = None,
     ) -> Any:
@@ -227,6 +234,11 @@ class AsyncRuns:
         self, capability: Literal["pipelines"], input: PipelineRequest, *, idempotency_key: str | None = None,
     ) -> JobTicket[PipelineResult]: ...
 
+    @overload
+    async def submit(
+        self, capability: Literal["jobs/{jobId}/resume"], input: ResumePipelineRequest, *, idempotency_key: str | None = None,
+    ) -> JobTicket[ResumePipelineResult]: ...
+
     async def submit(
         self, capability: str, input: Any, *, idempotency_key: str | None = None,
     ) -> Any:
@@ -311,6 +323,11 @@ class AsyncRuns:
     @overload
     async def estimate(
         self, capability: Literal["pipelines"], input: PipelineRequest,
+    ) -> StudioEstimate: ...
+
+    @overload
+    async def estimate(
+        self, capability: Literal["jobs/{jobId}/resume"], input: ResumePipelineRequest,
     ) -> StudioEstimate: ...
 
     async def estimate(

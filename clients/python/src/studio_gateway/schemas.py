@@ -19,6 +19,11 @@ class CompositionPlan(TypedDict):
     sections: list[CompositionPlanSection]
 
 
+class ImageGenerateStepBodyImageSize(TypedDict):
+    width: int
+    height: int
+
+
 StepReference = TypedDict(
     'StepReference',
     {
@@ -27,6 +32,286 @@ StepReference = TypedDict(
         'field': NotRequired[str],
     },
 )
+
+
+ImageEditStepBody = TypedDict(
+    'ImageEditStepBody',
+    {
+        'prompt': str | StepReference,
+        'imageUrls': list[str | StepReference],
+        'model': NotRequired[Literal['nano-banana', 'seedream', 'alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst']],
+        'numImages': NotRequired[int],
+        'outputFormat': NotRequired[Literal['jpeg', 'png', 'webp']],
+        'seed': NotRequired[int],
+        'quality': NotRequired[Literal['low', 'medium', 'high']],
+        'background': NotRequired[Literal['auto', 'transparent', 'opaque']],
+        'maskUrl': NotRequired[str | StepReference],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class ImageEditStep(TypedDict):
+    id: str
+    use: Literal['image/edit']
+    body: ImageEditStepBody
+    maxCredits: NotRequired[float]
+
+
+ImageUpscaleStepBody = TypedDict(
+    'ImageUpscaleStepBody',
+    {
+        'imageUrl': str | StepReference,
+        'scaleFactor': NotRequired[Literal[2, 4, 6]],
+        'service': NotRequired[Literal['service_a', 'service_b']],
+        'model': NotRequired[Literal['Standard V2', 'High Fidelity V2', 'CGI', 'Low Resolution V2']],
+        'faceEnhancement': NotRequired[bool],
+        'persistToStorage': NotRequired[bool],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class ImageUpscaleStep(TypedDict):
+    id: str
+    use: Literal['image/upscale']
+    body: ImageUpscaleStepBody
+    maxCredits: NotRequired[float]
+
+
+ImageRemoveBackgroundStepBody = TypedDict(
+    'ImageRemoveBackgroundStepBody',
+    {
+        'imageUrl': str | StepReference,
+        'model': NotRequired[Literal['General Use (Light)', 'General Use (Heavy)', 'Portrait']],
+        'operatingResolution': NotRequired[Literal['1024x1024', '2048x2048', '2304x2304']],
+        'refineForeground': NotRequired[bool],
+        'persistToStorage': NotRequired[bool],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class ImageRemoveBackgroundStep(TypedDict):
+    id: str
+    use: Literal['image/remove-background']
+    body: ImageRemoveBackgroundStepBody
+    maxCredits: NotRequired[float]
+
+
+ImageBatchStepBody = TypedDict(
+    'ImageBatchStepBody',
+    {
+        'operation': Literal['remove-background', 'upscale'],
+        'imageUrls': NotRequired[list[str | StepReference]],
+        'prompts': NotRequired[list[str]],
+        'scaleFactor': NotRequired[Literal[2, 4, 6]],
+        'service': NotRequired[str],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class ImageBatchStep(TypedDict):
+    id: str
+    use: Literal['image/batch']
+    body: ImageBatchStepBody
+    maxCredits: NotRequired[float]
+
+
+VideoGenerateStepBody = TypedDict(
+    'VideoGenerateStepBody',
+    {
+        'prompt': str | StepReference,
+        'model': NotRequired[Literal['veo', 'kling-3.0-pro', 'seedance-2.5', 'seedance-2.0']],
+        'imageUrl': NotRequired[str | StepReference],
+        'endImageUrl': NotRequired[str | StepReference],
+        'referenceUrls': NotRequired[list[str | StepReference]],
+        'durationSeconds': NotRequired[int],
+        'aspectRatio': NotRequired[str],
+        'resolution': NotRequired[str],
+        'generateAudio': NotRequired[bool],
+        'seed': NotRequired[int],
+        'negativePrompt': NotRequired[str | StepReference],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class VideoGenerateStep(TypedDict):
+    id: str
+    use: Literal['video/generate']
+    body: VideoGenerateStepBody
+    maxCredits: NotRequired[float]
+
+
+VideoUpscaleStepBody = TypedDict(
+    'VideoUpscaleStepBody',
+    {
+        'videoUrl': str | StepReference,
+        'async': NotRequired[bool],
+    },
+)
+
+
+class VideoUpscaleStep(TypedDict):
+    id: str
+    use: Literal['video/upscale']
+    body: VideoUpscaleStepBody
+    maxCredits: NotRequired[float]
+
+
+class VideoRemoveBackgroundStepBody(VideoUpscaleStepBody):
+    pass
+
+
+class VideoRemoveBackgroundStep(TypedDict):
+    id: str
+    use: Literal['video/remove-background']
+    body: VideoRemoveBackgroundStepBody
+    maxCredits: NotRequired[float]
+
+
+VideoMergeStepBody = TypedDict(
+    'VideoMergeStepBody',
+    {
+        'videoUrls': list[str | StepReference],
+        'audioUrl': NotRequired[str | StepReference],
+        'audioMode': NotRequired[Literal['replace', 'mix']],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class VideoMergeStep(TypedDict):
+    id: str
+    use: Literal['video/merge']
+    body: VideoMergeStepBody
+    maxCredits: NotRequired[float]
+
+
+VoiceoverGenerateStepBody = TypedDict(
+    'VoiceoverGenerateStepBody',
+    {
+        'text': str | StepReference,
+        'title': str | StepReference,
+        'voice': NotRequired[Literal['adam', 'alice', 'antoni', 'aria', 'bill', 'brian', 'callum', 'charlie', 'charlotte', 'chris', 'daniel', 'eric', 'george', 'jessica', 'laura', 'liam', 'lily', 'matilda', 'rachel', 'river', 'roger', 'sarah', 'will']],
+        'stability': NotRequired[float],
+        'similarityBoost': NotRequired[float],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class VoiceoverGenerateStep(TypedDict):
+    id: str
+    use: Literal['voiceover/generate']
+    body: VoiceoverGenerateStepBody
+    maxCredits: NotRequired[float]
+
+
+class DialogueGenerateStepBodyInput(TypedDict):
+    text: str
+    voiceId: Literal['adam', 'alice', 'antoni', 'aria', 'bill', 'brian', 'callum', 'charlie', 'charlotte', 'chris', 'daniel', 'eric', 'george', 'jessica', 'laura', 'liam', 'lily', 'matilda', 'rachel', 'river', 'roger', 'sarah', 'will']
+
+
+DialogueGenerateStepBody = TypedDict(
+    'DialogueGenerateStepBody',
+    {
+        'inputs': list[DialogueGenerateStepBodyInput],
+        'title': str,
+        'stability': NotRequired[float],
+        'similarityBoost': NotRequired[float],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class DialogueGenerateStep(TypedDict):
+    id: str
+    use: Literal['dialogue/generate']
+    body: DialogueGenerateStepBody
+    maxCredits: NotRequired[float]
+
+
+MusicPlanStepBody = TypedDict(
+    'MusicPlanStepBody',
+    {
+        'prompt': str | StepReference,
+        'music_length_ms': NotRequired[int],
+        'source_composition_plan': NotRequired[CompositionPlan | StepReference],
+        'model_id': NotRequired[Literal['music_v1']],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class MusicPlanStep(TypedDict):
+    id: str
+    use: Literal['music/plan']
+    body: MusicPlanStepBody
+    maxCredits: NotRequired[float]
+
+
+MusicGenerateStepBody = TypedDict(
+    'MusicGenerateStepBody',
+    {
+        'prompt': NotRequired[str | StepReference],
+        'composition_plan': NotRequired[CompositionPlan | StepReference],
+        'plan': NotRequired[CompositionPlan | StepReference],
+        'durationSeconds': NotRequired[float],
+        'coverPrompt': NotRequired[str | StepReference],
+        'force_instrumental': NotRequired[bool],
+        'model_id': NotRequired[Literal['music_v1']],
+        'mode': NotRequired[Literal['full', 'audio-only']],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class MusicGenerateStep(TypedDict):
+    id: str
+    use: Literal['music/generate']
+    body: MusicGenerateStepBody
+    maxCredits: NotRequired[float]
+
+
+SfxGenerateStepBody = TypedDict(
+    'SfxGenerateStepBody',
+    {
+        'prompt': str | StepReference,
+        'durationSeconds': NotRequired[float],
+        'promptInfluence': NotRequired[float],
+        'loop': NotRequired[bool],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class SfxGenerateStep(TypedDict):
+    id: str
+    use: Literal['sfx/generate']
+    body: SfxGenerateStepBody
+    maxCredits: NotRequired[float]
+
+
+AudioTranscribeStepBody = TypedDict(
+    'AudioTranscribeStepBody',
+    {
+        'fileId': NotRequired[str | StepReference],
+        'audioUrl': NotRequired[str | StepReference],
+        'language': NotRequired[str],
+        'fileName': NotRequired[str],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class AudioTranscribeStep(TypedDict):
+    id: str
+    use: Literal['audio/transcribe']
+    body: AudioTranscribeStepBody
+    maxCredits: NotRequired[float]
 
 
 class KeyLimit(TypedDict):
@@ -41,7 +326,7 @@ class JobProgress(TypedDict):
 
 
 class JobError(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
@@ -65,6 +350,7 @@ class JobPipelineStep(TypedDict):
     model: str | None
     after: list[str]
     status: Literal['waiting', 'running', 'completed', 'failed', 'skipped', 'canceled']
+    takenFrom: str | None
     maxCredits: float
     credits: float
     startedAt: str | None
@@ -537,6 +823,7 @@ class JobPipelineStepOutput(TypedDict):
     model: str | None
     after: list[str]
     status: Literal['waiting', 'running', 'completed', 'failed', 'skipped', 'canceled']
+    takenFrom: str | None
     maxCredits: float
     credits: float
     startedAt: str | None
@@ -1684,9 +1971,8 @@ class ListModelsAnswer(TypedDict):
     models: list[ListModelsAnswerModel]
 
 
-class ImageGenerateRequestImageSize(TypedDict):
-    width: int
-    height: int
+class ImageGenerateRequestImageSize(ImageGenerateStepBodyImageSize):
+    pass
 
 
 ImageGenerateRequest = TypedDict(
@@ -2013,9 +2299,8 @@ class VoiceoverGenerateEstimateAnswer(ImageGenerateEstimateAnswer):
     pass
 
 
-class DialogueGenerateRequestInput(TypedDict):
-    text: str
-    voiceId: Literal['adam', 'alice', 'antoni', 'aria', 'bill', 'brian', 'callum', 'charlie', 'charlotte', 'chris', 'daniel', 'eric', 'george', 'jessica', 'laura', 'liam', 'lily', 'matilda', 'rachel', 'river', 'roger', 'sarah', 'will']
+class DialogueGenerateRequestInput(DialogueGenerateStepBodyInput):
+    pass
 
 
 DialogueGenerateRequest = TypedDict(
@@ -2193,331 +2478,6 @@ class AudioTranscribeEstimateAnswer(ImageGenerateEstimateAnswer):
     pass
 
 
-class PipelineRequestStepsBodyImageSize(ImageGenerateRequestImageSize):
-    pass
-
-
-PipelineRequestStepsBody = TypedDict(
-    'PipelineRequestStepsBody',
-    {
-        'prompt': str | StepReference,
-        'model': NotRequired[Literal['nano-banana', 'nano-banana-pro', 'seedream', 'alpha-image', 'alpha-image-mini', 'alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst', 'alpha-imagen', 'alpha-imagen-ultra', 'alpha-imagine']],
-        'numImages': NotRequired[int],
-        'aspectRatio': NotRequired[str],
-        'outputFormat': NotRequired[Literal['jpeg', 'png', 'webp']],
-        'resolution': NotRequired[Literal['1K', '2K', '4K']],
-        'width': NotRequired[int],
-        'height': NotRequired[int],
-        'seed': NotRequired[int],
-        'negativePrompt': NotRequired[str | StepReference],
-        'quality': NotRequired[Literal['auto', 'low', 'medium', 'high']],
-        'background': NotRequired[Literal['auto', 'transparent', 'opaque']],
-        'imageSize': NotRequired[Literal['square_hd', 'square', 'portrait_4_3', 'portrait_16_9', 'landscape_4_3', 'landscape_16_9'] | PipelineRequestStepsBodyImageSize],
-        'imageUrls': NotRequired[str | list[str] | StepReference],
-        'async': NotRequired[bool],
-    },
-)
-
-
-class PipelineRequestSteps(TypedDict):
-    id: str
-    use: Literal['image/generate']
-    body: PipelineRequestStepsBody
-    maxCredits: NotRequired[float]
-
-
-PipelineRequestSteps1Body = TypedDict(
-    'PipelineRequestSteps1Body',
-    {
-        'prompt': str | StepReference,
-        'imageUrls': list[str | StepReference],
-        'model': NotRequired[Literal['nano-banana', 'seedream', 'alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst']],
-        'numImages': NotRequired[int],
-        'outputFormat': NotRequired[Literal['jpeg', 'png', 'webp']],
-        'seed': NotRequired[int],
-        'quality': NotRequired[Literal['low', 'medium', 'high']],
-        'background': NotRequired[Literal['auto', 'transparent', 'opaque']],
-        'maskUrl': NotRequired[str | StepReference],
-        'async': NotRequired[bool],
-    },
-)
-
-
-class PipelineRequestSteps1(TypedDict):
-    id: str
-    use: Literal['image/edit']
-    body: PipelineRequestSteps1Body
-    maxCredits: NotRequired[float]
-
-
-PipelineRequestSteps2Body = TypedDict(
-    'PipelineRequestSteps2Body',
-    {
-        'imageUrl': str | StepReference,
-        'scaleFactor': NotRequired[Literal[2, 4, 6]],
-        'service': NotRequired[Literal['service_a', 'service_b']],
-        'model': NotRequired[Literal['Standard V2', 'High Fidelity V2', 'CGI', 'Low Resolution V2']],
-        'faceEnhancement': NotRequired[bool],
-        'persistToStorage': NotRequired[bool],
-        'async': NotRequired[bool],
-    },
-)
-
-
-class PipelineRequestSteps2(TypedDict):
-    id: str
-    use: Literal['image/upscale']
-    body: PipelineRequestSteps2Body
-    maxCredits: NotRequired[float]
-
-
-PipelineRequestSteps3Body = TypedDict(
-    'PipelineRequestSteps3Body',
-    {
-        'imageUrl': str | StepReference,
-        'model': NotRequired[Literal['General Use (Light)', 'General Use (Heavy)', 'Portrait']],
-        'operatingResolution': NotRequired[Literal['1024x1024', '2048x2048', '2304x2304']],
-        'refineForeground': NotRequired[bool],
-        'persistToStorage': NotRequired[bool],
-        'async': NotRequired[bool],
-    },
-)
-
-
-class PipelineRequestSteps3(TypedDict):
-    id: str
-    use: Literal['image/remove-background']
-    body: PipelineRequestSteps3Body
-    maxCredits: NotRequired[float]
-
-
-PipelineRequestSteps4Body = TypedDict(
-    'PipelineRequestSteps4Body',
-    {
-        'operation': Literal['remove-background', 'upscale'],
-        'imageUrls': NotRequired[list[str | StepReference]],
-        'prompts': NotRequired[list[str]],
-        'scaleFactor': NotRequired[Literal[2, 4, 6]],
-        'service': NotRequired[str],
-        'async': NotRequired[bool],
-    },
-)
-
-
-class PipelineRequestSteps4(TypedDict):
-    id: str
-    use: Literal['image/batch']
-    body: PipelineRequestSteps4Body
-    maxCredits: NotRequired[float]
-
-
-PipelineRequestSteps5Body = TypedDict(
-    'PipelineRequestSteps5Body',
-    {
-        'prompt': str | StepReference,
-        'model': NotRequired[Literal['veo', 'kling-3.0-pro', 'seedance-2.5', 'seedance-2.0']],
-        'imageUrl': NotRequired[str | StepReference],
-        'endImageUrl': NotRequired[str | StepReference],
-        'referenceUrls': NotRequired[list[str | StepReference]],
-        'durationSeconds': NotRequired[int],
-        'aspectRatio': NotRequired[str],
-        'resolution': NotRequired[str],
-        'generateAudio': NotRequired[bool],
-        'seed': NotRequired[int],
-        'negativePrompt': NotRequired[str | StepReference],
-        'async': NotRequired[bool],
-    },
-)
-
-
-class PipelineRequestSteps5(TypedDict):
-    id: str
-    use: Literal['video/generate']
-    body: PipelineRequestSteps5Body
-    maxCredits: NotRequired[float]
-
-
-PipelineRequestSteps6Body = TypedDict(
-    'PipelineRequestSteps6Body',
-    {
-        'videoUrl': str | StepReference,
-        'async': NotRequired[bool],
-    },
-)
-
-
-class PipelineRequestSteps6(TypedDict):
-    id: str
-    use: Literal['video/upscale']
-    body: PipelineRequestSteps6Body
-    maxCredits: NotRequired[float]
-
-
-class PipelineRequestSteps7Body(PipelineRequestSteps6Body):
-    pass
-
-
-class PipelineRequestSteps7(TypedDict):
-    id: str
-    use: Literal['video/remove-background']
-    body: PipelineRequestSteps7Body
-    maxCredits: NotRequired[float]
-
-
-PipelineRequestSteps8Body = TypedDict(
-    'PipelineRequestSteps8Body',
-    {
-        'videoUrls': list[str | StepReference],
-        'audioUrl': NotRequired[str | StepReference],
-        'audioMode': NotRequired[Literal['replace', 'mix']],
-        'async': NotRequired[bool],
-    },
-)
-
-
-class PipelineRequestSteps8(TypedDict):
-    id: str
-    use: Literal['video/merge']
-    body: PipelineRequestSteps8Body
-    maxCredits: NotRequired[float]
-
-
-PipelineRequestSteps9Body = TypedDict(
-    'PipelineRequestSteps9Body',
-    {
-        'text': str | StepReference,
-        'title': str | StepReference,
-        'voice': NotRequired[Literal['adam', 'alice', 'antoni', 'aria', 'bill', 'brian', 'callum', 'charlie', 'charlotte', 'chris', 'daniel', 'eric', 'george', 'jessica', 'laura', 'liam', 'lily', 'matilda', 'rachel', 'river', 'roger', 'sarah', 'will']],
-        'stability': NotRequired[float],
-        'similarityBoost': NotRequired[float],
-        'async': NotRequired[bool],
-    },
-)
-
-
-class PipelineRequestSteps9(TypedDict):
-    id: str
-    use: Literal['voiceover/generate']
-    body: PipelineRequestSteps9Body
-    maxCredits: NotRequired[float]
-
-
-class PipelineRequestSteps10BodyInput(DialogueGenerateRequestInput):
-    pass
-
-
-PipelineRequestSteps10Body = TypedDict(
-    'PipelineRequestSteps10Body',
-    {
-        'inputs': list[PipelineRequestSteps10BodyInput],
-        'title': str,
-        'stability': NotRequired[float],
-        'similarityBoost': NotRequired[float],
-        'async': NotRequired[bool],
-    },
-)
-
-
-class PipelineRequestSteps10(TypedDict):
-    id: str
-    use: Literal['dialogue/generate']
-    body: PipelineRequestSteps10Body
-    maxCredits: NotRequired[float]
-
-
-PipelineRequestSteps11Body = TypedDict(
-    'PipelineRequestSteps11Body',
-    {
-        'prompt': str | StepReference,
-        'music_length_ms': NotRequired[int],
-        'source_composition_plan': NotRequired[CompositionPlan | StepReference],
-        'model_id': NotRequired[Literal['music_v1']],
-        'async': NotRequired[bool],
-    },
-)
-
-
-class PipelineRequestSteps11(TypedDict):
-    id: str
-    use: Literal['music/plan']
-    body: PipelineRequestSteps11Body
-    maxCredits: NotRequired[float]
-
-
-PipelineRequestSteps12Body = TypedDict(
-    'PipelineRequestSteps12Body',
-    {
-        'prompt': NotRequired[str | StepReference],
-        'composition_plan': NotRequired[CompositionPlan | StepReference],
-        'plan': NotRequired[CompositionPlan | StepReference],
-        'durationSeconds': NotRequired[float],
-        'coverPrompt': NotRequired[str | StepReference],
-        'force_instrumental': NotRequired[bool],
-        'model_id': NotRequired[Literal['music_v1']],
-        'mode': NotRequired[Literal['full', 'audio-only']],
-        'async': NotRequired[bool],
-    },
-)
-
-
-class PipelineRequestSteps12(TypedDict):
-    id: str
-    use: Literal['music/generate']
-    body: PipelineRequestSteps12Body
-    maxCredits: NotRequired[float]
-
-
-PipelineRequestSteps13Body = TypedDict(
-    'PipelineRequestSteps13Body',
-    {
-        'prompt': str | StepReference,
-        'durationSeconds': NotRequired[float],
-        'promptInfluence': NotRequired[float],
-        'loop': NotRequired[bool],
-        'async': NotRequired[bool],
-    },
-)
-
-
-class PipelineRequestSteps13(TypedDict):
-    id: str
-    use: Literal['sfx/generate']
-    body: PipelineRequestSteps13Body
-    maxCredits: NotRequired[float]
-
-
-PipelineRequestSteps14Body = TypedDict(
-    'PipelineRequestSteps14Body',
-    {
-        'fileId': NotRequired[str | StepReference],
-        'audioUrl': NotRequired[str | StepReference],
-        'language': NotRequired[str],
-        'fileName': NotRequired[str],
-        'async': NotRequired[bool],
-    },
-)
-
-
-class PipelineRequestSteps14(TypedDict):
-    id: str
-    use: Literal['audio/transcribe']
-    body: PipelineRequestSteps14Body
-    maxCredits: NotRequired[float]
-
-
-PipelineRequest = TypedDict(
-    'PipelineRequest',
-    {
-        'steps': list[PipelineRequestSteps | PipelineRequestSteps1 | PipelineRequestSteps2 | PipelineRequestSteps3 | PipelineRequestSteps4 | PipelineRequestSteps5 | PipelineRequestSteps6 | PipelineRequestSteps7 | PipelineRequestSteps8 | PipelineRequestSteps9 | PipelineRequestSteps10 | PipelineRequestSteps11 | PipelineRequestSteps12 | PipelineRequestSteps13 | PipelineRequestSteps14],
-        'maxCredits': NotRequired[float],
-        'async': NotRequired[bool],
-        'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
-        'metadata': NotRequired[dict[str, str] | None],
-    },
-)
-
-
 class PipelineResultStepError(JobPipelineStepError):
     pass
 
@@ -2541,6 +2501,41 @@ class PipelineResult(TypedDict):
 
 class PipelineEstimateAnswer(ImageGenerateEstimateAnswer):
     pass
+
+
+ResumePipelineRequest = TypedDict(
+    'ResumePipelineRequest',
+    {
+        'from': NotRequired[str],
+        'bodies': NotRequired[dict[str, dict[str, Any]]],
+        'maxCredits': NotRequired[float],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'metadata': NotRequired[dict[str, str] | None],
+    },
+)
+
+
+class ResumePipelineResultStepError(JobPipelineStepError):
+    pass
+
+
+class ResumePipelineResultStep(TypedDict):
+    id: str
+    use: Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'video/merge', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe']
+    status: Literal['completed', 'failed', 'skipped']
+    credits: float
+    error: ResumePipelineResultStepError | None
+    data: dict[str, Any] | None
+
+
+class ResumePipelineResult(TypedDict):
+    total: int
+    successful: int
+    failed: int
+    skipped: int
+    steps: list[ResumePipelineResultStep]
 
 
 class ListStudioModelsAnswerDatumModelExampleInput(TypedDict):
@@ -3580,7 +3575,7 @@ class GetUsageAnswer(TypedDict):
     nextCursor: str | None
 
 
-Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'video/merge', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe', 'pipelines']
+Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'video/merge', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe', 'pipelines', 'jobs/{jobId}/resume']
 
 
 class JobFieldsProgress(JobProgress):
@@ -3611,6 +3606,7 @@ class JobFields(TypedDict):
     completedAt: str | None
     deadlineAt: str
     steps: list[JobPipelineStepOutput] | None
+    parentJobId: str | None
     mediaDeletedAt: str | None
     error: JobFieldsError | None
     billing: JobFieldsBilling
@@ -3618,6 +3614,35 @@ class JobFields(TypedDict):
     requestId: str
     statusUrl: str
     cancelUrl: str
+
+
+ImageGenerateStepBody = TypedDict(
+    'ImageGenerateStepBody',
+    {
+        'prompt': str | StepReference,
+        'model': NotRequired[Literal['nano-banana', 'nano-banana-pro', 'seedream', 'alpha-image', 'alpha-image-mini', 'alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst', 'alpha-imagen', 'alpha-imagen-ultra', 'alpha-imagine']],
+        'numImages': NotRequired[int],
+        'aspectRatio': NotRequired[str],
+        'outputFormat': NotRequired[Literal['jpeg', 'png', 'webp']],
+        'resolution': NotRequired[Literal['1K', '2K', '4K']],
+        'width': NotRequired[int],
+        'height': NotRequired[int],
+        'seed': NotRequired[int],
+        'negativePrompt': NotRequired[str | StepReference],
+        'quality': NotRequired[Literal['auto', 'low', 'medium', 'high']],
+        'background': NotRequired[Literal['auto', 'transparent', 'opaque']],
+        'imageSize': NotRequired[Literal['square_hd', 'square', 'portrait_4_3', 'portrait_16_9', 'landscape_4_3', 'landscape_16_9'] | ImageGenerateStepBodyImageSize],
+        'imageUrls': NotRequired[str | list[str] | StepReference],
+        'async': NotRequired[bool],
+    },
+)
+
+
+class ImageGenerateStep(TypedDict):
+    id: str
+    use: Literal['image/generate']
+    body: ImageGenerateStepBody
+    maxCredits: NotRequired[float]
 
 
 class Job(TypedDict):
@@ -3637,6 +3662,7 @@ class Job(TypedDict):
     deadlineAt: str
     result: dict[str, Any] | None
     steps: list[JobPipelineStep] | None
+    parentJobId: str | None
     mediaDeletedAt: str | None
     error: JobError | None
     billing: JobBilling
@@ -3684,6 +3710,7 @@ class JobOutput(TypedDict):
     deadlineAt: str
     result: dict[str, Any] | None
     steps: list[JobPipelineStepOutput] | None
+    parentJobId: str | None
     mediaDeletedAt: str | None
     error: JobOutputError | None
     billing: JobOutputBilling
@@ -3777,9 +3804,28 @@ class AudioTranscribeAnswer(TypedDict):
     credits: Credits
 
 
+PipelineRequest = TypedDict(
+    'PipelineRequest',
+    {
+        'steps': list[ImageGenerateStep | ImageEditStep | ImageUpscaleStep | ImageRemoveBackgroundStep | ImageBatchStep | VideoGenerateStep | VideoUpscaleStep | VideoRemoveBackgroundStep | VideoMergeStep | VoiceoverGenerateStep | DialogueGenerateStep | MusicPlanStep | MusicGenerateStep | SfxGenerateStep | AudioTranscribeStep],
+        'maxCredits': NotRequired[float],
+        'async': NotRequired[bool],
+        'webhookUrl': NotRequired[str],
+        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'metadata': NotRequired[dict[str, str] | None],
+    },
+)
+
+
 class PipelineAnswer(TypedDict):
     success: Literal[True]
     data: PipelineResult
+    credits: Credits
+
+
+class ResumePipelineAnswer(TypedDict):
+    success: Literal[True]
+    data: ResumePipelineResult
     credits: Credits
 
 
