@@ -64,7 +64,18 @@ const defineText = (
 
 /** Endpoints that serve the documentation of the callers' API. */
 export const docs = [
-  defineText('/api/v1/openapi.json', 'application/json', ({ callers }) => callers),
+  defineEndpoint({
+    route: 'GET /api/v1/openapi.json',
+    scope: 'open',
+    // Programs that generate clients know 3.0 best (clients/README.md).
+    request: { query: z.object({ version: z.enum(['3.0', '3.1']).default('3.1') }) },
+    response: rawResponse,
+    responses: constantAnswers,
+    handle: ({ ctx, query: { version } }, { constants, documents }) =>
+      constants.send(ctx, { name: `${ctx.path} ${version}`, type: 'application/json' }, () =>
+        version === '3.0' ? documents.forGenerators() : documents.callers,
+      ),
+  }),
   defineText('/api/v1/openapi.yaml', 'application/yaml', ({ callers }) => convertToYaml(callers)),
   defineText('/llms.txt', 'text/plain', (documents, { prices }) =>
     documents.summary(listPriceLines(prices)),

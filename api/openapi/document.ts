@@ -10,6 +10,7 @@ import { z } from 'zod';
 import { createDocument } from 'zod-openapi';
 import { errorTable } from '../../domain/errors.ts';
 import { errorSchemas } from '../../domain/error-bodies.ts';
+import { renderForGenerators } from './generator-document.ts';
 import { webhookDescriptions } from './webhook-description.ts';
 
 /** Returns the text of llms.txt. `prices` are lines of a Markdown list. */
@@ -52,16 +53,17 @@ export function createDocuments(baseUrl: string, endpoints: readonly EndpointDes
   const callerEndpoints = endpoints.filter(
     ({ scope, id }) => scope !== 'admin' && id !== undefined,
   );
+  const callers = buildDocument(callerEndpoints, {
+    baseUrl,
+    title: 'Studio Gateway',
+    description:
+      'One API for chat and for Studio jobs: image, video, voice, music, sound effects, transcription. ' +
+      'A Studio job reserves credits before it starts, and is charged only if it succeeds.',
+    key: 'An API key: `gk_live_…`',
+    webhooks: webhookDescriptions,
+  });
   return {
-    callers: buildDocument(callerEndpoints, {
-      baseUrl,
-      title: 'Studio Gateway',
-      description:
-        'One API for chat and for Studio jobs: image, video, voice, music, sound effects, transcription. ' +
-        'A Studio job reserves credits before it starts, and is charged only if it succeeds.',
-      key: 'An API key: `gk_live_…`',
-      webhooks: webhookDescriptions,
-    }),
+    callers,
     operators: buildDocument(operatorEndpoints, {
       baseUrl,
       title: 'Studio Gateway: operators',
@@ -70,6 +72,8 @@ export function createDocuments(baseUrl: string, endpoints: readonly EndpointDes
       key: 'The key of an operator, `gk_oper_…`, or the `ADMIN_API_KEY` of the deployment.',
       webhooks: {},
     }),
+    /** Renders the description of the callers' API as OpenAPI 3.0. */
+    forGenerators: () => renderForGenerators(callers),
     summary: (prices: readonly string[]) => buildLlmsText(baseUrl, callerEndpoints, prices),
   };
 }

@@ -16,6 +16,7 @@ export const slowFiles = [
   'test/clients/ai-sdk.test.ts',
   'test/clients/coding-agents.test.ts',
   'test/clients/generated.test.ts',
+  'test/clients/generators.test.ts',
   'test/clients/python-loops.test.ts',
   'test/clients/python.test.ts',
   'test/clients/typescript.test.ts',
