@@ -32,7 +32,12 @@ describe('the description for generators', () => {
       const isProperties = path.at(-1) === 'properties' && path.at(-2) !== 'properties';
       const { type, properties } = value as Record<string, unknown>;
       if (!isProperties && (type === 'null' || Array.isArray(type))) nameless.push(path.join('/'));
-      if (!isProperties && !isNamed && properties !== undefined && type === 'object')
+      if (
+        !isProperties &&
+        !isNamed &&
+        Object.keys(properties ?? {}).length > 0 &&
+        type === 'object'
+      )
         nameless.push(path.join('/'));
       for (const [name, part] of Object.entries(value)) visit(part, [...path, name]);
     };
@@ -93,7 +98,7 @@ describe('openapi-python-client', () => {
     await writeFile(join(place, 'openapi.json'), description);
     const commands = await installPython('openapi-python-client', [
       'openapi-python-client==0.26.2',
-      'ruff==0.14.6',
+      'ruff==0.13.3',
     ]);
     const flags = ['--path', 'openapi.json', '--meta', 'none', '--output-path', 'studio'];
     const { stdout } = await run(
@@ -114,7 +119,7 @@ describe('openapi-python-client', () => {
     async () => {
       const commands = await installPython('openapi-python-client', [
         'openapi-python-client==0.26.2',
-        'ruff==0.14.6',
+        'ruff==0.13.3',
       ]);
       const { stdout } = await run(join(commands, 'python'), ['program.py'], {
         cwd: installation.place,
@@ -183,13 +188,14 @@ from studio import AuthenticatedClient
 from studio.api.chat import chat
 from studio.api.jobs import list_jobs
 from studio.api.studio_image import image_generate
-from studio.models import ChatContent, ChatRequest, ChatUserMessage, ImageGenerateRequest
+from studio.models import ChatRequest, ImageGenerateRequest
 
 client = AuthenticatedClient(base_url=os.environ["BASE"], token=os.environ["KEY"])
 image = image_generate.sync(client=client, body=ImageGenerateRequest(prompt="a lighthouse"))
 print(image.data.images[0].content_type)
-message = ChatUserMessage(role="user", content=[ChatContent(type_="text", text="the pier")])
-print(chat.sync(client=client, body=ChatRequest(model="gpt-5-mini", messages=[message])).content)
+message = {"role": "user", "content": [{"type": "text", "text": "the pier"}]}
+request = ChatRequest.from_dict({"model": "gpt-5-mini", "messages": [message]})
+print(chat.sync(client=client, body=request).content)
 print(len(list_jobs.sync(client=client).data))
 print(image_generate.sync(client=client, body=ImageGenerateRequest(prompt="x")).error)
 `;
