@@ -242,7 +242,9 @@ async function readWithin(
     }
     return Buffer.concat(chunks);
   } catch (error) {
-    if (error instanceof GatewayError || request.complete) throw error;
+    // The last bytes may have arrived before the connection broke.
+    const isBroken = !request.complete || request.errored !== null;
+    if (error instanceof GatewayError || !isBroken) throw error;
     throw new GatewayError('CANCELED', 'The client closed the connection.');
   }
 }

@@ -119,6 +119,8 @@ async function sendSteadily(
   await Promise.all(Array.from({ length: 100 }, (_, at) => sendEachSecond(at)));
 }
 
+const yearAgo = new Date(Date.now() - 365 * 86_400_000).toISOString();
+const groups = `day,model,key,type&after=${yearAgo}`;
 const keptAnswer = { model: 'gpt-4o', messages: say('[[words:2000;size=4000]] kept') };
 const keptHeaders = (key: string) => ({ ...bearer(key), 'idempotency-key': 'kept' });
 
@@ -141,6 +143,12 @@ const attacks: Record<string, (signal: AbortSignal) => void | Promise<void>> = {
   'price lists': () => repeat(20, () => pipeline('/api/v1/pricing', 10)),
   'a hundred lists of jobs per second, by ten keys': (signal) =>
     sendSteadily(signal, (key) => call('/api/v1/studio/jobs?limit=100', key)),
+  'a hundred sums of a year by four groups per second, by ten keys': (signal) =>
+    sendSteadily(signal, (key) => call(`/api/v1/usage/summary?groupBy=${groups}`, key)),
+  'a hundred counts by a search per second, by ten keys': (signal) =>
+    sendSteadily(signal, (key) => call('/api/v1/studio/jobs/count?search=boat', key)),
+  'a hundred lists of usage per second, by ten keys': (signal) =>
+    sendSteadily(signal, (key) => call('/api/v1/usage?limit=100', key)),
   'streams of all jobs': (signal) =>
     sendSteadily(signal, async (key) => {
       const url = `${base}/api/v1/studio/jobs/events`;
