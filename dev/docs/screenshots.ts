@@ -162,7 +162,7 @@ async function takeConsole(page: Page, { apiUrl, apiKey }: Stack): Promise<void>
     async beforeScreenshot() {
       await page.getByLabel('Prompt').first().fill('a lighthouse at dawn, in watercolours');
       await page.getByRole('button', { name: 'Generate' }).click();
-      await page.locator('[data-step=charge][data-state=done]').waitFor();
+      await page.getByRole('img', { name: 'Result: a lighthouse at dawn, in water' }).waitFor();
       await page.evaluate('scrollTo(0, 0)');
     },
   });
