@@ -151,6 +151,24 @@ it('an exhausted window pauses a bulk job until it ends', async () => {
   expect((await read(bulkId, caller.key)).counts.completed).toBe(4);
 });
 
+it('a suspended organization stops its bulk job within one item', async () => {
+  const caller = await gateway.newCaller();
+  await gateway.sandbox.inject({ match: 'halted lamp', faults: 'slow:500ms', times: 9 });
+  const bulkId = await accept({ items: pictures(9, 'halted lamp'), concurrency: 1 }, caller.key);
+  await until(async () => (await read(bulkId, caller.key)).counts.running === 1);
+  const suspend = `UPDATE organization SET status = $2 WHERE id = $1`;
+  await gateway.database.query(suspend, [caller.organizationId, 'suspended']);
+  await untilHolds(async () => {
+    const [bulk] = await gateway.database.query(
+      `SELECT stop_reason, completed FROM bulk WHERE id = $1 AND completed_at IS NOT NULL`,
+      [bulkId],
+    );
+    expect(bulk).toMatchObject({ stop_reason: 'ORGANIZATION_SUSPENDED' });
+  });
+  await gateway.database.query(suspend, [caller.organizationId, 'active']);
+  expect((await read(bulkId, caller.key)).counts.completed).toBeLessThan(4);
+});
+
 it('too many failures stop a bulk job after twenty ends', async () => {
   await gateway.sandbox.inject({ match: 'poor lamp', faults: 'fail:400', times: 100 });
   const body = { items: pictures(40, 'poor lamp'), maxFailedPercent: 10, concurrency: 4 };
