@@ -83,14 +83,19 @@ interface Place {
   field: string;
 }
 
-/** Creates the renderer of schemas, with those that have a name already. */
-function createNamer(known: Schema): Namer {
+interface Names {
+  /** Names an object, and returns a reference to it. Equal objects share a name. */
+  nameObject: (rendered: Schema, wanted: string) => Schema;
+  named: Map<string, unknown>;
+}
+
+/** Creates the names of objects, beside those that schemas have already. */
+function createNames(known: Schema): Names {
   const named = new Map<string, unknown>();
   /** Names in lower case, because files of generated classes may not differ by case only. */
   const taken = new Set(Object.keys(known).map((name) => name.toLowerCase()));
   const namesByContent = new Map<string, string>();
 
-  /** Names an object. Equal objects share a name. */
   function nameObject(rendered: Schema, wanted: string): Schema {
     const content = JSON.stringify(rendered);
     let name = namesByContent.get(content);
@@ -104,100 +109,107 @@ function createNamer(known: Schema): Namer {
     return { $ref: `#/components/schemas/${name}` };
   }
 
-  function renderMembers(members: unknown[], { root, field }: Place): unknown[] {
-    return members.map((member) =>
-      render(member, { root, field: readConstants(member) + toPascalCase(field) }),
-    );
-  }
+  return { nameObject, named };
+}
 
-  function renderKeywords(schema: Schema, place: Place): Schema {
-    const { root } = place;
-    const { properties, required, items, additionalProperties, allOf } = schema;
-    const fields = listFields(toRecord(properties));
-    const wanted = toList(required).filter((field) => fields.some(([one]) => one === field));
-    const rendered: Schema = Object.fromEntries(
-      Object.entries(schema).filter(([keyword]) => !newKeywords.includes(keyword)),
-    );
-    delete rendered['required'];
-    if (schema['const'] !== undefined) rendered['enum'] = [schema['const']];
-    const choices = toList(rendered['enum']);
-    if (schema['type'] === 'boolean') delete rendered['enum'];
-    else if (choices.length > 0 && choices.every(Number.isInteger)) rendered['type'] = 'integer';
-    if (wanted.length > 0) rendered['required'] = wanted;
-    if (properties) {
-      rendered['properties'] = Object.fromEntries(
-        fields.map(([field, part]) => [field, render(part, { root, field })]),
-      );
-    }
-    if (isRecord(items)) {
-      rendered['items'] = render(items, { root, field: place.field.replace(/s$/, '') });
-    }
-    if (isRecord(additionalProperties)) {
-      rendered['additionalProperties'] = render(additionalProperties, place);
-    }
-    if (Array.isArray(allOf)) rendered['allOf'] = renderMembers(allOf, place);
-    return rendered;
-  }
-
-  function renderUnion(schema: Schema, place: Place): Schema {
-    const { anyOf, oneOf, type, ...rest } = schema;
-    const types = Array.isArray(type) ? type.map((one) => ({ type: one })) : [];
-    const all = [...toList(anyOf), ...toList(oneOf), ...types];
-    const values = all.filter((member) => toRecord(member)['type'] !== 'null');
-    // Java has no type for a value or a list of it; a request may always send the list.
-    const list = values.find((member) => toRecord(member)['type'] === 'array');
-    const members = list === undefined ? values : [list];
-    const nullable = values.length < all.length ? { nullable: true } : {};
-    const [only] = members;
-    if (members.length === 1 && isRecord(only)) {
-      const merged = toRecord(render({ ...only, ...rest }, place));
-      return merged['$ref'] && 'nullable' in nullable
-        ? { allOf: [merged], ...nullable }
-        : { ...merged, ...nullable };
-    }
-    const kept = renderKeywords(rest, place);
-    // Generators have no type for a choice of plain values.
-    const isPlain = members.every((one) =>
-      /^(string|number|integer|boolean)$/.test(String(toRecord(one)['type'])),
-    );
-    if (!isPlain) return { ...kept, ...nullable, anyOf: renderMembers(members, place) };
-    const {
-      enum: _enum,
-      maxLength: _length,
-      pattern: _pattern,
-      format: _format,
-      ...described
-    } = kept;
-    return { ...described, ...nullable };
-  }
-
-  function render(schema: unknown, place: Place): unknown {
-    if (!isRecord(schema)) return schema === false || schema === true ? {} : schema;
-    if (typeof schema['$ref'] === 'string') return { $ref: schema['$ref'] };
-    if (schema['anyOf'] || schema['oneOf'] || Array.isArray(schema['type'])) {
-      return renderUnion(schema, place);
-    }
-    const rendered = renderKeywords(schema, place);
-    return Object.keys(toRecord(rendered['properties'])).length > 0
-      ? nameObject(rendered, place.root + toPascalCase(place.field))
-      : rendered;
-  }
-
+/** Creates the renderer of schemas, with those that have a name already. */
+function createNamer(known: Schema): Namer {
+  const names = createNames(known);
   return {
-    render,
+    render: (schema, place) => render(names, schema, place),
     finish() {
       for (const [name, schema] of Object.entries(known)) {
         const isObject = isRecord(schema) && schema['properties'];
-        named.set(
+        names.named.set(
           name,
           isObject
-            ? renderKeywords(schema, { root: name, field: '' })
-            : render(schema, { root: name, field: 'value' }),
+            ? renderKeywords(names, schema, { root: name, field: '' })
+            : render(names, schema, { root: name, field: 'value' }),
         );
       }
-      return Object.fromEntries(named);
+      return Object.fromEntries(names.named);
     },
   };
+}
+
+function renderMembers(names: Names, members: unknown[], { root, field }: Place): unknown[] {
+  return members.map((member) =>
+    render(names, member, { root, field: readConstants(member) + toPascalCase(field) }),
+  );
+}
+
+function renderKeywords(names: Names, schema: Schema, place: Place): Schema {
+  const { root } = place;
+  const { properties, required, items, additionalProperties, allOf } = schema;
+  const fields = listFields(toRecord(properties));
+  const wanted = toList(required).filter((field) => fields.some(([one]) => one === field));
+  const rendered: Schema = Object.fromEntries(
+    Object.entries(schema).filter(([keyword]) => !newKeywords.includes(keyword)),
+  );
+  delete rendered['required'];
+  if (schema['const'] !== undefined) rendered['enum'] = [schema['const']];
+  const choices = toList(rendered['enum']);
+  if (schema['type'] === 'boolean') delete rendered['enum'];
+  else if (choices.length > 0 && choices.every(Number.isInteger)) rendered['type'] = 'integer';
+  if (wanted.length > 0) rendered['required'] = wanted;
+  if (properties) {
+    rendered['properties'] = Object.fromEntries(
+      fields.map(([field, part]) => [field, render(names, part, { root, field })]),
+    );
+  }
+  if (isRecord(items)) {
+    rendered['items'] = render(names, items, { root, field: place.field.replace(/s$/, '') });
+  }
+  if (isRecord(additionalProperties)) {
+    rendered['additionalProperties'] = render(names, additionalProperties, place);
+  }
+  if (Array.isArray(allOf)) rendered['allOf'] = renderMembers(names, allOf, place);
+  return rendered;
+}
+
+function renderUnion(names: Names, schema: Schema, place: Place): Schema {
+  const { anyOf, oneOf, type, ...rest } = schema;
+  const types = Array.isArray(type) ? type.map((one) => ({ type: one })) : [];
+  const all = [...toList(anyOf), ...toList(oneOf), ...types];
+  const values = all.filter((member) => toRecord(member)['type'] !== 'null');
+  // Java has no type for a value or a list of it; a request may always send the list.
+  const list = values.find((member) => toRecord(member)['type'] === 'array');
+  const members = list === undefined ? values : [list];
+  const nullable = values.length < all.length ? { nullable: true } : {};
+  const [only] = members;
+  if (members.length === 1 && isRecord(only)) {
+    const merged = toRecord(render(names, { ...only, ...rest }, place));
+    return merged['$ref'] && 'nullable' in nullable
+      ? { allOf: [merged], ...nullable }
+      : { ...merged, ...nullable };
+  }
+  const kept = renderKeywords(names, rest, place);
+  // Generators have no type for a choice of plain values.
+  const isPlain = members.every((one) =>
+    /^(string|number|integer|boolean)$/.test(String(toRecord(one)['type'])),
+  );
+  if (!isPlain) return { ...kept, ...nullable, anyOf: renderMembers(names, members, place) };
+  const {
+    enum: _enum,
+    maxLength: _length,
+    pattern: _pattern,
+    format: _format,
+    ...described
+  } = kept;
+  return { ...described, ...nullable };
+}
+
+/** Renders a schema. An object becomes a named schema, and the result refers to it. */
+function render(names: Names, schema: unknown, place: Place): unknown {
+  if (!isRecord(schema)) return schema === false || schema === true ? {} : schema;
+  if (typeof schema['$ref'] === 'string') return { $ref: schema['$ref'] };
+  if (schema['anyOf'] || schema['oneOf'] || Array.isArray(schema['type'])) {
+    return renderUnion(names, schema, place);
+  }
+  const rendered = renderKeywords(names, schema, place);
+  return Object.keys(toRecord(rendered['properties'])).length > 0
+    ? names.nameObject(rendered, place.root + toPascalCase(place.field))
+    : rendered;
 }
 
 /** Returns the constants by which a member of a union is recognized: `Text` for `{type: 'text'}`. */
