@@ -116,7 +116,7 @@ function createNames(known: Schema): Names {
 function createNamer(known: Schema): Namer {
   const names = createNames(known);
   return {
-    render: (schema, place) => render(names, schema, place),
+    render: (schema, place) => renderSchema(names, schema, place),
     finish() {
       for (const [name, schema] of Object.entries(known)) {
         const isObject = isRecord(schema) && schema['properties'];
@@ -124,7 +124,7 @@ function createNamer(known: Schema): Namer {
           name,
           isObject
             ? renderKeywords(names, schema, { root: name, field: '' })
-            : render(names, schema, { root: name, field: 'value' }),
+            : renderSchema(names, schema, { root: name, field: 'value' }),
         );
       }
       return Object.fromEntries(names.named);
@@ -134,7 +134,7 @@ function createNamer(known: Schema): Namer {
 
 function renderMembers(names: Names, members: unknown[], { root, field }: Place): unknown[] {
   return members.map((member) =>
-    render(names, member, { root, field: readConstants(member) + toPascalCase(field) }),
+    renderSchema(names, member, { root, field: readConstants(member) + toPascalCase(field) }),
   );
 }
 
@@ -154,14 +154,14 @@ function renderKeywords(names: Names, schema: Schema, place: Place): Schema {
   if (wanted.length > 0) rendered['required'] = wanted;
   if (properties) {
     rendered['properties'] = Object.fromEntries(
-      fields.map(([field, part]) => [field, render(names, part, { root, field })]),
+      fields.map(([field, part]) => [field, renderSchema(names, part, { root, field })]),
     );
   }
   if (isRecord(items)) {
-    rendered['items'] = render(names, items, { root, field: place.field.replace(/s$/, '') });
+    rendered['items'] = renderSchema(names, items, { root, field: place.field.replace(/s$/, '') });
   }
   if (isRecord(additionalProperties)) {
-    rendered['additionalProperties'] = render(names, additionalProperties, place);
+    rendered['additionalProperties'] = renderSchema(names, additionalProperties, place);
   }
   if (Array.isArray(allOf)) rendered['allOf'] = renderMembers(names, allOf, place);
   return rendered;
@@ -178,7 +178,7 @@ function renderUnion(names: Names, schema: Schema, place: Place): Schema {
   const nullable = values.length < all.length ? { nullable: true } : {};
   const [only] = members;
   if (members.length === 1 && isRecord(only)) {
-    const merged = toRecord(render(names, { ...only, ...rest }, place));
+    const merged = toRecord(renderSchema(names, { ...only, ...rest }, place));
     return merged['$ref'] && 'nullable' in nullable
       ? { allOf: [merged], ...nullable }
       : { ...merged, ...nullable };
@@ -200,7 +200,7 @@ function renderUnion(names: Names, schema: Schema, place: Place): Schema {
 }
 
 /** Renders a schema. An object becomes a named schema, and the result refers to it. */
-function render(names: Names, schema: unknown, place: Place): unknown {
+function renderSchema(names: Names, schema: unknown, place: Place): unknown {
   if (!isRecord(schema)) return schema === false || schema === true ? {} : schema;
   if (typeof schema['$ref'] === 'string') return { $ref: schema['$ref'] };
   if (schema['anyOf'] || schema['oneOf'] || Array.isArray(schema['type'])) {
