@@ -4,9 +4,11 @@
  */
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, describe, it, type ExpectStatic } from 'vitest';
+import type { BulkResource } from '../../studio/bulk/bulk-view.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { recordHistories } from '../harness/histories.ts';
 import { drawDisc } from '../harness/media.ts';
+import { until } from '../harness/until.ts';
 
 let gateway: TestGateway;
 /** Workflows that have ended, by the name of their scenario. */
@@ -22,6 +24,7 @@ beforeAll(async () => {
       OUTCOME_WAIT_MS: '4000',
       FIRST_CHECK_MAX_MS: '500',
       WEBHOOK_RETRY_DELAYS_MS: '200',
+      BULK_CREDIT_CHECK_MS: '500',
     },
   });
   picture = gateway.media.put('/picture.png', await drawDisc(64, 64));
@@ -188,6 +191,47 @@ describe.concurrent('each end of a webhook delivery', () => {
     expect(name).toMatch(new RegExp(`^${await end}`));
     ended.set(`webhookDelivery.${name}`, delivery);
     ended.set('imageGenerate.completed-with-webhook', gateway.getWorkflow(jobId));
+  });
+});
+
+interface Body {
+  data: BulkResource;
+}
+
+/** Bulk jobs of items that cost between 2.5 and 5 credits, and their end. */
+const bulks = [
+  { name: 'completed', count: 3 },
+  { name: 'completed-resumed', count: 3, credits: 5 },
+  { name: 'stopped', count: 3, maxCredits: 5 },
+  { name: 'canceled', count: 4, prompt: '[[slow:60s]] a tree' },
+];
+
+describe.concurrent('each end of a bulk job', () => {
+  it.for(bulks)('studioBulk.$name', async (scenario, { expect }) => {
+    const { name, count, credits = 1000, prompt = 'a tree', maxCredits } = scenario;
+    const { key, organizationId } = await gateway.newCaller({ credits });
+    const webhookUrl = gateway.receiver.at(`/bulk-${name}`);
+    const items = Array.from({ length: count }, () => ({
+      use: 'image/generate',
+      body: { prompt },
+    }));
+    const path = '/api/v1/studio/bulk';
+    const body = { items, concurrency: 2, webhookUrl, ...(maxCredits && { maxCredits }) };
+    const { bulkId } = (await gateway.call<Body>(path, { body, key })).body.data;
+    const read = async () => (await gateway.call<Body>(`${path}/${bulkId}`, { key })).body.data;
+    if (name === 'canceled') {
+      await until(async () => (await read()).counts.running === 2);
+      await gateway.call(`${path}/${bulkId}/cancel`, { body: { items: 'all' }, key });
+    }
+    if (name === 'completed-resumed') {
+      await until(async () => (await read()).status === 'paused');
+      await gateway.admin(`/organizations/${organizationId}/grants`, { credits: 50, id: 'more' });
+    }
+    const handle = gateway.getWorkflow(bulkId);
+    await handle.result();
+    const [status] = name.split('-');
+    expect(await read()).toMatchObject({ status, done: true, counts: { running: 0 } });
+    ended.set(`studioBulk.${name}`, handle);
   });
 });
 
