@@ -4487,7 +4487,7 @@ export interface components {
                  * @example image/generate
                  * @enum {string}
                  */
-                use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
                 /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
                 body?: Record<string, never>;
             }[];
@@ -4498,7 +4498,7 @@ export interface components {
                  * @example image/generate
                  * @enum {string}
                  */
-                use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
                 /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
                 body?: Record<string, never>;
             };
@@ -4549,7 +4549,7 @@ export interface components {
                  * @example image/generate
                  * @enum {string}
                  */
-                use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
                 /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
                 body?: Record<string, never>;
             }[];
@@ -4560,7 +4560,7 @@ export interface components {
                  * @example image/generate
                  * @enum {string}
                  */
-                use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
                 /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
                 body?: Record<string, never>;
             };
@@ -7228,7 +7228,7 @@ export interface operations {
                              * @example image/generate
                              * @enum {string}
                              */
-                            use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                            use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
                             /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
                             body?: Record<string, never>;
                         };
@@ -7271,7 +7271,7 @@ export interface operations {
                      * @example image/generate
                      * @enum {string}
                      */
-                    use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                    use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
                     /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
                     body?: Record<string, never>;
                 };
@@ -7382,7 +7382,7 @@ export interface operations {
                              * @example image/generate
                              * @enum {string}
                              */
-                            use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                            use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
                             /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
                             body?: Record<string, never>;
                         };
@@ -7425,7 +7425,7 @@ export interface operations {
                      * @example image/generate
                      * @enum {string}
                      */
-                    use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                    use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
                     /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
                     body?: Record<string, never>;
                 };

@@ -376,7 +376,7 @@ function readOutputs(body: unknown): CheckResult {
   const { images, image, video, video_url: url } = resultBody.safeParse(body).data ?? {};
   const outputs = [images ?? [], image ?? [], video ?? [], url ? { url } : []]
     .flat()
-    .map(({ url }): ProviderOutput => ({ kind: 'url', url }));
+    .map((output): ProviderOutput => ({ kind: 'url', url: output.url }));
   if (outputs.length > 0) return { kind: 'result', result: { outputs, data: null } };
   const message = 'the provider responded without a usable output';
   return { kind: 'failed', failure: new ProviderFailure('failed', message) };

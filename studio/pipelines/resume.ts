@@ -78,16 +78,15 @@ export async function resumePipeline(
   return { capability: withTaken(taken), request };
 }
 
+// oxlint-disable-next-line no-unsafe-type-assertion -- only requests of `buildRequest` are planned
+const toRequest = (body: JsonObject) => body as unknown as PipelineRequest;
+
 /** Returns the capability of pipelines that takes over these steps. */
-const withTaken = (taken: TakenSteps): Capability => {
-  // oxlint-disable-next-line no-unsafe-type-assertion -- only requests of `buildRequest` are planned
-  const read = (body: JsonObject) => body as unknown as PipelineRequest;
-  return {
-    ...pipelines,
-    recordings: (body) => listStepRecordings(capabilities, read(body), taken),
-    plan: (body, recordings) => draftPipeline(capabilities, read(body), { recordings, taken }),
-  };
-};
+const withTaken = (taken: TakenSteps): Capability => ({
+  ...pipelines,
+  recordings: (body) => listStepRecordings(capabilities, toRequest(body), taken),
+  plan: (body, recordings) => draftPipeline(capabilities, toRequest(body), { recordings, taken }),
+});
 
 /** Returns the ids of the steps that run: those that did not succeed, and those of a fork. */
 function listRunning(job: JobRecord, steps: readonly JobStep[], from: string | undefined) {

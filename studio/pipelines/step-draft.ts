@@ -12,10 +12,9 @@ import type {
   RecordingSource,
 } from '../../domain/draft-plan.ts';
 import { assert, invalidFieldsError } from '../../domain/errors.ts';
-import { countCharacters } from '../../domain/field-messages.ts';
 import { isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 import { parseWith } from '../../domain/parsing.ts';
-import { recordingSuffix, type OpenPrice, type StepReference } from '../../domain/pipeline-plan.ts';
+import { recordingSuffix, type StepReference } from '../../domain/pipeline-plan.ts';
 import { toStorageReference } from '../../storage/inputs/inputs.ts';
 import type { Capability, Medium } from '../capabilities/capability.ts';
 import {
@@ -26,6 +25,7 @@ import {
   type FoundReference,
   type TakenStep,
 } from './references.ts';
+import { findOpenPrice } from './step-prices.ts';
 import type { StepOutput } from '../../domain/job-record.ts';
 
 /** Parsed request of a pipeline. The bodies of its steps are not parsed yet. */
@@ -380,27 +380,6 @@ function markFiles(input: JsonObject, references: readonly FoundReference[]): Js
 }
 
 const referencePrefix = toStorageReference('');
-
-const open = (price: OpenPrice): Pick<DraftCall, 'open'> => ({
-  open: { price, expectedUsd: null },
-});
-
-/** Returns the price of a call that an earlier step completes, if its number of units depends on it. */
-function findOpenPrice(
-  call: DraftCall,
-  references: readonly FoundReference[],
-): Pick<DraftCall, 'open'> {
-  const input = JSON.stringify(call.routes[0]?.input ?? {});
-  const reference = references.find(({ token }) => input.includes(token));
-  if (!reference || typeof call.unitPriceUsd !== 'number') return {};
-  const { token, kind } = reference;
-  if (call.meter === 'character' && kind === 'text') {
-    return open({ token, kind: 'characters', others: call.quantity - countCharacters(token) });
-  }
-  if (call.meter !== 'second') return {};
-  if (input.includes(token + recordingSuffix)) return open({ token, kind: 'seconds' });
-  return kind === 'compositionPlan' ? open({ token, kind: 'composition' }) : {};
-}
 
 /** Lists the outputs of a step that later steps may take. */
 function listOutputs(plan: DraftPlan, first: number, stepIndex: number): StepOutput[] {

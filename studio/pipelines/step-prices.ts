@@ -6,6 +6,7 @@
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
 import type { DraftCall, DraftPlan, DraftStep, MeasuredPrice } from '../../domain/draft-plan.ts';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
+import { countCharacters } from '../../domain/field-messages.ts';
 import {
   priceMeasured,
   type InputMeasurements,
@@ -13,7 +14,8 @@ import {
   type MeasuredRule,
   type Violation,
 } from '../../domain/measured-price.ts';
-import type { StepReference } from '../../domain/pipeline-plan.ts';
+import { recordingSuffix, type OpenPrice, type StepReference } from '../../domain/pipeline-plan.ts';
+import type { FoundReference } from './references.ts';
 
 type Planned = Partial<InputMeasurements>;
 
@@ -23,6 +25,27 @@ const secondsTolerance = 0.5;
 const pixelsTolerance = 2;
 /** Part by which the sections of a composition plan may last longer than requested. */
 const compositionTolerance = 0.1;
+
+const open = (price: OpenPrice): Pick<DraftCall, 'open'> => ({
+  open: { price, expectedUsd: null },
+});
+
+/** Returns the price of a call that an earlier step completes, if its number of units depends on it. */
+export function findOpenPrice(
+  call: DraftCall,
+  references: readonly FoundReference[],
+): Pick<DraftCall, 'open'> {
+  const input = JSON.stringify(call.routes[0]?.input ?? {});
+  const reference = references.find(({ token }) => input.includes(token));
+  if (!reference || typeof call.unitPriceUsd !== 'number') return {};
+  const { token, kind } = reference;
+  if (call.meter === 'character' && kind === 'text') {
+    return open({ token, kind: 'characters', others: call.quantity - countCharacters(token) });
+  }
+  if (call.meter !== 'second') return {};
+  if (input.includes(token + recordingSuffix)) return open({ token, kind: 'seconds' });
+  return kind === 'compositionPlan' ? open({ token, kind: 'composition' }) : {};
+}
 
 /** Returns the measurements that the output of a call is planned to have. */
 const getPlanned = (call: DraftCall | undefined): Planned => ({

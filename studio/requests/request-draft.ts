@@ -196,7 +196,7 @@ export async function measurePrices(
 ): Promise<DraftPlan> {
   const pendingMeasurements = new Map<string, Promise<InputMeasurements>>();
   /** Stored objects that the provider receives instead of the input URL, keyed by input URL. */
-  const references = new Map<string, string>();
+  const storedReferences = new Map<string, string>();
 
   async function measureFile({ url, medium }: Required<PlanInput>): Promise<InputMeasurements> {
     const isStored = parseStorageReference(url) !== null;
@@ -206,7 +206,7 @@ export async function measurePrices(
     const storageKey = parseStorageReference(reference);
     assert(storageKey !== null, 'the copied input has no storage key');
     const measurements = await measureInput(storage, storageKey, medium);
-    references.set(url, reference);
+    storedReferences.set(url, reference);
     return measurements;
   }
 
@@ -257,7 +257,7 @@ export async function measurePrices(
   for (const result of [...inputResults, ...callResults]) {
     if (result.status === 'rejected') measured = removeRejectedItems(measured, result.reason);
   }
-  const substituted = await substituteInputs(measured, references);
+  const substituted = await substituteInputs(measured, storedReferences);
   return draft.steps ? planOpenPrices(substituted, config.USD_PER_CREDIT) : substituted;
 }
 

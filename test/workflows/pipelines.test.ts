@@ -1,5 +1,5 @@
 /** Pipelines with scripted activities: which steps run, and what the job is charged for. */
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { ApplicationFailure } from '@temporalio/common';
 import { describe, expect, it } from 'vitest';
 import type { StepToComplete } from '../../activities/complete-step.ts';
