@@ -1,6 +1,6 @@
 /** Button that opens a menu of actions. */
-import * as Ariakit from '@ariakit/react';
 import type { ReactNode } from 'react';
+import { loadOnOpen } from './load-on-open.tsx';
 
 /** Entry of a menu. */
 export interface MenuAction {
@@ -14,7 +14,8 @@ export interface MenuAction {
   perform: () => void;
 }
 
-interface MenuProps {
+/** Properties of a menu with its button. */
+export interface MenuProps {
   /** Name of the button for screen readers. */
   label: string;
   actions: readonly MenuAction[];
@@ -24,30 +25,17 @@ interface MenuProps {
 }
 
 /** Shows a button that opens a menu. */
-export function ActionMenu({ label, actions, children, className }: MenuProps) {
-  return (
-    <Ariakit.MenuProvider placement="bottom-end">
-      <Ariakit.MenuButton className={className} aria-label={label}>
-        {children ?? label}
-      </Ariakit.MenuButton>
-      <Ariakit.Menu className="popup" gutter={4} fixed>
-        {actions.map(({ label: name, icon, hint, isDangerous, disabledReason = null, perform }) => (
-          <Ariakit.MenuItem
-            key={name}
-            className={isDangerous ? 'item danger' : 'item'}
-            disabled={disabledReason !== null}
-            onClick={perform}
-          >
-            {icon}
-            <span>
-              {name}
-              {(disabledReason ?? hint) && (
-                <span className="hint block">{disabledReason ?? hint}</span>
-              )}
-            </span>
-          </Ariakit.MenuItem>
-        ))}
-      </Ariakit.Menu>
-    </Ariakit.MenuProvider>
-  );
-}
+export const ActionMenu = loadOnOpen<MenuProps>(
+  () => import('./menu-items.tsx'),
+  ({ label, children, className, opening }) => (
+    <button
+      type="button"
+      aria-haspopup="menu"
+      aria-label={label}
+      className={className}
+      {...opening}
+    >
+      {children ?? label}
+    </button>
+  ),
+);

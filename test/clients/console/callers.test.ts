@@ -64,6 +64,34 @@ describeInBrowser('the console of a caller', () => {
     expect(await measureSize('br')).toBeLessThan(gzip);
   });
 
+  it('loads at most 150 kB for the first page, and menus when they are opened by keyboard', async () => {
+    const { page, problems } = await open();
+    const assets = new Set<string>();
+    page.on('request', (request) => {
+      if (request.url().includes('/console/assets/')) assets.add(request.url());
+    });
+    await page.reload();
+    await signIn(page, gateway.caller.key);
+    const model = page.getByRole('combobox', { name: 'Model' });
+    await model.waitFor();
+    await page.waitForLoadState('load');
+    let size = 0;
+    for (const url of assets) {
+      const { headers } = await fetch(url, { headers: { 'accept-encoding': 'gzip' } });
+      size += Number(headers.get('content-length'));
+    }
+    expect(size).toBeGreaterThan(50_000);
+    expect(size).toBeLessThan(150_000);
+    await model.press('ArrowDown');
+    const options = page.getByRole('option', { name: /Seedream 4/ });
+    await options.first().waitFor();
+    await page.keyboard.press('Escape');
+    await options.first().waitFor({ state: 'hidden' });
+    await page.getByRole('combobox', { name: 'Model' }).press('Enter');
+    await options.first().waitFor();
+    expect(problems).toEqual([]);
+  });
+
   it('explains a wrong key, and stores no key in the browser', async () => {
     const { page } = await open();
     await expectAccessible(page);
@@ -148,7 +176,10 @@ describeInBrowser('the console of a caller', () => {
     await page.getByRole('img', { name: /Result: Image · upscale/ }).waitFor();
     await page.getByText(/\d+ × \d+.*expires/).waitFor();
     await expectAccessible(page);
-    await page.getByRole('button', { name: 'More actions' }).click();
+    await page.getByRole('button', { name: 'More actions' }).press('Enter');
+    await expect
+      .poll(() => page.evaluate('document.activeElement?.textContent'))
+      .toContain('Copy URL');
     await page.getByRole('menuitem', { name: 'Delete' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
     await page.getByText('The media of this job were deleted.').waitFor();

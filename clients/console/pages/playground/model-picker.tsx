@@ -1,7 +1,7 @@
-/** List from which the model of a request is chosen: name, maker's model, price and usual time. */
-import * as Ariakit from '@ariakit/react';
+/** Choice of the model of a request: name, maker's model, price and usual time. */
 import { ChevronDown } from 'lucide-react';
 import { formatAmount } from '../../parts/amounts.tsx';
+import { loadOnOpen } from '../../parts/load-on-open.tsx';
 import { findDefaultPrice } from '../models/price-text.ts';
 import { toTitle, type Capability, type Field } from './capability.ts';
 
@@ -12,40 +12,50 @@ export function findModelField({ models }: Capability): string | undefined {
   return models.length > 1 && names.length === 1 ? names[0] : undefined;
 }
 
-interface ModelPickerProps {
+/** Properties of the choice of a model. */
+export interface ModelPickerProps {
   capability: Capability;
   field: Field;
   value: unknown;
   change: (value: unknown) => void;
 }
 
-/** Shows the chosen model, and the list of all models. */
-export function ModelPicker({ capability, field, value, change }: ModelPickerProps) {
-  const { name, schema } = field;
-  const select = (id: string): void => change(id === schema.default ? undefined : id);
-  const chosen = value ?? schema.default;
-  const current = capability.models.find(({ selectedBy }) => selectedBy[name] === chosen);
-  return (
+/** Returns the model that a field selects with its value, or with its default. */
+export const findModel = ({ capability, field, value }: ModelPickerProps) =>
+  capability.models.find(
+    ({ selectedBy }) => selectedBy[field.name] === (value ?? field.schema.default),
+  );
+
+/** Shows the chosen model, and the list of all models after a click. */
+export const ModelPicker = loadOnOpen<ModelPickerProps>(
+  () => import('./model-list.tsx'),
+  ({ opening, ...props }) => (
     <div className="field">
-      <Ariakit.SelectProvider value={current?.selectedBy[name] ?? ''} setValue={select}>
-        <Ariakit.SelectLabel>{toTitle(name)}</Ariakit.SelectLabel>
-        <Ariakit.Select className="picker">
-          {current && <ModelLine capability={capability} model={current} />}
-          <ChevronDown aria-hidden />
-        </Ariakit.Select>
-        <Ariakit.SelectPopover className="popup" gutter={4} sameWidth fixed>
-          {capability.models.map((model) => (
-            <Ariakit.SelectItem
-              key={model.id}
-              className="item picker"
-              value={model.selectedBy[name] ?? model.id}
-            >
-              <ModelLine capability={capability} model={model} />
-            </Ariakit.SelectItem>
-          ))}
-        </Ariakit.SelectPopover>
-      </Ariakit.SelectProvider>
+      <span aria-hidden="true">{toTitle(props.field.name)}</span>
+      <button
+        type="button"
+        className="picker"
+        role="combobox"
+        aria-haspopup="listbox"
+        aria-controls={`models-${props.field.name}`}
+        aria-expanded={false}
+        aria-label={toTitle(props.field.name)}
+        {...opening}
+      >
+        <ChosenModel {...props} />
+      </button>
     </div>
+  ),
+);
+
+/** Shows the chosen model on the button. */
+export function ChosenModel(props: ModelPickerProps) {
+  const model = findModel(props);
+  return (
+    <>
+      {model && <ModelLine capability={props.capability} model={model} />}
+      <ChevronDown aria-hidden />
+    </>
   );
 }
 
@@ -54,7 +64,8 @@ interface ModelLineProps {
   model: Capability['models'][number];
 }
 
-function ModelLine({ capability, model }: ModelLineProps) {
+/** Shows a model with its price and usual time. */
+export function ModelLine({ capability, model }: ModelLineProps) {
   const { displayName, servedBy, typicalSeconds } = model;
   const price = findDefaultPrice(model, capability);
   return (
