@@ -85,8 +85,18 @@ describeInBrowser('the account in the console', () => {
     expect(await page.content()).not.toContain(key);
     await draw(key);
     await page.reload();
-    const line = page.getByRole('listitem').filter({ hasText: 'budget' });
+    const line = page.getByRole('row').filter({ hasText: 'budget' });
     await line.getByText('3.90 used, 0.10 remaining').waitFor();
+    await line.getByRole('button', { name: 'Limits' }).click();
+    expect(await page.getByLabel('Limit in credits').inputValue()).toBe('4');
+    await page.getByLabel('Requests a minute').fill('77');
+    await page.getByLabel('Open jobs at most').fill('3');
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'Save' }).click();
+    await line.getByRole('cell', { name: '77', exact: true }).waitFor();
+    await line.getByRole('cell', { name: '3', exact: true }).waitFor();
+    const { body } = await gateway.call('/api/v1/key', { key });
+    expect(body).toMatchObject({ limit: { credits: 4, per: 'total' }, rateLimit: 77, jobsMax: 3 });
     await expectAccessible(page);
     expect(problems).toEqual([]);
 
@@ -213,7 +223,7 @@ describeInBrowser('the account in the console', () => {
     await expectDisabled('Generate');
     await page.getByText('This key does not have the scope studio:image.').waitFor();
     await visit(page, 'API keys');
-    for (const name of ['New key', 'Rotate', 'Limit', 'Revoke']) await expectDisabled(name);
+    for (const name of ['New key', 'Rotate', 'Limits', 'Revoke']) await expectDisabled(name);
     await page.getByText('This key does not have the scope keys:write.').first().waitFor();
     await visit(page, 'Webhooks');
     await expectDisabled('Show the secret');

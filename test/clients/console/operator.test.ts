@@ -209,6 +209,11 @@ describeInBrowser('the console of an operator', () => {
       await confirm(page, verb, 'invoice 17');
     }
     await page.getByText('380.00 credits available').waitFor();
+    await page.getByRole('button', { name: 'Limits' }).click();
+    await page.getByLabel('Requests a minute').fill('90');
+    await page.getByLabel('Open jobs at most').fill('7');
+    await confirm(page, 'Save', 'contract 5');
+    await page.getByText('90 requests a minute · 7 open jobs').waitFor();
     const ledger = page.getByRole('region', { name: 'Ledger' });
     await ledger.getByText('Olga: invoice 17').first().waitFor();
     await page.getByRole('button', { name: 'Suspend' }).click();

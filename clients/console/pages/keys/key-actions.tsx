@@ -5,7 +5,7 @@ import { endSession, useSessionKey } from '../../gateway/session.ts';
 import { ConfirmButton, type FieldReader, type RequestKeys } from '../../parts/dialog.tsx';
 import { OverlapField } from '../../parts/fields.tsx';
 import { keysQuery, type Key } from './key-query.ts';
-import { LimitFields, readLimit } from './limit-fields.tsx';
+import { LimitFields, readLimits } from './limit-fields.tsx';
 
 interface KeyActionsProps {
   apiKey: Key;
@@ -57,30 +57,31 @@ function RotateButton({ apiKey: { keyId, name }, showNewKey }: KeyActionsProps) 
   );
 }
 
-function LimitButton({ apiKey: { keyId, name, limit } }: Pick<KeyActionsProps, 'apiKey'>) {
+function LimitButton({ apiKey }: Pick<KeyActionsProps, 'apiKey'>) {
+  const { keyId, name } = apiKey;
   const reloadKeys = useReloadKeys();
   const sessionKey = useSessionKey();
   const limitedReason =
     sessionKey.limit === null ? null : 'A key that has a limit itself may not change limits.';
   const save = async (read: FieldReader): Promise<void> => {
     const params = { path: { keyId } };
-    const body = { limit: readLimit(read) };
+    const body = readLimits(read);
     await unwrap(api.PUT('/api/v1/api-keys/{keyId}/limit', { params, body }));
     await reloadKeys();
   };
   return (
     <ConfirmButton
-      label="Limit"
-      title={`Limit of “${name}”`}
+      label="Limits"
+      title={`Limits of “${name}”`}
       verb="Save"
       perform={save}
       disabledReason={sessionKey.explainDenial('keys:write') ?? limitedReason}
     >
       <p>
-        Credits already used in the current period count toward the limit. Leave the field empty for
-        no limit.
+        Credits already used in the current period count toward the limit. Leave a field empty for
+        no limit. Keys that this key created share its limits.
       </p>
-      <LimitFields limit={limit} />
+      <LimitFields limits={apiKey} />
     </ConfirmButton>
   );
 }

@@ -3,16 +3,16 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useSessionKey } from '../../gateway/session.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
-import { Credits } from '../../parts/amounts.tsx';
 import { NewSecret } from '../../parts/dialog.tsx';
-import { DescriptionList } from '../../parts/description-list.tsx';
-import { Empty, ErrorMessage, Loading } from '../../parts/states.tsx';
+import { Panel } from '../../parts/panel.tsx';
+import { Empty } from '../../parts/states.tsx';
+import type { Column } from '../../parts/table.tsx';
 import { RelativeTime, DateTime } from '../../parts/times.tsx';
 import { KeyActions } from './key-actions.tsx';
 import { keysQuery, type Key } from './key-query.ts';
-import { formatLimit } from './limit-fields.tsx';
 import { NewKey } from './new-key.tsx';
 import { Sessions } from './sessions.tsx';
+import { Spending } from './spending.tsx';
 
 /** Shows the API keys page. */
 export default function Keys() {
@@ -30,7 +30,7 @@ export default function Keys() {
       </div>
       {denial && <p className="hint">{denial}</p>}
       <div className="stack">
-        <KeyList showNewKey={setNewKey} />
+        <KeyTable showNewKey={setNewKey} />
         {sessionKey.explainDenial('keys:read') === null && <Sessions />}
       </div>
       {isCreating && <NewKey onClose={() => setCreating(false)} showNewKey={setNewKey} />}
@@ -39,71 +39,55 @@ export default function Keys() {
   );
 }
 
-interface KeyListProps {
-  showNewKey: (key: string) => void;
-}
+const listColumns = (showNewKey: (key: string) => void): Column<Key>[] => [
+  { title: 'Name', sortValue: ({ name }) => name, cell: (key) => <KeyName apiKey={key} /> },
+  {
+    title: 'Spend',
+    sortValue: ({ budget }) => budget?.used ?? 0,
+    cell: (key) => <Spending apiKey={key} />,
+  },
+  { title: 'Requests a minute', isNumber: true, cell: ({ rateLimit }) => rateLimit ?? 'Default' },
+  { title: 'Open jobs', isNumber: true, cell: ({ jobsMax }) => jobsMax ?? 'No limit' },
+  {
+    title: 'Last used',
+    sortValue: ({ lastUsedAt }) => lastUsedAt ?? 0,
+    cell: ({ lastUsedAt }) => (lastUsedAt === null ? 'Never' : <RelativeTime time={lastUsedAt} />),
+  },
+  {
+    title: 'Expires',
+    cell: ({ expiresAt }) => (expiresAt === null ? 'Never' : <DateTime time={expiresAt} />),
+  },
+  { title: 'Action', cell: (key) => <KeyActions apiKey={key} showNewKey={showNewKey} /> },
+];
 
-function KeyList({ showNewKey }: KeyListProps) {
+function KeyTable({ showNewKey }: { showNewKey: (key: string) => void }) {
   const denial = useSessionKey().explainDenial('keys:read');
   const { data, error } = useQuery({ ...keysQuery, enabled: denial === null });
   if (denial) return <Empty title="API keys">{denial}</Empty>;
-  if (error) return <ErrorMessage error={error} />;
-  if (!data) return <Loading />;
   return (
-    <ul className="stack" aria-label="Keys">
-      {data.keys.map((key) => (
-        <li key={key.keyId} className="card key">
-          <KeyDetails apiKey={key} showNewKey={showNewKey} />
-        </li>
-      ))}
-    </ul>
+    <Panel
+      title="Keys"
+      columns={listColumns(showNewKey)}
+      items={data?.keys}
+      rowId={({ keyId }) => keyId}
+      error={error}
+      empty="No keys yet"
+    />
   );
 }
 
-function KeyDetails({ apiKey, showNewKey }: KeyListProps & { apiKey: Key }) {
-  const { keyId, name, keyPrefix, scopes, allowedModels } = apiKey;
-  const { lastUsedAt, expiresAt, createdAt } = apiKey;
+function KeyName({ apiKey: { keyId, name, keyPrefix, scopes, allowedModels } }: { apiKey: Key }) {
   return (
     <>
-      <div className="head">
-        <h2>{name}</h2>
-        <code className="dim">{keyPrefix}…</code>
-        {useSessionKey().keyId === keyId && <span className="tag">this session</span>}
-        <KeyActions apiKey={apiKey} showNewKey={showNewKey} />
-      </div>
-      <DescriptionList
-        items={{
-          Scopes: scopes.join(', '),
-          Models: allowedModels?.join(', ') ?? 'All models',
-          Limit: <LimitUsage apiKey={apiKey} />,
-          'Last used': lastUsedAt === null ? 'Never' : <RelativeTime time={lastUsedAt} />,
-          Expires: expiresAt === null ? 'Never' : <DateTime time={expiresAt} />,
-          Created: <DateTime time={createdAt} />,
-        }}
-      />
-    </>
-  );
-}
-
-function LimitUsage({ apiKey: { name, limit, budget } }: { apiKey: Key }) {
-  if (!budget) return 'None';
-  const { used, remaining, per, limit: credits, resetsAt } = budget;
-  return (
-    <>
-      {formatLimit({ credits, per })}
-      {!limit && ' (shared with the key that created it)'}: <Credits amount={used} /> used,{' '}
-      <Credits amount={remaining} /> remaining
-      {resetsAt && (
-        <>
-          , resets <RelativeTime time={resetsAt} />
-        </>
-      )}
-      <meter
-        aria-label={`Credits used of the limit of ${name}`}
-        max={Math.max(credits, 1)}
-        high={credits * 0.8}
-        value={used}
-      />
+      <strong>{name}</strong>{' '}
+      {useSessionKey().keyId === keyId && <span className="tag">this session</span>}
+      <code className="dim block">{keyPrefix}…</code>
+      <details>
+        <summary className="hint">
+          {scopes.length} scopes, {allowedModels ? `${allowedModels.length} models` : 'all models'}
+        </summary>
+        {[...scopes, ...(allowedModels ?? [])].join(', ')}
+      </details>
     </>
   );
 }

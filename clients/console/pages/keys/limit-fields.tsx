@@ -1,4 +1,4 @@
-/** Fields for the credit limit of a key. */
+/** Fields for the limits of keys and organizations. */
 import type { Schemas } from '../../gateway/client.ts';
 import type { FieldReader } from '../../parts/dialog.tsx';
 import { SelectField, TextField } from '../../parts/fields.tsx';
@@ -12,10 +12,19 @@ const periods = [
   ['total', 'in total'],
 ] as const;
 
-/** Reads the limit of a key from the form fields. Returns null if no credits are entered. */
-export function readLimit(read: FieldReader): KeyLimit | null {
+const readNumber = (text: string): number | null => (text === '' ? null : Number(text));
+
+/** Reads the rate limit and the limit of open jobs from the form fields. Null means no limit. */
+export const readUseLimits = (read: FieldReader) => ({
+  rateLimit: readNumber(read('rateLimit')),
+  jobsMax: readNumber(read('jobsMax')),
+});
+
+/** Reads all limits of a key from the form fields. Null means no limit. */
+export function readLimits(read: FieldReader) {
   const per = periods.find(([id]) => id === read('per'))?.[0] ?? 'month';
-  return read('credits') === '' ? null : { credits: Number(read('credits')), per };
+  const credits = readNumber(read('credits'));
+  return { limit: credits === null ? null : { credits, per }, ...readUseLimits(read) };
 }
 
 /** Formats the limit of a key, e.g. `500 credits a month`. */
@@ -23,21 +32,65 @@ export function formatLimit({ credits, per }: KeyLimit): string {
   return `${credits.toLocaleString()} credits ${per === 'total' ? 'in total' : `a ${per}`}`;
 }
 
-/** Shows the fields for the limit of a key, prefilled with the current limit. */
-export function LimitFields({ limit }: { limit: KeyLimit | null }) {
+/** Limits of requests and jobs. */
+interface UseLimits {
+  rateLimit: number | null;
+  jobsMax: number | null;
+}
+
+/** Shows the fields for the rate limit and the limit of open jobs. */
+export function UseLimitFields({ limits }: { limits: UseLimits | null }) {
   return (
     <div className="pair">
       <TextField
-        label="Limit in credits"
-        name="credits"
+        label="Requests a minute"
+        name="rateLimit"
         type="number"
-        min={0}
-        max={1_000_000_000}
-        step="any"
-        placeholder="No limit"
-        defaultValue={limit?.credits}
+        min={1}
+        max={1_000_000}
+        placeholder="Default"
+        defaultValue={limits?.rateLimit ?? ''}
       />
-      <SelectField label="Per" name="per" options={periods} defaultValue={limit?.per ?? 'month'} />
+      <TextField
+        label="Open jobs at most"
+        name="jobsMax"
+        type="number"
+        min={1}
+        max={100_000}
+        placeholder="No limit"
+        defaultValue={limits?.jobsMax ?? ''}
+      />
     </div>
+  );
+}
+
+/** Shows the fields for all limits of a key, prefilled with the current ones. */
+export function LimitFields({
+  limits,
+}: {
+  limits: (UseLimits & { limit: KeyLimit | null }) | null;
+}) {
+  return (
+    <>
+      <div className="pair">
+        <TextField
+          label="Limit in credits"
+          name="credits"
+          type="number"
+          min={0}
+          max={1_000_000_000}
+          step="any"
+          placeholder="No limit"
+          defaultValue={limits?.limit?.credits}
+        />
+        <SelectField
+          label="Per"
+          name="per"
+          options={periods}
+          defaultValue={limits?.limit?.per ?? 'month'}
+        />
+      </div>
+      <UseLimitFields limits={limits} />
+    </>
   );
 }

@@ -6,7 +6,7 @@ import { useSessionKey } from '../../gateway/session.ts';
 import { FormDialog, type FieldReader, type RequestKeys } from '../../parts/dialog.tsx';
 import { TextField } from '../../parts/fields.tsx';
 import { keysQuery } from './key-query.ts';
-import { LimitFields, readLimit } from './limit-fields.tsx';
+import { LimitFields, readLimits } from './limit-fields.tsx';
 import { ModelChoice } from './model-choice.tsx';
 import { ScopeChoice, appScopes, type Scope } from './scope-choice.tsx';
 
@@ -23,13 +23,12 @@ export function NewKey({ onClose, showNewKey }: NewKeyProps) {
   const [scopes, setScopes] = useState<Scope[]>(() => appScopes(sessionKey));
   const [allowedModels, setAllowedModels] = useState<string[]>([]);
   const create = async (read: FieldReader, keyOf: RequestKeys): Promise<void> => {
-    const limit = readLimit(read);
     const expiresAt = read('expires');
     const body = {
       name: read('name'),
       scopes,
       ...(allowedModels.length > 0 && { allowedModels }),
-      ...(limit && { limit }),
+      ...readLimits(read),
       ...(expiresAt !== '' && { expiresAt: new Date(expiresAt).getTime() }),
     };
     const params = { header: { 'Idempotency-Key': keyOf(body) } };
@@ -48,7 +47,7 @@ export function NewKey({ onClose, showNewKey }: NewKeyProps) {
       <TextField label="Name" name="name" required maxLength={64} placeholder="My app" />
       <ScopeChoice sessionKey={sessionKey} selected={scopes} select={setScopes} />
       <ModelChoice sessionKey={sessionKey} selected={allowedModels} select={setAllowedModels} />
-      <LimitFields limit={null} />
+      <LimitFields limits={null} />
       <TextField
         label="Expires"
         hint="optional; your local time"

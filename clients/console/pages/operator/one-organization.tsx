@@ -7,6 +7,7 @@ import { Credits, UsdPrice } from '../../parts/amounts.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
 import { ErrorMessage, Loading } from '../../parts/states.tsx';
+import { UseLimitFields, readUseLimits } from '../keys/limit-fields.tsx';
 import { Ledger } from './ledger.tsx';
 import { CreditsField, CreditChangeIdField } from './credit-fields.tsx';
 import { OperatorAction } from './operator-action.tsx';
@@ -23,7 +24,7 @@ export function OneOrganization({ organizationId }: { organizationId: string }) 
   if (error) return <ErrorMessage error={error} />;
   if (!data) return <Loading />;
   const organization = data.data;
-  const { name, status, balance } = organization;
+  const { name, status, balance, rateLimit, jobsMax } = organization;
   return (
     <div className="stack">
       <div className="head">
@@ -35,6 +36,7 @@ export function OneOrganization({ organizationId }: { organizationId: string }) 
       <p className="balance">
         <Credits amount={balance.available} /> credits available{' '}
         <UsdPrice credits={balance.available} />, <Credits amount={balance.reserved} /> reserved ·{' '}
+        {rateLimit ?? 'default'} requests a minute · {jobsMax ?? 'unlimited'} open jobs ·{' '}
         <Link href={`/operator/jobs?organizationId=${organizationId}`}>View jobs</Link>
       </p>
       <Ledger organizationId={organizationId} />
@@ -43,11 +45,8 @@ export function OneOrganization({ organizationId }: { organizationId: string }) 
   );
 }
 
-function Actions({
-  organization: { organizationId, name, status },
-}: {
-  organization: OperatorSchemas['Organization'];
-}) {
+function Actions({ organization }: { organization: OperatorSchemas['Organization'] }) {
+  const { organizationId, name, status } = organization;
   const path = `/organizations/${organizationId}`;
   return (
     <div className="row">
@@ -57,6 +56,17 @@ function Actions({
       <ChangeCredits verb="Take back" path={`${path}/take-backs`} isDangerous>
         Removes available credits from the balance. Reserved credits stay.
       </ChangeCredits>
+      <OperatorAction
+        verb="Save"
+        label="Limits"
+        title={`Limits of ${name}`}
+        method="PUT"
+        path={`${path}/limits`}
+        body={readUseLimits}
+      >
+        <p>All keys of the organization share these limits.</p>
+        <UseLimitFields limits={organization} />
+      </OperatorAction>
       {status === 'active' ? (
         <OperatorAction
           verb="Suspend"

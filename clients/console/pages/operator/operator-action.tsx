@@ -12,14 +12,18 @@ import { TextField } from '../../parts/fields.tsx';
 import { showToast } from '../../parts/toast.tsx';
 
 interface OperatorActionProps<Response> {
-  /** Label of the button, and of the confirm button in the dialog. */
+  /** Label of the confirm button in the dialog, and of the button. */
   verb: string;
+  /** Label of the button if it is not `verb`. */
+  label?: string;
   title: string;
   /** Reason why the action is not possible, or null if it is possible. */
   disabledReason?: string | null;
   isDangerous?: boolean;
-  /** Path of the POST request below /api/admin/v1. */
+  /** Path of the request below /api/admin/v1. */
   path: string;
+  /** Defaults to `POST`. */
+  method?: 'POST' | 'PUT';
   /** Returns further fields of the request body, besides the reason. */
   body?: (read: FieldReader) => object;
   /** Receives the response body of the successful request. */
@@ -29,13 +33,19 @@ interface OperatorActionProps<Response> {
 }
 
 /** Returns the function that sends the request, reloads all operator data, and shows a message. */
-function usePerform<Response>({ path, body, onDone, verb }: OperatorActionProps<Response>) {
+function usePerform<Response>({
+  path,
+  method = 'POST',
+  body,
+  onDone,
+  verb,
+}: OperatorActionProps<Response>) {
   const client = useQueryClient();
   return async (read: FieldReader, keyOf: RequestKeys): Promise<void> => {
     const request = { ...body?.(read), reason: read('reason') };
     try {
       const response = await requestJson<Response>(`/api/admin/v1${path}`, {
-        method: 'POST',
+        method,
         body: request,
         idempotencyKey: keyOf(request),
       });
@@ -50,7 +60,7 @@ function usePerform<Response>({ path, body, onDone, verb }: OperatorActionProps<
 
 /** Shows the action's button. */
 export function OperatorAction<Response>(props: OperatorActionProps<Response>) {
-  const { path: _, body: __, onDone: ___, children, ...button } = props;
+  const { path: _, body: __, onDone: ___, method: ____, children, ...button } = props;
   return (
     <ConfirmButton {...button} perform={usePerform(props)}>
       {children}

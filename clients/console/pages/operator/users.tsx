@@ -5,6 +5,8 @@ import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { RelativeTime, DateTime } from '../../parts/times.tsx';
+import { LimitFields, readLimits } from '../keys/limit-fields.tsx';
+import { Spending } from '../keys/spending.tsx';
 import { OperatorAction } from './operator-action.tsx';
 
 const columns: Column<OperatorSchemas['User']>[] = [
@@ -44,23 +46,29 @@ function UserKeys({ userId }: { userId: string }) {
   });
   return (
     <ul className="stack">
-      {data?.data.map(({ keyId, name, keyPrefix, lastUsedAt }) => (
-        <li key={keyId} className="row">
-          {name} <code className="dim">{keyPrefix}…</code>
+      {data?.data.map((key) => (
+        <li key={key.keyId} className="row">
+          {key.name} <code className="dim">{key.keyPrefix}…</code>
           <span className="dim">
-            {lastUsedAt === null ? (
-              'never used'
-            ) : (
-              <>
-                used <RelativeTime time={lastUsedAt} />
-              </>
-            )}
+            <Spending apiKey={key} /> · {key.rateLimit ?? 'default'} requests a minute ·{' '}
+            {key.jobsMax ?? 'unlimited'} open jobs · used{' '}
+            {key.lastUsedAt === null ? 'never' : <RelativeTime time={key.lastUsedAt} />}
           </span>
           <OperatorAction
+            verb="Save"
+            label="Limits"
+            title={`Limits of “${key.name}”`}
+            method="PUT"
+            path={`/keys/${key.keyId}/limit`}
+            body={readLimits}
+          >
+            <LimitFields limits={key} />
+          </OperatorAction>
+          <OperatorAction
             verb="Revoke"
-            title={`Revoke “${name}”`}
+            title={`Revoke “${key.name}”`}
             isDangerous
-            path={`/keys/${keyId}/revoke`}
+            path={`/keys/${key.keyId}/revoke`}
           >
             <p>Requests with the key are rejected immediately. Running jobs continue.</p>
           </OperatorAction>
