@@ -26,7 +26,7 @@ const pixelsTolerance = 2;
 /** Part by which the sections of a composition plan may last longer than requested. */
 const compositionTolerance = 0.1;
 
-const open = (price: OpenPrice): Pick<DraftCall, 'open'> => ({
+const toOpen = (price: OpenPrice): Pick<DraftCall, 'open'> => ({
   open: { price, expectedUsd: null },
 });
 
@@ -40,11 +40,11 @@ export function findOpenPrice(
   if (!reference || typeof call.unitPriceUsd !== 'number') return {};
   const { token, kind } = reference;
   if (call.meter === 'character' && kind === 'text') {
-    return open({ token, kind: 'characters', others: call.quantity - countCharacters(token) });
+    return toOpen({ token, kind: 'characters', others: call.quantity - countCharacters(token) });
   }
   if (call.meter !== 'second') return {};
-  if (input.includes(token + recordingSuffix)) return open({ token, kind: 'seconds' });
-  return kind === 'compositionPlan' ? open({ token, kind: 'composition' }) : {};
+  if (input.includes(token + recordingSuffix)) return toOpen({ token, kind: 'seconds' });
+  return kind === 'compositionPlan' ? toOpen({ token, kind: 'composition' }) : {};
 }
 
 /** Returns the measurements that the output of a call is planned to have. */
