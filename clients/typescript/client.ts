@@ -3,6 +3,7 @@
  * OpenAPI description.
  */
 import createClient, { type Client } from 'openapi-fetch';
+import { BulkJobs } from './bulk.ts';
 import type {
   Capability,
   CallOptions,
@@ -48,6 +49,7 @@ export class StudioGateway {
    * and errors of this `StudioGateway`.
    */
   readonly api: Client<paths>;
+  readonly bulk: BulkJobs;
   readonly #connection: Connection;
   readonly #retries: number;
   readonly #timeoutMs: number;
@@ -57,6 +59,7 @@ export class StudioGateway {
     this.#connection = connection;
     this.#retries = options.retries ?? 2;
     this.#timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
+    this.bulk = new BulkJobs(connection, { retries: this.#retries, timeoutMs: this.#timeoutMs });
     this.api = createClient<paths>({
       baseUrl: connection.baseUrl,
       fetch: async (request) => {

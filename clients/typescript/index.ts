@@ -1,5 +1,14 @@
 /** Client of the Studio Gateway (README.md). */
 export { StudioGateway } from './client.ts';
+export type {
+  BulkItem,
+  BulkItems,
+  BulkJob,
+  BulkJobs,
+  BulkOptions,
+  BulkResult,
+  BulkTicket,
+} from './bulk.ts';
 export type { ChatAnswer, ChatDelta, ChatDone, ChatEvent, ChatRequest } from './chat.ts';
 export type {
   CallOptions,

@@ -35,8 +35,8 @@ export interface OutgoingRequest {
 }
 
 /**
- * Sends a request and returns its successful response. The body has been received, unless it is an
- * event stream.
+ * Sends a request and returns its successful response. The body has been received, unless it is a
+ * stream of events or lines.
  * @throws StudioError if the request fails; the signal's reason if it is aborted
  */
 export type Send = (request: OutgoingRequest) => Promise<Response>;
@@ -47,6 +47,7 @@ export const defaultTimeoutMs = 60_000;
 const retryAfterMaxMs = 60_000;
 const firstWaitMs = 500;
 
+const streamType = /^(?:text\/event-stream|application\/x-ndjson)/;
 /** HTTP statuses after which a retry may succeed. */
 const retryableStatuses = new Set([408, 429, 502, 503, 504]);
 const retryableCodes = new Set([
@@ -68,8 +69,7 @@ export function createSend(options: Omit<GatewayOptions, 'apiKey' | 'baseUrl'>):
       const signals = signal ? [signal, timeout.signal] : [timeout.signal];
       const response = await fetch(url, { ...init, signal: AbortSignal.any(signals) });
       if (!response.ok) throw await readErrorResponse(response);
-      const isStream = response.headers.get('content-type')?.startsWith('text/event-stream');
-      if (isStream) return response;
+      if (streamType.test(response.headers.get('content-type') ?? '')) return response;
       const body = await response.arrayBuffer();
       return new Response(body.byteLength > 0 ? body : null, response);
     } catch (error) {

@@ -157,6 +157,85 @@ describe('a job', () => {
   });
 });
 
+describe('a bulk job', () => {
+  const lamp = (name: string) => ({
+    id: name,
+    use: 'image/generate' as const,
+    body: { prompt: `a ${name} lamp` },
+  });
+
+  testWith('is started once after lost responses, and yields typed results', async () => {
+    const { key } = await gateway.newCaller({ credits: 100 });
+    const { forgetful, lost } = forgetfulClient('POST', 2, key);
+    async function* readItems() {
+      yield lamp('red');
+      yield await Promise.resolve({ ...lamp('bad'), body: { prompt: 'a [[fail:422]] lamp' } });
+      yield lamp('blue');
+    }
+    const results = forgetful.bulk.run(readItems(), { metadata: { shop: 'x' } });
+    const { got, error } = await collect(results);
+    expect([error, lost()]).toEqual([null, 2]);
+    expect(got.map(({ id, status, error: failure }) => [id, status, failure?.code])).toEqual([
+      ['red', 'completed', undefined],
+      ['bad', 'failed', 'PROVIDER_REJECTED_INPUT'],
+      ['blue', 'completed', undefined],
+    ]);
+    const image = got[0]?.status === 'completed' ? got[0].data?.images[0]?.url : '';
+    expect((await download(image ?? '')).length).toBeGreaterThan(1000);
+    const { data } = await forgetful.api.GET('/api/v1/studio/bulk');
+    expect(data?.data).toMatchObject([{ metadata: { shop: 'x' }, counts: { total: 3 } }]);
+  });
+
+  testWith('that stops throws its reason after the results, and can be resumed', async () => {
+    const { key } = await gateway.newCaller({ credits: 100 });
+    const own = newClient({ apiKey: key });
+    const items = ['red', 'green', 'blue'].map(lamp);
+    expect(await own.bulk.estimate(items)).toMatchObject({ credits: 11.7, items: 3 });
+    const { got, error } = await collect(own.bulk.run(items, { maxCredits: 8 }));
+    expect(got.map(({ id }) => id)).toEqual(['red', 'green']);
+    expect(error).toMatchObject({ code: 'MAX_CREDITS', body: { status: 'stopped' } });
+    const { data } = await own.api.GET('/api/v1/studio/bulk');
+    const bulkId = data?.data[0]?.bulkId ?? '';
+    await own.bulk.resume({ bulkId }, { maxCredits: 12 });
+    expect(await own.bulk.wait({ bulkId })).toMatchObject({ status: 'completed' });
+    expect(await thrown(own.bulk.retry({ bulkId: 'bulk_1' }))).toMatchObject({
+      code: 'BULK_NOT_FOUND',
+    });
+  });
+
+  testWith('has all results also if their stream breaks', async () => {
+    let broken = 0;
+    const patient = newClient({
+      fetch: async (url, init) => {
+        const answer = await fetch(url, init);
+        if (!url.endsWith('/results') || broken === 2) return answer;
+        broken += 1;
+        const [first = ''] = (await answer.text()).split('\n');
+        const bytes = Buffer.from(`${first}\n{"id":`);
+        const body = new ReadableStream({
+          start: (controller) => controller.enqueue(bytes),
+          pull: (controller) => controller.error(new Error('lost')),
+        });
+        return new Response(body, answer);
+      },
+    });
+    const { got, error } = await collect(patient.bulk.run(['red', 'blue'].map(lamp)));
+    expect([error, broken, got.map(({ id }) => id)]).toEqual([null, 2, ['red', 'blue']]);
+  });
+
+  testWith('can be paused and canceled', async () => {
+    const items = ['red', 'blue'].map((id) => ({ ...lamp(id), body: { prompt: '[[slow:900s]]' } }));
+    const bulk = await client.bulk.start(items, { concurrency: 1 });
+    expect(await client.bulk.pause(bulk)).toMatchObject({ status: 'paused', stopReason: 'PAUSED' });
+    const timeout = await thrown(client.bulk.wait(bulk, { timeoutMs: 300 }));
+    expect(timeout).toMatchObject({ code: 'TIMEOUT', body: { bulkId: bulk.bulkId } });
+    await client.bulk.cancel(bulk, { items: 'all' });
+    expect(await client.bulk.wait(bulk)).toMatchObject({ counts: { canceled: 2 } });
+    const { bulkId, status, done } = await client.bulk.get(bulk);
+    expect([bulkId, status, done]).toEqual([bulk.bulkId, 'canceled', true]);
+  });
+});
+
 describe('a list', () => {
   testWith('contains all jobs, usage records and files that match the filter', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
@@ -347,10 +426,13 @@ describe('the package', () => {
       const client = new StudioGateway({ apiKey: 'k', baseUrl: 'http://127.0.0.1' });
       export const made: Promise<Result<'image/generate'>> = client.run('image/generate', { prompt: 'x' });
       export const text: Promise<string> = client.run('audio/transcribe', { fileId: 'x' }).then((r) => r.text);
+      export const bulk = client.bulk.run([{ use: 'audio/transcribe', body: { fileId: 'x' } }]);
+      for await (const r of bulk) if (r.status === 'completed') console.log(r.data?.text);
       // No such capability, no such model, no prompt.
       void client.run('image/paint', { prompt: 'x' });
       void client.run('image/generate', { prompt: 'x', model: 'crayon' });
       void client.run('image/generate', {});
+      void client.bulk.start([{ use: 'image/generate', body: {} }]);
     `;
     const file = join(installation.place, 'program.ts');
     await writeFile(file, program);
@@ -363,7 +445,7 @@ describe('the package', () => {
       (error) => error,
     );
     const found = [...stdout.matchAll(/program\.ts\((\d+),.*error (TS\d+)/g)];
-    expect(found.map(([, line]) => line)).toEqual(['7', '8', '9']);
-    expect(stdout.match(/error TS/g)).toHaveLength(3);
+    expect(found.map(([, line]) => line)).toEqual(['9', '10', '11', '12']);
+    expect(stdout.match(/error TS/g)).toHaveLength(4);
   });
 });

@@ -1,0 +1,234 @@
+/** Bulk jobs: thousands of Studio requests with one budget (docs/bulk.md). */
+import type {
+  CallOptions,
+  Capability,
+  Input,
+  Result,
+  SignalOption,
+  WaitOptions,
+} from './capabilities.ts';
+import { idempotencyHeader, parseBody, type Connection } from './connection.ts';
+import { StudioError } from './errors.ts';
+import { readLines } from './event-stream.ts';
+import type { components } from './schema.ts';
+import { sleep } from './transport.ts';
+
+type Schemas = components['schemas'];
+
+/** Capability that an item can use. */
+type ItemCapability = Capability & NonNullable<Schemas['StartBulkRequest']['items'][number]['use']>;
+
+/** Item of a bulk job: a request to a capability. */
+export type BulkItem<C extends ItemCapability = ItemCapability> = C extends ItemCapability
+  ? {
+      /** Id of your own, unique in the bulk job; its result contains it. */
+      id?: string;
+      use: C;
+      body: Input<C>;
+    }
+  : never;
+
+/** Limits, webhook and metadata of a bulk job. */
+export type BulkOptions = Omit<Schemas['StartBulkRequest'], 'items' | 'defaults'>;
+
+/** Bulk job. `invalidItems` are the items that `skipInvalid` left out. */
+export type BulkJob = Schemas['BulkJob'] & {
+  invalidItems?: Schemas['BulkEstimate']['invalidItems'];
+};
+
+/** Result of an item; `data` is set if its status is `completed`. */
+export type BulkResult<C extends ItemCapability = ItemCapability> = Omit<
+  Schemas['BulkResult'],
+  'status' | 'data'
+> &
+  (
+    | { status: 'completed'; data: Result<C> | null }
+    | { status: Exclude<Schemas['BulkResult']['status'], 'completed'>; data: null }
+  );
+
+/** Items of a bulk job. All of them are sent before the gateway starts any. */
+export type BulkItems<Item extends BulkItem> = Iterable<Item> | AsyncIterable<Item>;
+
+/** Reference to a bulk job; `C` determines the type of its results. */
+export interface BulkTicket<C extends ItemCapability = ItemCapability> {
+  bulkId: string;
+  /** Capabilities of the items, only for the type checker: the field is never set at run time. */
+  readonly capability?: C;
+}
+
+const path = '/api/v1/studio/bulk';
+/** Maximum time in seconds that one poll waits for the end of a bulk job. */
+const pollSeconds = 20;
+/** Timeout of a request with items in milliseconds: all of them are checked before the response. */
+const itemsTimeoutMs = 600_000;
+const reconnectWaitMs = 500;
+
+/** Methods for bulk jobs. They throw the same errors as those of `StudioGateway`. */
+export class BulkJobs {
+  readonly #connection: Connection;
+  readonly #retries: number;
+  readonly #timeoutMs: number;
+
+  constructor(connection: Connection, options: { retries: number; timeoutMs: number }) {
+    this.#connection = connection;
+    this.#retries = options.retries;
+    this.#timeoutMs = options.timeoutMs;
+  }
+
+  /**
+   * Starts a bulk job, waits for it to end, and yields the results of its items in their order. If
+   * the bulk job was stopped or canceled, then throws a `StudioError` with the reason as its code
+   * and the bulk job as its body. Failed items are results like others.
+   */
+  async *run<const Item extends BulkItem>(
+    items: BulkItems<Item>,
+    options: BulkOptions & CallOptions & WaitOptions = {},
+  ): AsyncGenerator<BulkResult<Item['use']>, BulkJob, undefined> {
+    const { timeoutMs, ...startOptions } = options;
+    const { signal } = options;
+    const started = await this.start(items, startOptions);
+    const bulk = await this.wait(started, {
+      signal,
+      ...(timeoutMs !== undefined && { timeoutMs }),
+    });
+    yield* this.results<Item['use']>(started, { signal });
+    if (bulk.status === 'completed') return bulk;
+    const code = bulk.stopReason ?? 'CANCELED';
+    throw new StudioError(code, `The bulk job ${bulk.bulkId} was ${bulk.status}.`, { body: bulk });
+  }
+
+  /** Starts a bulk job, and returns once all items are checked and accepted. */
+  async start<const Item extends BulkItem>(
+    items: BulkItems<Item>,
+    { signal, idempotencyKey, ...options }: BulkOptions & CallOptions = {},
+  ): Promise<BulkJob & BulkTicket<Item['use']>> {
+    const headers = idempotencyHeader(idempotencyKey);
+    return this.#sendItems(path, await buildLines(items, options), { signal, headers });
+  }
+
+  /** Checks and prices all items. Starts nothing. */
+  async estimate(
+    items: BulkItems<BulkItem>,
+    { signal, ...options }: BulkOptions & SignalOption = {},
+  ): Promise<Schemas['BulkEstimate']> {
+    return this.#sendItems(`${path}/estimate`, await buildLines(items, options), { signal });
+  }
+
+  /** Returns the current state of a bulk job. */
+  get({ bulkId }: BulkTicket, { signal }: SignalOption = {}): Promise<BulkJob> {
+    return this.#read(bulkId, 0, signal);
+  }
+
+  /** Waits until a bulk job is completed, stopped or canceled, and returns it. */
+  async wait(
+    { bulkId }: BulkTicket,
+    { signal, timeoutMs = Infinity }: WaitOptions = {},
+  ): Promise<BulkJob> {
+    const timeoutAtMs = performance.now() + timeoutMs;
+    for (;;) {
+      const remainingSeconds = Math.max(0, (timeoutAtMs - performance.now()) / 1000);
+      const bulk = await this.#read(bulkId, Math.min(pollSeconds, remainingSeconds), signal);
+      if (bulk.done) return bulk;
+      if (performance.now() >= timeoutAtMs) {
+        const message = `The bulk job ${bulkId} did not end within ${timeoutMs} ms.`;
+        throw new StudioError('TIMEOUT', message, { body: bulk });
+      }
+    }
+  }
+
+  /** Yields the results of the items that have ended, in the order of the items. */
+  async *results<C extends ItemCapability>(
+    { bulkId }: BulkTicket<C>,
+    { signal }: SignalOption = {},
+  ): AsyncGenerator<BulkResult<C>, void, undefined> {
+    let lastIndex = -1;
+    for (let failures = 0; ; failures += 1) {
+      try {
+        const response = await this.#connection.get(`${bulkPath(bulkId)}/results`, { signal });
+        for await (const line of readLines(response, signal)) {
+          const result: BulkResult<C> = JSON.parse(line);
+          if (result.index <= lastIndex) continue;
+          lastIndex = result.index;
+          failures = 0;
+          yield result;
+        }
+        return;
+      } catch (error) {
+        signal?.throwIfAborted();
+        const isBroken = error instanceof StudioError && error.code === 'CONNECTION_FAILED';
+        if (!isBroken || failures >= this.#retries) throw error;
+      }
+      // A new response begins with the first result.
+      await sleep(reconnectWaitMs, signal);
+    }
+  }
+
+  /** Cancels the waiting items, and with `items: 'all'` also the running jobs. */
+  cancel(
+    bulk: BulkTicket,
+    { signal, ...body }: Schemas['CancelBulkRequest'] & SignalOption = {},
+  ): Promise<BulkJob> {
+    return this.#command(bulk, 'cancel', { body, signal });
+  }
+
+  /** Pauses a bulk job: no further item starts until it is resumed. */
+  pause(bulk: BulkTicket, { signal }: SignalOption = {}): Promise<BulkJob> {
+    return this.#command(bulk, 'pause', { body: {}, signal });
+  }
+
+  /** Resumes a paused or stopped bulk job, with other limits if they are set. */
+  resume(
+    bulk: BulkTicket,
+    { signal, ...body }: Schemas['ResumeBulkRequest'] & SignalOption = {},
+  ): Promise<BulkJob> {
+    return this.#command(bulk, 'resume', { body, signal });
+  }
+
+  /** Starts the failed items once more as new jobs. */
+  retry(bulk: BulkTicket, { signal }: SignalOption = {}): Promise<BulkJob> {
+    return this.#command(bulk, 'retry', { body: {}, signal });
+  }
+
+  async #command(
+    { bulkId }: BulkTicket,
+    name: 'cancel' | 'pause' | 'resume' | 'retry',
+    { body, signal }: SignalOption & { body: object },
+  ): Promise<BulkJob> {
+    const url = `${bulkPath(bulkId)}/${name}`;
+    return readData(await this.#connection.post(url, body, { signal }));
+  }
+
+  async #sendItems<Data>(
+    to: string,
+    body: Blob,
+    { headers, signal }: SignalOption & { headers?: Record<string, string> },
+  ): Promise<Data> {
+    const response = await this.#connection.send({
+      url: `${this.#connection.baseUrl}${to}`,
+      method: 'POST',
+      headers: { 'Content-Type': body.type, ...headers },
+      body,
+      signal,
+      timeoutMs: itemsTimeoutMs,
+    });
+    return readData(response);
+  }
+
+  async #read(bulkId: string, waitSeconds: number, signal?: AbortSignal): Promise<BulkJob> {
+    const timeoutMs = this.#timeoutMs + waitSeconds * 1000;
+    const url = `${bulkPath(bulkId)}?wait=${waitSeconds}`;
+    return readData(await this.#connection.get(url, { signal, timeoutMs }));
+  }
+}
+
+const bulkPath = (bulkId: string): string => `${path}/${encodeURIComponent(bulkId)}`;
+
+const readData = async <Data>(response: Response): Promise<Data> =>
+  (await parseBody<{ data: Data }>(response)).data;
+
+/** Builds the NDJSON body. It is kept as a whole, so that a retry can send it again. */
+async function buildLines(items: BulkItems<BulkItem>, options: BulkOptions): Promise<Blob> {
+  const lines = [`${JSON.stringify({ options })}\n`];
+  for await (const item of items) lines.push(`${JSON.stringify(item)}\n`);
+  return new Blob(lines, { type: 'application/x-ndjson' });
+}
